@@ -56,7 +56,7 @@ async function start() {
   const demo = await startDemo({ port, large })
   whenStopped(() => demo.close())
   const seconds = (performance.now() / 1000).toFixed(1) // since this process began
-  console.log(`\nPirouette is up after ${seconds} s.\n\n  page      ${demo.url}${large ? '/#names' : ''}`)
+  console.log(`\nKeyhush is up after ${seconds} s.\n\n  page      ${demo.url}${large ? '/#names' : ''}`)
   for (const [name, url] of Object.entries(demo.servers)) console.log(`  server ${name}  ${url}`)
   console.log('\nStop with Ctrl-C.')
 }
@@ -144,7 +144,7 @@ function cargoTarget(file) {
   if (crate === undefined) throw new Failure(`${file} is not in rust-core`)
   return [
     '-p',
-    crate === 'schemes' ? crate : `pirouette-${crate}`,
+    crate === 'schemes' ? crate : `keyhush-${crate}`,
     ...(folder === 'tests' ? ['--test', name] : ['--lib']),
   ]
 }
@@ -161,7 +161,7 @@ async function bench() {
   const parts = only < 0 ? '' : (args[only + 1] ?? '')
   if (parts.split(',').includes('demo') || args.includes('--all') || args.includes('--write')) await fetchLarge()
   if (args[0] === 'threads') {
-    const cargo = ['build', '--release', '-p', 'pirouette-load']
+    const cargo = ['build', '--release', '-p', 'keyhush-load']
     await step('Compiling what asks', () => run('cargo', cargo, { cwd: join(root, 'rust-core') }))
   }
   if (args[0] !== 'papers') return await runOfTests('bench')
@@ -174,7 +174,7 @@ async function bench() {
 async function soak() {
   if (args[0] !== 'tests') return await runOfTests('soak')
   await build()
-  environment.PIROUETTE_THOROUGH = '1'
+  environment.KEYHUSH_THOROUGH = '1'
   const options = args.slice(1) // vitest's, for some tests alone
   const runs = [...(options.length === 0 ? [await testRust()] : []), await testTypeScript(options)]
   for (const { said } of runs) if (said !== undefined) console.error(said)
@@ -341,11 +341,11 @@ async function buildProduct() {
     'Bundling the SDK into one file',
     {
       inputs: ['packages', 'packages/wasm/generated', 'package-lock.json'],
-      outputs: ['packages/client/dist/pirouette.js'],
+      outputs: ['packages/client/dist/keyhush.js'],
     },
     async () => {
       const { build } = await import('esbuild')
-      const [from, outfile] = ['index', 'pirouette'].map(name => join(root, `packages/client/dist/${name}.js`))
+      const [from, outfile] = ['index', 'keyhush'].map(name => join(root, `packages/client/dist/${name}.js`))
       await build({
         ...{ entryPoints: [from], outfile, bundle: true, minify: true },
         ...{ format: 'esm', platform: 'browser', target: 'es2022' },

@@ -10,14 +10,14 @@ import { ask, root, run } from './steps.mjs'
 
 const kinds = {
   chromium: {
-    variable: 'PIROUETTE_CHROMIUM',
+    variable: 'KEYHUSH_CHROMIUM',
     commands: ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'],
     macApps: ['Chromium.app/Contents/MacOS/Chromium', 'Google Chrome.app/Contents/MacOS/Google Chrome'],
     debianPackage: 'chromium',
     download: 'chrome',
   },
   firefox: {
-    variable: 'PIROUETTE_FIREFOX',
+    variable: 'KEYHUSH_FIREFOX',
     commands: ['firefox', 'firefox-esr'],
     macApps: ['Firefox.app/Contents/MacOS/firefox'],
     debianPackage: 'firefox-esr',
@@ -25,12 +25,12 @@ const kinds = {
   },
   // For webkit.mjs: what drives WebKit, and the screen that it needs.
   webkit: {
-    variable: 'PIROUETTE_WEBKIT_DRIVER',
+    variable: 'KEYHUSH_WEBKIT_DRIVER',
     commands: ['WebKitWebDriver'],
     debianPackage: 'webkit2gtk-driver',
     answers: '--help',
   },
-  xvfb: { variable: 'PIROUETTE_XVFB', commands: ['Xvfb'], debianPackage: 'xvfb', answers: '-help' },
+  xvfb: { variable: 'KEYHUSH_XVFB', commands: ['Xvfb'], debianPackage: 'xvfb', answers: '-help' },
 }
 
 const isRoot = process.getuid?.() === 0

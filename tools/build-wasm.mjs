@@ -135,18 +135,7 @@ async function buildWorker(into) {
   await run(
     'cargo',
     [
-      ...[
-        'rustc',
-        '--release',
-        '--locked',
-        '--target',
-        target,
-        '-p',
-        'pirouette-worker',
-        '--target-dir',
-        'target',
-        '--',
-      ],
+      ...['rustc', '--release', '--locked', '--target', target, '-p', 'keyhush-worker', '--target-dir', 'target', '--'],
       ...link.flatMap(argument => ['-C', `link-arg=${argument}`]),
     ],
     { cwd: join(root, 'rust-core'), env: { RUSTFLAGS: undefined, CARGO_ENCODED_RUSTFLAGS: undefined } },
@@ -155,7 +144,7 @@ async function buildWorker(into) {
   await runPackage('binaryen/bin/wasm-opt', [
     ...['-O3', '--enable-threads', '--enable-simd', '--enable-bulk-memory', '--enable-bulk-memory-opt'],
     ...['--enable-sign-ext', '--enable-nontrapping-float-to-int', '--enable-mutable-globals', '--strip-debug'],
-    ...['-o', wasm, join(root, 'rust-core/target', target, 'release/pirouette_worker.wasm')],
+    ...['-o', wasm, join(root, 'rust-core/target', target, 'release/keyhush_worker.wasm')],
   ])
   const memory = new WebAssembly.Memory({ initial: 2 ** 8, maximum: mostPages, shared: true })
   const instance = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(wasm)), { env: { memory } })

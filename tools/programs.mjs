@@ -7,8 +7,8 @@ import { delimiter, join } from 'node:path'
 import { ask, root, run } from './steps.mjs'
 
 const programs = {
-  nginx: { variable: 'PIROUETTE_NGINX', debianPackage: 'nginx', path: 'usr/sbin/nginx', answers: '-v' },
-  caddy: { variable: 'PIROUETTE_CADDY', debianPackage: 'caddy', path: 'usr/bin/caddy', answers: 'version' },
+  nginx: { variable: 'KEYHUSH_NGINX', debianPackage: 'nginx', path: 'usr/sbin/nginx', answers: '-v' },
+  caddy: { variable: 'KEYHUSH_CADDY', debianPackage: 'caddy', path: 'usr/bin/caddy', answers: 'version' },
 }
 const SYSTEM_FOLDERS = ['/usr/sbin', '/usr/local/sbin'] // not on everybody's PATH
 

@@ -1,14 +1,14 @@
-// A visitor's own database: built as `pirouette build` builds it, refused with line and reason, and looked up in through the
+// A visitor's own database: built as `keyhush build` builds it, refused with line and reason, and looked up in through the
 // real client, with a lie noticed.
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { open, TamperedError } from '@pirouette/client'
-import { decodeManifest, encodeInstantQuery, type Manifest } from '@pirouette/protocol'
-import { buildDataset } from '@pirouette/server'
-import { BuildError } from '@pirouette/server/dataset'
-import { loadCore } from '@pirouette/wasm'
+import { open, TamperedError } from '@keyhush/client'
+import { decodeManifest, encodeInstantQuery, type Manifest } from '@keyhush/protocol'
+import { buildDataset } from '@keyhush/server'
+import { BuildError } from '@keyhush/server/dataset'
+import { loadCore } from '@keyhush/wasm'
 import { describe, expect, test } from 'vitest'
 import { faultOf, OwnServer, type Stage } from '../src/page/own/server.js'
 
@@ -40,7 +40,7 @@ test('too little memory is told from a file that is wrong, wherever it shows', (
 })
 
 describe('a file', () => {
-  test('becomes the database that `pirouette build` makes of it', async () => {
+  test('becomes the database that `keyhush build` makes of it', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'own-'))
     try {
       await writeFile(join(folder, 'own.csv'), FILE)

@@ -2,7 +2,7 @@
 
 import { createServer } from 'node:http'
 import { buffer } from 'node:stream/consumers'
-import { encodeInstantQuery, encodeParityQuery, encodeQuery, type Manifest, withClaim } from '@pirouette/protocol'
+import { encodeInstantQuery, encodeParityQuery, encodeQuery, type Manifest, withClaim } from '@keyhush/protocol'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { closeServer, listen, startProxy, type Watcher } from '../src/node/proxy.js'
 

@@ -14,8 +14,8 @@ import {
   parityAnswerBytes,
   withClaim,
   withVerdict,
-} from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
 import { describe, expect, test } from 'vitest'
 import { check, type Seen } from '../src/page/wire/checks.js'
 import { fieldsOfReply, fieldsOfRequest, secretPart } from '../src/page/wire/fields.js'

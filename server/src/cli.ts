@@ -1,4 +1,4 @@
-// The `pirouette` command: what it understands. What it does is in commands/, each loaded when it is called.
+// The `keyhush` command: what it understands. What it does is in commands/, each loaded when it is called.
 
 import { isIP } from 'node:net'
 import { getSystemErrorMap } from 'node:util'
@@ -11,7 +11,7 @@ import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
 import { PublishError } from './publisher/errors.js'
 import { StorageError } from './storage/storage.js'
 
-const program = new Command('pirouette')
+const program = new Command('keyhush')
   .description('Private lookups: build a dataset from a file, and be one of the two servers that answer for it.')
   .version(VERSION)
   .exitOverride() // how it ended is for run() to say
@@ -294,7 +294,7 @@ export async function run(args: readonly string[]): Promise<number> {
       error instanceof CeremonyError ||
       isSystemError(error)
     const said = isSystemError(error) ? systemMessage(error) : (error as Error).message
-    process.stderr.write(`pirouette: ${expected ? said : ((error as Error).stack ?? error)}\n`)
+    process.stderr.write(`keyhush: ${expected ? said : ((error as Error).stack ?? error)}\n`)
     return 1
   }
 }

@@ -1,4 +1,4 @@
-// The server as a library: build a dataset, load it, serve it. The `pirouette` command is cli.ts.
+// The server as a library: build a dataset, load it, serve it. The `keyhush` command is cli.ts.
 
 export { BuildError, DatasetError } from './base/errors.js'
 export type { FenceOptions } from './database/fence.js'
@@ -10,7 +10,7 @@ export { type BlobFile, type Dataset, loadDataset } from './dataset/load.js'
 export { Computations, type ComputationsOptions } from './http/computations.js'
 export { Health, type HealthOptions } from './http/health.js'
 export { Metrics } from './http/metrics.js'
-export { type PirouetteOptions, pirouettePlugin } from './http/plugin.js'
+export { type KeyhushOptions, keyhushPlugin } from './http/plugin.js'
 export { Readiness } from './http/readiness.js'
 export { createServer, type MountedDataset, type ServerOptions } from './http/server.js'
 export type { InstantOptions } from './instant/lookups.js'

@@ -14,8 +14,8 @@ import {
   parseErrorReply,
   splitVerdict,
   withClaim,
-} from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { startServerProcess } from '../../tests/support/processes.js'
 import { slice } from '../dist/base/pace.js'
@@ -319,7 +319,7 @@ describe('threads together', () => {
     const figures = await metrics.server(app.readiness)
     const unsent = async () => {
       const { body } = await figures.inject('/metrics')
-      return Number(/^pirouette_unsent_bytes (\d+)$/m.exec(body)![1])
+      return Number(/^keyhush_unsent_bytes (\d+)$/m.exec(body)![1])
     }
     for (const [i, port] of ports.slice(1).entries()) {
       for (let client = 0; client < 20; client++) {
@@ -354,8 +354,8 @@ describe('threads together', () => {
     expect(lines.join()).not.toContain(canary)
     const figures = await metrics.server(app.readiness)
     const { body } = await figures.inject('/metrics')
-    expect(body).toMatch(/^pirouette_request_seconds_count\{route="POST \/v1\/answer",status="200"\} 3$/m)
-    expect(body).toMatch(/^pirouette_answer_threads 2$/m)
+    expect(body).toMatch(/^keyhush_request_seconds_count\{route="POST \/v1\/answer",status="200"\} 3$/m)
+    expect(body).toMatch(/^keyhush_answer_threads 2$/m)
     expect(body).toMatch(/^process_resident_memory_bytes /m)
     for (const [, name] of body.matchAll(/^# TYPE (\S+)/gm)) expect(body.split(`# TYPE ${name} `)).toHaveLength(2)
     expect(body).not.toContain(canary)
@@ -449,7 +449,7 @@ describe('a thread that dies', () => {
   })
 })
 
-describe('`pirouette serve --answer-threads`', () => {
+describe('`keyhush serve --answer-threads`', () => {
   test('says where they answer, on the ports behind its own or others, and stops with 0', async () => {
     const dataset = await builtDirectory('a.bin', CONTENT, { recordBytes: 24 })
     const server = await startServerProcess('--dataset', dataset, '--answer-threads', '2', '--answer-port', '0')

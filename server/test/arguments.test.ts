@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { temporaryFolder } from '../../tests/support/servers.js'
-import { pirouette, runPirouette } from './command.js'
+import { keyhush, runKeyhush } from './command.js'
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let data: string
@@ -44,10 +44,10 @@ test.each([
   [
     'two datasets without names',
     serve('--dataset', 'x', '--dataset', 'y'),
-    /^pirouette: two datasets .* under \/v1; .*NAME=DIR\n$/,
+    /^keyhush: two datasets .* under \/v1; .*NAME=DIR\n$/,
   ],
-  ['one name for two', serve('--dataset', 'a=x', '--store', 'a=y', '--dataset', 'a=z'), /^pirouette: .*NAME=DIR\n$/],
-  ['a name that no path can have', serve('--dataset', 'v1=x'), /^pirouette: .*under the name "v1": a name has .*\n$/],
+  ['one name for two', serve('--dataset', 'a=x', '--store', 'a=y', '--dataset', 'a=z'), /^keyhush: .*NAME=DIR\n$/],
+  ['a name that no path can have', serve('--dataset', 'v1=x'), /^keyhush: .*under the name "v1": a name has .*\n$/],
   [
     'a proxy that is no address',
     serve('--trust-proxy', 'proxy.example'),
@@ -84,31 +84,31 @@ test.each([
   ['no data', ['build', '--out', 'x'], /build FILE --out DIR.*it is missing/],
   ['data twice', ['build', 'a.csv', '--data', 'a.csv', '--out', 'x'], /it is there twice/],
 ])('%s', async (_name, args, message) => {
-  const { code, stdout, stderr } = await pirouette(...args)
+  const { code, stdout, stderr } = await keyhush(...args)
   expect([code, stdout]).toEqual([1, ''])
   expect(stderr).toMatch(message)
 })
 
 test('serve builds with every option that build has', async () => {
-  const { code, stderr } = await pirouette(...serve('--data', data, '--prover', 'x'))
+  const { code, stderr } = await keyhush(...serve('--data', data, '--prover', 'x'))
   expect([code, stderr]).toEqual([1, expect.stringMatching(/--prover means nothing without --ceremony/)])
 })
 
 test('a publisher’s key that is neither digits nor a file', async () => {
   const store = join(folder.path, 'store')
-  const { code, stderr } = await pirouette(...serve('--store', store, '--publisher-key', '5f0c'))
+  const { code, stderr } = await keyhush(...serve('--store', store, '--publisher-key', '5f0c'))
   expect([code, stderr]).toEqual([1, expect.stringMatching(/5f0c: expected a public key, 64 hex digits .* neither/)])
 })
 
 test('a dataset without the name of its store', async () => {
   const store = join(folder.path, 'empty')
-  const { code, stderr } = await pirouette(...serve('--store', `a=${store}`, '--dataset', 'x'))
+  const { code, stderr } = await keyhush(...serve('--store', `a=${store}`, '--dataset', 'x'))
   expect([code, stderr]).toEqual([1, expect.stringMatching(/the store is empty; --dataset a=DIR says what/)])
 })
 
 test('a data file is taken with and without --data, and gives the same', async () => {
   const [plain, named] = [join(folder.path, 'plain'), join(folder.path, 'named')]
-  expect(await runPirouette('build', data, '--out', plain)).toBe(
-    await runPirouette('build', '--data', data, '--out', named),
+  expect(await runKeyhush('build', data, '--out', plain)).toBe(
+    await runKeyhush('build', '--data', data, '--out', named),
   )
 })

@@ -1,9 +1,9 @@
 // A server that is behind is sent the batches it missed again, signed. Which of the files made which epoch the other server is
 // asked; its operator must not be able to have another one sent in its place, which would part the two servers for good.
 
+import { toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { toHex } from '@pirouette/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import {
   createServer,

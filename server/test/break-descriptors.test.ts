@@ -2,7 +2,7 @@
 // stands unread is counted in bytes, and a byte is little.
 
 import { readdir } from 'node:fs/promises'
-import { toHex } from '@pirouette/protocol'
+import { toHex } from '@keyhush/protocol'
 import { expect, test, vi } from 'vitest'
 import { builtDataset, pseudoRandom } from './helpers.js'
 import { deaf, served } from './sockets.js'

@@ -4,11 +4,11 @@
 
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { decodeManifest, encodeManifest, toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { decodeManifest, encodeManifest, toHex } from '@pirouette/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { createServer, loadDataset, type MountedDataset } from '../dist/index.js'
-import { pirouette } from './command.js'
+import { keyhush } from './command.js'
 import { temporaryDirectory } from './helpers.js'
 import { batchOn, keyed } from './updatable-helpers.js'
 
@@ -27,7 +27,7 @@ test('an update list that was made up is taken from nobody without the publisher
   const { manifestHash, manifest } = updatable.newest
   const parent = await temporaryDirectory()
   const run = (server: string, out: string, ...args: string[]) =>
-    pirouette('export', '--server', server, '--out', join(parent, out), ...args)
+    keyhush('export', '--server', server, '--out', join(parent, out), ...args)
   const honest = await run(await served({ updatable }), 'honest', '--manifest-hash', manifestHash)
   expect(honest).toMatchObject({ code: 0, stderr: '' })
 

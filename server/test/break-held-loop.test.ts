@@ -1,6 +1,6 @@
 // What a start does with a fence of many hints: others have their turns, and it finds all of them, oldest first.
 
-import { toHex } from '@pirouette/protocol'
+import { toHex } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { slice } from '../dist/base/pace.js'
 import { CONFIRMED, encodeEntry, NEW, StoredFence } from '../dist/database/stored-fence.js'

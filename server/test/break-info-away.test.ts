@@ -1,8 +1,8 @@
 // Where the store is elsewhere, it may be away, or take long. What a server offers, which every client asks that opens a map, must neither
 // end with it, nor cost it something each time; and who catches up must not wait for an epoch that is being stored.
 
+import { parseInfo, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import { parseInfo, signedBytes, toHex } from '@pirouette/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { createServer, loadDataset, MemoryStorage, type Transaction, UpdatableDatabase } from '../dist/index.js'
 import { StorageError } from '../dist/storage/storage.js'

@@ -1,8 +1,8 @@
 // Instant lookups that wait in the queue have room for their answers reserved. They are no replies that stand unread: when
 // that room is asked for, nobody is hung up on for having waited.
 
-import { encodeInstantQuery, INSTANT_PATH } from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm'
+import { encodeInstantQuery, INSTANT_PATH } from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
 import { expect, onTestFinished, test } from 'vitest'
 import { Unsent } from '../dist/http/unsent.js'
 import { Computations } from '../dist/index.js'

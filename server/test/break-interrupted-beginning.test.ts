@@ -2,7 +2,7 @@
 // of the first is left that the second would be taken for.
 
 import { join } from 'node:path'
-import { encodeQuery } from '@pirouette/protocol'
+import { encodeQuery } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
 import { answerQuery } from '../dist/http/answer.js'
 import { buildDataset, loadDataset, UpdatableDatabase } from '../dist/index.js'

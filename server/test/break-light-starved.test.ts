@@ -2,8 +2,8 @@
 // steps. Whoever keeps asking for instant lookups of something else in the same process (another database, the generation
 // before) must not be able to hold a publisher's batch for as long as they like.
 
-import { lightRequestBytes } from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm'
+import { lightRequestBytes } from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
 import { expect, onTestFinished, test } from 'vitest'
 import { FixedEpochs } from '../dist/database/epochs.js'
 import { Computations } from '../dist/index.js'

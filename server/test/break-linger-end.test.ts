@@ -2,7 +2,7 @@
 // queries of it are put together for a pass. What the pass was to read must not be gone then: of a handle that was freed the
 // core knows nothing, and the whole process would end.
 
-import { loadCore } from '@pirouette/wasm'
+import { loadCore } from '@keyhush/wasm'
 import { expect, test } from 'vitest'
 import { InstantLookups } from '../dist/instant/lookups.js'
 import { pseudoRandom } from './helpers.js'

@@ -2,7 +2,7 @@
 // times and without the bodies, and have all places for the next batch: the publisher itself must find one all the same.
 
 import type { Socket } from 'node:net'
-import { BATCH_SIGNATURE_HEADER } from '@pirouette/protocol'
+import { BATCH_SIGNATURE_HEADER } from '@keyhush/protocol'
 import { expect, test, vi } from 'vitest'
 import { deaf, publish, publisherKeys, served, signatureOf, twoKeys } from './sockets.js'
 import { batchOn } from './updatable-helpers.js'

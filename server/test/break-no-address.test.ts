@@ -3,7 +3,7 @@
 
 import { request } from 'node:http'
 import { join } from 'node:path'
-import { HEADER_BYTES } from '@pirouette/protocol'
+import { HEADER_BYTES } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { createServer } from '../dist/index.js'
 import { builtDataset, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'

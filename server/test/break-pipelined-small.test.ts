@@ -2,10 +2,10 @@
 // until its turn comes. Counting bytes is not enough: a small reply has its request and streams beside it, some kilobytes
 // for 38 bytes sent; 60 such connections from one address, 9 MB in all, took 700 MB of a `serve` that counted no requests.
 
-import { toHex } from '@pirouette/protocol'
+import { toHex } from '@keyhush/protocol'
 import { fastify } from 'fastify'
 import { expect, onTestFinished, test } from 'vitest'
-import { pirouettePlugin } from '../dist/index.js'
+import { keyhushPlugin } from '../dist/index.js'
 import { builtDataset, pseudoRandom } from './helpers.js'
 import { deaf } from './sockets.js'
 
@@ -18,7 +18,7 @@ test('few replies stand unread on one connection, however small they are', async
     most = Math.max(most, ++standing)
   })
   app.addHook('onResponse', async () => void standing--)
-  await app.register(pirouettePlugin, { dataset })
+  await app.register(keyhushPlugin, { dataset })
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   onTestFinished(() => {
     app.server.closeAllConnections()

@@ -1,7 +1,7 @@
 // Replies that waited behind another one of their connection had no socket, and so never heard that it had closed. Now nothing is
 // begun before the reply ahead of it has left.
 
-import { BATCH_SIGNATURE_HEADER } from '@pirouette/protocol'
+import { BATCH_SIGNATURE_HEADER } from '@keyhush/protocol'
 import { expect, test, vi } from 'vitest'
 import { Unsent } from '../dist/http/unsent.js'
 import { builtDataset, pseudoRandom, queryAt } from './helpers.js'

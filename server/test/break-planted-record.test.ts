@@ -4,8 +4,8 @@
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { contentHash, decodeManifest, encodeManifest, toHex } from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm'
+import { contentHash, decodeManifest, encodeManifest, toHex } from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
 import { describe, expect, test } from 'vitest'
 import { loadDataset } from '../dist/index.js'
 import { builtDirectory } from './helpers.js'

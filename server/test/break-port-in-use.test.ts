@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { builtDirectory, temporaryDirectory } from './helpers.js'
 
-const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
+const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
 
 test.each(['--port', '--metrics-port'])('%s in use ends the process, whatever listens already', async taken => {
   const other = createServer().listen(0, '127.0.0.1')
@@ -25,5 +25,5 @@ test.each(['--port', '--metrics-port'])('%s in use ends the process, whatever li
     said += text
   })
   expect(await once(child, 'close')).toEqual([1, null])
-  expect(said).toMatch(/^pirouette: 127\.0\.0\.1:\d+: .*EADDRINUSE.*\n$/)
+  expect(said).toMatch(/^keyhush: 127\.0\.0\.1:\d+: .*EADDRINUSE.*\n$/)
 })

@@ -66,7 +66,7 @@ test('who has lost the writer’s lock writes nothing more from when another has
     await queryStore(
       url,
       `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
-        AND (classid::bigint << 32) | objid::bigint = hashtextextended('pirouette ${name} writer', 0)`,
+        AND (classid::bigint << 32) | objid::bigint = hashtextextended('keyhush ${name} writer', 0)`,
     )
     second = await opened(url).catch(() => undefined)
   }

@@ -2,8 +2,8 @@
 // main thread one anonymous request of some hundred bytes would keep the event loop, and so everything else the process does.
 // Worker threads do all of it: where none ever runs, what was to be computed is as empty as it began.
 
-import type { Manifest } from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm'
+import type { Manifest } from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
 import { expect, test } from 'vitest'
 import { InstantLookups } from '../dist/instant/lookups.js'
 import { LightHints } from '../dist/light/hints.js'

@@ -2,9 +2,9 @@
 // the same. A publisher who insisted would leave every epoch from there on without a signature, and clients that ask for one behind.
 
 import { join } from 'node:path'
+import { decodeManifest, fromHex, parseInfo, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { decodeManifest, fromHex, parseInfo, signedBytes, toHex } from '@pirouette/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import {
   buildDataset,

@@ -2,7 +2,7 @@
 // openings lag: from whatever a process leaves when it ends, an independent verifier takes the proofs at both epochs.
 
 import { join } from 'node:path'
-import { encodeQuery, HEADER_BYTES } from '@pirouette/protocol'
+import { encodeQuery, HEADER_BYTES } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { answerQuery } from '../dist/http/answer.js'

@@ -15,12 +15,12 @@ import {
   fromHex,
   type Manifest,
   parseErrorReply,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { loadDataset, openLmdb, UpdatableDatabase } from '../dist/index.js'
 import { builtDirectory, queryAt, temporaryDirectory } from './helpers.js'
 
-const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
+const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
 const TOKEN = 'a-token-of-sixteen-or-more-characters'
 
 /** A file system in a file, which stops writing when it finds an error; mounted for one process and its children alone. */

@@ -1,6 +1,6 @@
 // What a publisher sends to one server, the other server's operator has too.
 
-import { BATCH_SIGNATURE_HEADER } from '@pirouette/protocol'
+import { BATCH_SIGNATURE_HEADER } from '@keyhush/protocol'
 import { expect, test, vi } from 'vitest'
 import { deaf, publish, publisherKeys, served, signatureOf, twoKeys } from './sockets.js'
 import { batchOn } from './updatable-helpers.js'

@@ -13,7 +13,7 @@ const BOUND = 256 * 1024
 const SYSTEM = 512 * 1024 // what a pipe may hold by itself
 
 test('a log that nobody reads is cut, and what it lacks is counted', async () => {
-  const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
+  const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
   const args = ['serve', '--dataset', await builtDirectory('a.txt', 'alpha\n'), '--port', '0', '--drain-seconds', '0']
   const server = spawn(process.execPath, [command, ...args, '--log-level', 'debug'], {
     stdio: ['ignore', 'pipe', 'pipe'],

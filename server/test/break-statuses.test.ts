@@ -2,7 +2,7 @@
 
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { parseErrorReply, toHex } from '@pirouette/protocol'
+import { parseErrorReply, toHex } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { createServer } from '../dist/index.js'
 import { builtDataset, pseudoRandom } from './helpers.js'

@@ -3,7 +3,7 @@
 
 import { open as openAsFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { decodeFenceReply, encodeFenceRequest, type FenceRequest, parseErrorReply } from '@pirouette/protocol'
+import { decodeFenceReply, encodeFenceRequest, type FenceRequest, parseErrorReply } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { createServer, loadDataset, openLmdb, UpdatableDatabase } from '../dist/index.js'
 import { builtDirectory, queryAt, temporaryDirectory } from './helpers.js'

@@ -2,7 +2,7 @@
 // reserved. Sixty connections of one address had a server hold 250 MB for as long as they liked, on newer Node four times that.
 
 import type { Socket } from 'node:net'
-import { toHex } from '@pirouette/protocol'
+import { toHex } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { createServer } from '../dist/index.js'
 import { builtDataset, pseudoRandom } from './helpers.js'

@@ -1,7 +1,7 @@
 // While an update waits to be made, nothing of its database begins to be computed. Whoever asks and goes away, again and
 // again, must leave nothing behind: what is to happen when the update is over happens once, not once for each who has asked.
 
-import { loadCore } from '@pirouette/wasm'
+import { loadCore } from '@keyhush/wasm'
 import { expect, test } from 'vitest'
 import { InstantLookups } from '../dist/instant/lookups.js'
 import { LightHints } from '../dist/light/hints.js'

@@ -5,14 +5,14 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { answerBytes, contentHash, decodeAnswer, decodeManifest, entryBytes, toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { answerBytes, contentHash, decodeAnswer, decodeManifest, entryBytes, toHex } from '@pirouette/protocol'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { FixedEpochs } from '../dist/database/epochs.js'
 import { answerQuery } from '../dist/http/answer.js'
 import { buildDataset, type Dataset, loadDataset } from '../dist/index.js'
-import { pirouette } from './command.js'
+import { keyhush } from './command.js'
 import {
   builtDataset,
   builtDirectory,
@@ -25,7 +25,7 @@ import {
   verifiedRecord,
 } from './helpers.js'
 
-const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
+const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
 
 const words = (count: number) => Array.from({ length: count }, (_, i) => `word ${i}`)
 
@@ -81,7 +81,7 @@ describe('a build', () => {
     expect(await id('a\n')).not.toBe(await id('b\n'))
     expect(await id('a\n', 'list')).toBe(await id('b\n', 'list'))
     expect(await id('a\n', 'list')).not.toBe(await id('a\n', 'other'))
-    const context = new TextEncoder().encode('pirouette 2026-11 database id v1')
+    const context = new TextEncoder().encode('keyhush 2026-11 database id v1')
     expect(await id('a\n', 'list')).toBe(toHex(blake3(new TextEncoder().encode('list'), { context })).slice(0, 32))
   })
 
@@ -168,14 +168,14 @@ function expectAnswers(dataset: Dataset, record: (index: number) => Uint8Array):
 test('`build --proofs` takes the kinds there are, and no other', async () => {
   const data = await dataFile('a.txt', 'alpha\n')
   const out = join(await temporaryDirectory(), 'out')
-  const { stdout } = await pirouette('build', '--data', data, '--out', out, '--proofs', 'tags')
+  const { stdout } = await keyhush('build', '--data', data, '--out', out, '--proofs', 'tags')
   expect(stdout).toMatch(/^proofs: tags$/m)
   expect(stdout).toMatch(/^answer bytes: 256$/m)
   expect(decodeManifest(await readFile(join(out, 'manifest.bin'))).suite).toBe(2)
-  const both = await pirouette('build', '--data', data, '--out', `${out}2`)
+  const both = await keyhush('build', '--data', data, '--out', `${out}2`)
   expect(both.stdout).toMatch(/^proofs: merkle, tags$/m)
   expect(both.stdout).toMatch(/^answer bytes: 256, 256$/m) // M = 1: proofs of no siblings
-  const neither = await pirouette('build', '--data', data, '--out', out, '--proofs', 'none')
+  const neither = await keyhush('build', '--data', data, '--out', out, '--proofs', 'none')
   expect([neither.code, neither.stderr]).toEqual([1, expect.stringContaining('--proofs')])
 })
 

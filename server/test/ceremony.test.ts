@@ -1,13 +1,13 @@
-// `pirouette ceremony` as operators run it. What makes a transcript hold is tested in rust-core/pointproofs.
+// `keyhush ceremony` as operators run it. What makes a transcript hold is tested in rust-core/pointproofs.
 
 import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { THOROUGH } from '../../tests/support/thorough.js'
-import { pirouette } from './command.js'
+import { keyhush } from './command.js'
 import { temporaryDirectory } from './helpers.js'
 
-const ceremony = (...args: string[]) => pirouette('ceremony', ...args)
+const ceremony = (...args: string[]) => keyhush('ceremony', ...args)
 
 test('begun, contributed to, verified with the receipt; nothing is overwritten, nothing that does not hold is taken', async () => {
   const folder = await temporaryDirectory()

@@ -1,4 +1,4 @@
-// The `pirouette` command in this process, which is all of it but the half second that a process of its own takes to begin.
+// The `keyhush` command in this process, which is all of it but the half second that a process of its own takes to begin.
 // What only a process shows is in process.test.ts; servers do not end, and are processes everywhere.
 
 import { run } from '../dist/cli.js'
@@ -11,16 +11,16 @@ export interface Outcome {
 
 let before: Promise<unknown> = Promise.resolve()
 
-/** Runs `pirouette …` to its end, and after those that were run before: they print to one place. */
-export function pirouette(...args: string[]): Promise<Outcome> {
+/** Runs `keyhush …` to its end, and after those that were run before: they print to one place. */
+export function keyhush(...args: string[]): Promise<Outcome> {
   const outcome = before.then(() => outcomeOf(args))
   before = outcome
   return outcome
 }
 
-/** What `pirouette …` prints. Throws if it fails. */
-export async function runPirouette(...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await pirouette(...args)
+/** What `keyhush …` prints. Throws if it fails. */
+export async function runKeyhush(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await keyhush(...args)
   if (code !== 0) throw new Error(stderr)
   return stdout
 }

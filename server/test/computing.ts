@@ -8,8 +8,8 @@ import {
   Computations,
   type ComputationsOptions,
   createServer,
-  type PirouetteOptions,
-  pirouettePlugin,
+  type KeyhushOptions,
+  keyhushPlugin,
   type ServerOptions,
 } from '../dist/index.js'
 import { builtDataset, pseudoRandom } from './helpers.js'
@@ -37,13 +37,13 @@ export async function serverFor(
 }
 
 /** The plugin with computations that the test can look into. */
-export async function withComputations(options: PirouetteOptions, choices: ComputationsOptions = {}) {
+export async function withComputations(options: KeyhushOptions, choices: ComputationsOptions = {}) {
   const computations = new Computations(choices)
   computations.onFailure = error => {
     throw error
   }
   const app = fastify()
-  await app.register(pirouettePlugin, { ...options, computations })
+  await app.register(keyhushPlugin, { ...options, computations })
   await app.ready()
   onTestFinished(async () => {
     await app.close()

@@ -4,7 +4,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { HEADER_BYTES } from '@pirouette/protocol'
+import { HEADER_BYTES } from '@keyhush/protocol'
 import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
 import { Metrics } from '../dist/index.js'
@@ -97,7 +97,7 @@ test('connections that do anything leave nothing behind', { timeout: 60_000 }, a
   await Promise.all(Array.from({ length: AT_ONCE }, lane))
 
   expect(lines, `seed ${seed}`).toEqual([])
-  const unsent = async () => /^pirouette_unsent_bytes (\d+)$/m.exec((await figures.inject('/metrics')).body)![1]
+  const unsent = async () => /^keyhush_unsent_bytes (\d+)$/m.exec((await figures.inject('/metrics')).body)![1]
   await vi.waitFor(async () => expect(await unsent(), `seed ${seed}`).toBe('0'), { timeout: 20_000 })
   const after = await sendAll(query)
   expect(after, `seed ${seed}`).toEqual(before)

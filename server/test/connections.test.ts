@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { Connections, connectionShare } from '../dist/http/connections.js'
-import { createServer as createPirouette } from '../dist/index.js'
+import { createServer as createKeyhush } from '../dist/index.js'
 import { builtDataset, builtDirectory, pseudoRandom } from './helpers.js'
 
 const limitsOf = (soft: string) =>
@@ -66,7 +66,7 @@ test('connections beyond the bound are counted, and told once a minute', async (
   expect(connections.refused).toBe(3)
 })
 
-const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
+const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
 
 const FILES = 256
 
@@ -102,7 +102,7 @@ test.runIf(process.platform === 'linux')(
     await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed).length).toBe(refused), { timeout: 10_000 })
     expect(sockets.slice(0, most).some(({ closed }) => closed)).toBe(false)
     const text = await vi.waitFor(async () => (await fetch(figures)).text())
-    expect(text).toMatch(new RegExp(`^pirouette_connections_refused_total ${refused}$`, 'm'))
+    expect(text).toMatch(new RegExp(`^keyhush_connections_refused_total ${refused}$`, 'm'))
     const lines = log.split('\n').filter(line => line.includes('connections are refused'))
     expect(lines.map(line => JSON.parse(line))).toMatchObject([{ level: 40, refused: 1, most }])
     // Whoever leaves makes room.
@@ -121,7 +121,7 @@ test('a name with several addresses is listened for at one, where all bounds are
     process.nextTick(() => (isAll ? found(null, [first, second]) : found(null, one, 4)))
   }) as typeof dns.lookup)
   onTestFinished(() => lookup.mockRestore())
-  const app = await createPirouette({
+  const app = await createKeyhush({
     datasets: [{ dataset: await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 }) }],
   })
   onTestFinished(() => app.close())

@@ -8,14 +8,14 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { decodeManifest, encodeBatch, encodeFenceRequest, fromHex, parseErrorReply } from '@pirouette/protocol'
+import { decodeManifest, encodeBatch, encodeFenceRequest, fromHex, parseErrorReply } from '@keyhush/protocol'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { buildDataset, loadDataset, openLmdb, UpdatableDatabase } from '../dist/index.js'
 import { queryAt, temporaryDirectory } from './helpers.js'
 
 const child = fileURLToPath(new URL('children/publish-and-die.mjs', import.meta.url))
-const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
+const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
 const TOKEN = 'a-token-of-sixteen-or-more-characters'
 
 /** A store at some epoch, the body of a batch for the next one, and what that makes. */
@@ -100,7 +100,7 @@ async function dieAt(prepared: Case, point: string, transaction = 1): Promise<'o
 describe('a process that is killed while it publishes leaves the old epoch or the new one', () => {
   let prepared: Case
   beforeAll(async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+    const dir = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
     prepared = await prepare(dir, 2)
     return () => rm(dir, { recursive: true })
   })
@@ -155,7 +155,7 @@ describe('a process that is killed while it publishes leaves the old epoch or th
 describe('a process that is killed while it stages a long list leaves the old epoch or the new one', () => {
   let prepared: Case
   beforeAll(async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+    const dir = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
     prepared = await prepare(dir, 2, undefined, 8192)
     return () => rm(dir, { recursive: true })
   })
@@ -177,7 +177,7 @@ describe('a process that is killed while it stages a long list leaves the old ep
 describe('a process that is killed while it writes the chunks that are behind loses nothing', () => {
   let prepared: Case
   beforeAll(async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+    const dir = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
     prepared = await prepare(dir, 65)
     return () => rm(dir, { recursive: true })
   })
@@ -195,7 +195,7 @@ describe('a process that is killed while it writes the chunks that are behind lo
 describe('a process that is killed while it begins a generation leaves the old one or the new one', () => {
   let prepared: Case
   beforeAll(async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+    const dir = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
     prepared = await prepare(dir, 3, { op: 'generation', headroom: 500 })
     return () => rm(dir, { recursive: true })
   })

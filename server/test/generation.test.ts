@@ -2,7 +2,7 @@
 // refused. That a crash leaves the old generation or the new one is durability.test.ts's.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type Batch, decodeManifests, type Manifest, parseInfo, toHex, withClaim } from '@pirouette/protocol'
+import { type Batch, decodeManifests, type Manifest, parseInfo, toHex, withClaim } from '@keyhush/protocol'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createServer, loadDataset, UpdatableDatabase } from '../dist/index.js'
 import { builtDirectory, dataFile, listed, pseudoRandom, queryAt } from './helpers.js'

@@ -1,7 +1,7 @@
 // When a new generation pays (docs/operations.md, Growth): both sides of each threshold, and that the layout it leads to
 // is never one that calls for another.
 
-import { loadCore } from '@pirouette/wasm'
+import { loadCore } from '@keyhush/wasm'
 import { expect, test } from 'vitest'
 import { defaultHeadroom, type Size, whyGenerationPays } from '../dist/publisher/growth.js'
 

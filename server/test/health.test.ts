@@ -53,7 +53,7 @@ test('health answers while the event loop is held, says for how long, and has th
     message: expect.stringMatching(/^not ready: event loop held for [1-9]\d* ms$/),
   })
   expect(metrics!.status).toBe(200)
-  const held = /^pirouette_event_loop_held_seconds (\S+)$/m
+  const held = /^keyhush_event_loop_held_seconds (\S+)$/m
   expect(Number(held.exec(metrics!.text)![1])).toBeGreaterThan(0)
   expect(metrics!.text.replace(held, '')).toBe(before.replace(held, ''))
   // And goes on when the loop does.

@@ -4,14 +4,14 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { encodeQuery, entryBytes, equalBytes, type Manifest, type Proofs } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { encodeQuery, entryBytes, equalBytes, type Manifest, type Proofs } from '@pirouette/protocol'
 import { onTestFinished } from 'vitest'
 import { type BuildOptions, buildDataset, type Dataset, loadDataset, type Storage } from '../dist/index.js'
 
 /** A directory that goes when the test ends. */
 export async function temporaryDirectory(): Promise<string> {
-  const dir = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+  const dir = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
   onTestFinished(() => rm(dir, { recursive: true, force: true }))
   return dir
 }
@@ -89,8 +89,8 @@ export function queryAt(manifest: Manifest, offset: number, count = 1, proofs?: 
 }
 
 const derived = (context: string) => blake3(new Uint8Array(), { context: new TextEncoder().encode(context) })
-const LEAF = derived('pirouette 2026-11 merkle leaf v1')
-const NODE = derived('pirouette 2026-11 merkle node v1')
+const LEAF = derived('keyhush 2026-11 merkle leaf v1')
+const NODE = derived('keyhush 2026-11 merkle node v1')
 
 /** Verifies an entry for `offset` of partition `q` by docs/protocol.md alone, without the core. Gives the record. */
 export function verifiedRecord(manifest: Manifest, q: number, offset: number, entry: Uint8Array): Uint8Array {

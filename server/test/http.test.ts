@@ -3,16 +3,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { decodeAnswer, ERROR_CODES, encodeQuery, parseErrorReply, parseInfo, toHex, withClaim } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
-import {
-  decodeAnswer,
-  ERROR_CODES,
-  encodeQuery,
-  parseErrorReply,
-  parseInfo,
-  toHex,
-  withClaim,
-} from '@pirouette/protocol'
 import fc from 'fast-check'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -99,7 +91,7 @@ test('GET /v1/info says what is offered', async () => {
   })
   const bare = parseInfo((await (await serverFor(await bareSmall())).inject('/v1/info')).json())
   expect(bare.offers.proofs).toEqual(['tags'])
-  expect(info.software).toMatch(/^pirouette\/\d/)
+  expect(info.software).toMatch(/^keyhush\/\d/)
   expect(info.signatures).toEqual([])
 })
 
@@ -110,7 +102,7 @@ describe('GET /v1/blobs/<hash>', () => {
   let bytes: Buffer
 
   beforeAll(async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+    const dir = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
     const data = join(dir, 'a.csv')
     await writeFile(data, `key,value\n${Array.from({ length: 300 }, (_, i) => `k${i},v${i}\n`).join('')}`)
     await buildDataset({ data, out: join(dir, 'out') })

@@ -1,8 +1,8 @@
 // What each data format accepts and means, and what it refuses, with file, line and reason.
 
 import { join } from 'node:path'
-import { decodeRecord } from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm'
+import { decodeRecord } from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
 import { describe, expect, test } from 'vitest'
 import { recordBytesView } from '../dist/dataset/view.js'
 import { BuildError, buildDataset, type Dataset } from '../dist/index.js'

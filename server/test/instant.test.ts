@@ -17,8 +17,8 @@ import {
   type Manifest,
   parseErrorReply,
   parseInfo,
-} from '@pirouette/protocol'
-import { type Core, type LayoutHandle, loadCore } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import { type Core, type LayoutHandle, loadCore } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { Readers } from '../dist/database/readers.js'
@@ -26,7 +26,7 @@ import {
   Computations,
   createServer,
   type InstantOptions,
-  type PirouetteOptions,
+  type KeyhushOptions,
   type ServerOptions,
   UpdatableDatabase,
 } from '../dist/index.js'
@@ -94,7 +94,7 @@ async function found(
 }
 
 /** The plugin with a queue that the test can look into. */
-async function withQueue(options: PirouetteOptions, instant: InstantOptions = {}) {
+async function withQueue(options: KeyhushOptions, instant: InstantOptions = {}) {
   const { app, computations } = await withComputations(options, { instant })
   return { app, computations, lookups: computations.instant! }
 }

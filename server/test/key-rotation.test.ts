@@ -1,7 +1,7 @@
 // A publisher changes its key, as docs/operations.md says: nobody who looks up is without a signature on the way.
 
 import { join } from 'node:path'
-import { fromHex, parseInfo, toHex } from '@pirouette/protocol'
+import { fromHex, parseInfo, toHex } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import {
   createKeyFile,

@@ -18,12 +18,12 @@ import {
   type Manifest,
   parseErrorReply,
   parseInfo,
-} from '@pirouette/protocol'
-import { type Core, type LayoutHandle, loadCore } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import { type Core, type LayoutHandle, loadCore } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { Unsent } from '../dist/http/unsent.js'
-import type { ComputationsOptions, PirouetteOptions } from '../dist/index.js'
+import type { ComputationsOptions, KeyhushOptions } from '../dist/index.js'
 import {
   CONTENT,
   changing,
@@ -86,7 +86,7 @@ async function made(app: FastifyInstance, manifest: Manifest, proofs?: EntryProo
 }
 
 /** The plugin with computations that the test can look into. */
-async function withQueue(options: PirouetteOptions, choices: ComputationsOptions = {}) {
+async function withQueue(options: KeyhushOptions, choices: ComputationsOptions = {}) {
   const { app, computations } = await withComputations(options, choices)
   return { app, computations, hints: computations.light! }
 }

@@ -38,13 +38,13 @@ test('requests are counted by route and status, and those under way, streams too
   await ask('/nowhere')
   await ask('/v1/epochs/1')
   const count = (route: string, status: number) =>
-    figure(`pirouette_request_seconds_count{route="${route}",status="${status}"}`)
+    figure(`keyhush_request_seconds_count{route="${route}",status="${status}"}`)
   await expect.poll(() => count('POST /fixed/v1/answer', 200)).toBe(3)
   await expect.poll(() => count('POST /fixed/v1/answer', 400)).toBe(1)
   await expect.poll(() => count('none', 404)).toBe(1)
   await expect.poll(() => count('GET /v1/epochs/:epoch', 200)).toBe(1)
 
-  const streams = () => figure('pirouette_requests_under_way{route="GET /v1/events"}')
+  const streams = () => figure('keyhush_requests_under_way{route="GET /v1/events"}')
   const open = [new AbortController(), new AbortController()]
   for (const { signal } of open) await fetch(`${url}/v1/events`, { signal })
   expect(await streams()).toBe(2)
@@ -56,7 +56,7 @@ test('requests are counted by route and status, and those under way, streams too
 
 test('what a database is at is there, and what is stored that cannot be written', async () => {
   const { updatable, at, figure, app } = await watchedServer()
-  const ofDatabase = (name: string, database = '') => figure(`pirouette_${name}{database="${database}"}`)
+  const ofDatabase = (name: string, database = '') => figure(`keyhush_${name}{database="${database}"}`)
   expect(await ofDatabase('epoch')).toBe(1)
   expect(await ofDatabase('records')).toBe(3)
   expect(await ofDatabase('records', 'fixed')).toBe(100)
@@ -71,13 +71,13 @@ test('what a database is at is there, and what is stored that cannot be written'
   expect(await ofDatabase('store_failing')).toBe(0)
   expect(await ofDatabase('store_free_bytes')).toBeNaN() // it is in memory; the rest is there all the same
 
-  expect([await figure('pirouette_ready'), await figure('pirouette_problems')]).toEqual([1, 0])
+  expect([await figure('keyhush_ready'), await figure('keyhush_problems')]).toEqual([1, 0])
   await updatable.publish(batchOn(updatable, '{"op":"edit","key":"one","value":"third"}\n', { expires: 1 }))
-  expect([await figure('pirouette_ready'), await figure('pirouette_problems')]).toEqual([1, 1])
+  expect([await figure('keyhush_ready'), await figure('keyhush_problems')]).toEqual([1, 1])
   const problems = [expect.stringContaining('epoch 3 has expired')]
   expect(await (await fetch(`${at}/readyz`)).json()).toEqual({ status: 'ready', problems })
   app.readiness.stop('for this test')
-  expect(await figure('pirouette_ready')).toBe(0)
+  expect(await figure('keyhush_ready')).toBe(0)
   expect([(await fetch(`${at}/healthz`)).status, (await fetch(`${at}/readyz`)).status]).toEqual([200, 503])
 })
 
@@ -101,7 +101,7 @@ test('nothing of a request is in them, and they are not on the port that the wor
   await ask(`/v1/blobs/${CANARY}`)
   await ask('/v1/answer', { method: CANARY.toUpperCase() })
   const text = await scrape()
-  expect(text).toContain('pirouette_request_seconds_count')
+  expect(text).toContain('keyhush_request_seconds_count')
   expect(text.toLowerCase()).not.toContain(CANARY)
   expect(text).not.toContain('127.0.0.1')
   expect(await ask('/metrics')).toBe(404)
@@ -116,7 +116,7 @@ test('every figure that the dashboard draws is there', async () => {
     panels: { title: string; targets: { expr: string }[] }[]
   }
   const drawn = dashboard.panels.flatMap(({ targets }) =>
-    targets.flatMap(({ expr }) => expr.match(/\b(pirouette|nodejs|process)_\w+/g)!),
+    targets.flatMap(({ expr }) => expr.match(/\b(keyhush|nodejs|process)_\w+/g)!),
   )
   expect(new Set(drawn).size).toBeGreaterThan(10)
   expect(drawn.filter(name => !new RegExp(`^${name}[{ ]`, 'm').test(text))).toEqual([])

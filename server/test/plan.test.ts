@@ -1,13 +1,13 @@
-// `pirouette plan`: a table for people, JSON for machines, refusals in a sentence. Whether the costs are right is tested
+// `keyhush plan`: a table for people, JSON for machines, refusals in a sentence. Whether the costs are right is tested
 // where they are computed and, against real servers and clients, in tests/costs.
 
-import { loadCore, type Plan } from '@pirouette/wasm'
+import { loadCore, type Plan } from '@keyhush/wasm'
 import { expect, test } from 'vitest'
 import { buildDataset } from '../dist/index.js'
-import { pirouette } from './command.js'
+import { keyhush } from './command.js'
 import { dataFile, pseudoRandom, temporaryDirectory } from './helpers.js'
 
-const plan = (...args: string[]) => pirouette('plan', ...args)
+const plan = (...args: string[]) => keyhush('plan', ...args)
 
 const small = ['--records', '1000', '--value-bytes', '30']
 
@@ -124,7 +124,7 @@ test('what cannot be is refused in a sentence', async () => {
   ] as const) {
     const { code, stdout, stderr } = await plan(...args)
     expect([code, stdout]).toEqual([1, ''])
-    expect(stderr).toMatch(/^pirouette: .+\n$/)
+    expect(stderr).toMatch(/^keyhush: .+\n$/)
     expect(stderr).toMatch(reason)
   }
   expect((await plan('--records', 'many', '--value-bytes', '1')).stderr).toContain('It must be a whole number.')

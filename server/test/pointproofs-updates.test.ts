@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { encodeQuery, HEADER_BYTES, splitUpdateList } from '@pirouette/protocol'
+import { encodeQuery, HEADER_BYTES, splitUpdateList } from '@keyhush/protocol'
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ProverHandle } from '../../packages/wasm/generated/prover.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
@@ -26,7 +26,7 @@ const TIMEOUT = { timeout: 900_000 }
 let first: RememberingStorage
 
 beforeAll(async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+  const folder = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
   try {
     const { transcript: ceremony, mine: receipt } = await ceremonyIn(folder)
     const data = join(folder, 'records.bin')

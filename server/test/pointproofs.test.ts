@@ -4,8 +4,8 @@
 import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { answerBytes, encodeManifest, HEADER_BYTES, type Manifest, SUITE_POINTPROOFS, toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { answerBytes, encodeManifest, HEADER_BYTES, type Manifest, SUITE_POINTPROOFS, toHex } from '@pirouette/protocol'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { Ceremony } from '../../tests/interop/reference/pointproofs.js'
 import { VERSION } from '../dist/base/version.js'
@@ -46,7 +46,7 @@ const built = async (change: Partial<BuildOptions> = {}, content = records) => {
 }
 
 beforeAll(async () => {
-  shared = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+  shared = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
   files = await ceremonyIn(shared)
   early = join(shared, 'early')
   await writeFile(early, earlyTranscript())
@@ -125,7 +125,7 @@ describe('a build', () => {
     const out = await built({ ...few, prover: await script('prover.mjs', proverScript) }, some)
     expect(await contentsOf(out)).toEqual(await contentsOf(await built(few, some)))
     const refusal = async (name: string, text: string) => built({ ...few, prover: await script(name, text) }, some)
-    await expect(refusal('older', 'console.log("pirouette-prover 0.0.0")')).rejects.toThrow(
+    await expect(refusal('older', 'console.log("keyhush-prover 0.0.0")')).rejects.toThrow(
       /older: it is not the prover of version/,
     )
     await expect(refusal('failing', 'process.exitCode = 3')).rejects.toThrow(/failing: it has ended with code 3/)
@@ -148,7 +148,7 @@ import { loadProving } from '${new URL('../../packages/wasm/dist/prover.js', imp
 const chunks = []
 let length = 0
 let prover, bytes
-process.stdout.write('pirouette-prover ${VERSION}\\n')
+process.stdout.write('keyhush-prover ${VERSION}\\n')
 const SETUP = 32 + 511 * 96
 const proving = await loadProving()
 for await (const chunk of process.stdin) {

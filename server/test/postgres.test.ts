@@ -2,7 +2,7 @@
 // `npm test` leaves to `npm run soak -- tests` what takes longer than a moment, or begins another server.
 
 import { type AddressInfo, createServer as createListener } from 'node:net'
-import { decodeFenceReply, encodeFenceRequest, type FenceRequest } from '@pirouette/protocol'
+import { decodeFenceReply, encodeFenceRequest, type FenceRequest } from '@keyhush/protocol'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { PostgresServer, queryStore, storeAt } from '../../tests/support/postgres.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
@@ -128,7 +128,7 @@ describe('one process at a time writes', () => {
     const storage = await opened(url)
     const second = await openPostgres(url).catch((error: unknown) => error)
     expect(second).toBeInstanceOf(DatasetError)
-    expect((second as Error).message).toMatch(`it is open already, by pirouette: process ${process.pid} on `)
+    expect((second as Error).message).toMatch(`it is open already, by keyhush: process ${process.pid} on `)
     const replica = await opened(url, 'replica')
     await storage.transact([], transaction => transaction.put('a', Uint8Array.of(1)))
     expect(Uint8Array.from((await replica.get('a'))!)).toEqual(Uint8Array.of(1))
@@ -149,7 +149,7 @@ describe('one process at a time writes', () => {
     })
     // Alone again it takes the lock up again, and says that something may have been missed.
     const end = `SELECT pg_terminate_backend(a.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid), (
-      SELECT hashtextextended('pirouette ' || 'NAME' || ' writer', 0) AS key) k
+      SELECT hashtextextended('keyhush ' || 'NAME' || ' writer', 0) AS key) k
       WHERE l.locktype = 'advisory' AND (l.classid::bigint << 32) | l.objid::bigint = k.key`
     const name = new URL(url).searchParams.get('schema')!
     await queryStore(url, end.replace('NAME', name))

@@ -1,4 +1,4 @@
-// The `pirouette` command as a process: what it prints, how it stops, what it leaves behind.
+// The `keyhush` command as a process: what it prints, how it stops, what it leaves behind.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -16,24 +16,24 @@ import {
   INSTANT_PATH,
   lightPath,
   parseErrorReply,
-} from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createServer } from '../dist/index.js'
-import { pirouette } from './command.js'
+import { keyhush } from './command.js'
 import { builtDataset, builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
 
-const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
+const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
 
 test('what is not built, or half, says so', async () => {
   const dir = await temporaryDirectory()
   await mkdir(join(dir, 'bin'))
   await writeFile(join(dir, 'package.json'), '{ "type": "module" }')
-  await cp(command, join(dir, 'bin/pirouette.js'))
-  const ran = promisify(execFile)(process.execPath, [join(dir, 'bin/pirouette.js'), '--version'])
+  await cp(command, join(dir, 'bin/keyhush.js'))
+  const ran = promisify(execFile)(process.execPath, [join(dir, 'bin/keyhush.js'), '--version'])
   await expect(ran).rejects.toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^pirouette: not built.*npm run build/),
+    stderr: expect.stringMatching(/^keyhush: not built.*npm run build/),
   })
 })
 
@@ -61,7 +61,7 @@ test.runIf(process.platform === 'linux')('without files enough to begin with it 
   const ran = promisify(execFile)('sh', ['-c', 'ulimit -n 64 && exec "$@"', 'sh', process.execPath, command, ...serve])
   await expect(ran).rejects.toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^pirouette: .*too many open files \(EMFILE\); .*`ulimit -n`.*LimitNOFILE.*\n$/),
+    stderr: expect.stringMatching(/^keyhush: .*too many open files \(EMFILE\); .*`ulimit -n`.*LimitNOFILE.*\n$/),
   })
 })
 
@@ -126,7 +126,7 @@ async function requested(url: string, agent: Agent, body?: Uint8Array) {
   return { status: reply.statusCode, headers: reply.headers, body: new Uint8Array(Buffer.concat(chunks)) }
 }
 
-describe('pirouette serve', () => {
+describe('keyhush serve', () => {
   test('serves datasets, prints its address as one line, logs to stderr, and stops on SIGTERM and SIGINT with 0', async () => {
     const one = await builtDirectory('a.txt', 'alpha\n')
     const two = await builtDirectory('b.bin', pseudoRandom(64), { recordBytes: 4 })
@@ -183,7 +183,7 @@ describe('pirouette serve', () => {
     layout.free()
     expect((await finished).code).toBe(0)
     for (const wrong of ['0', '65', 'on', '-1']) {
-      const { code, stderr } = await pirouette('serve', '--dataset', dataset, '--port', '0', `--instant=${wrong}`)
+      const { code, stderr } = await keyhush('serve', '--dataset', dataset, '--port', '0', `--instant=${wrong}`)
       expect([code, stderr]).toEqual([1, expect.stringMatching(/must be/)])
     }
   })
@@ -270,8 +270,8 @@ describe('pirouette serve', () => {
     const args = ['--dataset', await builtDirectory('a.txt', 'alpha\n'), '--metrics-port', '0', '--log-level', 'silent']
     const { child, finished } = start(['serve', '--port', '0', '--drain-seconds', '0', ...args])
     const [said] = (await once(child.stderr!, 'data')) as [string]
-    const at = /^pirouette: figures at (\S+)\n$/.exec(said)![1]!
-    expect(await (await fetch(at)).text()).toContain('pirouette_records{database=""} 1')
+    const at = /^keyhush: figures at (\S+)\n$/.exec(said)![1]!
+    expect(await (await fetch(at)).text()).toContain('keyhush_records{database=""} 1')
     child.kill('SIGTERM')
     expect((await finished).code).toBe(0)
   })
@@ -329,13 +329,13 @@ describe('pirouette serve', () => {
     const dir = await builtDirectory('a.txt', 'alpha\n')
     const { url } = await serve(['--dataset', dir])
     const busy = await run('serve', '--dataset', dir, '--port', new URL(url).port)
-    expect([busy.code, busy.stderr]).toEqual([1, expect.stringMatching(/^pirouette: .*EADDRINUSE.*\n$/)])
+    expect([busy.code, busy.stderr]).toEqual([1, expect.stringMatching(/^keyhush: .*EADDRINUSE.*\n$/)])
 
     const [blob] = await readdir(join(dir, 'blobs'))
     await writeFile(join(dir, 'blobs', blob!), 'x')
     const damaged = await run('serve', '--dataset', dir, '--port', '0')
     expect([damaged.code, damaged.stdout]).toEqual([1, ''])
-    expect(damaged.stderr).toMatch(new RegExp(`^pirouette: .*${blob}: .*\n$`))
+    expect(damaged.stderr).toMatch(new RegExp(`^keyhush: .*${blob}: .*\n$`))
   })
 })
 
@@ -364,7 +364,7 @@ test('a process whose core traps replies 500 and exits with 1, for a supervisor 
   expect(await exited).toBe(1)
 })
 
-describe('pirouette build', () => {
+describe('keyhush build', () => {
   test('prints a summary that two operators can compare, and exits 0', async () => {
     const out = join(await temporaryDirectory(), 'out')
     const data = await dataFile('a.csv', 'key,value\nalpha,1\nbeta,22\n')
@@ -380,7 +380,7 @@ describe('pirouette build', () => {
     const parent = await temporaryDirectory()
     const data = await dataFile('a.csv', 'key,value\nalpha,1\nalpha,2\n')
     const { code, stdout, stderr } = await run('build', '--data', data, '--out', join(parent, 'out'))
-    expect([code, stdout, stderr]).toEqual([1, '', `pirouette: ${data}:3: the same key as on line 2\n`])
+    expect([code, stdout, stderr]).toEqual([1, '', `keyhush: ${data}:3: the same key as on line 2\n`])
     expect(await readdir(parent)).toEqual([])
   })
 
@@ -395,9 +395,9 @@ describe('pirouette build', () => {
       ['serve', '--port', '0', '--dataset', 'v1=.'],
       ['juggle'],
     ]) {
-      const { code, stderr } = await pirouette(...args)
+      const { code, stderr } = await keyhush(...args)
       expect(code).toBe(1)
-      expect(stderr).toMatch(/^(error|pirouette): /)
+      expect(stderr).toMatch(/^(error|keyhush): /)
       expect(stderr).not.toMatch(/\n\s+at /)
     }
   })

@@ -2,7 +2,6 @@
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { blake3 } from '@noble/hashes/blake3.js'
 import {
   answerBytes,
   decodeAnswer,
@@ -11,7 +10,8 @@ import {
   HEADER_BYTES,
   type Manifest,
   toHex,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
+import { blake3 } from '@noble/hashes/blake3.js'
 import { expect } from 'vitest'
 import { Ceremony, decodeKey, decodeRows, verify } from '../../tests/interop/reference/pointproofs.js'
 

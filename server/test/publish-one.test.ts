@@ -1,14 +1,14 @@
-// `pirouette publish` at one server: a copy of the publisher's own says what has to come of a batch, so that nothing is signed
+// `keyhush publish` at one server: a copy of the publisher's own says what has to come of a batch, so that nothing is signed
 // which that server alone says.
 
 import { copyFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { decodeManifest, encodeManifest, fromHex, parseInfo, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { decodeManifest, encodeManifest, fromHex, parseInfo, signedBytes, toHex } from '@pirouette/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { createKeyFile, createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '../dist/index.js'
-import { pirouette } from './command.js'
+import { keyhush } from './command.js'
 import { builtDirectory, temporaryDirectory } from './helpers.js'
 import { standIn } from './stand-in.js'
 
@@ -45,7 +45,7 @@ async function rig(credential: 'key' | 'token') {
     if (operations !== undefined) await writeFile(file, operations.map(each => `${JSON.stringify(each)}\n`).join(''))
     const shown = credential === 'key' ? ['--key', path('key')] : ['--token-file', `${url}=${path('token')}`]
     const batch = operations === undefined ? [] : [file]
-    return await pirouette('publish', '--servers', url, ...shown, '--record', path('record'), ...args, ...batch)
+    return await keyhush('publish', '--servers', url, ...shown, '--record', path('record'), ...args, ...batch)
   }
   const manifest = async () => (await app.inject('/v1/manifest')).rawPayload
   return {
@@ -138,7 +138,7 @@ test('a lost copy is begun from the dataset and the batches since, or from what 
     stdout: expect.stringContaining('caught up: 2 epochs'),
   })
   const exporting = ['--server', url, '--publisher-key', toHex(publicKey), '--out', path('exported')]
-  expect(await pirouette('export', ...exporting)).toMatchObject({ code: 0 })
+  expect(await keyhush('export', ...exporting)).toMatchObject({ code: 0 })
   const exported = ['--store', path('from export'), '--dataset', path('exported')]
   expect(await publish(edit('z'), ...exported)).toMatchObject({ code: 0, stderr: '' })
   expect(decodeManifest(await manifest()).epoch).toBe(4)

@@ -1,4 +1,4 @@
-// `pirouette publish` against two servers.
+// `keyhush publish` against two servers.
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -7,8 +7,6 @@ import { createServer as createHttpServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { ed25519 } from '@noble/curves/ed25519.js'
-import { blake3 } from '@noble/hashes/blake3.js'
 import {
   type BatchSignature,
   decodeBatch,
@@ -20,7 +18,9 @@ import {
   signedBatchBytes,
   signedBytes,
   toHex,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { blake3 } from '@noble/hashes/blake3.js'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import {
   createKeyFile,
@@ -33,11 +33,11 @@ import {
   readToken,
   UpdatableDatabase,
 } from '../dist/index.js'
-import { type Outcome, pirouette } from './command.js'
+import { keyhush, type Outcome } from './command.js'
 import { builtDirectory, temporaryDirectory } from './helpers.js'
 import { type Headers, standIn } from './stand-in.js'
 
-const command = fileURLToPath(new URL('../bin/pirouette.js', import.meta.url))
+const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
 const DATA = 'key,value\none,first\ntwo,second\nthree,third\n'
 
 /** How a server is run. */
@@ -116,7 +116,7 @@ function here(dataset: string, { tokenFile, publisherKey }: Publishers, port: nu
   }
 }
 
-/** As `pirouette serve`. */
+/** As `keyhush serve`. */
 async function asProcess(dataset: string, { tokenFile, publisherKey }: Publishers, port: number) {
   const store = await temporaryDirectory()
   const publishers = [
@@ -211,7 +211,7 @@ async function rig(
       const batch = operations === undefined ? [] : [file]
       const fixed = ['--servers', urls.join(), ...credentials(urls), '--record', path('record')]
       const others = args.filter(each => typeof each === 'string')
-      return pirouette('publish', ...fixed, ...others, ...batch)
+      return keyhush('publish', ...fixed, ...others, ...batch)
     },
   }
 }
@@ -223,7 +223,7 @@ interface Via {
 
 const edit = (value: string) => [{ op: 'edit', key: 'one', value }]
 
-describe('pirouette publish', () => {
+describe('keyhush publish', () => {
   test.each([
     ['in this process', here],
     ['that are processes', asProcess],
@@ -353,7 +353,7 @@ describe('pirouette publish', () => {
       const out = join(dir, 'exported')
       const { publicKey } = await readKeyFile(join(dir, 'publisher.key'))
       const vouched = ['--publisher-key', toHex(publicKey)]
-      expect((await pirouette('export', '--server', operators[1].url, ...vouched, '--out', out)).code).toBe(0)
+      expect((await keyhush('export', '--server', operators[1].url, ...vouched, '--out', out)).code).toBe(0)
       const [first] = operators
       await first.stop()
       first.comesBack(here(out, { publisherKey: publicKey }, Number(new URL(first.url).port)))
@@ -383,10 +383,10 @@ describe('pirouette publish', () => {
   test('signs what both agree on, and the newest epoch without a batch', async () => {
     const { dir, operators, publish } = await rig()
     const key = join(dir, 'key')
-    const made = await pirouette('keygen', '--out', key)
+    const made = await keyhush('keygen', '--out', key)
     const publicKey = /^public key: ([0-9a-f]{64})\n$/.exec(made.stdout)![1]!
     expect((await stat(key)).mode & 0o777).toBe(0o600)
-    expect((await pirouette('keygen', '--out', key)).stderr).toContain('exists already')
+    expect((await keyhush('keygen', '--out', key)).stderr).toContain('exists already')
     for (const operations of [undefined, edit('x')]) {
       expect(await publish(operations, '--key', key)).toMatchObject({ code: 0, stderr: '' })
       const manifest = await operators[0].get('/v1/manifest')
@@ -408,7 +408,7 @@ describe('pirouette publish', () => {
     test('begins it after the batch, once, and signs that', async () => {
       const { dir, operators, publish } = await rig()
       const key = join(dir, 'key')
-      await pirouette('keygen', '--out', key)
+      await keyhush('keygen', '--out', key)
       const grown = await publish(adds(0, 18), '--key', key)
       expect(grown.stdout).toMatch(/^epoch: 3 of generation 2\nchanges: 18\n/)
       expect(grown.stdout).toContain('new generation: begun: it has 21 partitions where 16 would do')
@@ -474,7 +474,7 @@ describe('pirouette publish', () => {
     await writeFile(batch, JSON.stringify(edit('x')[0]))
     const with_ = (...servers: string[]) => {
       const credentials = servers.flatMap((url, i) => ['--token-file', `${url}=${tokens[i]}`])
-      return pirouette('publish', '--servers', servers.join(), ...credentials, '--record', join(dir, 'record'), batch)
+      return keyhush('publish', '--servers', servers.join(), ...credentials, '--record', join(dir, 'record'), batch)
     }
     expect((await with_(operators[0].url, `${operators[0].url}/`)).stderr).toContain('the two servers are one')
     expect((await with_(...operators.map(({ url }) => url))).stderr).toContain('401 unauthorized')
@@ -508,7 +508,7 @@ function signedWith(
 const send = (operator: Operator, body: Uint8Array<ArrayBuffer>, headers: Headers) =>
   fetch(`${operator.url}/v1/epochs`, { method: 'POST', body, headers })
 
-const withSignature = (signature: BatchSignature) => ({ 'pirouette-batch-signature': encodeBatchSignature(signature) })
+const withSignature = (signature: BatchSignature) => ({ 'keyhush-batch-signature': encodeBatchSignature(signature) })
 
 describe('an operator who wants to forge', () => {
   test('cannot publish at the other server with all that publishing sends it', async () => {
@@ -526,7 +526,7 @@ describe('an operator who wants to forge', () => {
     const forged = await batchFor(operators[1], edit('forged'))
     const own = ed25519.keygen()
     const [first] = seen as [Headers]
-    const publisherKey = fromHex(first['pirouette-batch-signature']!.slice(0, 64))
+    const publisherKey = fromHex(first['keyhush-batch-signature']!.slice(0, 64))
     for (const headers of [
       {},
       { authorization: `Bearer ${TOKENS[0]}` },
@@ -562,7 +562,7 @@ describe('an operator who wants to forge', () => {
       expect([reply.status, ((await reply.json()) as { code: string }).code]).toEqual([401, 'unauthorized'])
     }
     for (const header of ['', 'x', '00'.repeat(32), encodeBatchSignature(signedWith(key, body)).toUpperCase()]) {
-      expect((await send(victim, body, { 'pirouette-batch-signature': header })).status).toBe(401)
+      expect((await send(victim, body, { 'keyhush-batch-signature': header })).status).toBe(401)
     }
     expect(await victim.epoch()).toBe(1)
     expect((await send(victim, body, withSignature(signedWith(key, body)))).status).toBe(200)
@@ -640,7 +640,7 @@ describe('what a publisher is told', () => {
     const data = join(dir, 'a.csv')
     await writeFile(data, DATA)
     const choices = ['--max-value-bytes', '20', '--name', 'test', ...record]
-    expect((await pirouette('build', '--data', data, '--out', join(dir, 'out'), ...choices)).stdout).toContain(baseHash)
+    expect((await keyhush('build', '--data', data, '--out', join(dir, 'out'), ...choices)).stdout).toContain(baseHash)
     expect((await publish(edit('x'), ...record)).code).toBe(0)
     // Its own signature of the newest epoch is as good as a record.
     expect((await publish(edit('y'), '--record', join(dir, 'a third'))).code).toBe(0)
@@ -679,7 +679,7 @@ describe('what a publisher is told', () => {
       [['--token-file', `${a}=${file(0)}`, '--token-file', `${b}=${file(1)}`], '--record'],
       [record, 'or a token of each'],
     ] as const) {
-      const outcome = await pirouette('publish', '--servers', `${a},${b}`, ...args)
+      const outcome = await keyhush('publish', '--servers', `${a},${b}`, ...args)
       expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining(message)])
     }
   })
@@ -689,7 +689,7 @@ describe('what a publisher is told', () => {
     await chmod(join(dir, 'token-1'), 0o644)
     const outcome = await publish(edit('x'))
     expect(outcome.stderr).toBe(
-      `pirouette: warning: ${join(dir, 'token-1')}: everybody on this machine may read it; chmod 600 it\n`,
+      `keyhush: warning: ${join(dir, 'token-1')}: everybody on this machine may read it; chmod 600 it\n`,
     )
     expect([outcome.code, await operators[1].epoch()]).toEqual([0, 2])
   })
@@ -725,7 +725,7 @@ test("a publisher's record survives a reader's mistakes by refusing them, and fo
 test('key files and token files are read strictly', async () => {
   const dir = await temporaryDirectory()
   const file = join(dir, 'key')
-  await pirouette('keygen', '--out', file)
+  await keyhush('keygen', '--out', file)
   const text = await readFile(file, 'utf8')
   expect((await readKeyFile(file)).secretKey.length).toBe(32)
   const flipped = text.replace(/secret ./, letter => `secret ${letter.endsWith('0') ? '1' : '0'}`)

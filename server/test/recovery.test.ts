@@ -2,8 +2,8 @@
 
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { decodeManifest, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import { decodeManifest, signedBytes, toHex } from '@pirouette/protocol'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import {
   createServer,
@@ -13,7 +13,7 @@ import {
   openLmdb,
   UpdatableDatabase,
 } from '../dist/index.js'
-import { pirouette } from './command.js'
+import { keyhush } from './command.js'
 import { contentsOf, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
 import { standIn } from './stand-in.js'
 import { batchOn, keyed, opened, storageOf } from './updatable-helpers.js'
@@ -30,10 +30,10 @@ async function served(database: MountedDataset) {
   return { app, url: await app.listen({ port: 0, host: '127.0.0.1' }) }
 }
 
-/** What `pirouette export` makes of a database that is served. */
+/** What `keyhush export` makes of a database that is served. */
 async function exported(updatable: UpdatableDatabase): Promise<string> {
   const out = join(await temporaryDirectory(), 'exported')
-  const { code, stdout, stderr } = await pirouette(
+  const { code, stdout, stderr } = await keyhush(
     'export',
     '--server',
     (await served({ updatable })).url,
@@ -172,7 +172,7 @@ describe('a server that is exported from', () => {
         const parent = await temporaryDirectory()
         const hash = ['--manifest-hash', updatable.newest.manifestHash]
         const args = ['--server', await standIn(url, { reply }), ...hash, '--out', join(parent, 'out')]
-        const { code, stderr } = await pirouette('export', ...args)
+        const { code, stderr } = await keyhush('export', ...args)
         expect([code, stderr]).toEqual([1, expect.stringContaining('is not what its name says')])
         expect(await readdir(parent)).toEqual([])
       }
@@ -183,8 +183,7 @@ describe('a server that is exported from', () => {
     const updatable = await changed()
     const { url } = await served({ updatable })
     const parent = await temporaryDirectory()
-    const run = () =>
-      pirouette('export', '--server', url, '--publisher-key', toHex(PUBLIC), '--out', join(parent, 'out'))
+    const run = () => keyhush('export', '--server', url, '--publisher-key', toHex(PUBLIC), '--out', join(parent, 'out'))
     expect((await run()).stderr).toContain('it has no signature of this publisher for epoch 2')
     // Of the epoch before, and another's of this one.
     await updatable.addSignature(sign((await updatable.manifestOf(1, 1))!, 1))
@@ -215,7 +214,7 @@ describe('a server that is exported from', () => {
     }
     const out = join(await temporaryDirectory(), 'out')
     const key = ['--publisher-key', toHex(PUBLIC)]
-    const { code, stderr } = await pirouette('export', '--server', await standIn(url, { reply }), ...key, '--out', out)
+    const { code, stderr } = await keyhush('export', '--server', await standIn(url, { reply }), ...key, '--out', out)
     expect([code, stderr]).toEqual([0, ''])
     await Promise.all(pending)
     expect(decodeManifest(await readFile(join(out, 'manifest.bin'))).epoch).toBe(3)
@@ -246,9 +245,9 @@ test('the store of a server that does not run, or a publisher’s copy, is expor
   await UpdatableDatabase.create(storage, dataset)
   await storage.close()
   const out = join(await temporaryDirectory(), 'out')
-  expect(await pirouette('export', '--store', store, '--out', out)).toMatchObject({ code: 0, stderr: '' })
+  expect(await keyhush('export', '--store', store, '--out', out)).toMatchObject({ code: 0, stderr: '' })
   expect(decodeManifest(await readFile(join(out, 'manifest.bin'))).epoch).toBe(1)
   for (const args of [[], ['--store', 'a', '--server', 'http://b']]) {
-    expect((await pirouette('export', ...args, '--out', out)).stderr).toContain('give --server')
+    expect((await keyhush('export', ...args, '--out', out)).stderr).toContain('give --server')
   }
 })

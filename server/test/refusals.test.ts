@@ -1,7 +1,5 @@
 // The list of docs/protocol.md, Refusals: every message that a server refuses, with its status and code.
 
-import { ed25519 } from '@noble/curves/ed25519.js'
-import { blake3 } from '@noble/hashes/blake3.js'
 import {
   encodeBatchSignature,
   encodeFenceRequest,
@@ -11,7 +9,9 @@ import {
   signedBytes,
   toHex,
   withClaim,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { blake3 } from '@noble/hashes/blake3.js'
 import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createServer, type UpdatableDatabase, type UpdatableOptions } from '../dist/index.js'
@@ -87,7 +87,7 @@ function signed({ databaseId }: UpdatableDatabase, body: Uint8Array, of = body, 
   const previousManifest = base ?? body.slice(40, 72)
   const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), secretKey)
   const header = encodeBatchSignature({ publicKey, previousManifest, batchHash, signature })
-  return post('/v1/epochs', body, { authorization: `Bearer ${TOKEN}`, 'pirouette-batch-signature': header })
+  return post('/v1/epochs', body, { authorization: `Bearer ${TOKEN}`, 'keyhush-batch-signature': header })
 }
 
 const EDIT = [{ op: 'edit', key: 'one', value: 'z' }]
@@ -232,10 +232,10 @@ const CASES: Record<string, readonly Case[]> = {
   batches: [
     ['no token', w => without(batch(w, EDIT), 'authorization'), '401 unauthorized'],
     ['another token', w => withHeader(batch(w, EDIT), 'authorization', 'Bearer another'), '401 unauthorized'],
-    ['no signature', w => without(batch(w, EDIT), 'pirouette-batch-signature'), '401 unauthorized'],
+    ['no signature', w => without(batch(w, EDIT), 'keyhush-batch-signature'), '401 unauthorized'],
     [
       'a signature in another form',
-      w => withHeader(batch(w, EDIT), 'pirouette-batch-signature', 'x.y'),
+      w => withHeader(batch(w, EDIT), 'keyhush-batch-signature', 'x.y'),
       '401 unauthorized',
     ],
     [

@@ -2,7 +2,7 @@
 // tests/replicas/simulate.ts kills real ones.
 
 import { once } from 'node:events'
-import { decodeAnswer, entryBytes, equalBytes, type Manifest, parseErrorReply } from '@pirouette/protocol'
+import { decodeAnswer, entryBytes, equalBytes, type Manifest, parseErrorReply } from '@keyhush/protocol'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { queryStore } from '../../tests/support/postgres.js'
 import { THOROUGH } from '../../tests/support/thorough.js'

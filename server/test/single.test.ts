@@ -12,8 +12,8 @@ import {
   parseInfo,
   splitVerdict,
   withClaim,
-} from '@pirouette/protocol'
-import { type Core, loadCore, type SingleHandle } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import { type Core, loadCore, type SingleHandle } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createServer, type ServerOptions } from '../dist/index.js'

@@ -5,8 +5,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { decodeManifest, entryBytes, suiteOf, toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { decodeManifest, entryBytes, suiteOf, toHex } from '@pirouette/protocol'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { slice } from '../dist/base/pace.js'
 import { EpochStore } from '../dist/database/epoch-store.js'
@@ -167,7 +167,7 @@ describe('a list that takes several transactions', () => {
   async function made() {
     const bytes = 32_768
     const storage = new RememberingStorage()
-    const folder = await mkdtemp(join(tmpdir(), 'pirouette-test-'))
+    const folder = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
     const data = join(folder, 'a.bin')
     await writeFile(data, pseudoRandom(80 * bytes))
     await buildDataset({ data, out: join(folder, 'dataset'), recordBytes: bytes })

@@ -2,16 +2,16 @@
 
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { BATCH_SIGNATURE_HEADER, decodeBatch, encodeBatchSignature, signedBatchBytes } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { BATCH_SIGNATURE_HEADER, decodeBatch, encodeBatchSignature, signedBatchBytes } from '@pirouette/protocol'
 import { type FastifyInstance, fastify } from 'fastify'
 import { onTestFinished } from 'vitest'
-import { type PirouetteOptions, pirouettePlugin, type UpdatableDatabase } from '../dist/index.js'
+import { type KeyhushOptions, keyhushPlugin, type UpdatableDatabase } from '../dist/index.js'
 import { opened, storageOf } from './updatable-helpers.js'
 
 /** Listens until the test has ended. `statuses`: of all replies so far. */
-export async function served(options: PirouetteOptions): Promise<{
+export async function served(options: KeyhushOptions): Promise<{
   app: FastifyInstance
   url: string
   port: number
@@ -20,7 +20,7 @@ export async function served(options: PirouetteOptions): Promise<{
   const app = fastify({ trustProxy: true })
   const statuses: number[] = []
   app.addHook('onSend', async (_request, reply) => void statuses.push(reply.statusCode))
-  await app.register(pirouettePlugin, options)
+  await app.register(keyhushPlugin, options)
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   onTestFinished(() => {
     app.server.closeAllConnections()

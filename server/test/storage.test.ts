@@ -14,7 +14,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { toHex } from '@pirouette/protocol'
+import { toHex } from '@keyhush/protocol'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { StoredFence } from '../dist/database/stored-fence.js'
@@ -108,7 +108,7 @@ function bound(storage: Storage, method: keyof Storage): unknown {
 
 /** What is said of a file with these bytes. */
 function damageOf(bytes: Uint8Array): string | undefined {
-  const path = join(tmpdir(), `pirouette-pages-${process.pid}`)
+  const path = join(tmpdir(), `keyhush-pages-${process.pid}`)
   writeFileSync(path, bytes)
   const fd = openSync(path, 'r')
   try {

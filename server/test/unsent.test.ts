@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
-import { answerBytes, parseErrorReply, toHex } from '@pirouette/protocol'
+import { answerBytes, parseErrorReply, toHex } from '@keyhush/protocol'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { boundUnderWay } from '../dist/http/under-way.js'
 import { Unsent } from '../dist/http/unsent.js'

@@ -1,16 +1,7 @@
 // What tests of an updatable database share: one in memory storage, batches for it, and reading it as a client does.
 
+import { type Batch, encodeBatch, entryBytes, fromHex, isZero, type Manifest, suiteOf, toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
-import {
-  type Batch,
-  encodeBatch,
-  entryBytes,
-  fromHex,
-  isZero,
-  type Manifest,
-  suiteOf,
-  toHex,
-} from '@pirouette/protocol'
 import { expect, onTestFinished } from 'vitest'
 import { Refusal } from '../dist/base/refusal.js'
 import {
@@ -191,7 +182,7 @@ export async function contents(updatable: UpdatableDatabase): Promise<Map<string
 export const printOf = (key: string) =>
   toHex(
     blake3(new TextEncoder().encode(key), {
-      context: new TextEncoder().encode('pirouette 2026-11 key fingerprint v1'),
+      context: new TextEncoder().encode('keyhush 2026-11 key fingerprint v1'),
     }),
   ).slice(0, 32)
 

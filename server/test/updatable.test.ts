@@ -3,8 +3,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { crc32 } from 'node:zlib'
-import { ed25519 } from '@noble/curves/ed25519.js'
-import { blake3 } from '@noble/hashes/blake3.js'
 import {
   answerBytes,
   decodeAnswer,
@@ -28,7 +26,9 @@ import {
   splitVerdict,
   toHex,
   withClaim,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { blake3 } from '@noble/hashes/blake3.js'
 import fc from 'fast-check'
 import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -883,7 +883,7 @@ describe('over HTTP', () => {
       expect(reply.headers['access-control-allow-credentials']).toBeUndefined()
       const allowed = String(reply.headers['access-control-allow-headers']).toLowerCase().split(', ')
       expect(allowed).toContain('content-type')
-      expect(allowed.includes('pirouette-batch-signature')).toBe(allowed.includes('authorization'))
+      expect(allowed.includes('keyhush-batch-signature')).toBe(allowed.includes('authorization'))
       return allowed.includes('authorization')
     }
     const { updatable, app } = await server({ token: TOKEN })
@@ -949,7 +949,7 @@ describe('over HTTP', () => {
       for (const token of [undefined, TOKEN]) {
         const { updatable, app } = await server({ publisherKeys: [publicKey], ...(token && { token }) })
         const body = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }])
-        const signed = { 'pirouette-batch-signature': signatureOf(body, decodeBatch(body)) }
+        const signed = { 'keyhush-batch-signature': signatureOf(body, decodeBatch(body)) }
         for (const headers of [{}, { authorization }, ...(token === undefined ? [] : [signed])]) {
           expect((await post(app, '/v1/epochs', body, headers)).json().code).toBe('unauthorized')
         }
@@ -966,7 +966,7 @@ describe('over HTTP', () => {
       const body = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }])
       const { databaseId } = updatable
       const other = signatureOf(body, { databaseId, previousManifest: new Uint8Array(32).fill(1) })
-      const reply = await post(app, '/v1/epochs', body, { 'pirouette-batch-signature': other })
+      const reply = await post(app, '/v1/epochs', body, { 'keyhush-batch-signature': other })
       expect([reply.statusCode, reply.json().code, updatable.newest.manifest.epoch]).toEqual([401, 'unauthorized', 1])
     })
 

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import type { Question } from './overload.js'
 
-const command = fileURLToPath(new URL('../../rust-core/target/release/pirouette-load', import.meta.url))
+const command = fileURLToPath(new URL('../../rust-core/target/release/keyhush-load', import.meta.url))
 
 /** Keeps `connections` requests under way at each URL for `milliseconds`; returns how many were answered. Throws if a reply is wrong. */
 export async function askAll(
@@ -28,6 +28,6 @@ export async function askAll(
   asking.stdin.end()
   const said = await text(asking.stdout)
   const [code] = await ended
-  if (code !== 0) throw new Error(`pirouette-load ended with ${code}`)
+  if (code !== 0) throw new Error(`keyhush-load ended with ${code}`)
   return Number(said)
 }

@@ -1,6 +1,6 @@
 // The papers' tables, ours beside theirs: from what the sweep measured to rows of tables and plots.
 
-import type { EntryProofs } from '@pirouette/protocol'
+import type { EntryProofs } from '@keyhush/protocol'
 import { CHANGES, PROOFS } from './compute.js'
 import { aligned, type Comparison } from './document.js'
 import { FIG_9, type Figure, published, TABLE_2 } from './papers.js'

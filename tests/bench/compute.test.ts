@@ -1,7 +1,7 @@
 // What the bench computes on is the real thing: it notices values that are wrong, and what it counts is what is there.
 
-import { answerBytes, queryBytes } from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm'
+import { answerBytes, queryBytes } from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
 import { expect, test } from 'vitest'
 import { CHANGES, ComputeBench, distinct, PROOFS } from './compute.js'
 import { pseudorandomBytes } from './stage.js'

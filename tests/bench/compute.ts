@@ -2,8 +2,8 @@
 // store. Times are this process's processor time, so that a busy machine lengthens them little.
 
 import { randomBytes, randomInt } from 'node:crypto'
-import { answerBytes, type EntryProofs, queryBytes, suiteOf } from '@pirouette/protocol'
-import type { ClientHandle, Core, DatabaseHandle, LayoutHandle } from '@pirouette/wasm'
+import { answerBytes, type EntryProofs, queryBytes, suiteOf } from '@keyhush/protocol'
+import type { ClientHandle, Core, DatabaseHandle, LayoutHandle } from '@keyhush/wasm'
 import { memory } from '../support/wasm.js'
 
 const WARM_UP_LOOKUPS = 50

@@ -1,6 +1,6 @@
 // What the core costs by itself, as figures against targets.
 
-import { discardCore, loadCore } from '@pirouette/wasm'
+import { discardCore, loadCore } from '@keyhush/wasm'
 import { ComputeBench, PROOFS } from './compute.js'
 import { type Options, target } from './options.js'
 import type { Figure, Section } from './report.js'

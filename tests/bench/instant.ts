@@ -2,7 +2,7 @@
 // server takes, alone and with others, what that does to the other kind of lookup, and what more threads cost in memory.
 // Requests are those of real clients; every reply is compared with the one that the client has verified.
 
-import { encodeInstantQuery, HEADER_BYTES } from '@pirouette/protocol'
+import { encodeInstantQuery, HEADER_BYTES } from '@keyhush/protocol'
 import { putUnderLoad, type RecordedLookup, recordLookups, repliesAsBefore } from './load.js'
 import { type Options, target } from './options.js'
 import { type Figure, quantile, type Section } from './report.js'

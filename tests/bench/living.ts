@@ -4,9 +4,9 @@
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { decodeManifest, encodeBatch, type Manifest, toHex } from '@pirouette/protocol'
-import { PublisherRecord, publish } from '@pirouette/server'
-import { loadCore } from '@pirouette/wasm'
+import { decodeManifest, encodeBatch, type Manifest, toHex } from '@keyhush/protocol'
+import { PublisherRecord, publish } from '@keyhush/server'
+import { loadCore } from '@keyhush/wasm'
 import { distinct } from './compute.js'
 import { editsIn } from './computing.js'
 import { largeBatches } from './large-batches.js'
@@ -19,7 +19,7 @@ export const TOKENS = ['the-bench-publishes-with-this', 'and-at-the-other-one-wi
 
 /** Edits of distinct records. */
 export interface Batch {
-  /** as `pirouette publish` takes them, values in hex */
+  /** as `keyhush publish` takes them, values in hex */
   readonly operations: Uint8Array
   /** one of the records edited, and what it becomes */
   readonly index: number

@@ -2,7 +2,7 @@
 // those of real clients, recorded; the same for a server that gives records away in plain.
 
 import { Agent, request } from 'node:http'
-import type { OpenOptions } from '@pirouette/client'
+import type { OpenOptions } from '@keyhush/client'
 
 /** What is sent over and over, and how to tell whether the reply is right. */
 export interface Load {
@@ -75,7 +75,7 @@ export type RecordedLookup = readonly {
 
 /** Lookups of random records by a client of its own. */
 export async function recordLookups(options: Omit<OpenOptions, 'fetch'>, count: number): Promise<RecordedLookup[]> {
-  const { open } = await import('@pirouette/client')
+  const { open } = await import('@keyhush/client')
   let recorded: RecordedLookup[number][] = []
   const map = await open({
     ...options,

@@ -2,7 +2,7 @@
 // then a server under the requests of many clients at once.
 
 import { join } from 'node:path'
-import { decodeAnswer, decodeQuery, type Manifest, type Proofs } from '@pirouette/protocol'
+import { decodeAnswer, decodeQuery, type Manifest, type Proofs } from '@keyhush/protocol'
 import { shipped } from '../support/shipped.js'
 import { type Load, type LoadResult, putUnderLoad, type RecordedLookup, recordLookups } from './load.js'
 import { type Options, target } from './options.js'

@@ -3,7 +3,7 @@
 // do. They are written, and replies told apart, by as few instructions as may be, for whoever asks needs a processor too.
 
 import { connect, type Socket } from 'node:net'
-import { encodeQuery, type Manifest, type Proofs } from '@pirouette/protocol'
+import { encodeQuery, type Manifest, type Proofs } from '@keyhush/protocol'
 import { type Options, target } from './options.js'
 import type { Figure, Section } from './report.js'
 import { newestManifest, pseudorandomBytes, Stage } from './stage.js'

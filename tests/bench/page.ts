@@ -1,5 +1,5 @@
 // The parts of the bench that run in a page. They are sent over as text, so that they use nothing from outside
-// themselves but the global `pirouette`; `measureMaps` runs under Node in the same way.
+// themselves but the global `keyhush`; `measureMaps` runs under Node in the same way.
 
 import type {} from '../support/web.js'
 
@@ -72,13 +72,13 @@ export async function measureMaps(
   }
 
   if (globalThis.indexedDB !== undefined) {
-    const gone = indexedDB.deleteDatabase('pirouette')
+    const gone = indexedDB.deleteDatabase('keyhush')
     await new Promise(resolve => {
       gone.onsuccess = resolve
     })
   }
   interface Open {
-    readonly map: Awaited<ReturnType<typeof pirouette.open>>
+    readonly map: Awaited<ReturnType<typeof keyhush.open>>
     readonly offlineMs: number
     readonly longestTaskMs: number
     readonly lookupMs: number[]
@@ -99,7 +99,7 @@ export async function measureMaps(
       }
       return fetch(url, init)
     }
-    const map = await pirouette.open({ servers, mode: 'full', proofs, storage, fetch: noting })
+    const map = await keyhush.open({ servers, mode: 'full', proofs, storage, fetch: noting })
     const offlineMs = performance.now() - start
     const longestTaskMs = (await ended?.()) ?? 0
     await turn(50) // what is stored afterwards does not weigh on the next
@@ -159,7 +159,7 @@ export async function measureMaps(
         return response
       }
       const start = performance.now()
-      const again = await pirouette.open({ servers, mode: 'full', proofs, storage, fetch: timing })
+      const again = await keyhush.open({ servers, mode: 'full', proofs, storage, fetch: timing })
       const index = Math.floor(Math.random() * again.size)
       samples.push({ index, value: Array.from((await again.at(index)) ?? []) })
       reopenMs = firstVector! - start - (manifestsDone - manifestsBegun)
@@ -189,7 +189,7 @@ export async function measureVisit(
   readonly mode: string | undefined
 }> {
   const start = performance.now()
-  const map = await pirouette.open({ servers, mode: mode as 'instant', storage: 'memory', push: false })
+  const map = await keyhush.open({ servers, mode: mode as 'instant', storage: 'memory', push: false })
   const value = typeof wanted === 'string' ? await map.get(wanted) : await map.at(wanted)
   const ms = performance.now() - start
   const traffic = map.stats.servers.flatMap(({ offline, lookups, fence }) => [offline, lookups, fence])
@@ -289,7 +289,7 @@ export async function followUpdates(servers: [string, string]): Promise<void> {
   const onEvent = (event: { readonly type: string; readonly epoch?: number }) => {
     if (event.type === 'updated') turned.set(event.epoch!, performance.timeOrigin + performance.now())
   }
-  const map = await pirouette.open({ servers, mode: 'full', storage: 'required', onEvent })
+  const map = await keyhush.open({ servers, mode: 'full', storage: 'required', onEvent })
   Object.assign(globalThis, { following: { map, turned } })
 }
 
@@ -297,7 +297,7 @@ export async function followUpdates(servers: [string, string]): Promise<void> {
 export async function turnedTo(epoch: number, index: number): Promise<{ at: number; value: number[] }> {
   const { map, turned } = (
     globalThis as unknown as {
-      following: { map: Awaited<ReturnType<typeof pirouette.open>>; turned: ReadonlyMap<number, number> }
+      following: { map: Awaited<ReturnType<typeof keyhush.open>>; turned: ReadonlyMap<number, number> }
     }
   ).following
   while (!turned.has(epoch)) await new Promise(resolve => setTimeout(resolve, 10))

@@ -1,5 +1,5 @@
 // The bench's baseline without privacy: `GET /<index>` gives the record away, and tells the server which. Fastify as
-// `pirouette serve` uses it, with the same records in memory.
+// `keyhush serve` uses it, with the same records in memory.
 //
 //   node tests/bench/plain-server.mjs <file> <record bytes>     prints its address
 

@@ -3,10 +3,10 @@
 
 import { readFileSync } from 'node:fs'
 import { brotliCompressSync } from 'node:zlib'
+import { loadPointproofs } from '@keyhush/wasm/pointproofs'
+import { EDIT_BYTES, loadProving, OPENING_BYTES } from '@keyhush/wasm/prover'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { concatBytes } from '@noble/hashes/utils.js'
-import { loadPointproofs } from '@pirouette/wasm/pointproofs'
-import { EDIT_BYTES, loadProving, OPENING_BYTES } from '@pirouette/wasm/prover'
 import { Ceremony, prove, rowLists } from '../interop/reference/pointproofs.js'
 import { stream } from '../interop/vectors.js'
 

@@ -1,7 +1,7 @@
 // More records than a process can have, on paper: 2^30 in 64 databases of 2^24, and what it costs to ask one of them, which shows
 // in which the key would be, or all of them each time, which does not. Computed by the plan (docs/costs.md).
 
-import type { Core, ModeCosts } from '@pirouette/wasm'
+import type { Core, ModeCosts } from '@keyhush/wasm'
 import { aligned } from './document.js'
 
 const SHARDS = 64

@@ -1,5 +1,5 @@
 // The part of the bench with one server that runs in a page. It is sent over as text, so that it uses nothing from outside
-// itself but the globals `pirouette` and `publish`.
+// itself but the globals `keyhush` and `publish`.
 
 import type {} from '../support/web.js'
 import type { Measured } from './page.js'
@@ -48,7 +48,7 @@ export async function measureSingle(server: string, warmUpLookups: number, looku
     const ms = performance.now() - start
     return { result, ms, taskMs: await ended() }
   }
-  const gone = indexedDB.deleteDatabase('pirouette')
+  const gone = indexedDB.deleteDatabase('keyhush')
   await new Promise(resolve => {
     gone.onsuccess = resolve
   })
@@ -66,10 +66,10 @@ export async function measureSingle(server: string, warmUpLookups: number, looku
     fetch: noting,
     push: false,
   } as const
-  const offline = await watched(() => pirouette.open(options))
+  const offline = await watched(() => keyhush.open(options))
   const map = offline.result
   await turn(50)
-  const lookUp = async (map: Awaited<ReturnType<typeof pirouette.open>>, into: Measured['samples'][number][]) => {
+  const lookUp = async (map: Awaited<ReturnType<typeof keyhush.open>>, into: Measured['samples'][number][]) => {
     const index = Math.floor(Math.random() * map.size)
     sent = []
     const start = performance.now()
@@ -106,7 +106,7 @@ export async function measureSingle(server: string, warmUpLookups: number, looku
   const followed = await watched(() => map.sync())
   for (let i = 0; i < 5; i++) await lookUp(map, samplesAfter)
   await map.close()
-  const reopened = await watched(() => pirouette.open(options))
+  const reopened = await watched(() => keyhush.open(options))
   await lookUp(reopened.result, samplesAfter)
   await reopened.result.close()
   if (memories.size === 0) throw new Error('no WebAssembly memory was seen')

@@ -4,7 +4,7 @@
 //
 //   node tests/run.mjs speeds
 
-import { type Core, type DatabaseHandle, type EntryProofs, type LightReplyHandle, loadCore } from '@pirouette/wasm'
+import { type Core, type DatabaseHandle, type EntryProofs, type LightReplyHandle, loadCore } from '@keyhush/wasm'
 import { finished, memory } from '../support/wasm.js'
 import { pseudorandomBytes } from './stage.js'
 

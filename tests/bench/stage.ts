@@ -8,10 +8,10 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { contentHash, decodeManifest, type Manifest, toHex } from '@pirouette/protocol'
+import { contentHash, decodeManifest, type Manifest, toHex } from '@keyhush/protocol'
 import type { Browser, Page } from 'puppeteer-core'
 import { launchBrowser } from '../../tools/browsers.mjs'
-import { runPirouetteProcess, type ServerProcess, startListening, startServerProcess } from '../support/processes.js'
+import { runKeyhushProcess, type ServerProcess, startListening, startServerProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 import { startPage } from '../support/web.js'
 import type { Measured } from './page.js'
@@ -60,7 +60,7 @@ export class Stage {
     const out = join(this.folder, `dataset-${this.#built++}`)
     const file = `${out}.${kind}`
     await writeFile(file, data)
-    await runPirouetteProcess('build', '--data', file, ...options, '--out', out)
+    await runKeyhushProcess('build', '--data', file, ...options, '--out', out)
     return out
   }
 
@@ -159,13 +159,13 @@ function msIn(stat: string, first: number): number | undefined {
   return user === undefined || system === undefined ? undefined : 10 * (Number(user) + Number(system))
 }
 
-/** Runs a function that is sent over as text in a new Node process, where `pirouette` is the SDK. */
+/** Runs a function that is sent over as text in a new Node process, where `keyhush` is the SDK. */
 export async function inNode<Args extends unknown[], Result>(
   subject: (...args: Args) => Promise<Result>,
   ...args: Args
 ): Promise<{ readonly result: Result; readonly peakBytes: number }> {
   const script = `
-    globalThis.pirouette = await import('@pirouette/client')
+    globalThis.keyhush = await import('@keyhush/client')
     const result = await (${subject})(...${JSON.stringify(args)})
     const peakBytes = 1024 * process.resourceUsage().maxRSS
     process.stdout.write(JSON.stringify({ result, peakBytes }))`

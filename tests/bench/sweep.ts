@@ -2,8 +2,8 @@
 // N = 3 000 000, records of 32 bytes, batches of 500; at the planned Q and at the papers' Q = √N, with both kinds of proof;
 // computing alone in WebAssembly, and whole, on two server processes, from Node and from Chromium.
 
-import type { EntryProofs } from '@pirouette/protocol'
-import { discardCore, loadCore } from '@pirouette/wasm'
+import type { EntryProofs } from '@keyhush/protocol'
+import { discardCore, loadCore } from '@keyhush/wasm'
 import { CHANGES, type Change, ComputeBench, PROOFS } from './compute.js'
 import type { Options } from './options.js'
 import { type Measured, measureMaps, measurePlain } from './page.js'

@@ -13,7 +13,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs, promisify } from 'node:util'
-import * as protocol from '@pirouette/protocol'
+import * as protocol from '@keyhush/protocol'
 import { type ServerProcess, startListening } from '../support/processes.js'
 import { askAll } from './asking.js'
 import { type Question, questionFor } from './overload.js'
@@ -99,7 +99,7 @@ type Subject = Pick<typeof protocol, 'decodeManifest' | 'encodeQuery'> & { reado
 /** The server of another version, with the same records. */
 async function other(stage: Stage, folder: string): Promise<Subject> {
   const [root, dataset] = [resolve(folder), join(stage.folder, 'dataset-of-other')]
-  const command = join(root, 'server/bin/pirouette.js')
+  const command = join(root, 'server/bin/keyhush.js')
   const data = join(stage.folder, 'dataset-0.bin')
   const build = ['build', '--data', data, '--record-bytes', `${RECORD_BYTES}`, '--out', dataset]
   await promisify(execFile)(process.execPath, [command, ...build])

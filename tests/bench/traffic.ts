@@ -4,7 +4,7 @@
 //   node tests/run.mjs traffic     prints what docs/costs.md has of it, and writes its plots
 
 import { mkdir } from 'node:fs/promises'
-import { type Core, type Costs, loadCore, type ModeCosts, type Plan } from '@pirouette/wasm'
+import { type Core, type Costs, loadCore, type ModeCosts, type Plan } from '@keyhush/wasm'
 import { type Comparison, markdown, writePlot } from './document.js'
 import { published } from './papers.js'
 import type { Plot, Row } from './plot.js'

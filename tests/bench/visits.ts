@@ -7,9 +7,9 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { estimate } from '@pirouette/client'
+import { estimate } from '@keyhush/client'
 import type { Page } from 'puppeteer-core'
-import { runPirouetteProcess } from '../support/processes.js'
+import { runKeyhushProcess } from '../support/processes.js'
 import type { Options } from './options.js'
 import { measurePlain, measureVisit } from './page.js'
 import { type Figure, median, type Section } from './report.js'
@@ -136,12 +136,12 @@ async function subjectsOn(servers: Pair) {
 
 const keyOf = (index: number) => `key-${index}`
 
-/** What `pirouette build` is told of the data. */
+/** What `keyhush build` is told of the data. */
 type Source = readonly string[]
 
 async function build(stage: Stage, source: Source, name = 'single'): Promise<string> {
   const out = join(stage.folder, name)
-  await runPirouetteProcess('build', ...source, ...(name === PACKED ? ['--pack', 'auto'] : []), '--out', out)
+  await runKeyhushProcess('build', ...source, ...(name === PACKED ? ['--pack', 'auto'] : []), '--out', out)
   return out
 }
 

@@ -69,7 +69,7 @@ of map.
 - **Computing** is the core alone, the same WebAssembly as servers run, in one Node process, in processor time. A lookup at
   the client is the query, the pending batch in its stored form, the verification of both answers, recovery and the effect
   in its stored form.
-- **In Chromium** runs the SDK as an app ships it, in a fresh page each time, on two \`pirouette serve\` processes: \`open()\`
+- **In Chromium** runs the SDK as an app ships it, in a fresh page each time, on two \`keyhush serve\` processes: \`open()\`
   until it resolves, then lookups of random records, of all maps in turn and with a pause after each, as \`at()\` takes
   until it resolves. A durable map's state is in IndexedDB, sealed. With a fence: the servers keep a store, and the
   rollback fence in it. Beside them, in the same page, what a browser takes for two bare requests with the same bodies, each

@@ -1,9 +1,9 @@
 // The tables and plots of docs/costs.md are what the commands beside them make.
 
 import { readFile } from 'node:fs/promises'
-import { loadCore } from '@pirouette/wasm'
+import { loadCore } from '@keyhush/wasm'
 import { expect, test } from 'vitest'
-import { runPirouette } from '../../server/test/command.js'
+import { runKeyhush } from '../../server/test/command.js'
 import { KINDS } from '../bench/capacity.js'
 import { between, markdown } from '../bench/document.js'
 import { plot } from '../bench/plot.js'
@@ -14,11 +14,11 @@ const read = (path: string) => readFile(new URL(`../../docs/${path}`, import.met
 
 test('the tables of docs/costs.md are what their commands print', async () => {
   const document = await read('costs.md')
-  const commands = [...document.matchAll(/^pirouette (plan .*(?: --partitions .*| --modes))$/gm)].map(
+  const commands = [...document.matchAll(/^keyhush (plan .*(?: --partitions .*| --modes))$/gm)].map(
     ([, command]) => command!,
   )
   expect(commands.length).toBeGreaterThan(0)
-  for (const command of commands) expect(document).toContain(await runPirouette(...command.split(' ')))
+  for (const command of commands) expect(document).toContain(await runKeyhush(...command.split(' ')))
 })
 
 test('the table of modes in README.md says what the core computes, in the mode and with the proofs that it names', async () => {

@@ -1,7 +1,7 @@
 // Hashes as planned and as counted: in the independent implementation, whose every leaf, node and tag is one call, of a
 // server that commits and of a client that checks its lookups.
 
-import { loadCore } from '@pirouette/wasm'
+import { loadCore } from '@keyhush/wasm'
 import { beforeEach, expect, test, vi } from 'vitest'
 import { Database } from '../interop/reference/database.js'
 import type * as hashes from '../interop/reference/hash.js'

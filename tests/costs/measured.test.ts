@@ -2,8 +2,8 @@
 // hold and store. docs/costs.md names this file; buffers inside the core are held to their formulas in
 // rust-core/core/tests/cost.rs, memory in memory.test.ts.
 
-import type { PirouetteMap, Traffic } from '@pirouette/client'
-import { type Environment, openWith, platformEnvironment } from '@pirouette/client/environment'
+import type { KeyhushMap, Traffic } from '@keyhush/client'
+import { type Environment, openWith, platformEnvironment } from '@keyhush/client/environment'
 import {
   decodeManifest,
   encodeQuery,
@@ -11,8 +11,8 @@ import {
   FENCE_REQUEST_BYTES,
   type Manifest,
   vectorBytes,
-} from '@pirouette/protocol'
-import { type Costs, type EntryProofs, loadCore, type Workload } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import { type Costs, type EntryProofs, loadCore, type Workload } from '@keyhush/wasm'
 import { afterEach, describe, expect, test } from 'vitest'
 import { LyingProxy } from '../support/proxy.js'
 import { type Data, distinctRecords, startPair } from '../support/servers.js'
@@ -67,7 +67,7 @@ const databases: Record<string, Database> = {
 }
 
 interface Client {
-  readonly map: PirouetteMap
+  readonly map: KeyhushMap
   readonly store: MeasuringStore
   readonly manifest: Manifest
   readonly urls: readonly string[]

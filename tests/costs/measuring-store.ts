@@ -1,4 +1,4 @@
-import { MemoryStore, type StoredCheckpoint } from '@pirouette/client/environment'
+import { MemoryStore, type StoredCheckpoint } from '@keyhush/client/environment'
 
 /** A store that writes down how long the stored forms were. */
 export class MeasuringStore extends MemoryStore {

@@ -1,7 +1,7 @@
 // Memory as planned and as WebAssembly's grows: of a server that commits to a database, and of a client that downloads
 // it. Each in a fresh instance: memory that was freed before would hide what is taken.
 
-import { discardCore, type EntryProofs, loadCore } from '@pirouette/wasm'
+import { discardCore, type EntryProofs, loadCore } from '@keyhush/wasm'
 import { expect, test } from 'vitest'
 import { distinctRecords } from '../support/servers.js'
 import { commitDatabase, makeHint } from '../support/wasm.js'

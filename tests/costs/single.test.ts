@@ -1,8 +1,8 @@
 // What hints for one server cost, byte for byte: the formulas of docs/costs.md against what the SDK and a real server exchange,
 // hold and store.
 
-import { openWith, platformEnvironment } from '@pirouette/client/environment'
-import { decodeManifest, HEADER_BYTES } from '@pirouette/protocol'
+import { openWith, platformEnvironment } from '@keyhush/client/environment'
+import { decodeManifest, HEADER_BYTES } from '@keyhush/protocol'
 import { afterEach, expect, test } from 'vitest'
 import { blocksOf } from '../interop/reference/layout.js'
 import { geometryOf } from '../interop/reference/single.js'

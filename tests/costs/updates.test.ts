@@ -1,15 +1,8 @@
 // What a day's changes cost a client, as planned and as two real servers send it; and the fence's part in a lookup.
 
-import {
-  decodeManifest,
-  encodeBatch,
-  FENCE_REPLY_BYTES,
-  FENCE_REQUEST_BYTES,
-  fromHex,
-  toHex,
-} from '@pirouette/protocol'
-import { createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '@pirouette/server'
-import { loadCore, type Workload } from '@pirouette/wasm'
+import { decodeManifest, encodeBatch, FENCE_REPLY_BYTES, FENCE_REQUEST_BYTES, fromHex, toHex } from '@keyhush/protocol'
+import { createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '@keyhush/server'
+import { loadCore, type Workload } from '@keyhush/wasm'
 import { afterEach, expect, test } from 'vitest'
 import { buildInto, type Data, distinctRecords, temporaryFolder } from '../support/servers.js'
 

@@ -7,10 +7,10 @@ import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import * as client from '@pirouette/client'
-import { ERROR_CODES } from '@pirouette/protocol'
+import * as client from '@keyhush/client'
+import { ERROR_CODES } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
-import { runPirouetteProcess } from '../support/processes.js'
+import { runKeyhushProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 
 const root = join(import.meta.dirname, '../..')
@@ -25,9 +25,9 @@ test('every class of error has its section, with its code, and no other has', ()
     const [, name, code] = /^`(\w+Error)`(?: \(`(\w+)`\))?$/.exec(heading) ?? []
     return name === undefined ? [] : [`${name} ${code}`]
   })
-  const classes = Object.entries(client).filter(([name]) => /(?<!^Pirouette|^Server)Error$/.test(name))
+  const classes = Object.entries(client).filter(([name]) => /(?<!^Keyhush|^Server)Error$/.test(name))
   const made = classes.map(([name, Class]) => {
-    const { code } = new (Class as unknown as new (...parameters: string[]) => client.PirouetteError)('a', 'b')
+    const { code } = new (Class as unknown as new (...parameters: string[]) => client.KeyhushError)('a', 'b')
     return `${name} ${code}`
   })
   expect(sections.sort()).toEqual([...made, 'AbortError undefined'].sort()) // the platform's
@@ -99,10 +99,10 @@ test('of a busy port and a missing file the platform says what is quoted', async
     headings(forOperators!)
       .find(text => text.endsWith(`(${code})\``))!
       .replaceAll('`', '')
-  await expect(runPirouetteProcess(...serve)).rejects.toThrow(heading('EADDRINUSE').replace('8080', `${port}`))
+  await expect(runKeyhushProcess(...serve)).rejects.toThrow(heading('EADDRINUSE').replace('8080', `${port}`))
   const token = join(folder.path, 'token')
   await expect(
-    runPirouetteProcess(...serve, '--store', join(folder.path, 'store'), '--token-file', token),
+    runKeyhushProcess(...serve, '--store', join(folder.path, 'store'), '--token-file', token),
   ).rejects.toThrow(heading('ENOENT').replace('token', token))
   other.close()
   await folder.remove()

@@ -4,7 +4,7 @@
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { loadCore, type ModeCosts } from '@pirouette/wasm'
+import { loadCore, type ModeCosts } from '@keyhush/wasm'
 import axe from 'axe-core'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -185,7 +185,7 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
         ...['Just ask, and it knows', 'Instant', 'Light hint', 'Full hint (here)', 'One server', 'Keep it all'],
       ])
       const moved = await visitor.$$eval('#phishing .clock dd', all => all.map(({ textContent }) => textContent))
-      const { estimate } = await import('@pirouette/client')
+      const { estimate } = await import('@keyhush/client')
       const { modes } = await estimate([`${demo.servers.A}/phishing`, `${demo.servers.B}/phishing`])
       const { firstBytes, lookupBytesUp, lookupBytesDown } = modes['local']!
       expect(moved.at(-1)).toBe(`${((firstBytes + lookupBytesUp + lookupBytesDown) / 1000).toFixed(0)} kB`)
@@ -406,7 +406,7 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     expect(rows.map(({ mode }) => mode)).toEqual(['instant', 'light', 'full', 'single', 'local'])
     const moved = rows.map(({ cells: [text] }) => Number(/^([\d.]+) kB$/.exec(text!)?.[1] ?? Number.NaN) * 1e3)
     const megabytes = rows.map(({ cells: [text] }) => Number(/^([\d.]+) MB$/.exec(text!)?.[1] ?? Number.NaN))
-    const { estimate } = await import('@pirouette/client')
+    const { estimate } = await import('@keyhush/client')
     const { modes: ofTwo, directoryBytes } = await estimate([`${demo.servers.A}/keys`, `${demo.servers.B}/keys`])
     const modes = { ...(await estimate([`${demo.servers.A}/keys`])).modes, ...ofTwo }
     // Manifests come on top, of both servers.
@@ -492,7 +492,7 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     expect(await shown()).toBe(true)
     const passwords = new Panel(page, 'passwords')
     await passwords.ready()
-    const { estimate } = await import('@pirouette/client')
+    const { estimate } = await import('@keyhush/client')
     const servers = [`${demo.servers.A}/passwords`, `${demo.servers.B}/passwords`] as const
     for (const [i, proofs] of (['pointproofs', 'merkle', 'tags'] as const).entries()) {
       if (i > 0) {

@@ -1,17 +1,17 @@
-// `pirouette dev`: one command makes two servers, and what it prints is all that an app needs.
+// `keyhush dev`: one command makes two servers, and what it prints is all that an app needs.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { open } from '@pirouette/client'
+import { open } from '@keyhush/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { runPirouette } from '../../server/test/command.js'
-import { runPirouetteProcess } from '../support/processes.js'
+import { runKeyhush } from '../../server/test/command.js'
+import { runKeyhushProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 
-const command = fileURLToPath(new URL('../../server/bin/pirouette.js', import.meta.url))
+const command = fileURLToPath(new URL('../../server/bin/keyhush.js', import.meta.url))
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let data: string
@@ -56,7 +56,7 @@ async function dev(...args: string[]) {
 async function publish({ servers, keyFile }: Awaited<ReturnType<typeof dev>>, operation: object): Promise<void> {
   const batch = join(folder.path, 'changes.jsonl')
   await writeFile(batch, `${JSON.stringify(operation)}\n`)
-  await runPirouette('publish', '--servers', servers.join(), '--key', keyFile, batch)
+  await runKeyhush('publish', '--servers', servers.join(), '--key', keyFile, batch)
 }
 
 const text = (value: Uint8Array | undefined) => value && new TextDecoder().decode(value)
@@ -104,5 +104,5 @@ test('a folder keeps key and changes; other data are not mixed with it', async (
   expect(await second.stop('SIGINT')).toBe(0)
 
   await writeFile(data, 'key,value\notter,lake\n')
-  await expect(runPirouetteProcess('dev', data, ...kept)).rejects.toThrow('was begun from other data')
+  await expect(runKeyhushProcess('dev', data, ...kept)).rejects.toThrow('was begun from other data')
 })

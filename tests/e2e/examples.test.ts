@@ -1,4 +1,4 @@
-// The examples in demo/examples, as they are: only what `pirouette dev` would have printed is put in its place.
+// The examples in demo/examples, as they are: only what `keyhush dev` would have printed is put in its place.
 
 import { execFile } from 'node:child_process'
 import { cp, readFile, symlink, writeFile } from 'node:fs/promises'
@@ -6,7 +6,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { extname, join, normalize } from 'node:path'
 import { promisify } from 'node:util'
-import { startTestServers, type TestServers } from '@pirouette/server/testing'
+import { startTestServers, type TestServers } from '@keyhush/server/testing'
 import type { Browser } from 'puppeteer-core'
 import { build } from 'vite'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -36,7 +36,7 @@ beforeAll(async () => {
   await cp(join(root, 'demo/examples/key-directory'), path('directory/verify'), { recursive: true })
   await writeFile(path('directory/servers.js'), printedBy(directory))
   for (const name of ['static', 'service-worker']) {
-    await cp(join(root, 'packages/client/dist/pirouette.js'), path(`examples/${name}/pirouette.js`))
+    await cp(join(root, 'packages/client/dist/keyhush.js'), path(`examples/${name}/keyhush.js`))
   }
   await writeFile(path('package.json'), '{ "type": "module" }')
   site = createServer((request, response) => {

@@ -2,10 +2,10 @@
 
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type OpenOptions, open } from '@pirouette/client'
-import { openFileStore } from '@pirouette/client/node'
+import { type OpenOptions, open } from '@keyhush/client'
+import { openFileStore } from '@keyhush/client/node'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { runPirouette } from '../../server/test/command.js'
+import { runKeyhush } from '../../server/test/command.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
 import { temporaryFolder } from '../support/servers.js'
@@ -31,13 +31,13 @@ beforeAll(async () => {
   await writeFile(path('list.csv'), content)
   const choices = ['--name', 'lost', '--max-value-bytes', '20', '--partitions', '4', '--headroom', '20']
   const record = ['--record', path('publisher.key.record')]
-  await runPirouette('build', path('list.csv'), '--out', path('dataset'), ...choices, ...record)
-  publicKey = /[0-9a-f]{64}/.exec(await runPirouette('keygen', '--out', path('publisher.key')))![0]
+  await runKeyhush('build', path('list.csv'), '--out', path('dataset'), ...choices, ...record)
+  publicKey = /[0-9a-f]{64}/.exec(await runKeyhush('keygen', '--out', path('publisher.key')))![0]
   const begin = (store: string) =>
     startServerProcess('--store', path(store), '--dataset', path('dataset'), '--publisher-key', publicKey)
   processes = [await begin('store-a'), await begin('store')]
   proxies = [await LyingProxy.start(processes[0].url), await LyingProxy.start(processes[1].url)]
-  await runPirouette('publish', ...servers())
+  await runKeyhush('publish', ...servers())
 })
 afterAll(async () => {
   for (const each of [...proxies]) await each.close()
@@ -51,7 +51,7 @@ const servers = () => ['--servers', urls().join(), '--key', path('publisher.key'
 async function publish(...operations: readonly { op: string; key: string; value?: string }[]): Promise<void> {
   const file = join(path('batches'), `${batches++}.jsonl`)
   await writeFile(file, operations.map(each => `${JSON.stringify(each)}\n`).join(''))
-  await runPirouette('publish', ...servers(), file)
+  await runKeyhush('publish', ...servers(), file)
   for (const { key, value } of operations) {
     if (value === undefined) published.delete(key)
     else published.set(key, value)
@@ -105,7 +105,7 @@ async function commandsUnder(heading: string): Promise<string[][]> {
   const there = (await readdir(path('batches'))).map(file => join(path('batches'), file))
   return blocks.map(command => {
     const words = command.split(' ').flatMap(word => (word === 'batches/*.jsonl' ? there : [word]))
-    expect(words.shift()).toBe('pirouette')
+    expect(words.shift()).toBe('keyhush')
     return words.map(word => {
       if (['recovered', 'store', 'dataset', 'publisher.key'].includes(word)) return path(word)
       return word
@@ -122,7 +122,7 @@ async function recover(heading: string): Promise<void> {
   expect(commands.filter(([command]) => command === 'serve')).toHaveLength(1)
   for (const [command, ...args] of commands) {
     if (command !== 'serve') {
-      await runPirouette(command!, ...args)
+      await runKeyhush(command!, ...args)
       continue
     }
     const port = args.indexOf('--port')

@@ -3,10 +3,10 @@
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { open, type PirouetteMap } from '@pirouette/client'
-import { decodeManifest } from '@pirouette/protocol'
+import { type KeyhushMap, open } from '@keyhush/client'
+import { decodeManifest } from '@keyhush/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { runPirouette } from '../../server/test/command.js'
+import { runKeyhush } from '../../server/test/command.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 
@@ -20,16 +20,16 @@ const names = Array.from({ length: 40 }, (_, i) => `key ${i}`)
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let servers: readonly [ServerProcess, ServerProcess]
-const maps: Record<string, PirouetteMap> = {}
+const maps: Record<string, KeyhushMap> = {}
 
 const path = (name: string) => join(folder.path, name)
 
 beforeAll(async () => {
   folder = await temporaryFolder()
   await writeFile(path('data.csv'), `key,value\n${[...model].map(([key, value]) => `${key},${value}\n`).join('')}`)
-  await runPirouette('keygen', '--out', path('key'))
+  await runKeyhush('keygen', '--out', path('key'))
   const built = ['--data', path('data.csv'), '--out', path('dataset'), '--record', path('key.record')]
-  const printed = await runPirouette('build', ...built, '--partitions', '2', '--pack', `${PACK}`)
+  const printed = await runKeyhush('build', ...built, '--partitions', '2', '--pack', `${PACK}`)
   expect(printed).toContain('layout: 2 partitions of 16 records of 24 bytes, 4 a block\n')
   expect(decodeManifest(await readFile(path('dataset/manifest.bin')))).toMatchObject(LAYOUT)
   const publicKey = /^public ([0-9a-f]{64})$/m.exec(await readFile(path('key'), 'utf8'))![1]!
@@ -68,7 +68,7 @@ async function expectTheModel(epoch: number): Promise<void> {
 async function publish(operations: readonly { op: string; key: string; value?: string }[]): Promise<void> {
   await writeFile(path('batch.jsonl'), operations.map(operation => `${JSON.stringify(operation)}\n`).join(''))
   const target = ['--servers', servers.map(({ url }) => url).join(), '--key', path('key'), '--no-generation']
-  await runPirouette('publish', ...target, path('batch.jsonl'))
+  await runKeyhush('publish', ...target, path('batch.jsonl'))
   for (const { op, key, value } of operations) {
     if (op === 'delete') model.delete(key)
     else model.set(key, value!)

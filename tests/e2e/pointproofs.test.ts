@@ -3,8 +3,8 @@
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { estimate, open } from '@pirouette/client'
-import { toHex } from '@pirouette/protocol'
+import { estimate, open } from '@keyhush/client'
+import { toHex } from '@keyhush/protocol'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { about, changed, flippedEverywhere } from '../faults/lies.js'
 import { Ceremony } from '../interop/reference/pointproofs.js'

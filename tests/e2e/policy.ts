@@ -5,7 +5,7 @@ import { startPage } from '../support/web.js'
 
 /** Runs on the page. */
 const opened = (servers: readonly [string, string]) =>
-  pirouette.open({ servers, storage: 'memory' }).then(
+  keyhush.open({ servers, storage: 'memory' }).then(
     () => 'opened',
     error => [error.code, error.reason, /wasm-unsafe-eval/.test(error.message)].join(' '),
   )

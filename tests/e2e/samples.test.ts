@@ -11,7 +11,7 @@ import { buffer } from 'node:stream/consumers'
 import { connect as connectTls } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '@pirouette/server'
+import { createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '@keyhush/server'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { contentsOf, queryAt, temporaryDirectory } from '../../server/test/helpers.js'
 import { findProgram } from '../../tools/programs.mjs'
@@ -332,7 +332,7 @@ async function listening(command: string, args: readonly string[], env: Record<s
   return { child, ended, url: line.toString().trim().replace('listening on ', ''), figures, log: () => log }
 }
 
-const bin = fileURLToPath(new URL('../../server/bin/pirouette.js', import.meta.url))
+const bin = fileURLToPath(new URL('../../server/bin/keyhush.js', import.meta.url))
 
 /** Files under the names that samples have for them. */
 async function files() {
@@ -345,10 +345,10 @@ async function files() {
   return dir
 }
 
-describe('pirouette.service', () => {
+describe('keyhush.service', () => {
   test.skipIf(!systemdThere)('is a unit that systemd takes, and exposes little', async () => {
-    const unit = join(await temporaryDirectory(), 'pirouette.service')
-    await writeFile(unit, replaced(await sample('pirouette.service'), { '/usr/bin/node': process.execPath }))
+    const unit = join(await temporaryDirectory(), 'keyhush.service')
+    await writeFile(unit, replaced(await sample('keyhush.service'), { '/usr/bin/node': process.execPath }))
     const verified = await promisify(execFile)('systemd-analyze', ['verify', unit])
     expect(verified).toEqual({ stdout: '', stderr: '' })
     await promisify(execFile)('systemd-analyze', ['security', '--offline=true', '--threshold=20', unit])
@@ -359,12 +359,12 @@ describe('pirouette.service', () => {
     // What it tells systemd, by the program that is called for it.
     await writeFile(join(dir, 'systemd-notify'), `#!/bin/sh\necho "$1" >> ${dir}/told\n`)
     await chmod(join(dir, 'systemd-notify'), 0o755)
-    const [, command] = /^ExecStart=(.+)$/m.exec(await sample('pirouette.service'))!
+    const [, command] = /^ExecStart=(.+)$/m.exec(await sample('keyhush.service'))!
     const line = replaced(command!, {
-      '/usr/bin/node /opt/pirouette/node_modules/.bin/pirouette': `${process.execPath} ${bin}`,
+      '/usr/bin/node /opt/keyhush/node_modules/.bin/keyhush': `${process.execPath} ${bin}`,
       '${STATE_DIRECTORY}': join(dir, 'state'),
-      '/srv/pirouette/dataset': dataset,
-      '/etc/pirouette': dir,
+      '/srv/keyhush/dataset': dataset,
+      '/etc/keyhush': dir,
       '--port 8080': '--port 0',
       '--metrics-port 9090': '--metrics-port 0',
     })
@@ -394,12 +394,12 @@ describe('Containerfile', () => {
     const dir = await files()
     const parts = await instructions()
     const [entry] = JSON.parse(parts.get('ENTRYPOINT')!) as string[]
-    expect(entry).toBe('/opt/pirouette/node_modules/.bin/pirouette')
-    await symlink(bin, join(dir, 'pirouette'))
+    expect(entry).toBe('/opt/keyhush/node_modules/.bin/keyhush')
+    await symlink(bin, join(dir, 'keyhush'))
     const args = (JSON.parse(parts.get('CMD')!) as string[]).map(
       word =>
         ({
-          '/var/lib/pirouette/store': join(dir, 'store'),
+          '/var/lib/keyhush/store': join(dir, 'store'),
           '/srv/dataset': dataset,
           '/srv/publisher.pub': join(dir, 'publisher.pub'),
           '0.0.0.0': '127.0.0.1',
@@ -407,11 +407,7 @@ describe('Containerfile', () => {
           '9090': '0',
         })[word] ?? word,
     )
-    const { child, ended, url, figures } = await listening(
-      join(dir, 'pirouette'),
-      [...args, '--drain-seconds', '0'],
-      {},
-    )
+    const { child, ended, url, figures } = await listening(join(dir, 'keyhush'), [...args, '--drain-seconds', '0'], {})
     expect((await fetch(`${url}/readyz`)).status).toBe(200)
     const [node, ...check] = JSON.parse(/CMD (\[.+\])$/.exec(parts.get('HEALTHCHECK')!)![1]!) as string[]
     expect(node).toBe('node')
@@ -424,5 +420,5 @@ describe('Containerfile', () => {
 })
 
 test('every sample is run here', async () => {
-  expect((await readdir(SAMPLES)).sort()).toEqual(['Caddyfile', 'Containerfile', 'nginx.conf', 'pirouette.service'])
+  expect((await readdir(SAMPLES)).sort()).toEqual(['Caddyfile', 'Containerfile', 'nginx.conf', 'keyhush.service'])
 })

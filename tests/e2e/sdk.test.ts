@@ -1,4 +1,4 @@
-// The SDK in real browsers, against two `pirouette` processes: right for every index and key, told of a lie, and no
+// The SDK in real browsers, against two `keyhush` processes: right for every index and key, told of a lie, and no
 // more on the wire than it has to be.
 
 import { writeFile } from 'node:fs/promises'
@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { bytesToHex } from '@noble/hashes/utils.js'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { runPirouette } from '../../server/test/command.js'
+import { runKeyhush } from '../../server/test/command.js'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import * as lies from '../faults/lies.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
@@ -30,8 +30,8 @@ beforeAll(async () => {
   const inFolder = (name: string) => join(folder.path, name)
   await writeFile(inFolder('records.bin'), Buffer.concat(values))
   await writeFile(inFolder('names.csv'), `key,value\n${names.map(name => `${name},"hello, ${name}"\n`).join('')}`)
-  await runPirouette('build', '--data', inFolder('records.bin'), '--record-bytes', '12', '--out', inFolder('records'))
-  await runPirouette('build', '--data', inFolder('names.csv'), '--out', inFolder('names'))
+  await runKeyhush('build', '--data', inFolder('records.bin'), '--record-bytes', '12', '--out', inFolder('records'))
+  await runKeyhush('build', '--data', inFolder('names.csv'), '--out', inFolder('names'))
   const start = (server: string) =>
     startServerProcess(
       ...['records', 'names'].flatMap(name => [
@@ -76,7 +76,7 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
     const step = THOROUGH ? 1 : 27 // 999 = 37 · 27
     const found = await page.evaluate(
       async (servers, step) => {
-        const map = await pirouette.open({ servers, mode: 'full' })
+        const map = await keyhush.open({ servers, mode: 'full' })
         const found: (number[] | undefined)[] = []
         for (let i = 0; i < map.size; i += step) found.push(Array.from((await map.at(i)) ?? []))
         await map.close()
@@ -92,7 +92,7 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
     const asked = [...names.slice(0, THOROUGH ? 50 : 17), 'nobody', 'name 1', 'NAME 1 é']
     const found = await page.evaluate(
       async (servers, asked) => {
-        const map = await pirouette.open({ servers, mode: 'full' })
+        const map = await keyhush.open({ servers, mode: 'full' })
         const text = (value: Uint8Array | undefined) => (value === undefined ? null : new TextDecoder().decode(value))
         const found = { get: [] as (string | null)[], has: [] as boolean[], getMany: [] as (string | null)[] }
         for (const key of asked) {
@@ -115,12 +115,12 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
   test('one server is enough: hints are stored, taken up by the next page, and used up by both', async () => {
     const [one] = at('names')
     // What other tests have stored with this server and the other one would be discarded, with an event.
-    await page.evaluate(servers => pirouette.discardState({ servers }), at('names'))
+    await page.evaluate(servers => keyhush.discardState({ servers }), at('names'))
     const look = (asked: readonly string[]) =>
       page.evaluate(
         async (server, asked) => {
           const events: string[] = []
-          const map = await pirouette.open({
+          const map = await keyhush.open({
             servers: [server],
             integrity: 'server',
             mode: 'single',
@@ -148,14 +148,14 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
 
   test('a light hint is made, stored, and taken up by the next page', async () => {
     for (const servers of [at('names'), at('names').slice(0, 1) as [string]]) {
-      await page.evaluate(servers => pirouette.discardState({ servers }), servers)
+      await page.evaluate(servers => keyhush.discardState({ servers }), servers)
     }
     const look = (key: string) =>
       page.evaluate(
         async (servers, key) => {
           const events: string[] = []
           const onEvent = ({ type }: { type: string }) => void events.push(type)
-          const map = await pirouette.open({ servers, mode: 'light', storage: 'required', onEvent })
+          const map = await keyhush.open({ servers, mode: 'light', storage: 'required', onEvent })
           const found = [await map.getText(key), await map.has('nobody')]
           const { mode, stats } = map
           await map.close()
@@ -178,7 +178,7 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
   })
 
   test.each([0, 1] as const)('a byte flipped by server %d is caught, until reset()', async liar => {
-    const handle = await page.evaluateHandle(servers => pirouette.open({ servers, mode: 'full' }), at('records'))
+    const handle = await page.evaluateHandle(servers => keyhush.open({ servers, mode: 'full' }), at('records'))
     const ask = (index: number) =>
       handle.evaluate(
         (map, index) =>
@@ -202,7 +202,7 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
   test('a compressed answer is refused', async () => {
     proxies[0]!.lie = lies.about('/records/v1/answer', lies.compressed)
     const failure = await page.evaluate(async servers => {
-      const map = await pirouette.open({ servers, mode: 'full' })
+      const map = await keyhush.open({ servers, mode: 'full' })
       const failure = await map.at(0).catch(({ code, server }) => ({ code, server }))
       await map.close()
       return failure

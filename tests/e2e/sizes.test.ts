@@ -2,8 +2,8 @@
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { open } from '@pirouette/client'
-import { buildDataset } from '@pirouette/server'
+import { open } from '@keyhush/client'
+import { buildDataset } from '@keyhush/server'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { distinctRecords, temporaryFolder } from '../support/servers.js'

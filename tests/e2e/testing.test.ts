@@ -1,7 +1,7 @@
 // The servers that apps test with: each misbehaviour shows as it is said to, and is over when it is over.
 
-import { open, type PirouetteError } from '@pirouette/client'
-import { type Misbehaviour, startTestServers, type TestServers } from '@pirouette/server/testing'
+import { type KeyhushError, open } from '@keyhush/client'
+import { type Misbehaviour, startTestServers, type TestServers } from '@keyhush/server/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
 let both: TestServers
@@ -15,7 +15,7 @@ const opened = (mode: 'full' | 'instant' | 'local') => open({ ...both, mode })
 const failure = (work: Promise<unknown>) =>
   work.then(
     () => 'nothing',
-    (error: PirouetteError & { server?: string }) => [error.code, error.server].join(' ').trim(),
+    (error: KeyhushError & { server?: string }) => [error.code, error.server].join(' ').trim(),
   )
 
 test.each<[Misbehaviour, string]>([

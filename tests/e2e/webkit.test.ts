@@ -3,9 +3,9 @@
 
 import { cp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { PirouetteMap } from '@pirouette/client'
+import type { KeyhushMap } from '@keyhush/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { runPirouette } from '../../server/test/command.js'
+import { runKeyhush } from '../../server/test/command.js'
 import { launchWebKit, type WebKit } from '../../tools/webkit.mjs'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
@@ -15,7 +15,7 @@ import { expectToldOfPolicy } from './policy.js'
 
 declare global {
   /** on the test's page */
-  var kept: { readonly map: PirouetteMap; readonly seen: string[] } | undefined
+  var kept: { readonly map: KeyhushMap; readonly seen: string[] } | undefined
 }
 
 const names = Array.from({ length: 300 }, (_, i) => `name ${i} é`)
@@ -33,8 +33,8 @@ describe.skipIf(process.platform !== 'linux')('in WebKit', () => {
   beforeAll(async () => {
     folder = await temporaryFolder()
     await writeFile(path('names.csv'), `key,value\n${names.map(name => `${name},"hello, ${name}"\n`).join('')}`)
-    const key = (await runPirouette('keygen', '--out', path('key'))).trim().replace('public key: ', '')
-    await runPirouette('build', '--data', path('names.csv'), '--out', path('dataset'), '--record', path('key.record'))
+    const key = (await runKeyhush('keygen', '--out', path('key'))).trim().replace('public key: ', '')
+    await runKeyhush('build', '--data', path('names.csv'), '--out', path('dataset'), '--record', path('key.record'))
     const serve = (store: string) =>
       startServerProcess('--dataset', path('dataset'), '--store', path(store), '--publisher-key', key)
     servers = [await serve('a'), await serve('b')]
@@ -56,8 +56,8 @@ describe.skipIf(process.platform !== 'linux')('in WebKit', () => {
       const asked = [...names.slice(0, 10), 'nobody', 'NAME 1 é']
       const found = await webkit.evaluate(
         async (servers, mode, asked) => {
-          await pirouette.discardState({ servers })
-          const map = await pirouette.open({ servers, mode })
+          await keyhush.discardState({ servers })
+          const map = await keyhush.open({ servers, mode })
           const found: (string | null)[] = []
           for (const key of asked) found.push((await map.getText(key)) ?? null)
           found.push(
@@ -82,7 +82,7 @@ describe.skipIf(process.platform !== 'linux')('in WebKit', () => {
     for (let round = 0; round < 8; round++) {
       const found = await webkit.evaluate(
         async (servers, names) => {
-          const map = await pirouette.open({ servers, mode: 'full', push: true })
+          const map = await keyhush.open({ servers, mode: 'full', push: true })
           await map.reset() // which is told to all tabs
           const found = await map.getText(names[0]!)
           void Promise.allSettled(names.map(name => map.get(name))) // under way when the page goes
@@ -100,22 +100,14 @@ describe.skipIf(process.platform !== 'linux')('in WebKit', () => {
     const open = async () =>
       await webkit.evaluate(async servers => {
         const seen: string[] = []
-        const map = await pirouette.open({ servers, mode: 'full', onEvent: ({ type }) => void seen.push(type) })
+        const map = await keyhush.open({ servers, mode: 'full', onEvent: ({ type }) => void seen.push(type) })
         globalThis.kept = { map, seen }
         return map.epoch
       }, urls)
     expect(await open()).toBe(1)
     await webkit.goto(`${site.url}elsewhere`)
     await writeFile(path('batch.jsonl'), '{"op":"edit","key":"name 1 é","value":"changed"}\n')
-    await runPirouette(
-      'publish',
-      '--servers',
-      urls.join(),
-      '--key',
-      path('key'),
-      '--no-generation',
-      path('batch.jsonl'),
-    )
+    await runKeyhush('publish', '--servers', urls.join(), '--key', path('key'), '--no-generation', path('batch.jsonl'))
     await webkit.back()
     const isKept = await webkit.evaluate(() => globalThis.kept !== undefined)
     console.log(isKept ? 'the page came back from the page cache' : 'the page was loaded anew')

@@ -1,7 +1,7 @@
 // Servers that lie about answers, over real HTTP. Each lie has its own error, which names the server; none leads to a
 // wrong value; and for every index of a small database the outcome and the traffic are the same. So for both kinds of proof.
 
-import type { Proofs } from '@pirouette/protocol'
+import type { Proofs } from '@keyhush/protocol'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Lie } from '../support/proxy.js'
 import { Rig } from '../support/rig.js'

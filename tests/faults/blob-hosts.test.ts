@@ -5,11 +5,11 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { type OpenOptions, open, type PirouetteMap } from '@pirouette/client'
-import { toHex } from '@pirouette/protocol'
-import { createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '@pirouette/server'
+import { type KeyhushMap, type OpenOptions, open } from '@keyhush/client'
+import { toHex } from '@keyhush/protocol'
+import { createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '@keyhush/server'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { pirouette, runPirouette } from '../../server/test/command.js'
+import { keyhush, runKeyhush } from '../../server/test/command.js'
 import { batchOn } from '../../server/test/updatable-helpers.js'
 import { buildInto, temporaryFolder } from '../support/servers.js'
 
@@ -73,7 +73,7 @@ class Operator {
 
 let dataset: string | undefined
 let operators: readonly [Operator, Operator]
-let maps: PirouetteMap[] = []
+let maps: KeyhushMap[] = []
 
 async function begin(blobBase = `${origin}/list`): Promise<void> {
   const content = `key,value\n${names.map((name, i) => `${name},value ${i}\n`).join('')}`
@@ -93,9 +93,9 @@ afterEach(async () => {
 
 /** The host gets what clients download now. */
 const upload = async (...args: string[]) =>
-  await runPirouette('export', '--server', operators[0].url, '--blobs', join(folder.path, 'static', 'list'), ...args)
+  await runKeyhush('export', '--server', operators[0].url, '--blobs', join(folder.path, 'static', 'list'), ...args)
 
-async function opened(options: Partial<OpenOptions> = {}): Promise<PirouetteMap> {
+async function opened(options: Partial<OpenOptions> = {}): Promise<KeyhushMap> {
   const servers = [operators[0].url, operators[1].url] as const
   const map = await open({ servers, mode: 'full', blobHosts: [origin], ...options })
   maps.push(map)
@@ -275,7 +275,7 @@ test('export --blobs brings a folder on: what is there is kept, what is wrong is
   const dir = join(folder.path, 'fresh')
   await mkdir(dir)
   const run = async (...args: string[]) => {
-    const { code, stdout, stderr } = await pirouette('export', '--server', operators[0].url, '--blobs', dir, ...args)
+    const { code, stdout, stderr } = await keyhush('export', '--server', operators[0].url, '--blobs', dir, ...args)
     expect([code, stderr]).toEqual([0, ''])
     return [...stdout.matchAll(/: (\d+)$/gm)].map(([, number]) => Number(number))
   }
@@ -291,6 +291,6 @@ test('export --blobs brings a folder on: what is there is kept, what is wrong is
   expect(await run()).toEqual([3, 6, 0])
   expect(await run('--prune')).toEqual([0, 9, 1])
   expect(await readdir(blobs)).toContain('index.html')
-  const both = await pirouette('export', '--server', operators[0].url, '--blobs', dir, '--out', dir)
+  const both = await keyhush('export', '--server', operators[0].url, '--blobs', dir, '--out', dir)
   expect([both.code, both.stderr]).toEqual([1, expect.stringContaining('give --out')])
 })

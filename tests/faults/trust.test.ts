@@ -3,13 +3,13 @@
 
 import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type MapEvent, type OpenOptions, open, type PirouetteMap } from '@pirouette/client'
-import { openFileStore } from '@pirouette/client/node'
-import { toHex } from '@pirouette/protocol'
-import { openLmdb } from '@pirouette/server'
-import { loadCore } from '@pirouette/wasm'
+import { type KeyhushMap, type MapEvent, type OpenOptions, open } from '@keyhush/client'
+import { openFileStore } from '@keyhush/client/node'
+import { toHex } from '@keyhush/protocol'
+import { openLmdb } from '@keyhush/server'
+import { loadCore } from '@keyhush/wasm'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { runPirouette } from '../../server/test/command.js'
+import { runKeyhush } from '../../server/test/command.js'
 import { listed } from '../../server/test/helpers.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
@@ -77,7 +77,7 @@ beforeAll(async () => {
     return Operator.begin(path(`store-${name}`), '--dataset', dataset, '--token-file', path(`token-${name}`))
   }
   operators = [await begin('a'), await begin('b')]
-  publisherKey = /^public key: ([0-9a-f]{64})$/m.exec(await runPirouette('keygen', '--out', path('key')))![1]!
+  publisherKey = /^public key: ([0-9a-f]{64})$/m.exec(await runKeyhush('keygen', '--out', path('key')))![1]!
   const { blake3 } = await loadCore()
   const built = toHex(blake3(await readFile(join(dataset, 'manifest.bin'))))
   await publish({ sign: true, trustBase: built })
@@ -106,12 +106,12 @@ async function publish({ batch, sign, trustBase }: Publishing): Promise<void> {
     await writeFile(path('batch.jsonl'), batch.map(operation => `${JSON.stringify(operation)}\n`).join(''))
     args.push(path('batch.jsonl'))
   }
-  await runPirouette(...args)
+  await runKeyhush(...args)
 }
 
 const edit = (key: string, value: string) => ({ op: 'edit', key, value })
 
-async function opened(options: Partial<OpenOptions> = {}): Promise<{ map: PirouetteMap; events: MapEvent[] }> {
+async function opened(options: Partial<OpenOptions> = {}): Promise<{ map: KeyhushMap; events: MapEvent[] }> {
   const events: MapEvent[] = []
   const servers = [operators[0].url, operators[1].url] as const
   return { map: await open({ servers, mode: 'full', onEvent: event => void events.push(event), ...options }), events }
@@ -123,7 +123,7 @@ const stateIn = (name: string): Partial<OpenOptions> => ({
   store: servers => openFileStore(path(name), servers),
 })
 
-async function textOf(map: PirouetteMap, key: string): Promise<string | undefined> {
+async function textOf(map: KeyhushMap, key: string): Promise<string | undefined> {
   const value = await map.get(key)
   return value && TEXT.decode(value)
 }
@@ -152,7 +152,7 @@ describe('a publisher who signs', () => {
   })
 
   test('and nobody else: not under another key of keygen', async () => {
-    const other = /[0-9a-f]{64}/.exec(await runPirouette('keygen', '--out', path('other-key')))![0]
+    const other = /[0-9a-f]{64}/.exec(await runKeyhush('keygen', '--out', path('other-key')))![0]
     await expect(opened({ publisherKey: other })).rejects.toMatchObject({ code: 'signature' })
     expect(answered()).toEqual([0, 0])
     expect(await readFile(path('other-key'), 'utf8')).toContain(`public ${other}\n`)

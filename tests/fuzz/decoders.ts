@@ -1,7 +1,7 @@
 // TypeScript's decoders, each held to its law: any bytes are refused with a WireError, or read; and where there is an
 // encoder, it writes what was read byte for byte.
 
-import * as wire from '@pirouette/protocol'
+import * as wire from '@keyhush/protocol'
 import fc from 'fast-check'
 import vectors from '../interop/vectors/wire.json' with { type: 'json' }
 

@@ -1,7 +1,7 @@
 // A worker thread that runs kernels: answers each descriptor with itself.
 
 import { parentPort, workerData } from 'node:worker_threads'
-import { startKernels } from '@pirouette/wasm/worker'
+import { startKernels } from '@keyhush/wasm/worker'
 
 const kernels = startKernels(workerData)
 parentPort.on('message', ({ kernel, descriptor }) => {

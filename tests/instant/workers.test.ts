@@ -3,9 +3,9 @@
 
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
+import { type Core, type DatabaseHandle, type LightReplyHandle, loadCore } from '@keyhush/wasm'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { bytesToHex, concatBytes, utf8ToBytes } from '@noble/hashes/utils.js'
-import { type Core, type DatabaseHandle, type LightReplyHandle, loadCore } from '@pirouette/wasm'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { finished } from '../support/wasm.js'
 

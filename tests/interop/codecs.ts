@@ -1,9 +1,9 @@
 // Two sets of codecs behind one interface: packages/protocol, and the reference's. Values are as they stand in
 // vectors/wire.json, with bytes in hex, so that neither's types take part in the comparison.
 
+import * as protocol from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
 import { concatBytes, bytesToHex as hex, hexToBytes as unhex, utf8ToBytes } from '@noble/hashes/utils.js'
-import * as protocol from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm'
 import { checkQueries } from '../../server/dist/instant/lookups.js'
 import * as fence from './reference/fence.js'
 import { type Suite, split } from './reference/layout.js'

@@ -1,6 +1,5 @@
 // Holds the WebAssembly core and the independent reference to vectors/core.json, which the native core made.
 
-import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import {
   answerBytes,
   entryBytes,
@@ -12,8 +11,9 @@ import {
   queryBytes,
   UPDATE_ENTRY_HEADER_BYTES,
   UPDATE_LIST_HEADER_BYTES,
-} from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
+import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
 import { type Implementation, type Life, reference, wasm } from './implementations.js'
 import { Writer } from './reference/bytes.js'

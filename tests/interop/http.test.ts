@@ -1,8 +1,8 @@
 // Two implementations meet on the wire: a client written from docs/protocol.md alone at real servers, and the SDK at
 // servers written from docs/protocol.md alone.
 
+import { open } from '@keyhush/client'
 import { utf8ToBytes } from '@noble/hashes/utils.js'
-import { open } from '@pirouette/client'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Data, distinctRecords, startPair } from '../support/servers.js'
 import { type Dataset, keyedDataset, keylessDataset } from './reference/dataset.js'

@@ -2,8 +2,8 @@
 // core as WebAssembly, and the reference that was written from docs/protocol.md alone. (The native core reads the same
 // file in rust-core/core/tests/vectors.rs.)
 
+import { type Core, type DatabaseHandle, type LayoutHandle, loadCore, type Proofs } from '@keyhush/wasm'
 import { concatBytes } from '@noble/hashes/utils.js'
-import { type Core, type DatabaseHandle, type LayoutHandle, loadCore, type Proofs } from '@pirouette/wasm'
 import { commitDatabase, layoutHandle, makeHint, memory, tagsOf } from '../support/wasm.js'
 import { Writer } from './reference/bytes.js'
 import { Database } from './reference/database.js'

@@ -1,8 +1,8 @@
 // Holds the WebAssembly core and the independent reference to the instant lookups and light hints of vectors/core.json,
 // which the native core made.
 
+import { type DatabaseHandle, loadCore } from '@keyhush/wasm'
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
-import { type DatabaseHandle, loadCore } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
 import { commitDatabase, finished, layoutHandle } from '../support/wasm.js'
 import { Writer } from './reference/bytes.js'

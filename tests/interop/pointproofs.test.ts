@@ -1,10 +1,10 @@
 // Pointproofs: the WebAssembly module and an independent verifier on @noble/curves are held to the shared vectors, and agree
 // about what was changed, thousands of times in `npm run soak -- tests` and a few dozen in `npm test`.
 
+import { loadPointproofs, type PointproofsVerifier } from '@keyhush/wasm/pointproofs'
+import { loadProving } from '@keyhush/wasm/prover'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js'
-import { loadPointproofs, type PointproofsVerifier } from '@pirouette/wasm/pointproofs'
-import { loadProving } from '@pirouette/wasm/prover'
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
 import { THOROUGH } from '../support/thorough.js'

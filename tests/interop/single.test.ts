@@ -1,8 +1,8 @@
 // Holds the WebAssembly core and the independent reference to the lookups with one server of vectors/core.json, which the
 // native core made.
 
+import { loadCore, type SingleHandle } from '@keyhush/wasm'
 import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js'
-import { loadCore, type SingleHandle } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
 import { commitDatabase, fromStored, layoutHandle, memory } from '../support/wasm.js'
 import { Database } from './reference/database.js'

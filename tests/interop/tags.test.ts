@@ -1,9 +1,9 @@
 // Client-held tags through the WebAssembly core's interface: a hint's life with stored forms and updates, and what is
 // refused. The arithmetic is held to vectors in core.test.ts, and to forgeries in rust-core/core/tests/tags.rs.
 
+import { suiteOf } from '@keyhush/protocol'
+import { type ClientHandle, loadCore, type Proofs } from '@keyhush/wasm'
 import { utf8ToBytes } from '@noble/hashes/utils.js'
-import { suiteOf } from '@pirouette/protocol'
-import { type ClientHandle, loadCore, type Proofs } from '@pirouette/wasm'
 import { expect, test } from 'vitest'
 import { commitDatabase, fromStored, layoutHandle, memory, tagsOf } from '../support/wasm.js'
 import { stream } from './vectors.js'

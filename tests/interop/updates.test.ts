@@ -1,9 +1,9 @@
 // Holds the WebAssembly core and the independent reference to vectors/updates.json, which the native core made: epochs made
 // of batches, update lists, and lists that are no lists.
 
+import { updateEntries } from '@keyhush/protocol'
+import type { RefusedError } from '@keyhush/wasm'
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
-import { updateEntries } from '@pirouette/protocol'
-import type { RefusedError } from '@pirouette/wasm'
 import { describe, expect, test } from 'vitest'
 import { type Implementation, reference, type State, wasm } from './implementations.js'
 import { split } from './reference/layout.js'

@@ -3,7 +3,7 @@
 // has to refuse.
 //
 // After a deliberate change of format, write the file anew (the reference does):
-// `PIROUETTE_WRITE_VECTORS=1 npx vitest run tests/interop/wire.test.ts`.
+// `KEYHUSH_WRITE_VECTORS=1 npx vitest run tests/interop/wire.test.ts`.
 
 import { writeFileSync } from 'node:fs'
 import { bytesToHex as hex, hexToBytes as unhex, utf8ToBytes } from '@noble/hashes/utils.js'
@@ -143,7 +143,7 @@ const CLAIM: FenceFields = {
 
 const NOBODY: FenceFields = { ...CLAIM, kind: 'register', version: 0, name: '00'.repeat(32) }
 
-if (process.env['PIROUETTE_WRITE_VECTORS']) {
+if (process.env['KEYHUSH_WRITE_VECTORS']) {
   writeFileSync(vectorsFile('wire'), `${JSON.stringify(makeVectors(), null, 2)}\n`)
 }
 const vectors = readVectors<WireVectors>('wire')

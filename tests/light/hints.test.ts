@@ -1,7 +1,7 @@
 // Mode `light` from end to end: the client's `open()` at two real servers, over HTTP, while the database changes and while
 // one of them does not offer it.
 
-import { open } from '@pirouette/client'
+import { open } from '@keyhush/client'
 import { describe, expect, test } from 'vitest'
 import {
   COUNT,

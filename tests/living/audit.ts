@@ -12,7 +12,7 @@
 // Once a backup is restored, a batch is excepted whose claim was lost on the way: the one lookup that a copy may make
 // again if it does not wait for the fence.
 
-import { decodeFenceRequest, type FenceClaim } from '@pirouette/protocol'
+import { decodeFenceRequest, type FenceClaim } from '@keyhush/protocol'
 import { decodeManifest } from '../interop/reference/manifest.js'
 import { encodeQuery } from '../interop/reference/message.js'
 import { type Geometry, geometryOf } from '../interop/reference/single.js'

@@ -10,8 +10,8 @@
 //
 // (And at rest every record is right, and what is stored is, to the last bit, what a new client would have: inspect.ts.)
 
-import type { MapEvent } from '@pirouette/client'
-import { decodeManifest } from '@pirouette/protocol'
+import type { MapEvent } from '@keyhush/client'
+import { decodeManifest } from '@keyhush/protocol'
 import type { Head } from '../simulator/ledger.js'
 import type { Call, Outcome, Tab } from './client.js'
 import type { World } from './world.js'

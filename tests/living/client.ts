@@ -1,8 +1,8 @@
 // One process of the client: a tab, from its opening until it is closed or killed. The SDK in it is the real one; whatever
 // it asks of its environment happens when the world says so, or never.
 
-import type { MapEvent, PirouetteMap } from '@pirouette/client'
-import { type Environment, type OpenedStore, openWith, type StateStore, type Tabs } from '@pirouette/client/environment'
+import type { KeyhushMap, MapEvent } from '@keyhush/client'
+import { type Environment, type OpenedStore, openWith, type StateStore, type Tabs } from '@keyhush/client/environment'
 import {
   type AskedHandle,
   type ClientHandle,
@@ -10,7 +10,7 @@ import {
   loadCore,
   type ServerDirectoryHandle,
   type SingleBuilderHandle,
-} from '@pirouette/wasm'
+} from '@keyhush/wasm'
 import { Disk, type OnWrite } from '../simulator/disk.js'
 import { Locks } from '../simulator/locks.js'
 import { responseOf, SERVERS, type ServerName, splitUrl } from '../simulator/network.js'
@@ -93,7 +93,7 @@ export interface Call {
   readonly tab: Tab
   readonly what: string
   /** undefined: there was none yet */
-  readonly map: PirouetteMap | undefined
+  readonly map: KeyhushMap | undefined
   /** undefined: it is not a lookup */
   readonly question: Question | undefined
   readonly giveUp: AbortController
@@ -120,7 +120,7 @@ export class Tab implements SimulatedTab {
   #rowsRead = 0
   /** key directories in its memory */
   readonly directories = new Set<ServerDirectoryHandle>()
-  map: PirouetteMap | undefined
+  map: KeyhushMap | undefined
   /** where its state is */
   disk: Disk
   state: 'running' | 'frozen' | 'dead' = 'running'

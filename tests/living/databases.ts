@@ -4,7 +4,7 @@
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type BuildOptions, buildDataset, type Dataset, loadDataset } from '@pirouette/server'
+import { type BuildOptions, buildDataset, type Dataset, loadDataset } from '@keyhush/server'
 import { buildDirectory, decodeDirectory, indexOf } from '../interop/reference/directory.js'
 import { fingerprint } from '../interop/reference/hash.js'
 import { planLayout } from '../interop/reference/layout.js'

@@ -1,7 +1,7 @@
 // The fault profile of a schedule: what it is to meet with, drawn once at its beginning.
 
-import type { StoragePreference } from '@pirouette/client/environment'
-import type { Proofs } from '@pirouette/protocol'
+import type { StoragePreference } from '@keyhush/client/environment'
+import type { Proofs } from '@keyhush/protocol'
 import { Chance } from '../simulator/chance.js'
 
 /** What happens in a step, and how often in a round. */

@@ -1,7 +1,7 @@
 // What a client has, in memory and on disk, against what it ought to have: to the last bit, even where no lookup happens
 // to come across it.
 
-import { decodeManifest } from '@pirouette/protocol'
+import { decodeManifest } from '@keyhush/protocol'
 import { fingerprint, hash } from '../interop/reference/hash.js'
 import { encodeRecord } from '../interop/reference/record.js'
 import { answer } from '../interop/reference/single.js'

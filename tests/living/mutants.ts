@@ -218,9 +218,9 @@ export class Compiler {
       optimizeDeps: { noDiscovery: true },
       resolve: {
         alias: [
-          { find: '@pirouette/client/environment', replacement: source('packages/client/src/testing.ts') },
-          { find: /^@pirouette\/client$/, replacement: source('packages/client/src/index.ts') },
-          { find: '@pirouette/server', replacement: source('server/src/index.ts') },
+          { find: '@keyhush/client/environment', replacement: source('packages/client/src/testing.ts') },
+          { find: /^@keyhush\/client$/, replacement: source('packages/client/src/index.ts') },
+          { find: '@keyhush/server', replacement: source('server/src/index.ts') },
         ],
       },
       plugins: [

@@ -1,4 +1,4 @@
-// A server that is a process of its own, the `pirouette` command with an LMDB file, and is killed with SIGKILL.
+// A server that is a process of its own, the `keyhush` command with an LMDB file, and is killed with SIGKILL.
 
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

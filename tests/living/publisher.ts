@@ -1,7 +1,7 @@
 // The publisher: the same batches to both servers in the same order, never more than one epoch apart. It sends a batch
 // until both have taken it, whatever happens to them meanwhile.
 
-import { encodeBatch } from '@pirouette/protocol'
+import { encodeBatch } from '@keyhush/protocol'
 import { hash } from '../interop/reference/hash.js'
 import { decodeManifest } from '../interop/reference/manifest.js'
 import { SERVERS, type ServerName } from '../simulator/network.js'

@@ -1,6 +1,6 @@
 // What an app asks, and what the plain database says to it at a given epoch.
 
-import type { PirouetteMap } from '@pirouette/client'
+import type { KeyhushMap } from '@keyhush/client'
 import type { Chance } from '../simulator/chance.js'
 import type { Batches } from './batches.js'
 import type { Version } from './model.js'
@@ -14,7 +14,7 @@ export interface Question {
   readonly keys: readonly string[]
   /** none if it is about keys */
   readonly index?: number
-  ask(map: PirouetteMap, signal: AbortSignal): Promise<Answer>
+  ask(map: KeyhushMap, signal: AbortSignal): Promise<Answer>
   answer(version: Version): Answer
 }
 

@@ -12,7 +12,7 @@ import {
   type Storage,
   type Transaction,
   UpdatableDatabase,
-} from '@pirouette/server'
+} from '@keyhush/server'
 import type { Chance } from '../simulator/chance.js'
 import type { Foundation } from './databases.js'
 

@@ -3,7 +3,7 @@
 // somebody: by the seed. Between the rounds everything that is to be found out is found out. What has to be right is in
 // checker.ts.
 
-import type { MapEvent } from '@pirouette/client'
+import type { MapEvent } from '@keyhush/client'
 import type { Chance } from '../simulator/chance.js'
 import type { Head, Write } from '../simulator/ledger.js'
 import { SERVERS, type ServerName } from '../simulator/network.js'

@@ -5,9 +5,9 @@ import { createHash } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
+import { encodeBatch, encodeQuery, fromHex, partitionBlocks, toHex } from '@keyhush/protocol'
+import { buildDataset, DatasetError, loadDataset, openLmdb, UpdatableDatabase } from '@keyhush/server'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { encodeBatch, encodeQuery, fromHex, partitionBlocks, toHex } from '@pirouette/protocol'
-import { buildDataset, DatasetError, loadDataset, openLmdb, UpdatableDatabase } from '@pirouette/server'
 
 const RECORDS = 2000
 const HINTS = 300

@@ -3,7 +3,7 @@
 //
 //   npm run soak -- fence                       10 000 000 confirmed hints, and as many new ones as there may be
 //   npm run soak -- fence 100000                so many
-//   npm run soak -- fence 1000000 --postgres    in a PostgreSQL server of its own, or in that of PIROUETTE_POSTGRES
+//   npm run soak -- fence 1000000 --postgres    in a PostgreSQL server of its own, or in that of KEYHUSH_POSTGRES
 //   npm run soak -- fence --write               into docs/operations.md
 
 import { execFile } from 'node:child_process'
@@ -65,7 +65,7 @@ async function inLmdb(count: number): Promise<Findings> {
 }
 
 async function inPostgres(count: number): Promise<Findings> {
-  const named = process.env['PIROUETTE_POSTGRES']
+  const named = process.env['KEYHUSH_POSTGRES']
   const postgres = named === undefined ? await PostgresServer.begin() : undefined
   try {
     const url = storeAt(postgres?.url ?? named!)

@@ -16,10 +16,10 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { type OpenOptions, open } from '@pirouette/client'
-import { type BuildSummary, buildDataset, createKeyFile, PublisherRecord, publish } from '@pirouette/server'
+import { type OpenOptions, open } from '@keyhush/client'
+import { type BuildSummary, buildDataset, createKeyFile, PublisherRecord, publish } from '@keyhush/server'
 import { residentBytes } from '../bench/stage.js'
-import { runPirouetteProcess, startCollectingServer } from '../support/processes.js'
+import { runKeyhushProcess, startCollectingServer } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 import { floors, growthPerHour, type Sample } from './trend.js'
 
@@ -71,8 +71,8 @@ type Publishing = (name: string, operations: readonly object[]) => Promise<void>
 
 async function begin(dir: string, servers: Server[]): Promise<Publishing> {
   const ceremony = join(dir, 'ceremony')
-  await runPirouetteProcess('ceremony', 'init', '--out', `${ceremony}.begun`, '--development')
-  await runPirouetteProcess('ceremony', 'contribute', `${ceremony}.begun`, '--name', 'soak', '--out', ceremony)
+  await runKeyhushProcess('ceremony', 'init', '--out', `${ceremony}.begun`, '--development')
+  await runKeyhushProcess('ceremony', 'contribute', `${ceremony}.begun`, '--name', 'soak', '--out', ceremony)
   const key = await createKeyFile(join(dir, 'publisher.key'))
   const names = Object.keys(MAPS)
   const datasetOf = (name: string) => join(dir, name === 'pointproofs' ? 'proved' : 'dataset')

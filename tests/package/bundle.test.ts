@@ -52,7 +52,7 @@ test('an app that looks up instantly ships 60 kB of brotli at most; what keeps a
 
 test('an app that only estimates loads no WebAssembly, and nothing that keeps a state, before it does', async () => {
   const { metafile } = await build({
-    stdin: { contents: `export { estimate } from '@pirouette/client'`, resolveDir: import.meta.dirname },
+    stdin: { contents: `export { estimate } from '@keyhush/client'`, resolveDir: import.meta.dirname },
     ...{ bundle: true, minify: true, splitting: true, write: false, metafile: true },
     ...{ platform: 'browser', format: 'esm', target: 'es2022', outdir: 'out' },
   })

@@ -11,7 +11,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { startTestServers } from '@pirouette/server/testing'
+import { startTestServers } from '@keyhush/server/testing'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import { startPair, temporaryFolder } from '../support/servers.js'
 
@@ -37,7 +37,7 @@ const PROBE = `export async function probe(open, servers) {
   return said.join(', ')
 }
 `
-const PROGRAM = `import { open } from '@pirouette/client'
+const PROGRAM = `import { open } from '@keyhush/client'
 import { probe } from './probe.mjs'
 import { servers } from './servers.mjs'
 `
@@ -71,7 +71,7 @@ const setups: Record<string, (app: App) => Promise<string>> = {
   'Node, require': async ({ path, run }) => {
     await writeFile(
       join(path, 'program.cjs'),
-      `const { open } = require('@pirouette/client')
+      `const { open } = require('@keyhush/client')
        Promise.all([import('./probe.mjs'), import('./servers.mjs')])
          .then(([{ probe }, { servers }]) => probe(open, servers)).then(console.log)`,
     )
@@ -134,14 +134,14 @@ const setups: Record<string, (app: App) => Promise<string>> = {
 
   'no bundler, one file': async ({ path, titleOf }) => {
     await oneFile(path)
-    await writeFile(join(path, 'out-file/page.js'), IN_PAGE.replace('@pirouette/client', './pirouette.js'))
+    await writeFile(join(path, 'out-file/page.js'), IN_PAGE.replace('@keyhush/client', './keyhush.js'))
     await writeFile(join(path, 'out-file/index.html'), page('<script type="module" src="/page.js"></script>'))
     return await titleOf('out-file', `${STRICT} 'wasm-unsafe-eval'`)
   },
 
   'a module worker': async ({ path, titleOf }) => {
     await oneFile(path)
-    const program = PROGRAM.replace('@pirouette/client', './pirouette.js')
+    const program = PROGRAM.replace('@keyhush/client', './keyhush.js')
     await writeFile(
       join(path, 'out-file/worker.js'),
       `${program}probe(open, servers).then(postMessage, error => postMessage('failed: ' + error))`,
@@ -156,7 +156,7 @@ const setups: Record<string, (app: App) => Promise<string>> = {
 
   'a service worker': async ({ path, titleOf }) => {
     await oneFile(path)
-    const program = PROGRAM.replace('@pirouette/client', './pirouette.js')
+    const program = PROGRAM.replace('@keyhush/client', './keyhush.js')
     await writeFile(
       join(path, 'out-file/service.js'),
       `${program}addEventListener('activate', event => event.waitUntil(clients.claim()))
@@ -247,7 +247,7 @@ const setups: Record<string, (app: App) => Promise<string>> = {
       async ({ path, run }: App) => {
         await writeFile(
           join(path, 'types.ts'),
-          `import { open, type Found } from '@pirouette/client'
+          `import { open, type Found } from '@keyhush/client'
            export const ask = async (key: string): Promise<Found> => (await open({ servers: ['https://a.example', 'https://b.example'] })).get(key)`,
         )
         const kind = resolution === 'bundler' ? ['esnext', '--moduleResolution', 'bundler'] : ['nodenext']
@@ -278,7 +278,7 @@ async function vitePage(path: string): Promise<void> {
 /** What is copied out of the package, and what the probe is. */
 async function oneFile(path: string): Promise<void> {
   await mkdir(join(path, 'out-file'), { recursive: true })
-  await cp(join(path, 'node_modules/@pirouette/client/dist/pirouette.js'), join(path, 'out-file/pirouette.js'))
+  await cp(join(path, 'node_modules/@keyhush/client/dist/keyhush.js'), join(path, 'out-file/keyhush.js'))
   for (const name of ['probe.mjs', 'servers.mjs']) await cp(join(path, name), join(path, 'out-file', name))
 }
 

@@ -50,7 +50,7 @@ beforeAll(async () => {
   const workspaces = packageNames.flatMap(name => ['-w', packages[name]])
   const printed = await run(root, 'npm', 'pack', ...workspaces, '--pack-destination', app, '--silent')
   for (const file of printed.trim().split('\n')) {
-    const name = packageNames.find(name => file.startsWith(`pirouette-${name}-`))!
+    const name = packageNames.find(name => file.startsWith(`keyhush-${name}-`))!
     tarballs[name] = join(app, file)
   }
   developing = await begin(app, quickStart.develop, 'changes.jsonl\n')
@@ -62,15 +62,15 @@ afterAll(async () => {
   await folder.remove()
 })
 
-describe.each(packageNames)('@pirouette/%s', name => {
+describe.each(packageNames)('@keyhush/%s', name => {
   test('holds what it needs: what it was built into, and its sources for those who debug', async () => {
-    const installed = join(app, 'node_modules/@pirouette', name)
+    const installed = join(app, 'node_modules/@keyhush', name)
     const files = (await readdir(installed, { recursive: true, withFileTypes: true }))
       .filter(entry => entry.isFile())
       .map(entry => join(entry.parentPath, entry.name).slice(installed.length + 1))
     const strange = files.filter(
       file =>
-        !/^(dist\/.*\.(js|d\.ts)(\.map)?|src\/.*\.ts|generated\/[^/]*\.(js|d\.ts|wasm)|bin\/pirouette\.js|[^/]*\.(md|json)|LICENSE[^/]*)$/.test(
+        !/^(dist\/.*\.(js|d\.ts)(\.map)?|src\/.*\.ts|generated\/[^/]*\.(js|d\.ts|wasm)|bin\/keyhush\.js|[^/]*\.(md|json)|LICENSE[^/]*)$/.test(
           file,
         ),
     )
@@ -108,8 +108,8 @@ describe.each(packageNames)('@pirouette/%s', name => {
 test('in Node the packages build, serve and look up', async () => {
   await writeFile(
     join(app, 'main.js'),
-    `import { open } from '@pirouette/client'
-     import { buildDataset, createServer, loadDataset } from '@pirouette/server'
+    `import { open } from '@keyhush/client'
+     import { buildDataset, createServer, loadDataset } from '@keyhush/server'
      await buildDataset({ data: 'animals.csv', out: 'animals' }) // the README's
      const dataset = await loadDataset('animals')
      const apps = [await createServer({ datasets: [{ dataset }] }), await createServer({ datasets: [{ dataset }] })]
@@ -119,7 +119,7 @@ test('in Node the packages build, serve and look up', async () => {
      for (const app of apps) app.server.closeAllConnections(), await app.close()`,
   )
   expect(await run(app, process.execPath, 'main.js')).toBe('river false\n')
-  expect(await run(app, join(app, 'node_modules/.bin/pirouette'), '--version')).toMatch(/^\d+\.\d+\.\d+\n$/)
+  expect(await run(app, join(app, 'node_modules/.bin/keyhush'), '--version')).toMatch(/^\d+\.\d+\.\d+\n$/)
 })
 
 /** Looks one up, with what an app bundled for Node may import. */
@@ -140,7 +140,7 @@ describe('where nothing but one file of JavaScript is, as on a server that rende
     const elsewhere = join(folder.path, `bundled-${format}`)
     const work = `(async () => {${lookUpOnce(servers.urls)}})()`
     const entry = join(app, 'node.js')
-    await writeFile(entry, `import { estimate, open } from '@pirouette/client'\n${work}`)
+    await writeFile(entry, `import { estimate, open } from '@keyhush/client'\n${work}`)
     const outfile = join(elsewhere, format === 'esm' ? 'app.mjs' : 'app.cjs')
     await esbuild({ entryPoints: [entry], outfile, bundle: true, minify: true, platform: 'node', format })
     expect(await readdir(elsewhere)).toHaveLength(1)
@@ -150,7 +150,7 @@ describe('where nothing but one file of JavaScript is, as on a server that rende
   test('every file on its own as CommonJS, as Jest makes of it', async () => {
     const outdir = join(folder.path, 'transformed/node_modules')
     await cp(join(app, 'node_modules/idb'), join(outdir, 'idb'), { recursive: true })
-    for (const name of ['client', 'protocol', 'wasm'].map(name => `@pirouette/${name}`)) {
+    for (const name of ['client', 'protocol', 'wasm'].map(name => `@keyhush/${name}`)) {
       const from = join(app, 'node_modules', name)
       const files = (await readdir(from, { recursive: true })).filter(file => file.endsWith('.js'))
       const entryPoints = files
@@ -165,7 +165,7 @@ describe('where nothing but one file of JavaScript is, as on a server that rende
     }
     await writeFile(
       join(outdir, '../app.js'),
-      `const { estimate, open } = require('@pirouette/client')\n;(async () => {${lookUpOnce(servers.urls)}})()`,
+      `const { estimate, open } = require('@keyhush/client')\n;(async () => {${lookUpOnce(servers.urls)}})()`,
     )
     await writeFile(join(outdir, '../package.json'), '{}')
     expect(await run(join(outdir, '..'), process.execPath, 'app.js')).toBe('local river\n')
@@ -174,26 +174,26 @@ describe('where nothing but one file of JavaScript is, as on a server that rende
   test('the one file that the package has for pages without a bundler', async () => {
     const elsewhere = join(folder.path, 'one-file')
     await mkdir(elsewhere)
-    await cp(join(app, 'node_modules/@pirouette/client/dist/pirouette.js'), join(elsewhere, 'pirouette.mjs'))
-    const program = `import { estimate, open } from './pirouette.mjs'\n${lookUpOnce(servers.urls)}`
+    await cp(join(app, 'node_modules/@keyhush/client/dist/keyhush.js'), join(elsewhere, 'keyhush.mjs'))
+    const program = `import { estimate, open } from './keyhush.mjs'\n${lookUpOnce(servers.urls)}`
     await writeFile(join(elsewhere, 'app.mjs'), program)
     expect(await run(elsewhere, process.execPath, 'app.mjs')).toBe('local river\n')
   })
 
   test('required rather than imported, from CommonJS', async () => {
-    const script = `const { estimate, open } = require('@pirouette/client')\n;(async () => {${lookUpOnce(servers.urls)}})()`
+    const script = `const { estimate, open } = require('@keyhush/client')\n;(async () => {${lookUpOnce(servers.urls)}})()`
     await writeFile(join(app, 'required.cjs'), script)
     expect(await run(app, process.execPath, '--no-warnings', 'required.cjs')).toBe('local river\n')
   })
 
   test('with the module handed in: none is bundled, and the file of the package will do', async () => {
     const entry = join(app, 'slim.js')
-    const file = join(app, 'node_modules/@pirouette/wasm/generated/client_bg.wasm')
+    const file = join(app, 'node_modules/@keyhush/wasm/generated/client_bg.wasm')
     const wasm = `() => require('node:fs').readFileSync(${JSON.stringify(file)})`
     const work = lookUpOnce(servers.urls).replace('await estimate', 'await (async () => ({ mode: `given` }))')
     await writeFile(
       entry,
-      `import { open as any } from '@pirouette/client'
+      `import { open as any } from '@keyhush/client'
        const open = options => any({ ...options, wasm: ${wasm} })
        ;(async () => {${work}})()`,
     )
@@ -217,14 +217,14 @@ describe('where nothing but one file of JavaScript is, as on a server that rende
 /** Paths within their packages. */
 function shortened(inputs: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
-    Object.entries(inputs).map(([path, value]) => [path.replace(/^.*@pirouette\/\w+\//, ''), value]),
+    Object.entries(inputs).map(([path, value]) => [path.replace(/^.*@keyhush\/\w+\//, ''), value]),
   )
 }
 
 describe('types', () => {
   /** What an app may write; a type that says less, or more, does not compile. */
   const source = `
-    import { estimate, type Found, open, PirouetteError, type PirouetteErrorCode, type Progress, ServerError, type Value } from '@pirouette/client'
+    import { estimate, type Found, open, KeyhushError, type KeyhushErrorCode, type Progress, ServerError, type Value } from '@keyhush/client'
     export async function main(): Promise<string> {
       const map = await open({ servers: ['https://a.example', new URL('https://b.example')] as const })
       const value: Found = await map.get('otter')
@@ -238,8 +238,8 @@ describe('types', () => {
     }
     export function explain(error: unknown): string {
       if (error instanceof ServerError) return error.server ?? error.code
-      if (!(error instanceof PirouetteError)) throw error
-      const code: PirouetteErrorCode = error.code
+      if (!(error instanceof KeyhushError)) throw error
+      const code: KeyhushErrorCode = error.code
       switch (code) {
         case 'tampered': case 'servers_disagree': case 'condemned': case 'network': case 'rate_limited': case 'protocol':
         case 'version': case 'signature': case 'storage': case 'unsupported': case 'internal': case 'closed': case 'usage':
@@ -279,10 +279,10 @@ describe('types', () => {
 test('the suites for stores and storages of others run where nothing of this repository is', async () => {
   await writeFile(
     join(app, 'suites.js'),
-    `import { MemoryStore } from '@pirouette/client/environment'
-     import { conformance as storeLaws } from '@pirouette/client/testing/store'
-     import { MemoryStorage } from '@pirouette/server'
-     import { conformance as storageLaws } from '@pirouette/server/testing/storage'
+    `import { MemoryStore } from '@keyhush/client/environment'
+     import { conformance as storeLaws } from '@keyhush/client/testing/store'
+     import { MemoryStorage } from '@keyhush/server'
+     import { conformance as storageLaws } from '@keyhush/server/testing/storage'
      for (const { run } of storeLaws) {
        const store = new MemoryStore({ durable: true })
        await run({ store, other: store, crash: async () => {}, remove: async () => {} })
@@ -387,7 +387,7 @@ test.each<[string, bundle: (entry: string, outFolder: string) => Promise<unknown
   '%s makes files of the SDK that need nothing of Node; each mode does without what only others need',
   async (name, bundle) => {
     const entry = join(app, 'browser.js')
-    await writeFile(entry, `export { open } from '@pirouette/client'`)
+    await writeFile(entry, `export { open } from '@keyhush/client'`)
     await bundle(entry, join(app, name))
     const files = await readdir(join(app, name))
     // A bundler that splits what is imported lazily makes files of it, which a map loads that needs them.
@@ -412,7 +412,7 @@ test.each<[string, bundle: (entry: string, outFolder: string) => Promise<unknown
       for (const file of files) await cp(join(app, name, file), join(served, file))
       for (const file of named(without[mode])) await rm(join(served, file))
       const script = pathToFileURL(join(served, 'browser.js')).href
-      const { open } = (await import(script)) as typeof import('@pirouette/client')
+      const { open } = (await import(script)) as typeof import('@keyhush/client')
       const map = await open({ servers: servers.urls, mode })
       for (const [index, value] of values.entries()) expect(await map.at(index)).toEqual(value)
       await map.close()

@@ -1,7 +1,7 @@
 // Clients under test, driven without a network: the WebAssembly core as the SDK drives it, and the reference, which can
 // be given any of the defects that a client must not have.
 
-import { loadCore } from '@pirouette/wasm'
+import { loadCore } from '@keyhush/wasm'
 import type { Layout } from '../interop/reference/layout.js'
 import { permutations, Words } from '../interop/reference/random.js'
 import { applySwaps, type Defects, query } from '../interop/reference/scheme.js'

@@ -6,8 +6,8 @@
 // claim behind each query. So runs are compared that have drawn alike: each seed is a series of seeds, of which the first
 // counts that leads to these roles.
 
+import type { KeyhushMap } from '@keyhush/client'
 import { bytesToHex } from '@noble/hashes/utils.js'
-import type { PirouetteMap } from '@pirouette/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Reader } from '../interop/reference/bytes.js'
 import { hash } from '../interop/reference/hash.js'
@@ -38,7 +38,7 @@ afterAll(async () => {
   await keyed.close()
 })
 
-type Use = (map: PirouetteMap, client: RigClient) => Promise<unknown>
+type Use = (map: KeyhushMap, client: RigClient) => Promise<unknown>
 
 interface Roles {
   /** of the two, the one that is to be the refresh server; undefined: whichever is drawn */

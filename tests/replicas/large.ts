@@ -6,8 +6,8 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { open } from '@pirouette/client'
-import { encodeQuery } from '@pirouette/protocol'
+import { open } from '@keyhush/client'
+import { encodeQuery } from '@keyhush/protocol'
 import { batchOn } from '../bench/large-batches.js'
 import { newestManifest, Stage } from '../bench/stage.js'
 import { PostgresServer, queryStore, storeAt } from '../support/postgres.js'
@@ -24,7 +24,7 @@ export async function largeBatches(
   chance: (count: number) => number,
 ): Promise<void> {
   await Stage.with(async stage => {
-    const named = process.env['PIROUETTE_POSTGRES']
+    const named = process.env['KEYHUSH_POSTGRES']
     const postgres = named === undefined ? await PostgresServer.begin() : undefined
     if (postgres !== undefined) stage.closeLast(() => postgres.remove())
     const store = storeAt(postgres?.url ?? named!)

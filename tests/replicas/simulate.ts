@@ -8,9 +8,9 @@ import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { open, type PirouetteMap } from '@pirouette/client'
-import { decodeFenceReply, decodeManifest, encodeFenceRequest, type FenceRequest } from '@pirouette/protocol'
-import { buildDataset, createKeyFile, PublisherRecord, publish } from '@pirouette/server'
+import { type KeyhushMap, open } from '@keyhush/client'
+import { decodeFenceReply, decodeManifest, encodeFenceRequest, type FenceRequest } from '@keyhush/protocol'
+import { buildDataset, createKeyFile, PublisherRecord, publish } from '@keyhush/server'
 import { PostgresServer, storeAt } from '../support/postgres.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
@@ -96,7 +96,7 @@ class World {
     chance: (count: number) => number,
     cleanups: (() => Promise<unknown>)[],
   ): Promise<World> {
-    const named = process.env['PIROUETTE_POSTGRES']
+    const named = process.env['KEYHUSH_POSTGRES']
     const postgres = named === undefined ? await PostgresServer.begin() : undefined
     if (postgres !== undefined) cleanups.push(() => postgres.remove())
     const store = storeAt(postgres?.url ?? named!)
@@ -166,7 +166,7 @@ class World {
     this.#balancer.targets.push(replica)
   }
 
-  async #openMap(): Promise<PirouetteMap> {
+  async #openMap(): Promise<KeyhushMap> {
     const servers = [this.#balancer.url, this.#other] as const
     return await this.#repeat(() => open({ servers, mode: 'full', storage: 'memory', rollback: 'strict' }))
   }
@@ -183,7 +183,7 @@ class World {
     }
   }
 
-  async #lookUp(map: PirouetteMap): Promise<void> {
+  async #lookUp(map: KeyhushMap): Promise<void> {
     while (!this.#over) {
       const key = `key ${this.#chance(KEYS + 20)}`
       const from = performance.now()

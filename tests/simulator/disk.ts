@@ -2,7 +2,7 @@
 // store, in the order in which it takes effect. A strict write is flushed, with all that came before it, when the tab is
 // told that it is done; a power loss keeps what is flushed and an arbitrary part of what followed.
 
-import { MemoryStore, type StateStore, StateUnreadableError } from '@pirouette/client/environment'
+import { MemoryStore, type StateStore, StateUnreadableError } from '@keyhush/client/environment'
 import { type Head, isStrict, isWrite, type Write } from './ledger.js'
 
 export type Method = Exclude<keyof StateStore, 'durable'>

@@ -7,7 +7,7 @@ import {
   type FenceRequest,
   type FenceVerdict,
   HEADER_BYTES,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
 import type { Epoch } from '../interop/reference/message.js'
 import { hexOf } from './hex.js'
 

@@ -1,7 +1,7 @@
 // The store's contract (packages/client/src/store/store.ts) as the model understands it: what every write that was
 // accepted has made of the head, and whether it should have been accepted at all.
 
-import type { StateStore } from '@pirouette/client/environment'
+import type { StateStore } from '@keyhush/client/environment'
 import { hexOf } from './hex.js'
 
 /** Methods that change what is stored. What a power loss may undo follows from docs/threat-model.md, S1 and S2. */

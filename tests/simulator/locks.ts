@@ -1,7 +1,7 @@
 // The locks of an origin, as browsers have them: given in order of asking, let go by the dead, and taken from whoever
 // holds on for longer than the next in line has patience. Who asked before hears of it, if it runs, after a while.
 
-import type { Clock, Locks as SdkLocks } from '@pirouette/client/environment'
+import type { Clock, Locks as SdkLocks } from '@keyhush/client/environment'
 
 /** One attempt to hold the lock. */
 interface Hold {

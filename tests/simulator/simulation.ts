@@ -1,7 +1,7 @@
 // A simulated world, as far as all have the same: time, what somebody waits for, and what is told of it. Nothing comes by
 // itself: in each turn the world picks, by its seed, one thing that somebody waits for, and lets it come.
 
-import type { Clock } from '@pirouette/client/environment'
+import type { Clock } from '@keyhush/client/environment'
 import type { Chance } from './chance.js'
 import { type Timer, Timers } from './clock.js'
 

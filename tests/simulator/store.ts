@@ -1,6 +1,6 @@
 // A tab's store: the disk, at some distance.
 
-import type { StateStore } from '@pirouette/client/environment'
+import type { StateStore } from '@keyhush/client/environment'
 import type { Disk, Method, OnWrite } from './disk.js'
 import type { Head } from './ledger.js'
 

@@ -1,7 +1,7 @@
 // The model's ledger against the SDK's own store, on random schedules of calls: what the store accepts, the ledger takes
 // to the same head; what the store refuses, the ledger finds wrong.
 
-import { MemoryStore, type StateStore } from '@pirouette/client/environment'
+import { MemoryStore, type StateStore } from '@keyhush/client/environment'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Model, perform, schedule } from '../../packages/client/test/store/schedules.js'

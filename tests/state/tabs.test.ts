@@ -105,7 +105,7 @@ test('a page in front keeps the lock between lookups, until another asks for it;
   const held = () =>
     first.evaluate(async () => {
       const { held = [] } = await navigator.locks.query()
-      return held.filter(({ name }) => /^pirouette http.*\d$/.test(name!)).length
+      return held.filter(({ name }) => /^keyhush http.*\d$/.test(name!)).length
     })
   await first.bringToFront()
   for (const [page, kept] of [

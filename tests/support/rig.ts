@@ -4,7 +4,7 @@
 // proxy that keeps it waiting, does the earliest timer run. So deadlines and pauses take no time, and no outcome
 // depends on how fast this machine is.
 
-import type { PirouetteMap } from '@pirouette/client'
+import type { KeyhushMap } from '@keyhush/client'
 import {
   type Clock,
   type Environment,
@@ -13,7 +13,7 @@ import {
   type OpenWithOptions,
   openWith,
   platformEnvironment,
-} from '@pirouette/client/environment'
+} from '@keyhush/client/environment'
 import { Words } from '../interop/reference/random.js'
 import { stream } from '../interop/vectors.js'
 import { LyingProxy, NUMBER_HEADER } from './proxy.js'
@@ -85,7 +85,7 @@ export class RigClient {
   }
 
   /** `reversed`: the servers are named in the other order. */
-  open({ reversed = false, ...options }: RigOptions = {}): Promise<PirouetteMap> {
+  open({ reversed = false, ...options }: RigOptions = {}): Promise<KeyhushMap> {
     const [a, b] = this.#proxies
     const servers = reversed ? ([b.url, a.url] as const) : ([a.url, b.url] as const)
     return this.run(openWith(this.#environment, { mode: 'full', ...options, servers }))

@@ -3,8 +3,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { blake3 } from '@noble/hashes/blake3.js'
-import { encodeBatch } from '@pirouette/protocol'
+import { encodeBatch } from '@keyhush/protocol'
 import {
   type BuildOptions,
   buildDataset,
@@ -13,7 +12,8 @@ import {
   MemoryStorage,
   type MountedDataset,
   UpdatableDatabase,
-} from '@pirouette/server'
+} from '@keyhush/server'
+import { blake3 } from '@noble/hashes/blake3.js'
 
 /** A data file's contents, and how to build it. */
 export interface Data extends Omit<BuildOptions, 'data' | 'onProgress'> {
@@ -23,7 +23,7 @@ export interface Data extends Omit<BuildOptions, 'data' | 'onProgress'> {
 
 /** An empty folder, and how to remove it with all that is in it. */
 export async function temporaryFolder(): Promise<{ path: string; remove(): Promise<void> }> {
-  const path = await mkdtemp(join(tmpdir(), 'pirouette-tests-'))
+  const path = await mkdtemp(join(tmpdir(), 'keyhush-tests-'))
   return { path, remove: () => rm(path, { recursive: true, force: true }) }
 }
 

@@ -24,7 +24,7 @@ const compressed = (bytes: Uint8Array) =>
 export async function shipped(): Promise<Shipped> {
   const { outputFiles, metafile } = await build({
     stdin: {
-      contents: `export { open } from '@pirouette/client'`,
+      contents: `export { open } from '@keyhush/client'`,
       resolveDir: fileURLToPath(new URL('..', import.meta.url)),
     },
     ...{ bundle: true, minify: true, splitting: true, write: false, metafile: true },

@@ -8,13 +8,13 @@ import { join } from 'node:path'
 
 /** Vitest's global setup, which comes before it starts its workers. Returns the teardown. */
 export default async function setup(): Promise<() => Promise<void>> {
-  const folder = await mkdtemp(join(tmpdir(), 'pirouette-run-'))
+  const folder = await mkdtemp(join(tmpdir(), 'keyhush-run-'))
   process.env['TMPDIR'] = folder
   const remove = () => rmSync(folder, { recursive: true, force: true })
   process.once('exit', remove) // an interrupted run is not torn down
   return async () => {
     process.off('exit', remove)
-    const left = (await readdir(folder)).filter(name => name.startsWith('pirouette-'))
+    const left = (await readdir(folder)).filter(name => name.startsWith('keyhush-'))
     await rm(folder, { recursive: true, force: true, maxRetries: 5 })
     if (left.length > 0) throw new Error(`tests have left in the temporary folder: ${left.join(', ')}`)
   }

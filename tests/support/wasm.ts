@@ -1,6 +1,5 @@
 // Both halves of the WebAssembly core over records in memory: what the SDK and a server do, without a network.
 
-import { concatBytes } from '@noble/hashes/utils.js'
 import type {
   ClientCore,
   ClientHandle,
@@ -10,7 +9,8 @@ import type {
   LightOutcomeHandle,
   Proofs,
   ReceivedFormHandle,
-} from '@pirouette/wasm'
+} from '@keyhush/wasm'
+import { concatBytes } from '@noble/hashes/utils.js'
 import { type Layout, partitionBytes, split } from '../interop/reference/layout.js'
 
 export interface CommittedDatabase {

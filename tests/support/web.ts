@@ -5,13 +5,13 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type * as sdk from '@pirouette/client'
+import type * as sdk from '@keyhush/client'
 import { type BuildOptions, build } from 'esbuild'
 import type { Page } from 'puppeteer-core'
 
 declare global {
   /** the SDK, on pages made here */
-  var pirouette: typeof sdk
+  var keyhush: typeof sdk
 }
 
 /** Bundles a module that may import the workspace's packages. */
@@ -31,14 +31,14 @@ export async function bundle(source: string, options: BuildOptions = {}): Promis
 }
 
 /**
- * Serves a page whose scripts see the SDK as `pirouette`, and which may talk to `servers` alone. `scripts`: what its policy
+ * Serves a page whose scripts see the SDK as `keyhush`, and which may talk to `servers` alone. `scripts`: what its policy
  * allows of them.
  */
 export async function startPage(
   servers: readonly string[],
   scripts = "'self' 'wasm-unsafe-eval'",
 ): Promise<{ url: string; close(): Promise<void> }> {
-  const script = await bundle(`export * from '@pirouette/client'`, { format: 'iife', globalName: 'pirouette' })
+  const script = await bundle(`export * from '@keyhush/client'`, { format: 'iife', globalName: 'keyhush' })
   const policy = `default-src 'none'; script-src ${scripts}; img-src data:; connect-src ${servers.join(' ')}`
   const server = createServer((request, response) => {
     response.setHeader('content-security-policy', policy)
@@ -46,7 +46,7 @@ export async function startPage(
     else if (request.url === '/') {
       response
         .setHeader('content-type', 'text/html; charset=utf-8')
-        .end('<!doctype html><title>Pirouette</title><link rel="icon" href="data:,"><script src="/sdk.js"></script>')
+        .end('<!doctype html><title>Keyhush</title><link rel="icon" href="data:,"><script src="/sdk.js"></script>')
     } else response.writeHead(404).end()
   })
   await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))

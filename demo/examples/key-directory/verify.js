@@ -1,7 +1,7 @@
 // Whether somebody has signed a message, by the key that a directory has of them. The directory does not learn whose key that was.
 
 import { createPublicKey, verify } from 'node:crypto'
-import { open } from '@pirouette/client'
+import { open } from '@keyhush/client'
 import { publisherKey, servers } from '../servers.js'
 
 const [name, message, signature] = process.argv.slice(2)

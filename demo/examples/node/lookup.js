@@ -1,7 +1,7 @@
 // Looks up each argument, and says which of them are known. What it downloads it keeps in the folder `state`.
 
-import { open } from '@pirouette/client'
-import { fileStore } from '@pirouette/client/node'
+import { open } from '@keyhush/client'
+import { fileStore } from '@keyhush/client/node'
 import { publisherKey, servers } from '../servers.js'
 
 const keys = process.argv.slice(2)

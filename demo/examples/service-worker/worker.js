@@ -1,8 +1,8 @@
 // One map for all tabs of a site, in its service worker. Service workers may not load parts, so this is the one file of the package,
-// node_modules/@pirouette/client/dist/pirouette.js, copied beside it.
+// node_modules/@keyhush/client/dist/keyhush.js, copied beside it.
 
 import { publisherKey, servers } from '../servers.js'
-import { open } from './pirouette.js'
+import { open } from './keyhush.js'
 
 let opening
 function theMap() {

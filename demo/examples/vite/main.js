@@ -1,6 +1,6 @@
 // Refuses a password that is on a list of known ones. Neither server learns the password, nor whether it was on the list.
 
-import { open, PirouetteError } from '@pirouette/client'
+import { KeyhushError, open } from '@keyhush/client'
 import { publisherKey, servers } from '../servers.js'
 
 const form = document.querySelector('form')
@@ -17,7 +17,7 @@ form.addEventListener('submit', async event => {
     else status.textContent = 'Nobody is known to know this one.'
   } catch (error) {
     // The list is a help, and no gate: who cannot be asked must not keep people out.
-    if (!(error instanceof PirouetteError)) throw error
+    if (!(error instanceof KeyhushError)) throw error
     status.textContent = `It could not be checked (${error.code}).`
   }
 })

@@ -16,10 +16,10 @@ import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promise
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { builderFolders, dataFolder, largeFolder, pirouetteCommand } from './paths.js'
+import { builderFolders, dataFolder, keyhushCommand, largeFolder } from './paths.js'
 import { ADJECTIVES, ANIMALS } from './words.js'
 
-/** The folders of the databases that the demo always has, for `pirouette serve --dataset`. */
+/** The folders of the databases that the demo always has, for `keyhush serve --dataset`. */
 export const databases = {
   phishing: join(dataFolder, 'phishing'),
   keys: join(dataFolder, 'keys'),
@@ -88,7 +88,7 @@ export function* keyDirectory(): Generator<{ name: string; key: string }> {
     for (const animal of ANIMALS) {
       for (let number = 0; number < 64; number += 1) {
         const name = `${adjective}-${animal}-${number}@example.org`
-        yield { name, key: createHash('sha512').update(`pirouette demo key of ${name}`).digest('hex') }
+        yield { name, key: createHash('sha512').update(`keyhush demo key of ${name}`).digest('hex') }
       }
     }
   }
@@ -104,7 +104,7 @@ export function leakedPasswords(): string[] {
 /** As the operators of both servers would by mail, unless they have. The first one's receipt. */
 async function holdCeremony(): Promise<string> {
   const [begun, first] = ['begun.pirt', 'first.pirt'].map(name => join(dataFolder, name)) as [string, string]
-  const run = (...args: string[]) => promisify(execFile)(process.execPath, [pirouetteCommand, 'ceremony', ...args])
+  const run = (...args: string[]) => promisify(execFile)(process.execPath, [keyhushCommand, 'ceremony', ...args])
   const receipt = `${first}.receipt`
   const holds = run('verify', ceremony, '--receipt', receipt)
   if (
@@ -129,12 +129,12 @@ function keyDirectoryCsv(): string {
   return `${lines.join('\n')}\n`
 }
 
-/** Runs `pirouette build`; a database appears whole or not at all. */
+/** Runs `keyhush build`; a database appears whole or not at all. */
 async function build(folder: string, file: string, ...options: string[]): Promise<void> {
   const fresh = `${folder}.new`
   await rm(fresh, { recursive: true, force: true })
   const args = ['build', '--data', join(dataFolder, file), '--out', fresh, '--record', publisherRecord, ...options]
-  await promisify(execFile)(process.execPath, [pirouetteCommand, ...args])
+  await promisify(execFile)(process.execPath, [keyhushCommand, ...args])
   await rm(folder, { recursive: true, force: true })
   await rename(fresh, folder)
 }

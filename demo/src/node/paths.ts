@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 
 const fromRoot = (path: string) => fileURLToPath(new URL(`../../../${path}`, import.meta.url))
 
-export const pirouetteCommand = fromRoot('server/bin/pirouette.js')
+export const keyhushCommand = fromRoot('server/bin/keyhush.js')
 export const dataFolder = fromRoot('demo/data')
 export const pageFolder = fromRoot('demo/dist')
 /** where all-the-package-names is installed, on request */

@@ -6,7 +6,7 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
-import { FENCE_REPLY_BYTES, INSTANT_PATH } from '@pirouette/protocol'
+import { FENCE_REPLY_BYTES, INSTANT_PATH } from '@keyhush/protocol'
 import type { Lie, Sighting } from '../page/backstage.js'
 import { shownBy } from '../page/wire/sighting.js'
 

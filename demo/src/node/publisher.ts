@@ -3,8 +3,8 @@
 
 import { copyFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { toHex } from '@pirouette/protocol'
-import { createKeyFile, type KeyPair, PublishError, PublisherRecord, publish } from '@pirouette/server'
+import { toHex } from '@keyhush/protocol'
+import { createKeyFile, type KeyPair, PublishError, PublisherRecord, publish } from '@keyhush/server'
 import type { Change, DatabaseName, Outcome, Published, ServerName } from '../page/backstage.js'
 import { hostOf } from '../page/domains.js'
 import { publisherRecord } from './data.js'
@@ -30,7 +30,7 @@ export class Publisher {
     return new Publisher(await createKeyFile(join(folder, 'key')), await PublisherRecord.open(record))
   }
 
-  /** 64 hex digits, for `pirouette serve --publisher-key` and `open({ publisherKey })` */
+  /** 64 hex digits, for `keyhush serve --publisher-key` and `open({ publisherKey })` */
   get publicKey(): string {
     return toHex(this.#key.publicKey)
   }

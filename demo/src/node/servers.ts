@@ -1,9 +1,9 @@
-// Real `pirouette` servers as child processes.
+// Real `keyhush` servers as child processes.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { pirouetteCommand } from './paths.js'
+import { keyhushCommand } from './paths.js'
 
 export interface RunningServer {
   readonly url: string
@@ -13,10 +13,10 @@ export interface RunningServer {
 const START_TIMEOUT_MS = 180_000 // millions of records are brought into a store first
 const STOP_TIMEOUT_MS = 3_000
 
-/** Starts `pirouette serve` with the given arguments on a free port and waits until it prints its address. */
+/** Starts `keyhush serve` with the given arguments on a free port and waits until it prints its address. */
 export async function startServer(args: readonly string[]): Promise<RunningServer> {
   const fixed = ['serve', '--host', '127.0.0.1', '--port', '0', '--drain-seconds', '0', '--log-level', 'warn']
-  const child = spawn(process.execPath, [pirouetteCommand, ...fixed, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, [keyhushCommand, ...fixed, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
   const kill = () => child.kill('SIGKILL')
   process.once('exit', kill)
   child.once('exit', () => process.off('exit', kill))
@@ -41,7 +41,7 @@ export async function startServer(args: readonly string[]): Promise<RunningServe
 function printedAddress(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
     const printed: string[] = []
-    const fail = (reason: string) => reject(new Error(`pirouette serve ${reason}:\n${printed.join('\n')}`))
+    const fail = (reason: string) => reject(new Error(`keyhush serve ${reason}:\n${printed.join('\n')}`))
     const timeout = setTimeout(() => fail(`printed no address within ${START_TIMEOUT_MS / 1000} s`), START_TIMEOUT_MS)
     let address: string | undefined
     for (const stream of [child.stdout!, child.stderr!]) {

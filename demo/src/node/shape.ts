@@ -1,7 +1,7 @@
 // What the page has to know of a database: to draw to scale what servers are asked, and what each mode moves.
 
-import { estimate } from '@pirouette/client'
-import { decodeManifest, partitionBlocks } from '@pirouette/protocol'
+import { estimate } from '@keyhush/client'
+import { decodeManifest, partitionBlocks } from '@keyhush/protocol'
 import type { DatabaseName } from '../page/backstage.js'
 
 export interface Shape {

@@ -50,7 +50,7 @@ export async function startDemo({
   const mounts = Object.entries({ ...databases, ...(names !== undefined && { names }) })
   const asked = mounts.map(([database]) => database as DatabaseName)
   const closers: (() => Promise<void>)[] = []
-  const folder = await mkdtemp(join(tmpdir(), 'pirouette-demo-'))
+  const folder = await mkdtemp(join(tmpdir(), 'keyhush-demo-'))
   const close = async () => {
     await Promise.all(closers.splice(0).map(closer => closer()))
     await rm(folder, { recursive: true, force: true })

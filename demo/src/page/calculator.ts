@@ -1,7 +1,7 @@
 // What a database of one's own would cost, as one types its size. The formulas are the core's (docs/costs.md), the same
-// that `pirouette plan` prints.
+// that `keyhush plan` prints.
 
-import { type ClientCore, loadCore, type Mode, type ModeCosts, type Plan } from '@pirouette/wasm'
+import { type ClientCore, loadCore, type Mode, type ModeCosts, type Plan } from '@keyhush/wasm'
 import { bytes, count, element, find, grouped, milliseconds } from './format.js'
 
 const DAYS = 30

@@ -1,6 +1,6 @@
 // The databases a person can ask: what to say about each, and how to turn what was typed into a lookup.
 
-import type { OpenOptions, PirouetteMap } from '@pirouette/client'
+import type { KeyhushMap, OpenOptions } from '@keyhush/client'
 import { type DatabaseName, fetchPublished, type Published } from './backstage.js'
 import { hostAndParents, hostOf, KEYS_PER_LOOKUP } from './domains.js'
 import { element } from './format.js'
@@ -36,7 +36,7 @@ export interface Database {
   readonly plainRequest: (key: string) => string
   /** all that is looked up for it; without this: itself */
   readonly keysOf?: (key: string) => readonly string[]
-  readonly ask: (map: PirouetteMap, key: string) => Promise<Verdict>
+  readonly ask: (map: KeyhushMap, key: string) => Promise<Verdict>
   /** what was published, oldest first; without it: nobody changes it */
   readonly changes?: () => Promise<readonly Published[]>
   /** would a lookup of `key` ask for `domain` as well? */

@@ -1,7 +1,7 @@
 // The clock of a first visit: for each mode a map of its own is opened that has nothing stored and keeps nothing, and asked
 // one question. What was moved by then, and how long it took, is measured here and now, in this browser.
 
-import { open, UnsupportedError } from '@pirouette/client'
+import { open, UnsupportedError } from '@keyhush/client'
 import type { Config } from './backstage.js'
 import type { Database } from './databases.js'
 import { bytes, element, find, grouped, messageOf, milliseconds } from './format.js'

@@ -1,6 +1,6 @@
 // One database on the page: opening it, asking it, what to show when a server lies, and when the database changes.
 
-import { CondemnedError, type OnProgress, open, type PirouetteMap, TamperedError } from '@pirouette/client'
+import { CondemnedError, type KeyhushMap, type OnProgress, open, TamperedError } from '@keyhush/client'
 import type { Config, ServerName } from './backstage.js'
 import type { Database, Proofs, Verdict } from './databases.js'
 import { bytes, element, find, grouped, messageOf, milliseconds } from './format.js'
@@ -20,7 +20,7 @@ export class Lookup {
   readonly #wire: () => Promise<Explorer>
   readonly #panel: HTMLElement
   readonly #verdict: HTMLElement
-  #map: PirouetteMap | undefined
+  #map: KeyhushMap | undefined
   #begun = false
   /** server A alone is asked */
   #one = false
@@ -294,7 +294,7 @@ export class Lookup {
     this.#panel.setAttribute('aria-busy', String(busy))
   }
 
-  #showFailure(map: PirouetteMap, error: unknown): void {
+  #showFailure(map: KeyhushMap, error: unknown): void {
     if (error instanceof TamperedError && error.server === undefined) {
       this.#show('caught', 'A server lied, and was caught', [
         'Their two answers together are not in the database both servers agreed on, so nothing of them was used. Which ' +
@@ -315,7 +315,7 @@ export class Lookup {
     }
   }
 
-  #showCondemned(map: PirouetteMap, server: string | undefined): void {
+  #showCondemned(map: KeyhushMap, server: string | undefined): void {
     const liar = server === undefined ? undefined : this.#nameOf(server)
     this.#show('caught', 'Nothing was asked: the secrets kept here are condemned', [
       `${liar ? `Server ${liar} had lied. ` : ''}Only new ones, made of another download, can be used. `,
@@ -323,7 +323,7 @@ export class Lookup {
     ])
   }
 
-  #startAfresh(map: PirouetteMap): HTMLButtonElement {
+  #startAfresh(map: KeyhushMap): HTMLButtonElement {
     return this.#button('Start afresh', () => {
       this.#show('none', '', [])
       void this.#download('Downloading again', onProgress => map.reset({ onProgress }))
@@ -337,7 +337,7 @@ export class Lookup {
     if (body.length > 0) this.#verdict.append(element('p', {}, ...body))
   }
 
-  #showCosts(map: PirouetteMap): void {
+  #showCosts(map: KeyhushMap): void {
     const { stats } = map
     const last = stats.lastLookup
     if (!last) return

@@ -1,6 +1,6 @@
 // The ways a map may answer, in words: one line each, those that move less before the first answer first.
 
-import type { OpenOptions } from '@pirouette/client'
+import type { OpenOptions } from '@keyhush/client'
 
 export interface Mode {
   /** `open({ mode })` and `map.mode` */

@@ -63,7 +63,7 @@ const OPTIONS: Record<keyof EstimateOptions, true> = {
  * What a map will cost, in each mode. Asks the servers for their manifest, and no more: nothing secret is sent, so that it takes any
  * servers, one or two.
  * @throws {UsageError} for options that cannot be, before any traffic
- * @throws {PirouetteError} as `open`
+ * @throws {KeyhushError} as `open`
  * @example
  * const { mode, modes } = await estimate(['https://a.example', 'https://b.example'])
  * const { prepareBytes, memoryBytes } = modes[mode]!

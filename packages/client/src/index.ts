@@ -1,12 +1,12 @@
-// @pirouette/client: a private map. See README.md for a quick start, docs/threat-model.md for what is protected.
+// @keyhush/client: a private map. See README.md for a quick start, docs/threat-model.md for what is protected.
 
 export {
   ClosedError,
   CondemnedError,
   InternalError,
+  KeyhushError,
+  type KeyhushErrorCode,
   NetworkError,
-  PirouetteError,
-  type PirouetteErrorCode,
   ProtocolError,
   RateLimitedError,
   ServerError,
@@ -24,7 +24,7 @@ export type { OnProgress, Progress } from './base/progress.js'
 export { type Estimate, type EstimateOptions, estimate } from './estimate.js'
 export type { Key, Normalize } from './lookup/keys.js'
 export type { Found, Value } from './lookup/question.js'
-export type { CallOptions, ManyOptions, PirouetteMap, ResetOptions } from './map.js'
+export type { CallOptions, KeyhushMap, ManyOptions, ResetOptions } from './map.js'
 export { type DiscardOptions, discardState, open } from './open.js'
 export type { OpenOptions } from './options.js'
 export type { Fetch } from './platform/environment.js'

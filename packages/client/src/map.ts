@@ -52,7 +52,7 @@ function checkCall(call: string, options: object, names: readonly string[]): voi
 }
 
 /** A private map: two servers answer, neither learns what was asked, and a lie is caught. Made by `open()`. */
-export class PirouetteMap {
+export class KeyhushMap {
   readonly #session: Session
   readonly #random: Environment['random']
   readonly #normalize: Normalize | undefined
@@ -125,7 +125,7 @@ export class PirouetteMap {
 
   /**
    * The value of a key; undefined: the key is proved absent.
-   * @throws {PirouetteError} by class or `code`: docs/common-errors.md has each with its way out
+   * @throws {KeyhushError} by class or `code`: docs/common-errors.md has each with its way out
    * @example
    * const value = await map.get('alice@example.org')
    * if (value !== undefined) show(new Blob([value]))
@@ -160,7 +160,7 @@ export class PirouetteMap {
 
   /**
    * Whether a key is there. Costs and shows exactly what `get` does.
-   * @throws {PirouetteError} as `get`
+   * @throws {KeyhushError} as `get`
    * @example
    * if (await map.has('evil.example')) warn()
    */
@@ -223,7 +223,7 @@ export class PirouetteMap {
   /**
    * Brings the map to the newest version of the database that both servers have; nothing else is downloaded than what
    * changed, if updates lead there. Happens by itself when a server says so; see `open({ push })`.
-   * @throws {PirouetteError} as `get`
+   * @throws {KeyhushError} as `get`
    * @example
    * await map.sync()
    * console.log(map.epoch)
@@ -237,7 +237,7 @@ export class PirouetteMap {
   /**
    * Throws everything away and begins anew: manifests, directory, all partitions, a fresh hint. The way out after a
    * TamperedError or CondemnedError. If it fails, the map is as it was before.
-   * @throws {PirouetteError} as `open`
+   * @throws {KeyhushError} as `open`
    * @example
    * if (error instanceof CondemnedError) await map.reset()
    */
@@ -252,7 +252,7 @@ export class PirouetteMap {
   /**
    * Ends this map's use. Waits for a lookup under way, which is not cut short (see docs/threat-model.md, P5). The last
    * map of one identity to be closed overwrites the secrets and frees the memory.
-   * @throws {PirouetteError} if what is kept could not be put away in order; the map is closed all the same
+   * @throws {KeyhushError} if what is kept could not be put away in order; the map is closed all the same
    * @example
    * await map.close() // or: await using map = await open({ servers })
    */

@@ -1,4 +1,4 @@
-// @pirouette/client/node: state in files, for Node.
+// @keyhush/client/node: state in files, for Node.
 
 import { resolve } from 'node:path'
 import { expected } from './base/boundary.js'
@@ -16,7 +16,7 @@ const stores = new Map<string, OpenDurableStore>()
  * wherever they are opened.
  * @throws {UsageError} if that is no path
  * @example
- * await open({ servers, store: fileStore('/var/lib/app/pirouette') })
+ * await open({ servers, store: fileStore('/var/lib/app/keyhush') })
  */
 export function fileStore(folder: string): OpenDurableStore {
   if (typeof folder !== 'string') throw new UsageError(`fileStore: ${expected("a folder's path", folder)}`)

@@ -1,13 +1,13 @@
 // Opening maps, and sharing them: two maps of one identity, the same set of servers in the same environment with the
 // same preference, have one session, one hint and one queue.
 
-import { useModule } from '@pirouette/wasm/client'
+import { useModule } from '@keyhush/wasm/client'
 import { abortable } from './base/abort.js'
 import { AppFailure, checkNames, checkOptions, toApp } from './base/boundary.js'
 import { StorageError, UsageError } from './base/errors.js'
 import type { MapEvent, OnEvent } from './base/events.js'
 import type { OnProgress, Progress } from './base/progress.js'
-import { PirouetteMap } from './map.js'
+import { KeyhushMap } from './map.js'
 import { checkOpenOptions, type OpenOptions, type Options, readOptions, type Wishes } from './options.js'
 import { type Environment, platformEnvironment } from './platform/environment.js'
 import { KNOWN } from './scheme/known.js'
@@ -20,12 +20,12 @@ import { StoreUnavailableError } from './store/store.js'
 /**
  * Opens a map: takes up the state of an earlier visit, or begins.
  * @throws {UsageError} for options that cannot be, before any traffic
- * @throws {PirouetteError} by class or `code`: docs/common-errors.md has each with its way out
+ * @throws {KeyhushError} by class or `code`: docs/common-errors.md has each with its way out
  * @example
  * const map = await open({ servers: ['https://a.example', 'https://b.example'] })
  * await map.getText('otter')
  */
-export async function open(options: OpenOptions): Promise<PirouetteMap> {
+export async function open(options: OpenOptions): Promise<KeyhushMap> {
   checkOpenOptions(options)
   const { fetch, store, wasm, ...others } = options
   const { mode = 'auto', servers, collusion } = options
@@ -42,7 +42,7 @@ export async function openBy(
   environment: Environment,
   options: Options,
   { known, loadKeeping }: Schemes,
-): Promise<PirouetteMap> {
+): Promise<KeyhushMap> {
   const { servers, usable, wishes } = readOptions(options, known)
   const { signal, onProgress, onEvent, normalize } = options
   signal?.throwIfAborted()
@@ -76,7 +76,7 @@ export async function openBy(
   }
   try {
     const session = await toApp(abortable(abortable(shared.opening, broken.signal), signal), signal)
-    return new PirouetteMap({ session, random: environment.random, normalize, subscribe, leave: go })
+    return new KeyhushMap({ session, random: environment.random, normalize, subscribe, leave: go })
   } catch (error) {
     go().catch(() => {}) // the caller does not wait for what is left to be cleared away
     throw error

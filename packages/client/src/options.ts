@@ -1,6 +1,6 @@
 // What `open()` takes, and what of it can be: read once, before any traffic.
 
-import type { ModuleSource } from '@pirouette/wasm/client'
+import type { ModuleSource } from '@keyhush/wasm/client'
 import { checkNames, checkOptions, expected, oneOf } from './base/boundary.js'
 import { UsageError } from './base/errors.js'
 import type { OnEvent } from './base/events.js'
@@ -60,7 +60,7 @@ export interface OpenWithOptions extends Allowances {
   /** Whether state is to outlive the page; `preferred` if not given. */
   readonly storage?: StoragePreference | undefined
   /**
-   * The publisher's Ed25519 key (32 bytes, 64 hex digits, or the line that `pirouette keygen` prints), known out of band. With
+   * The publisher's Ed25519 key (32 bytes, 64 hex digits, or the line that `keyhush keygen` prints), known out of band. With
    * it, the database must be signed, else SignatureError: even two servers that lie together cannot make up a record, nor
    * take a map back to where it has been before. Without it, comparing the servers has to do. Not with mode `light`, whose
    * hints servers make: what they agree to make up there has no signature over it.
@@ -126,13 +126,13 @@ export interface OpenOptions extends OpenWithOptions {
   readonly fetch?: Fetch | undefined
   /**
    * Replaces the platform's durable storage; for Node, which has none:
-   * `fileStore('a/folder')`, from `@pirouette/client/node`. Maps share their state if it is the same function.
+   * `fileStore('a/folder')`, from `@keyhush/client/node`. Maps share their state if it is the same function.
    */
   readonly store?: OpenDurableStore | undefined
   /**
    * Where the WebAssembly module is, for apps that stream it or keep it: `() => fetch(url)` of the file
-   * `@pirouette/wasm/client_bg.wasm` (in mode `instant`, `@pirouette/wasm/instant_bg.wasm`, a third of it; with one server, or
-   * `collusion: 'tolerated'`, `@pirouette/wasm/single_bg.wasm`), its bytes, or what was compiled of them. If not given, it is
+   * `@keyhush/wasm/client_bg.wasm` (in mode `instant`, `@keyhush/wasm/instant_bg.wasm`, a third of it; with one server, or
+   * `collusion: 'tolerated'`, `@keyhush/wasm/single_bg.wasm`), its bytes, or what was compiled of them. If not given, it is
    * loaded as JavaScript when it is needed. A page has one module of each: the first one counts.
    */
   readonly wasm?: ModuleSource | (() => ModuleSource) | undefined

@@ -1,7 +1,7 @@
-// @pirouette/client/environment: the door for tests. Whoever passes in a predictable `random`, or a store that forgets,
+// @keyhush/client/environment: the door for tests. Whoever passes in a predictable `random`, or a store that forgets,
 // gives up the privacy this package is for.
 
-import type { PirouetteMap } from './map.js'
+import type { KeyhushMap } from './map.js'
 import { openBy } from './open.js'
 import type { Options } from './options.js'
 import type { Environment } from './platform/environment.js'
@@ -19,7 +19,7 @@ export function openWith(
   schemes: ReadonlyMap<string, Scheme> = SCHEMES,
   pays?: Pays,
   choose?: Choose,
-): Promise<PirouetteMap> {
+): Promise<KeyhushMap> {
   return openBy(environment, options, { known: schemes, loadKeeping: async () => keeping(schemes, pays, choose) })
 }
 

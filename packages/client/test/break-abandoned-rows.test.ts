@@ -1,7 +1,7 @@
 // Rows of hints that are prepared and come to nothing: a server that withholds the end of every download, and a page that was left
 // while another tab swept up. The disk does not fill, and reset() does not say that it has begun anew when it has not.
 
-import { toHex } from '@pirouette/protocol'
+import { toHex } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
 import { FileStore } from '../src/store/file.js'
 import { MemoryStore } from '../src/testing.js'

@@ -4,7 +4,7 @@
 
 import { expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
-import { ClosedError, type PirouetteMap, StorageError } from '../src/index.js'
+import { ClosedError, type KeyhushMap, StorageError } from '../src/index.js'
 import { MemoryStore } from '../src/testing.js'
 import { settle, turns } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
@@ -23,7 +23,7 @@ const STEPS = 14
 
 interface Tab {
   readonly life: Life
-  readonly map: PirouetteMap
+  readonly map: KeyhushMap
 }
 
 class Schedule {

@@ -1,7 +1,7 @@
-// Whatever an app passes: what it catches is a PirouetteError.
+// Whatever an app passes: what it catches is a KeyhushError.
 
 import { expect, test } from 'vitest'
-import { PirouetteError } from '../src/base/errors.js'
+import { KeyhushError } from '../src/base/errors.js'
 import { estimate } from '../src/index.js'
 import { openWith } from '../src/testing.js'
 import { Harness, keyed } from './support/harness.js'
@@ -30,7 +30,7 @@ test('from open()', async () => {
     await harness.drive((async () => openWith(harness.environment, any(options)))()).then(
       map => map.close(),
       (error: unknown) => {
-        if (!(error instanceof PirouetteError) || error.code === 'internal') leaks.push(`${what}: ${String(error)}`)
+        if (!(error instanceof KeyhushError) || error.code === 'internal') leaks.push(`${what}: ${String(error)}`)
       },
     )
   }
@@ -47,7 +47,7 @@ test('from a map', async () => {
       try {
         await harness.drive((async () => work())())
       } catch (error) {
-        if (!(error instanceof PirouetteError) || error.code === 'internal')
+        if (!(error instanceof KeyhushError) || error.code === 'internal')
           leaks.push(`${mode} ${what}: ${String(error)}`)
       }
     }

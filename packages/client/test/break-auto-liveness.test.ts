@@ -1,8 +1,8 @@
 // Mode `auto`: what it says about itself (I3, P5, docs/threat-model.md), and ways in which it could stay stuck.
 
-import { INSTANT_PATH } from '@pirouette/protocol'
+import { INSTANT_PATH } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
-import type { PirouetteMap } from '../src/index.js'
+import type { KeyhushMap } from '../src/index.js'
 import { SCHEMES } from '../src/scheme/table.js'
 import { MemoryStore, type OpenWithOptions, openWith, type StateStore } from '../src/testing.js'
 import { settle } from './support/clock.js'
@@ -11,7 +11,7 @@ import { core, sameOnBoth } from './support/harness.js'
 import { A, B, on, problem } from './support/network.js'
 import { type Life, World } from './support/world.js'
 
-const openedBy = async (life: Life, options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> => {
+const openedBy = async (life: Life, options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> => {
   const map = await life.open({ mode: 'auto', push: false, ...options } as Partial<OpenWithOptions>)
   await rest()
   return map
@@ -40,7 +40,7 @@ async function afterAFailure() {
   return { w, map, seen: w.network.seen.length }
 }
 
-test.each<[string, (map: PirouetteMap) => Promise<unknown>]>([
+test.each<[string, (map: KeyhushMap) => Promise<unknown>]>([
   ['that was withdrawn before it began', map => map.at(3, { signal: AbortSignal.abort() })],
   ['for an index that cannot be', map => map.at(1_000_000)],
 ])('a call %s makes no traffic, also after a preparation has failed', async (_what, call) => {
@@ -114,7 +114,7 @@ test('close() does not wait for a lock that another tab holds, also while a stat
   expect(map.mode).toBe('instant')
   // Another tab takes the lock, and stands still.
   const other = w.life()
-  const name = `pirouette ${[A, B].sort().join(' ')}`
+  const name = `keyhush ${[A, B].sort().join(' ')}`
   void other.environment.locks.hold(name, 45_000, () => new Promise<void>(() => {}))
   for (let i = 0; i < 12; i++) {
     let done = false

@@ -3,7 +3,7 @@
 // of its publisher, or back to an older epoch.
 
 import { expect, test } from 'vitest'
-import type { PirouetteMap } from '../src/index.js'
+import type { KeyhushMap } from '../src/index.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
@@ -18,7 +18,7 @@ const rest = async () => {
   for (let i = 0; i < 40; i++) await settle()
 }
 
-const opened = async (life: Life): Promise<PirouetteMap> => {
+const opened = async (life: Life): Promise<KeyhushMap> => {
   const map = await life.open({ mode: 'auto', push: false, publisherKey } as never)
   await rest()
   return map

@@ -2,7 +2,7 @@
 // out or the database has been laid out anew, does not take their place: a server that lies would be asked again, by an app
 // that has never said so.
 
-import { HEADER_BYTES } from '@pirouette/protocol'
+import { HEADER_BYTES } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
 import { settle } from './support/clock.js'
 import { hex } from './support/harness.js'

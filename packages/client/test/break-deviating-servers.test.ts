@@ -1,11 +1,11 @@
 // A server that deviates at will, in modes that nothing is downloaded for, with Pointproofs of a database that changes, and where it
 // may be the other as well: it changes, cuts, lengthens, replays, refuses or withholds what it likes, announces epochs and brings
 // them about. Whatever it does, what both servers see is the same whatever is looked up; what is found is right at some epoch
-// there was; and what a caller gets is a PirouetteError, which says of nobody else that it has lied.
+// there was; and what a caller gets is a KeyhushError, which says of nobody else that it has lied.
 
-import { loadPointproofs } from '@pirouette/wasm/pointproofs'
+import { loadPointproofs } from '@keyhush/wasm/pointproofs'
 import { describe, expect, test } from 'vitest'
-import { InternalError, PirouetteError, type PirouetteMap } from '../src/index.js'
+import { InternalError, KeyhushError, type KeyhushMap } from '../src/index.js'
 import { light } from '../src/scheme/light/light.js'
 import { type Choose, chooseScheme, SCHEMES } from '../src/scheme/table.js'
 import { tapir } from '../src/scheme/tapir/tapir.js'
@@ -17,7 +17,7 @@ import { buildProved, nextProved } from './support/pointproofs.js'
 import { World } from './support/world.js'
 
 /** Of each mode. */
-const RUNS = process.env['PIROUETTE_THOROUGH'] === '1' ? 100 : 2
+const RUNS = process.env['KEYHUSH_THOROUGH'] === '1' ? 100 : 2
 
 const text = (value: string) => new TextEncoder().encode(value)
 const changes: Operation[][] = [
@@ -167,7 +167,7 @@ async function seenIn(which: string, seed: number, keyOf: (i: number) => string)
   const proofs = isProved ? { proofs: 'pointproofs' } : {}
   const parties = mode === 'single' ? { collusion: hint, lookups: 24 } : {}
   const options = { servers: [A, B], mode, allowLight: hint === 'light', push: false, ...proofs, ...parties } as never
-  let map: PirouetteMap | undefined
+  let map: KeyhushMap | undefined
   const found: [string, Uint8Array | undefined][] = []
   for (let i = 0; i < 16; i++) {
     map ??= await attempt(() => openWith(life.environment, options, SCHEMES, pays, choose))
@@ -204,7 +204,7 @@ async function seenIn(which: string, seed: number, keyOf: (i: number) => string)
     if (code === 'tampered' || code === 'condemned') expect([liar, undefined]).toContain(server)
   }
   for (const error of failures) {
-    expect(error).toBeInstanceOf(PirouetteError)
+    expect(error).toBeInstanceOf(KeyhushError)
     expect(error, String((error as Error).cause)).not.toBeInstanceOf(InternalError)
   }
   for (const [key, value] of found) expect(possible.get(key)).toContain(value === undefined ? 'absent' : hex(value))

@@ -2,7 +2,7 @@
 // index in two layouts, before and after a new generation, would give keys with the same seeds and other corrections, and
 // those show how the two groups differ.
 
-import { decodeInstantQuery, INSTANT_PATH } from '@pirouette/protocol'
+import { decodeInstantQuery, INSTANT_PATH } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
 import { buildDatabase, type Database, later, someValues } from './support/database.js'
 import { core, Harness, hex, sameOnBoth } from './support/harness.js'

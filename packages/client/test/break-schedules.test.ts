@@ -1,9 +1,9 @@
 // Two tabs over one disk, in modes that replace one another, and servers that fail, lag, move on and lie: opened, closed,
 // killed, frozen and reset at any moment, in schedules drawn from seeds. No column is ever shown in two ways, nothing is sent
-// that is not pending on the disk, every value is right at some epoch, and a caller gets a PirouetteError or a value.
+// that is not pending on the disk, every value is right at some epoch, and a caller gets a KeyhushError or a value.
 
 import { expect, test } from 'vitest'
-import { InternalError, PirouetteError, type PirouetteMap } from '../src/index.js'
+import { InternalError, KeyhushError, type KeyhushMap } from '../src/index.js'
 import { light } from '../src/scheme/light/light.js'
 import { type Choose, chooseScheme, SCHEMES } from '../src/scheme/table.js'
 import { tapir } from '../src/scheme/tapir/tapir.js'
@@ -14,7 +14,7 @@ import { core, hex, sameOnBoth } from './support/harness.js'
 import { A, B, bytesOf, ok, problem } from './support/network.js'
 import { type Life, records, World } from './support/world.js'
 
-const RUNS = process.env['PIROUETTE_THOROUGH'] === '1' ? 300 : 12
+const RUNS = process.env['KEYHUSH_THOROUGH'] === '1' ? 300 : 12
 const STEPS = 60
 
 const value = (byte: number) => new Uint8Array(8).fill(byte)
@@ -28,7 +28,7 @@ const possible = (index: number) => epochs.map(({ byIndex }) => hex(byIndex[inde
 
 interface Tab {
   readonly life: Life
-  map: PirouetteMap | undefined
+  map: KeyhushMap | undefined
   readonly work: Promise<void>[]
 }
 
@@ -160,7 +160,7 @@ class Schedule {
     this.track(tab, opening)
   }
 
-  #lookUp(tab: Tab, map: PirouetteMap): void {
+  #lookUp(tab: Tab, map: KeyhushMap): void {
     const index = this.draw(1000)
     const checked = map.at(index).then(value => expect(possible(index)).toContain(value && hex(value)))
     this.track(tab, checked)
@@ -183,7 +183,7 @@ for (let seed = 1; seed <= RUNS; seed++) {
     for (let step = 0; step < STEPS; step++) await schedule.step(usual)
     await schedule.end()
     for (const error of schedule.failures) {
-      if (!(error instanceof PirouetteError) || error instanceof InternalError) throw error
+      if (!(error instanceof KeyhushError) || error instanceof InternalError) throw error
     }
     await schedule.world.auditor.assertSound()
   })

@@ -2,7 +2,7 @@
 // all; tabs that are killed while they prepare them; a server that lies where they are used. Nothing that is asked then is
 // answered wrongly, nothing is sent that is not judged, and nothing is left behind.
 
-import { HEADER_BYTES } from '@pirouette/protocol'
+import { HEADER_BYTES } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { FileStore } from '../src/store/file.js'
 import { MemoryStore, StateUnreadableError, StoreFullError } from '../src/testing.js'

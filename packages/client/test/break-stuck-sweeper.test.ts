@@ -2,7 +2,7 @@
 // but not for ever, can be called off meanwhile, and keeps nobody else waiting then.
 
 import { expect, test } from 'vitest'
-import type { PirouetteMap } from '../src/index.js'
+import type { KeyhushMap } from '../src/index.js'
 import { settle } from './support/clock.js'
 import { A } from './support/network.js'
 import { World } from './support/world.js'
@@ -10,7 +10,7 @@ import { World } from './support/world.js'
 /** What a tab sees while another sweeps. */
 const sweeping = { join: () => new Promise<never>(() => {}), whileNone: async () => {} }
 
-async function opened(): Promise<{ world: World; map: PirouetteMap }> {
+async function opened(): Promise<{ world: World; map: KeyhushMap }> {
   const world = new World()
   const openStore = async () => ({ store: world.disk, storage: 'best-effort', preparers: sweeping }) as const
   const options = { servers: [A], integrity: 'server', mode: 'single', lookups: 8, storage: 'required' } as const

@@ -54,7 +54,7 @@ test('closed before they are put in place, they are overwritten', async () => {
   await rest()
   expect(made.map(({ isOver }) => isOver)).toEqual([true, false])
   // Another tab asks for the lock, and a lease is over.
-  const other = world.life().environment.locks.hold(`pirouette ${A}`, 45_000, async () => {})
+  const other = world.life().environment.locks.hold(`keyhush ${A}`, 45_000, async () => {})
   world.clock.pass(LOCK_LEASE_MS)
   const closed = map.close()
   answered.resolve()

@@ -2,7 +2,7 @@
 // while a batch is pending, never two at once, and not while somebody waits for an answer.
 
 import { expect, test } from 'vitest'
-import type { PirouetteMap } from '../src/index.js'
+import type { KeyhushMap } from '../src/index.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { core, sameOnBoth } from './support/harness.js'
@@ -23,7 +23,7 @@ async function opened() {
 }
 
 /** `count` batches of 64, one after another. */
-async function batches(world: World, map: PirouetteMap, count: number): Promise<void> {
+async function batches(world: World, map: KeyhushMap, count: number): Promise<void> {
   for (let i = 0; i < count; i++) {
     const wanted = Array.from({ length: 64 }, (_, k) => keys[(i * 64 + k * 61) % keys.length]!)
     const found = await world.drive(map.getMany(wanted))
@@ -32,7 +32,7 @@ async function batches(world: World, map: PirouetteMap, count: number): Promise<
 }
 
 /** As `batches`, but each is over, its effect stored and what it made due done, before the next is asked for. */
-async function unhurried(world: World, map: PirouetteMap, count: number): Promise<void> {
+async function unhurried(world: World, map: KeyhushMap, count: number): Promise<void> {
   for (let i = 0; i < count; i++) {
     await batches(world, map, 1)
     await settle()

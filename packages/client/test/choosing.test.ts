@@ -1,9 +1,9 @@
 // Mode `auto`: lookups are answered from the first moment on, a state is made behind them when it pays, and when that is
 // depends on nothing but the manifest, the number of lookups, and whether servers fail.
 
-import { INSTANT_PATH, lightPath, type Manifest } from '@pirouette/protocol'
+import { INSTANT_PATH, lightPath, type Manifest } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
-import type { MapEvent, PirouetteMap } from '../src/index.js'
+import type { KeyhushMap, MapEvent } from '../src/index.js'
 import { light } from '../src/scheme/light/light.js'
 import { type Basis, type Choose, chooseScheme, paysAfter, SCHEMES } from '../src/scheme/table.js'
 import { tapir } from '../src/scheme/tapir/tapir.js'
@@ -26,7 +26,7 @@ const openedBy = async (
   life: Life,
   options: Partial<OpenWithOptions> = {},
   choose: Choose = chooseScheme,
-): Promise<PirouetteMap> => {
+): Promise<KeyhushMap> => {
   const small = choose === chooseScheme ? 1000 : 0
   const pays = (_core: unknown, { records }: Manifest, lookups: number) => records === small || lookups >= PAYS
   const onEvent = (event: MapEvent) => void life.events.push(event)
@@ -42,7 +42,7 @@ const openedBy = async (
   await settle()
   return map
 }
-const lookUp = async (w: World, map: PirouetteMap, indices: readonly number[]) => {
+const lookUp = async (w: World, map: KeyhushMap, indices: readonly number[]) => {
   for (const index of indices) {
     const value = await w.drive(map.at(index))
     expect(value && Buffer.compare(value, w.database.byIndex[index]!)).toBe(0)
@@ -473,7 +473,7 @@ describe('a light hint', () => {
 
 describe('lookups that fail', () => {
   const lost = on(INSTANT_PATH, () => Promise.reject(new TypeError('the network has gone')))
-  const failing = async (w: World, map: PirouetteMap, how: number) => {
+  const failing = async (w: World, map: KeyhushMap, how: number) => {
     await w.drive(Promise.all(Array.from({ length: how }, (_, i) => map.at(i).catch(() => {}))))
     await rest()
   }

@@ -4,7 +4,7 @@
 
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
-import type { PirouetteMap } from '../src/index.js'
+import type { KeyhushMap } from '../src/index.js'
 import { A, B, hang, on, problem } from './support/network.js'
 import { type Life, type Method, World, wholly } from './support/world.js'
 
@@ -19,7 +19,7 @@ interface Scene {
 }
 
 /** A disk with a hint that has been used, and an open map on it. */
-async function opened(seed = 1): Promise<{ world: World; life: Life; map: PirouetteMap }> {
+async function opened(seed = 1): Promise<{ world: World; life: Life; map: KeyhushMap }> {
   const world = new World({ seed })
   const life = world.life()
   const map = await life.open()

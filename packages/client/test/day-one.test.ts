@@ -117,7 +117,7 @@ test('a URL whose path is wrong is answered with those that are right, and with 
   expect(await messageFor(['/', '/names'])).toMatch(/has databases at \/, \/names: is the path of the URL right\?$/)
   for (const databases of [[], undefined, ['buy this'], ['/<b>buy this']]) {
     const message = await messageFor(databases)
-    expect(message).toContain('is this the URL of a Pirouette server?')
+    expect(message).toContain('is this the URL of a Keyhush server?')
     expect(message).not.toContain('buy')
   }
 })

@@ -1,11 +1,11 @@
 // The rollback fence (S8): no state that was put back, copied or rewound shows a column twice, whatever servers and the
 // network do; and nobody whose state is the newest loses it.
 
-import { FENCE_REPLY_BYTES, type FenceRequest, HEADER_BYTES, toHex } from '@pirouette/protocol'
+import { FENCE_REPLY_BYTES, type FenceRequest, HEADER_BYTES, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import { FENCE_REST_MS } from '../src/base/constants.js'
-import type { MapEvent, PirouetteMap } from '../src/index.js'
+import type { KeyhushMap, MapEvent } from '../src/index.js'
 import type { Environment } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
@@ -110,7 +110,7 @@ function sleep(world: World, ms: number): void {
   while (world.clock.now() < until) world.clock.advance()
 }
 
-async function opened(options = {}, setting = {}): Promise<{ world: World; life: Life; map: PirouetteMap }> {
+async function opened(options = {}, setting = {}): Promise<{ world: World; life: Life; map: KeyhushMap }> {
   const world = new World(setting)
   const life = world.life()
   return { world, life, map: await life.open(options) }
@@ -284,7 +284,7 @@ describe('a new hint', () => {
 describe('state put back', () => {
   interface Scene {
     readonly world: World
-    readonly map: PirouetteMap
+    readonly map: KeyhushMap
     /** its disk as it was once */
     readonly copy: World
   }
@@ -816,7 +816,7 @@ describe('what servers see', () => {
   test.each(['confirm', 'strict'] as const)(
     '%s: what is asked changes neither lengths nor order (P1, P4)',
     async rollback => {
-      const look: ((map: PirouetteMap) => Promise<unknown>)[][] = [
+      const look: ((map: KeyhushMap) => Promise<unknown>)[][] = [
         [map => map.get(NAMES[3]!), map => map.get(NAMES[3]!), map => map.getMany([NAMES[1]!, NAMES[2]!])],
         [map => map.get('absent.example'), map => map.has(NAMES[0]!), map => map.getMany(['x', 'x'])],
         [map => map.at(0), map => map.at(19), map => map.getMany([NAMES[5]!], { padTo: 2 })],

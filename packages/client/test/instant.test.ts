@@ -1,8 +1,8 @@
 // Mode `instant`: lookups that need nothing but manifests. What servers see is the same whatever is asked,
 // every change of an answer is refused alike, and nobody can be named for it.
 
-import { decodeInstantQuery, HEADER_BYTES, INSTANT_PATH, type InstantOf, SUITE_TAGS } from '@pirouette/protocol'
-import type { DirectoryShapeHandle } from '@pirouette/wasm'
+import { decodeInstantQuery, HEADER_BYTES, INSTANT_PATH, type InstantOf, SUITE_TAGS } from '@keyhush/protocol'
+import type { DirectoryShapeHandle } from '@keyhush/wasm'
 import { describe, expect, test } from 'vitest'
 import { estimate, type MapEvent } from '../src/index.js'
 import { withLayout } from '../src/platform/layout.js'

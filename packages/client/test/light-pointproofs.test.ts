@@ -10,8 +10,8 @@ import {
   SUITE_MERKLE_BLAKE3,
   SUITE_POINTPROOFS,
   toHex,
-} from '@pirouette/protocol'
-import { loadPointproofs } from '@pirouette/wasm/pointproofs'
+} from '@keyhush/protocol'
+import { loadPointproofs } from '@keyhush/wasm/pointproofs'
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import type { MapEvent } from '../src/index.js'

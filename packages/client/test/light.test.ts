@@ -8,7 +8,7 @@ import {
   lightReplyBytes,
   SUITE_POINTPROOFS,
   SUITE_TAGS,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { computingSilenceMs } from '../src/base/constants.js'
 import { estimate, type MapEvent, type Progress } from '../src/index.js'

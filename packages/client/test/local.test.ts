@@ -1,7 +1,7 @@
 // Mode `local`: the whole database is kept, verified, followed by updates, and never asked about again.
 
 import { describe, expect, test } from 'vitest'
-import type { MapEvent, PirouetteMap } from '../src/index.js'
+import type { KeyhushMap, MapEvent } from '../src/index.js'
 import { discardStateWith } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
@@ -26,7 +26,7 @@ const mode = 'local'
 const blobs = (network: Network) => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
 const secret = (network: Network) => network.seen.filter(({ path }) => path === '/v1/answer' || path === '/v1/fence')
 
-async function checkAll(drive: Harness['drive'], map: PirouetteMap, { manifest, byIndex }: Database) {
+async function checkAll(drive: Harness['drive'], map: KeyhushMap, { manifest, byIndex }: Database) {
   expect([map.epoch, map.size]).toEqual([manifest.epoch, manifest.records])
   for (let i = 0; i < map.size; i++) expect(await drive(map.at(i))).toEqual(byIndex[i])
 }
@@ -247,7 +247,7 @@ describe('stored', () => {
   ]
   const isDown = () => Promise.reject(new TypeError('offline'))
 
-  async function checkSome(w: World, map: PirouetteMap, { byIndex, manifest }: Database) {
+  async function checkSome(w: World, map: KeyhushMap, { byIndex, manifest }: Database) {
     expect([map.epoch, map.size]).toEqual([manifest.epoch, manifest.records])
     for (let i = 0; i < map.size; i += 13) expect(await w.drive(map.at(i))).toEqual(byIndex[i])
   }

@@ -1,7 +1,7 @@
 // Right answers, over every index and key of many small layouts.
 
 import { describe, expect, test } from 'vitest'
-import type { PirouetteMap, UsageError } from '../src/index.js'
+import type { KeyhushMap, UsageError } from '../src/index.js'
 import { buildDatabase, type Contents, someValues } from './support/database.js'
 import { core, Harness, NAMES, sameOnBoth } from './support/harness.js'
 import { A, B } from './support/network.js'
@@ -22,7 +22,7 @@ const LAYOUTS: readonly [records: number, partitions: number, partitionRecords?:
   [100, 9],
 ]
 
-async function withMap(contents: Contents, work: (map: PirouetteMap, harness: Harness) => Promise<void>) {
+async function withMap(contents: Contents, work: (map: KeyhushMap, harness: Harness) => Promise<void>) {
   const database = buildDatabase(core, contents)
   const harness = new Harness(sameOnBoth(database))
   const map = await harness.open()

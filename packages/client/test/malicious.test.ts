@@ -1,7 +1,7 @@
 // Servers that lie, break the protocol or keep silent. Each has its own error, names the culprit, never yields a wrong
 // value, and looks the same whatever was asked: the same error, the same traffic for every index of a small database.
 
-import { HEADER_BYTES } from '@pirouette/protocol'
+import { HEADER_BYTES } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import { settle } from './support/clock.js'

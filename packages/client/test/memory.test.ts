@@ -1,7 +1,7 @@
 // What remains in WebAssembly's memory of a map that was closed: nothing of the hint, of what was asked, or of the random
 // bytes both follow from. The memory is scanned for every run of sixteen bytes of them.
 
-import { HINT_ID_BYTES } from '@pirouette/protocol'
+import { HINT_ID_BYTES } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { MemoryStore, type StateStore } from '../src/testing.js'
 import { buildDatabase, someValues } from './support/database.js'

@@ -12,7 +12,7 @@ import { A, B } from './support/network.js'
 test.skipIf(process.platform === 'win32')(
   'maps of one folder share their state, wherever they are opened',
   async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'pirouette-node-'))
+    const folder = await mkdtemp(join(tmpdir(), 'keyhush-node-'))
     onTestFinished(() => rm(folder, { recursive: true }))
     const { network, database } = keyed()
     const openOne = (folder: string) =>

@@ -1,7 +1,7 @@
 // The offline phase: what both servers must agree on, downloads checked before use, a server that lies or stalls
 // replaced by the other, and named.
 
-import { partitionBytes } from '@pirouette/protocol'
+import { partitionBytes } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { ProgressMeter } from '../src/base/progress.js'
 import { estimate, type Progress } from '../src/index.js'

@@ -1,6 +1,6 @@
 // What open() refuses, and what two maps of one identity share.
 
-import { type Core, loadCore } from '@pirouette/wasm'
+import { type Core, loadCore } from '@keyhush/wasm'
 import { describe, expect, test, vi } from 'vitest'
 import * as client from '../src/index.js'
 import { fileStore } from '../src/node.js'
@@ -387,7 +387,7 @@ test('a recovered record that is not the one asked for: StorageError, and the ma
     return builder
   }
   for (const [i, key] of [NAMES[3]!, 'absent'].entries()) {
-    const ask = (map: client.PirouetteMap) => map.get(key)
+    const ask = (map: client.KeyhushMap) => map.get(key)
     const harness = new Harness(network, 1 + i, { loadCore: async () => ({ ...core, newHintBuilder: rotten }) })
     const map = await harness.open()
     expect(await harness.failure(ask(map))).toMatchObject({ name: 'StorageError', code: 'storage' })
@@ -397,7 +397,7 @@ test('a recovered record that is not the one asked for: StorageError, and the ma
   }
 })
 
-const ABSTRACT = new Set(['PirouetteError', 'ServerError'])
+const ABSTRACT = new Set(['KeyhushError', 'ServerError'])
 
 describe('the package', () => {
   test('does nothing when imported: no WebAssembly, no timers, no globals', async () => {
@@ -409,8 +409,8 @@ describe('the package', () => {
   test('every error has a class, a name and a code of its own', () => {
     const classes = Object.entries(client).filter(([name]) => name.endsWith('Error') && !ABSTRACT.has(name))
     const made = classes.map(([name, Class]) => {
-      const error = new (Class as new (...parameters: string[]) => client.PirouetteError)('https://a.example', 'what')
-      expect(error).toBeInstanceOf(client.PirouetteError)
+      const error = new (Class as new (...parameters: string[]) => client.KeyhushError)('https://a.example', 'what')
+      expect(error).toBeInstanceOf(client.KeyhushError)
       expect(error.name).toBe(name)
       return error.code
     })

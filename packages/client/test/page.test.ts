@@ -81,11 +81,11 @@ test('what it prepares it does not while it is away', async () => {
   const act = vi.fn(async () => {})
   const none = page.preparersOf(['others'])!.whileNone(act)
   await turns()
-  expect([act.mock.calls.length, page.granted]).toEqual([0, ['pirouette preparing rows']])
+  expect([act.mock.calls.length, page.granted]).toEqual([0, ['keyhush preparing rows']])
   page.comeBack()
   await none
   await turns()
-  const granted = ['pirouette preparing rows', 'pirouette preparing others', 'pirouette preparing rows']
+  const granted = ['keyhush preparing rows', 'keyhush preparing others', 'keyhush preparing rows']
   expect(page.granted).toEqual(granted)
   leave()
   await turns()

@@ -1,8 +1,8 @@
 // Key and row commitments lie in the store beside the hint: the next life of a page has them without asking, whatever has happened to
 // the database meanwhile, and whatever has happened to them it is as if they had not been there.
 
-import { toHex } from '@pirouette/protocol'
-import { loadPointproofs } from '@pirouette/wasm/pointproofs'
+import { toHex } from '@keyhush/protocol'
+import { loadPointproofs } from '@keyhush/wasm/pointproofs'
 import { expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import { settle } from './support/clock.js'

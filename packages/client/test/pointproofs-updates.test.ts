@@ -1,8 +1,8 @@
 // Pointproofs of a database that changes: the rows behind an update list spare a client fetching all of them, and rows that do not
 // lead where the manifest says cost it that, and nothing else.
 
-import { toHex } from '@pirouette/protocol'
-import { loadPointproofs } from '@pirouette/wasm/pointproofs'
+import { toHex } from '@keyhush/protocol'
+import { loadPointproofs } from '@keyhush/wasm/pointproofs'
 import { expect, test } from 'vitest'
 import { someValues } from './support/database.js'
 import { core, Harness, sameOnBoth } from './support/harness.js'

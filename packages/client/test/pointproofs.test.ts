@@ -1,8 +1,8 @@
 // Lookups with one proof for a whole answer (docs/threat-model.md, Pointproofs): what a server may say that is not so, and
 // what the client has to have before a query leaves.
 
-import { HEADER_BYTES, SUITE_POINTPROOFS, toHex } from '@pirouette/protocol'
-import { loadPointproofs } from '@pirouette/wasm/pointproofs'
+import { HEADER_BYTES, SUITE_POINTPROOFS, toHex } from '@keyhush/protocol'
+import { loadPointproofs } from '@keyhush/wasm/pointproofs'
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import { chooseProofs } from '../src/scheme/tapir/proofs.js'

@@ -1,10 +1,10 @@
 // The publisher's signature (docs/protocol.md, Signatures): two servers that lie together can hold a map back, and no
 // more. They cannot make up a record, and cannot take a map back to where it has been before.
 
+import { encodeManifest, type Manifest, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import { encodeManifest, type Manifest, toHex } from '@pirouette/protocol'
 import { describe, expect, test } from 'vitest'
-import type { PirouetteMap } from '../src/index.js'
+import type { KeyhushMap } from '../src/index.js'
 import { buildDatabase, type Contents, type Database, later, someValues } from './support/database.js'
 import { nextEpoch, type Operation } from './support/epochs.js'
 import { core, Harness, NAMES, sameOnBoth } from './support/harness.js'
@@ -71,7 +71,7 @@ class Device {
     return life
   }
 
-  async open(options = {}): Promise<PirouetteMap> {
+  async open(options = {}): Promise<KeyhushMap> {
     return await this.life().open({ publisherKey, ...options })
   }
 

@@ -1,7 +1,7 @@
 // What open() makes of what it finds on the disk: used whole, or discarded with an event, and never anything between.
 
-import { decodeQuery, partitionBytes } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm'
+import { decodeQuery, partitionBytes } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm'
 import { describe, expect, test } from 'vitest'
 import { StateUnreadableError } from '../src/testing.js'
 import { deferred, settle } from './support/clock.js'

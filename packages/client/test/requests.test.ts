@@ -1,6 +1,6 @@
 // What requests carry: nothing that two servers could match, nothing that tells the role, and both at one moment.
 
-import { decodeQuery } from '@pirouette/protocol'
+import { decodeQuery } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { Harness, keyed, keyless } from './support/harness.js'
 import { A, B, on, problem, type Seen } from './support/network.js'

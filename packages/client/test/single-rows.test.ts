@@ -4,7 +4,7 @@
 
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
-import type { PirouetteMap } from '../src/index.js'
+import type { KeyhushMap } from '../src/index.js'
 import { MemoryStore } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { core, Harness, keyless, sameOnBoth } from './support/harness.js'
@@ -253,7 +253,7 @@ describe('tags in rows', () => {
     const { network, database } = keyless()
     for (const [seed, storage] of (['memory', 'preferred'] as const).entries()) {
       const harness = new Harness(network, seed + 1, { loadCore })
-      const map: PirouetteMap = await harness.open({ ...options, lookups: 8, storage })
+      const map: KeyhushMap = await harness.open({ ...options, lookups: 8, storage })
       for (let i = 0; i < 20; i++) {
         expect(await harness.drive(map.at(i % 15))).toEqual(database.byIndex[i % 15])
         await settle()

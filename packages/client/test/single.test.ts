@@ -1,11 +1,11 @@
 // Mode `single`: one server answers from hints that run out, and what it sees is the same whatever is asked, whatever it
 // does. Verified whole before anything is used; stored before anything is sent.
 
-import { HEADER_BYTES, SUITE_PARITIES } from '@pirouette/protocol'
-import type { SingleHandle } from '@pirouette/wasm'
+import { HEADER_BYTES, SUITE_PARITIES } from '@keyhush/protocol'
+import type { SingleHandle } from '@keyhush/wasm'
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
-import type { MapEvent, PirouetteMap } from '../src/index.js'
+import type { KeyhushMap, MapEvent } from '../src/index.js'
 import { estimate } from '../src/index.js'
 import type { OpenWithOptions } from '../src/testing.js'
 import { settle } from './support/clock.js'
@@ -307,7 +307,7 @@ describe('updates', () => {
       await settle()
     }
     const harness = new Harness(living.network, 1, { loadCore, pause })
-    const map: PirouetteMap = await harness.open({ ...one, storage: 'memory' })
+    const map: KeyhushMap = await harness.open({ ...one, storage: 'memory' })
     living.publish([edit(5, 'epoch')])
     living.publish([edit(5, 'later')])
     const { length } = living.network.queries()
@@ -444,7 +444,7 @@ describe('stored', () => {
   const LOOKUPS = [1, 2, 6]
   const EVERY = THOROUGH ? 1 : 7
 
-  async function begun(seed = 1): Promise<{ world: World; life: Life; map: PirouetteMap }> {
+  async function begun(seed = 1): Promise<{ world: World; life: Life; map: KeyhushMap }> {
     const world = new World({ seed })
     const life = world.life()
     const map = await life.open(options)

@@ -347,7 +347,7 @@ describe('navigator.storage.persist()', () => {
 describe('in Node', () => {
   test('state is in memory unless there is a store; in files it outlives the map', async () => {
     const { network, database } = keyless()
-    const folder = await mkdtemp(join(tmpdir(), 'pirouette-'))
+    const folder = await mkdtemp(join(tmpdir(), 'keyhush-'))
     const store = (servers: client.Identity) => openFileStore(folder, servers)
     const downloads = () => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/')).length
     try {

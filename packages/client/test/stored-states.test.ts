@@ -1,8 +1,8 @@
 // Whatever is stored, and whatever has become of the servers since: open(), or a call that is documented beside it
-// (reset(), discardState()), leads to a map that answers rightly; and nothing but a PirouetteError leaves the API.
+// (reset(), discardState()), leads to a map that answers rightly; and nothing but a KeyhushError leaves the API.
 
 import { describe, expect, test } from 'vitest'
-import { CondemnedError, PirouetteError, type PirouetteMap, StorageError } from '../src/index.js'
+import { CondemnedError, KeyhushError, type KeyhushMap, StorageError } from '../src/index.js'
 import { discardStateWith, type MemoryStore, type OpenWithOptions, type StateStore } from '../src/testing.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
@@ -137,12 +137,12 @@ async function outcome<T>(life: Life, call: Promise<T>): Promise<T | undefined> 
   try {
     return await life.world.drive(call)
   } catch (error) {
-    expect(error).toBeInstanceOf(PirouetteError)
+    expect(error).toBeInstanceOf(KeyhushError)
     return undefined
   }
 }
 
-async function answers(life: Life, map: PirouetteMap, { byIndex }: Database): Promise<boolean> {
+async function answers(life: Life, map: KeyhushMap, { byIndex }: Database): Promise<boolean> {
   for (const index of [6, 0, byIndex.length - 1]) {
     const value = await outcome(life, map.at(index))
     if (value === undefined) return false

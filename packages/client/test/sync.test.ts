@@ -1,9 +1,9 @@
 // Following a database that changes: whatever comes between whatever, lookups are right, nothing else is downloaded than
 // what changed, and servers see the vectors they have seen before, extended.
 
-import { contentHash, decodeQuery, encodeEvent, toHex } from '@pirouette/protocol'
+import { contentHash, decodeQuery, encodeEvent, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
-import type { MapEvent, PirouetteMap } from '../src/index.js'
+import type { KeyhushMap, MapEvent } from '../src/index.js'
 import { deferred, settle } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch, type Operation } from './support/epochs.js'
@@ -25,7 +25,7 @@ import { World } from './support/world.js'
 
 const blobs = (network: Network) => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
 
-async function checkAll(harness: Harness, map: PirouetteMap, { manifest, byIndex }: Database) {
+async function checkAll(harness: Harness, map: KeyhushMap, { manifest, byIndex }: Database) {
   expect([map.epoch, map.size]).toEqual([manifest.epoch, manifest.records])
   for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(byIndex[i])
 }
@@ -313,7 +313,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       const old = living.newest
       const next = living.publish([edit(3, 'three'), edit(4, 'four.')], [])
       const list = spoil(next.blobs.get(toHex(next.manifest.updateListHash))!.slice())
-      const { encodeManifest } = await import('@pirouette/protocol')
+      const { encodeManifest } = await import('@keyhush/protocol')
       const manifest = { ...next.manifest, updateListHash: core.blake3(list) }
       const spoilt = { ...next, manifest, manifestBytes: encodeManifest(manifest) }
       for (const server of [A, B]) {
@@ -371,7 +371,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       const other = replaced()
       for (const server of [A, B]) {
         const manifest = { ...other.manifest, databaseId: new Uint8Array(16).fill(7) }
-        const { encodeManifest } = await import('@pirouette/protocol')
+        const { encodeManifest } = await import('@keyhush/protocol')
         network.replace(server, { ...other, manifest, manifestBytes: encodeManifest(manifest) })
       }
       await harness.drive(map.sync())

@@ -1,6 +1,6 @@
 // Client-held tags (docs/threat-model.md): nothing on the wire proves an answer, and no lie passes.
 
-import { HEADER_BYTES, type Manifest } from '@pirouette/protocol'
+import { HEADER_BYTES, type Manifest } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { chooseProofs } from '../src/scheme/tapir/proofs.js'
 import { buildDatabase, someValues } from './support/database.js'

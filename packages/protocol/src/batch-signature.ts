@@ -6,7 +6,7 @@ import { DATABASE_ID_BYTES, HASH_BYTES } from './constants.js'
 import { WireError } from './errors.js'
 
 /** Of an HTTP request; names of headers do not tell case. */
-export const BATCH_SIGNATURE_HEADER = 'pirouette-batch-signature'
+export const BATCH_SIGNATURE_HEADER = 'keyhush-batch-signature'
 
 /** What the signature binds a batch to, beside its own bytes. */
 export interface SignedBatch {
@@ -25,7 +25,7 @@ export interface BatchSignature extends Omit<SignedBatch, 'databaseId'> {
   readonly signature: Uint8Array
 }
 
-const CONTEXT = 'pirouette 2026-11 batch signature v1'
+const CONTEXT = 'keyhush 2026-11 batch signature v1'
 const PUBLIC_KEY_BYTES = 32
 const SIGNATURE_BYTES = 64
 const FORM = /^([0-9a-f]{64})\.([0-9a-f]{64})\.([0-9a-f]{64})\.([0-9a-f]{128})$/

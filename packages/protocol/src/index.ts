@@ -1,4 +1,4 @@
-// The wire of Pirouette (docs/protocol.md): what a client and a server must agree on, and nothing either does with it.
+// The wire of Keyhush (docs/protocol.md): what a client and a server must agree on, and nothing either does with it.
 // No platform types, no dependencies; the TypeBox schemas are a separate entry.
 
 export {

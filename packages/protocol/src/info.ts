@@ -49,7 +49,7 @@ export interface SignatureInfo {
 }
 
 /** What is signed begins with these bytes; the manifest follows (docs/protocol.md, Signatures). */
-const SIGNATURE_CONTEXT = 'pirouette 2026-11 manifest signature v1'
+const SIGNATURE_CONTEXT = 'keyhush 2026-11 manifest signature v1'
 
 /** The bytes that a publisher signs for a manifest. */
 export function signedBytes(manifest: Uint8Array): Uint8Array {

@@ -1,5 +1,5 @@
 // The JSON and URL parts of the protocol as TypeBox schemas, for the server's routes and for tests. A separate entry,
-// `@pirouette/protocol/schemas`, so that clients do not carry TypeBox.
+// `@keyhush/protocol/schemas`, so that clients do not carry TypeBox.
 
 import { Type } from 'typebox'
 import { DATABASE_PATH, DATABASES_NAMED, ERROR_CODES, type ErrorCode } from './error-reply.js'

@@ -114,5 +114,5 @@ test("an epoch's status is read as it was written", () => {
 
 test('what is signed begins with its purpose', () => {
   const text = new TextDecoder().decode(signedBytes(new TextEncoder().encode('PIRM…')))
-  expect(text).toBe('pirouette 2026-11 manifest signature v1PIRM…')
+  expect(text).toBe('keyhush 2026-11 manifest signature v1PIRM…')
 })

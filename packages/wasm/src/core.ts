@@ -260,7 +260,7 @@ export interface InstantQueryHandle {
 
 /**
  * One pass over a database for up to eight instant queries of any clients. Either call `step` until it is false, or have a
- * worker thread go all steps (`@pirouette/wasm/worker`) and call `stepped` when it has reported; then `finish`, and `free`
+ * worker thread go all steps (`@keyhush/wasm/worker`) and call `stepped` when it has reported; then `finish`, and `free`
  * in any case, but never while a worker is at it. A database that changes meanwhile must not do so under a worker's
  * hands; steps made here then throw `phase`, and the queries can be asked of another pass.
  */

@@ -9,7 +9,7 @@ export type * from './core.js'
 const instance = serverInstance(() => Promise.reject(new Error('there are no worker threads here')))
 
 /**
- * Instantiates the core from its file (`@pirouette/wasm/core_bg.wasm`), asked for once, or returns the running one.
+ * Instantiates the core from its file (`@keyhush/wasm/core_bg.wasm`), asked for once, or returns the running one.
  * @throws {WebAssembly.CompileError} where there is no SIMD, or a content security policy forbids WebAssembly
  * @example
  * const core = await loadServerCore(() => fetch(coreUrl))

@@ -1,15 +1,15 @@
-//! What lookups with one server cost, natively: `cargo run --release -p pirouette-core --example single -- [log₂ N] [ℓ]`.
+//! What lookups with one server cost, natively: `cargo run --release -p keyhush-core --example single -- [log₂ N] [ℓ]`.
 
 use std::time::{Duration, Instant};
 
-use pirouette_core::commitment::Merkle;
-use pirouette_core::database::epoch::{Operation, apply};
-use pirouette_core::database::flat::{At, Database};
-use pirouette_core::layout::Layout;
-use pirouette_core::random::ChaCha;
-use pirouette_core::scheme::{Asked, Verdict, answer, answerers};
-use pirouette_core::single::hint::Hint;
-use pirouette_core::single::making::{Builder, LOOKUPS};
+use keyhush_core::commitment::Merkle;
+use keyhush_core::database::epoch::{Operation, apply};
+use keyhush_core::database::flat::{At, Database};
+use keyhush_core::layout::Layout;
+use keyhush_core::random::ChaCha;
+use keyhush_core::scheme::{Asked, Verdict, answer, answerers};
+use keyhush_core::single::hint::Hint;
+use keyhush_core::single::making::{Builder, LOOKUPS};
 
 fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let start = Instant::now();

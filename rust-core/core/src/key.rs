@@ -7,13 +7,13 @@ use crate::error::Error;
 /// Bytes of a key fingerprint. 16, because whoever registers keys can search for collisions of anything shorter.
 pub const FINGERPRINT_BYTES: usize = 16;
 
-const FINGERPRINT_CONTEXT: &str = "pirouette 2026-11 key fingerprint v1";
-const DATABASE_ID_CONTEXT: &str = "pirouette 2026-11 database id v1";
-const DIRECTORY_SEED_CONTEXT: &str = "pirouette 2026-11 directory seed v1";
-const QUERY_CONTEXT: &str = "pirouette 2026-11 query entropy v1";
-const UPDATE_CONTEXT: &str = "pirouette 2026-11 update entropy v1";
-const BATCH_NAME_CONTEXT: &str = "pirouette 2026-11 batch name v1";
-const ROW_NAME_CONTEXT: &str = "pirouette 2026-11 row name v1";
+const FINGERPRINT_CONTEXT: &str = "keyhush 2026-11 key fingerprint v1";
+const DATABASE_ID_CONTEXT: &str = "keyhush 2026-11 database id v1";
+const DIRECTORY_SEED_CONTEXT: &str = "keyhush 2026-11 directory seed v1";
+const QUERY_CONTEXT: &str = "keyhush 2026-11 query entropy v1";
+const UPDATE_CONTEXT: &str = "keyhush 2026-11 update entropy v1";
+const BATCH_NAME_CONTEXT: &str = "keyhush 2026-11 batch name v1";
+const ROW_NAME_CONTEXT: &str = "keyhush 2026-11 row name v1";
 
 /// Bytes of the name of a row of tags.
 pub(crate) const ROW_NAME_BYTES: usize = 16;

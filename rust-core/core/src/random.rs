@@ -1,3 +1,3 @@
 //! Uniform numbers; they are drawn in kernels too, so that is where they stand.
 
-pub use pirouette_kernels::random::*;
+pub use keyhush_kernels::random::*;

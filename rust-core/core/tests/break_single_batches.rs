@@ -4,14 +4,14 @@
 mod common;
 
 use common::database;
-use pirouette_core::commitment::Merkle;
-use pirouette_core::database::epoch::{Operation, apply};
-use pirouette_core::database::flat::{At, Database};
-use pirouette_core::layout::Layout;
-use pirouette_core::random::ChaCha;
-use pirouette_core::scheme::{Asked, Verdict, answer, answerers};
-use pirouette_core::single::hint::Hint;
-use pirouette_core::single::making::Builder;
+use keyhush_core::commitment::Merkle;
+use keyhush_core::database::epoch::{Operation, apply};
+use keyhush_core::database::flat::{At, Database};
+use keyhush_core::layout::Layout;
+use keyhush_core::random::ChaCha;
+use keyhush_core::scheme::{Asked, Verdict, answer, answerers};
+use keyhush_core::single::hint::Hint;
+use keyhush_core::single::making::Builder;
 
 const BINDING: [u8; 32] = [7; 32];
 const SUITE: u16 = 3;

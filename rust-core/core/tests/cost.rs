@@ -4,25 +4,25 @@
 mod common;
 
 use common::{database, hint_from};
-use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::cost::{
+use keyhush_core::commitment::{Merkle, Proofs};
+use keyhush_core::cost::{
     Costs, DirectorySize, Mode, ModeCosts, Offers, Pack, Plan, Workload, block_records, choose_mode, journal_limit,
     light_proofs, modes,
 };
-use pirouette_core::database::epoch::{self, Operation};
-use pirouette_core::database::flat::{At, Database};
-use pirouette_core::error::Error;
-use pirouette_core::instant;
-use pirouette_core::layout::Layout;
-use pirouette_core::light::attempt::{Attempt, Outcome};
-use pirouette_core::light::making::Making;
-use pirouette_core::local::Local;
-use pirouette_core::random::ChaCha;
-use pirouette_core::single;
-use pirouette_core::single::making::{Builder, lookups};
-use pirouette_core::tapir::hint::Hint;
-use pirouette_core::tapir::query::{Role, query};
-use pirouette_core::tapir::recon::{recon, verify};
+use keyhush_core::database::epoch::{self, Operation};
+use keyhush_core::database::flat::{At, Database};
+use keyhush_core::error::Error;
+use keyhush_core::instant;
+use keyhush_core::layout::Layout;
+use keyhush_core::light::attempt::{Attempt, Outcome};
+use keyhush_core::light::making::Making;
+use keyhush_core::local::Local;
+use keyhush_core::random::ChaCha;
+use keyhush_core::single;
+use keyhush_core::single::making::{Builder, lookups};
+use keyhush_core::tapir::hint::Hint;
+use keyhush_core::tapir::query::{Role, query};
+use keyhush_core::tapir::recon::{recon, verify};
 
 const KINDS: [Proofs; 2] = [Proofs::Openings, Proofs::Tags];
 

@@ -7,20 +7,20 @@ mod common;
 use std::collections::HashMap;
 
 use common::{database, thorough};
-use pirouette_core::Error;
-use pirouette_core::commitment::Merkle;
-use pirouette_core::database::epoch::{Operation, apply};
-use pirouette_core::database::flat::{At, Database};
-use pirouette_core::directory::Directory;
-use pirouette_core::instant::dpf::{generate, hazmat_generate_with};
-use pirouette_core::instant::pass::{Pass, answer};
-use pirouette_core::instant::query::{Pending, query};
-use pirouette_core::instant::recon::recon;
-use pirouette_core::instant::{answer_bytes, queries, request_bytes, shape};
-use pirouette_core::layout::Layout;
-use pirouette_kernels::dpf::{LEAF_OUTPUTS, domain_log};
-use pirouette_kernels::prg::{Children, LANES, Seed, stretch};
-use pirouette_kernels::scan::Shape;
+use keyhush_core::Error;
+use keyhush_core::commitment::Merkle;
+use keyhush_core::database::epoch::{Operation, apply};
+use keyhush_core::database::flat::{At, Database};
+use keyhush_core::directory::Directory;
+use keyhush_core::instant::dpf::{generate, hazmat_generate_with};
+use keyhush_core::instant::pass::{Pass, answer};
+use keyhush_core::instant::query::{Pending, query};
+use keyhush_core::instant::recon::recon;
+use keyhush_core::instant::{answer_bytes, queries, request_bytes, shape};
+use keyhush_core::layout::Layout;
+use keyhush_kernels::dpf::{LEAF_OUTPUTS, domain_log};
+use keyhush_kernels::prg::{Children, LANES, Seed, stretch};
+use keyhush_kernels::scan::Shape;
 use proptest::prelude::*;
 
 /// (Q, M, ℓ): odd M, one partition, one record, groups as long as a partition or longer, groups of one record, last
@@ -123,7 +123,7 @@ fn share(key: &[u8], shape: &Shape) -> Vec<bool> {
 
 /// Levels of a partition's tree, bottom up, from the definition alone.
 fn tree(partition: &[u8], record_bytes: usize) -> Vec<Vec<[u8; 32]>> {
-    let key = |name: &str| blake3::derive_key(&format!("pirouette 2026-11 merkle {name} v1"), &[]);
+    let key = |name: &str| blake3::derive_key(&format!("keyhush 2026-11 merkle {name} v1"), &[]);
     let mut levels = vec![
         partition
             .chunks(record_bytes)
@@ -547,7 +547,7 @@ proptest! {
 // ---- the blocks of a directory ---------------------------------------------------------------------------------
 
 fn print_of(key: u32) -> [u8; 16] {
-    pirouette_core::key::fingerprint(&key.to_le_bytes())
+    keyhush_core::key::fingerprint(&key.to_le_bytes())
 }
 
 fn directory_of(keys: u32) -> Directory {
@@ -621,7 +621,7 @@ fn a_key_is_looked_up_in_some_kilobytes_whatever_the_size_of_the_database() {
         let keys = 1u32 << log;
         let layout = Layout::plan(u64::from(keys), 48, None).unwrap();
         let prints: Vec<u8> =
-            (0..keys).flat_map(|i| pirouette_core::key::fingerprint(format!("key {i}").as_bytes())).collect();
+            (0..keys).flat_map(|i| keyhush_core::key::fingerprint(format!("key {i}").as_bytes())).collect();
         let blocks = Directory::build(&prints, layout.room()).unwrap().shape().layout().unwrap();
         let lookup: usize = [&blocks, &layout].map(|of| 2 * (80 + request_bytes(of) + answer_bytes(of))).iter().sum();
         assert_eq!(lookup, expected, "2^{log} keys");

@@ -3,16 +3,16 @@
 mod common;
 
 use common::{builder_of, database, finish, receive};
-use pirouette_core::Error;
-use pirouette_core::commitment::{Merkle, POINTPROOF_BYTES, Proofs};
-use pirouette_core::database::epoch::{Operation, apply};
-use pirouette_core::database::flat::{At, Database};
-use pirouette_core::layout::Layout;
-use pirouette_core::random::ChaCha;
-use pirouette_core::scheme::{State, answer, answer_bytes, answerers, query_limits, suites};
-use pirouette_core::tapir::hint::{Hint, HintBuilder};
-use pirouette_core::tapir::query::{Role, query};
-use pirouette_core::tapir::recon::{judged, recon, verify};
+use keyhush_core::Error;
+use keyhush_core::commitment::{Merkle, POINTPROOF_BYTES, Proofs};
+use keyhush_core::database::epoch::{Operation, apply};
+use keyhush_core::database::flat::{At, Database};
+use keyhush_core::layout::Layout;
+use keyhush_core::random::ChaCha;
+use keyhush_core::scheme::{State, answer, answer_bytes, answerers, query_limits, suites};
+use keyhush_core::tapir::hint::{Hint, HintBuilder};
+use keyhush_core::tapir::query::{Role, query};
+use keyhush_core::tapir::recon::{judged, recon, verify};
 
 const SUITE: u16 = 6;
 

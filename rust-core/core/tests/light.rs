@@ -7,20 +7,20 @@ mod common;
 mod crosswise;
 
 use common::{builder, database, finish, receive};
-use pirouette_core::Error;
-use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::database::epoch::{Operation, apply};
-use pirouette_core::database::flat::{At, Database};
-use pirouette_core::layout::Layout;
-use pirouette_core::light::attempt::{Attempt, Liars, Outcome, Verdict};
-use pirouette_core::light::checks::{hazmat_columns_hold, hazmat_sum_holds};
-use pirouette_core::light::making::Making;
-use pirouette_core::light::{parities_reply_bytes, tags_reply_bytes};
-use pirouette_core::random::Uniform;
-use pirouette_core::tapir::hint::Hint;
-use pirouette_core::tapir::permutation::Permutations;
-use pirouette_core::tapir::query::query;
-use pirouette_kernels::linear::{Point, multiply};
+use keyhush_core::Error;
+use keyhush_core::commitment::{Merkle, Proofs};
+use keyhush_core::database::epoch::{Operation, apply};
+use keyhush_core::database::flat::{At, Database};
+use keyhush_core::layout::Layout;
+use keyhush_core::light::attempt::{Attempt, Liars, Outcome, Verdict};
+use keyhush_core::light::checks::{hazmat_columns_hold, hazmat_sum_holds};
+use keyhush_core::light::making::Making;
+use keyhush_core::light::{parities_reply_bytes, tags_reply_bytes};
+use keyhush_core::random::Uniform;
+use keyhush_core::tapir::hint::Hint;
+use keyhush_core::tapir::permutation::Permutations;
+use keyhush_core::tapir::query::query;
+use keyhush_kernels::linear::{Point, multiply};
 
 const KINDS: [Proofs; 2] = [Proofs::Openings, Proofs::Tags];
 

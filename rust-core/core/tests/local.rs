@@ -3,14 +3,14 @@
 mod common;
 
 use common::database;
-use pirouette_core::commitment::Merkle;
-use pirouette_core::cost::{DirectorySize, Mode, Offers, choose_mode};
-use pirouette_core::database::epoch::{Operation, apply};
-use pirouette_core::database::flat::Database;
-use pirouette_core::database::list::UpdateList;
-use pirouette_core::error::Error;
-use pirouette_core::layout::Layout;
-use pirouette_core::local::Local;
+use keyhush_core::commitment::Merkle;
+use keyhush_core::cost::{DirectorySize, Mode, Offers, choose_mode};
+use keyhush_core::database::epoch::{Operation, apply};
+use keyhush_core::database::flat::Database;
+use keyhush_core::database::list::UpdateList;
+use keyhush_core::error::Error;
+use keyhush_core::layout::Layout;
+use keyhush_core::local::Local;
 use proptest::prelude::*;
 
 const RECORD_BYTES: usize = 6;

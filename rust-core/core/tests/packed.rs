@@ -5,15 +5,15 @@
 mod common;
 
 use common::{builder_of, database, finish, receive};
-use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::database::flat::{At, Database};
-use pirouette_core::error::Error;
-use pirouette_core::instant;
-use pirouette_core::layout::Layout;
-use pirouette_core::random::ChaCha;
-use pirouette_core::tapir::hint::Hint;
-use pirouette_core::tapir::query::{Role, query};
-use pirouette_core::tapir::recon::verify;
+use keyhush_core::commitment::{Merkle, Proofs};
+use keyhush_core::database::flat::{At, Database};
+use keyhush_core::error::Error;
+use keyhush_core::instant;
+use keyhush_core::layout::Layout;
+use keyhush_core::random::ChaCha;
+use keyhush_core::tapir::hint::Hint;
+use keyhush_core::tapir::query::{Role, query};
+use keyhush_core::tapir::recon::verify;
 
 const RECORD_BYTES: usize = 3;
 
@@ -159,10 +159,10 @@ fn instant_lookups_find_every_record_at_every_g_and_at_both_epochs() {
         // Into the last block, and beyond it where it is full.
         let (edited, added) = (vec![0xee; l as usize], vec![0xaa; l as usize]);
         let batch = [
-            pirouette_core::database::epoch::Operation::EditIndex(1, &edited),
-            pirouette_core::database::epoch::Operation::Add(&added),
+            keyhush_core::database::epoch::Operation::EditIndex(1, &edited),
+            keyhush_core::database::epoch::Operation::Add(&added),
         ];
-        pirouette_core::database::epoch::apply(&mut database, None, &batch).unwrap();
+        keyhush_core::database::epoch::apply(&mut database, None, &batch).unwrap();
         for index in 0..n as u32 {
             let old = &content[index as usize * l as usize..][..l as usize];
             assert_eq!(find(&database, At::Previous, index, &before), old, "{layout:?} {index}");

@@ -7,16 +7,16 @@ mod common;
 use std::collections::HashMap;
 
 use common::{Enumerate, builder_of, database, finish, hint_from, receive, thorough};
-use pirouette_core::commitment::{CELL_BYTES, COMMITMENT_BYTES, Commit, Merkle, OpenEntry, Proofs};
-use pirouette_core::database::epoch::{Operation, apply};
-use pirouette_core::database::list::UpdateList;
-use pirouette_core::layout::Layout;
-use pirouette_core::random::Uniform;
-use pirouette_core::tapir::hint::Hint;
-use pirouette_core::tapir::query::{Pending, Role, hazmat_query_from, query};
-use pirouette_core::tapir::recon::verify;
-use pirouette_core::tapir::update::hazmat_update_hint_from;
-use pirouette_kernels::linear::Point;
+use keyhush_core::commitment::{CELL_BYTES, COMMITMENT_BYTES, Commit, Merkle, OpenEntry, Proofs};
+use keyhush_core::database::epoch::{Operation, apply};
+use keyhush_core::database::list::UpdateList;
+use keyhush_core::layout::Layout;
+use keyhush_core::random::Uniform;
+use keyhush_core::tapir::hint::Hint;
+use keyhush_core::tapir::query::{Pending, Role, hazmat_query_from, query};
+use keyhush_core::tapir::recon::verify;
+use keyhush_core::tapir::update::hazmat_update_hint_from;
+use keyhush_kernels::linear::Point;
 
 /// No proofs, so that millions of round trips take seconds. Vectors do not depend on proofs.
 struct Unproved;

@@ -3,14 +3,14 @@
 mod common;
 
 use common::{builder, database, finish, receive};
-use pirouette_core::Error;
-use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::database::flat::Database;
-use pirouette_core::layout::Layout;
-use pirouette_core::random::ChaCha;
-use pirouette_core::tapir::hint::Hint;
-use pirouette_core::tapir::query::{Pending, Role, query};
-use pirouette_core::tapir::recon::{recon, verify};
+use keyhush_core::Error;
+use keyhush_core::commitment::{Merkle, Proofs};
+use keyhush_core::database::flat::Database;
+use keyhush_core::layout::Layout;
+use keyhush_core::random::ChaCha;
+use keyhush_core::tapir::hint::Hint;
+use keyhush_core::tapir::query::{Pending, Role, query};
+use keyhush_core::tapir::recon::{recon, verify};
 use proptest::prelude::*;
 
 /// A random database and its hint.
@@ -211,7 +211,7 @@ fn a_wrong_partition_leaves_the_hint_unchanged_and_none_is_folded_twice() {
 }
 
 fn builder_lengths_are_checked(layout: Layout) -> bool {
-    use pirouette_core::tapir::hint::HintBuilder;
+    use keyhush_core::tapir::hint::HintBuilder;
     HintBuilder::new(layout, &[0; 95], &[0; 96], [0; 32]).is_err()
         && HintBuilder::new(layout, &[0; 96], &[0; 97], [0; 32]).is_err()
 }

@@ -5,16 +5,16 @@
 mod common;
 
 use common::{database, hint_from};
-use pirouette_core::Error;
-use pirouette_core::commitment::{CELL_BYTES, COMMITMENT_BYTES, Commit, Merkle, Proofs, VectorCommitment};
-use pirouette_core::database::epoch::{Operation, apply};
-use pirouette_core::database::flat::{At, Database};
-use pirouette_core::database::list::UpdateList;
-use pirouette_core::layout::Layout;
-use pirouette_core::random::{ChaCha, Uniform};
-use pirouette_core::scheme::{Answerer, Asked, Recovered, State, Verdict, answer, answer_bytes, answerers, suites};
-use pirouette_core::tapir::hint::Hint;
-use pirouette_core::tapir::state::Unsealed;
+use keyhush_core::Error;
+use keyhush_core::commitment::{CELL_BYTES, COMMITMENT_BYTES, Commit, Merkle, Proofs, VectorCommitment};
+use keyhush_core::database::epoch::{Operation, apply};
+use keyhush_core::database::flat::{At, Database};
+use keyhush_core::database::list::UpdateList;
+use keyhush_core::layout::Layout;
+use keyhush_core::random::{ChaCha, Uniform};
+use keyhush_core::scheme::{Answerer, Asked, Recovered, State, Verdict, answer, answer_bytes, answerers, suites};
+use keyhush_core::tapir::hint::Hint;
+use keyhush_core::tapir::state::Unsealed;
 use zeroize::Zeroizing;
 
 /// Whole partitions, and one hash over all that are asked for in a query: three numbers (u16) a query.

@@ -6,18 +6,18 @@ mod common;
 use std::collections::HashMap;
 
 use common::{database, thorough};
-use pirouette_core::Error;
-use pirouette_core::commitment::Merkle;
-use pirouette_core::database::epoch::{Operation, apply};
-use pirouette_core::database::flat::{At, Database};
-use pirouette_core::layout::Layout;
-use pirouette_core::random::{ChaCha, Uniform};
-use pirouette_core::scheme::{Asked, Verdict, answer, answer_bytes, answerers, suites};
-use pirouette_core::single::geometry::Geometry;
-use pirouette_core::single::hint::Hint;
-use pirouette_core::single::making::Builder;
-use pirouette_core::single::{NamedRow, RowName};
-use pirouette_core::tapir::state::journal::update_in;
+use keyhush_core::Error;
+use keyhush_core::commitment::Merkle;
+use keyhush_core::database::epoch::{Operation, apply};
+use keyhush_core::database::flat::{At, Database};
+use keyhush_core::layout::Layout;
+use keyhush_core::random::{ChaCha, Uniform};
+use keyhush_core::scheme::{Asked, Verdict, answer, answer_bytes, answerers, suites};
+use keyhush_core::single::geometry::Geometry;
+use keyhush_core::single::hint::Hint;
+use keyhush_core::single::making::Builder;
+use keyhush_core::single::{NamedRow, RowName};
+use keyhush_core::tapir::state::journal::update_in;
 
 const SUITE: u16 = 3;
 const BINDING: [u8; 32] = [7; 32];
@@ -715,7 +715,7 @@ fn a_database_grows_within_its_stripes_and_not_beyond() {
 fn it_runs_out_and_says_so() {
     let database = server(Layout::new(64, 4, 2, 32).unwrap(), 3);
     let mut client = client(&database, 5, 1);
-    assert_eq!(pirouette_core::scheme::State::<Merkle>::remaining(&client.state), Some(5));
+    assert_eq!(keyhush_core::scheme::State::<Merkle>::remaining(&client.state), Some(5));
     assert_eq!(look_up(&database, &mut client, &[1, 2, 1], &[1; 32]), expected(&database, &[1, 2, 1]));
     assert!(matches!(client.query(&[1, 2, 3], &[1; 32]), Err(Error::Phase(_))));
     assert_eq!(look_up(&database, &mut client, &[1, 63], &[2; 32]), expected(&database, &[1, 63]));

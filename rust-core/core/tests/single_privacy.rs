@@ -12,17 +12,17 @@ mod common;
 use std::collections::HashMap;
 
 use common::{Enumerate, database, thorough};
-use pirouette_core::commitment::Merkle;
-use pirouette_core::database::flat::{At, Database};
-use pirouette_core::layout::Layout;
-use pirouette_core::scheme::{answer, answerers};
-use pirouette_core::single::RowName;
-use pirouette_core::single::geometry::Geometry;
-use pirouette_core::single::hint::Hint;
-use pirouette_core::single::making::Builder;
-use pirouette_core::single::query::{Pending, hazmat_query_from};
-use pirouette_core::single::recon::{recon, verify};
-use pirouette_core::single::streams::{Function, GROUP, Kind};
+use keyhush_core::commitment::Merkle;
+use keyhush_core::database::flat::{At, Database};
+use keyhush_core::layout::Layout;
+use keyhush_core::scheme::{answer, answerers};
+use keyhush_core::single::RowName;
+use keyhush_core::single::geometry::Geometry;
+use keyhush_core::single::hint::Hint;
+use keyhush_core::single::making::Builder;
+use keyhush_core::single::query::{Pending, hazmat_query_from};
+use keyhush_core::single::recon::{recon, verify};
+use keyhush_core::single::streams::{Function, GROUP, Kind};
 
 const EXACT: f64 = 1e-12;
 const S: u32 = 2;

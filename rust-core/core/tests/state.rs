@@ -3,14 +3,14 @@
 mod common;
 
 use common::{builder_of, database, finish, receive};
-use pirouette_core::Error;
-use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::database::flat::Database;
-use pirouette_core::layout::Layout;
-use pirouette_core::random::ChaCha;
-use pirouette_core::tapir::hint::{Hint, HintBuilder};
-use pirouette_core::tapir::query::{Pending, Role, query};
-use pirouette_core::tapir::recon::{Effect, recon, replay, verify};
+use keyhush_core::Error;
+use keyhush_core::commitment::{Merkle, Proofs};
+use keyhush_core::database::flat::Database;
+use keyhush_core::layout::Layout;
+use keyhush_core::random::ChaCha;
+use keyhush_core::tapir::hint::{Hint, HintBuilder};
+use keyhush_core::tapir::query::{Pending, Role, query};
+use keyhush_core::tapir::recon::{Effect, recon, replay, verify};
 use proptest::prelude::*;
 
 /// Whether a form's reader takes these bytes.
@@ -354,7 +354,7 @@ fn reads_fixtures(world: &World, suffix: &str) {
         ("pending".into(), query(&mut hint, &[3, 9], &[1; 32]).unwrap().encode(&world.layout())),
         ("effect".into(), world.look_up(&mut hint, &[3, 9], 1)),
     ];
-    if std::env::var_os("PIROUETTE_WRITE_VECTORS").is_some() {
+    if std::env::var_os("KEYHUSH_WRITE_VECTORS").is_some() {
         std::fs::create_dir_all(directory).unwrap();
         for (name, bytes) in &written {
             std::fs::write(format!("{directory}{name}"), bytes).unwrap();

@@ -4,14 +4,14 @@
 mod common;
 
 use common::database;
-use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::database::epoch::{Draft, Drafted, Operation, Reason};
-use pirouette_core::database::flat::{At, Database};
-use pirouette_core::database::list::UpdateList;
-use pirouette_core::directory::Directory;
-use pirouette_core::error::Error;
-use pirouette_core::key::fingerprint;
-use pirouette_core::layout::Layout;
+use keyhush_core::commitment::{Merkle, Proofs};
+use keyhush_core::database::epoch::{Draft, Drafted, Operation, Reason};
+use keyhush_core::database::flat::{At, Database};
+use keyhush_core::database::list::UpdateList;
+use keyhush_core::directory::Directory;
+use keyhush_core::error::Error;
+use keyhush_core::key::fingerprint;
+use keyhush_core::layout::Layout;
 use proptest::prelude::*;
 
 /// The records of an epoch, by index.

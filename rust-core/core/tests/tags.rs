@@ -5,17 +5,17 @@
 mod common;
 
 use common::{builder_of, database, finish, receive, tags_of};
-use pirouette_core::Error;
-use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::database::epoch::{Operation, apply};
-use pirouette_core::database::flat::Database;
-use pirouette_core::layout::Layout;
-use pirouette_core::random::ChaCha;
-use pirouette_core::tapir::hint::{Hint, HintBuilder};
-use pirouette_core::tapir::query::{Pending, Role, query};
-use pirouette_core::tapir::recon::{recon, verify};
-use pirouette_core::tapir::update::{HintUpdate, update_hint};
-use pirouette_kernels::linear::{Point, multiply};
+use keyhush_core::Error;
+use keyhush_core::commitment::{Merkle, Proofs};
+use keyhush_core::database::epoch::{Operation, apply};
+use keyhush_core::database::flat::Database;
+use keyhush_core::layout::Layout;
+use keyhush_core::random::ChaCha;
+use keyhush_core::tapir::hint::{Hint, HintBuilder};
+use keyhush_core::tapir::query::{Pending, Role, query};
+use keyhush_core::tapir::recon::{recon, verify};
+use keyhush_core::tapir::update::{HintUpdate, update_hint};
+use keyhush_kernels::linear::{Point, multiply};
 
 const ROLES: [Role; 2] = [Role::Retrieve, Role::Refresh];
 

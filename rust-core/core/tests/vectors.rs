@@ -3,29 +3,29 @@
 //! 5 lack siblings, 16 and 17 straddle a level; ℓ = 1, 32 and 100 are below, at half of and above a BLAKE3 block.
 //!
 //! After a deliberate change of format, write the file anew:
-//! `PIROUETTE_WRITE_VECTORS=1 cargo test -p pirouette-core --test vectors`.
+//! `KEYHUSH_WRITE_VECTORS=1 cargo test -p keyhush-core --test vectors`.
 
 mod common;
 
 use common::{database, tags_of};
-use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::cost::block_records;
-use pirouette_core::database::epoch::{Operation, apply, apply_list};
-use pirouette_core::database::flat::{At, Database};
-use pirouette_core::database::generation::NextGeneration;
-use pirouette_core::database::list::UpdateList;
-use pirouette_core::directory::{Directory, Shape};
-use pirouette_core::instant;
-use pirouette_core::key::{database_id, fingerprint};
-use pirouette_core::layout::Layout;
-use pirouette_core::light::attempt::{Attempt, Outcome};
-use pirouette_core::light::making::Making;
-use pirouette_core::scheme::{Asked, answer, answerers};
-use pirouette_core::single::making::Builder;
-use pirouette_core::tapir::hint::HintBuilder;
-use pirouette_core::tapir::permutation::Permutations;
-use pirouette_core::tapir::query::{Role, query};
-use pirouette_core::tapir::recon::{recon, verify};
+use keyhush_core::commitment::{Merkle, Proofs};
+use keyhush_core::cost::block_records;
+use keyhush_core::database::epoch::{Operation, apply, apply_list};
+use keyhush_core::database::flat::{At, Database};
+use keyhush_core::database::generation::NextGeneration;
+use keyhush_core::database::list::UpdateList;
+use keyhush_core::directory::{Directory, Shape};
+use keyhush_core::instant;
+use keyhush_core::key::{database_id, fingerprint};
+use keyhush_core::layout::Layout;
+use keyhush_core::light::attempt::{Attempt, Outcome};
+use keyhush_core::light::making::Making;
+use keyhush_core::scheme::{Asked, answer, answerers};
+use keyhush_core::single::making::Builder;
+use keyhush_core::tapir::hint::HintBuilder;
+use keyhush_core::tapir::permutation::Permutations;
+use keyhush_core::tapir::query::{Role, query};
+use keyhush_core::tapir::recon::{recon, verify};
 use serde_json::{Value, json};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/interop/vectors");
@@ -790,7 +790,7 @@ fn the_native_core_agrees_with_the_shared_vectors() {
 /// Writes a file anew if that is asked for, and holds what was computed to it.
 fn hold_to(file: &str, computed: &Value) {
     let path = format!("{FOLDER}/{file}.json");
-    if std::env::var_os("PIROUETTE_WRITE_VECTORS").is_some() {
+    if std::env::var_os("KEYHUSH_WRITE_VECTORS").is_some() {
         std::fs::write(&path, serde_json::to_string_pretty(computed).unwrap() + "\n").unwrap();
     }
     let stored: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();

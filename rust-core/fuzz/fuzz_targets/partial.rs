@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| pirouette_fuzz::decoders::run("partial", data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| keyhush_fuzz::decoders::run("partial", data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| pirouette_fuzz::decoders::run("single_checkpoint", data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| keyhush_fuzz::decoders::run("single_checkpoint", data));

@@ -4,21 +4,21 @@
 
 use std::sync::OnceLock;
 
-use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::cost::{Pack, Plan, Workload};
-use pirouette_core::database::epoch::{Operation, apply};
-use pirouette_core::database::flat::{At, Database};
-use pirouette_core::database::list::UpdateList;
-use pirouette_core::directory::Directory;
-use pirouette_core::layout::Layout;
-use pirouette_core::random::ChaCha;
-use pirouette_core::scheme;
-use pirouette_core::single;
-use pirouette_core::tapir::hint::{Hint, HintBuilder};
-use pirouette_core::tapir::query::{Pending, Role, query};
-use pirouette_core::tapir::recon::{Effect, recon, replay, verify};
-use pirouette_core::tapir::state::journal;
-use pirouette_core::tapir::update::HintUpdate;
+use keyhush_core::commitment::{Merkle, Proofs};
+use keyhush_core::cost::{Pack, Plan, Workload};
+use keyhush_core::database::epoch::{Operation, apply};
+use keyhush_core::database::flat::{At, Database};
+use keyhush_core::database::list::UpdateList;
+use keyhush_core::directory::Directory;
+use keyhush_core::layout::Layout;
+use keyhush_core::random::ChaCha;
+use keyhush_core::scheme;
+use keyhush_core::single;
+use keyhush_core::tapir::hint::{Hint, HintBuilder};
+use keyhush_core::tapir::query::{Pending, Role, query};
+use keyhush_core::tapir::recon::{Effect, recon, replay, verify};
+use keyhush_core::tapir::state::journal;
+use keyhush_core::tapir::update::HintUpdate;
 
 /// A decoder on any bytes.
 pub type Decoder = fn(&[u8]);
@@ -218,7 +218,7 @@ impl World {
         single::hint::Hint::decode(&self.single_checkpoint, self.layout, &BINDING).expect("stored hints")
     }
 
-    fn single_answer(&self, queries: &[u8]) -> Result<Vec<u8>, pirouette_core::Error> {
+    fn single_answer(&self, queries: &[u8]) -> Result<Vec<u8>, keyhush_core::Error> {
         scheme::answer(&scheme::answerers(), 3, &self.database, queries, At::Newest)
     }
 

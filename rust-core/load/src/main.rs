@@ -3,7 +3,7 @@
 //! no server has to wake anybody when it replies, which costs it as much as the rest of a reply: it looks at all connections in
 //! turn, and sleeps a little where few have brought a reply.
 //!
-//! `pirouette-load <connections> <milliseconds> <address>…`: so many connections to each address, each with one request under
+//! `keyhush-load <connections> <milliseconds> <address>…`: so many connections to each address, each with one request under
 //! way. Reads the questions, each as the length of the request (u32, little-endian), the request, the length of the reply's
 //! body, the body. Prints how many replies there were; fails if one was another.
 
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(reason) => {
-            eprintln!("pirouette-load: {reason}");
+            eprintln!("keyhush-load: {reason}");
             ExitCode::FAILURE
         }
     }

@@ -1,4 +1,4 @@
-//! wasm-bindgen bindings over `pirouette-pointproofs`: the handles of packages/wasm/src/pointproofs.ts. No logic.
+//! wasm-bindgen bindings over `keyhush-pointproofs`: the handles of packages/wasm/src/pointproofs.ts. No logic.
 //!
 //! A module of its own, that is loaded by who needs it. Errors cross as JavaScript `Error`s with a stable `code`.
 
@@ -10,8 +10,8 @@ use std::alloc::System;
 mod prover;
 
 use js_sys::{Error as JsError, Reflect};
-use pirouette_pointproofs::transcript::{Transcript, Verified};
-use pirouette_pointproofs::{Error, Key, Rows, Shape, Statement, Verification};
+use keyhush_pointproofs::transcript::{Transcript, Verified};
+use keyhush_pointproofs::{Error, Key, Rows, Shape, Statement, Verification};
 use wasm_bindgen::prelude::*;
 use zeroize::{Zeroize, Zeroizing};
 use zeroizing_alloc::ZeroAlloc;

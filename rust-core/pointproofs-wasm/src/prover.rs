@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use pirouette_pointproofs::prover::{EDIT_BYTES, Edit, Placed, Prover, prove_together, setup_of};
-use pirouette_pointproofs::{Error, G1_BYTES, G1_WHOLE_BYTES, Shape, Statement};
+use keyhush_pointproofs::prover::{EDIT_BYTES, Edit, Placed, Prover, prove_together, setup_of};
+use keyhush_pointproofs::{Error, G1_BYTES, G1_WHOLE_BYTES, Shape, Statement};
 use wasm_bindgen::prelude::*;
 
 use crate::{CeremonyHandle, Outcome, exactly, shape_of, thrown};

@@ -1,5 +1,5 @@
 //! What things cost, in processor time of one core:
-//! `cargo run --release -p pirouette-pointproofs --example figures` in rust-core.
+//! `cargo run --release -p keyhush-pointproofs --example figures` in rust-core.
 //!
 //! First the two curve crates beside each other, then what this crate does with them.
 
@@ -9,9 +9,9 @@ use ark_ec::pairing::Pairing;
 use ark_ec::{AffineRepr, CurveGroup};
 use bls12_381::{G1Affine, G1Projective, G2Affine, G2Prepared, Scalar, multi_miller_loop};
 use cpu_time::ProcessTime;
-use pirouette_pointproofs::prover::{Prover, prove_together};
-use pirouette_pointproofs::transcript::Transcript;
-use pirouette_pointproofs::{Key, Rows, Shape, Statement, verify};
+use keyhush_pointproofs::prover::{Prover, prove_together};
+use keyhush_pointproofs::transcript::Transcript;
+use keyhush_pointproofs::{Key, Rows, Shape, Statement, verify};
 
 /// Milliseconds a run, over at least half a second.
 fn measure<T>(what: &str, each: f64, mut run: impl FnMut() -> T) {

@@ -11,7 +11,7 @@
 //! - receipt: that a machine has done its work
 //!
 //! Two crates of the curve, for two purposes. In milliseconds of processor time, on a shared machine whose two cores were busy
-//! (22 November 2026; natively by `cargo run --release -p pirouette-pointproofs --example figures`, in WebAssembly by
+//! (22 November 2026; natively by `cargo run --release -p keyhush-pointproofs --example figures`, in WebAssembly by
 //! `node tests/run.mjs pointproofs`):
 //!
 //! |                                          | native | WebAssembly |

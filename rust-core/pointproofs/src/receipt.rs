@@ -3,7 +3,7 @@
 
 use crate::statement::HASH_BYTES;
 
-const RECEIPT_CONTEXT: &str = "pirouette 2026-11 pointproofs receipt v1";
+const RECEIPT_CONTEXT: &str = "keyhush 2026-11 pointproofs receipt v1";
 
 /// Of the hash of a manifest and that of the openings that were made for it.
 #[must_use]

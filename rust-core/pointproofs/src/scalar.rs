@@ -4,7 +4,7 @@
 use bls12_381::Scalar;
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
-const RECORD_CONTEXT: &str = "pirouette 2026-11 pointproofs scalar v1";
+const RECORD_CONTEXT: &str = "keyhush 2026-11 pointproofs scalar v1";
 
 /// Bytes that are reduced to a scalar.
 pub const WIDE_BYTES: usize = 64;

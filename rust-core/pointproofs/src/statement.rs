@@ -12,7 +12,7 @@ pub const HEADER_BYTES: usize = 40;
 /// Bytes of a coefficient: all 128 bits of it count.
 pub const COEFFICIENT_BYTES: usize = 16;
 
-const COEFFICIENTS_CONTEXT: &str = "pirouette 2026-11 pointproofs coefficients v1";
+const COEFFICIENTS_CONTEXT: &str = "keyhush 2026-11 pointproofs coefficients v1";
 const MOST_PARTITIONS: usize = 1 << 16;
 const MOST_PARTITION_RECORDS: usize = 1 << 16;
 const MOST_RECORD_BYTES: usize = 1 << 16;

@@ -5,13 +5,13 @@ mod common;
 use std::sync::LazyLock;
 
 use common::{TRANSCRIPT, thorough};
-use num_bigint::{BigInt, Sign};
-use pirouette_pointproofs::prover::{Edit, Proved, Prover, prove_together};
-use pirouette_pointproofs::scalar::of_record;
-use pirouette_pointproofs::{
+use keyhush_pointproofs::prover::{Edit, Proved, Prover, prove_together};
+use keyhush_pointproofs::scalar::of_record;
+use keyhush_pointproofs::{
     Error, G1_WHOLE_BYTES, HEADER_BYTES, KEY_BYTES, Key, PROOF_BYTES, ROW_RECORDS, Rows, Shape, Statement,
     Verification, hazmat, receipt, row_list_bytes, verify,
 };
+use num_bigint::{BigInt, Sign};
 
 static PROVER: LazyLock<Prover> = LazyLock::new(|| Prover::new(&TRANSCRIPT).unwrap());
 static KEY: LazyLock<Key> = LazyLock::new(|| {

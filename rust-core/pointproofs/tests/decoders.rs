@@ -5,8 +5,8 @@ mod common;
 use std::sync::LazyLock;
 
 use common::{CEREMONY, TRANSCRIPT};
-use pirouette_pointproofs::transcript::Transcript;
-use pirouette_pointproofs::{Key, Rows, Shape, row_list_bytes};
+use keyhush_pointproofs::transcript::Transcript;
+use keyhush_pointproofs::{Key, Rows, Shape, row_list_bytes};
 use proptest::prelude::*;
 
 static KEY: LazyLock<Vec<u8>> = LazyLock::new(|| TRANSCRIPT.key().unwrap());

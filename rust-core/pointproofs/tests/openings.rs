@@ -7,7 +7,7 @@ use ark_bls12_381::{Fr, G1Affine, G1Projective};
 use ark_ec::{AffineRepr, CurveGroup};
 use ark_ff::{AdditiveGroup, Field, PrimeField, UniformRand};
 use common::thorough;
-use pirouette_pointproofs::prover::Openings;
+use keyhush_pointproofs::prover::Openings;
 
 const ALPHA: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -64,8 +64,8 @@ fn all_openings_of_a_whole_row_are_those_of_a_known_exponent() {
 
 #[test]
 fn scalars_are_below_the_order_whatever_is_hashed() {
-    let record = pirouette_pointproofs::scalar::record_bytes(7, b"record");
-    let (ark, other) = (Fr::from_le_bytes_mod_order(&record), pirouette_pointproofs::scalar::of_record(7, b"record"));
+    let record = keyhush_pointproofs::scalar::record_bytes(7, b"record");
+    let (ark, other) = (Fr::from_le_bytes_mod_order(&record), keyhush_pointproofs::scalar::of_record(7, b"record"));
     assert_eq!(ark, Fr::from_le_bytes_mod_order(&other.to_bytes()));
-    assert_eq!(ark, pirouette_pointproofs::prover::of_record(7, b"record"));
+    assert_eq!(ark, keyhush_pointproofs::prover::of_record(7, b"record"));
 }

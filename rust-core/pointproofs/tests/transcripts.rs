@@ -4,8 +4,8 @@ mod common;
 
 use bls12_381::{G1Affine, G2Affine, Scalar};
 use common::{CEREMONY, TRANSCRIPT, begun, thorough, verified};
-use pirouette_pointproofs::Error;
-use pirouette_pointproofs::transcript::{G1_POWERS, MOST_CONTRIBUTORS, Transcript, transcript_bytes};
+use keyhush_pointproofs::Error;
+use keyhush_pointproofs::transcript::{G1_POWERS, MOST_CONTRIBUTORS, Transcript, transcript_bytes};
 
 const G1_AT: usize = 16;
 const G2_AT: usize = G1_AT + 48 * G1_POWERS;
@@ -53,7 +53,7 @@ fn two_contribute_and_each_finds_their_own_contribution() {
     assert_eq!(begun().contribute("Ada", &[1; 32]).unwrap().receipt, CEREMONY[0].receipt);
     // That of a transcript nobody contributed to is the generator: no key.
     assert!(matches!(begun().key(), Err(Error::Transcript(_))));
-    assert!(!begun().has(&blake3::derive_key("pirouette 2026-11 pointproofs chain v1", &honest()[..12])));
+    assert!(!begun().has(&blake3::derive_key("keyhush 2026-11 pointproofs chain v1", &honest()[..12])));
 }
 
 #[test]
@@ -185,6 +185,6 @@ fn a_development_ceremony_stays_one() {
     let transcript = verified(&contributed.transcript);
     assert!(transcript.transcript().is_development() && !TRANSCRIPT.transcript().is_development());
     let key = transcript.key().unwrap();
-    let read = |allowed| pirouette_pointproofs::Key::decode(&key, blake3::hash(&key).as_bytes(), allowed);
+    let read = |allowed| keyhush_pointproofs::Key::decode(&key, blake3::hash(&key).as_bytes(), allowed);
     assert!(read(true).unwrap().is_development() && read(false).is_err());
 }

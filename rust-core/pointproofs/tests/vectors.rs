@@ -2,11 +2,11 @@
 //! implementation are held to as well. Sizes sit at the boundaries of rows: M = 1, 255, 256 and 257.
 //!
 //! After a deliberate change of format, write the file anew:
-//! `PIROUETTE_WRITE_VECTORS=1 cargo test -p pirouette-pointproofs --test vectors`.
+//! `KEYHUSH_WRITE_VECTORS=1 cargo test -p keyhush-pointproofs --test vectors`.
 
-use pirouette_pointproofs::prover::{Edit, Prover, prove_together};
-use pirouette_pointproofs::transcript::Transcript;
-use pirouette_pointproofs::{Key, Rows, Shape, Statement, verify};
+use keyhush_pointproofs::prover::{Edit, Prover, prove_together};
+use keyhush_pointproofs::transcript::Transcript;
+use keyhush_pointproofs::{Key, Rows, Shape, Statement, verify};
 use serde_json::{Value, json};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/interop/vectors/pointproofs.json");
@@ -151,7 +151,7 @@ fn vectors() -> Value {
 #[test]
 fn the_shared_vectors_are_what_this_crate_makes() {
     let made = serde_json::to_string_pretty(&vectors()).unwrap() + "\n";
-    if std::env::var_os("PIROUETTE_WRITE_VECTORS").is_some() {
+    if std::env::var_os("KEYHUSH_WRITE_VECTORS").is_some() {
         std::fs::write(FILE, &made).unwrap();
     }
     assert!(

@@ -1,5 +1,5 @@
-//! Proves the partitions of a database, natively, for `pirouette build --prover` (docs/operations.md): the same bytes as the
-//! WebAssembly module makes, several times as fast. `cargo build --release -p pirouette-prover` in rust-core.
+//! Proves the partitions of a database, natively, for `keyhush build --prover` (docs/operations.md): the same bytes as the
+//! WebAssembly module makes, several times as fast. `cargo build --release -p keyhush-prover` in rust-core.
 //!
 //! It says its version, and reads what a prover is made of (`setup_of`), then Q, M and ℓ, u32 each, little-endian. For each
 //! partition that comes then, its number (u32) and M·ℓ bytes, it writes the row list and the openings, 96 bytes a record.
@@ -8,14 +8,14 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Read, Write};
 use std::process::ExitCode;
 
-use pirouette_pointproofs::Shape;
-use pirouette_pointproofs::prover::{Prover, SETUP_BYTES};
+use keyhush_pointproofs::Shape;
+use keyhush_pointproofs::prover::{Prover, SETUP_BYTES};
 
 fn main() -> ExitCode {
     match serve(&mut io::stdin().lock(), &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
-            eprintln!("pirouette-prover: {reason}");
+            eprintln!("keyhush-prover: {reason}");
             ExitCode::FAILURE
         }
     }
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
 
 /// Until there are no more partitions.
 fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), String> {
-    writeln!(output, "pirouette-prover {}", env!("CARGO_PKG_VERSION")).and_then(|()| output.flush()).map_err(said)?;
+    writeln!(output, "keyhush-prover {}", env!("CARGO_PKG_VERSION")).and_then(|()| output.flush()).map_err(said)?;
     let mut setup = vec![0; SETUP_BYTES];
     input.read_exact(&mut setup).map_err(said)?;
     let [partitions, partition_records, record_bytes] = [number(input)?, number(input)?, number(input)?];
@@ -57,8 +57,8 @@ fn said(error: impl Display) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pirouette_pointproofs::prover::setup_of;
-    use pirouette_pointproofs::transcript::Transcript;
+    use keyhush_pointproofs::prover::setup_of;
+    use keyhush_pointproofs::transcript::Transcript;
 
     #[test]
     fn partitions_are_proved_as_by_whoever_calls_the_prover_and_what_is_cut_off_is_refused() {
@@ -72,7 +72,7 @@ mod tests {
         }
         let prover = Prover::of_setup(&setup).unwrap();
         let shape = Shape::new(partitions, records, bytes).unwrap();
-        let mut expected = format!("pirouette-prover {}\n", env!("CARGO_PKG_VERSION")).into_bytes();
+        let mut expected = format!("keyhush-prover {}\n", env!("CARGO_PKG_VERSION")).into_bytes();
         for q in [2, 0] {
             let partition: Vec<u8> = (0..20).map(|byte| byte + q).collect();
             input.extend(u32::from(q).to_le_bytes());

@@ -1,6 +1,6 @@
 //! Directories of clients that look single blocks up.
 
-use pirouette_core::directory::Shape;
+use keyhush_core::directory::Shape;
 use wasm_bindgen::prelude::*;
 
 use crate::{LayoutHandle, Outcome, exactly, thrown};

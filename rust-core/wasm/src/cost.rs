@@ -1,7 +1,7 @@
 //! The planner's choices.
 
-use pirouette_core::cost::{self, DirectorySize, Mode, Offers};
-use pirouette_core::layout::Layout;
+use keyhush_core::cost::{self, DirectorySize, Mode, Offers};
+use keyhush_core::layout::Layout;
 use wasm_bindgen::prelude::*;
 
 use crate::LayoutHandle;

@@ -1,8 +1,8 @@
 //! Whole directories.
 
-use pirouette_core::database::list::UpdateList;
-use pirouette_core::directory::Directory;
-use pirouette_core::tapir::state::journal::update_in;
+use keyhush_core::database::list::UpdateList;
+use keyhush_core::directory::Directory;
+use keyhush_core::tapir::state::journal::update_in;
 use wasm_bindgen::prelude::*;
 
 use crate::blocks::DirectoryShapeHandle;

@@ -1,8 +1,8 @@
 //! Instant lookups: a client's queries, a server's passes.
 
-use pirouette_core::instant;
-use pirouette_core::instant::query::{Pending, query};
-use pirouette_core::instant::recon::recon;
+use keyhush_core::instant;
+use keyhush_core::instant::query::{Pending, query};
+use keyhush_core::instant::recon::recon;
 use wasm_bindgen::prelude::*;
 
 use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown};
@@ -65,9 +65,9 @@ impl InstantQueryHandle {
 
 #[cfg(feature = "server")]
 mod server {
-    use pirouette_core::database::flat::At;
-    use pirouette_core::error::Error;
-    use pirouette_core::instant::pass::{DESCRIPTOR_WORDS, Pass, check};
+    use keyhush_core::database::flat::At;
+    use keyhush_core::error::Error;
+    use keyhush_core::instant::pass::{DESCRIPTOR_WORDS, Pass, check};
     use wasm_bindgen::prelude::*;
 
     use crate::server::DatabaseHandle;

@@ -1,4 +1,4 @@
-//! wasm-bindgen bindings over `pirouette-core`: the handles and functions of packages/wasm/src/core.ts. No logic.
+//! wasm-bindgen bindings over `keyhush-core`: the handles and functions of packages/wasm/src/core.ts. No logic.
 //!
 //! What instant lookups need is always there; hints, lookups with one server and the server half are features, each on top of
 //! the one before, so that browsers download no more than they use.
@@ -42,9 +42,9 @@ mod tapir;
 use std::alloc::System;
 
 use js_sys::{Error as JsError, Reflect};
-use pirouette_core::error::Error;
-use pirouette_core::key;
-use pirouette_core::layout::Layout;
+use keyhush_core::error::Error;
+use keyhush_core::key;
+use keyhush_core::layout::Layout;
 use wasm_bindgen::handler::schedule_reinit;
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroize;

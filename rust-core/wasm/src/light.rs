@@ -1,7 +1,7 @@
 //! Light hints: a client's attempt, and what the two servers make for it.
 
-use pirouette_core::error::Error;
-use pirouette_core::light::attempt::{Attempt, Checking, Inquiry, Liars, Outcome as Made};
+use keyhush_core::error::Error;
+use keyhush_core::light::attempt::{Attempt, Checking, Inquiry, Liars, Outcome as Made};
 use wasm_bindgen::prelude::*;
 
 use crate::proofs::proofs_named;
@@ -170,9 +170,9 @@ impl LightInquiryHandle {
 
 #[cfg(feature = "server")]
 mod server {
-    use pirouette_core::database::flat::At;
-    use pirouette_core::error::Error;
-    use pirouette_core::light::making::{DESCRIPTOR_WORDS, Making};
+    use keyhush_core::database::flat::At;
+    use keyhush_core::error::Error;
+    use keyhush_core::light::making::{DESCRIPTOR_WORDS, Making};
     use wasm_bindgen::prelude::*;
 
     use crate::server::DatabaseHandle;

@@ -1,7 +1,7 @@
 //! The database kept whole.
 
-use pirouette_core::database::list::UpdateList;
-use pirouette_core::local::Local;
+use keyhush_core::database::list::UpdateList;
+use keyhush_core::local::Local;
 use wasm_bindgen::prelude::*;
 
 use crate::stored::{ReceivedFormHandle, StoredFormHandle};

@@ -1,9 +1,9 @@
 //! The planner, of modes: plain objects out, as packages/wasm/src/core.ts types them.
 
 use js_sys::{Array, Object, Reflect};
-use pirouette_core::commitment::Proofs;
-use pirouette_core::cost::{self, Mode, ModeCosts, Pack, Workload};
-use pirouette_core::error::Error;
+use keyhush_core::commitment::Proofs;
+use keyhush_core::cost::{self, Mode, ModeCosts, Pack, Workload};
+use keyhush_core::error::Error;
 use wasm_bindgen::prelude::*;
 
 use crate::cost::{directory_size, mode_name};

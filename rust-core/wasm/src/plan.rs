@@ -1,8 +1,8 @@
 //! The planner, of databases: a workload in, plain objects out, as packages/wasm/src/core.ts types them.
 
 use js_sys::Object;
-use pirouette_core::cost::{self, Costs, Plan, Workload};
-use pirouette_core::layout::Layout;
+use keyhush_core::cost::{self, Costs, Plan, Workload};
+use keyhush_core::layout::Layout;
 use wasm_bindgen::prelude::*;
 
 use crate::mode_costs::{modes_array, object, read, set};

@@ -1,7 +1,7 @@
 //! Kinds of proof, by name, and the sizes that follow from them.
 
-use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::error::Error;
+use keyhush_core::commitment::{Merkle, Proofs};
+use keyhush_core::error::Error;
 use wasm_bindgen::prelude::*;
 
 use crate::{LayoutHandle, Outcome, thrown};

@@ -1,16 +1,16 @@
 //! The server half: databases, batches, building directories; and what only tests of the whole need.
 
 use js_sys::{Error as JsError, Reflect};
-use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::database::epoch::{self, Draft, FlatBatch, Operation, Reason};
-use pirouette_core::database::flat::{At, Database};
-use pirouette_core::database::generation::NextGeneration;
-use pirouette_core::database::list::UpdateList;
-use pirouette_core::database::write::Write;
-use pirouette_core::directory::{Bringing, Directory};
-use pirouette_core::error::Error;
-use pirouette_core::scheme::{self, answerers};
-use pirouette_core::{key, tapir::permutation};
+use keyhush_core::commitment::{Merkle, Proofs};
+use keyhush_core::database::epoch::{self, Draft, FlatBatch, Operation, Reason};
+use keyhush_core::database::flat::{At, Database};
+use keyhush_core::database::generation::NextGeneration;
+use keyhush_core::database::list::UpdateList;
+use keyhush_core::database::write::Write;
+use keyhush_core::directory::{Bringing, Directory};
+use keyhush_core::error::Error;
+use keyhush_core::scheme::{self, answerers};
+use keyhush_core::{key, tapir::permutation};
 use wasm_bindgen::prelude::*;
 
 use crate::directory::DirectoryHandle;

@@ -1,12 +1,12 @@
 //! Hints for lookups with one server.
 
-use pirouette_core::commitment::Merkle;
-use pirouette_core::database::list::UpdateList;
-use pirouette_core::scheme::{Asked, Verdict};
-use pirouette_core::single::NamedRow;
-use pirouette_core::single::geometry::Geometry;
-use pirouette_core::single::hint::Hint;
-use pirouette_core::single::making::{Builder, lookups};
+use keyhush_core::commitment::Merkle;
+use keyhush_core::database::list::UpdateList;
+use keyhush_core::scheme::{Asked, Verdict};
+use keyhush_core::single::NamedRow;
+use keyhush_core::single::geometry::Geometry;
+use keyhush_core::single::hint::Hint;
+use keyhush_core::single::making::{Builder, lookups};
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 

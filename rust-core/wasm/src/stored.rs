@@ -1,7 +1,7 @@
 //! Stored forms on their way out and in, piece by piece, and the memory that they take.
 
-use pirouette_core::error::Error;
-use pirouette_core::tapir::state::{Received, Unsealed};
+use keyhush_core::error::Error;
+use keyhush_core::tapir::state::{Received, Unsealed};
 use wasm_bindgen::prelude::*;
 
 use crate::{Outcome, WipesStack, thrown};

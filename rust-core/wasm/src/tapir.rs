@@ -1,12 +1,12 @@
 //! TAPIR: hints in the making, hints, what they ask, and how they are stored.
 
-use pirouette_core::commitment::{Merkle, Proofs};
-use pirouette_core::database::list::UpdateList;
-use pirouette_core::scheme::{Asked, Verdict};
-use pirouette_core::tapir::hint::{Hint, HintBuilder};
-use pirouette_core::tapir::query::role_of;
-use pirouette_core::tapir::recon::judged;
-use pirouette_core::tapir::update::update_builder;
+use keyhush_core::commitment::{Merkle, Proofs};
+use keyhush_core::database::list::UpdateList;
+use keyhush_core::scheme::{Asked, Verdict};
+use keyhush_core::tapir::hint::{Hint, HintBuilder};
+use keyhush_core::tapir::query::role_of;
+use keyhush_core::tapir::recon::judged;
+use keyhush_core::tapir::update::update_builder;
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 

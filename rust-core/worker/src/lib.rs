@@ -14,10 +14,10 @@
 mod exports {
     use core::slice::{from_raw_parts, from_raw_parts_mut};
 
-    use pirouette_kernels::dpf::{Key, domain_log};
-    use pirouette_kernels::entries::Epoch;
-    use pirouette_kernels::light::{Buckets, Work};
-    use pirouette_kernels::scan::{MAX_QUERIES, Node, Overwritten, Scratch, Shape};
+    use keyhush_kernels::dpf::{Key, domain_log};
+    use keyhush_kernels::entries::Epoch;
+    use keyhush_kernels::light::{Buckets, Work};
+    use keyhush_kernels::scan::{MAX_QUERIES, Node, Overwritten, Scratch, Shape};
 
     #[panic_handler]
     fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

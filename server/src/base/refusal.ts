@@ -1,7 +1,7 @@
 // A request that is refused, with a code of the protocol's table. Thrown by handlers and hooks; plugins/errors.ts turns
 // it into a reply.
 
-import { ERROR_CODES, type ErrorCode, type ErrorReply } from '@pirouette/protocol'
+import { ERROR_CODES, type ErrorCode, type ErrorReply } from '@keyhush/protocol'
 
 /** What else some codes' replies have (docs/protocol.md, HTTP). */
 export type RefusalDetails = Pick<ErrorReply, 'generation' | 'epoch' | 'line' | 'databases'>

@@ -7,4 +7,4 @@ const { version } = JSON.parse(readFileSync(new URL('../../package.json', import
 }
 
 export const VERSION = version
-export const SOFTWARE = `pirouette/${version}`
+export const SOFTWARE = `keyhush/${version}`

@@ -1,10 +1,10 @@
 // What databases are proved with, of a transcript that holds. Verifying one takes seconds, and so do tables that provers make:
 // both are done once a process, for all databases under that ceremony.
 
-import type { PointproofsFields } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm'
-import type { Ceremony } from '@pirouette/wasm/pointproofs'
-import { loadProving, type PointproofsProver } from '@pirouette/wasm/prover'
+import type { PointproofsFields } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm'
+import type { Ceremony } from '@keyhush/wasm/pointproofs'
+import { loadProving, type PointproofsProver } from '@keyhush/wasm/prover'
 import { refusedBy, verifiedCeremony } from './transcript.js'
 
 /** All of it is public. */

@@ -2,9 +2,9 @@
 
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { fromHex } from '@pirouette/protocol'
-import type { Ceremony } from '@pirouette/wasm/pointproofs'
-import { loadProving } from '@pirouette/wasm/prover'
+import { fromHex } from '@keyhush/protocol'
+import type { Ceremony } from '@keyhush/wasm/pointproofs'
+import { loadProving } from '@keyhush/wasm/prover'
 import { CeremonyError } from './errors.js'
 
 const ENTROPY_BYTES = 32

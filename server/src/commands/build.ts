@@ -1,7 +1,7 @@
-// `pirouette build`: the summary on stdout is what two operators compare.
+// `keyhush build`: the summary on stdout is what two operators compare.
 
 import { constants } from 'node:os'
-import { answerBytes, HEADER_BYTES, proofsOf, toHex } from '@pirouette/protocol'
+import { answerBytes, HEADER_BYTES, proofsOf, toHex } from '@keyhush/protocol'
 import { type BuildOptions, type BuildSummary, buildDataset } from '../dataset/build.js'
 import { PublisherRecord } from '../publisher/record.js'
 import { withProgress } from './progress.js'

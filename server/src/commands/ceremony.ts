@@ -1,11 +1,11 @@
-// `pirouette ceremony`: how those who run servers make the key of Pointproofs (docs/operations.md, A ceremony by mail;
+// `keyhush ceremony`: how those who run servers make the key of Pointproofs (docs/operations.md, A ceremony by mail;
 // docs/protocol.md, Ceremony).
 
 import { randomBytes } from 'node:crypto'
 import { access, rename, writeFile } from 'node:fs/promises'
-import { toHex } from '@pirouette/protocol'
-import type { Ceremony } from '@pirouette/wasm/pointproofs'
-import { loadProving } from '@pirouette/wasm/prover'
+import { toHex } from '@keyhush/protocol'
+import type { Ceremony } from '@keyhush/wasm/pointproofs'
+import { loadProving } from '@keyhush/wasm/prover'
 import { CeremonyError } from '../ceremony/errors.js'
 import { readCeremony, readReceipt, refusedBy, verifiedCeremony } from '../ceremony/transcript.js'
 import { saying } from './progress.js'

@@ -1,11 +1,11 @@
-// `pirouette dev`: both servers on this machine, and a publisher, for whoever writes an app. They are two servers in all but
+// `keyhush dev`: both servers on this machine, and a publisher, for whoever writes an app. They are two servers in all but
 // who runs them: each has a store of its own and takes what the publisher has signed, and nothing else.
 
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { equalBytes, toHex } from '@pirouette/protocol'
+import { equalBytes, toHex } from '@keyhush/protocol'
 import type { FastifyInstance } from 'fastify'
 import { BoundedLog } from '../base/bounded-log.js'
 import { BuildError } from '../base/errors.js'
@@ -37,7 +37,7 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   }
   closeWhenAsked(() => apps, closeDatabases)
   const { folder: kept, ports, allowOrigin = ['localhost'], logLevel, ...choices } = options
-  const temporary = mkdtempSync(join(tmpdir(), 'pirouette-dev-'))
+  const temporary = mkdtempSync(join(tmpdir(), 'keyhush-dev-'))
   process.once('exit', () => rmSync(temporary, { recursive: true, force: true }))
   const folder = kept ?? temporary
   await mkdir(folder, { recursive: true })
@@ -89,7 +89,7 @@ function paste(a: string, b: string, publisherKey: string, kept: string | undefi
   const again = 'key, addresses and what was published are others the next time'
   return `Two servers on this machine, until Ctrl-C. Paste into an app:
 
-import { open } from '@pirouette/client'
+import { open } from '@keyhush/client'
 
 const map = await open({
   servers: ['${a}', '${b}'],
@@ -98,6 +98,6 @@ const map = await open({
 
 To change what they serve, write operations into a file (docs/operations.md, A database that changes), and
 
-npx pirouette publish --servers ${a},${b} --key ${keyFile} changes.jsonl
+npx keyhush publish --servers ${a},${b} --key ${keyFile} changes.jsonl
 ${kept === undefined ? `\nNothing of it is kept: ${again}, unless you begin with --folder DIR --ports 8801,8802.\n` : ''}`
 }

@@ -1,7 +1,7 @@
-// `pirouette export`: the newest epoch of a running server, or of a publisher's own copy, as a dataset; or what clients download of it, for a static
+// `keyhush export`: the newest epoch of a running server, or of a publisher's own copy, as a dataset; or what clients download of it, for a static
 // host.
 
-import { toHex } from '@pirouette/protocol'
+import { toHex } from '@keyhush/protocol'
 import { exportBlobs } from '../publisher/blobs.js'
 import { PublishError } from '../publisher/errors.js'
 import { exportDataset } from '../publisher/export.js'

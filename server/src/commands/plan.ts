@@ -1,4 +1,4 @@
-// `pirouette plan`: what a database will cost, before there is one. The formulas are the core's (docs/costs.md).
+// `keyhush plan`: what a database will cost, before there is one. The formulas are the core's (docs/costs.md).
 
 import {
   type CoreError,
@@ -8,7 +8,7 @@ import {
   type Plan,
   type Proofs,
   type Workload,
-} from '@pirouette/wasm'
+} from '@keyhush/wasm'
 import { BuildError } from '../base/errors.js'
 
 /** The options of `plan` as commander gives them. */

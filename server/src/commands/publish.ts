@@ -1,7 +1,7 @@
-// `pirouette publish` and `pirouette keygen`: what a publisher runs.
+// `keyhush publish` and `keyhush keygen`: what a publisher runs.
 
 import { readFile } from 'node:fs/promises'
-import { type BatchEncoding, toHex } from '@pirouette/protocol'
+import { type BatchEncoding, toHex } from '@keyhush/protocol'
 import { PublishError } from '../publisher/errors.js'
 import { createKeyFile, type KeyPair, readableByAll, readKeyFile, readToken } from '../publisher/files.js'
 import { type PublishSummary, publish as publishBatch } from '../publisher/publish.js'
@@ -94,7 +94,7 @@ function expiryOf({ expires, validDays }: PublishArguments): number | undefined 
 }
 
 function notBegun({ generation }: PublishArguments): string {
-  return generation ? 'due, and to be built (pirouette build --succeeds)' : 'due, and not begun (--no-generation)'
+  return generation ? 'due, and to be built (keyhush build --succeeds)' : 'due, and not begun (--no-generation)'
 }
 
 /** At one server: the publisher's own copy, which says what has to come of a batch. */
@@ -133,7 +133,7 @@ async function readTokens(servers: readonly string[], given: readonly string[]):
 async function readSecret<T>(file: string, read: (file: string) => Promise<T>): Promise<T> {
   const secret = await read(file)
   const warning = await readableByAll(file)
-  if (warning !== undefined) process.stderr.write(`pirouette: warning: ${warning}\n`)
+  if (warning !== undefined) process.stderr.write(`keyhush: warning: ${warning}\n`)
   return secret
 }
 

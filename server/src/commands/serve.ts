@@ -1,4 +1,4 @@
-// `pirouette serve`: load, listen, and stop in good order. stdout gets one line, the address; the log goes to stderr.
+// `keyhush serve`: load, listen, and stop in good order. stdout gets one line, the address; the log goes to stderr.
 
 import { mkdtempSync, rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
@@ -81,7 +81,7 @@ export async function serve(options: ServeArguments): Promise<void> {
   closeWhenAsked(() => apps, closeRest, options.drainSeconds)
   const publisherToken = options.tokenFile === undefined ? undefined : await readToken(options.tokenFile)
   const warning = options.tokenFile === undefined ? undefined : await readableByAll(options.tokenFile)
-  if (warning !== undefined) process.stderr.write(`pirouette: warning: ${warning}\n`)
+  if (warning !== undefined) process.stderr.write(`keyhush: warning: ${warning}\n`)
   datasets = await mountAll(options)
   const metrics = options.metricsPort === undefined ? undefined : new Metrics()
   const app = await createServer({
@@ -110,8 +110,8 @@ export async function serve(options: ServeArguments): Promise<void> {
     const { port } = app.server.address() as AddressInfo
     answering = (await app.answerThreads?.listen({ host: options.host, port: options.answerPort ?? port + 1 })) ?? []
   })
-  if (health !== undefined) process.stderr.write(`pirouette: figures at ${urlOf(health.address)}/metrics\n`)
-  for (const address of answering) process.stderr.write(`pirouette: answers at ${urlOf(address)}\n`)
+  if (health !== undefined) process.stderr.write(`keyhush: figures at ${urlOf(health.address)}/metrics\n`)
+  for (const address of answering) process.stderr.write(`keyhush: answers at ${urlOf(address)}\n`)
   process.stdout.write(`listening on ${addressOf(app)}\n`)
   tellSupervisor('READY=1')
 }
@@ -194,7 +194,7 @@ async function readNamedKey({ name, dir: key }: ReturnType<typeof parseMount>) {
 
 /** Builds `--data` into a directory that goes when the process does. */
 async function buildTemporary(options: ServeArguments & { data: string }): Promise<string> {
-  const parent = mkdtempSync(join(tmpdir(), 'pirouette-'))
+  const parent = mkdtempSync(join(tmpdir(), 'keyhush-'))
   process.once('exit', () => rmSync(parent, { recursive: true, force: true }))
   const { data, format, recordBytes, valueEncoding, partitions, pack, maxValueBytes, headroom, proofs } = options
   const { expires, succeeds, name, ceremony, receipt, prover } = options
@@ -235,7 +235,7 @@ export function closeWhenAsked(
   closeWithGrace({ delay, logger: false, skip: ['beforeExit'] }, async ({ err, signal }) => {
     const apps = running()
     if (err !== undefined) {
-      if (apps[0] === undefined) process.stderr.write(`pirouette: ${err.stack ?? err}\n`)
+      if (apps[0] === undefined) process.stderr.write(`keyhush: ${err.stack ?? err}\n`)
       else apps[0].log.error(describeError(err), 'an error nobody caught')
     }
     if (apps.length > 0) tellSupervisor('STOPPING=1')

@@ -1,7 +1,7 @@
 // Opening the store of a database that changes: there is one, or it is begun from a dataset.
 
 import { readFile } from 'node:fs/promises'
-import { decodeManifest, equalBytes } from '@pirouette/protocol'
+import { decodeManifest, equalBytes } from '@keyhush/protocol'
 import { BuildError, DatasetError } from '../base/errors.js'
 import { UpdatableDatabase, type UpdatableOptions } from '../database/updatable.js'
 import { manifestPath } from '../dataset/directory.js'

@@ -7,6 +7,6 @@ import { execFile } from 'node:child_process'
 export function tellSupervisor(state: 'READY=1' | 'STOPPING=1'): void {
   if (!process.env['NOTIFY_SOCKET']) return
   execFile('systemd-notify', [state], error => {
-    if (error !== null) process.stderr.write(`pirouette: systemd could not be told ${state}: ${error.message.trim()}\n`)
+    if (error !== null) process.stderr.write(`keyhush: systemd could not be told ${state}: ${error.message.trim()}\n`)
   })
 }

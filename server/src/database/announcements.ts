@@ -165,7 +165,7 @@ export class Announcements {
 }
 
 const tables = (schema: string) => `
-SELECT pg_advisory_xact_lock(hashtextextended('pirouette turn tables ${schema}', 0));
+SELECT pg_advisory_xact_lock(hashtextextended('keyhush turn tables ${schema}', 0));
 
 CREATE TABLE IF NOT EXISTS ${schema}.turn (
   one boolean PRIMARY KEY CHECK (one), wanted int NOT NULL, wanted_at timestamptz NOT NULL, announced int NOT NULL
@@ -191,7 +191,7 @@ BEGIN
     DELETE FROM ${schema}.replicas r WHERE NOT EXISTS (
         SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
         WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
-          AND (l.classid::bigint << 32) | l.objid::bigint = hashtextextended('pirouette process ' || r.id, 0)
+          AND (l.classid::bigint << 32) | l.objid::bigint = hashtextextended('keyhush process ' || r.id, 0)
       );
     UPDATE ${schema}.turn t SET announced = t.wanted
       WHERE t.announced < t.wanted AND (

@@ -10,7 +10,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import { equalBytes, type Manifest, partitionBytes, type SignatureInfo } from '@pirouette/protocol'
+import { equalBytes, type Manifest, partitionBytes, type SignatureInfo } from '@keyhush/protocol'
 import { BYTES_AT_ONCE, Pace } from '../base/pace.js'
 import type { Storage, Transaction } from '../storage/storage.js'
 

@@ -3,8 +3,8 @@
 // changes.
 
 import { Readable } from 'node:stream'
-import { type EpochInfo, type Manifest, SUITE_POINTPROOFS } from '@pirouette/protocol'
-import type { Core, DatabaseHandle } from '@pirouette/wasm'
+import { type EpochInfo, type Manifest, SUITE_POINTPROOFS } from '@keyhush/protocol'
+import type { Core, DatabaseHandle } from '@keyhush/wasm'
 import type { Dataset } from '../dataset/load.js'
 import { Readers } from './readers.js'
 import { SharedFile } from './shared-file.js'

@@ -5,7 +5,7 @@
 // Anyone may register, so a registration is worth little until it is confirmed: until then it is among the new ones, which
 // are few, go after hours, and make room for others. What is confirmed leaves by age alone.
 
-import type { FenceRequest, FenceVerdict } from '@pirouette/protocol'
+import type { FenceRequest, FenceVerdict } from '@keyhush/protocol'
 import { AgingMap } from '../base/aging-map.js'
 import type { FenceClock, FenceClockOptions } from './fence-clock.js'
 

@@ -2,7 +2,7 @@
 // the one before is answered out of what was there, so it is written, with its epoch, once a later one has come: until then,
 // and until it is on disk, the update lists tell of those edits.
 
-import type { Manifest } from '@pirouette/protocol'
+import type { Manifest } from '@keyhush/protocol'
 import type { Openings } from '../dataset/openings.js'
 import { ProverThread } from '../dataset/prover-threads.js'
 import type { EpochStore } from './epoch-store.js'

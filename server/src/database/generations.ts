@@ -2,8 +2,8 @@
 // loop gets a turn between steps.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type Batch, encodeManifest, HASH_BYTES, type Manifest } from '@pirouette/protocol'
-import type { Core, CoreError, DatabaseHandle, GenerationHandle, ServerDirectoryHandle } from '@pirouette/wasm'
+import { type Batch, encodeManifest, HASH_BYTES, type Manifest } from '@keyhush/protocol'
+import type { Core, CoreError, DatabaseHandle, GenerationHandle, ServerDirectoryHandle } from '@keyhush/wasm'
 import { blocksOf, directoryFields } from '../dataset/blocks.js'
 import type { Epoch } from './epochs.js'
 import type { KnownManifest } from './loading.js'

@@ -1,6 +1,6 @@
 // BLAKE3 of many bytes, in slices: the event loop has its turn between them.
 
-import type { Core } from '@pirouette/wasm'
+import type { Core } from '@keyhush/wasm'
 import { BYTES_AT_ONCE, Pace } from '../base/pace.js'
 
 /** 32 bytes. `bytes` must not change meanwhile. */

@@ -15,8 +15,8 @@ import {
   partitionRows,
   splitUpdateList,
   updatedRowLists,
-} from '@pirouette/protocol'
-import type { Core, DatabaseHandle, LayoutHandle, ServerDirectoryHandle } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import type { Core, DatabaseHandle, LayoutHandle, ServerDirectoryHandle } from '@keyhush/wasm'
 import { DatasetError } from '../base/errors.js'
 import { blocksOf, directoryFields, hasFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'

@@ -4,14 +4,7 @@
 // Drafting changes nothing, so that a batch can be refused. Then the newest epoch becomes the previous one, at one go, and
 // what leads to the next is written. Threads that read the same memory are kept away only while what they read is written.
 
-import type {
-  Core,
-  DatabaseHandle,
-  DraftHandle,
-  LayoutHandle,
-  ServerDirectoryHandle,
-  WriteHandle,
-} from '@pirouette/wasm'
+import type { Core, DatabaseHandle, DraftHandle, LayoutHandle, ServerDirectoryHandle, WriteHandle } from '@keyhush/wasm'
 import { gathered, Pace } from '../base/pace.js'
 import type { Operations } from './operations.js'
 import type { Readers } from './readers.js'

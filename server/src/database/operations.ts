@@ -11,8 +11,8 @@ import {
   type Manifest,
   WireError,
   writeRecord,
-} from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm'
 import { parseMembers } from '../base/json.js'
 import { Pace } from '../base/pace.js'
 import { Refusal } from '../base/refusal.js'

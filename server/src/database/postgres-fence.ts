@@ -9,7 +9,7 @@
 // database's clock. How many there are is counted now and then, which takes a database of millions a while: nobody waits for it but
 // who registers on a new day. Each process counts what it adds in between: the limits are kept to within what the others add meanwhile.
 
-import type { FenceRequest, FenceVerdict } from '@pirouette/protocol'
+import type { FenceRequest, FenceVerdict } from '@keyhush/protocol'
 import { Refusal } from '../base/refusal.js'
 import type { Engine } from '../storage/storage.js'
 import {
@@ -179,7 +179,7 @@ export class PostgresFence implements Fence {
 
 /** What there is once; a process that opens the store makes what is not there. */
 const tables = (schema: string) => `
-SELECT pg_advisory_xact_lock(hashtextextended('pirouette fence tables ${schema}', 0));
+SELECT pg_advisory_xact_lock(hashtextextended('keyhush fence tables ${schema}', 0));
 
 CREATE TABLE IF NOT EXISTS ${schema}.fence_clock (one boolean PRIMARY KEY CHECK (one), day int NOT NULL, calendar int NOT NULL);
 
@@ -284,7 +284,7 @@ DECLARE
   gone int;
 BEGIN
   SET LOCAL lock_timeout = '10s';
-  PERFORM pg_advisory_xact_lock(hashtextextended('pirouette fence tables ${schema}', 0));
+  PERFORM pg_advisory_xact_lock(hashtextextended('keyhush fence tables ${schema}', 0));
   INSERT INTO ${schema}.fence_clock VALUES (true, today, today_calendar) ON CONFLICT (one) DO UPDATE
     SET day = greatest(fence_clock.day, excluded.day), calendar = greatest(fence_clock.calendar, excluded.calendar)
     RETURNING day INTO STRICT today;

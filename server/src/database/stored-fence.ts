@@ -2,7 +2,7 @@
 // condemns hints and never lets a rewound one through. So is what is damaged.
 
 import { crc32 } from 'node:zlib'
-import { equalBytes, type FenceRequest, type FenceVerdict, HASH_BYTES, isZero, toHex } from '@pirouette/protocol'
+import { equalBytes, type FenceRequest, type FenceVerdict, HASH_BYTES, isZero, toHex } from '@keyhush/protocol'
 import { AgingMap } from '../base/aging-map.js'
 import { Pace } from '../base/pace.js'
 import { Refusal } from '../base/refusal.js'

@@ -23,7 +23,7 @@ import {
   signedBytes,
   toHex,
   WireError,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
 import {
   type Core,
   type CoreError,
@@ -31,7 +31,7 @@ import {
   loadCore,
   type RefusedError,
   type ServerDirectoryHandle,
-} from '@pirouette/wasm'
+} from '@keyhush/wasm'
 import { verifies } from '../base/ed25519.js'
 import { DatasetError } from '../base/errors.js'
 import { epochUnknown, Refusal } from '../base/refusal.js'
@@ -520,7 +520,7 @@ export class UpdatableDatabase implements Epochs {
   /** The first epoch of the next generation. Until it is on disk nothing here has changed. */
   async #beginGeneration(batch: Batch, hash: string, headroom: number): Promise<EpochStatus> {
     if (this.#openings !== undefined) {
-      refuse(1, 'all openings would have to be made anew; build the next generation with `pirouette build --succeeds`')
+      refuse(1, 'all openings would have to be made anew; build the next generation with `keyhush build --succeeds`')
     }
     // What stays on disk of the old generation is to be its last epoch, without a list.
     await this.#behind.flush()

@@ -1,7 +1,7 @@
 // The key directory in a manifest, and its padded blocks, from which instant lookups of blocks are answered.
 
-import { equalBytes, FINGERPRINT_BYTES, HASH_BYTES, hasInstant, type Manifest } from '@pirouette/protocol'
-import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@pirouette/wasm'
+import { equalBytes, FINGERPRINT_BYTES, HASH_BYTES, hasInstant, type Manifest } from '@keyhush/protocol'
+import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@keyhush/wasm'
 
 /** What a manifest says of the directory. */
 export type DirectoryFields = Pick<

@@ -15,8 +15,8 @@ import {
   type Proofs,
   toHex,
   WireError,
-} from '@pirouette/protocol'
-import { type Core, loadCore } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import { type Core, loadCore } from '@keyhush/wasm'
 import { BuildError } from '../base/errors.js'
 import { directoryFields } from './blocks.js'
 import { writeDataset } from './directory.js'

@@ -5,7 +5,7 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
-import { toHex } from '@pirouette/protocol'
+import { toHex } from '@keyhush/protocol'
 import { BuildError } from '../base/errors.js'
 
 const MANIFEST = 'manifest.bin'

@@ -11,8 +11,8 @@ import {
   type RecordShape,
   suiteOf,
   writeRecord,
-} from '@pirouette/protocol'
-import type { Core, CoreError, DatabaseHandle, LayoutHandle } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import type { Core, CoreError, DatabaseHandle, LayoutHandle } from '@keyhush/wasm'
 import { BuildError } from '../base/errors.js'
 import { blocksOf, type DirectoryFields, directoryFields } from './blocks.js'
 import type { KeyedRecords } from './ingest/table.js'

@@ -19,8 +19,8 @@ import {
   rowListsBytes,
   toHex,
   WireError,
-} from '@pirouette/protocol'
-import { type Core, type CoreError, type DatabaseHandle, loadCore } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import { type Core, type CoreError, type DatabaseHandle, loadCore } from '@keyhush/wasm'
 import { DatasetError } from '../base/errors.js'
 import { blocksOf, directoryFields, hasFields } from './blocks.js'
 import type { Progress } from './build.js'
@@ -133,7 +133,7 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
 
 async function readManifest(dir: string): Promise<Uint8Array> {
   return readFile(manifestPath(dir)).catch((error: NodeJS.ErrnoException) => {
-    throw new DatasetError(manifestPath(dir), `cannot be read (${error.code}); \`pirouette build\` makes a dataset`)
+    throw new DatasetError(manifestPath(dir), `cannot be read (${error.code}); \`keyhush build\` makes a dataset`)
   })
 }
 

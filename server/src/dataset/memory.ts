@@ -1,7 +1,7 @@
 // Reading records from a file into a core Database.
 
 import { readSync } from 'node:fs'
-import type { Core, DatabaseHandle } from '@pirouette/wasm'
+import type { Core, DatabaseHandle } from '@keyhush/wasm'
 import { recordBytesView } from './view.js'
 
 const READ_BYTES = 8 * 1024 * 1024

@@ -3,7 +3,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
-import type { Shape } from '@pirouette/wasm/pointproofs'
+import type { Shape } from '@keyhush/wasm/pointproofs'
 import { BuildError } from '../base/errors.js'
 import { VERSION } from '../base/version.js'
 
@@ -47,7 +47,7 @@ export class NativeProver {
   /** Throws BuildError, naming the command. */
   async do({ q, partition }: { readonly q: number; readonly partition: Uint8Array }): Promise<Uint8Array> {
     if (!this.#greeted) {
-      const greeting = `pirouette-prover ${VERSION}\n`
+      const greeting = `keyhush-prover ${VERSION}\n`
       const said = await this.#read(greeting.length)
       if (said.toString() !== greeting) {
         throw new BuildError(

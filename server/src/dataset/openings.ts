@@ -16,8 +16,8 @@ import {
   rowOfBlock,
   rowPlace,
   SUITE_POINTPROOFS,
-} from '@pirouette/protocol'
-import { EDIT_BYTES, OPENING_BYTES, type PointproofsProver } from '@pirouette/wasm/prover'
+} from '@keyhush/protocol'
+import { EDIT_BYTES, OPENING_BYTES, type PointproofsProver } from '@keyhush/wasm/prover'
 import type { Setup } from '../ceremony/setup.js'
 
 /** An answer to one query is corrected for about so many edits, of all its rows together, … */

@@ -1,7 +1,7 @@
 // Whether a key directory leads to the records there are.
 
-import { FINGERPRINT_BYTES, isZero, type Manifest } from '@pirouette/protocol'
-import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@pirouette/wasm'
+import { FINGERPRINT_BYTES, isZero, type Manifest } from '@keyhush/protocol'
+import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@keyhush/wasm'
 import { recordBytesView } from './view.js'
 
 /** The fingerprints of all records, as they stand in memory; of an empty slot zero. */

@@ -11,9 +11,9 @@ import {
   type PointproofsFields,
   partitionBlocks,
   rowListsBytes,
-} from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm'
-import { OPENING_BYTES } from '@pirouette/wasm/prover'
+} from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm'
+import { OPENING_BYTES } from '@keyhush/wasm/prover'
 import { DatasetError } from '../base/errors.js'
 import { CeremonyError } from '../ceremony/errors.js'
 import { setupOf } from '../ceremony/setup.js'

@@ -2,8 +2,8 @@
 // is sent one at a time, and sends what it made of it back.
 
 import { parentPort, workerData } from 'node:worker_threads'
-import type { Shape } from '@pirouette/wasm/pointproofs'
-import { loadProving } from '@pirouette/wasm/prover'
+import type { Shape } from '@keyhush/wasm/pointproofs'
+import { loadProving } from '@keyhush/wasm/prover'
 
 /** What a thread is started with. */
 export interface ProverData {

@@ -8,8 +8,8 @@ import {
   HEADER_BYTES,
   type MessageHeader,
   type Query,
-} from '@pirouette/protocol'
-import type { CoreError } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import type { CoreError } from '@keyhush/wasm'
 import { Refusal } from '../base/refusal.js'
 import type { Epoch } from '../database/epochs.js'
 import { decoded, epochOf, expectPartitions, type Findable } from './binary.js'

@@ -1,6 +1,6 @@
 // What routes share whose requests and replies are bytes: how a request is read, which epoch it asks at, how a reply leaves.
 
-import { equalBytes, WireError } from '@pirouette/protocol'
+import { equalBytes, WireError } from '@keyhush/protocol'
 import type { FastifyReply } from 'fastify'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Epoch } from '../database/epochs.js'

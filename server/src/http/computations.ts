@@ -2,7 +2,7 @@
 // They share the threads, passes going first, and the core's memory.
 
 import { availableParallelism } from 'node:os'
-import type { Core } from '@pirouette/wasm'
+import type { Core } from '@keyhush/wasm'
 import { InstantLookups, type InstantOptions } from '../instant/lookups.js'
 import { LightHints, type LightOptions } from '../light/hints.js'
 import { Workers } from '../workers/workers.js'

@@ -79,7 +79,7 @@ async function readiness(response: ServerResponse): Promise<void> {
 async function figures(response: ServerResponse): Promise<void> {
   const reply = await ask('/metrics')
   if (reply?.status === 200) known = reply
-  const name = 'pirouette_event_loop_held_seconds'
+  const name = 'keyhush_event_loop_held_seconds'
   const held = `# HELP ${name} Since the thread that answers was last seen\n# TYPE ${name} gauge\n${name} ${heldFor() / 1000}\n`
   send(response, { status: 200, type: known?.type ?? 'text/plain', body: `${known?.body ?? ''}${held}` })
 }

@@ -39,14 +39,14 @@ const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 
 export class Metrics {
   readonly #registry = new Registry()
   readonly #seconds = new Histogram({
-    name: 'pirouette_request_seconds',
+    name: 'keyhush_request_seconds',
     help: 'From when the turn of a request has come until its reply has left or its connection is gone',
     labelNames: ['route', 'status'],
     buckets: BUCKETS,
     registers: [this.#registry],
   })
   readonly #underWay = new Gauge({
-    name: 'pirouette_requests_under_way',
+    name: 'keyhush_requests_under_way',
     help: 'Requests whose replies have not left; of GET /v1/events, streams that are open',
     labelNames: ['route'],
     registers: [this.#registry],
@@ -173,7 +173,7 @@ export class Metrics {
 
   #gauge(name: string, help: string, read: () => number): void {
     const gauge: Gauge = new Gauge({
-      name: `pirouette_${name}`,
+      name: `keyhush_${name}`,
       help,
       registers: [this.#registry],
       collect: () => gauge.set(read()),
@@ -182,7 +182,7 @@ export class Metrics {
 
   #counter(name: string, help: string, read: () => number): void {
     const counter: Counter = new Counter({
-      name: `pirouette_${name}`,
+      name: `keyhush_${name}`,
       help,
       registers: [this.#registry],
       collect: () => {
@@ -199,7 +199,7 @@ export class Metrics {
     read: (database: T) => number | Promise<number>,
   ): void {
     const gauge: Gauge<'database'> = new Gauge({
-      name: `pirouette_${name}`,
+      name: `keyhush_${name}`,
       help,
       labelNames: ['database'],
       registers: [this.#registry],

@@ -1,6 +1,6 @@
 // The replies to queries of one database, as the thread that has the core makes them.
 
-import { type FenceClaim, type FenceVerdict, withVerdict } from '@pirouette/protocol'
+import { type FenceClaim, type FenceVerdict, withVerdict } from '@keyhush/protocol'
 import { Refusal } from '../base/refusal.js'
 import type { Epochs } from '../database/epochs.js'
 import type { Fence } from '../database/fence.js'

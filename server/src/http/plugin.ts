@@ -1,7 +1,7 @@
 // One database as a Fastify plugin: the routes of docs/protocol.md under whatever prefix it is registered with, as
 // often as there are databases. CORS, logging and the reply to unknown paths are the app's; `createServer` has them.
 
-import type { Manifest } from '@pirouette/protocol'
+import type { Manifest } from '@keyhush/protocol'
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import { Refusal } from '../base/refusal.js'
 import { type Epochs, FixedEpochs } from '../database/epochs.js'
@@ -28,7 +28,7 @@ import type { Routes } from './routes/types.js'
 import { boundUnderWay } from './under-way.js'
 import { Unsent } from './unsent.js'
 
-export interface PirouetteOptions {
+export interface KeyhushOptions {
   /** a database that does not change, or … */
   readonly dataset?: Dataset | undefined
   /** … one that does */
@@ -73,9 +73,9 @@ const FAREWELL_MILLISECONDS = 250
 /**
  * One database as a Fastify plugin, for an app of one's own.
  * @example
- * await app.register(pirouettePlugin, { prefix: '/phishing', dataset: await loadDataset('dataset') })
+ * await app.register(keyhushPlugin, { prefix: '/phishing', dataset: await loadDataset('dataset') })
  */
-export const pirouettePlugin: FastifyPluginAsync<PirouetteOptions> = async (app, options) => {
+export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, options) => {
   const { updatable } = options
   const onTrap = options.onTrap ?? exitSoon
   const readiness = options.readiness ?? new Readiness()
@@ -120,7 +120,7 @@ function expiredIn({ epoch, expires }: Manifest): string | undefined {
 }
 
 /** What one database replies to queries. */
-export function ownAnswers(options: PirouetteOptions, readiness: Readiness): OwnAnswers {
+export function ownAnswers(options: KeyhushOptions, readiness: Readiness): OwnAnswers {
   const { updatable, onTrap = exitSoon } = options
   return new OwnAnswers({ epochs: epochsOf(options), fence: updatable?.fence, readiness, onTrap })
 }
@@ -149,7 +149,7 @@ function ownComputations(app: FastifyInstance, onTrap: (error: Error) => void): 
   return computations
 }
 
-function epochsOf({ dataset, updatable }: PirouetteOptions): Epochs {
+function epochsOf({ dataset, updatable }: KeyhushOptions): Epochs {
   if (updatable !== undefined) return updatable
   if (dataset === undefined) throw new Error('give a dataset or an updatable database')
   return new FixedEpochs(dataset)

@@ -11,7 +11,7 @@ import {
   signedBatchBytes,
   toHex,
   WireError,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
 import { verifies } from '../base/ed25519.js'
 import { Refusal } from '../base/refusal.js'
 

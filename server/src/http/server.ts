@@ -10,7 +10,7 @@ import { AnswerThreads } from './answering/threads.js'
 import { Computations } from './computations.js'
 import { frame, surround } from './frame.js'
 import type { Metrics } from './metrics.js'
-import { exitSoon, ownAnswers, pirouettePlugin } from './plugin.js'
+import { exitSoon, keyhushPlugin, ownAnswers } from './plugin.js'
 import { OwnCounts } from './plugins/rate-limit.js'
 import { Readiness } from './readiness.js'
 import { healthRoutes } from './routes/health.js'
@@ -53,7 +53,7 @@ export interface ServerOptions {
   readonly answerThreads?: number | undefined
   /** times requests, and watches what is bounded; of one server */
   readonly metrics?: Metrics | undefined
-  /** see PirouetteOptions */
+  /** see KeyhushOptions */
   readonly onTrap?: ((error: Error) => void) | undefined
 }
 
@@ -64,7 +64,7 @@ export interface MountedDataset {
   readonly dataset?: Dataset | undefined
   /** … one that does */
   readonly updatable?: UpdatableDatabase | undefined
-  /** see PirouetteOptions */
+  /** see KeyhushOptions */
   readonly blobBase?: string | undefined
   /**
    * Of an updatable database: public keys, 32 bytes each. Only batches signed with one of them are taken. Without any, and
@@ -128,7 +128,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   for (const [i, { dataset, updatable, publisherKeys, blobBase }] of datasets.entries()) {
     const { instantRateLimit, lightRateLimit, publisherToken: token } = options
     const { prefix, answers, counts } = databases[i]!
-    await app.register(pirouettePlugin, {
+    await app.register(keyhushPlugin, {
       ...{ prefix, blobBase, dataset, updatable, token, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
       ...{ computations, instantRateLimit, lightRateLimit, answers, counts },
     })

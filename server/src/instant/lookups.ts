@@ -6,8 +6,8 @@
 // at the epoch before. So nothing may change a database under a pass: updates wait for it (database/readers.ts), and the
 // epoch of a query is looked up when its pass begins.
 
-import { type InstantOf, instantLayout, type Manifest } from '@pirouette/protocol'
-import type { Core, DatabaseHandle, InstantPassHandle } from '@pirouette/wasm'
+import { type InstantOf, instantLayout, type Manifest } from '@keyhush/protocol'
+import type { Core, DatabaseHandle, InstantPassHandle } from '@keyhush/wasm'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Epoch, Epochs, SharedDatabase } from '../database/epochs.js'
 import { FairQueue } from '../workers/fair-queue.js'

@@ -2,8 +2,8 @@
 // computed at a time, in worker threads, in steps of some MiB of records, between which passes of instant lookups have
 // their turn. A reply is of one epoch: while it is computed, updates wait.
 
-import { type LightPart, partitionBytes } from '@pirouette/protocol'
-import type { Core, LightReplyHandle } from '@pirouette/wasm'
+import { type LightPart, partitionBytes } from '@keyhush/protocol'
+import type { Core, LightReplyHandle } from '@keyhush/wasm'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Epochs, SharedDatabase } from '../database/epochs.js'
 import { FairQueue } from '../workers/fair-queue.js'

@@ -3,8 +3,8 @@
 
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { equalBytes, fromHex, type Manifest, toHex } from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm'
+import { equalBytes, fromHex, type Manifest, toHex } from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
 import { PublishError } from './errors.js'
 import { blobsOf, checkSigned, type ExportOptions } from './export.js'
 import { PublishedServer } from './server.js'

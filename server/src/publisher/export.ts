@@ -12,8 +12,8 @@ import {
   rowListsBytes,
   signedBytes,
   toHex,
-} from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
 import { verifies } from '../base/ed25519.js'
 import type { Progress } from '../dataset/build.js'
 import { writeDataset } from '../dataset/directory.js'

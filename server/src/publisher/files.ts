@@ -1,8 +1,8 @@
 // The files of publishers and operators: a publisher's key, its public half, and tokens (docs/operations.md, Publishing).
 
 import { readFile, stat, writeFile } from 'node:fs/promises'
+import { fromHex, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import { fromHex, toHex } from '@pirouette/protocol'
 import { isPublicKey } from '../base/ed25519.js'
 import { PublishError } from './errors.js'
 
@@ -57,7 +57,7 @@ export async function createKeyFile(file: string): Promise<KeyPair> {
 export async function readKeyFile(file: string): Promise<KeyPair> {
   const [, publicDigits, secretDigits] = FORM.exec(await readFile(file, 'utf8')) ?? []
   if (publicDigits === undefined || secretDigits === undefined) {
-    throw new PublishError(`${file}: it is not a key file; \`pirouette keygen\` makes one`)
+    throw new PublishError(`${file}: it is not a key file; \`keyhush keygen\` makes one`)
   }
   const pair = { publicKey: fromHex(publicDigits), secretKey: fromHex(secretDigits) }
   if (toHex(ed25519.getPublicKey(pair.secretKey)) !== publicDigits) {
@@ -82,7 +82,7 @@ export async function readPublicKey(digitsOrFile: string): Promise<Uint8Array> {
   const [, digits] = /^(?:public key: )?([0-9a-f]{64})$/.exec(text) ?? []
   const key = digits === undefined ? undefined : fromHex(digits)
   if (key === undefined || !isPublicKey(key)) {
-    throw new PublishError(`${digitsOrFile}: expected a public key of 64 hex digits, as \`pirouette keygen\` prints it`)
+    throw new PublishError(`${digitsOrFile}: expected a public key of 64 hex digits, as \`keyhush keygen\` prints it`)
   }
   return key
 }
@@ -98,11 +98,11 @@ export async function readableByAll(file: string): Promise<string | undefined> {
 function notThere(error: NodeJS.ErrnoException): never {
   if (error.code !== 'ENOENT') throw error
   throw new PublishError(
-    `${error.path}: expected a public key, 64 hex digits as \`pirouette keygen\` prints them, or a file that holds them; it is neither`,
+    `${error.path}: expected a public key, 64 hex digits as \`keyhush keygen\` prints them, or a file that holds them; it is neither`,
   )
 }
 
 const OTHERS_READ = 0o004
 const DIGITS = /^[0-9a-f]{64}$/
-const HEADER = 'pirouette ed25519 key v1'
+const HEADER = 'keyhush ed25519 key v1'
 const FORM = new RegExp(`^${HEADER}\\r?\\npublic ([0-9a-f]{64})\\r?\\nsecret ([0-9a-f]{64})\\s*$`)

@@ -1,8 +1,8 @@
 // When a new generation pays (docs/operations.md, Growth): decided from the agreed manifest alone, so that it does not
 // matter which publisher decides, or how often.
 
-import type { Manifest } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm'
+import type { Manifest } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm'
 
 /** A lookup costs 2·Q entries; beyond this many times the planner's Q, planning anew pays. */
 const MOST_PARTITIONS_OVER_PLAN = 1.25

@@ -3,7 +3,6 @@
 // is built upon, or signed, that the record does not know: either of them may be the attacker, and what both show may be
 // what one of them brought about.
 
-import { ed25519 } from '@noble/curves/ed25519.js'
 import {
   type BatchEncoding,
   type BatchSignature,
@@ -18,8 +17,9 @@ import {
   signedBytes,
   toHex,
   WireError,
-} from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm'
+import { ed25519 } from '@noble/curves/ed25519.js'
 import { verifies } from '../base/ed25519.js'
 import { PublishError } from './errors.js'
 import type { KeyPair } from './files.js'
@@ -168,14 +168,14 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
       if (body === undefined) {
         throw new PublishError(
           `none of the batches given is the one that made epoch ${epoch} at ${leader.name}. Its file is needed as it was ` +
-            'published, byte for byte, with the --value-encoding of then; or begin the store anew (pirouette export). ' +
+            'published, byte for byte, with the --value-encoding of then; or begin the store anew (keyhush export). ' +
             `${follower.name} is at epoch ${at.manifest.epoch}`,
         )
       }
       if (!record.hasBatch(toHex(next.manifest.databaseId), batch)) {
         throw new PublishError(
           `epoch ${epoch} at ${leader.name} is said to be made by a batch that is not in your record (${record.place}). ` +
-            `It was not sent: ${follower.name} is at epoch ${at.manifest.epoch}. Begin its store anew (pirouette export)`,
+            `It was not sent: ${follower.name} is at epoch ${at.manifest.epoch}. Begin its store anew (keyhush export)`,
         )
       }
       const { manifest } = await follower.publish(body, signatureFor(body))
@@ -202,7 +202,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
       if (next === undefined) {
         throw new PublishError(
           `${server.name} no longer knows its epoch ${epoch + 1}; begin the other's store anew from an export of it ` +
-            '(pirouette export)',
+            '(keyhush export)',
         )
       }
       chain.push(next)

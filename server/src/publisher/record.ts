@@ -19,7 +19,7 @@ interface Entry extends RecordedManifest {
 
 /** Newest ones kept for each database and kind: who is further behind begins anew. */
 const KEPT = 256
-const HEADER = 'pirouette publisher record v1'
+const HEADER = 'keyhush publisher record v1'
 const LINE = /^(manifest|batch) ([0-9a-f]{32}) ([1-9]\d{0,9}) ([0-9a-f]{64})$/
 
 /** What its publisher knows to have published, so that it builds upon nothing else: a file of its own, or in memory. */

@@ -12,7 +12,7 @@ import {
   parseInfo,
   type SignatureInfo,
   WireError,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
 import { PublishError } from './errors.js'
 
 const TIMEOUT_MILLISECONDS = 120_000
@@ -98,7 +98,7 @@ export class PublishedServer {
       return work()
     } catch (error) {
       if (!(error instanceof WireError) && !(error instanceof SyntaxError)) throw error
-      throw new PublishError(`${this.name}: it does not reply like a Pirouette server: ${error.message}`)
+      throw new PublishError(`${this.name}: it does not reply like a Keyhush server: ${error.message}`)
     }
   }
 

@@ -11,7 +11,7 @@ import { DatasetError } from '../base/errors.js'
 import { Session } from './postgres-session.js'
 import { Draft, type Engine, type Storage, StorageError, type Transaction } from './storage.js'
 
-const DEFAULT_SCHEMA = 'pirouette'
+const DEFAULT_SCHEMA = 'keyhush'
 const DEFAULT_PORT = '5432'
 const MOST_CONNECTIONS = 10
 const CONNECT_MILLISECONDS = 5_000
@@ -51,11 +51,11 @@ export interface PostgresStorage extends Storage {
 }
 
 /**
- * Opens the storage in a schema of a database, or makes one: `postgres://user@host/database?schema=pirouette`, with the
+ * Opens the storage in a schema of a database, or makes one: `postgres://user@host/database?schema=keyhush`, with the
  * password where PostgreSQL's own tools have it (PGPASSFILE, PGPASSWORD).
  * @throws {DatasetError} saying what to do, if it cannot be reached, does not keep what it was given, or another process writes there
  * @example
- * const storage = await openPostgres('postgres://pirouette@db.example/pirouette?schema=phishing')
+ * const storage = await openPostgres('postgres://keyhush@db.example/keyhush?schema=phishing')
  */
 export async function openPostgres(url: string, { role = 'writer' }: PostgresOptions = {}): Promise<PostgresStorage> {
   const place = placeOf(url)
@@ -102,7 +102,7 @@ function placeOf(text: string): Place {
       'a password in a URL is there for everybody on the machine to read; put it into a file that PGPASSFILE names, or into PGPASSWORD',
     )
   }
-  if (!/^[a-z_][a-z0-9_]{0,39}$/.test(schema)) throw new DatasetError(location, 'a schema is a name such as pirouette')
+  if (!/^[a-z_][a-z0-9_]{0,39}$/.test(schema)) throw new DatasetError(location, 'a schema is a name such as keyhush')
   url.searchParams.delete('schema')
   const options = [url.searchParams.get('options') ?? '', ...OPTIONS].join(' ')
   url.searchParams.delete('options') // of a parameter and what stands beside it `pg` would take the parameter
@@ -115,7 +115,7 @@ function placeOf(text: string): Place {
     connectionTimeoutMillis: CONNECT_MILLISECONDS,
     query_timeout: QUERY_MILLISECONDS,
     keepAlive: true,
-    application_name: `pirouette: process ${process.pid} on ${hostname()}`.slice(0, 63),
+    application_name: `keyhush: process ${process.pid} on ${hostname()}`.slice(0, 63),
     options,
   }
   return { config, schema, location }
@@ -194,7 +194,7 @@ class SharedStorage implements PostgresStorage {
   }
 
   get #channel(): string {
-    return `pirouette_${this.#name}`
+    return `keyhush_${this.#name}`
   }
 
   async begin(connect: () => Client): Promise<void> {
@@ -206,9 +206,9 @@ class SharedStorage implements PostgresStorage {
 
   /** Takes the writer's lock for as long as `client` is connected. */
   async #lock(client: Client): Promise<void> {
-    await client.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [`pirouette process ${this.engine.id}`])
+    await client.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [`keyhush process ${this.engine.id}`])
     if (!this.#writes) return
-    const name = `pirouette ${this.#name} writer`
+    const name = `keyhush ${this.#name} writer`
     const { rows } = await client.query('SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS locked', [name])
     this.#usurper = rows[0].locked ? undefined : await holderOf(client, name)
     if (this.#usurper === undefined) return this.#takeOver(client)
@@ -218,7 +218,7 @@ class SharedStorage implements PostgresStorage {
   /** After what another process may be writing; what it begins later is called off, whether it knows by then or not. */
   async #takeOver(client: Client): Promise<void> {
     await client.query(`
-      SELECT pg_advisory_xact_lock(hashtextextended('pirouette ${this.#name} entries', 0));
+      SELECT pg_advisory_xact_lock(hashtextextended('keyhush ${this.#name} entries', 0));
       INSERT INTO ${this.#schema}.writer VALUES (true, '${this.engine.id}') ON CONFLICT (one) DO UPDATE SET id = excluded.id`)
   }
 
@@ -355,7 +355,7 @@ class SharedStorage implements PostgresStorage {
       let broken: Error | undefined
       try {
         await client.query('BEGIN')
-        await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`pirouette ${this.#name} entries`])
+        await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`keyhush ${this.#name} entries`])
         const result = await work(client)
         await client.query('COMMIT')
         return result

@@ -25,7 +25,7 @@ export class StorageError extends Error {
 export interface Engine {
   /** what its tables are in, quoted */
   readonly schema: string
-  /** this process, among them: as long as it is connected, it has the advisory lock of `pirouette process` and this */
+  /** this process, among them: as long as it is connected, it has the advisory lock of `keyhush process` and this */
   readonly id: string
   /** another process writes instead of this one, which was to */
   readonly usurped: boolean

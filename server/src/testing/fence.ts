@@ -1,8 +1,8 @@
-// @pirouette/server/testing/storage: what every fence must do, whatever keeps it. The laws of Fence (docs/protocol.md,
+// @keyhush/server/testing/storage: what every fence must do, whatever keeps it. The laws of Fence (docs/protocol.md,
 // Rollback fence), one case each. Needs no test runner.
 
 import { deepEqual, equal } from 'node:assert/strict'
-import type { FenceRequest } from '@pirouette/protocol'
+import type { FenceRequest } from '@keyhush/protocol'
 import type { Fence, FenceOptions } from '../database/fence.js'
 
 export interface FenceCase {

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
-import { toHex } from '@pirouette/protocol'
+import { toHex } from '@keyhush/protocol'
 import type { FastifyInstance } from 'fastify'
 import { UpdatableDatabase } from '../database/updatable.js'
 import { buildDataset } from '../dataset/build.js'
@@ -59,7 +59,7 @@ export interface TestServers {
  * await map.get('otter') // TamperedError
  */
 export async function startTestServers(entries: Readonly<Record<string, string>>): Promise<TestServers> {
-  const folder = await mkdtemp(join(tmpdir(), 'pirouette-testing-'))
+  const folder = await mkdtemp(join(tmpdir(), 'keyhush-testing-'))
   const [data, out] = [join(folder, 'data.jsonl'), join(folder, 'dataset')]
   const lines = Object.entries(entries).map(([key, value]) => `${JSON.stringify({ key, value })}\n`)
   await writeFile(data, lines.join(''))

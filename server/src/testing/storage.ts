@@ -1,4 +1,4 @@
-// @pirouette/server/testing/storage: what every storage must do, whatever it is made of. The laws of Storage, one case each.
+// @keyhush/server/testing/storage: what every storage must do, whatever it is made of. The laws of Storage, one case each.
 // Needs no test runner.
 
 import { deepEqual, equal, rejects } from 'node:assert/strict'

@@ -6,7 +6,7 @@
 
 import { getPriority, setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
-import { type KernelsOptions, startKernels } from '@pirouette/wasm/worker'
+import { type KernelsOptions, startKernels } from '@keyhush/wasm/worker'
 import type { Task } from './threads.js'
 
 /** A third of what others get who want the same processor: enough for them to come first, and to get on beside them. */

@@ -2,8 +2,8 @@
 // when it is first needed.
 
 import { Worker } from 'node:worker_threads'
-import type { Core, WorkerStackHandle } from '@pirouette/wasm'
-import type { Kernels, KernelsOptions } from '@pirouette/wasm/worker'
+import type { Core, WorkerStackHandle } from '@keyhush/wasm'
+import type { Kernels, KernelsOptions } from '@keyhush/wasm/worker'
 
 /** What a thread is told to do. */
 export interface Task {

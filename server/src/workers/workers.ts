@@ -2,7 +2,7 @@
 // waits for no more of a light hint than a step. But a source goes first for as long as an update waits for what it has begun:
 // whoever keeps the passes busy must not keep publishers waiting.
 
-import type { Core } from '@pirouette/wasm'
+import type { Core } from '@keyhush/wasm'
 import { type Task, Threads } from './threads.js'
 
 /** A task, and who hears what becomes of it. */

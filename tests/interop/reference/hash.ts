@@ -3,7 +3,7 @@
 import { blake3 } from '@noble/hashes/blake3.js'
 import { concatBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 
-const context = (name: string) => utf8ToBytes(`pirouette 2026-11 ${name} v1`)
+const context = (name: string) => utf8ToBytes(`keyhush 2026-11 ${name} v1`)
 const deriveKey = (name: string, material: Uint8Array) => blake3(material, { context: context(name) })
 const derive = (name: string) => deriveKey(name, new Uint8Array())
 

@@ -16,7 +16,7 @@ const ROW = 256
 const NAME_BYTES = 64
 
 const derive = (name: string, bytes: Uint8Array, dkLen = 32) =>
-  blake3(bytes, { context: utf8ToBytes(`pirouette 2026-11 pointproofs ${name} v1`), dkLen })
+  blake3(bytes, { context: utf8ToBytes(`keyhush 2026-11 pointproofs ${name} v1`), dkLen })
 const littleEndian = (bytes: Uint8Array) => bytes.reduceRight((number, byte) => number * 256n + BigInt(byte), 0n)
 const scalarOf = (wide: Uint8Array) => Fr.create(littleEndian(wide))
 const sum = (terms: readonly bigint[]) => terms.reduce((all, term) => Fr.add(all, term), 0n)

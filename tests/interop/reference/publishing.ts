@@ -50,12 +50,12 @@ export function decodeBatch(bytes: Uint8Array): Batch {
 
 /** What a batch's signature is over. */
 export function batchMessage(databaseId: Uint8Array, base: Uint8Array, batchHash: Uint8Array): Uint8Array {
-  return concatBytes(utf8ToBytes('pirouette 2026-11 batch signature v1'), databaseId, base, batchHash)
+  return concatBytes(utf8ToBytes('keyhush 2026-11 batch signature v1'), databaseId, base, batchHash)
 }
 
 /** What a manifest's signature is over. */
 export function manifestMessage(manifest: Uint8Array): Uint8Array {
-  return concatBytes(utf8ToBytes('pirouette 2026-11 manifest signature v1'), manifest)
+  return concatBytes(utf8ToBytes('keyhush 2026-11 manifest signature v1'), manifest)
 }
 
 /** Public key, base, batch's hash, signature. */

@@ -1,7 +1,7 @@
 // A browser that is killed, again and again, and comes back with the same profile.
 //
 // Chromium's IndexedDB does not always survive that: about once in 400 kills it begins again without any of the origin's
-// files. A witness in the same origin, nothing of Pirouette's, tells that from a client that loses its state.
+// files. A witness in the same origin, nothing of Keyhush's, tells that from a client that loses its state.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'

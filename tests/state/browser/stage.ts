@@ -1,11 +1,11 @@
-// Two `pirouette` processes, a proxy before each that writes down what it sees, and a page with the SDK: all at the same
+// Two `keyhush` processes, a proxy before each that writes down what it sees, and a page with the SDK: all at the same
 // addresses for as long as the stage stands, whatever browsers come and go.
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { PirouetteMap } from '@pirouette/client'
+import type { KeyhushMap } from '@keyhush/client'
 import type { Browser, Page } from 'puppeteer-core'
-import { runPirouette } from '../../../server/test/command.js'
+import { runKeyhush } from '../../../server/test/command.js'
 import { startServerProcess } from '../../support/processes.js'
 import { LyingProxy } from '../../support/proxy.js'
 import { temporaryFolder } from '../../support/servers.js'
@@ -13,7 +13,7 @@ import { startPage } from '../../support/web.js'
 
 declare global {
   /** the map that a page has opened, and what it has been told of its state */
-  var opened: { map: PirouetteMap; events: string[] } | undefined
+  var opened: { map: KeyhushMap; events: string[] } | undefined
   /** of the page, to the test */
   function tell(value: string): void
 }
@@ -39,7 +39,7 @@ export class Stage {
     const contents = Array.from({ length: records }, (_, i) => recordAt(i).padEnd(RECORD_BYTES))
     await writeFile(data, contents.join(''))
     const shape = ['--record-bytes', `${RECORD_BYTES}`, '--partitions', `${PARTITIONS}`]
-    await runPirouette('build', '--data', data, ...shape, '--out', dataset)
+    await runKeyhush('build', '--data', data, ...shape, '--out', dataset)
     const start = (name: string) => startServerProcess('--dataset', dataset, '--store', join(folder.path, name))
     const servers = [await start('A'), await start('B')] as const
     const proxies = [await LyingProxy.start(servers[0].url), await LyingProxy.start(servers[1].url)] as const
@@ -85,7 +85,7 @@ export async function openMap(
     async (servers, storage) => {
       const events: string[] = []
       const onEvent = (event: object) => void events.push(Object.values(event).join(' '))
-      globalThis.opened = { map: await pirouette.open({ servers, mode: 'full', storage, onEvent }), events }
+      globalThis.opened = { map: await keyhush.open({ servers, mode: 'full', storage, onEvent }), events }
       await Promise.resolve() // events come in microtasks of their own
       return events
     },

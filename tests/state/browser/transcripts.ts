@@ -1,7 +1,7 @@
 // What two proxies have seen of one hint, and what must be true of it although nobody knows the client's secrets.
 
 import assert from 'node:assert/strict'
-import { decodeClaimedQuery } from '@pirouette/protocol'
+import { decodeClaimedQuery } from '@keyhush/protocol'
 import type { LyingProxy } from '../../support/proxy.js'
 import { answers } from '../../support/shapes.js'
 

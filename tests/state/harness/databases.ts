@@ -1,7 +1,7 @@
 // What the simulated servers hold: in every epoch the same keys, with other values. Small, so that thousands of
 // schedules are quick; large enough that two fresh vectors are hardly ever equal (15 offsets to the 6th power).
 
-import { type Core, loadCore } from '@pirouette/wasm'
+import { type Core, loadCore } from '@keyhush/wasm'
 import { buildDatabase, type Database, later } from '../../../packages/client/test/support/database.js'
 import { decodeDirectory, indexOf } from '../../interop/reference/directory.js'
 import { fingerprint } from '../../interop/reference/hash.js'

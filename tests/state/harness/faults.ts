@@ -1,7 +1,7 @@
 // The fault profile of a schedule: what it may meet with, drawn once at its beginning. Some have hardly a fault, some
 // hardly anything else.
 
-import type { RollbackPreference, StoragePreference } from '@pirouette/client'
+import type { RollbackPreference, StoragePreference } from '@keyhush/client'
 import type { Chance } from '../../simulator/chance.js'
 import type { NetworkFaults } from './servers.js'
 

@@ -16,9 +16,9 @@
 //       server was not heard lately; no effect is stored before it is granted. The retrieve server never sees the hint's
 //       id. When the disk is put back to an older copy, (b) still holds.
 
-import type { RollbackPreference } from '@pirouette/client'
-import type { HintRecord, StateStore } from '@pirouette/client/environment'
-import { decodeFenceRequest, decodeManifest, type FenceClaim, type FenceRequest } from '@pirouette/protocol'
+import type { RollbackPreference } from '@keyhush/client'
+import type { HintRecord, StateStore } from '@keyhush/client/environment'
+import { decodeFenceRequest, decodeManifest, type FenceClaim, type FenceRequest } from '@keyhush/protocol'
 import { encodeQuery } from '../../interop/reference/message.js'
 import { permutations } from '../../interop/reference/random.js'
 import { type Identity, identityFrom, makeBatch, type Batch as ReferenceBatch } from '../../interop/reference/scheme.js'

@@ -1,8 +1,8 @@
 // Mutants: each turns the client, or the store under it, into one that makes a known mistake. They are changed from
 // outside, in the store that a tab is given, in the core that it loads, or around its map.
 
-import type { PirouetteMap } from '@pirouette/client'
-import type { Fetch, StateStore } from '@pirouette/client/environment'
+import type { KeyhushMap } from '@keyhush/client'
+import type { Fetch, StateStore } from '@keyhush/client/environment'
 import {
   decodeFenceRequest,
   decodeRecord,
@@ -11,8 +11,8 @@ import {
   type FenceClaim,
   type FenceKind,
   withClaim,
-} from '@pirouette/protocol'
-import type { ClientHandle, Core } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import type { ClientHandle, Core } from '@keyhush/wasm'
 import type { Chance } from '../../simulator/chance.js'
 import type { Disk } from '../../simulator/disk.js'
 import { splitClaim } from '../../simulator/fence.js'
@@ -34,7 +34,7 @@ export interface Mutant {
   readonly fetch?: (fetch: Fetch) => Fetch
   readonly store?: (store: StateStore, place: Place) => StateStore
   readonly core?: (core: Core, place: Place) => Core
-  readonly map?: (map: PirouetteMap, tab: Tab) => PirouetteMap
+  readonly map?: (map: KeyhushMap, tab: Tab) => KeyhushMap
 }
 
 /** Where it is changed. */
@@ -133,9 +133,9 @@ export const MUTANTS: readonly Mutant[] = [
     }),
     map: (map, tab) =>
       new Proxy(map, {
-        get: (map, name: keyof PirouetteMap) => {
+        get: (map, name: keyof KeyhushMap) => {
           if (name !== 'at') return typeof map[name] === 'function' ? map[name].bind(map) : map[name]
-          return async (...[index, options]: Parameters<PirouetteMap['at']>) => {
+          return async (...[index, options]: Parameters<KeyhushMap['at']>) => {
             const { indices, records } = recovered.get(tab) ?? { indices: [], records: new Uint8Array() }
             const at = indices.indexOf(index)
             if (at < 0) return await map.at(index, options)

@@ -1,6 +1,6 @@
 // What an app asks, and what the right answer is: looked up in the plain database.
 
-import type { PirouetteMap } from '@pirouette/client'
+import type { KeyhushMap } from '@keyhush/client'
 import type { Chance } from '../../simulator/chance.js'
 import { ALL_KEYS, type Database, indexOfKey, RECORDS, valueAt, valueOfKey } from './databases.js'
 
@@ -13,7 +13,7 @@ export interface Question {
   readonly indices: readonly number[]
   /** queries on the wire: as many as there are indices, or more */
   readonly queries: number
-  ask(map: PirouetteMap, signal: AbortSignal): Promise<Values>
+  ask(map: KeyhushMap, signal: AbortSignal): Promise<Values>
   answer(database: Database): Values
 }
 

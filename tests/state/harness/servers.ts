@@ -9,7 +9,7 @@ import {
   FENCE_REPLY_BYTES,
   type FenceRequest,
   type FenceVerdict,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
 import type { Chance } from '../../simulator/chance.js'
 import { Fence } from '../../simulator/fence.js'
 import { hexOf } from '../../simulator/hex.js'

@@ -1,7 +1,7 @@
 // One process of the client: a tab, from its opening until it is closed or killed. The SDK in it is the real one; whatever
 // it asks of its environment happens when the world says so, or never.
 
-import type { MapEvent, PirouetteMap } from '@pirouette/client'
+import type { KeyhushMap, MapEvent } from '@keyhush/client'
 import {
   type Environment,
   type Fetch,
@@ -10,7 +10,7 @@ import {
   openWith,
   type StateStore,
   type StoragePreference,
-} from '@pirouette/client/environment'
+} from '@keyhush/client/environment'
 import { Disk } from '../../simulator/disk.js'
 import { responseOf, SERVERS, type ServerName as Server, splitUrl } from '../../simulator/network.js'
 import { BLOB_MS, type SimulatedTab } from '../../simulator/simulation.js'
@@ -44,7 +44,7 @@ export class Tab implements SimulatedTab {
   readonly servers: readonly Server[]
   readonly calls: Call[] = []
   readonly events: MapEvent[] = []
-  map: PirouetteMap | undefined
+  map: KeyhushMap | undefined
   /** where its state is */
   disk: Disk | undefined
   state: 'running' | 'frozen' | 'dead' = 'running'

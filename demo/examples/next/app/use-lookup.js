@@ -1,6 +1,6 @@
 // A hook: whether a key is on the list. One map for the page, opened by the first component that asks, and shared by all.
 
-import { open } from '@pirouette/client'
+import { open } from '@keyhush/client'
 import { useEffect, useState } from 'react'
 import { publisherKey, servers } from '../servers.js'
 

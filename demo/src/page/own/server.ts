@@ -1,5 +1,5 @@
-// A server of a visitor's own database, in the browser: it builds the database from a csv file as `pirouette build` does, and
-// answers instant lookups with the same core as `pirouette serve`. One runs in each of two workers (worker.ts).
+// A server of a visitor's own database, in the browser: it builds the database from a csv file as `keyhush build` does, and
+// answers instant lookups with the same core as `keyhush serve`. One runs in each of two workers (worker.ts).
 
 import {
   decodeInstantQuery,
@@ -11,9 +11,9 @@ import {
   type Info,
   type Manifest,
   toHex,
-} from '@pirouette/protocol'
-import { BuildError, type CsvRecords, manifestOf, named, type Placed, place, readCsv } from '@pirouette/server/dataset'
-import type { Core, CoreError } from '@pirouette/wasm/server'
+} from '@keyhush/protocol'
+import { BuildError, type CsvRecords, manifestOf, named, type Placed, place, readCsv } from '@keyhush/server/dataset'
+import type { Core, CoreError } from '@keyhush/wasm/server'
 
 /** Of all values, each as long as the longest. */
 const MOST_ROOM_BYTES = 128_000_000
@@ -103,7 +103,7 @@ export class OwnServer {
     const { generation, epoch } = this.#manifest
     return {
       format: FORMAT,
-      software: 'pirouette in a worker',
+      software: 'keyhush in a worker',
       epochs: [{ generation, epoch, manifest: this.built.manifestHash }],
       offers: {
         ...{ proofs: ['merkle', 'tags'], updates: false, push: false, fence: false },

@@ -1,7 +1,7 @@
 // A worker with one server in it. It shares nothing with the other one but the file that both are given.
 
-import wasm from '@pirouette/wasm/core_bg.wasm?url'
-import { loadServerCore } from '@pirouette/wasm/server'
+import wasm from '@keyhush/wasm/core_bg.wasm?url'
+import { loadServerCore } from '@keyhush/wasm/server'
 import type { FromWorker, ToWorker } from './messages.js'
 import { faultOf, OwnServer } from './server.js'
 

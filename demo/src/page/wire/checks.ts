@@ -1,7 +1,7 @@
 // What has to hold of every lookup's traffic, whatever was asked (docs/threat-model.md, P1 to P3), tried on what really went
 // over the wire.
 
-import { FENCE_REPLY_BYTES, HEADER_BYTES } from '@pirouette/protocol'
+import { FENCE_REPLY_BYTES, HEADER_BYTES } from '@keyhush/protocol'
 import type { ServerName } from '../backstage.js'
 import { secretPart } from './fields.js'
 import type { Exchange } from './recorder.js'

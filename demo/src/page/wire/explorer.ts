@@ -1,8 +1,8 @@
 // The last lookup on the wire: what has to hold of it, tried on what was really sent; a lookup that found something beside one
 // that did not; and every request with its bytes explained.
 
-import { decodeManifest, LONGEST_MANIFEST_BYTES, type Manifest } from '@pirouette/protocol'
-import { loadCore } from '@pirouette/wasm/client'
+import { decodeManifest, LONGEST_MANIFEST_BYTES, type Manifest } from '@keyhush/protocol'
+import { loadCore } from '@keyhush/wasm/client'
 import type { ServerName } from '../backstage.js'
 import { count, element, find } from '../format.js'
 import { readBounded } from './bounded.js'

@@ -22,7 +22,7 @@ import {
   proofsIn,
   SUITE_INSTANT_DIRECTORY,
   SUITE_PARITIES,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
 
 export interface Field {
   /** where it begins */

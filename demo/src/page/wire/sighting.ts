@@ -1,6 +1,6 @@
 // What a query shows to the server that gets it: offsets, or the bytes of keys.
 
-import { decodeClaimedQuery, decodeInstantQuery, INSTANT_PATH, SUITE_PARITIES } from '@pirouette/protocol'
+import { decodeClaimedQuery, decodeInstantQuery, INSTANT_PATH, SUITE_PARITIES } from '@keyhush/protocol'
 import type { DatabaseName, Seen, Sighting } from '../backstage.js'
 import { parityQueryBytes } from './fields.js'
 import type { Exchange } from './recorder.js'

@@ -1,7 +1,7 @@
-// Where this package ends. What an app catches is a PirouetteError, its own reason to call something off, or what its own
+// Where this package ends. What an app catches is a KeyhushError, its own reason to call something off, or what its own
 // listener has thrown.
 
-import { InternalError, PirouetteError, UsageError } from './errors.js'
+import { InternalError, KeyhushError, UsageError } from './errors.js'
 
 /** What a function of the app's has thrown, on its way back to the app. */
 export class AppFailure extends Error {
@@ -24,7 +24,7 @@ export async function toApp<T>(work: Promise<T>, signal?: AbortSignal): Promise<
   try {
     return await work
   } catch (error) {
-    if (error instanceof PirouetteError || (signal?.aborted && error === signal.reason)) throw error
+    if (error instanceof KeyhushError || (signal?.aborted && error === signal.reason)) throw error
     throw error instanceof AppFailure ? error.cause : new InternalError(error)
   }
 }

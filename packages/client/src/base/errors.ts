@@ -1,10 +1,10 @@
 // Every way in which a map can fail, one class each, with a `code` that never changes. Messages say what was expected,
 // what came and what to do. They name servers and sizes; never a key, an index, an offset or a byte of a record.
 
-import type { EpochEvent, ErrorCode } from '@pirouette/protocol'
+import type { EpochEvent, ErrorCode } from '@keyhush/protocol'
 
 /** One for each class. */
-export type PirouetteErrorCode =
+export type KeyhushErrorCode =
   | 'tampered'
   | 'servers_disagree'
   | 'condemned'
@@ -20,8 +20,8 @@ export type PirouetteErrorCode =
   | 'usage'
 
 /** What all errors of this package have in common. Catch by class or by `code`. */
-export abstract class PirouetteError extends Error {
-  abstract readonly code: PirouetteErrorCode
+export abstract class KeyhushError extends Error {
+  abstract readonly code: KeyhushErrorCode
 }
 
 interface ServerErrorOptions extends ErrorOptions {
@@ -29,7 +29,7 @@ interface ServerErrorOptions extends ErrorOptions {
 }
 
 /** An error that a server caused. */
-export abstract class ServerError extends PirouetteError {
+export abstract class ServerError extends KeyhushError {
   /** its origin and path, as in `servers`; undefined: one of them, and nobody can say which */
   readonly server: string | undefined
   /** the code of the server's error reply (docs/protocol.md, HTTP), if it sent one */
@@ -61,13 +61,13 @@ export class TamperedError extends ServerError {
 }
 
 /** The servers do not publish the same database. One of them is wrong, and a client cannot tell which. */
-export class ServersDisagreeError extends PirouetteError {
+export class ServersDisagreeError extends KeyhushError {
   override readonly name = 'ServersDisagreeError'
   readonly code = 'servers_disagree'
 }
 
 /** The map's hint must never be used again. Only `reset()` begins anew. */
-export class CondemnedError extends PirouetteError {
+export class CondemnedError extends KeyhushError {
   override readonly name = 'CondemnedError'
   readonly code = 'condemned'
   /** the server whose answer failed verification; undefined if the local state was at fault */
@@ -137,13 +137,13 @@ export class VersionError extends ServerError {
  * The publisher's signature over what both servers show is missing, or does not hold: `open({ publisherKey })` was given
  * a key. Servers that agree with each other may still show a database that the publisher never made.
  */
-export class SignatureError extends PirouetteError {
+export class SignatureError extends KeyhushError {
   override readonly name = 'SignatureError'
   readonly code = 'signature'
 }
 
 /** The client's own state cannot be stored, or contradicts itself. */
-export class StorageError extends PirouetteError {
+export class StorageError extends KeyhushError {
   override readonly name = 'StorageError'
   readonly code = 'storage'
 }
@@ -167,7 +167,7 @@ export type UnsupportedReason =
   | 'ceremony'
 
 /** This platform, or these servers, cannot do what was asked for; `reason` says which. */
-export class UnsupportedError extends PirouetteError {
+export class UnsupportedError extends KeyhushError {
   override readonly name = 'UnsupportedError'
   readonly code = 'unsupported'
   readonly reason: UnsupportedReason
@@ -182,7 +182,7 @@ export class UnsupportedError extends PirouetteError {
  * Something went wrong for which this package has no error of its own: a bug in it, or in the platform. `cause` has what
  * was thrown; please report it.
  */
-export class InternalError extends PirouetteError {
+export class InternalError extends KeyhushError {
   override readonly name = 'InternalError'
   readonly code = 'internal'
 
@@ -192,7 +192,7 @@ export class InternalError extends PirouetteError {
 }
 
 /** The map was closed. */
-export class ClosedError extends PirouetteError {
+export class ClosedError extends KeyhushError {
   override readonly name = 'ClosedError'
   readonly code = 'closed'
 
@@ -202,7 +202,7 @@ export class ClosedError extends PirouetteError {
 }
 
 /** The caller passed something that cannot be: a malformed key or URL, an index beyond `size`, too large a batch. */
-export class UsageError extends PirouetteError {
+export class UsageError extends KeyhushError {
   override readonly name = 'UsageError'
   readonly code = 'usage'
 }

@@ -1,7 +1,7 @@
 // S8: what has to be confirmed by a hint's fence before anything of a lookup leaves that another copy of this state could
 // contradict; and what a refusal means.
 
-import { equalBytes, type FenceClaim, type FenceVerdict } from '@pirouette/protocol'
+import { equalBytes, type FenceClaim, type FenceVerdict } from '@keyhush/protocol'
 import { CondemnedError, ServerError, UnsupportedError } from '../base/errors.js'
 import { Fence, NO_REQUEST, placeOf } from '../servers/fence.js'
 import { readManifest } from '../servers/manifests.js'

@@ -1,8 +1,8 @@
 // Keys found without the directory: by the blocks of it that were looked up for this one lookup. They are used once and
 // forgotten (P4): whoever kept them would show, by not asking, that a key falls into the same block as an earlier one.
 
-import type { Manifest } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm/client'
+import type { Manifest } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm/client'
 import { ProtocolError } from '../base/errors.js'
 import { coreCode, inCore } from '../platform/core.js'
 import { withDirectoryShape } from '../platform/layout.js'

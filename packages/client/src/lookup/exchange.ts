@@ -10,7 +10,7 @@ import {
   type Manifest,
   splitVerdict,
   withClaim,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
 import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
 import { CondemnedError, joined, ServerError, TamperedError, VersionError } from '../base/errors.js'
 import type { Ask, Batch, Verdict } from '../scheme/scheme.js'

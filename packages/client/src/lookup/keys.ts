@@ -1,6 +1,6 @@
 // Keys as bytes. What the app passes is what is looked up: nothing is trimmed, folded or normalised here.
 
-import { MAX_KEY_BYTES } from '@pirouette/protocol'
+import { MAX_KEY_BYTES } from '@keyhush/protocol'
 import { UsageError } from '../base/errors.js'
 
 /** Text (its exact UTF-8) or bytes, 1 to 4096 of them. */

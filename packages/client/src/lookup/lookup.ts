@@ -2,7 +2,7 @@
 // session/queue.ts), and once it has been intended it ends the same whatever the app does (P5): this file never looks at
 // the app's signal again.
 
-import { type StoredRecord, toHex } from '@pirouette/protocol'
+import { type StoredRecord, toHex } from '@keyhush/protocol'
 import { ROUNDS } from '../base/constants.js'
 import { SignatureError, StorageError } from '../base/errors.js'
 import { ProgressMeter } from '../base/progress.js'

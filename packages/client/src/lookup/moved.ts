@@ -2,7 +2,7 @@
 // What a client must do): if an update added, moved or deleted the key, the result comes from the update list, never from another
 // query, which would show that this key was asked for.
 
-import { FINGERPRINT_BYTES, updateEntries } from '@pirouette/protocol'
+import { FINGERPRINT_BYTES, updateEntries } from '@keyhush/protocol'
 
 /**
  * The stored record of a key after `lists`, in order: zero if they deleted it. undefined: they neither added nor deleted

@@ -9,7 +9,7 @@
 // which partition was asked. So nothing here can be called off. Whatever fails leaves the batch pending, and the next
 // operation, in this tab or another, in this life of the page or the next, finishes it first.
 
-import type { Manifest } from '@pirouette/protocol'
+import type { Manifest } from '@keyhush/protocol'
 import { ROUNDS } from '../base/constants.js'
 import { ServerError, StorageError, TamperedError } from '../base/errors.js'
 import { FailedServers, goSteps } from '../scheme/download.js'

@@ -3,8 +3,8 @@
 // A question becomes record indices, the indices become traffic that looks the same for all of them, and only then are
 // the records looked at. An absent key leads to somebody else's record like any other, and that proves its absence.
 
-import { decodeRecord, type Manifest, type StoredRecord, WireError } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm/client'
+import { decodeRecord, type Manifest, type StoredRecord, WireError } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm/client'
 import { ProtocolError, UsageError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'

@@ -1,7 +1,7 @@
 // Calls into the WebAssembly core. A trap (`WebAssembly.RuntimeError`) leaves its memory in an unknown state, so it is
 // the end of that instance and of every map on it; `loadCore()` has a fresh one for later maps.
 
-import { type ClientCore, type Core, discardCore } from '@pirouette/wasm/client'
+import { type ClientCore, type Core, discardCore } from '@keyhush/wasm/client'
 import { CondemnedError, StorageError, UnsupportedError } from '../base/errors.js'
 import { StateUnreadableError } from '../store/store.js'
 

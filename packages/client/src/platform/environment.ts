@@ -1,8 +1,8 @@
 // Everything the client takes from outside: time, network, chance, storage, locks and the WebAssembly core. Passed in,
 // so that tests can control every await; nothing else in this package reaches for a global that does any of it.
 
-import { type Build, type Cores, loadCore } from '@pirouette/wasm/client'
-import type { Pointproofs } from '@pirouette/wasm/pointproofs'
+import { type Build, type Cores, loadCore } from '@keyhush/wasm/client'
+import type { Pointproofs } from '@keyhush/wasm/pointproofs'
 import { UnsupportedError } from '../base/errors.js'
 import type { OpenDurableStore, OpenStore } from '../store/storage.js'
 import { type Locks, platformLocks } from './locks.js'
@@ -60,7 +60,7 @@ export function platformEnvironment(fetch: Fetch = platformFetch, store?: OpenDu
 }
 
 async function loadPointproofs(): Promise<Pointproofs> {
-  return await (await import('@pirouette/wasm/pointproofs')).loadPointproofs()
+  return await (await import('@keyhush/wasm/pointproofs')).loadPointproofs()
 }
 
 const platformClock: Clock = {

@@ -1,7 +1,7 @@
 // A manifest's layouts, as the core knows them.
 
-import { type InstantOf, instantLayout, type Manifest } from '@pirouette/protocol'
-import type { Core, DirectoryShapeHandle, LayoutHandle } from '@pirouette/wasm/client'
+import { type InstantOf, instantLayout, type Manifest } from '@keyhush/protocol'
+import type { Core, DirectoryShapeHandle, LayoutHandle } from '@keyhush/wasm/client'
 import { inCore, release } from './core.js'
 
 /** Runs `work` with a layout handle, and frees it. `of`: the records' layout, or that of the directory's blocks. */

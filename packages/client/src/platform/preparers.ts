@@ -10,7 +10,7 @@ import { pageShown, whileShown } from './page.js'
 export function preparersOf(identity: Identity): Preparers | undefined {
   const locks = typeof navigator === 'object' ? navigator.locks : undefined
   if (locks === undefined) return undefined
-  const name = `pirouette preparing ${identity.join(' ')}`
+  const name = `keyhush preparing ${identity.join(' ')}`
   return {
     async join() {
       const ended = new AbortController()

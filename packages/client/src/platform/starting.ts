@@ -1,7 +1,7 @@
 // Starting the WebAssembly modules, and, where that fails, finding out what is to be done about it.
 
-import type { Build, Cores } from '@pirouette/wasm/client'
-import type { Pointproofs } from '@pirouette/wasm/pointproofs'
+import type { Build, Cores } from '@keyhush/wasm/client'
+import type { Pointproofs } from '@keyhush/wasm/pointproofs'
 import { UnsupportedError, type UnsupportedReason } from '../base/errors.js'
 import type { Environment } from './environment.js'
 

@@ -1,7 +1,7 @@
 // A state that the core holds, and at most one batch pending on it: what all schemes that ask from one have in common.
 
-import type { Manifest } from '@pirouette/protocol'
-import type { AskedHandle, LayoutHandle } from '@pirouette/wasm/client'
+import type { Manifest } from '@keyhush/protocol'
+import type { AskedHandle, LayoutHandle } from '@keyhush/wasm/client'
 import { inCore, readBack, release } from '../platform/core.js'
 import type { AskedState, Batch, Brought, SchemeContext, SchemeOptions, Sizes, Update } from './scheme.js'
 import { storedForm } from './stored-form.js'

@@ -1,7 +1,7 @@
 // What the planner in the core says that a mode costs, under a manifest.
 
-import { type Manifest, type Proofs, proofsOf } from '@pirouette/protocol'
-import type { Core, Mode, ModeCosts, Usage } from '@pirouette/wasm/client'
+import { type Manifest, type Proofs, proofsOf } from '@keyhush/protocol'
+import type { Core, Mode, ModeCosts, Usage } from '@keyhush/wasm/client'
 import { hintsOf, inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 

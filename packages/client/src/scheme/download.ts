@@ -2,8 +2,8 @@
 // a manifest with a hash of every blob, so a blob may come from any of them and is checked before it is used. Nothing
 // secret is sent, so everything here may be called off at any time.
 
-import { contentHash, equalBytes, type Manifest, partitionBytes, toHex } from '@pirouette/protocol'
-import type { Core, DirectoryHandle, Lanes } from '@pirouette/wasm/client'
+import { contentHash, equalBytes, type Manifest, partitionBytes, toHex } from '@keyhush/protocol'
+import type { Core, DirectoryHandle, Lanes } from '@keyhush/wasm/client'
 import { together } from '../base/abort.js'
 import { WORK_BYTES } from '../base/constants.js'
 import { ProtocolError, ServerError, TamperedError } from '../base/errors.js'

@@ -1,8 +1,8 @@
 // Permutations, parities and perhaps tags, and at most one pending batch of queries (Fig. 5 and 6): what schemes that make
 // a hint have in common, however they make it.
 
-import { answerBytes, decodeAnswer, encodeQuery, type Manifest, type Proofs, WireError } from '@pirouette/protocol'
-import type { ClientHandle, LayoutHandle, RoleNumber } from '@pirouette/wasm/client'
+import { answerBytes, decodeAnswer, encodeQuery, type Manifest, type Proofs, WireError } from '@keyhush/protocol'
+import type { ClientHandle, LayoutHandle, RoleNumber } from '@keyhush/wasm/client'
 import { StorageError } from '../base/errors.js'
 import { hintsOf, inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'

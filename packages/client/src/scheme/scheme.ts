@@ -10,8 +10,8 @@
 // A scheme computes and fetches; it stores nothing, locks nothing, and knows no other scheme. What it is handed comes from
 // manifests that all servers agree on. Lengths follow from the manifest and a batch's count alone (P1).
 
-import type { Info, InstantOf, Manifest, Proofs } from '@pirouette/protocol'
-import type { Core, LayoutHandle, ModeCosts, Usage } from '@pirouette/wasm/client'
+import type { Info, InstantOf, Manifest, Proofs } from '@keyhush/protocol'
+import type { Core, LayoutHandle, ModeCosts, Usage } from '@keyhush/wasm/client'
 import type { Environment } from '../platform/environment.js'
 import type { Incidents } from '../servers/blobs.js'
 import type { Link } from '../servers/transport.js'

@@ -2,7 +2,7 @@
 // in pieces, so that the page gets its thread back in between, and no copy of all of it is in the core's memory beside it; and
 // handed back and hashed in pieces, to be read at once.
 
-import type { ReceivedFormHandle, StoredFormHandle } from '@pirouette/wasm/client'
+import type { ReceivedFormHandle, StoredFormHandle } from '@keyhush/wasm/client'
 import { hintsOf, inCore, readBack, release } from '../platform/core.js'
 import type { SchemeContext, Sizes } from './scheme.js'
 

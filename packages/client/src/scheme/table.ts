@@ -1,8 +1,8 @@
 // All schemes there are, with what they do, and the choice among them. A further one is a folder beside this file, a line here, and
 // what it is in facts.ts and known.ts.
 
-import { hasLight, type Manifest } from '@pirouette/protocol'
-import type { Core, Mode } from '@pirouette/wasm/client'
+import { hasLight, type Manifest } from '@keyhush/protocol'
+import type { Core, Mode } from '@keyhush/wasm/client'
 import { inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import type { Apart } from '../servers/pair.js'

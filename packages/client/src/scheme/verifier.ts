@@ -15,8 +15,8 @@ import {
   updatedRowLists,
   updateEntries,
   WireError,
-} from '@pirouette/protocol'
-import type { Pointproofs, PointproofsVerifier } from '@pirouette/wasm/pointproofs'
+} from '@keyhush/protocol'
+import type { Pointproofs, PointproofsVerifier } from '@keyhush/wasm/pointproofs'
 import { ProtocolError, StorageError, TamperedError, UnsupportedError } from '../base/errors.js'
 import { coreCode, inCore } from '../platform/core.js'
 import { startPointproofs } from '../platform/starting.js'

@@ -1,7 +1,7 @@
 // Hearing of new epochs as they come: a stream of lines from a server (docs/protocol.md, Events), read with an ordinary
 // fetch. Lines only say that it is worth looking; what is there is found out from both servers (updates.ts).
 
-import { type EpochEvent, EVENT_BYTES, parseEvent } from '@pirouette/protocol'
+import { type EpochEvent, EVENT_BYTES, parseEvent } from '@keyhush/protocol'
 import { scoped } from '../base/abort.js'
 import { EVENTS_DROPPED_MS, EVENTS_PAUSE_MS, EVENTS_SILENCE_MS } from '../base/constants.js'
 import { ServerError } from '../base/errors.js'

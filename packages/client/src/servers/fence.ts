@@ -19,7 +19,7 @@ import {
   type FenceVerdict,
   type Manifest,
   toHex,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
 import { FENCE_REST_MS } from '../base/constants.js'
 import { ProtocolError, ServerError } from '../base/errors.js'
 import { fromWire } from './manifests.js'

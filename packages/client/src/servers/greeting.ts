@@ -1,7 +1,7 @@
 // What all servers are asked first, in one round trip: what they offer and what they agree on. Nothing in it depends on the
 // core or on anything kept here, so that it may be under way while either is loaded.
 
-import type { Info } from '@pirouette/protocol'
+import type { Info } from '@keyhush/protocol'
 import { infoOf } from './info.js'
 import { type Agreed, agree } from './manifests.js'
 import { askAll } from './retry.js'

@@ -1,6 +1,6 @@
 // What a server says that it offers (docs/protocol.md, `/v1/info`). Servers vouch for nothing by it, and it is not compared.
 
-import { type Info, parseInfo, WireError } from '@pirouette/protocol'
+import { type Info, parseInfo, WireError } from '@keyhush/protocol'
 import { fromWire } from './manifests.js'
 import { withRetry } from './retry.js'
 import { getBounded, type Link } from './transport.js'

@@ -2,7 +2,7 @@
 // honest, so equal means right; everything downloaded later is checked against it. Of one server it is what it shows, and
 // a publisher's signature says whether it is right.
 
-import { decodeManifest, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest, WireError } from '@pirouette/protocol'
+import { decodeManifest, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest, WireError } from '@keyhush/protocol'
 import { ATTEMPTS } from '../base/constants.js'
 import { ProtocolError, ServersDisagreeError, VersionError } from '../base/errors.js'
 import { namesOf } from './pair.js'

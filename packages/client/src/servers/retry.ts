@@ -5,8 +5,8 @@ import { onAbort } from '../base/abort.js'
 import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
 import {
   joined,
+  type KeyhushError,
   NetworkError,
-  type PirouetteError,
   RateLimitedError,
   ServerError,
   TamperedError,
@@ -71,11 +71,11 @@ export function worstOf(errors: readonly ServerError[]): ServerError {
  * Of the failures of the two servers, the one to show: a lie before a silence, and either before what a server has not
  * (any more), which a client that asked in time would have had from it.
  */
-function worseOf<T extends PirouetteError>(one: T, other: T): T {
+function worseOf<T extends KeyhushError>(one: T, other: T): T {
   return gravity(other) > gravity(one) ? other : one
 }
 
-function gravity(error: PirouetteError): number {
+function gravity(error: KeyhushError): number {
   if (error instanceof TamperedError) return 2
   return error instanceof ServerError && error.refusal === 'not_found' ? 0 : 1
 }

@@ -10,7 +10,7 @@ import {
   type SignatureInfo,
   signedBytes,
   toHex,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
 import { SignatureError, UsageError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import { loadPart } from '../platform/parts.js'
@@ -122,7 +122,7 @@ export class Publisher {
 /** Only whoever checks signatures loads it. */
 const loadEd25519 = () => import('./ed25519.js')
 
-/** Reads `open({ publisherKey })`: 32 bytes, or their 64 hex digits, alone or in the line that `pirouette keygen` prints. */
+/** Reads `open({ publisherKey })`: 32 bytes, or their 64 hex digits, alone or in the line that `keyhush keygen` prints. */
 export function parsePublisherKey(key: string | Uint8Array): string {
   const text = typeof key === 'string' ? key.trim().replace(/^public key: /, '') : ''
   const digits = key instanceof Uint8Array ? toHex(key) : text.toLowerCase()

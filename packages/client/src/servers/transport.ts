@@ -2,10 +2,10 @@
 // cookies, no referrer, no identifiers, no content type (so that browsers need no preflight either). A reply is read
 // with a hard cap known beforehand, under deadlines that depend on lengths alone.
 
-import { type ErrorReply, parseErrorReply, WireError } from '@pirouette/protocol'
+import { type ErrorReply, parseErrorReply, WireError } from '@keyhush/protocol'
 import { OVER, onAbort } from '../base/abort.js'
 import { deadlineMs, ERROR_REPLY_BYTES, EVENTS_A_STREAM, SILENCE_MS } from '../base/constants.js'
-import { NetworkError, PirouetteError, ProtocolError, RateLimitedError, VersionError } from '../base/errors.js'
+import { KeyhushError, NetworkError, ProtocolError, RateLimitedError, VersionError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import type { Server, Servers } from './pair.js'
 import type { Meter } from './stats.js'
@@ -214,7 +214,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       if (signal.aborted) reject(signal.reason)
       work.then(resolve, cause => {
         if (signal.aborted) reject(signal.reason)
-        else reject(cause instanceof PirouetteError ? cause : unreachable(name, cause))
+        else reject(cause instanceof KeyhushError ? cause : unreachable(name, cause))
       })
     })
 
@@ -308,7 +308,7 @@ function unreachable(server: string, cause: unknown): NetworkError {
 }
 
 /** The error that a reply other than 200 stands for. The server's own words are not repeated. */
-function refusal(server: string, response: Response, body: readonly Uint8Array[]): PirouetteError {
+function refusal(server: string, response: Response, body: readonly Uint8Array[]): KeyhushError {
   const { status } = response
   if (status === 429) return new RateLimitedError(server, retryAfter(response.headers.get('retry-after')))
   const reply = errorReply(body)
@@ -323,7 +323,7 @@ function refusal(server: string, response: Response, body: readonly Uint8Array[]
   // Paths are all that is repeated of what a server says, and have no more in them than a path needs.
   const hint =
     reply?.databases === undefined || reply.databases.length === 0
-      ? 'is this the URL of a Pirouette server?'
+      ? 'is this the URL of a Keyhush server?'
       : `this server has databases at ${reply.databases.join(', ')}: is the path of the URL right?`
   return new ProtocolError(server, `expected status 200, got ${came}; ${hint}`, options)
 }

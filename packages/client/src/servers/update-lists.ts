@@ -1,7 +1,7 @@
 // What changed in each epoch that a state follows to (docs/protocol.md, Updates). Nothing of the client's state is touched here:
 // what comes out has been checked by the hashes that both servers agree on, and is applied by others, whole.
 
-import { equalBytes, type Manifest, SUITE_POINTPROOFS, splitUpdateList, toHex } from '@pirouette/protocol'
+import { equalBytes, type Manifest, SUITE_POINTPROOFS, splitUpdateList, toHex } from '@keyhush/protocol'
 import { ATTEMPTS } from '../base/constants.js'
 import { ServerError, TamperedError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'

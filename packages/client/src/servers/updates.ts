@@ -1,8 +1,8 @@
 // Following the database (docs/protocol.md, Updates): which epochs come after one, as both servers tell. Nothing secret is
 // sent: what comes out of here has been checked as far as two servers, hashes and the publisher's signature can tell.
 
-import { checkFollows, decodeManifests, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm/client'
+import { checkFollows, decodeManifests, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm/client'
 import { VersionError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
 import { type Agreed, agree, disagree, fromWire } from './manifests.js'

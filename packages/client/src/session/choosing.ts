@@ -8,8 +8,8 @@
 // When it is due, and what is made, depends on the manifest, on how many lookups have ended, on what servers offer and on
 // whether they have failed: never on what was asked, nor on what an app has given up (P5, I3).
 
-import type { Manifest } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm/client'
+import type { Manifest } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
 import { FAILED_LOOKUPS } from '../base/constants.js'
 import { ClosedError, ProtocolError, ServerError, TamperedError, UnsupportedError } from '../base/errors.js'

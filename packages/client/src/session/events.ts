@@ -2,7 +2,7 @@
 // bounded in time, less and less while they come to nothing, and a server that tells of epochs which it has not itself is
 // not listened to any more.
 
-import type { Core } from '@pirouette/wasm/client'
+import type { Core } from '@keyhush/wasm/client'
 import { FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS } from '../base/constants.js'
 import { Turns } from '../base/mutex.js'
 import type { Environment } from '../platform/environment.js'

@@ -1,7 +1,7 @@
 // Sessions of maps that keep a state, or may come to: this, and all that it takes, is loaded by who needs it, so that an app
 // that looks up instantly and keeps nothing ships without.
 
-import type { Manifest } from '@pirouette/protocol'
+import type { Manifest } from '@keyhush/protocol'
 import { startCore } from '../platform/starting.js'
 import { firstScheme, schemesFor } from '../scheme/known.js'
 import { chooseScheme, paysAfter, SCHEMES } from '../scheme/table.js'

@@ -1,6 +1,6 @@
 // Opening a session: the core, then whatever the mode needs.
 
-import type { Build } from '@pirouette/wasm/client'
+import type { Build } from '@keyhush/wasm/client'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import { loadPart } from '../platform/parts.js'
 import { startCore } from '../platform/starting.js'

@@ -1,8 +1,8 @@
-// The instance behind one or more PirouetteMaps of one identity: what answers their lookups, and what brings that up to
+// The instance behind one or more KeyhushMaps of one identity: what answers their lookups, and what brings that up to
 // date. Stateful schemes have a hint, and the state it is kept in, and do one thing at a time (stateful.ts); stateless
 // ones have neither (stateless.ts).
 
-import type { Manifest } from '@pirouette/protocol'
+import type { Manifest } from '@keyhush/protocol'
 import type { Condemnation, StorageKind } from '../base/events.js'
 import type { OnProgress } from '../base/progress.js'
 import type { Question } from '../lookup/question.js'

@@ -1,7 +1,7 @@
 // A session whose scheme keeps a state. A caller has its answer as soon as it is verified. Its effect is stored meanwhile,
 // and the lock is kept until it is: whoever asks again at once waits for neither.
 
-import { equalBytes, type Manifest } from '@pirouette/protocol'
+import { equalBytes, type Manifest } from '@keyhush/protocol'
 import { abortable, scoped } from '../base/abort.js'
 import { ClosedError, CondemnedError, ServerError, TamperedError, UnsupportedError } from '../base/errors.js'
 import type { Condemnation, StorageKind } from '../base/events.js'
@@ -65,7 +65,7 @@ export class StatefulSession implements Session {
       tidy: () => machine.freeRetired(),
       rest: (isWaitedFor: () => boolean) => this.#rest(isWaitedFor),
     }
-    const lockName = `pirouette ${identityOf(servers).join(' ')}`
+    const lockName = `keyhush ${identityOf(servers).join(' ')}`
     this.#queue = new Queue(environment, lockName, guarded, this.#closing.signal)
   }
 

@@ -2,7 +2,7 @@
 // fence: lookups are independent of one another, and one that fails may be made again, out of fresh randomness. A key is
 // found in two steps, a block of the directory and then the record, both asked for privately, at one epoch, every time.
 
-import type { Info, InstantOf, Manifest } from '@pirouette/protocol'
+import type { Info, InstantOf, Manifest } from '@keyhush/protocol'
 import { abortable, scoped } from '../base/abort.js'
 import { ATTEMPTS } from '../base/constants.js'
 import { ClosedError, TamperedError, UnsupportedError } from '../base/errors.js'

@@ -1,7 +1,7 @@
 // What an update, or an entry of a journal, does to a hint in memory. Nothing is stored here.
 
-import { equalBytes, type Manifest } from '@pirouette/protocol'
-import type { Core, DirectoryHandle, LayoutHandle } from '@pirouette/wasm/client'
+import { equalBytes, type Manifest } from '@keyhush/protocol'
+import type { Core, DirectoryHandle, LayoutHandle } from '@keyhush/wasm/client'
 import { ProtocolError } from '../base/errors.js'
 import { coreCode, inCore, readBack, release } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'

@@ -2,7 +2,7 @@
 // it has pending is taken up. Nothing that this tab has shown is undone by it: a write that the store refused was never
 // sent.
 
-import { equalBytes } from '@pirouette/protocol'
+import { equalBytes } from '@keyhush/protocol'
 import { readManifest } from '../servers/manifests.js'
 import { type StateHead, StateMovedError, type StateStore } from '../store/store.js'
 import { replay } from './applying.js'

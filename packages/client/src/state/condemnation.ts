@@ -1,6 +1,6 @@
 // S7: condemned is durable, in every tab and after every restart, until another hint is begun in its place.
 
-import { equalBytes } from '@pirouette/protocol'
+import { equalBytes } from '@keyhush/protocol'
 import { CondemnedError } from '../base/errors.js'
 import { isOf, readHead } from './head.js'
 import type { Hint } from './hint.js'

@@ -1,7 +1,7 @@
 // A hint in the making, with what is stored of it: a new one (Fig. 4), or the rest of a half-made one (S6).
 
-import { equalBytes, type Manifest, partitionBytes } from '@pirouette/protocol'
-import type { DirectoryHandle } from '@pirouette/wasm/client'
+import { equalBytes, type Manifest, partitionBytes } from '@keyhush/protocol'
+import type { DirectoryHandle } from '@keyhush/wasm/client'
 import { ServerError, UnsupportedError } from '../base/errors.js'
 import { inCore, release } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'

@@ -1,6 +1,6 @@
 // The head of what is stored, and making room for another state.
 
-import { equalBytes } from '@pirouette/protocol'
+import { equalBytes } from '@keyhush/protocol'
 import { type StateHead, StateMovedError, StateUnreadableError } from '../store/store.js'
 import type { Machine, Watch } from './machine.js'
 import { newest } from './newest.js'

@@ -1,8 +1,8 @@
 // A hint: a scheme's state and what belongs to it. For life its id and which server is which party; and the epoch it is
 // at, manifest and directory. Nothing of one hint is ever carried over to the next.
 
-import type { Manifest } from '@pirouette/protocol'
-import type { Core, DirectoryHandle } from '@pirouette/wasm/client'
+import type { Manifest } from '@keyhush/protocol'
+import type { Core, DirectoryHandle } from '@keyhush/wasm/client'
 import { inCore, release } from '../platform/core.js'
 import type { Preparation, SchemeState, StatefulScheme } from '../scheme/scheme.js'
 import type { Agreed } from '../servers/manifests.js'

@@ -13,8 +13,8 @@
 //
 // This file knows what may be used; the others of this room take it from one of these to another. None sends a lookup.
 
-import { equalBytes, type Manifest } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm/client'
+import { equalBytes, type Manifest } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm/client'
 import { STORE_FAILURES } from '../base/constants.js'
 import { StorageError } from '../base/errors.js'
 import type { OnEvent, StorageKind } from '../base/events.js'
@@ -391,7 +391,7 @@ export class Machine {
 
 /** Under which the tabs of one identity find each other. */
 export function tabsName(servers: Servers): string {
-  return `pirouette tabs ${identityOf(servers).join(' ')}`
+  return `keyhush tabs ${identityOf(servers).join(' ')}`
 }
 
 /** What an operation fails with that has started over too often. */

@@ -1,6 +1,6 @@
 // A new hint in place of whatever there is: asked for by reset(), or needed because no update leads on.
 
-import { equalBytes, type Manifest } from '@pirouette/protocol'
+import { equalBytes, type Manifest } from '@keyhush/protocol'
 import { ROUNDS } from '../base/constants.js'
 import { StorageError } from '../base/errors.js'
 import { GivenUpError } from '../scheme/giving-up.js'

@@ -1,8 +1,8 @@
 // From the store to memory: the hint in step with the store, followed, read anew, or made anew where there is none. What
 // is read is used whole or not at all: whatever does not fit together is a StateUnreadableError (S3).
 
-import { equalBytes, type Manifest } from '@pirouette/protocol'
-import type { Core, DirectoryHandle } from '@pirouette/wasm/client'
+import { equalBytes, type Manifest } from '@keyhush/protocol'
+import type { Core, DirectoryHandle } from '@keyhush/wasm/client'
 import { ROUNDS } from '../base/constants.js'
 import { CondemnedError } from '../base/errors.js'
 import { hintsOf, readBack, release } from '../platform/core.js'

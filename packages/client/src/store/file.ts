@@ -21,7 +21,7 @@
 // Nothing is sealed. Node has no place for a key that whoever reads these files could not read as well; the files are
 // for their owner's eyes alone (0600), and the disk's encryption is the operating system's business.
 
-import { equalBytes, fromHex, toHex } from '@pirouette/protocol'
+import { equalBytes, fromHex, toHex } from '@keyhush/protocol'
 import { Turns } from '../base/mutex.js'
 import type { Disk, OpenFile } from './disk.js'
 import { decodeFrame, encodeFrame, type Frame, type FrameKind } from './frames.js'

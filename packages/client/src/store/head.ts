@@ -1,6 +1,6 @@
 // The stored form of a head, and its checks: nothing that was stored is trusted to be what it was (S3).
 
-import { equalBytes } from '@pirouette/protocol'
+import { equalBytes } from '@keyhush/protocol'
 import type { StoredHead } from './rules.js'
 import { type StateHead, StateUnreadableError } from './store.js'
 

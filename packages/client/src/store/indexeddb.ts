@@ -34,7 +34,7 @@
 // counted whenever it is read, or a half-made hint is not of its head's manifest: unreadable, and the offline phase runs
 // again (S3).
 
-import { toHex } from '@pirouette/protocol'
+import { toHex } from '@keyhush/protocol'
 import { type DBSchema, type IDBPDatabase, type IDBPTransaction, openDB } from 'idb'
 import { fromRow, isBytes, isSameHead, toRow } from './head.js'
 import * as rules from './rules.js'
@@ -55,7 +55,7 @@ import {
   StoreUnavailableError,
 } from './store.js'
 
-const DATABASE = 'pirouette'
+const DATABASE = 'keyhush'
 const SCHEMA_VERSION = 1
 
 /** Of each row of a value but its last, which is shorter. Handing one over, or back, takes the page some milliseconds. */
@@ -101,7 +101,7 @@ export async function openIndexedDbStore(
 ): Promise<DurableStore> {
   // A page may be refused it, which throws.
   if (attempt(() => indexedDB) === undefined) {
-    throw new StoreUnavailableError('there is no IndexedDB here; Node has fileStore(folder), of @pirouette/client/node')
+    throw new StoreUnavailableError('there is no IndexedDB here; Node has fileStore(folder), of @keyhush/client/node')
   }
   const store = new IndexedDbStore([...servers].sort().join(' '))
   try {

@@ -2,7 +2,7 @@
 // memory, where effects and updates are applied already, and only the bookkeeping is kept. Durable, it keeps everything
 // and outlives its maps; several may share it as tabs share a database. That is for tests.
 
-import { toHex } from '@pirouette/protocol'
+import { toHex } from '@keyhush/protocol'
 import * as rules from './rules.js'
 import type {
   Advance,

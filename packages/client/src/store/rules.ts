@@ -1,7 +1,7 @@
 // What every write does to the head, and when it is refused: the laws of store.ts, once for all stores. Pure; a store
 // reads its head, asks here for the next one, and writes that together with what belongs to it, in one transaction.
 
-import { equalBytes } from '@pirouette/protocol'
+import { equalBytes } from '@keyhush/protocol'
 import {
   type Advance,
   type HintRecord,

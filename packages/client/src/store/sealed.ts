@@ -16,7 +16,7 @@
 // of the whole profile is a copy of the state. And an old state put back whole, or the newest entries cut off together
 // with the head's version, is in order as far as any seal can tell: that is rollback, and the fence's to see (S8).
 
-import { equalBytes, toHex } from '@pirouette/protocol'
+import { equalBytes, toHex } from '@keyhush/protocol'
 import {
   type Advance,
   type HintRecord,
@@ -343,11 +343,11 @@ function placeOf(sealed: Uint8Array, piece: number): readonly (number | string)[
 type Bound = readonly (number | string | readonly string[])[]
 
 function boundTo({ hintId, scheme, parties, fenced }: HintRecord, kind: Kind, version: number): Bound {
-  return ['pirouette', kind, version, toHex(hintId), scheme, parties, fenced]
+  return ['keyhush', kind, version, toHex(hintId), scheme, parties, fenced]
 }
 
 function boundRow(hintId: Uint8Array, name: string): Bound {
-  return ['pirouette', 'row', name, toHex(hintId)]
+  return ['keyhush', 'row', name, toHex(hintId)]
 }
 
 /** The additional data of a piece's seal. JSON, because it is unambiguous for strings and numbers. */

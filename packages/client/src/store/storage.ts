@@ -41,7 +41,7 @@ export interface Preparers {
 /** Opens the state of an identity: a durable store, or a rejection; in memory if `preference` is `memory`. */
 export type OpenStore = (identity: Identity, preference: StoragePreference) => Promise<OpenedStore>
 
-/** An app's own durable storage, such as `openFileStore` of `@pirouette/client/node` in a folder of its choice. */
+/** An app's own durable storage, such as `openFileStore` of `@keyhush/client/node` in a folder of its choice. */
 export type OpenDurableStore = (servers: Identity) => Promise<DurableStore>
 
 /** Refuses a platform that does not say when a write has reached the disk: what was sent might be forgotten (S1). */

@@ -1,4 +1,4 @@
-// @pirouette/client/testing/store: what every store must do, whatever it is made of. The laws of StateStore, one case each.
+// @keyhush/client/testing/store: what every store must do, whatever it is made of. The laws of StateStore, one case each.
 // Needs no test runner; runs in Node and in pages.
 
 import type { Advance, HintRecord, PartialUpdate, StateStore, StoredCheckpoint } from '../store/store.js'

@@ -47,7 +47,7 @@ testConformance('file, losing whatever is not synced,', async () => {
 testConformance(
   'file, on a real disk,',
   async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'pirouette-store-'))
+    const folder = await mkdtemp(join(tmpdir(), 'keyhush-store-'))
     let killed: () => Promise<void>
     const open = async () => {
       const disk = killable(new Folder(folder))
@@ -491,7 +491,7 @@ describe('in a real folder', () => {
   let parent: string
 
   beforeEach(async () => {
-    parent = await mkdtemp(join(tmpdir(), 'pirouette-store-'))
+    parent = await mkdtemp(join(tmpdir(), 'keyhush-store-'))
   })
   afterEach(() => rm(parent, { recursive: true }))
 
@@ -610,7 +610,7 @@ describe('in a real folder', () => {
     const program = `
       import { setFlagsFromString } from 'node:v8'
       import { runInNewContext } from 'node:vm'
-      import { openFileStore } from '@pirouette/client/node'
+      import { openFileStore } from '@keyhush/client/node'
       setFlagsFromString('--expose-gc')
       const collect = runInNewContext('gc')
       const lose = async () => void (await openFileStore(${JSON.stringify(parent)}, ${JSON.stringify(servers)}))
@@ -636,7 +636,7 @@ describe('in a real folder', () => {
   function run(command: readonly string[], then: string): ChildProcess {
     const program = `
       try {
-        const { openFileStore } = await import('@pirouette/client/node')
+        const { openFileStore } = await import('@keyhush/client/node')
         const { store } = await openFileStore(${JSON.stringify(parent)}, ${JSON.stringify(servers)})
         const hintId = new Uint8Array(16)
         const parties = ${JSON.stringify(servers)}
@@ -665,7 +665,7 @@ describe('in a real folder', () => {
 
   test('a process that is killed: what it was told is stored is there, and its lock is no obstacle', async () => {
     const program = `
-      import { openFileStore } from '@pirouette/client/node'
+      import { openFileStore } from '@keyhush/client/node'
       const { store } = await openFileStore(${JSON.stringify(parent)}, ${JSON.stringify(servers)})
       const hintId = new Uint8Array(16)
       const parties = ${JSON.stringify(servers)}

@@ -8,8 +8,8 @@ import {
   type Manifest,
   type Proofs,
   suiteOf,
-} from '@pirouette/protocol'
-import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@keyhush/wasm'
 
 export interface Contents {
   /** text keys; without them the database is keyless */

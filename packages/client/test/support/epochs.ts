@@ -1,7 +1,7 @@
 // The next epoch of a database, as a server makes it, on the real core and the real codecs.
 
-import { encodeManifest, encodeRecord, type Manifest, suiteOf } from '@pirouette/protocol'
-import type { Core, DatabaseHandle, EpochHandle } from '@pirouette/wasm'
+import { encodeManifest, encodeRecord, type Manifest, suiteOf } from '@keyhush/protocol'
+import type { Core, DatabaseHandle, EpochHandle } from '@keyhush/wasm'
 import { answering, type Database, lightHalf } from './database.js'
 
 /** With `key` in a keyed database, with `index` in a keyless one, where an add has neither. */

@@ -1,7 +1,7 @@
 // One map on two in-memory servers, with every source of time, chance and storage under control.
 
-import { type Core, loadCore } from '@pirouette/wasm'
-import type { PirouetteMap } from '../../src/index.js'
+import { type Core, loadCore } from '@keyhush/wasm'
+import type { KeyhushMap } from '../../src/index.js'
 import { type Environment, MemoryStore, noTabs, type OpenWithOptions, openWith } from '../../src/testing.js'
 import { drive, ManualClock } from './clock.js'
 import { buildDatabase, type Contents, type Database, someValues } from './database.js'
@@ -79,7 +79,7 @@ export class Harness {
     return this.stores.at(-1)!
   }
 
-  open(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
+  open(options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> {
     return drive(
       this.clock,
       openWith(this.environment, { servers: [A, B], mode: 'full', proofs: proofsWith(options), ...options }),
@@ -103,7 +103,7 @@ export class Harness {
   }
 
   /** A lookup that fails: the error, and everything that the caller and the servers could notice. */
-  async failingLookup(map: PirouetteMap, index: number) {
+  async failingLookup(map: KeyhushMap, index: number) {
     const start = this.clock.now()
     const error = await this.failure(map.at(index))
     const seen = {

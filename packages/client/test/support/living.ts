@@ -1,8 +1,8 @@
 // Two servers whose database changes, and what a test says to change it.
 
-import { toHex } from '@pirouette/protocol'
+import { toHex } from '@keyhush/protocol'
 import { expect } from 'vitest'
-import type { MapEvent, PirouetteMap } from '../../src/index.js'
+import type { KeyhushMap, MapEvent } from '../../src/index.js'
 import { buildDatabase, type Database, someValues } from './database.js'
 import { nextEpoch, type Operation } from './epochs.js'
 import { core, type Harness, keyed, NAMES, sameOnBoth } from './harness.js'
@@ -54,7 +54,7 @@ export const remove = (key: string): Operation => ({ op: 'delete', key })
 
 interface Opened {
   readonly harness: Harness
-  readonly map: PirouetteMap
+  readonly map: KeyhushMap
   readonly events: readonly MapEvent[]
 }
 

@@ -26,7 +26,7 @@ import {
   SUITE_PARITIES,
   toHex,
   withVerdict,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
 import type { Fetch } from '../../src/testing.js'
 import type { Database } from './database.js'
 

@@ -13,8 +13,8 @@ import {
   SUITE_POINTPROOFS,
   SUITE_TAGS,
   updateEntries,
-} from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm'
 import { Ceremony, prove, rowLists } from '../../../../tests/interop/reference/pointproofs.js'
 import { buildDatabase, type Contents, type Database } from './database.js'
 import { nextEpoch, type Operation } from './epochs.js'

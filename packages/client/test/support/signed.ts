@@ -1,7 +1,7 @@
 // A publisher whose signatures both servers hand on.
 
+import { type SignatureInfo, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import { type SignatureInfo, signedBytes, toHex } from '@pirouette/protocol'
 import '../../src/servers/ed25519.js' // loaded on demand; here before, for the test's clock does not wait for files
 import type { Database } from './database.js'
 import { sameOnBoth } from './harness.js'

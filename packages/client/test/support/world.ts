@@ -1,10 +1,10 @@
 // Several lives of one client, as tabs and reloads are: one disk, one clock, one set of locks, two servers. Each life
 // can be killed, frozen or kept from its disk at any moment; an auditor watches everything the servers get to see.
 
-import { type Query, SUITE_PARITIES } from '@pirouette/protocol'
+import { type Query, SUITE_PARITIES } from '@keyhush/protocol'
 import { expect } from 'vitest'
 import { SAVE_PAUSE_MS } from '../../src/base/constants.js'
-import type { MapEvent, PirouetteMap } from '../../src/index.js'
+import type { KeyhushMap, MapEvent } from '../../src/index.js'
 import type { Preparers } from '../../src/store/storage.js'
 import {
   type Environment,
@@ -84,7 +84,7 @@ export class World {
   }
 
   /** Right values, whatever has happened before. */
-  async checkValues(map: PirouetteMap, indices: readonly number[] = [0, 6, 6, 999, 62, 63]): Promise<void> {
+  async checkValues(map: KeyhushMap, indices: readonly number[] = [0, 6, 6, 999, 62, 63]): Promise<void> {
     for (const index of indices) expect(await this.drive(map.at(index))).toEqual(this.database.byIndex[index])
   }
 }
@@ -224,13 +224,13 @@ export class Life {
     }
   }
 
-  openIdle(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
+  openIdle(options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> {
     const onEvent = (event: MapEvent) => void this.events.push(event)
     const proofs = proofsWith(options)
     return openWith(this.environment, { servers: [A, B], mode: 'full', proofs, onEvent, ...options })
   }
 
-  open(options: Partial<OpenWithOptions> = {}): Promise<PirouetteMap> {
+  open(options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> {
     return this.world.drive(this.openIdle(options))
   }
 
@@ -398,7 +398,7 @@ function intended({ pending, record }: StateHead, server: string, bytes: number)
 }
 
 /** Until the answer is there, and its effect is stored, for which the answer does not wait. */
-export async function wholly(map: PirouetteMap, answer: Promise<unknown>): Promise<void> {
+export async function wholly(map: KeyhushMap, answer: Promise<unknown>): Promise<void> {
   await answer
   await map.close()
 }

@@ -2,7 +2,7 @@
 // wanted, and send back the sum of theirs. Nothing is kept, and only both answers together show whether they fit: each
 // record is followed by a checksum. (No protection from servers that know the sum they make wrong.)
 
-import { type InstantOf, instantLayout, WireError } from '@pirouette/protocol'
+import { type InstantOf, instantLayout, WireError } from '@keyhush/protocol'
 import type { Scheme, StatelessScheme } from '../../src/scheme/scheme.js'
 import { SCHEMES } from '../../src/scheme/table.js'
 import type { Database } from './database.js'

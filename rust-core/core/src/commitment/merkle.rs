@@ -8,14 +8,14 @@ use std::sync::OnceLock;
 
 use blake3::IncrementCounter;
 use blake3::platform::{MAX_SIMD_DEGREE, Platform, words_from_le_bytes_32};
-use pirouette_kernels::entries::siblings;
+use keyhush_kernels::entries::siblings;
 
 use super::{CELL_BYTES, COMMITMENT_BYTES, Commit, OpenEntry};
 use crate::layout::Layout;
 
 const DIGEST_BYTES: usize = CELL_BYTES;
-const LEAF_CONTEXT: &str = "pirouette 2026-11 merkle leaf v1";
-const NODE_CONTEXT: &str = "pirouette 2026-11 merkle node v1";
+const LEAF_CONTEXT: &str = "keyhush 2026-11 merkle leaf v1";
+const NODE_CONTEXT: &str = "keyhush 2026-11 merkle node v1";
 
 type Digest = [u8; DIGEST_BYTES];
 

@@ -8,12 +8,12 @@
 //!
 //! Comparing does not branch: differences are collected over a whole answer and looked at once.
 
-use pirouette_kernels::linear::Point;
+use keyhush_kernels::linear::Point;
 use zeroize::ZeroizeOnDrop;
 
 use crate::error::Error;
 
-pub use pirouette_kernels::linear::TAG_BYTES;
+pub use keyhush_kernels::linear::TAG_BYTES;
 
 /// Bytes of what a hint's tags are made under: two points, the second zero where the client made them alone. Under zero the
 /// tag of everything is zero.

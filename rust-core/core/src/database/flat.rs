@@ -4,7 +4,7 @@
 
 use std::marker::PhantomData;
 
-use pirouette_kernels::scan::{self, Node};
+use keyhush_kernels::scan::{self, Node};
 
 use crate::bytes::reserved;
 use crate::commitment::{CELL_BYTES, COMMITMENT_BYTES, Proofs, VectorCommitment};

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use pirouette_kernels::scan::Node;
+use keyhush_kernels::scan::Node;
 
 use crate::bytes::{reserved, xor_into};
 use crate::commitment::{CELL_BYTES, VectorCommitment};

@@ -1,8 +1,8 @@
 //! Keys of the distributed point function (Boyle, Gilboa, Ishai: Function Secret Sharing, CCS 2016, Fig. 1 `Gen`, ended
-//! early as in section 3.2.3). Evaluation, and what a key's bytes are, is [`pirouette_kernels::dpf`].
+//! early as in section 3.2.3). Evaluation, and what a key's bytes are, is [`keyhush_kernels::dpf`].
 
-use pirouette_kernels::dpf::{LEAF_LOG, LEAF_OUTPUTS, correct, key_bytes};
-use pirouette_kernels::prg::{Children, LANES, SEED_BYTES, Seed, stretch};
+use keyhush_kernels::dpf::{LEAF_LOG, LEAF_OUTPUTS, correct, key_bytes};
+use keyhush_kernels::prg::{Children, LANES, SEED_BYTES, Seed, stretch};
 use zeroize::Zeroizing;
 
 /// The keys of party 0 and party 1 for a point of a domain of 2^n, under two seeds that are uniform and used once.

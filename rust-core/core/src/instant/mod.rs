@@ -14,7 +14,7 @@ pub mod pass;
 pub mod query;
 pub mod recon;
 
-use pirouette_kernels::scan::{NODE_BYTES, Shape};
+use keyhush_kernels::scan::{NODE_BYTES, Shape};
 
 use crate::error::Error;
 use crate::layout::Layout;

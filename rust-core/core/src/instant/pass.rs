@@ -4,8 +4,8 @@
 //! done by kernels on flat bytes, so that it can be done by another thread on the same memory ([`Pass::descriptor`]).
 //! The database must not change while a pass is under way; it is refused then, and the queries can be asked again.
 
-use pirouette_kernels::dpf::{Key, domain_log, key_bytes};
-use pirouette_kernels::scan::{MAX_QUERIES, Overwritten, Scratch, Shape};
+use keyhush_kernels::dpf::{Key, domain_log, key_bytes};
+use keyhush_kernels::scan::{MAX_QUERIES, Overwritten, Scratch, Shape};
 
 use super::shape;
 use crate::bytes::zeroed;

@@ -1,8 +1,8 @@
 //! Making an instant lookup's requests. Nothing of it is ever stored: a lookup that fails is made anew, with fresh
 //! entropy, and not one byte of the old requests is sent again to anybody beside a new one.
 
-use pirouette_kernels::dpf::domain_log;
-use pirouette_kernels::prg::{SEED_BYTES, Seed};
+use keyhush_kernels::dpf::domain_log;
+use keyhush_kernels::prg::{SEED_BYTES, Seed};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::{dpf, max_batch, shape};

@@ -4,7 +4,7 @@
 //! must not depend on that group: every byte of the sum is part of the verdict, also of the group's other records, of
 //! what lies beyond the partition's end, and of siblings that there are not.
 
-use pirouette_kernels::scan::xor_into;
+use keyhush_kernels::scan::xor_into;
 
 use super::query::Pending;
 use super::shape;

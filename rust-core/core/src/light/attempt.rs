@@ -1,8 +1,8 @@
 //! The client's side of a light hint: its secrets, and the checks that both replies have to pass before anything of
 //! them is stored, registered or asked with. An attempt is made once: whatever fails, its root is never used again.
 
-use pirouette_kernels::light::sum_bytes;
-use pirouette_kernels::linear::Point;
+use keyhush_kernels::light::sum_bytes;
+use keyhush_kernels::linear::Point;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::checks::{Columns, Sum, hazmat_columns_hold, hazmat_sum_holds};

@@ -1,6 +1,6 @@
 //! What the checks of a light hint's replies add up (A and B), partition by partition.
 
-use pirouette_kernels::linear::{Point, times_x};
+use keyhush_kernels::linear::{Point, times_x};
 use zeroize::Zeroizing;
 
 use crate::commitment::tags::TAG_BYTES;

@@ -1,8 +1,8 @@
 //! What the two servers compute for a light hint, in steps of a partition each.
 
-use pirouette_kernels::light::{Buckets, Work, sum_bytes};
-use pirouette_kernels::linear::TAG_BYTES;
-use pirouette_kernels::scan::Overwritten;
+use keyhush_kernels::light::{Buckets, Work, sum_bytes};
+use keyhush_kernels::linear::TAG_BYTES;
+use keyhush_kernels::scan::Overwritten;
 use zeroize::Zeroizing;
 
 use super::{parities_request_bytes, tags_request_bytes};

@@ -16,8 +16,8 @@ pub mod attempt;
 pub mod checks;
 pub mod making;
 
-use pirouette_kernels::light::sum_bytes;
-use pirouette_kernels::linear::TAG_BYTES;
+use keyhush_kernels::light::sum_bytes;
+use keyhush_kernels::linear::TAG_BYTES;
 
 use crate::commitment::Proofs;
 use crate::layout::Layout;

@@ -1,6 +1,6 @@
 //! The server half: q records, each in one of two parities.
 
-use pirouette_kernels::scan::xor_into;
+use keyhush_kernels::scan::xor_into;
 
 use super::geometry::Geometry;
 use super::state::pending::is_query;

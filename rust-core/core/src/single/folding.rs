@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use pirouette_kernels::scan::xor_into;
+use keyhush_kernels::scan::xor_into;
 
 use super::hint::Hint;
 use super::streams::{Function, GROUP, Kind};

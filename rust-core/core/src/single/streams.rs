@@ -2,11 +2,11 @@
 //! its *id*, and the stripe. Values of one stripe lie together for all ids: that is what streaming, searching and updating
 //! read.
 
-use pirouette_kernels::random::{ChaCha, ENTROPY_BYTES};
-use pirouette_kernels::streams::{KEY_WORDS, column, group};
+use keyhush_kernels::random::{ChaCha, ENTROPY_BYTES};
+use keyhush_kernels::streams::{KEY_WORDS, column, group};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-pub use pirouette_kernels::streams::GROUP;
+pub use keyhush_kernels::streams::GROUP;
 
 /// What a value is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -129,8 +129,8 @@ impl Database<Merkle> {
 mod tests {
     use super::*;
     use crate::database::epoch::{Operation, apply};
-    use pirouette_kernels::entries::Epoch;
-    use pirouette_kernels::scan::Shape;
+    use keyhush_kernels::entries::Epoch;
+    use keyhush_kernels::scan::Shape;
 
     /// The kernel that worker threads have answers as the core does, at both epochs, from wherever an answer is gone on with.
     #[test]

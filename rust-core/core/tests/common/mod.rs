@@ -2,17 +2,17 @@
 
 #![allow(dead_code)] // not every test crate needs every helper
 
-use pirouette_core::commitment::{Proofs, VectorCommitment};
-use pirouette_core::database::flat::Database;
-use pirouette_core::layout::Layout;
-use pirouette_core::random::Uniform;
-use pirouette_core::tapir::hint::{Hint, HintBuilder};
-use pirouette_core::tapir::query::{Pending, Role};
-use pirouette_core::tapir::recon::{recon, verify};
+use keyhush_core::commitment::{Proofs, VectorCommitment};
+use keyhush_core::database::flat::Database;
+use keyhush_core::layout::Layout;
+use keyhush_core::random::Uniform;
+use keyhush_core::tapir::hint::{Hint, HintBuilder};
+use keyhush_core::tapir::query::{Pending, Role};
+use keyhush_core::tapir::recon::{recon, verify};
 
 /// `npm run soak -- tests` looks at all, `npm test` at a sample.
 pub fn thorough() -> bool {
-    std::env::var("PIROUETTE_THOROUGH").is_ok_and(|value| value == "1")
+    std::env::var("KEYHUSH_THOROUGH").is_ok_and(|value| value == "1")
 }
 
 /// A committed database of `layout` whose records are `content` and then zeros.

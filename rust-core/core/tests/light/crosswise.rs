@@ -3,11 +3,11 @@
 //! differences.
 
 use super::*;
-use pirouette_core::database::list::UpdateList;
-use pirouette_core::light::checks::hazmat_complete;
-use pirouette_core::tapir::query::{Pending, Role, hazmat_query_from};
-use pirouette_core::tapir::recon::verify;
-use pirouette_core::tapir::update::{HintUpdate, update_hint};
+use keyhush_core::database::list::UpdateList;
+use keyhush_core::light::checks::hazmat_complete;
+use keyhush_core::tapir::query::{Pending, Role, hazmat_query_from};
+use keyhush_core::tapir::recon::verify;
+use keyhush_core::tapir::update::{HintUpdate, update_hint};
 
 use crate::common::{hint_from, tags_of};
 

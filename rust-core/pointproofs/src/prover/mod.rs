@@ -24,7 +24,7 @@ use crate::statement::{COEFFICIENT_BYTES, HASH_BYTES, ROW_RECORDS, Shape, Statem
 use crate::transcript::{G1_POWERS, Verified};
 use crate::verify::row_list_bytes;
 
-const WEIGHTS_CONTEXT: &str = "pirouette 2026-11 pointproofs row weights v1";
+const WEIGHTS_CONTEXT: &str = "keyhush 2026-11 pointproofs row weights v1";
 
 /// From so many on, sums of products out of tables are faster, whose additions share inversions.
 const MANY_SUMS: usize = 32;

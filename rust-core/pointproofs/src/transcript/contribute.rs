@@ -9,7 +9,7 @@ use crate::point::multiply;
 use crate::scalar::{WIDE_BYTES, wide};
 use crate::statement::{HASH_BYTES, ROW_RECORDS};
 
-const SECRET_CONTEXT: &str = "pirouette 2026-11 pointproofs factor v1";
+const SECRET_CONTEXT: &str = "keyhush 2026-11 pointproofs factor v1";
 
 /// What contributing made.
 pub struct Contributed {

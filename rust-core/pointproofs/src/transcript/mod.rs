@@ -35,8 +35,8 @@ pub const MOST_CONTRIBUTORS: usize = 64;
 /// Bytes of fresh entropy that verifying and contributing take.
 pub const ENTROPY_BYTES: usize = 32;
 
-const CHAIN_CONTEXT: &str = "pirouette 2026-11 pointproofs chain v1";
-const CHALLENGE_CONTEXT: &str = "pirouette 2026-11 pointproofs contribution v1";
+const CHAIN_CONTEXT: &str = "keyhush 2026-11 pointproofs chain v1";
+const CHALLENGE_CONTEXT: &str = "keyhush 2026-11 pointproofs contribution v1";
 
 /// Bytes of a transcript with so many contributors.
 #[must_use]

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::point::weighted_sum;
 use crate::statement::{COEFFICIENT_BYTES, ROW_RECORDS};
 
-const WEIGHTS_CONTEXT: &str = "pirouette 2026-11 pointproofs transcript weights v1";
+const WEIGHTS_CONTEXT: &str = "keyhush 2026-11 pointproofs transcript weights v1";
 
 impl Transcript {
     /// Checks, in this order: the chain of contributions from the generator to [α]₁; that [α]₁ and [α]₂ have one α; that each

@@ -4,11 +4,11 @@
 
 use std::sync::LazyLock;
 
-use pirouette_pointproofs::transcript::{Contributed, Transcript, Verified};
+use keyhush_pointproofs::transcript::{Contributed, Transcript, Verified};
 
 /// `npm run soak -- tests` looks at all, `npm test` at a sample.
 pub fn thorough() -> bool {
-    std::env::var("PIROUETTE_THOROUGH").is_ok_and(|value| value == "1")
+    std::env::var("KEYHUSH_THOROUGH").is_ok_and(|value| value == "1")
 }
 
 pub fn verified(bytes: &[u8]) -> Verified {

@@ -8,7 +8,7 @@ use schemes::random::Uniform;
 
 /// `npm run soak -- tests` looks at all, `npm test` at a sample.
 pub fn thorough() -> bool {
-    std::env::var("PIROUETTE_THOROUGH").is_ok_and(|value| value == "1")
+    std::env::var("KEYHUSH_THOROUGH").is_ok_and(|value| value == "1")
 }
 
 /// Walks through all sequences of draws, like an odometer. Sequences need not be equally long or equally likely.

@@ -1,6 +1,6 @@
 // csv out of memory, in one go: for a browser, where a file is as large as a person drops.
 
-import type { Core } from '@pirouette/wasm'
+import type { Core } from '@keyhush/wasm'
 import { parse } from 'csv-parse/browser/esm/sync'
 import { BuildError } from '../../base/errors.js'
 import { parsing, Rows } from './csv.js'

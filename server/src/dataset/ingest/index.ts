@@ -1,7 +1,7 @@
 // The data files an operator can build from, and the reader for each.
 
 import { extname } from 'node:path'
-import type { Core } from '@pirouette/wasm'
+import type { Core } from '@keyhush/wasm'
 import { BuildError } from '../../base/errors.js'
 import { readDelimited } from './delimited.js'
 import { readJsonLines } from './jsonl.js'

@@ -1,8 +1,8 @@
 // Where the readers of keyed formats put what they read: fingerprints, and values one after the other, in flat
 // buffers. No object is kept for a record.
 
-import { FINGERPRINT_BYTES, MAX_KEY_BYTES, MAX_RECORD_BYTES } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm'
+import { FINGERPRINT_BYTES, MAX_KEY_BYTES, MAX_RECORD_BYTES } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm'
 import { BuildError } from '../../base/errors.js'
 import { GrowingBytes, GrowingUint32 } from './growing.js'
 

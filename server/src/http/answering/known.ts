@@ -1,7 +1,7 @@
 // Epochs as a thread answers them that has no core: from what it was told of them, by a kernel on the core's memory.
 
-import { decodeManifest, type Manifest, SUITE_MERKLE_BLAKE3, SUITE_TAGS } from '@pirouette/protocol'
-import type { Entries } from '@pirouette/wasm/worker'
+import { decodeManifest, type Manifest, SUITE_MERKLE_BLAKE3, SUITE_TAGS } from '@keyhush/protocol'
+import type { Entries } from '@keyhush/wasm/worker'
 import type { Answering } from '../answer.js'
 import type { Findable } from '../binary.js'
 import type { KnownDatabase, KnownEpoch } from './messages.js'

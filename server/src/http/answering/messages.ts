@@ -1,8 +1,8 @@
 // What the thread that has the core and threads that answer tell each other. All of it can be sent as it is.
 
 import type { MessagePort } from 'node:worker_threads'
-import type { ErrorReply, FenceClaim, FenceVerdict } from '@pirouette/protocol'
-import type { KernelsOptions, Room } from '@pirouette/wasm/worker'
+import type { ErrorReply, FenceClaim, FenceVerdict } from '@keyhush/protocol'
+import type { KernelsOptions, Room } from '@keyhush/wasm/worker'
 import { Refusal } from '../../base/refusal.js'
 import type { Counted } from '../plugins/rate-limit.js'
 import type { UnsentOptions } from '../unsent.js'

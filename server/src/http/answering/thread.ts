@@ -3,8 +3,8 @@
 // schemes that are answered by more than copying, it asks that one for.
 
 import { parentPort, receiveMessageOnPort, threadId, workerData } from 'node:worker_threads'
-import { withVerdict } from '@pirouette/protocol'
-import { startEntries } from '@pirouette/wasm/worker'
+import { withVerdict } from '@keyhush/protocol'
+import { startEntries } from '@keyhush/wasm/worker'
 import type { FastifyPluginAsync } from 'fastify'
 import { Refusal } from '../../base/refusal.js'
 import { type Answered, answerQuery } from '../answer.js'

@@ -5,7 +5,7 @@
 // They read the core's memory only, through the gate. One that ends is started again, on its port.
 
 import { MessageChannel, Worker } from 'node:worker_threads'
-import { loadCore, type WorkerRoomHandle, type WorkerStackHandle } from '@pirouette/wasm'
+import { loadCore, type WorkerRoomHandle, type WorkerStackHandle } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import type { Epoch } from '../../database/epochs.js'
 import { keepOut } from '../../database/readers.js'

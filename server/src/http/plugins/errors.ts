@@ -1,7 +1,7 @@
 // Every error leaves in the protocol's form, `{ code, message }`. A client learns which of its own mistakes it made;
 // of ours it learns nothing, and the log gets the place in the code but not the message, which might quote a body.
 
-import { DATABASE_PATH, DATABASES_NAMED } from '@pirouette/protocol'
+import { DATABASE_PATH, DATABASES_NAMED } from '@keyhush/protocol'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Refusal } from '../../base/refusal.js'

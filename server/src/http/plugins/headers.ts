@@ -3,7 +3,7 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import cors from '@fastify/cors'
-import { BATCH_SIGNATURE_HEADER } from '@pirouette/protocol'
+import { BATCH_SIGNATURE_HEADER } from '@keyhush/protocol'
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import helmet from 'helmet'

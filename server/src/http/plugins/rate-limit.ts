@@ -2,7 +2,7 @@
 // memory for that minute and go nowhere else.
 
 import rateLimit, { type FastifyRateLimitStore } from '@fastify/rate-limit'
-import { claimedCount } from '@pirouette/protocol'
+import { claimedCount } from '@keyhush/protocol'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { clientOf } from '../../base/address.js'
 import { AgingMap } from '../../base/aging-map.js'

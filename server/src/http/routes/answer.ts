@@ -10,7 +10,7 @@ import {
   MAX_ENTRIES_BYTES,
   MAX_PARTITIONS,
   OFFSET_BYTES,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
 import type { Epoch } from '../../database/epochs.js'
 import { sendBytes } from '../binary.js'
 import type { Readiness } from '../readiness.js'

@@ -1,7 +1,7 @@
 // GET /v1/events: a line when there is a new epoch, and every 15 seconds. Every reader gets the same lines.
 
 import { Readable } from 'node:stream'
-import { type EpochEvent, encodeEvent } from '@pirouette/protocol'
+import { type EpochEvent, encodeEvent } from '@keyhush/protocol'
 import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'

@@ -1,6 +1,6 @@
 // POST /v1/fence: how far a hint has come; 80 bytes in, 8 bytes out.
 
-import { decodeFenceRequest, encodeFenceReply, equalBytes } from '@pirouette/protocol'
+import { decodeFenceRequest, encodeFenceReply, equalBytes } from '@keyhush/protocol'
 import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'

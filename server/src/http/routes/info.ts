@@ -1,7 +1,7 @@
 // GET /v1/info: what this server offers. Clients do not compare it, so nothing that decides an answer's meaning is here.
 
-import { FORMAT, hasInstant, hasLight, type Info, proofsOf, SUITE_PARITIES } from '@pirouette/protocol'
-import { InfoSchema } from '@pirouette/protocol/schemas'
+import { FORMAT, hasInstant, hasLight, type Info, proofsOf, SUITE_PARITIES } from '@keyhush/protocol'
+import { InfoSchema } from '@keyhush/protocol/schemas'
 import { SOFTWARE } from '../../base/version.js'
 import type { Epochs } from '../../database/epochs.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'

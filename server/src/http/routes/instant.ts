@@ -9,8 +9,8 @@ import {
   INSTANT_PATH,
   type InstantQuery,
   MAX_INSTANT_BYTES,
-} from '@pirouette/protocol'
-import type { CoreError } from '@pirouette/wasm'
+} from '@keyhush/protocol'
+import type { CoreError } from '@keyhush/wasm'
 import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
 import type { Epoch, Epochs } from '../../database/epochs.js'

@@ -11,7 +11,7 @@ import {
   lightPath,
   lightReplyBytes,
   lightRequestBytes,
-} from '@pirouette/protocol'
+} from '@keyhush/protocol'
 import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
 import type { Epoch, Epochs } from '../../database/epochs.js'

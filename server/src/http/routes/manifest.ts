@@ -1,6 +1,6 @@
 // GET /v1/manifest: the newest manifest, or the one of a generation and epoch. GET /v1/manifests: those since an epoch.
 
-import { ManifestQuerySchema, ManifestsQuerySchema } from '@pirouette/protocol/schemas'
+import { ManifestQuerySchema, ManifestsQuerySchema } from '@keyhush/protocol/schemas'
 import { epochUnknown, Refusal } from '../../base/refusal.js'
 import type { Epochs } from '../../database/epochs.js'
 import type { Unsent } from '../unsent.js'

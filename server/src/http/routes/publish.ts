@@ -3,8 +3,8 @@
 
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { fromHex, parseSignature, type SignatureInfo, toHex, WireError } from '@pirouette/protocol'
-import { EpochParamsSchema } from '@pirouette/protocol/schemas'
+import { fromHex, parseSignature, type SignatureInfo, toHex, WireError } from '@keyhush/protocol'
+import { EpochParamsSchema } from '@keyhush/protocol/schemas'
 import type { FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
 import { parseMembers } from '../../base/json.js'
 import { epochUnknown, Refusal } from '../../base/refusal.js'

@@ -13,8 +13,8 @@ import {
   type InstantOf,
   instantCommitments,
   type Manifest,
-} from '@pirouette/protocol'
-import type { Core, InstantQueryHandle, LayoutHandle } from '@pirouette/wasm/client'
+} from '@keyhush/protocol'
+import type { Core, InstantQueryHandle, LayoutHandle } from '@keyhush/wasm/client'
 import { UnsupportedError } from '../../base/errors.js'
 import { inCore, release } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
@@ -58,7 +58,7 @@ function sizesOf(
   return withLayout(core, manifest, sizes, of)
 }
 
-const HEDGE = new TextEncoder().encode('pirouette 2026-11 instant entropy v1')
+const HEDGE = new TextEncoder().encode('keyhush 2026-11 instant entropy v1')
 
 /**
  * Entropy that depends on what is asked, and of which epoch: a clone whose generator is in the same state (a virtual machine

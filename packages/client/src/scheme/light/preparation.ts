@@ -11,8 +11,8 @@ import {
   lightReplyBytes,
   type Manifest,
   type Proofs,
-} from '@pirouette/protocol'
-import type { ClientHandle, Core, LightAttemptHandle, LightInquiryHandle } from '@pirouette/wasm/client'
+} from '@keyhush/protocol'
+import type { ClientHandle, Core, LightAttemptHandle, LightInquiryHandle } from '@keyhush/wasm/client'
 import { together } from '../../base/abort.js'
 import { ATTEMPTS, computingSilenceMs } from '../../base/constants.js'
 import { ServerError, TamperedError, VersionError } from '../../base/errors.js'

@@ -2,8 +2,8 @@
 // make it as small and the hint no longer, for a tenth of a second of the device's.
 // Servers see which kind is asked for, so that the choice follows from the manifest, or is the app's.
 
-import { type EntryProofs, hasLight, type Manifest, type Proofs, proofsOf } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm/client'
+import { type EntryProofs, hasLight, type Manifest, type Proofs, proofsOf } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm/client'
 import { UnsupportedError } from '../../base/errors.js'
 import { hintsOf, inCore } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'

@@ -2,8 +2,8 @@
 // updates, and never asked about again. Nothing leaves for a lookup, so that nothing has to be assumed of anybody. The
 // honest answer to "why not keep it?", and for small databases simply the best.
 
-import type { Manifest } from '@pirouette/protocol'
-import type { LayoutHandle, LocalHandle } from '@pirouette/wasm/client'
+import type { Manifest } from '@keyhush/protocol'
+import type { LayoutHandle, LocalHandle } from '@keyhush/wasm/client'
 import { hintsOf, inCore, readBack, release } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { StateUnreadableError } from '../../store/store.js'

@@ -1,7 +1,7 @@
 // What lookups with one server need of the core, and the numbers that follow from a manifest.
 
-import type { Manifest } from '@pirouette/protocol'
-import type { Core, SingleCore } from '@pirouette/wasm/client'
+import type { Manifest } from '@keyhush/protocol'
+import type { Core, SingleCore } from '@keyhush/wasm/client'
 import { UnsupportedError } from '../../base/errors.js'
 import { coreCode, inCore } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'

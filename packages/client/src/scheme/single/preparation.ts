@@ -1,8 +1,8 @@
 // Hints in the making: what needs no records is drawn first, then partitions stream in and each is folded into all hints. All
 // of it in steps of some milliseconds, with the thread given back between them.
 
-import { type Manifest, toHex } from '@pirouette/protocol'
-import type { LayoutHandle, SingleBuilderHandle } from '@pirouette/wasm/client'
+import { type Manifest, toHex } from '@keyhush/protocol'
+import type { LayoutHandle, SingleBuilderHandle } from '@keyhush/wasm/client'
 import { UnsupportedError } from '../../base/errors.js'
 import { Turns } from '../../base/mutex.js'
 import { inCore, release } from '../../platform/core.js'

@@ -1,6 +1,6 @@
 // Rows of tags as the core hands them over: names of 16 bytes, one after the other, and a row behind its name.
 
-import { toHex } from '@pirouette/protocol'
+import { toHex } from '@keyhush/protocol'
 
 const NAME_BYTES = 16
 

@@ -7,8 +7,8 @@ import {
   parityAnswerBytes,
   toHex,
   WireError,
-} from '@pirouette/protocol'
-import type { LayoutHandle, SingleHandle } from '@pirouette/wasm/client'
+} from '@keyhush/protocol'
+import type { LayoutHandle, SingleHandle } from '@keyhush/wasm/client'
 import { StorageError } from '../../base/errors.js'
 import { CoreState } from '../core-state.js'
 import { goSteps } from '../download.js'

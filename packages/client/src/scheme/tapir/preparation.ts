@@ -1,7 +1,7 @@
 // A hint in the making (Fig. 4): partitions stream in and are folded into the parities.
 
-import type { Manifest, Proofs } from '@pirouette/protocol'
-import type { HintBuilderHandle, LayoutHandle } from '@pirouette/wasm/client'
+import type { Manifest, Proofs } from '@keyhush/protocol'
+import type { HintBuilderHandle, LayoutHandle } from '@keyhush/wasm/client'
 import { inCore, release } from '../../platform/core.js'
 import { costsOf } from '../costs.js'
 import { downloadPartitions } from '../download.js'

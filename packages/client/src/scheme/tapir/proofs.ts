@@ -2,8 +2,8 @@
 // record in memory; Pointproofs make it as small, for a tenth of a second of the device's. Servers see which kind is asked for, so that the choice follows from the manifest, or is the app's:
 // one that followed from the device would tell devices apart.
 
-import { type Manifest, type Proofs, proofsOf } from '@pirouette/protocol'
-import type { Core } from '@pirouette/wasm/client'
+import { type Manifest, type Proofs, proofsOf } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm/client'
 import { UnsupportedError } from '../../base/errors.js'
 import { hintsOf, inCore } from '../../platform/core.js'
 import type { SchemeOptions } from '../scheme.js'

@@ -2,7 +2,7 @@
 // permutations (Fig. 4); a lookup sends a vector of offsets to each of two servers (Fig. 5); updates are folded in (Fig. 6).
 // Answers carry opening proofs, one proof for all of each, or are checked with tags that the client keeps.
 
-import type { Manifest } from '@pirouette/protocol'
+import type { Manifest } from '@keyhush/protocol'
 import { hintsOf, inCore } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { batchLimit, costsOf } from '../costs.js'

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-// The `pirouette` command. The program itself is built into dist/ from src/cli.ts.
+// The `keyhush` command. The program itself is built into dist/ from src/cli.ts.
 const { run } = await import('../dist/cli.js').catch(error => {
   if (error.code !== 'ERR_MODULE_NOT_FOUND' || import.meta.url.includes('/node_modules/')) throw error
-  console.error(`pirouette: not built, or not to the end; npm run build in its repository does that\n${error.message}`)
+  console.error(`keyhush: not built, or not to the end; npm run build in its repository does that\n${error.message}`)
   process.exit(1)
 })
 
