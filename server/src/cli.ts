@@ -54,21 +54,14 @@ const buildOptions = () => [
 const buildCommand = program
   .command('build')
   .description('Turn a data file into a dataset directory. Two operators with one file get the same manifest hash.')
-  .argument('[data]', 'csv, tsv (header: key,value), jsonl, txt (a key a line) or bin')
-  .option('--data <file>', 'the same')
+  .argument('<data>', 'csv, tsv (header: key,value), jsonl, txt (a key a line) or bin')
   .requiredOption('--out <dir>', 'directory to make')
   .option('--force', 'replace another dataset in that directory')
   .option('--record <file>', "note it in this publisher's record, for `publish --record` to build upon")
 for (const option of buildOptions()) buildCommand.addOption(option)
-buildCommand.action(async (data, options) => {
-  if ((data === undefined) === (options.data === undefined)) {
-    const fault = data === undefined ? 'it is missing' : 'it is there twice'
-    buildCommand.error(`error: expected one data file, build FILE --out DIR or build --data FILE --out DIR; ${fault}`)
-  }
-  await (await import('./commands/build.js')).build({ data, ...options })
-})
+buildCommand.action(async (data, options) => (await import('./commands/build.js')).build({ data, ...options }))
 
-const serveCommand = program
+program
   .command('serve')
   .description('Answer queries for one or more datasets.')
   .option('--dataset <[name=]dir...>', 'a dataset; with a name it is served under /name/v1, otherwise under /v1')
@@ -77,7 +70,6 @@ const serveCommand = program
     'a database that changes: its store (or postgres://…), begun from the dataset of that name',
   )
   .option('--replica', 'with --store postgres://…: answer from what another process publishes there')
-  .option('--data <file>', 'build this file first, into a temporary directory')
   .requiredOption('--port <port>', 'port to listen on; 0: any free one', portNumber)
   .option('--host <address>', 'address to listen on', '127.0.0.1')
   .option('--metrics-port <port>', 'figures for Prometheus at /metrics, and health, on a port of their own', portNumber)
@@ -149,36 +141,13 @@ const serveCommand = program
     'take batches signed with this key, and no others: 64 hex digits or a file of them; with a name, into that store',
   )
   .option('--token-file <file>', 'who publishes must show this token; without --publisher-key it is enough')
-  .option('--history <n>', 'stores: epochs before the newest that clients can catch up from', wholeNumber, 64)
-  .option('--linger <hours>', 'stores: how long an ended generation is answered', wholeNumber, 24)
-  .option('--fence-days <n>', 'stores: forget a hint that made no request for so long', wholeNumber, 400)
-  .option('--fence-entries <n>', 'stores: most hints to remember', wholeNumber, 1_000_000)
+  .option('--history <n>', 'stores: epochs before the newest that clients can catch up from (default: 64)', wholeNumber)
   .addOption(
     new Option('--log-level <level>', 'what to log, on stderr')
       .choices(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
       .default('info'),
   )
-for (const option of buildOptions()) serveCommand.addOption(option)
-
-/** A server that would not do what it was told says so, and does not begin. */
-const MEANS_NOTHING_WITHOUT: readonly (readonly [option: string, needed: string])[] = [
-  ...['replica', 'history', 'linger', 'fence-days', 'fence-entries', 'token-file'].map(
-    option => [option, 'store'] as const,
-  ),
-  ...buildOptions().map(option => [option.name(), 'data'] as const),
-  ['metrics-host', 'metrics-port'],
-  ['answer-port', 'answer-threads'],
-]
-
-serveCommand.action(async options => {
-  for (const [option, needed] of MEANS_NOTHING_WITHOUT) {
-    const [given, without] = [option, needed].map(name => new Option(`--${name}`).attributeName())
-    if (serveCommand.getOptionValueSource(given!) === 'cli' && !isGiven(options[without!])) {
-      serveCommand.error(`error: --${option} means nothing without --${needed}`)
-    }
-  }
-  await (await import('./commands/serve.js')).serve(options)
-})
+  .action(async options => (await import('./commands/serve.js')).serve(options))
 
 const devCommand = program
   .command('dev <data>')
@@ -342,11 +311,6 @@ function origins(text: string, before: string[] = []): string[] {
     )
   }
   return [...before, text]
-}
-
-/** Not a value, or `off`. */
-function isGiven(value: unknown): boolean {
-  return value !== undefined && value !== false
 }
 
 function proxies(text: string): string {

@@ -40,7 +40,7 @@ describe('a build', () => {
       builtDirectory('b.csv', csv),
       temporaryDirectory().then(dir => join(dir, 'cli')),
     ])
-    const { stdout } = await promisify(execFile)(process.execPath, [command, 'build', '--data', data, '--out', third])
+    const { stdout } = await promisify(execFile)(process.execPath, [command, 'build', data, '--out', third])
     expect(await contentsOf(second)).toEqual(await contentsOf(first))
     expect(await contentsOf(third)).toEqual(await contentsOf(first))
     const manifest = await readFile(join(first, 'manifest.bin'))
@@ -168,14 +168,14 @@ function expectAnswers(dataset: Dataset, record: (index: number) => Uint8Array):
 test('`build --proofs` takes the kinds there are, and no other', async () => {
   const data = await dataFile('a.txt', 'alpha\n')
   const out = join(await temporaryDirectory(), 'out')
-  const { stdout } = await keyhush('build', '--data', data, '--out', out, '--proofs', 'tags')
+  const { stdout } = await keyhush('build', data, '--out', out, '--proofs', 'tags')
   expect(stdout).toMatch(/^proofs: tags$/m)
   expect(stdout).toMatch(/^answer bytes: 256$/m)
   expect(decodeManifest(await readFile(join(out, 'manifest.bin'))).suite).toBe(2)
-  const both = await keyhush('build', '--data', data, '--out', `${out}2`)
+  const both = await keyhush('build', data, '--out', `${out}2`)
   expect(both.stdout).toMatch(/^proofs: merkle, tags$/m)
   expect(both.stdout).toMatch(/^answer bytes: 256, 256$/m) // M = 1: proofs of no siblings
-  const neither = await keyhush('build', '--data', data, '--out', out, '--proofs', 'none')
+  const neither = await keyhush('build', data, '--out', out, '--proofs', 'none')
   expect([neither.code, neither.stderr]).toEqual([1, expect.stringContaining('--proofs')])
 })
 

@@ -288,31 +288,14 @@ describe('keyhush serve', () => {
   })
 
   test('stops when told so while it is still loading, whenever that is', async () => {
-    const scratch = await temporaryDirectory()
-    const data = await dataFile('a.txt', Array.from({ length: 50_000 }, (_, i) => `${i}\n`).join(''))
+    const dataset = await builtDirectory('a.txt', Array.from({ length: 50_000 }, (_, i) => `${i}\n`).join(''))
     for (const delay of [100, 300, 500, 700, 900]) {
-      const { child, finished } = start(['serve', '--port', '0', '--drain-seconds', '0', '--data', data], {
-        TMPDIR: scratch,
-      })
+      const { child, finished } = start(['serve', '--port', '0', '--drain-seconds', '0', '--dataset', dataset])
       await new Promise(resolve => setTimeout(resolve, delay))
       child.kill('SIGTERM')
       const { code } = await finished // null: before there was anything to stop
       expect([0, null]).toContain(code)
-      expect(await readdir(scratch)).toEqual([])
     }
-  })
-
-  test('builds --data, with its options, into a temporary directory and removes it', async () => {
-    const scratch = await temporaryDirectory()
-    const data = await dataFile('a.bin', pseudoRandom(320))
-    const args = ['--data', data, '--record-bytes', '32', '--proofs', 'tags']
-    const { child, finished, url } = await serve(args, { TMPDIR: scratch })
-    const { records, suite } = await manifestOf(url)
-    expect([records, suite]).toEqual([10, 2])
-    expect((await readdir(scratch)).length).toBe(1)
-    child.kill('SIGTERM')
-    expect((await finished).code).toBe(0)
-    expect(await readdir(scratch)).toEqual([])
   })
 
   test('answers what is not HTTP in the protocol’s form, and goes on', async () => {
@@ -368,7 +351,7 @@ describe('keyhush build', () => {
   test('prints a summary that two operators can compare, and exits 0', async () => {
     const out = join(await temporaryDirectory(), 'out')
     const data = await dataFile('a.csv', 'key,value\nalpha,1\nbeta,22\n')
-    const { code, stdout, stderr } = await run('build', '--data', data, '--out', out, '--name', 'test')
+    const { code, stdout, stderr } = await run('build', data, '--out', out, '--name', 'test')
     expect([code, stderr]).toEqual([0, ''])
     expect(stdout).toMatch(
       /^records: 2 keyed\nvalues: up to 2 bytes\nlayout: 16 partitions of 1 records of 20 bytes, 1 a block\n/,
@@ -379,7 +362,7 @@ describe('keyhush build', () => {
   test('says in one line what is wrong with a file, exits 1, and leaves nothing', async () => {
     const parent = await temporaryDirectory()
     const data = await dataFile('a.csv', 'key,value\nalpha,1\nalpha,2\n')
-    const { code, stdout, stderr } = await run('build', '--data', data, '--out', join(parent, 'out'))
+    const { code, stdout, stderr } = await run('build', data, '--out', join(parent, 'out'))
     expect([code, stdout, stderr]).toEqual([1, '', `keyhush: ${data}:3: the same key as on line 2\n`])
     expect(await readdir(parent)).toEqual([])
   })
@@ -387,9 +370,9 @@ describe('keyhush build', () => {
   test('refuses options it does not understand', async () => {
     for (const args of [
       ['build'],
-      ['build', '--data', 'a.csv'],
-      ['build', '--data', 'a.csv', '--out', 'b', '--partitions', '-1'],
-      ['build', '--data', 'a.csv', '--out', 'b', '--format', 'xml'],
+      ['build', 'a.csv'],
+      ['build', 'a.csv', '--out', 'b', '--partitions', '-1'],
+      ['build', 'a.csv', '--out', 'b', '--format', 'xml'],
       ['serve', '--port', '99999'],
       ['serve', '--port', '0'],
       ['serve', '--port', '0', '--dataset', 'v1=.'],
@@ -405,17 +388,7 @@ describe('keyhush build', () => {
   test('killed while it writes, leaves no part of a dataset', async () => {
     const parent = await temporaryDirectory()
     const data = await dataFile('a.bin', pseudoRandom(8_000_000))
-    const args = [
-      'build',
-      '--data',
-      data,
-      '--record-bytes',
-      '100',
-      '--partitions',
-      '2000',
-      '--out',
-      join(parent, 'out'),
-    ]
+    const args = ['build', data, '--record-bytes', '100', '--partitions', '2000', '--out', join(parent, 'out')]
     const { child, finished } = start(args)
     await expect.poll(() => readdir(parent), { interval: 5, timeout: 20_000 }).not.toEqual([])
     child.kill('SIGINT')

@@ -640,7 +640,7 @@ describe('what a publisher is told', () => {
     const data = join(dir, 'a.csv')
     await writeFile(data, DATA)
     const choices = ['--max-value-bytes', '20', '--name', 'test', ...record]
-    expect((await keyhush('build', '--data', data, '--out', join(dir, 'out'), ...choices)).stdout).toContain(baseHash)
+    expect((await keyhush('build', data, '--out', join(dir, 'out'), ...choices)).stdout).toContain(baseHash)
     expect((await publish(edit('x'), ...record)).code).toBe(0)
     // Its own signature of the newest epoch is as good as a record.
     expect((await publish(edit('y'), '--record', join(dir, 'a third'))).code).toBe(0)

@@ -60,7 +60,7 @@ export class Stage {
     const out = join(this.folder, `dataset-${this.#built++}`)
     const file = `${out}.${kind}`
     await writeFile(file, data)
-    await runKeyhushProcess('build', '--data', file, ...options, '--out', out)
+    await runKeyhushProcess('build', file, ...options, '--out', out)
     return out
   }
 

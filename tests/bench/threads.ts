@@ -101,7 +101,7 @@ async function other(stage: Stage, folder: string): Promise<Subject> {
   const [root, dataset] = [resolve(folder), join(stage.folder, 'dataset-of-other')]
   const command = join(root, 'server/bin/keyhush.js')
   const data = join(stage.folder, 'dataset-0.bin')
-  const build = ['build', '--data', data, '--record-bytes', `${RECORD_BYTES}`, '--out', dataset]
+  const build = ['build', data, '--record-bytes', `${RECORD_BYTES}`, '--out', dataset]
   await promisify(execFile)(process.execPath, [command, ...build])
   const server = await startListening(command, 'serve', '--port', '0', '--log-level', 'warn', '--dataset', dataset)
   stage.closeLast(server.stop)

@@ -148,7 +148,7 @@ async function build(stage: Stage, source: Source, name = 'single'): Promise<str
 async function keylessSource(stage: Stage, data: Buffer): Promise<Source> {
   const file = join(stage.folder, 'keyless.bin')
   await writeFile(file, data)
-  return ['--data', file, '--record-bytes', `${VALUE_BYTES}`]
+  return [file, '--record-bytes', `${VALUE_BYTES}`]
 }
 
 async function keyedSource(stage: Stage, data: Buffer): Promise<Source> {
@@ -164,7 +164,7 @@ async function keyedSource(stage: Stage, data: Buffer): Promise<Source> {
     }
   }
   await pipeline(Readable.from(lines()), createWriteStream(file))
-  return ['--data', file, '--value-encoding', 'hex']
+  return [file, '--value-encoding', 'hex']
 }
 
 /** Chromium's own network emulation: all of the page's requests share the rate, and each waits a round trip. */

@@ -94,7 +94,9 @@ test('of a busy port and a missing file the platform says what is quoted', async
   const { port } = other.address() as AddressInfo
   const data = join(folder.path, 'list.txt')
   await writeFile(data, 'otter\n')
-  const serve = ['serve', '--data', data, '--format', 'txt', '--port', `${port}`, '--log-level', 'silent']
+  const dataset = join(folder.path, 'dataset')
+  await runKeyhushProcess('build', data, '--out', dataset)
+  const serve = ['serve', '--dataset', dataset, '--port', `${port}`, '--log-level', 'silent']
   const heading = (code: string) =>
     headings(forOperators!)
       .find(text => text.endsWith(`(${code})\``))!

@@ -28,7 +28,7 @@ beforeAll(async () => {
   folder = await temporaryFolder()
   await writeFile(path('data.csv'), `key,value\n${[...model].map(([key, value]) => `${key},${value}\n`).join('')}`)
   await runKeyhush('keygen', '--out', path('key'))
-  const built = ['--data', path('data.csv'), '--out', path('dataset'), '--record', path('key.record')]
+  const built = [path('data.csv'), '--out', path('dataset'), '--record', path('key.record')]
   const printed = await runKeyhush('build', ...built, '--partitions', '2', '--pack', `${PACK}`)
   expect(printed).toContain('layout: 2 partitions of 16 records of 24 bytes, 4 a block\n')
   expect(decodeManifest(await readFile(path('dataset/manifest.bin')))).toMatchObject(LAYOUT)

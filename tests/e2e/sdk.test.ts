@@ -30,8 +30,8 @@ beforeAll(async () => {
   const inFolder = (name: string) => join(folder.path, name)
   await writeFile(inFolder('records.bin'), Buffer.concat(values))
   await writeFile(inFolder('names.csv'), `key,value\n${names.map(name => `${name},"hello, ${name}"\n`).join('')}`)
-  await runKeyhush('build', '--data', inFolder('records.bin'), '--record-bytes', '12', '--out', inFolder('records'))
-  await runKeyhush('build', '--data', inFolder('names.csv'), '--out', inFolder('names'))
+  await runKeyhush('build', inFolder('records.bin'), '--record-bytes', '12', '--out', inFolder('records'))
+  await runKeyhush('build', inFolder('names.csv'), '--out', inFolder('names'))
   const start = (server: string) =>
     startServerProcess(
       ...['records', 'names'].flatMap(name => [

@@ -34,7 +34,7 @@ describe.skipIf(process.platform !== 'linux')('in WebKit', () => {
     folder = await temporaryFolder()
     await writeFile(path('names.csv'), `key,value\n${names.map(name => `${name},"hello, ${name}"\n`).join('')}`)
     const key = (await runKeyhush('keygen', '--out', path('key'))).trim().replace('public key: ', '')
-    await runKeyhush('build', '--data', path('names.csv'), '--out', path('dataset'), '--record', path('key.record'))
+    await runKeyhush('build', path('names.csv'), '--out', path('dataset'), '--record', path('key.record'))
     const serve = (store: string) =>
       startServerProcess('--dataset', path('dataset'), '--store', path(store), '--publisher-key', key)
     servers = [await serve('a'), await serve('b')]

@@ -110,7 +110,7 @@ export function anyFaults(chance: Chance, processes = false): FaultProfile {
     rollback: chance.pick(['confirm', 'strict']),
     push: chance.happens(0.4),
     history,
-    lingerHours: chance.pick([0, 24]),
+    lingerHours: processes ? 24 : chance.pick([0, 24]),
     lmdb: !processes && chance.happens(0.05),
     losses: chance.pick([0, 0, 0.02]),
     delays: chance.pick([0, 0.002]),

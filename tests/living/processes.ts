@@ -12,8 +12,6 @@ export interface ProcessOptions {
   readonly foundation: Foundation
   /** epochs kept before the newest */
   readonly history: number
-  /** how long a generation that has ended is answered */
-  readonly lingerHours: number
   /** where it keeps its database */
   readonly folder: string
 }
@@ -29,13 +27,12 @@ export class ProcessServer implements RunningServer {
     this.#arguments = args
   }
 
-  static async start({ foundation, history, lingerHours, folder }: ProcessOptions): Promise<ProcessServer> {
+  static async start({ foundation, history, folder }: ProcessOptions): Promise<ProcessServer> {
     await mkdir(folder, { recursive: true })
     const token = join(folder, 'token')
     await writeFile(token, `${TOKEN}\n`, { mode: 0o600 })
     const store = ['--store', join(folder, 'store'), '--dataset', foundation.path]
-    const limits = ['--history', `${history}`, '--linger', `${lingerHours}`]
-    const server = new ProcessServer([...store, '--token-file', token, ...limits])
+    const server = new ProcessServer([...store, '--token-file', token, '--history', `${history}`])
     await server.start()
     return server
   }

@@ -67,14 +67,9 @@ function startLocally(
   }
 }
 
-function startProcesses(
-  foundation: Foundation,
-  { history, lingerHours }: FaultProfile,
-  folder: string,
-): Setup['start'] {
+function startProcesses(foundation: Foundation, { history }: FaultProfile, folder: string): Setup['start'] {
   return async () => {
-    const start = (letter: string) =>
-      ProcessServer.start({ foundation, history, lingerHours, folder: join(folder, letter) })
+    const start = (letter: string) => ProcessServer.start({ foundation, history, folder: join(folder, letter) })
     const [a, b] = SERVERS
     return { [a]: await start('a'), [b]: await start('b') }
   }

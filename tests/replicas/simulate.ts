@@ -109,7 +109,7 @@ class World {
     const record = await PublisherRecord.open(join(dir, 'record'))
     await record.addManifest({ databaseId, epoch: manifest.epoch, hash: manifestHash })
 
-    const common = ['--rate-limit', '0', '--instant', 'off', '--light', 'off', '--fence-entries', '100000']
+    const common = ['--rate-limit', '0', '--instant', 'off', '--light', 'off']
     const writes = ['--publisher-key', Buffer.from(key.publicKey).toString('hex'), '--dataset', dataset]
     const reads = ['--replica', '--answer-threads', '2', '--answer-port', '0']
     const serve = async (replica: boolean) => {

@@ -133,7 +133,7 @@ function keyDirectoryCsv(): string {
 async function build(folder: string, file: string, ...options: string[]): Promise<void> {
   const fresh = `${folder}.new`
   await rm(fresh, { recursive: true, force: true })
-  const args = ['build', '--data', join(dataFolder, file), '--out', fresh, '--record', publisherRecord, ...options]
+  const args = ['build', join(dataFolder, file), '--out', fresh, '--record', publisherRecord, ...options]
   await promisify(execFile)(process.execPath, [keyhushCommand, ...args])
   await rm(folder, { recursive: true, force: true })
   await rename(fresh, folder)

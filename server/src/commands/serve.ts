@@ -1,16 +1,11 @@
 // `keyhush serve`: load, listen, and stop in good order. stdout gets one line, the address; the log goes to stderr.
 
-import { mkdtempSync, rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
 import { BoundedLog } from '../base/bounded-log.js'
 import { BuildError } from '../base/errors.js'
-import type { UpdatableDatabase } from '../database/updatable.js'
-import { buildDataset } from '../dataset/build.js'
 import { loadDataset } from '../dataset/load.js'
 import type { Listening } from '../http/answering/messages.js'
 import { SHUTTING_DOWN } from '../http/frame.js'
@@ -19,7 +14,6 @@ import { Metrics } from '../http/metrics.js'
 import { describeError } from '../http/plugins/errors.js'
 import { checkNames, createServer, type MountedDataset } from '../http/server.js'
 import { readableByAll, readPublicKey, readToken } from '../publisher/files.js'
-import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
 import { openStore } from './store.js'
 import { tellSupervisor } from './supervisor.js'
@@ -34,17 +28,14 @@ const MOST_CONNECTING = 4096
 const PRIVATE_ADDRESSES = 'loopback,linklocal,uniquelocal'
 
 /** The options of `serve` as commander gives them. */
-export type ServeArguments = Partial<Omit<BuildArguments, 'out' | 'force' | 'record'>> & {
+export interface ServeArguments {
   readonly dataset?: string[]
   readonly store?: string[]
   readonly tokenFile?: string
   readonly publisherKey?: string[]
   readonly blobBase?: string[]
   readonly replica?: boolean
-  readonly history: number
-  readonly linger: number
-  readonly fenceDays: number
-  readonly fenceEntries: number
+  readonly history?: number
   readonly port: number
   readonly host: string
   /** missing: any */
@@ -124,10 +115,12 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
     const at = named.findIndex(dataset => dataset.name === name)
     return { name, dir, source: at === -1 ? undefined : named.splice(at, 1)[0]!.dir }
   })
-  const built = options.data !== undefined && !stores.some(({ name }) => name === undefined) ? [options.data] : []
-  const names = [...stores, ...named, ...built.map(() => ({ name: undefined }))]
-  if (names.length === 0) throw new BuildError('give --dataset, --store or --data: there is nothing to serve')
+  const names = [...stores, ...named]
+  if (names.length === 0) throw new BuildError('give --dataset or --store: there is nothing to serve')
   checkNames(names)
+  if (stores.length === 0 && (options.replica || options.history !== undefined)) {
+    throw new BuildError('--replica and --history are for databases that change: give --store as well')
+  }
   const keys = await Promise.all((options.publisherKey ?? []).map(parseMount).map(readNamedKey))
   for (const { name } of keys) {
     if (stores.length === 0 || (name !== undefined && !stores.some(store => store.name === name))) {
@@ -143,9 +136,9 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   const mounted: MountedDataset[] = []
   for (const { name, dir, source } of stores) {
     const publisherKeys = keys.filter(key => key.name === undefined || key.name === name).map(({ key }) => key)
-    mounted.push({ name, publisherKeys, updatable: await open(dir, source, name, options) })
+    const { history, replica } = options
+    mounted.push({ name, publisherKeys, updatable: await openStore(dir, source, { history, replica }, name) })
   }
-  for (const data of built) named.push({ name: undefined, dir: await buildTemporary({ ...options, data }) })
   for (const { name, dir } of named) {
     mounted.push({ name, dataset: await withProgress(onProgress => loadDataset(dir, onProgress)) })
   }
@@ -153,22 +146,6 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
     ...database,
     blobBase: bases.findLast(({ name }) => name === database.name)?.blobBase,
   }))
-}
-
-/** Opens a store, beginning it first from a dataset, or from `--data`, if there is nothing in it. */
-function open(
-  dir: string,
-  dataset: string | undefined,
-  name: string | undefined,
-  options: ServeArguments,
-): Promise<UpdatableDatabase> {
-  const { history, linger: lingerHours, fenceDays: days, fenceEntries: entries, data, replica } = options
-  const build = async () => {
-    if (name !== undefined)
-      throw new BuildError(`the store is empty; --dataset ${name}=DIR says what to begin it with`, dir)
-    return data === undefined ? undefined : await buildTemporary({ ...options, data })
-  }
-  return openStore(dir, dataset, { history, lingerHours, replica, fence: { days, entries } }, build)
 }
 
 /** `NAME=DIR` or `DIR`. A directory whose own name has a `=` is given as `./a=b`. */
@@ -190,35 +167,6 @@ function readBlobBase(text: string): string {
 /** `NAME=KEY`: of the store of that name; `KEY`: of all. */
 async function readNamedKey({ name, dir: key }: ReturnType<typeof parseMount>) {
   return { name, key: await readPublicKey(key) }
-}
-
-/** Builds `--data` into a directory that goes when the process does. */
-async function buildTemporary(options: ServeArguments & { data: string }): Promise<string> {
-  const parent = mkdtempSync(join(tmpdir(), 'keyhush-'))
-  process.once('exit', () => rmSync(parent, { recursive: true, force: true }))
-  const { data, format, recordBytes, valueEncoding, partitions, pack, maxValueBytes, headroom, proofs } = options
-  const { expires, succeeds, name, ceremony, receipt, prover } = options
-  const out = join(parent, 'dataset')
-  const choices = {
-    data,
-    format,
-    recordBytes,
-    valueEncoding,
-    partitions,
-    pack,
-    maxValueBytes,
-    headroom,
-    proofs,
-    expires,
-    succeeds,
-    name,
-    ceremony,
-    receipt,
-    prover,
-    out,
-  }
-  await withProgress(onProgress => buildDataset({ ...choices, onProgress }))
-  return out
 }
 
 /**

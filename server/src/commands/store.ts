@@ -12,22 +12,22 @@ import type { Storage } from '../storage/storage.js'
 import { withProgress } from './progress.js'
 
 /**
- * `dataset`: what it is to have been begun from; `otherwise` makes one for an empty store without. Throws BuildError if there
- * is neither, DatasetError if the store holds another database.
+ * `dataset`: what it is to have been begun from; `name`: under which the operator serves it. Throws BuildError if an empty store has no
+ * dataset, DatasetError if the store holds another database.
  */
 export async function openStore(
   dir: string,
   dataset: string | undefined,
   options: UpdatableOptions = {},
-  otherwise: () => Promise<string | undefined> = async () => undefined,
+  name?: string,
 ): Promise<UpdatableDatabase> {
   if (options.replica && !isPostgres(dir))
-    throw new BuildError('--replica means nothing without --store postgres://…', dir)
+    throw new BuildError('a --replica takes a --store postgres://…, which several processes can share', dir)
   const storage = isPostgres(dir)
     ? await openPostgres(dir, { role: options.replica ? 'replica' : 'writer' })
     : openLmdb(dir)
   try {
-    return await openIn(storage, dataset, options, otherwise)
+    return await openIn(storage, dataset, options, name)
   } catch (error) {
     await storage.close()
     throw error
@@ -38,15 +38,16 @@ async function openIn(
   storage: Storage,
   dataset: string | undefined,
   options: UpdatableOptions,
-  otherwise: () => Promise<string | undefined>,
+  name: string | undefined,
 ): Promise<UpdatableDatabase> {
   if (!(await UpdatableDatabase.existsIn(storage))) {
     if (options.replica)
       throw new BuildError('the store is empty; the process that writes comes first', storage.location)
-    const source = dataset ?? (await otherwise())
-    if (source === undefined)
-      throw new BuildError('the store is empty; --dataset says what to begin with', storage.location)
-    const loaded = await withProgress(onProgress => loadDataset(source, onProgress))
+    if (dataset === undefined) {
+      const argument = name === undefined ? 'DIR' : `${name}=DIR`
+      throw new BuildError(`the store is empty; --dataset ${argument} says what to begin with`, storage.location)
+    }
+    const loaded = await withProgress(onProgress => loadDataset(dataset, onProgress))
     await UpdatableDatabase.create(storage, loaded)
     loaded.close()
   }

@@ -47,7 +47,7 @@ export function mostNew(entries: number): number {
 }
 
 /** For people. */
-export const FULL = 'the fence is full: new hints are without it (--fence-entries)'
+export const FULL = 'the fence is full: new hints are without it'
 
 /** What one network may register in a day: this part of all entries, but not less than so many. */
 const NETWORK_PART = 1000

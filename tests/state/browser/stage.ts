@@ -39,7 +39,7 @@ export class Stage {
     const contents = Array.from({ length: records }, (_, i) => recordAt(i).padEnd(RECORD_BYTES))
     await writeFile(data, contents.join(''))
     const shape = ['--record-bytes', `${RECORD_BYTES}`, '--partitions', `${PARTITIONS}`]
-    await runKeyhush('build', '--data', data, ...shape, '--out', dataset)
+    await runKeyhush('build', data, ...shape, '--out', dataset)
     const start = (name: string) => startServerProcess('--dataset', dataset, '--store', join(folder.path, name))
     const servers = [await start('A'), await start('B')] as const
     const proxies = [await LyingProxy.start(servers[0].url), await LyingProxy.start(servers[1].url)] as const
