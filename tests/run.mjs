@@ -1,5 +1,5 @@
 // `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench [capacity | threads | logs] | soak [living |
-// uniformity | replicas | memory | fence | damage] | matrix | traffic | papers | speeds | pointproofs | wire [args]`. All are
+// uniformity | replicas | memory | fence] | matrix | traffic | papers | speeds | pointproofs | wire [args]`. All are
 // TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
@@ -16,7 +16,6 @@ const programs = {
   replicas: '/replicas/soak.ts',
   memory: '/operations/memory.ts',
   fence: '/operations/fence.ts',
-  damage: '/operations/damage.ts',
   traffic: '/bench/traffic.ts',
   papers: '/bench/papers-plots.ts',
   speeds: '/bench/speeds.ts',
@@ -27,7 +26,7 @@ const programs = {
 const [name, ...args] = process.argv.slice(2)
 const others = {
   bench: ['capacity', 'threads', 'logs'],
-  soak: ['living', 'uniformity', 'replicas', 'memory', 'fence', 'damage'],
+  soak: ['living', 'uniformity', 'replicas', 'memory', 'fence'],
 }
 const program = others[name]?.includes(args[0]) ? args.shift() : name
 const compiler = await createServer({

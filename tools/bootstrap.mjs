@@ -10,7 +10,7 @@
 //                                                 `bench threads` what threads that answer add, `bench logs` what logs cost
 //                            soak [args]          build, then tests/state/soak.ts, or after `living` tests/living/soak.ts, after
 //                                                 `uniformity` tests/privacy/soak.ts, after `replicas` tests/replicas/soak.ts:
-//                                                 more of their tests; after `memory`, `fence` and `damage` those of
+//                                                 more of their tests; after `memory` and `fence` those of
 //                                                 tests/operations; after `tests` the tests of `test` with nothing left to a sample
 //                            fuzz [args]          the decoders on bytes nobody meant (tools/fuzz.mjs)
 //                            matrix [SETUP…]      the packed packages in what apps are built and run with (tests/package/matrix.ts)

@@ -1,18 +1,22 @@
 // A storage in an LMDB file, `data.mdb` in a directory of its own. A transaction is on disk (fsync) when it resolves,
 // and after a crash at any moment the file holds whole transactions only.
 
-import { type BigIntStats, closeSync, mkdirSync, openSync, statSync } from 'node:fs'
+import { type BigIntStats, closeSync, fstatSync, mkdirSync, openSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getSystemErrorName } from 'node:util'
 import { open, type RootDatabase } from 'lmdb'
 import { DatasetError } from '../base/errors.js'
 import { Pace } from '../base/pace.js'
-import { damageIn, PAGE_BYTES } from './lmdb-pages.js'
 import { lockStore } from './lock.js'
 import { Draft, type Storage, StorageError, type Transaction } from './storage.js'
 
 const FILE = 'data.mdb'
+const PAGE_BYTES = 4096
+
+/** Where an LMDB file of data version 2 has these in its two first pages, of which the later transaction's counts. */
+const HEAD = { magic: 24, lastPage: 144, transaction: 152 } as const
+const MAGIC = 0xbeefc0de
 
 /** Keys are passed over without others having a turn: milliseconds. */
 const COUNTED_TOGETHER = 2 ** 16
@@ -59,12 +63,21 @@ function openDatabase(dir: string, location: string): RootDatabase<Uint8Array, B
   }
 }
 
-/** Refuses a file that was cut off, is something else, or whose pages do not hold together: LMDB maps it and believes it. */
+/** Refuses a file that was cut off, or is something else: at the first missing page that LMDB reads, the process would die. */
 function checkFile(location: string): void {
   const fd = openSync(location, 'r')
   try {
-    const damage = damageIn(fd)
-    if (damage !== undefined) throw new DatasetError(location, damage)
+    const heads = Buffer.alloc(2 * PAGE_BYTES)
+    const isWhole = readSync(fd, heads, 0, heads.length, 0) === heads.length
+    if (!isWhole) throw new DatasetError(location, 'it was cut off: a store has at least two pages')
+    const [earlier, later] = [heads.subarray(0, PAGE_BYTES), heads.subarray(PAGE_BYTES)]
+    const isLater = later.readBigUInt64LE(HEAD.transaction) > earlier.readBigUInt64LE(HEAD.transaction)
+    const head = isLater ? later : earlier
+    if (head.readUInt32LE(HEAD.magic) !== MAGIC) throw new DatasetError(location, 'it is not a store')
+    const expected = (head.readBigUInt64LE(HEAD.lastPage) + 1n) * BigInt(PAGE_BYTES)
+    const { size } = fstatSync(fd)
+    if (BigInt(size) >= expected) return
+    throw new DatasetError(location, `it was cut off: expected ${expected} bytes, got ${size}; begin a new store`)
   } finally {
     closeSync(fd)
   }
