@@ -5,7 +5,8 @@
 //                            test FILE… [options] these files alone; options go to vitest (`-t name`) or cargo test
 //                            export --servers A,B --out DIR [--publisher-key HEX]  the page as files, its servers elsewhere
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
-//                            bench [args]         build, then tests/bench; `bench papers` writes docs/papers.md and its plots,
+//                            papers [args]        the founding papers' schemes (rust-core/papers): tests, then docs/papers.md and its plots
+//                            bench [args]         build, then tests/bench;
 //                                                 `bench capacity --write` the table of docs/operations.md,
 //                                                 `bench threads` what threads that answer add, `bench logs` what logs cost
 //                            soak [args]          build, then tests/state/soak.ts, or after `living` tests/living/soak.ts, after
@@ -33,9 +34,10 @@ const CARGO_FUZZ = '0.13.2'
 const tsc = 'typescript/bin/tsc'
 const biome = '@biomejs/biome/bin/biome'
 const toolsBin = '.tools/bin'
+const papersFolder = join(root, 'rust-core/papers')
 const typescriptSources = ['packages', 'packages/wasm/generated', 'server', 'demo', 'tsconfig.json']
 
-const commands = { start, test, build, export: exportDemo, bench, soak, fuzz, matrix, lint, format, docs }
+const commands = { start, test, build, export: exportDemo, papers, bench, soak, fuzz, matrix, lint, format, docs }
 const [command = '', ...args] = process.argv.slice(2)
 
 await main(async () => {
@@ -142,11 +144,7 @@ async function testFiles() {
 function cargoTarget(file) {
   const [, crate, folder, name] = /^rust-core\/(\w+)\/(src|tests)\/(?:.*\/)?(\w+)\.rs$/.exec(file) ?? []
   if (crate === undefined) throw new Failure(`${file} is not in rust-core`)
-  return [
-    '-p',
-    crate === 'schemes' ? crate : `keyhush-${crate}`,
-    ...(folder === 'tests' ? ['--test', name] : ['--lib']),
-  ]
+  return ['-p', `keyhush-${crate}`, ...(folder === 'tests' ? ['--test', name] : ['--lib'])]
 }
 
 async function build() {
@@ -164,11 +162,16 @@ async function bench() {
     const cargo = ['build', '--release', '-p', 'keyhush-load']
     await step('Compiling what asks', () => run('cargo', cargo, { cwd: join(root, 'rust-core') }))
   }
-  if (args[0] !== 'papers') return await runOfTests('bench')
-  const cargo = ['run', '--release', '-p', 'schemes', '--', 'tables', ...args.slice(1)]
-  const { code } = await run('cargo', cargo, { cwd: join(root, 'rust-core'), show: true, mayFail: true })
+  return await runOfTests('bench')
+}
+
+async function papers() {
+  const { failed, said } = await testPapers()
+  if (failed > 0) throw new Failure(said)
+  const cargo = ['run', '--release', '--', ...args]
+  const { code } = await run('cargo', cargo, { cwd: papersFolder, show: true, mayFail: true })
   if (code !== 0) return 1
-  return args.includes('--only') ? 0 : await program('papers', args.slice(1)) // which draws what was written
+  return args.includes('--only') ? 0 : await program('papers', args) // which draws what was written
 }
 
 async function soak() {
@@ -241,7 +244,9 @@ async function docs() {
 
 async function format() {
   await step('Formatting TypeScript', () => runPackage(biome, ['check', '--write', ...args]))
-  await step('Formatting Rust', () => run('cargo', ['fmt', '--all'], { cwd: join(root, 'rust-core') }))
+  for (const cwd of [join(root, 'rust-core'), papersFolder]) {
+    await step('Formatting Rust', () => run('cargo', ['fmt', '--all'], { cwd }))
+  }
 }
 
 // ---- what has to be on the machine ----------------------------------------------------------------
@@ -418,11 +423,18 @@ async function lintAll(checks) {
   return { passed: 0, failed }
 }
 
+function testPapers() {
+  return cargoTest('Testing the schemes of the papers', [], { cwd: papersFolder })
+}
+
+function testRust(targets = ['--workspace'], options = [], { nice = 0 } = {}) {
+  return cargoTest('Testing Rust', [...targets, ...options], { cwd: join(root, 'rust-core'), nice })
+}
+
 /** `said`, for who prints it when nothing else is printed any more: all that cargo printed, if something failed. */
-async function testRust(targets = ['--workspace'], options = [], { nice = 0 } = {}) {
-  const cargo = ['test', ...targets, '--no-fail-fast', ...options]
-  const { code, output } = await step('Testing Rust', () =>
-    run('cargo', cargo, { cwd: join(root, 'rust-core'), mayFail: true, nice }),
+async function cargoTest(what, options, where) {
+  const { code, output } = await step(what, () =>
+    run('cargo', ['test', '--no-fail-fast', ...options], { ...where, mayFail: true }),
   )
   let passed = 0
   let failed = 0

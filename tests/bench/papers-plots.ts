@@ -1,4 +1,4 @@
-// The plots of docs/papers.md, from docs/papers.csv, both of which `npm run bench -- papers` writes (rust-core/schemes). Ours
+// The plots of docs/papers.md, from docs/papers.csv, both of which `npm run papers` writes (rust-core/papers). Ours
 // with full lines, the papers' with broken ones; records of 32 bytes, of 64 for Pai.
 
 import { mkdir, readFile, rm } from 'node:fs/promises'
@@ -99,7 +99,7 @@ function series(name: string, table: string, rows: string): Series {
   return { name, table, rows }
 }
 
-/** `npm run bench -- papers`: draws the plots beside a papers.csv; `--to` says in which folder it is. */
+/** `npm run papers`: draws the plots beside a papers.csv; `--to` says in which folder it is. */
 export async function papers(args: string[]): Promise<number> {
   const to = args.indexOf('--to')
   const folder =

@@ -1,12 +1,12 @@
 //! The authenticated baselines: lookups, and lies.
 #![allow(clippy::cast_precision_loss, clippy::needless_for_each)] // small counts; one-line loops
 
-use schemes::apir::{dpf, matrix};
-use schemes::channel::Channel;
-use schemes::error::Error;
-use schemes::prg::{AesTree, ChaChaTree, Doubling};
-use schemes::random::{Random, Uniform};
-use schemes::records::Records;
+use papers::apir::{dpf, matrix};
+use papers::channel::Channel;
+use papers::error::Error;
+use papers::prg::{AesTree, ChaChaTree, Doubling};
+use papers::random::{Random, Uniform};
+use papers::records::Records;
 
 fn dpf_lookups<D: Doubling>(seed: u64, records: usize, bytes: usize, lookups: usize) {
     println!("seed {seed}");

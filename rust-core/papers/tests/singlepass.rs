@@ -4,12 +4,12 @@
 mod common;
 
 use common::{EXACT, Law, law, worst};
-use schemes::channel::Channel;
-use schemes::error::Error;
-use schemes::prg::{Aes, ChaCha, Prg};
-use schemes::random::{Random, Uniform, shuffle};
-use schemes::records::{Records, xor};
-use schemes::singlepass::*;
+use papers::channel::Channel;
+use papers::error::Error;
+use papers::prg::{Aes, ChaCha, Prg};
+use papers::random::{Random, Uniform, shuffle};
+use papers::records::{Records, xor};
+use papers::singlepass::*;
 
 /// One client and a database that grows past several partitions, in 10 000 lookups.
 fn life<P: Prg, O: Offset>(seed: u64, records: usize, partitions: usize, bytes: usize, inverses: Inverses) {

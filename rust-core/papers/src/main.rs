@@ -1,12 +1,12 @@
-//! `cargo run --release -p schemes -- tables [--quick] [--only PAPER | --to FOLDER]`: measures the schemes and writes
-//! papers.md, with the papers' figures beside ours, and papers.csv, the same figures for programs.
+//! `npm run papers`: measures the schemes and writes papers.md, with the papers' figures beside ours, and papers.csv, the
+//! same figures for programs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use schemes::tables::{Extent, print, write};
+use papers::tables::{Extent, print, write};
 
-const USAGE: &str = "usage: schemes tables [--quick] [--only PAPER | --to FOLDER]
+const USAGE: &str = "usage: papers [--quick] [--only PAPER | --to FOLDER]
   --quick  N up to 2^20; larger sizes by formula
   --only   singlepass, s3pir, pai, treepir or tapir: prints its tables and writes nothing
   --to     where papers.md and papers.csv go; default: docs of this repository";
@@ -16,10 +16,8 @@ fn main() -> ExitCode {
     let mut extent = Extent::Full;
     let mut folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"));
     let mut only = None;
-    let mut asked = false;
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            "tables" => asked = true,
             "--quick" => extent = Extent::Quick,
             "--only" => match args.next() {
                 Some(paper) => only = Some(paper),
@@ -31,9 +29,6 @@ fn main() -> ExitCode {
             },
             _ => return usage(),
         }
-    }
-    if !asked {
-        return usage();
     }
     if let Some(paper) = only {
         return if print(&paper, extent) { ExitCode::SUCCESS } else { usage() };

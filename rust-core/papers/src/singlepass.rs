@@ -32,7 +32,7 @@
 //! # A lookup
 //!
 //! ```
-//! use schemes::{channel::Channel, prg::Aes, random::Random, records::Records, singlepass::*};
+//! use papers::{channel::Channel, prg::Aes, random::Random, records::Records, singlepass::*};
 //!
 //! let mut source = Random::from_system()?;
 //! let mut server = Server::new(Records::from_seed(1, 1000, 32), 10)?; // N = 1000, ℓ = 32, Q = 10
@@ -50,7 +50,7 @@
 //! // The database changes, and the client follows.
 //! client.follow(&server.edit(123, &[7; 32])?, &mut source)?;
 //! assert_eq!(client.lookup(123, &mut source, [&server, &server], &mut channels)?, [7; 32]);
-//! # Ok::<(), schemes::error::Error>(())
+//! # Ok::<(), papers::error::Error>(())
 //! ```
 
 use crate::channel::Channel;

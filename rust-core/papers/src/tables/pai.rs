@@ -60,7 +60,7 @@ pub fn tables(document: &mut Document, extent: Extent) {
     document.say(
         "## Pai\n\nLi and others: *Encode and Permute that Database!*, Fig. 2, §5 and Fig. 5. One server. **As published, private for one \
          lookup**: two show whether they share a row or a column, √n chosen ones reveal all later ones ([the tests](\
-         ../rust-core/schemes/tests/pai.rs) do both). The paper's times are of eight threads and include a network of \
+         ../rust-core/papers/tests/pai.rs) do both). The paper's times are of eight threads and include a network of \
          10 Gbit/s; ours are one thread's computing. \"Full\" permutes all cells, which is private for n lookups.",
     );
     // A server that keeps 2^24 × 64 B for a client has 1.6 GB, in two passes, beside the database: what is larger is not run.

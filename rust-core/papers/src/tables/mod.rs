@@ -53,9 +53,8 @@ pub fn write(extent: Extent, folder: &Path) -> std::io::Result<()> {
     let minutes = begin.elapsed().as_secs().div_ceil(60);
     let head = format!(
         "# The papers, side by side\n\n\
-         `npm run bench -- papers` wrote this page, its plots and [papers.csv](papers.csv), the same figures for programs, in one run of \
-         [rust-core/schemes](../rust-core/schemes/src/lib.rs) (`cargo run --release -p schemes -- tables` in `rust-core` writes all but the \
-         plots). Nothing of it answers the product's lookups; the product's own figures are in [benchmarks.md](benchmarks.md).\n\n\
+         `npm run papers` wrote this page, its plots and [papers.csv](papers.csv), the same figures for programs, in one run of \
+         [rust-core/papers](../rust-core/papers/src/lib.rs). Nothing of it answers the product's lookups; the product's own figures are in [benchmarks.md](benchmarks.md).\n\n\
          Times are processor time of one thread, **median** (least–most), with AES instructions where the papers have them, unless \
          a row says ChaCha20. Every lookup's record was compared with the data. Bytes are those of requests' and answers' bodies, \
          counted on the line and found equal to the formulas of the code; *slanted* ones are by the formula alone, for sizes that \

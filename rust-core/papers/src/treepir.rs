@@ -34,7 +34,7 @@
 //! # A lookup
 //!
 //! ```
-//! use schemes::{channel::Channel, prg::AesTree, random::Random, records::Records, s3pir::Search, treepir::*};
+//! use papers::{channel::Channel, prg::AesTree, random::Random, records::Records, s3pir::Search, treepir::*};
 //!
 //! let mut source = Random::from_system()?;
 //! let database = Records::from_seed(1, 1 << 10, 32);
@@ -50,7 +50,7 @@
 //! let record = client.lookup(123, Search::All, &mut source, [&server, &server], &mut channels)?;
 //! assert_eq!(record, database.get(123));
 //! assert_eq!(channels, [Channel { up: 5 * 16 + 2, down: 32 * 32 }; 2]);
-//! # Ok::<(), schemes::error::Error>(())
+//! # Ok::<(), papers::error::Error>(())
 //! ```
 
 use crate::channel::Channel;

@@ -30,7 +30,7 @@
 //! # A lookup
 //!
 //! ```
-//! use schemes::{channel::Channel, pai::full::PaiFull, random::Random, records::Records};
+//! use papers::{channel::Channel, pai::full::PaiFull, random::Random, records::Records};
 //!
 //! let mut source = Random::from_system()?;
 //! let database = Records::from_seed(1, 1000, 32);
@@ -46,7 +46,7 @@
 //!     assert_eq!(client.get(123, &store, &mut source, &mut line)?, database.get(123));
 //!     assert_eq!(line, Channel { up: 16, down: 16 + 32 });
 //! }
-//! # Ok::<(), schemes::error::Error>(())
+//! # Ok::<(), papers::error::Error>(())
 //! ```
 
 pub mod chargeable;

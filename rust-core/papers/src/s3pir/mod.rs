@@ -45,7 +45,7 @@
 //! # A lookup
 //!
 //! ```
-//! use schemes::{channel::Channel, prg::Aes, random::Random, records::Records, s3pir::*};
+//! use papers::{channel::Channel, prg::Aes, random::Random, records::Records, s3pir::*};
 //!
 //! let mut source = Random::from_system()?;
 //! let database = Records::from_seed(1, 1 << 10, 32);
@@ -63,7 +63,7 @@
 //! let record = client.lookup(123, Search::All, &mut source, &server, &mut line)?;
 //! assert_eq!(record, database.get(123));
 //! assert_eq!(line, Channel { up: 32 / 8 + 32 * 2, down: 2 * 32 });
-//! # Ok::<(), schemes::error::Error>(())
+//! # Ok::<(), papers::error::Error>(())
 //! ```
 
 pub mod drawing;

@@ -6,14 +6,14 @@ mod common;
 use std::collections::HashSet;
 
 use common::{EXACT, Law, law, thorough, worst};
-use schemes::channel::Channel;
-use schemes::error::Error;
-use schemes::pai::full::{Deviation, Opened, PaiFull};
-use schemes::pai::keyword::{KeywordClient, KeywordServer, cuckoo, oprf};
-use schemes::pai::one_query::{PaiOneQuery, grid};
-use schemes::pai::{PrivateArray, Store, chargeable, full, keyword, lookup_bytes, one_query};
-use schemes::random::{Random, Uniform, shuffle};
-use schemes::records::Records;
+use papers::channel::Channel;
+use papers::error::Error;
+use papers::pai::full::{Deviation, Opened, PaiFull};
+use papers::pai::keyword::{KeywordClient, KeywordServer, cuckoo, oprf};
+use papers::pai::one_query::{PaiOneQuery, grid};
+use papers::pai::{PrivateArray, Store, chargeable, full, keyword, lookup_bytes, one_query};
+use papers::random::{Random, Uniform, shuffle};
+use papers::records::Records;
 
 #[test]
 fn ten_thousand_lookups_as_published() {

@@ -2,8 +2,8 @@
 //! them from, fast enough to compare with. Nothing here answers the product's lookups; that is `rust-core/core`.
 //!
 //! Client, servers and the lines between them are in one process. A line carries bytes and counts them
-//! ([`channel::Channel`]), so the tables of docs/papers.md (`cargo run --release -p schemes -- tables`) count what
-//! would cross a network, headers apart.
+//! ([`channel::Channel`]), so the tables of docs/papers.md (`npm run papers`) count what would cross a
+//! network, headers apart.
 //!
 //! | module | paper | servers | what a lookup costs, N records of ℓ bytes |
 //! |---|---|---|---|

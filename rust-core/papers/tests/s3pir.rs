@@ -6,14 +6,14 @@ mod common;
 use std::collections::HashMap;
 
 use common::{EXACT, Law, law, thorough, variation, worst};
-use schemes::channel::Channel;
-use schemes::error::Error;
-use schemes::prg::{Aes, Block, ChaCha, Prg};
-use schemes::random::{Random, Uniform};
-use schemes::records::Records;
-use schemes::s3pir::drawing::Drawn;
-use schemes::s3pir::slots::{Backup, Slots};
-use schemes::s3pir::{Deviation, Geometry, LAMBDA, Search, Server, one_server, two_servers};
+use papers::channel::Channel;
+use papers::error::Error;
+use papers::prg::{Aes, Block, ChaCha, Prg};
+use papers::random::{Random, Uniform};
+use papers::records::Records;
+use papers::s3pir::drawing::Drawn;
+use papers::s3pir::slots::{Backup, Slots};
+use papers::s3pir::{Deviation, Geometry, LAMBDA, Search, Server, one_server, two_servers};
 
 #[test]
 fn ten_thousand_lookups_with_one_server() {

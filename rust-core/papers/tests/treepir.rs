@@ -4,12 +4,12 @@
 mod common;
 
 use common::{EXACT, Law, law, worst};
-use schemes::channel::Channel;
-use schemes::prg::{Aes, AesTree, Block, ChaChaTree, Doubling, Prg};
-use schemes::random::{Random, Uniform};
-use schemes::records::{Records, xor};
-use schemes::s3pir::Search;
-use schemes::treepir::*;
+use papers::channel::Channel;
+use papers::prg::{Aes, AesTree, Block, ChaChaTree, Doubling, Prg};
+use papers::random::{Random, Uniform};
+use papers::records::{Records, xor};
+use papers::s3pir::Search;
+use papers::treepir::*;
 
 fn lookups<D: Doubling>(seed: u64, depth: u32, bytes: usize, lookups: usize) {
     println!("seed {seed}");

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use schemes::random::Uniform;
+use papers::random::Uniform;
 
 /// `npm run soak -- tests` looks at all, `npm test` at a sample.
 pub fn thorough() -> bool {
