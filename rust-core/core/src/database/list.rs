@@ -10,7 +10,6 @@
 use std::ops::Range;
 
 use crate::bytes::is_zero;
-use crate::directory::{Directory, Overfull};
 use crate::error::Error;
 use crate::key::FINGERPRINT_BYTES;
 use crate::layout::{Layout, Stored};
@@ -257,46 +256,4 @@ fn read_entry(bytes: &[u8]) -> Option<Entry<'_>> {
 /// The fingerprint of an entry's record: an added slot was empty and a deleted one is, so old ⊕ new begins with it.
 pub(crate) fn print_of(entry: &Entry<'_>) -> [u8; FINGERPRINT_BYTES] {
     entry.difference.first_chunk().copied().unwrap_or_default()
-}
-
-impl Directory {
-    /// The directory of the next epoch: keys that were added are placed by the overlay unless the perfect hash already
-    /// leads to them, keys that were deleted leave it. Equal updates give equal bytes everywhere.
-    ///
-    /// # Errors
-    /// [`Error::Update`] if records have no room for a fingerprint, or a block for those added to it.
-    pub fn updated(&self, list: &UpdateList) -> Result<Self, Error> {
-        if list.after.stored().record_bytes < FINGERPRINT_BYTES {
-            return Err(Error::Update("a record has no room for a fingerprint"));
-        }
-        self.followed(list).map_err(|Overfull(_)| Error::Update("a block of the directory has no room for its keys"))
-    }
-
-    /// The directory of the epoch before, from that of the epoch that the list leads to.
-    ///
-    /// # Errors
-    /// As [`Directory::updated`].
-    pub fn undone(&self, list: &UpdateList) -> Result<Self, Error> {
-        if list.after.stored().record_bytes < FINGERPRINT_BYTES {
-            return Err(Error::Update("a record has no room for a fingerprint"));
-        }
-        let changes = changes(list, [Kind::Add, Kind::Delete], Kind::Delete);
-        self.with_overlay(&changes).map_err(|Overfull(_)| Error::Update("it does not lead to this directory"))
-    }
-
-    /// The same, of records that have room for a fingerprint.
-    pub(crate) fn followed(&self, list: &UpdateList) -> Result<Self, Overfull> {
-        // Deletes before adds: one batch may delete a key and add it again, in a slot below the old one.
-        self.with_overlay(&changes(list, [Kind::Delete, Kind::Add], Kind::Add))
-    }
-}
-
-/// What entries of these kinds, in this order, say of fingerprints: where those of `placed` are, and that the others are
-/// nowhere.
-fn changes(list: &UpdateList, kinds: [Kind; 2], placed: Kind) -> Vec<([u8; FINGERPRINT_BYTES], Option<u32>)> {
-    let of_kind = |wanted: Kind| {
-        let entries = list.entries().filter(move |entry| entry.kind == wanted);
-        entries.map(move |entry| (print_of(&entry), (wanted == placed).then_some(entry.index)))
-    };
-    kinds.into_iter().flat_map(of_kind).collect()
 }

@@ -3,10 +3,10 @@
 use zeroize::ZeroizeOnDrop;
 
 use super::drawing::Drawn;
+use super::edits::Editing;
 use super::geometry::Geometry;
 use super::streams::{Function, Keyed, Kind};
 use super::table::{RowName, Table};
-use super::update::Editing;
 use crate::bytes::{xor_into, zeroed};
 use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;

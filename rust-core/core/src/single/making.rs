@@ -4,12 +4,13 @@
 use zeroize::{Zeroize, Zeroizing};
 
 use super::drawing::{Drawing, Drawn};
+use super::edits::Edits;
 use super::folding::{Reached, Rows, together};
 use super::geometry::Geometry;
 use super::hint::Hint;
 use super::streams::{Function, Keyed};
 use super::table::{NamedRow, RowName, Table};
-use super::update::{Edits, followed};
+use super::update::followed;
 use crate::bytes::zeroed;
 use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
 use crate::database::content::CONTENT_HASH_BYTES;

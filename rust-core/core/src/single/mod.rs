@@ -12,6 +12,7 @@
 pub mod answer;
 mod client;
 pub(crate) mod drawing;
+mod edits;
 mod folding;
 pub mod geometry;
 pub mod hint;

@@ -1,8 +1,7 @@
 //! What an update changes: exactly the hints that contain an edited record, and its tag. All of it happens at the client, and
 //! shows nothing.
 
-use zeroize::Zeroize;
-
+use super::edits::{Editing, Edits, NOBODY};
 use super::geometry::Geometry;
 use super::hint::Hint;
 use super::query::Pending;
@@ -18,75 +17,6 @@ const FEW: usize = 4;
 
 /// Values of streams that a step looks at, or those of a stripe: some milliseconds.
 const STEP_VALUES: usize = 1 << 20;
-
-/// Differences of blocks, ascending by slot.
-#[derive(Default)]
-pub(crate) struct Edits {
-    slots: Vec<u32>,
-    /// ℓ′ bytes each
-    differences: Vec<u8>,
-}
-
-impl Edits {
-    /// Of a list, those in the partitions that are wanted.
-    pub(crate) fn of(list: &UpdateList, wanted: impl Fn(usize) -> bool) -> Self {
-        let (layout, mut edits) = (list.after(), Edits { slots: Vec::new(), differences: Vec::new() });
-        for entry in list.entries() {
-            let (q, m) = layout.place(entry.index);
-            if !wanted(q) {
-                continue;
-            }
-            let slot = (q * layout.partition_records() + m) as u32;
-            if edits.slots.last() != Some(&slot) {
-                edits.slots.push(slot);
-                edits.differences.resize(edits.slots.len() * layout.record_bytes(), 0);
-            }
-            let start = edits.differences.len() - layout.record_bytes();
-            xor_into(&mut edits.differences[start..][layout.slot(entry.index)], entry.difference);
-        }
-        edits
-    }
-
-    /// These and the others from number `from` on.
-    fn with(&self, others: &Edits, from: usize, geometry: &Geometry) -> Self {
-        let mut all = Edits::default();
-        let (mut own, mut other) = (0, from);
-        while let Some(&slot) = self.slots.get(own).into_iter().chain(others.slots.get(other)).min() {
-            let start = all.differences.len();
-            all.slots.push(slot);
-            all.differences.resize(start + geometry.record_bytes(), 0);
-            for (edits, edit) in [(self, &mut own), (others, &mut other)] {
-                if edits.slots.get(*edit) == Some(&slot) {
-                    xor_into(&mut all.differences[start..], edits.difference(*edit, geometry));
-                    *edit += 1;
-                }
-            }
-        }
-        all
-    }
-
-    fn difference(&self, edit: usize, geometry: &Geometry) -> &[u8] {
-        &self.differences[edit * geometry.record_bytes()..][..geometry.record_bytes()]
-    }
-}
-
-/// Edits that are being added to parities and pairs, a few stripes a step. Tags and extras have them already.
-pub(crate) struct Editing {
-    edits: Edits,
-    /// the first that has not been added
-    next: usize,
-    /// whose an id is: a slot's (its number), or a pair's (H and its number)
-    owners: Vec<u32>,
-}
-
-/// Whose an id is that is no hint's any more.
-const NOBODY: u32 = u32::MAX;
-
-impl Drop for Editing {
-    fn drop(&mut self) {
-        self.owners.zeroize();
-    }
-}
 
 /// The geometry that a list leads to, which is hints' own but for the slots.
 pub(crate) fn followed(layout: &Layout, geometry: &Geometry, list: &UpdateList) -> Result<Geometry, Error> {

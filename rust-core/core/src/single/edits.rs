@@ -1,0 +1,76 @@
+//! The edits of an update: their differences, and how far they have been added to parities and pairs.
+
+use zeroize::Zeroize;
+
+use super::geometry::Geometry;
+use crate::bytes::xor_into;
+use crate::database::list::UpdateList;
+
+/// Differences of blocks, ascending by slot.
+#[derive(Default)]
+pub(crate) struct Edits {
+    pub(super) slots: Vec<u32>,
+    /// ℓ′ bytes each
+    differences: Vec<u8>,
+}
+
+impl Edits {
+    /// Of a list, those in the partitions that are wanted.
+    pub(crate) fn of(list: &UpdateList, wanted: impl Fn(usize) -> bool) -> Self {
+        let (layout, mut edits) = (list.after(), Edits { slots: Vec::new(), differences: Vec::new() });
+        for entry in list.entries() {
+            let (q, m) = layout.place(entry.index);
+            if !wanted(q) {
+                continue;
+            }
+            let slot = (q * layout.partition_records() + m) as u32;
+            if edits.slots.last() != Some(&slot) {
+                edits.slots.push(slot);
+                edits.differences.resize(edits.slots.len() * layout.record_bytes(), 0);
+            }
+            let start = edits.differences.len() - layout.record_bytes();
+            xor_into(&mut edits.differences[start..][layout.slot(entry.index)], entry.difference);
+        }
+        edits
+    }
+
+    /// These and the others from number `from` on.
+    pub(super) fn with(&self, others: &Edits, from: usize, geometry: &Geometry) -> Self {
+        let mut all = Edits::default();
+        let (mut own, mut other) = (0, from);
+        while let Some(&slot) = self.slots.get(own).into_iter().chain(others.slots.get(other)).min() {
+            let start = all.differences.len();
+            all.slots.push(slot);
+            all.differences.resize(start + geometry.record_bytes(), 0);
+            for (edits, edit) in [(self, &mut own), (others, &mut other)] {
+                if edits.slots.get(*edit) == Some(&slot) {
+                    xor_into(&mut all.differences[start..], edits.difference(*edit, geometry));
+                    *edit += 1;
+                }
+            }
+        }
+        all
+    }
+
+    pub(super) fn difference(&self, edit: usize, geometry: &Geometry) -> &[u8] {
+        &self.differences[edit * geometry.record_bytes()..][..geometry.record_bytes()]
+    }
+}
+
+/// Edits that are being added to parities and pairs, a few stripes a step. Tags and extras have them already.
+pub(crate) struct Editing {
+    pub(super) edits: Edits,
+    /// the first that has not been added
+    pub(super) next: usize,
+    /// whose an id is: a slot's (its number), or a pair's (H and its number)
+    pub(super) owners: Vec<u32>,
+}
+
+/// Whose an id is that is no hint's any more.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+impl Drop for Editing {
+    fn drop(&mut self) {
+        self.owners.zeroize();
+    }
+}
