@@ -14,7 +14,6 @@ import { builtDirectory } from './helpers.js'
 import { batchOn, KEYED } from './updatable-helpers.js'
 
 const postgres = usePostgres()
-const DAY_SECONDS = 86_400
 const SSL_REQUEST = 80_877_103
 
 async function opened(url: string, role: 'writer' | 'replica' = 'writer'): Promise<PostgresStorage> {
@@ -161,20 +160,4 @@ test('a host among the parameters is no less another host: it is asked for TLS',
     })
   })
   expect((await first).readUInt32BE(4)).toBe(SSL_REQUEST)
-})
-
-test('a day that needs a partition comes during a backup, too', async () => {
-  const url = postgres.store()
-  let seconds = 0
-  const { engine } = await opened(url)
-  const ask = asking(
-    await PostgresFence.open(engine, { days: 1, now: () => 20_000 * DAY_SECONDS, elapsed: () => seconds }),
-  )
-  expect([await ask('register', 1), await ask('confirm', 1)]).toEqual(['granted', 'granted'])
-  await backup(url)
-  for (let day = 0; day < 3; day++) {
-    seconds += DAY_SECONDS
-    expect(await ask('register', 2 + day)).toBe('granted')
-    expect(await ask('confirm', 2 + day)).toBe('granted')
-  }
 })

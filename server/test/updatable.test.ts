@@ -1129,7 +1129,7 @@ describe('over HTTP', () => {
       for (let id = 1000; id < 3000; id++) expect(await ask('register', id, `network ${id % 100}`)).toBe('granted')
       for (let id = 0; id < 40; id++) expect(await ask('confirm', id)).toBe('granted')
       expect([await ask('register', 40, 'honest'), await ask('confirm', 40)]).toEqual(['granted', 'granted'])
-      expect(await ask('confirm', 2999)).toBe('granted') // of the last 25
+      for (const id of [2980, 2999]) expect(await ask('confirm', id)).toBe('granted') // of the last 25, but for a bucket
       expect(await ask('confirm', 2000)).toBe('refused')
     })
 
@@ -1163,10 +1163,36 @@ describe('over HTTP', () => {
       for (const id of [1, 2]) await asker(fence)('register', id)
       await asker(fence)('confirm', 1)
       if (restart) fence = await StoredFence.open(storage, { ...options, now: () => 1_800_000_000 + seconds })
-      seconds += 6 * 3600 + 1
+      seconds += 7 * 3600 + 1
       const ask = asker(fence)
       expect([await ask('confirm', 1), await ask('confirm', 2)]).toEqual(['granted', 'refused'])
       expect((await listed(storage, 'fence')).filter(([key]) => key.includes('/')).length).toBe(1)
+    })
+
+    test('has room for the latest registrations of a flood, also after a restart, and leaves nothing of the others', async () => {
+      const storage = new MemoryStorage()
+      const options = { entries: 400, elapsed: () => 0, now: () => 1_800_000_000 }
+      const first = asker(await StoredFence.open(storage, options))
+      for (let id = 0; id < 100; id++) expect(await first('register', id, `network ${id % 20}`)).toBe('granted')
+      const fence = await StoredFence.open(storage, options)
+      expect(fence.hints).toBe(100)
+      const ask = asker(fence)
+      for (let id = 100; id < 250; id++) expect(await ask('register', id, `network ${id % 20}`)).toBe('granted')
+      expect(fence.hints).toBeGreaterThan(87)
+      expect(fence.hints).toBeLessThanOrEqual(100)
+      for (let id = 163; id < 250; id++) expect(await ask('confirm', id), `${id}`).toBe('granted')
+      for (let id = 0; id < 150; id++) expect(await ask('confirm', id), `${id}`).toBe('refused')
+      expect((await listed(storage, 'fence')).filter(([key]) => key.includes('/')).length).toBe(fence.hints)
+    })
+
+    test('gives a network its share back where nothing could be written', async () => {
+      const storage = new FailingStorage()
+      const ask = asker(await StoredFence.open(storage, { entries: 1000, elapsed: () => 0 }))
+      storage.fails = () => true
+      for (let id = 0; id < 100; id++) expect(await ask('register', id, 'network')).not.toBe('granted')
+      storage.fails = () => false
+      for (let id = 0; id < 64; id++) expect(await ask('register', id, 'network')).toBe('granted')
+      expect(await ask('register', 64, 'network')).toBe('fence_full')
     })
 
     test('is not swept by a calendar that jumps, at a start or while it runs', async () => {

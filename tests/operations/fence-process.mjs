@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { fileURLToPath } from 'node:url'
-import { CONFIRMED, encodeEntry, NEW, StoredFence } from '../../server/dist/database/stored-fence.js'
+import { bucketKey, CONFIRMED, encodeEntry, StoredFence } from '../../server/dist/database/stored-fence.js'
 import { openLmdb } from '../../server/dist/storage/lmdb.js'
 
 export const DAYS = 400
@@ -45,19 +45,24 @@ async function fill(dir, count, fresh) {
       for (; i < count && entries.length < TOGETHER; i += PASSES) {
         entries.push([
           hintId(i, count),
-          { version: 1, requestHash: scattered(`${i}`, 32), time: today - (i % (DAYS + 1)) },
+          { version: 1, requestHash: scattered(`${i}`, 32), day: today - (i % (DAYS + 1)) },
         ])
       }
       await put(CONFIRMED, entries)
     }
   }
+  // As full as a flood makes them.
+  const BUCKETS = 8
   const seconds = Math.floor(Date.now() / 1000)
-  for (let i = 0; i < fresh; ) {
-    const entries = []
-    for (; i < fresh && entries.length < TOGETHER; i++) {
-      entries.push([scattered(`new ${i}`, 16), { version: 0, requestHash: ZERO, time: seconds }])
+  for (let bucket = 0; bucket < BUCKETS; bucket++) {
+    const end = Math.floor(((bucket + 1) * fresh) / BUCKETS)
+    for (let i = Math.floor((bucket * fresh) / BUCKETS); i < end; ) {
+      const entries = []
+      for (; i < end && entries.length < TOGETHER; i++) {
+        entries.push([scattered(`new ${i}`, 16), { version: 0, requestHash: ZERO, day: today }])
+      }
+      await put(bucketKey({ began: seconds - BUCKETS + bucket }), entries)
     }
-    await put(NEW, entries)
   }
   await storage.close()
 }

@@ -6,7 +6,6 @@
 // are few, go after hours, and make room for others. What is confirmed leaves by age alone.
 
 import type { FenceRequest, FenceVerdict } from '@keyhush/protocol'
-import { AgingMap } from '../base/aging-map.js'
 import type { FenceClock, FenceClockOptions } from './fence-clock.js'
 
 export interface FenceOptions extends FenceClockOptions {
@@ -58,7 +57,7 @@ const NETWORKS_REMEMBERED = 100_000
 export class NetworkShares {
   readonly #most: number
   readonly #clock: FenceClock
-  readonly #registered = new AgingMap<number>()
+  readonly #registered = new Map<string, number>()
   #day = 0
 
   /** `entries`: that the fence may have. */
@@ -70,11 +69,11 @@ export class NetworkShares {
   /** Counts a registration; false: this network has had its share of the day. */
   take(network: string): boolean {
     const { today } = this.#clock
-    if (this.#day !== today) this.#registered.clear()
+    // Who has so many networks could displace all others one by one as well.
+    if (this.#day !== today || this.#registered.size >= NETWORKS_REMEMBERED) this.#registered.clear()
     this.#day = today
     const before = this.#registered.get(network) ?? 0
     if (before >= this.#most) return false
-    if (before === 0 && this.#registered.size >= NETWORKS_REMEMBERED) this.#registered.delete(this.#registered.oldest!)
     this.#registered.set(network, before + 1)
     return true
   }

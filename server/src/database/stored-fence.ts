@@ -1,10 +1,11 @@
 // The fence in a server's own storage, which no other process has. What is unknown is refused, so that losing these entries
 // condemns hints and never lets a rewound one through. So is what is damaged.
+//
+// New entries lie in buckets: one for each hour, and another when one is full. A bucket goes as a whole, when its time is
+// over or its room is needed. Memory holds how many entries each has, and none of them.
 
 import { crc32 } from 'node:zlib'
 import { equalBytes, type FenceRequest, type FenceVerdict, HASH_BYTES, isZero, toHex } from '@keyhush/protocol'
-import { AgingMap } from '../base/aging-map.js'
-import { Pace } from '../base/pace.js'
 import { Refusal } from '../base/refusal.js'
 import { type Storage, StorageError, type Transaction } from '../storage/storage.js'
 import {
@@ -19,25 +20,38 @@ import {
 } from './fence.js'
 import { FenceClock } from './fence-clock.js'
 
-/** What keys begin with, before the hint's id in hex. */
+/** What keys begin with, before the hint's id in hex; of new ones, before the bucket's number. */
 export const CONFIRMED = 'fence/'
-export const NEW = 'fence-new/'
+const NEW = 'fence-new/'
 
-/** Of each kind of entries, how many a request looks at besides, to see which have expired: it takes about a millisecond. */
+const BUCKET_SECONDS = 60 * 60
+/** A full bucket has this part of all new entries there may be. */
+const BUCKETS = 8
+
+/** How many entries a request removes, or looks at to see which have expired: it takes about a millisecond. */
 const SWEPT_TOGETHER = 250
 
-/**
- * version (u64) ‖ hash (32) ‖ day of the last request, or of a new one the second of its registration (u32) ‖ CRC-32 of the key
- * and what precedes (u32)
- */
+/** version (u64) ‖ hash (32) ‖ day of the last request (u32) ‖ CRC-32 of the key and what precedes (u32) */
 const ENTRY_BYTES = 8 + HASH_BYTES + 4 + 4
 const CHECKED_BYTES = ENTRY_BYTES - 4
 
 interface Entry {
   readonly version: number
   readonly requestHash: Uint8Array
-  /** since 1970: days, or of a new one seconds */
-  readonly time: number
+  /** since 1970 */
+  readonly day: number
+}
+
+interface Bucket {
+  /** seconds since 1970; no two have the same */
+  readonly began: number
+  entries: number
+}
+
+interface Kept {
+  readonly entry: Entry
+  /** undefined: the entry is confirmed */
+  readonly bucket: Bucket | undefined
 }
 
 /** What takes back what memory already knows of a transaction, should that not be written. */
@@ -51,14 +65,15 @@ export class StoredFence implements Fence {
   readonly #clock: FenceClock
   /** confirmed entries there are, or are about to be */
   #confirmed = 0
-  /** the new ones, oldest first: when they were registered */
-  readonly #new = new AgingMap<number>()
+  /** of new ones, oldest first */
+  #buckets: Bucket[] = []
+  /** keys of buckets that have gone, and may have entries in the storage yet */
+  readonly #gone: string[] = []
   /** the day on which the latest round over all confirmed ones began; … */
   #roundOf = 0
   /** … the last of them that it has seen; undefined: it is over */
   #seen: string | undefined
   #isSweeping = false
-  #isExpiring = false
   readonly #shares: NetworkShares
 
   private constructor(storage: Storage, clock: FenceClock, options: FenceOptions) {
@@ -76,7 +91,7 @@ export class StoredFence implements Fence {
   }
 
   get hints(): number {
-    return this.#confirmed + this.#new.size
+    return this.#confirmed + this.#new
   }
 
   get problem(): string | undefined {
@@ -87,45 +102,27 @@ export class StoredFence implements Fence {
     return this.#most
   }
 
+  get #new(): number {
+    return this.#buckets.reduce((sum, { entries }) => sum + entries, 0)
+  }
+
   async judge(request: FenceRequest, network = 'unknown'): Promise<FenceVerdict> {
     const id = toHex(request.hintId)
-    await this.#expireNew()
-    await this.#sweepOn()
-    const { today, seconds } = this.#clock
+    this.#forgetOld()
+    await this.#sweep()
+    const buckets = [...this.#buckets]
+    const keys = [CONFIRMED + id, ...buckets.map(bucket => bucketKey(bucket) + id)]
     const undo: Undo = []
     try {
-      const outcome = await this.#storage.transact([CONFIRMED + id, NEW + id], transaction => {
-        const kept = this.#find(transaction, id, undo)
+      const outcome = await this.#storage.transact(keys, transaction => {
+        const kept = this.#find(transaction, id, buckets, undo)
         // How far it has come is not known any more: not by registering again either.
         if (kept === 'damaged') return 'refused'
-        if (kept === undefined && request.kind === 'register') {
-          const room = this.#admit(transaction, network, undo)
-          if (!room) return 'full'
-          put(transaction, NEW + id, { version: 0, requestHash: request.requestHash, time: seconds })
-          this.#new.delete(id) // the newest stands last
-          this.#new.set(id, seconds)
-          undo.push(() => this.#new.delete(id), this.#clock.keep(transaction))
-          return 'granted'
-        }
-        if (!isGranted(kept, request)) return 'refused'
-        if (request.kind === 'register') return 'granted' // its reply was lost
-        const registered = this.#new.get(id)
-        const isNew = registered !== undefined
-        // Who has no request yet only asks.
-        const { version, requestHash } = kept !== undefined && isZero(request.requestHash) ? kept : request
-        // Written also when only the day is new, and then once a day.
-        const same = kept?.version === version && equalBytes(kept.requestHash, requestHash) && kept.time === today
-        if (isNew || !same) put(transaction, CONFIRMED + id, { version, requestHash, time: today })
-        if (isNew) {
-          transaction.remove(NEW + id)
-          this.#new.delete(id)
-          this.#confirmed++
-          undo.push(() => {
-            this.#new.set(id, registered)
-            this.#confirmed--
-          })
-        }
-        undo.push(this.#clock.keep(transaction))
+        if (kept === undefined && request.kind === 'register')
+          return this.#register(transaction, request, network, undo)
+        if (!isGranted(kept?.entry, request)) return 'refused'
+        if (kept === undefined || request.kind === 'register') return 'granted' // its reply was lost
+        this.#confirm(transaction, request, kept, undo)
         return 'granted'
       })
       if (outcome !== 'full') return outcome
@@ -138,38 +135,95 @@ export class StoredFence implements Fence {
   }
 
   /** What is kept of a hint and has not expired. */
-  #find(transaction: Transaction, id: string, undo: Undo): Entry | 'damaged' | undefined {
+  #find(transaction: Transaction, id: string, buckets: readonly Bucket[], undo: Undo): Kept | 'damaged' | undefined {
     const confirmed = transaction.get(CONFIRMED + id)
     if (confirmed !== undefined) {
       const entry = decodeEntry(CONFIRMED + id, confirmed)
-      if (entry === 'damaged' || this.#isAlive(entry)) return entry
+      if (entry === 'damaged') return entry
+      if (this.#isAlive(entry)) return { entry, bucket: undefined }
       transaction.remove(CONFIRMED + id)
       this.#confirmed--
       undo.push(() => this.#confirmed++)
       return undefined
     }
-    const bytes = transaction.get(NEW + id)
-    const registered = bytes && decodeEntry(NEW + id, bytes)
-    if (registered === 'damaged') return registered
-    return registered !== undefined && this.#isFresh(registered.time) ? registered : undefined
+    for (const bucket of buckets) {
+      const key = bucketKey(bucket) + id
+      const bytes = transaction.get(key)
+      if (bytes === undefined) continue
+      const entry = decodeEntry(key, bytes)
+      return entry === 'damaged' ? entry : { entry, bucket }
+    }
+    return undefined
   }
 
-  /** Whether a network may register another hint; makes room for it among the new ones. */
-  #admit(transaction: Transaction, network: string, undo: Undo): boolean {
-    if (!this.#shares.take(network)) return false
-    if (this.#new.size >= mostNew(this.#most) || this.#new.size + this.#confirmed >= this.#most) {
-      const { oldest } = this.#new
-      if (oldest === undefined) return false
-      const registered = this.#new.get(oldest)!
-      transaction.remove(NEW + oldest)
-      this.#new.delete(oldest)
-      undo.push(() => this.#new.set(oldest, registered))
+  #register(
+    transaction: Transaction,
+    { hintId, requestHash }: FenceRequest,
+    network: string,
+    undo: Undo,
+  ): 'granted' | 'full' {
+    if (this.#confirmed >= this.#most || !this.#shares.take(network)) return 'full'
+    undo.push(() => this.#shares.giveBack(network))
+    while (this.#new >= mostNew(this.#most) || this.hints >= this.#most) undo.push(this.#forgetOldest())
+    const bucket = this.#bucketOfNow()
+    put(transaction, bucketKey(bucket) + toHex(hintId), { version: 0, requestHash, day: this.#clock.today })
+    bucket.entries++
+    undo.push(() => bucket.entries--, this.#clock.keep(transaction))
+    return 'granted'
+  }
+
+  #confirm(transaction: Transaction, request: FenceRequest, { entry, bucket }: Kept, undo: Undo): void {
+    const { today } = this.#clock
+    const id = toHex(request.hintId)
+    // Who has no request yet only asks.
+    const { version, requestHash } = isZero(request.requestHash) ? entry : request
+    // Written also when only the day is new, and then once a day.
+    const same = entry.version === version && equalBytes(entry.requestHash, requestHash) && entry.day === today
+    if (bucket !== undefined || !same) put(transaction, CONFIRMED + id, { version, requestHash, day: today })
+    if (bucket !== undefined) {
+      transaction.remove(bucketKey(bucket) + id)
+      bucket.entries--
+      this.#confirmed++
+      undo.push(() => {
+        bucket.entries++
+        this.#confirmed--
+      })
     }
-    return true
+    undo.push(this.#clock.keep(transaction))
+  }
+
+  /** The one that new entries come into. */
+  #bucketOfNow(): Bucket {
+    const { seconds } = this.#clock
+    const latest = this.#buckets.at(-1)
+    const room = Math.max(1, Math.floor(mostNew(this.#most) / BUCKETS))
+    if (latest !== undefined && seconds - latest.began < BUCKET_SECONDS && latest.entries < room) return latest
+    const bucket = { began: Math.max(seconds, (latest?.began ?? 0) + 1), entries: 0 }
+    this.#buckets.push(bucket)
+    return bucket
+  }
+
+  /** Those whose youngest entries are over. */
+  #forgetOld(): void {
+    const { seconds } = this.#clock
+    while (this.#buckets[0] !== undefined && seconds - this.#buckets[0].began > BUCKET_SECONDS + NEW_SECONDS) {
+      this.#forgetOldest()
+    }
+  }
+
+  /** Returns what takes it back. */
+  #forgetOldest(): () => void {
+    const bucket = this.#buckets.shift()!
+    const key = bucketKey(bucket)
+    this.#gone.push(key)
+    return () => {
+      this.#buckets.unshift(bucket)
+      this.#gone.splice(this.#gone.indexOf(key), 1)
+    }
   }
 
   #isAlive(entry: Entry): boolean {
-    return this.#clock.today - entry.time <= this.#days
+    return this.#clock.today - entry.day <= this.#days
   }
 
   /** A damaged one has no age, and stays: without it the hint could be registered again. */
@@ -178,51 +232,47 @@ export class StoredFence implements Fence {
     return entry !== 'damaged' && !this.#isAlive(entry)
   }
 
-  #isFresh(registered: number): boolean {
-    return this.#clock.seconds - registered <= NEW_SECONDS
-  }
-
-  /** Removes new ones whose time is over, so many at a time. */
-  async #expireNew(): Promise<void> {
-    const { oldest } = this.#new
-    if (this.#isExpiring || oldest === undefined || this.#isFresh(this.#new.get(oldest)!)) return
-    const expired: string[] = []
-    for (const [id, registered] of this.#new) {
-      if (this.#isFresh(registered) || expired.length === SWEPT_TOGETHER) break
-      expired.push(id)
-    }
-    this.#isExpiring = true
-    try {
-      await this.#storage.transact([], transaction => {
-        for (const id of expired) if (this.#new.has(id)) transaction.remove(NEW + id)
-      })
-      for (const id of expired) this.#new.delete(id)
-    } finally {
-      this.#isExpiring = false
-    }
-  }
-
-  /** Removes confirmed ones that have expired: some in each request, all in a round, of which one begins a day at most. */
-  async #sweepOn(): Promise<void> {
-    const { today } = this.#clock
-    if (this.#isSweeping || (this.#seen === undefined && this.#roundOf === today)) return
+  /** What the storage refuses to remove stays for later: it is no concern of who asks. */
+  async #sweep(): Promise<void> {
+    if (this.#isSweeping) return
     this.#isSweeping = true
-    if (this.#seen === undefined) this.#roundOf = today
     try {
-      const expired: string[] = []
-      let seen = 0
-      for await (const [key, bytes] of this.#storage.entries(CONFIRMED, this.#seen)) {
-        if (this.#isOver(key, bytes)) expired.push(key)
-        this.#seen = key
-        if (++seen === SWEPT_TOGETHER) break
-      }
-      if (seen < SWEPT_TOGETHER) this.#seen = undefined
-      if (expired.length > 0) await this.#removeExpired(expired)
+      await this.#sweepGone()
+      await this.#sweepConfirmed()
     } catch (error) {
-      if (!(error instanceof StorageError)) throw error // else they stay for another day, and this request is not concerned
+      if (!(error instanceof StorageError)) throw error
     } finally {
       this.#isSweeping = false
     }
+  }
+
+  async #sweepGone(): Promise<void> {
+    const [prefix] = this.#gone
+    if (prefix === undefined) return
+    const keys: string[] = []
+    for await (const [key] of this.#storage.entries(prefix)) {
+      if (keys.push(key) === SWEPT_TOGETHER) break
+    }
+    if (keys.length < SWEPT_TOGETHER) this.#gone.shift()
+    await this.#storage.transact([], transaction => {
+      for (const key of keys) transaction.remove(key)
+    })
+  }
+
+  /** Removes confirmed ones that have expired: some in each request, all in a round, of which one begins a day at most. */
+  async #sweepConfirmed(): Promise<void> {
+    const { today } = this.#clock
+    if (this.#seen === undefined && this.#roundOf === today) return
+    if (this.#seen === undefined) this.#roundOf = today
+    const expired: string[] = []
+    let seen = 0
+    for await (const [key, bytes] of this.#storage.entries(CONFIRMED, this.#seen)) {
+      if (this.#isOver(key, bytes)) expired.push(key)
+      this.#seen = key
+      if (++seen === SWEPT_TOGETHER) break
+    }
+    if (seen < SWEPT_TOGETHER) this.#seen = undefined
+    if (expired.length > 0) await this.#removeExpired(expired)
   }
 
   async #removeExpired(keys: readonly string[]): Promise<void> {
@@ -241,21 +291,22 @@ export class StoredFence implements Fence {
   /** What there is on disk. */
   async #count(): Promise<void> {
     this.#confirmed = await this.#storage.count(CONFIRMED)
-    const [pace, registered] = [new Pace(), new Map<number, string[]>()]
-    for await (const [key, bytes] of this.#storage.entries(NEW)) {
-      const entry = decodeEntry(key, bytes)
-      const time = entry === 'damaged' ? 0 : entry.time // no loss: it has no lookups yet
-      const ids = registered.get(time) ?? []
-      if (ids.push(Buffer.from(key).toString('latin1', NEW.length)) === 1) registered.set(time, ids) // a slice would keep the whole key
-      await pace.turn()
+    for (let after: string | undefined; ; ) {
+      const bucket = await this.#bucketAfter(after)
+      if (bucket === undefined) return
+      this.#buckets.push(bucket)
+      after = `${bucketKey(bucket)}~`
     }
-    // Those of one second are many: there are no more seconds than are in NEW_SECONDS.
-    for (const time of [...registered.keys()].sort((a, b) => a - b)) {
-      for (const id of registered.get(time)!) {
-        this.#new.set(id, time)
-        await pace.turn()
-      }
+  }
+
+  /** The first bucket whose entries come behind the key `after`. */
+  async #bucketAfter(after: string | undefined): Promise<Bucket | undefined> {
+    for await (const [key] of this.#storage.entries(NEW, after)) {
+      const bucket = { began: Number.parseInt(key.slice(NEW.length), 16), entries: 0 }
+      bucket.entries = await this.#storage.count(bucketKey(bucket))
+      return bucket
     }
+    return undefined
   }
 }
 
@@ -271,12 +322,17 @@ function put(transaction: Transaction, key: string, entry: Entry): void {
   transaction.put(key, encodeEntry(key, entry))
 }
 
+/** What the keys of a bucket's entries begin with, before the hint's id in hex. */
+export function bucketKey({ began }: Pick<Bucket, 'began'>): string {
+  return `${NEW}${began.toString(16).padStart(8, '0')}/`
+}
+
 /** What is stored of a hint under this key. */
-export function encodeEntry(key: string, { version, requestHash, time }: Entry): Uint8Array {
+export function encodeEntry(key: string, { version, requestHash, day }: Entry): Uint8Array {
   const bytes = Buffer.alloc(ENTRY_BYTES)
   bytes.writeBigUInt64LE(BigInt(version), 0)
   bytes.set(requestHash, 8)
-  bytes.writeUInt32LE(time, 8 + HASH_BYTES)
+  bytes.writeUInt32LE(day, 8 + HASH_BYTES)
   bytes.writeUInt32LE(checksum(key, bytes), CHECKED_BYTES)
   return bytes
 }
@@ -291,6 +347,6 @@ function decodeEntry(key: string, bytes: Uint8Array): Entry | 'damaged' {
   return {
     version: Number(buffer.readBigUInt64LE(0)),
     requestHash: Uint8Array.prototype.slice.call(buffer, 8, 8 + HASH_BYTES),
-    time: buffer.readUInt32LE(8 + HASH_BYTES),
+    day: buffer.readUInt32LE(8 + HASH_BYTES),
   }
 }

@@ -154,6 +154,28 @@ export const fenceConformance: readonly FenceCase[] = [
     },
   },
   {
+    name: 'counts a hint for its network that others had to go for, and none that there was no room for',
+    async run(open) {
+      let seconds = 0
+      const fence = await open({ entries: 40, days: 2, elapsed: () => seconds })
+      const ask = asking(fence)
+      const granted = async (from: number) => {
+        let count = 0
+        for (let id = from; id < from + 80; id++) if ((await ask('register', id)) === 'granted') count++
+        return count
+      }
+      equal(await granted(1000), 64)
+      seconds += 3 * DAY_SECONDS
+      const networks = Array.from({ length: 40 }, (_, id) => `network ${id}`)
+      for (const [id, network] of networks.entries()) {
+        deepEqual([await ask('register', id, 0, NOTHING, network), await ask('confirm', id)], ['granted', 'granted'])
+      }
+      equal(await granted(2000), 0)
+      seconds += 3 * DAY_SECONDS - 1
+      equal(await granted(3000), 64)
+    },
+  },
+  {
     name: 'is not swept by a calendar that jumps, at a start or while it runs; days that pass are days',
     async run(open) {
       let [now, seconds] = [1_800_000_000, 0]
