@@ -26,7 +26,7 @@ const long = [
   ...['package/package', 'living/living', 'living/mutants', 'store-browser/store'].map(name => `tests/${name}`),
   ...['sdk', 'demo', 'sizes', 'pointproofs', 'testing', 'packed'].map(name => `tests/e2e/${name}`),
   ...['kills', 'tabs', 'browsers', 'every-step'].map(name => `tests/state/${name}`),
-  ...['fence', 'answers', 'trust'].map(name => `tests/faults/${name}`),
+  'tests/faults/trust',
 ].map(name => `/${name}.test.ts`)
 
 class LongFirst extends BaseSequencer {

@@ -314,6 +314,19 @@ test('every client, every lookup and every reset draw randomness of their own', 
   }
 })
 
+test('a redirect brings the server it points to no query of the other', async () => {
+  const { client, map } = await opened(keyless, 'redirect', { refresh: 1 })
+  const [first, second] = keyless.proxies
+  for (const { seen } of keyless.proxies) seen.length = 0
+  second.lie = (_genuine, { path }) => ({
+    ...{ status: 307, headers: { location: first.url + path } },
+    body: new Uint8Array(),
+  })
+  expect(await client.failure(map.at(5))).toMatchObject({ code: 'network', server: second.url })
+  expect([answers(first.seen).length, answers(second.seen).length]).toEqual([1, 3])
+  await client.run(map.close())
+})
+
 test('both servers are asked before either has answered', async () => {
   const { client, map } = await opened(keyless, 'both', { refresh: 1 })
   for (let lookup = 0; lookup < 3; lookup++) {

@@ -53,16 +53,12 @@ export class Rig {
 /** What happens between the SDK and the network, in its order. */
 export type NetworkEvent = 'fetch called' | 'response begun' | 'response read' | 'request failed'
 
-export interface RigOptions extends Omit<OpenWithOptions, 'servers'> {
-  readonly reversed?: boolean
-}
+export type RigOptions = Omit<OpenWithOptions, 'servers'>
 
 export class RigClient {
   readonly events: { readonly kind: NetworkEvent; readonly url: string }[] = []
   /** called right after each event */
   onEvent: (kind: NetworkEvent, url: string) => void = () => {}
-  /** called when nothing can go on any more, right before time does */
-  beforeTimePasses: () => void = () => {}
   /** where the SDK keeps its state */
   readonly store: MemoryStore
   readonly #proxies: readonly [LyingProxy, LyingProxy]
@@ -84,10 +80,9 @@ export class RigClient {
     }
   }
 
-  /** `reversed`: the servers are named in the other order. */
-  open({ reversed = false, ...options }: RigOptions = {}): Promise<KeyhushMap> {
+  open(options: RigOptions = {}): Promise<KeyhushMap> {
     const [a, b] = this.#proxies
-    const servers = reversed ? ([b.url, a.url] as const) : ([a.url, b.url] as const)
+    const servers = [a.url, b.url] as const
     return this.run(openWith(this.#environment, { mode: 'full', ...options, servers }))
   }
 
@@ -109,7 +104,6 @@ export class RigClient {
       idleTurns = this.#nothingCanGoOn() ? idleTurns + 1 : 0
       // A few turns for whatever the end of a request set going.
       if (idleTurns < 10) continue
-      this.beforeTimePasses()
       if (this.#clock.advance()) idleTurns = 0
     }
     return await work
@@ -152,7 +146,6 @@ export class RigClient {
 export interface Failure extends Error {
   readonly code: string
   readonly server?: string
-  readonly timedOut?: boolean
 }
 
 /** The same response; `ended` is told, once, whether its body was read to the end, which is where it has said that it will be. */

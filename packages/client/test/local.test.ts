@@ -294,19 +294,6 @@ describe('stored', () => {
     expect(blobs(w.network).length).toBeLessThan(16 + 30)
   })
 
-  test('killed at every step of following: the next life is right', { timeout: 60_000 }, async () => {
-    for (let turns = 1, over = false; !over; turns += 7) {
-      const { living, world: w } = world()
-      const life = w.life()
-      const map = await life.open({ mode })
-      for (let round = 1; round < 4; round++) living.publish(someEdits(round))
-      over = await life.killAfter(turns, map.sync())
-      const again = await w.life().open({ mode })
-      await checkSome(w, again, living.newest)
-      expect(blobs(w.network).length).toBeLessThanOrEqual(16 + 6)
-    }
-  })
-
   test('two tabs follow each other, and both are right', async () => {
     const { living, world: w } = world()
     const [one, two] = [await w.life().open({ mode }), await w.life().open({ mode })]

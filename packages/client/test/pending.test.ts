@@ -113,6 +113,7 @@ test('one silent attempt is repaired within the call', async () => {
   network.misbehave[B] = on('/v1/answer', genuine => (++attempts === 1 ? problem(503, 'not_ready') : genuine))
   expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
   expect(network.queries().map(seen => seen.server)).toEqual([A, B, B])
+  expect(map.stats.incidents).toEqual([{ server: B, code: 'network' }])
   expect(harness.clock.now()).toBe(1_000)
 })
 

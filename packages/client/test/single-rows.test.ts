@@ -10,7 +10,7 @@ import { settle } from './support/clock.js'
 import { core, Harness, keyless, sameOnBoth } from './support/harness.js'
 import { edit, Living } from './support/living.js'
 import { A, on, problem } from './support/network.js'
-import { type Life, type Method, records, World, wholly } from './support/world.js'
+import { type Method, records, World, wholly } from './support/world.js'
 
 const inRows: typeof core = {
   ...core,
@@ -20,7 +20,6 @@ const inRows: typeof core = {
 const loadCore = async () => inRows
 const options = { servers: [A], integrity: 'server', mode: 'single', lookups: 200 } as const
 const busy = on('/v1/answer', () => problem(503, 'not_ready'))
-const EVERY = THOROUGH ? 1 : 11
 
 /** All rows that a disk holds. */
 class Rows extends MemoryStore {
@@ -111,37 +110,6 @@ describe('tags in rows', () => {
     expect(length).toBeGreaterThan(0)
     for (const each of order) expect(each).toEqual(['readRow', 'putPending', 'commit'])
     expect(await seen(7)).toContain('readRow')
-  })
-
-  test('killed at every turn of a lookup, and of one whose server is busy', { timeout: 240_000 }, async () => {
-    for (const misbehave of [undefined, busy]) {
-      for (let turns = 0, over = false; !over && turns < (misbehave ? 70 : 1000); turns += EVERY) {
-        const world = new World({ seed: turns + 1 })
-        const life = world.life({ loadCore })
-        const map = await life.open(options)
-        await world.checkValues(map, [1, 2])
-        world.network.misbehave[A] = misbehave
-        over = await life.killAfter(turns, wholly(map, map.at(6)))
-        await survived(world)
-      }
-    }
-  })
-
-  test('killed during the download, it goes on where it was', { timeout: 240_000 }, async () => {
-    let resumed = 0
-    for (let turns = 10, over = false; !over; turns += THOROUGH ? 7 : 160) {
-      const world = new World()
-      over = await world.life({ loadCore }).killAfter(turns, world.lives.at(-1)!.openIdle(options))
-      const partial = (await world.head())?.stage === 'partial'
-      const life = world.life({ loadCore })
-      const map = await life.open(options)
-      if (partial) expect(life.events[0]).toEqual({ type: 'resumed', what: 'download', pending: false })
-      if (partial) resumed++
-      await world.checkValues(map)
-      await world.auditor.assertSound()
-      life.kill()
-    }
-    expect(resumed).toBeGreaterThan(0)
   })
 
   test.each<[Method, 'before' | 'after']>([
@@ -262,20 +230,3 @@ describe('tags in rows', () => {
     }
   })
 })
-
-/** The next life finishes what was begun by the very same bytes, and everything is right. */
-async function survived(world: World): Promise<void> {
-  world.network.misbehave[A] = undefined
-  const head = (await world.head())!
-  const before = world.auditor.distinct(A)
-  const stored = head.pending !== undefined
-  const life: Life = world.life({ loadCore })
-  const map = await life.open(options)
-  expect(await world.head()).toMatchObject({ version: head.version + (stored ? 1 : 0), pending: undefined })
-  const shown = world.auditor.distinct(A)
-  expect(shown - before).toBeLessThanOrEqual(stored ? 1 : 0)
-  await world.checkValues(map, [6, 2, 700])
-  expect(world.auditor.distinct(A)).toBe(shown + 3)
-  await world.auditor.assertSound()
-  life.kill()
-}

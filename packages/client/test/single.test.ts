@@ -37,7 +37,7 @@ import {
   problem,
 } from './support/network.js'
 import { publisherKey, signedOnBoth } from './support/signed.js'
-import { type Life, type Method, records, World, wholly } from './support/world.js'
+import { type Life, records, World } from './support/world.js'
 
 const one = { servers: [A], integrity: 'server', mode: 'single', lookups: 60 } as const
 const busy = on('/v1/answer', () => problem(503, 'not_ready'))
@@ -442,7 +442,6 @@ describe('hints that run out', () => {
 describe('stored', () => {
   const options = { ...one, lookups: 200 } as const
   const LOOKUPS = [1, 2, 6]
-  const EVERY = THOROUGH ? 1 : 7
 
   async function begun(seed = 1): Promise<{ world: World; life: Life; map: KeyhushMap }> {
     const world = new World({ seed })
@@ -451,77 +450,6 @@ describe('stored', () => {
     await world.checkValues(map, LOOKUPS)
     return { world, life, map }
   }
-
-  /** The next life finishes what was begun by the very same bytes, and everything is right. */
-  async function survived(world: World): Promise<void> {
-    world.network.misbehave[A] = undefined
-    const head = (await world.head())!
-    const before = world.auditor.distinct(A)
-    const stored = head.pending !== undefined
-    const { length } = world.network.queries()
-    const life = world.life()
-    const map = await life.open(options)
-    expect(world.network.queries(length)).toHaveLength(stored ? 1 : 0)
-    expect(await world.head()).toMatchObject({ version: head.version + (stored ? 1 : 0), pending: undefined })
-    const shown = world.auditor.distinct(A)
-    expect(shown - before).toBeLessThanOrEqual(stored ? 1 : 0)
-    await world.checkValues(map, [6, 2, 700])
-    expect(world.auditor.distinct(A)).toBe(shown + 3)
-    expect(world.auditor.distinct(B)).toBe(0)
-    await world.auditor.assertSound()
-    life.kill()
-  }
-
-  test('killed at every turn of a lookup, and of one whose server is busy', { timeout: 240_000 }, async () => {
-    for (const misbehave of [undefined, busy]) {
-      for (let turns = 0, over = false; !over && turns < (misbehave ? 70 : 1000); turns += EVERY) {
-        const { world, life, map } = await begun(turns + 1)
-        world.network.misbehave[A] = misbehave
-        over = await life.killAfter(turns, wholly(map, map.at(6)))
-        await survived(world)
-        if (over) expect(turns).toBeGreaterThan(20)
-      }
-    }
-  })
-
-  test.each<[Method, 'before' | 'after']>([
-    ['putPending', 'before'],
-    ['putPending', 'after'],
-    ['commit', 'before'],
-    ['commit', 'after'],
-    ['putCheckpoint', 'before'],
-    ['putCheckpoint', 'after'],
-  ])('killed when %s is carried out: %s', async (method, when) => {
-    const { world, life, map } = await begun()
-    life.interfere = (called, moment) => {
-      if (called === method && moment === when) life.kill()
-    }
-    map.at(6).catch(() => {})
-    await settle()
-    await survived(world)
-  })
-
-  test('killed during the download, it goes on where it was', { timeout: 240_000 }, async () => {
-    let resumed = 0
-    for (let turns = 10, over = false; !over; turns += THOROUGH ? 5 : 45) {
-      const world = new World()
-      over = await world.life().killAfter(turns, world.lives.at(-1)!.openIdle(options))
-      const blobs = () => world.network.seen.filter(({ path }) => path.startsWith('/v1/blobs/')).length
-      const partial = (await world.head())?.stage === 'partial'
-      const asked = blobs()
-      const life = world.life()
-      const map = await life.open(options)
-      if (partial) expect(life.events[0]).toEqual({ type: 'resumed', what: 'download', pending: false })
-      if (partial && asked > 8) {
-        resumed++
-        expect(blobs() - asked).toBeLessThan(16)
-      }
-      await world.checkValues(map)
-      await world.auditor.assertSound()
-      life.kill()
-    }
-    expect(resumed).toBeGreaterThan(0)
-  })
 
   test('is taken up with all that it has come to: lookups, updates and checkpoints', async () => {
     const living = new Living(sameOnBoth(records), records)

@@ -711,28 +711,6 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       }
       await w.auditor.assertSound()
     })
-
-    test.each(['before', 'after'] as const)(
-      'killed %s the disk has taken an epoch: the next life is right',
-      async when => {
-        const { living, world: w } = world()
-        const life = w.life()
-        const map = await life.open({ proofs })
-        await w.drive(map.at(5))
-        for (let round = 1; round < 4; round++) living.publish(someEdits(round))
-        let seen = 0
-        life.interfere = (method, moment) => {
-          if (method === 'advance' && moment === when && ++seen === 2) life.kill()
-        }
-        map.at(7).catch(() => {})
-        for (let i = 0; i < 2000 && !life.killed; i++) await new Promise<void>(resolve => void setImmediate(resolve))
-        expect(life.killed).toBe(true)
-        const again = await w.life().open({ proofs })
-        expect(again.epoch).toBe(4)
-        for (let i = 0; i < again.size; i += 9) expect(await w.drive(again.at(i))).toEqual(living.newest.byIndex[i])
-        await w.auditor.assertSound()
-      },
-    )
   })
 
   describe('a new generation', () => {
