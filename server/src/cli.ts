@@ -140,7 +140,6 @@ program
     '--publisher-key <[name=]key...>',
     'take batches signed with this key, and no others: 64 hex digits or a file of them; with a name, into that store',
   )
-  .option('--token-file <file>', 'who publishes must show this token; without --publisher-key it is enough')
   .option('--history <n>', 'stores: epochs before the newest that clients can catch up from (default: 64)', wholeNumber)
   .addOption(
     new Option('--log-level <level>', 'what to log, on stderr')
@@ -197,8 +196,10 @@ program
   .requiredOption('--servers <a,b>', 'base URLs of the two servers; or of one, and --store')
   .option('--store <dir>', 'one server: a copy of your own, which says what it has to make of a batch')
   .option('--dataset <dir>', 'one server: the dataset to begin that copy from')
-  .option('--key <file>', 'sign the batch and its manifest with this key; without a batch, that of the newest epoch')
-  .option('--token-file <url=file>', 'the token that a server of --servers demands; once for each that does', collected)
+  .requiredOption(
+    '--key <file>',
+    'sign the batch and its manifest with this key; without a batch, that of the newest epoch',
+  )
   .option('--record <file>', 'what was published so far (default: the file of --key with .record behind)')
   .option(
     '--trust-base <hash>',
@@ -280,10 +281,6 @@ function seconds(text: string): number {
   const since = wholeNumber(text)
   if (since > LAST_SECOND) throw new InvalidArgumentError('It must be in seconds; this seems to be milliseconds.')
   return since
-}
-
-function collected(text: string, before: string[] = []): string[] {
-  return [...before, text]
 }
 
 function hash(text: string): string {

@@ -16,7 +16,7 @@ export { createServer, type MountedDataset, type ServerOptions } from './http/se
 export type { InstantOptions } from './instant/lookups.js'
 export type { LightOptions } from './light/hints.js'
 export { PublishError } from './publisher/errors.js'
-export { createKeyFile, type KeyPair, readKeyFile, readPublicKey, readToken } from './publisher/files.js'
+export { createKeyFile, type KeyPair, readKeyFile, readPublicKey } from './publisher/files.js'
 export { type PublishOptions, type PublishSummary, publish } from './publisher/publish.js'
 export { PublisherRecord, type RecordedManifest } from './publisher/record.js'
 export { openLmdb } from './storage/lmdb.js'

@@ -4,7 +4,7 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { truncateSync, writeFileSync } from 'node:fs'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import {
@@ -17,11 +17,11 @@ import {
   parseErrorReply,
 } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
+import { PUBLISHER_KEY, signed } from '../../tests/support/publishing.js'
 import { loadDataset, openLmdb, UpdatableDatabase } from '../dist/index.js'
 import { builtDirectory, queryAt, temporaryDirectory } from './helpers.js'
 
 const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
-const TOKEN = 'a-token-of-sixteen-or-more-characters'
 
 /** A file system in a file, which stops writing when it finds an error; mounted for one process and its children alone. */
 class Disk {
@@ -93,9 +93,8 @@ test('a server whose disk becomes read-only goes on answering and says so, and g
   const why = await missing()
   if (why !== undefined) return context.skip(why)
   const dir = await temporaryDirectory()
-  const [at, tokenFile] = [join(dir, 'disk'), join(dir, 'token')]
+  const at = join(dir, 'disk')
   await mkdir(at)
-  await writeFile(tokenFile, `${TOKEN}\n`, { mode: 0o600 })
   const lines = Array.from({ length: 500 }, (_, i) => `key ${i},value ${i}\n`).join('')
   const dataset = await loadDataset(await builtDirectory('a.csv', `key,value\n${lines}`))
   const storage = openLmdb(join(dir, 'store'))
@@ -112,7 +111,7 @@ test('a server whose disk becomes read-only goes on answering and says so, and g
 
   const disk = new Disk(dir)
   execFileSync(...disk.with('cp', '-r', join(dir, 'store'), at))
-  const first = await serve(disk, join(at, 'store'), tokenFile)
+  const first = await serve(disk, join(at, 'store'))
   const hash = new Uint8Array(32).fill(7)
   expect(await first.fence(manifest, 'register', 1)).toBe('granted')
   expect(await first.fence(manifest, 'confirm', 1, 5, hash)).toBe('granted')
@@ -132,7 +131,7 @@ test('a server whose disk becomes read-only goes on answering and says so, and g
   await first.stop()
 
   disk.check()
-  const second = await serve(disk, join(at, 'store'), tokenFile)
+  const second = await serve(disk, join(at, 'store'))
   expect(await (await second.ask('/readyz')).json()).toEqual({ status: 'ready' })
   // What was granted is kept, and what was refused was not.
   expect(await second.fence(manifest, 'confirm', 1, 4, hash)).toBe('refused')
@@ -144,9 +143,9 @@ test('a server whose disk becomes read-only goes on answering and says so, and g
 
 type Outcome<Good> = Good | [number, string]
 
-async function serve(disk: Disk, store: string, tokenFile: string) {
+async function serve(disk: Disk, store: string) {
   const serving = ['serve', '--port', '0', '--log-level', 'error', '--drain-seconds', '0']
-  const args = [command, ...serving, '--store', store, '--token-file', tokenFile]
+  const args = [command, ...serving, '--store', store, '--publisher-key', PUBLISHER_KEY]
   const server = spawn(...disk.with(process.execPath, ...args), { stdio: ['ignore', 'pipe', 'pipe'] })
   onTestFinished(() => void server.kill('SIGKILL'))
   const log: string[] = []
@@ -177,8 +176,7 @@ async function serve(disk: Disk, store: string, tokenFile: string) {
       return outcome(await ask('/v1/fence', { method: 'POST', body }), decodeFenceReply)
     },
     async publish(body: Uint8Array<ArrayBuffer>) {
-      const headers = { authorization: `Bearer ${TOKEN}` }
-      return outcome(await ask('/v1/epochs', { method: 'POST', body, headers }), () => 'published')
+      return outcome(await ask('/v1/epochs', { method: 'POST', body, headers: signed(body) }), () => 'published')
     },
     async stop() {
       server.kill('SIGTERM')

@@ -5,12 +5,11 @@ import { open as openAsFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { decodeFenceReply, encodeFenceRequest, type FenceRequest, parseErrorReply } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
+import { PUBLISHER, signed } from '../../tests/support/publishing.js'
 import { createServer, loadDataset, openLmdb, UpdatableDatabase } from '../dist/index.js'
 import { builtDirectory, queryAt, temporaryDirectory } from './helpers.js'
 import { batchOn } from './updatable-helpers.js'
 
-const TOKEN = 'a-token-of-sixteen-or-more-characters'
-const authorization = `Bearer ${TOKEN}`
 const HASH = new Uint8Array(32).fill(7)
 
 async function begin(dir: string): Promise<void> {
@@ -23,7 +22,7 @@ async function begin(dir: string): Promise<void> {
 
 async function serve(dir: string) {
   const updatable = await UpdatableDatabase.open(openLmdb(dir))
-  const app = await createServer({ datasets: [{ updatable }], publisherToken: TOKEN })
+  const app = await createServer({ datasets: [{ updatable, publisherKeys: [PUBLISHER.publicKey] }] })
   let isOpen = true
   const close = async () => {
     if (!isOpen) return
@@ -48,7 +47,7 @@ async function serve(dir: string) {
     },
     async publish(value: string) {
       const body = batchOn(updatable, [{ op: 'edit', key: 'one', value }])
-      return outcome(await post('/v1/epochs', body, { authorization }), () => updatable.newest.manifest.epoch)
+      return outcome(await post('/v1/epochs', body, signed(body)), () => updatable.newest.manifest.epoch)
     },
     answer: async () => (await post('/v1/answer', queryAt(manifest, 0))).statusCode,
     readiness: async () => (await app.inject('/readyz')).json(),

@@ -10,13 +10,13 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { decodeManifest, encodeBatch, encodeFenceRequest, fromHex, parseErrorReply } from '@keyhush/protocol'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { PUBLISHER_KEY, signed } from '../../tests/support/publishing.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { buildDataset, loadDataset, openLmdb, UpdatableDatabase } from '../dist/index.js'
 import { queryAt, temporaryDirectory } from './helpers.js'
 
 const child = fileURLToPath(new URL('children/publish-and-die.mjs', import.meta.url))
 const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
-const TOKEN = 'a-token-of-sixteen-or-more-characters'
 
 /** A store at some epoch, the body of a batch for the next one, and what that makes. */
 interface Case {
@@ -120,8 +120,6 @@ describe('a process that is killed while it publishes leaves the old epoch or th
   })
 
   test('as a server, at any moment after the batch was sent', async () => {
-    const tokenFile = join(await temporaryDirectory(), 'token')
-    await writeFile(tokenFile, `${TOKEN}\n`, { mode: 0o600 })
     const found = new Set<string>()
     const every = THOROUGH ? 3 : 14 // milliseconds
     for (let delay = 0; delay < 30; delay += every) {
@@ -129,14 +127,14 @@ describe('a process that is killed while it publishes leaves the old epoch or th
       cpSync(prepared.store, store, { recursive: true })
       const server = spawn(
         process.execPath,
-        [command, 'serve', '--port', '0', '--log-level', 'silent', '--store', store, '--token-file', tokenFile],
+        [command, 'serve', '--port', '0', '--log-level', 'silent', '--store', store, '--publisher-key', PUBLISHER_KEY],
         { stdio: ['ignore', 'pipe', 'inherit'] },
       )
       onTestFinished(() => void server.kill('SIGKILL'))
       const [line] = (await once(server.stdout, 'data')) as [Buffer]
       const url = String(line).trim().replace('listening on ', '')
-      const headers = { authorization: `Bearer ${TOKEN}` }
-      const reply = fetch(`${url}/v1/epochs`, { method: 'POST', body: prepared.body, headers }).then(
+      const { body } = prepared
+      const reply = fetch(`${url}/v1/epochs`, { method: 'POST', body, headers: signed(body) }).then(
         response => response.status,
         () => undefined,
       )
@@ -220,8 +218,6 @@ test('a server whose disk is full goes on answering, says so, and publishes when
 }, async () => {
   const dir = await temporaryDirectory()
   const { store, body } = await prepare(dir, 2)
-  const tokenFile = join(dir, 'token')
-  await writeFile(tokenFile, `${TOKEN}\n`, { mode: 0o600 })
   const args = [
     'serve',
     '--port',
@@ -232,8 +228,8 @@ test('a server whose disk is full goes on answering, says so, and publishes when
     '0',
     '--store',
     store,
-    '--token-file',
-    tokenFile,
+    '--publisher-key',
+    PUBLISHER_KEY,
   ]
   const server = spawn(process.execPath, [command, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
   onTestFinished(() => void server.kill('SIGKILL'))
@@ -248,7 +244,7 @@ test('a server whose disk is full goes on answering, says so, and publishes when
     execFileSync('prlimit', ['--pid', `${server.pid}`, `--fsize=${bytes}:unlimited`])
 
   const manifest = decodeManifest(new Uint8Array(await (await ask('/v1/manifest')).arrayBuffer()))
-  const publish = () => ask('/v1/epochs', { method: 'POST', body, headers: { authorization: `Bearer ${TOKEN}` } })
+  const publish = () => ask('/v1/epochs', { method: 'POST', body, headers: signed(body) })
   const register = (id: number) => {
     const hintId = new Uint8Array(16).fill(id & 0xff)
     hintId[0] = id >> 8

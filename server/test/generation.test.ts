@@ -4,6 +4,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Batch, decodeManifests, type Manifest, parseInfo, toHex, withClaim } from '@keyhush/protocol'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { PUBLISHER, signed } from '../../tests/support/publishing.js'
 import { createServer, loadDataset, UpdatableDatabase } from '../dist/index.js'
 import { builtDirectory, dataFile, listed, pseudoRandom, queryAt } from './helpers.js'
 import {
@@ -407,13 +408,13 @@ test('a full batch is taken by a generation that has grown, though the first one
 })
 
 test('over HTTP a generation is published like any batch, and /v1/info lists what is answered', async () => {
-  const token = 'a token of sixteen or more characters'
   const updatable = await keyed()
-  const app = await createServer({ datasets: [{ updatable }], publisherToken: token })
+  const app = await createServer({ datasets: [{ updatable, publisherKeys: [PUBLISHER.publicKey] }] })
   onTestFinished(() => app.close())
-  const headers = { authorization: `Bearer ${token}` }
-  const post = (operations: readonly object[]) =>
-    app.inject({ method: 'POST', url: '/v1/epochs', payload: Buffer.from(batchOn(updatable, operations)), headers })
+  const post = (operations: readonly object[]) => {
+    const payload = Buffer.from(batchOn(updatable, operations))
+    return app.inject({ method: 'POST', url: '/v1/epochs', payload, headers: signed(payload) })
+  }
   expect((await post([{ op: 'generation', headroom: 5 }])).json()).toMatchObject({
     generation: 2,
     epoch: 2,

@@ -7,6 +7,7 @@ import { encodeQuery } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { PUBLISHER, signed } from '../../tests/support/publishing.js'
 import { createServer, type Dataset } from '../dist/index.js'
 import { builtDataset, pseudoRandom, queryAt, vectors } from './helpers.js'
 import { batchOn, keyed } from './updatable-helpers.js'
@@ -139,36 +140,38 @@ describe('the log', () => {
     await expectNoTrace(lines)
   })
 
-  test('holds no part of what a publisher sends, the token least of all', async () => {
-    const token = `${CANARY}-${CANARY}-token`
+  test('holds no part of what a publisher sends', async () => {
     const updatable = await keyed()
     const lines: string[] = []
     const app = await createServer({
-      datasets: [{ updatable }],
-      publisherToken: token,
+      datasets: [{ updatable, publisherKeys: [PUBLISHER.publicKey] }],
       log: { level: 'trace', stream: { write: line => lines.push(line) } },
       onTrap: () => undefined,
     })
     onTestFinished(() => app.close())
-    const send = (url: string, payload: Uint8Array | string, authorization = `Bearer ${token}`) =>
-      app.inject({ method: 'POST', url, payload: Buffer.from(payload), headers: { authorization } })
+    const post = (url: string, payload: Uint8Array | string, headers = {}) =>
+      app.inject({ method: 'POST', url, payload: Buffer.from(payload), headers })
+    const publish = (operations: readonly object[] | string) => {
+      const batch = batchOn(updatable, operations)
+      return post('/v1/epochs', batch, signed(batch))
+    }
     const statuses = [
-      await send('/v1/epochs', batchOn(updatable, [{ op: 'add', key: CANARY, value: CANARY }])),
-      await send('/v1/epochs', batchOn(updatable, [{ op: 'generation' }])),
-      await send('/v1/epochs', batchOn(updatable, [{ op: 'edit', key: CANARY, value: 'x' }])),
-      await send('/v1/epochs', batchOn(updatable, [{ op: 'delete', key: `absent ${CANARY}` }])),
-      await send('/v1/epochs', batchOn(updatable, [{ op: 'generation', [CANARY]: CANARY }])),
-      await send('/v1/epochs', batchOn(updatable, CANARY)),
-      await send('/v1/epochs', CANARY),
-      await send('/v1/epochs', CANARY, `Bearer ${token}x`),
-      await send('/v1/signatures', JSON.stringify({ publicKey: CANARY })),
+      await publish([{ op: 'add', key: CANARY, value: CANARY }]),
+      await publish([{ op: 'generation' }]),
+      await publish([{ op: 'edit', key: CANARY, value: 'x' }]),
+      await publish([{ op: 'delete', key: `absent ${CANARY}` }]),
+      await publish([{ op: 'generation', [CANARY]: CANARY }]),
+      await publish(CANARY),
+      await post('/v1/epochs', CANARY, signed(batchOn(updatable, 'x'))),
+      await post('/v1/epochs', CANARY, { 'keyhush-batch-signature': CANARY }),
+      await post('/v1/signatures', JSON.stringify({ publicKey: CANARY })),
     ].map(({ statusCode }) => statusCode)
-    expect(statuses).toEqual([200, 200, 200, 422, 422, 422, 400, 401, 400])
+    expect(statuses).toEqual([200, 200, 200, 422, 422, 422, 401, 401, 400])
     // A store that fails, with a message that quotes what was to be stored.
     Object.defineProperty(updatable, 'publish', {
       value: () => Promise.reject(new Error(`${CANARY} could not be written`)),
     })
-    expect((await send('/v1/epochs', batchOn(updatable, [{ op: 'generation' }]))).statusCode).toBe(500)
+    expect((await publish([{ op: 'generation' }])).statusCode).toBe(500)
     expect(requestLines(lines).length).toBe(10)
     await expectNoTrace(lines)
   })

@@ -13,13 +13,11 @@ import { builtDirectory, temporaryDirectory } from './helpers.js'
 import { standIn } from './stand-in.js'
 
 const DATA = 'key,value\none,first\ntwo,second\nthree,third\n'
-const TOKEN = 'a-token-of-sixteen-or-more-characters'
 
-async function rig(credential: 'key' | 'token') {
+async function rig() {
   const dir = await temporaryDirectory()
   const path = (name: string) => join(dir, name)
   const { publicKey } = await createKeyFile(path('key'))
-  await writeFile(path('token'), `${TOKEN}\n`, { mode: 0o600 })
   const dataset = await builtDirectory('a.csv', DATA, { maxValueBytes: 20 })
   const loaded = await loadDataset(dataset)
   const base = toHex(blake3(encodeManifest(loaded.manifest)))
@@ -27,10 +25,7 @@ async function rig(credential: 'key' | 'token') {
   await UpdatableDatabase.create(storage, loaded)
   loaded.close()
   const updatable = await UpdatableDatabase.open(storage)
-  const app = await createServer({
-    datasets: [{ updatable, publisherKeys: credential === 'key' ? [publicKey] : [] }],
-    publisherToken: credential === 'token' ? TOKEN : undefined,
-  })
+  const app = await createServer({ datasets: [{ updatable, publisherKeys: [publicKey] }] })
   onTestFinished(async () => {
     app.server.closeAllConnections()
     await app.close()
@@ -43,9 +38,18 @@ async function rig(credential: 'key' | 'token') {
   const publish = async (operations: readonly object[] | undefined, ...args: string[]) => {
     const file = path('batch.jsonl')
     if (operations !== undefined) await writeFile(file, operations.map(each => `${JSON.stringify(each)}\n`).join(''))
-    const shown = credential === 'key' ? ['--key', path('key')] : ['--token-file', `${url}=${path('token')}`]
     const batch = operations === undefined ? [] : [file]
-    return await keyhush('publish', '--servers', url, ...shown, '--record', path('record'), ...args, ...batch)
+    return await keyhush(
+      'publish',
+      '--servers',
+      url,
+      '--key',
+      path('key'),
+      '--record',
+      path('record'),
+      ...args,
+      ...batch,
+    )
   }
   const manifest = async () => (await app.inject('/v1/manifest')).rawPayload
   return {
@@ -73,8 +77,8 @@ async function rig(credential: 'key' | 'token') {
 
 const edit = (value: string) => [{ op: 'edit', key: 'one', value }]
 
-test.each(['key', 'token'] as const)('with a %s: the first epoch, a batch, and again; the copy keeps up', async how => {
-  const { publish, own, begun, manifest, isSigned } = await rig(how)
+test('the first epoch, a batch, and again; the copy keeps up', async () => {
+  const { publish, own, begun, manifest, isSigned } = await rig()
   expect(await publish(undefined, ...begun)).toMatchObject({ code: 0, stderr: '' })
   const first = await publish(edit('x'), ...own)
   expect(first).toMatchObject({ code: 0, stderr: '' })
@@ -82,15 +86,15 @@ test.each(['key', 'token'] as const)('with a %s: the first epoch, a batch, and a
   expect((await publish(edit('x'), ...own)).stdout).toContain('changes: 1 (published before)')
   expect((await publish(edit('y'), ...own)).stdout).toContain('epoch: 3 of generation 1\n')
   expect(decodeManifest(await manifest()).epoch).toBe(3)
-  expect(await isSigned()).toBe(how === 'key')
+  expect(await isSigned()).toBe(true)
 })
 
 test('without a copy it is refused, and so is one for a publisher at two', async () => {
-  const { publish, own, manifest } = await rig('key')
+  const { publish, own, manifest } = await rig()
   const alone = await publish(edit('x'))
   expect([alone.code, alone.stderr]).toEqual([1, expect.stringContaining('only a copy of your own can tell')])
   const empty = await publish(edit('x'), ...own)
-  expect([empty.code, empty.stderr]).toEqual([1, expect.stringContaining('--dataset says what to begin with')])
+  expect([empty.code, empty.stderr]).toEqual([1, expect.stringContaining('--dataset DIR says what to begin with')])
   for (const [servers, message] of [
     ['https://a.example,https://b.example', 'two servers check one another'],
     ['https://a.example,https://b.example,https://c.example', 'expected two URLs'],
@@ -103,7 +107,7 @@ test('without a copy it is refused, and so is one for a publisher at two', async
 })
 
 test('a server that says that something else came of a batch has nothing signed', async () => {
-  const { publish, own, begun, lieWith, isSigned } = await rig('key')
+  const { publish, own, begun, lieWith, isSigned } = await rig()
   lieWith(bytes => {
     const manifest = decodeManifest(bytes)
     const contentHashes = manifest.contentHashes.slice()
@@ -122,7 +126,7 @@ test('a server that says that something else came of a batch has nothing signed'
 })
 
 test('a lost copy is begun from the dataset and the batches since, or from what the server has of what was signed', async () => {
-  const { publish, own, begun, manifest, url, path, dataset, publicKey } = await rig('key')
+  const { publish, own, begun, manifest, url, path, dataset, publicKey } = await rig()
   expect(await publish(undefined, ...begun)).toMatchObject({ code: 0 })
   const files = []
   for (const value of ['x', 'y']) {

@@ -7,21 +7,11 @@ import { createServer as createHttpServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import {
-  type BatchSignature,
-  decodeBatch,
-  decodeManifest,
-  encodeBatch,
-  encodeBatchSignature,
-  fromHex,
-  parseInfo,
-  signedBatchBytes,
-  signedBytes,
-  toHex,
-} from '@keyhush/protocol'
+import { decodeBatch, decodeManifest, encodeBatch, fromHex, parseInfo, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { signed } from '../../tests/support/publishing.js'
 import {
   createKeyFile,
   createServer,
@@ -30,7 +20,6 @@ import {
   PublisherRecord,
   readKeyFile,
   readPublicKey,
-  readToken,
   UpdatableDatabase,
 } from '../dist/index.js'
 import { keyhush, type Outcome } from './command.js'
@@ -83,14 +72,8 @@ class Operator {
   }
 }
 
-/** Who may publish. */
-interface Publishers {
-  readonly tokenFile?: string
-  readonly publisherKey?: Uint8Array
-}
-
 /** In this process, in a storage that is begun from a dataset if it is empty. */
-function here(dataset: string, { tokenFile, publisherKey }: Publishers, port: number): () => Promise<Running> {
+function here(dataset: string, publisherKeys: readonly Uint8Array[], port: number): () => Promise<Running> {
   const storage = new MemoryStorage()
   return async () => {
     if (!(await UpdatableDatabase.existsIn(storage))) {
@@ -99,10 +82,7 @@ function here(dataset: string, { tokenFile, publisherKey }: Publishers, port: nu
       loaded.close()
     }
     const updatable = await UpdatableDatabase.open(storage)
-    const app = await createServer({
-      datasets: [{ updatable, publisherKeys: publisherKey === undefined ? [] : [publisherKey] }],
-      publisherToken: tokenFile === undefined ? undefined : await readToken(tokenFile),
-    })
+    const app = await createServer({ datasets: [{ updatable, publisherKeys }] })
     let running = true
     const stop = async () => {
       if (!running) return
@@ -117,12 +97,9 @@ function here(dataset: string, { tokenFile, publisherKey }: Publishers, port: nu
 }
 
 /** As `keyhush serve`. */
-async function asProcess(dataset: string, { tokenFile, publisherKey }: Publishers, port: number) {
+async function asProcess(dataset: string, publisherKeys: readonly Uint8Array[], port: number) {
   const store = await temporaryDirectory()
-  const publishers = [
-    ...(tokenFile === undefined ? [] : ['--token-file', tokenFile]),
-    ...(publisherKey === undefined ? [] : ['--publisher-key', toHex(publisherKey)]),
-  ]
+  const publishers = ['--publisher-key', ...publisherKeys.map(toHex)]
   return async (): Promise<Running> => {
     const args = [
       'serve',
@@ -159,36 +136,24 @@ async function freePort(): Promise<number> {
   return port
 }
 
-const TOKENS = ['a-token-of-sixteen-or-more-characters', 'b-token-of-sixteen-or-more-characters'] as const
+/** Both operators let it publish as well: what it signs the publisher knows nothing of. */
+const FORGER = ed25519.keygen(new Uint8Array(32).fill(9))
 
-/** `token`: each server has one of its own. `key`: both know the publisher's key, and it signs. */
-type Mode = 'token' | 'key'
-
-async function rig(
-  datasets: readonly [string, string] = [DATA, DATA],
-  mode: Mode = 'token',
-  kind: typeof here | typeof asProcess = here,
-) {
+async function rig(datasets: readonly [string, string] = [DATA, DATA], kind: typeof here | typeof asProcess = here) {
   const dir = await temporaryDirectory()
   const path = (name: string) => join(dir, name)
-  for (const [i, token] of TOKENS.entries()) await writeFile(path(`token-${i}`), `${token}\n`, { mode: 0o600 })
   const { publicKey } = await createKeyFile(path('publisher.key'))
   const build = (data: string) => builtDirectory('a.csv', data, { maxValueBytes: 20, name: 'test' })
-  const runs = async (dataset: string, i: 0 | 1, port: number) =>
-    kind(dataset, mode === 'token' ? { tokenFile: path(`token-${i}`) } : { publisherKey: publicKey }, port)
+  const runs = async (dataset: string, port: number) => kind(dataset, [publicKey, FORGER.publicKey], port)
   const begin = async (i: 0 | 1) => {
     const [dataset, port] = [await build(datasets[i]), await freePort()]
-    return Operator.begin(await runs(dataset, i, port), dataset)
+    return Operator.begin(await runs(dataset, port), dataset)
   }
   const operators = [await begin(0), await begin(1)] as const
   const built = await readFile(join(operators[0].dataset, 'manifest.bin'))
   const { databaseId, epoch } = decodeManifest(built)
   const record = new PublisherRecord(path('record'))
   await record.addManifest({ databaseId: toHex(databaseId), epoch, hash: toHex(blake3(built)) })
-  const credentials = (urls: readonly string[]) =>
-    mode === 'key'
-      ? ['--key', path('publisher.key')]
-      : urls.flatMap((url, i) => ['--token-file', `${url}=${path(`token-${i}`)}`])
   let files = 0
   return {
     dir,
@@ -197,7 +162,7 @@ async function rig(
     async restartedEmpty(i: 0 | 1): Promise<void> {
       const operator = operators[i]
       await operator.stop()
-      operator.comesBack(await runs(operator.dataset, i, Number(new URL(operator.url).port)))
+      operator.comesBack(await runs(operator.dataset, Number(new URL(operator.url).port)))
       await operator.start()
     },
     record,
@@ -209,7 +174,7 @@ async function rig(
       const via = args.find(each => typeof each !== 'string')
       const urls = via?.urls ?? operators.map(({ url }) => url)
       const batch = operations === undefined ? [] : [file]
-      const fixed = ['--servers', urls.join(), ...credentials(urls), '--record', path('record')]
+      const fixed = ['--servers', urls.join(), '--key', path('publisher.key'), '--record', path('record')]
       const others = args.filter(each => typeof each === 'string')
       return keyhush('publish', ...fixed, ...others, ...batch)
     },
@@ -228,10 +193,10 @@ describe('keyhush publish', () => {
     ['in this process', here],
     ['that are processes', asProcess],
   ] as const)('brings both servers %s to the same epoch, and again to none', async (_, kind) => {
-    const { operators, publish } = await rig([DATA, DATA], 'token', kind)
+    const { operators, publish } = await rig([DATA, DATA], kind)
     const first = await publish([...edit('x'), { op: 'add', key: 'four', value: 'fourth' }])
     expect(first).toMatchObject({ code: 0, stderr: '' })
-    expect(first.stdout).toMatch(/^epoch: 2 of generation 1\nchanges: 2\nmanifest hash: [0-9a-f]{64}\nsigned: no\n$/)
+    expect(first.stdout).toMatch(/^epoch: 2 of generation 1\nchanges: 2\nmanifest hash: [0-9a-f]{64}\n$/)
     const again = await publish([...edit('x'), { op: 'add', key: 'four', value: 'fourth' }])
     expect(again.stdout).toBe(first.stdout.replace('changes: 2', 'changes: 2 (published before)'))
     expect(await operators[0].get('/v1/manifest')).toEqual(await operators[1].get('/v1/manifest'))
@@ -271,10 +236,10 @@ describe('keyhush publish', () => {
       expect.stringMatching(/databases at \/: is the path of the URL right/),
     ])
     await other.stop()
-    other.comesBack(here(other.dataset, {}, Number(new URL(other.url).port)))
+    other.comesBack(here(other.dataset, [], Number(new URL(other.url).port)))
     await other.start()
     const closed = await publish(edit('x'))
-    const reason = `${other.url}: 404 not_found: it takes nothing from publishers: one that does has a --store, and`
+    const reason = `${other.url}: 404 not_found: it takes nothing from publishers: one that does has a --store and`
     expect([closed.code, closed.stderr]).toEqual([1, expect.stringContaining(reason)])
   })
 
@@ -308,7 +273,7 @@ describe('keyhush publish', () => {
     ]
 
     test('brings a server that is many epochs behind to the other, whatever order the files come in, and once', async () => {
-      const { dir, operators, publish, restartedEmpty } = await rig([DATA, DATA], 'key')
+      const { dir, operators, publish, restartedEmpty } = await rig()
       for (const batch of batches) expect((await publish(batch, '--expires', '1900000000')).code).toBe(0)
       await restartedEmpty(0)
       const [behind, ahead] = operators
@@ -317,14 +282,14 @@ describe('keyhush publish', () => {
       expect([next.code, next.stderr]).toEqual([1, expect.stringContaining('publish --catch-up')])
       const caughtUp = await publish(undefined, ...files(dir, 3, 2, 0, 1))
       expect(caughtUp).toMatchObject({ code: 0, stderr: '' })
-      expect(caughtUp.stdout).toMatch(/^epoch: 5 of generation 2\n[\s\S]*signed: yes\ncaught up: 4 epochs\n$/)
+      expect(caughtUp.stdout).toMatch(/^epoch: 5 of generation 2\n[\s\S]*caught up: 4 epochs\n$/)
       expect(await behind.get('/v1/manifest')).toEqual(await ahead.get('/v1/manifest'))
       expect((await publish(undefined, ...files(dir, 0))).stdout).toContain('caught up: 0 epochs\n')
       expect((await publish(edit('y'))).stdout).toMatch(/^epoch: 6 /)
     })
 
     test('stops at what is not among the files, and goes on from there', async () => {
-      const { dir, operators, publish, restartedEmpty } = await rig([DATA, DATA], 'key')
+      const { dir, operators, publish, restartedEmpty } = await rig()
       for (const batch of batches) await publish(batch)
       await restartedEmpty(1)
       const outcome = await publish(undefined, ...files(dir, 0, 2))
@@ -339,8 +304,8 @@ describe('keyhush publish', () => {
       const { dir, operators, publish, restartedEmpty } = await rig()
       for (const batch of batches) await publish(batch)
       await restartedEmpty(1)
-      const headers = { authorization: `Bearer ${TOKENS[0]}` }
-      expect((await send(operators[0], await batchFor(operators[0], edit('forged')), headers)).status).toBe(200)
+      const forged = await batchFor(operators[0], edit('forged'))
+      expect((await send(operators[0], forged, signed(forged, FORGER))).status).toBe(200)
       await writeFile(join(dir, 'batch-9.jsonl'), `${JSON.stringify(edit('forged')[0])}\n`)
       const outcome = await publish(undefined, ...files(dir, 0, 1, 2, 9))
       expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining('is not known to be yours')])
@@ -348,7 +313,7 @@ describe('keyhush publish', () => {
     })
 
     test('a batch that a server begun anew cannot bear out is not published twice', async () => {
-      const { dir, operators, publish } = await rig([DATA, DATA], 'key')
+      const { dir, operators, publish } = await rig()
       await publish(edit('x'))
       const out = join(dir, 'exported')
       const { publicKey } = await readKeyFile(join(dir, 'publisher.key'))
@@ -356,11 +321,11 @@ describe('keyhush publish', () => {
       expect((await keyhush('export', '--server', operators[1].url, ...vouched, '--out', out)).code).toBe(0)
       const [first] = operators
       await first.stop()
-      first.comesBack(here(out, { publisherKey: publicKey }, Number(new URL(first.url).port)))
+      first.comesBack(here(out, [publicKey], Number(new URL(first.url).port)))
       await first.start()
       const again = await publish(edit('x'))
       expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('it was begun anew there')])
-      expect((await publish(undefined)).stdout).toMatch(/^epoch: 2 of generation 1\n[\s\S]*signed: yes\n$/)
+      expect((await publish(undefined)).stdout).toMatch(/^epoch: 2 of generation 1\n/)
       expect((await publish(edit('y'))).stdout).toMatch(/^epoch: 3 /)
     })
   })
@@ -381,21 +346,16 @@ describe('keyhush publish', () => {
   })
 
   test('signs what both agree on, and the newest epoch without a batch', async () => {
-    const { dir, operators, publish } = await rig()
-    const key = join(dir, 'key')
-    const made = await keyhush('keygen', '--out', key)
-    const publicKey = /^public key: ([0-9a-f]{64})\n$/.exec(made.stdout)![1]!
-    expect((await stat(key)).mode & 0o777).toBe(0o600)
-    expect((await keyhush('keygen', '--out', key)).stderr).toContain('exists already')
+    const { operators, publish, key } = await rig()
     for (const operations of [undefined, edit('x')]) {
-      expect(await publish(operations, '--key', key)).toMatchObject({ code: 0, stderr: '' })
+      expect(await publish(operations)).toMatchObject({ code: 0, stderr: '' })
       const manifest = await operators[0].get('/v1/manifest')
       const { epoch } = decodeManifest(manifest)
       for (const operator of operators) {
         const { signatures } = parseInfo(JSON.parse(Buffer.from(await operator.get('/v1/info')).toString()))
         const entry = signatures.find(signature => signature.epoch === epoch)!
-        expect([entry.publicKey, entry.generation]).toEqual([publicKey, 1])
-        expect(ed25519.verify(fromHex(entry.signature), signedBytes(manifest), fromHex(publicKey))).toBe(true)
+        expect([entry.publicKey, entry.generation]).toEqual([toHex(key.publicKey), 1])
+        expect(ed25519.verify(fromHex(entry.signature), signedBytes(manifest), key.publicKey)).toBe(true)
       }
     }
   })
@@ -406,10 +366,8 @@ describe('keyhush publish', () => {
       Array.from({ length: to - from }, (_, i) => ({ op: 'add', key: `new ${from + i}`, value: 'x' }))
 
     test('begins it after the batch, once, and signs that', async () => {
-      const { dir, operators, publish } = await rig()
-      const key = join(dir, 'key')
-      await keyhush('keygen', '--out', key)
-      const grown = await publish(adds(0, 18), '--key', key)
+      const { operators, publish } = await rig()
+      const grown = await publish(adds(0, 18))
       expect(grown.stdout).toMatch(/^epoch: 3 of generation 2\nchanges: 18\n/)
       expect(grown.stdout).toContain('new generation: begun: it has 21 partitions where 16 would do')
       const manifest = await operators[0].get('/v1/manifest')
@@ -420,7 +378,7 @@ describe('keyhush publish', () => {
       const { signatures } = parseInfo(JSON.parse(Buffer.from(await operators[1].get('/v1/info')).toString()))
       expect(signatures.map(({ epoch }) => epoch)).toEqual([3])
       // The batch made epoch 2, and is known to have.
-      const again = await publish(adds(0, 18), '--key', key)
+      const again = await publish(adds(0, 18))
       expect(again.stdout).toBe(
         grown.stdout.replace('changes: 18', 'changes: 18 (published before)').replace(/new gen.*\n/, ''),
       )
@@ -437,7 +395,7 @@ describe('keyhush publish', () => {
     })
 
     test('completes one that an interrupted publisher began at one server alone', async () => {
-      const { operators, publish, record } = await rig()
+      const { operators, publish, record, key } = await rig()
       await publish(adds(0, 18), '--no-generation')
       const before = await operators[0].get('/v1/manifest')
       const { databaseId, generation, epoch } = decodeManifest(before)
@@ -447,9 +405,7 @@ describe('keyhush publish', () => {
         operations: new TextEncoder().encode('{"op":"generation","headroom":3}\n'),
       })
       await record.addBatch({ databaseId: toHex(databaseId), epoch: epoch + 1, hash: toHex(blake3(body)) })
-      const headers = { authorization: `Bearer ${TOKENS[0]}` }
-      const reply = await fetch(`${operators[0].url}/v1/epochs`, { method: 'POST', body, headers })
-      expect(reply.status).toBe(200)
+      expect((await send(operators[0], body, signed(body, key))).status).toBe(200)
       expect((await publish(edit('x'))).stdout).toMatch(/^epoch: 4 of generation 2\n/)
       expect(await operators[0].get('/v1/manifest')).toEqual(await operators[1].get('/v1/manifest'))
     })
@@ -466,18 +422,13 @@ describe('keyhush publish', () => {
     })
   })
 
-  test('refuses one server given twice, and a token nobody knows', async () => {
-    const { dir, operators } = await rig()
-    const tokens = [join(dir, 'other-0'), join(dir, 'other-1')]
-    for (const file of tokens) await writeFile(file, `another-token-${file}`.replaceAll('/', '-'), { mode: 0o600 })
-    const batch = join(dir, 'batch.jsonl')
-    await writeFile(batch, JSON.stringify(edit('x')[0]))
-    const with_ = (...servers: string[]) => {
-      const credentials = servers.flatMap((url, i) => ['--token-file', `${url}=${tokens[i]}`])
-      return keyhush('publish', '--servers', servers.join(), ...credentials, '--record', join(dir, 'record'), batch)
-    }
-    expect((await with_(operators[0].url, `${operators[0].url}/`)).stderr).toContain('the two servers are one')
-    expect((await with_(...operators.map(({ url }) => url))).stderr).toContain('401 unauthorized')
+  test('refuses one server given twice, and a key nobody knows', async () => {
+    const { dir, operators, publish } = await rig()
+    const [{ url }] = operators
+    expect((await publish(edit('x'), { urls: [url, `${url}/`] })).stderr).toContain('the two servers are one')
+    const unknown = join(dir, 'unknown.key')
+    await createKeyFile(unknown)
+    expect((await publish(edit('x'), '--key', unknown)).stderr).toContain('401 unauthorized')
     expect(await operators[0].epoch()).toBe(1)
   })
 })
@@ -493,26 +444,12 @@ async function batchFor(operator: Operator, operations: readonly object[]): Prom
   })
 }
 
-/** What `key` says of a batch, but for what is said otherwise. */
-function signedWith(
-  { publicKey, secretKey }: { publicKey: Uint8Array; secretKey: Uint8Array },
-  body: Uint8Array,
-  other: { databaseId?: Uint8Array; previousManifest?: Uint8Array } = {},
-): BatchSignature {
-  const { databaseId, previousManifest } = { ...decodeBatch(body), ...other }
-  const batchHash = blake3(body)
-  const message = signedBatchBytes({ databaseId, previousManifest, batchHash })
-  return { publicKey, previousManifest, batchHash, signature: ed25519.sign(message, secretKey) }
-}
-
 const send = (operator: Operator, body: Uint8Array<ArrayBuffer>, headers: Headers) =>
   fetch(`${operator.url}/v1/epochs`, { method: 'POST', body, headers })
 
-const withSignature = (signature: BatchSignature) => ({ 'keyhush-batch-signature': encodeBatchSignature(signature) })
-
 describe('an operator who wants to forge', () => {
   test('cannot publish at the other server with all that publishing sends it', async () => {
-    const { operators, publish } = await rig([DATA, DATA], 'key')
+    const { operators, publish } = await rig()
     // Operator A keeps all headers of what is posted to it.
     const seen: Headers[] = []
     const url = await standIn(operators[0].url, {
@@ -527,13 +464,7 @@ describe('an operator who wants to forge', () => {
     const own = ed25519.keygen()
     const [first] = seen as [Headers]
     const publisherKey = fromHex(first['keyhush-batch-signature']!.slice(0, 64))
-    for (const headers of [
-      {},
-      { authorization: `Bearer ${TOKENS[0]}` },
-      first,
-      withSignature(signedWith(own, forged)),
-      withSignature({ ...signedWith(own, forged), publicKey: publisherKey }),
-    ]) {
+    for (const headers of [{}, first, signed(forged, own), signed(forged, { ...own, publicKey: publisherKey })]) {
       const reply = await send(operators[1], forged, headers)
       expect([reply.status, ((await reply.json()) as { code: string }).code]).toEqual([401, 'unauthorized'])
     }
@@ -547,57 +478,56 @@ describe('an operator who wants to forge', () => {
   })
 
   test('is not helped by a signature of another batch, base or database', async () => {
-    const { operators, key } = await rig([DATA, DATA], 'key')
+    const { operators, key } = await rig()
     const [, victim] = operators
     const body = await batchFor(victim, edit('x'))
     const other = await batchFor(victim, edit('y'))
-    for (const signature of [
-      signedWith(key, other),
-      signedWith(key, body, { databaseId: new Uint8Array(16).fill(1) }),
-      signedWith(key, body, { previousManifest: new Uint8Array(32).fill(1) }),
-      { ...signedWith(key, other), batchHash: blake3(body) },
-      { ...signedWith(key, body), signature: new Uint8Array(64) },
+    const header = (headers: Headers) => headers['keyhush-batch-signature']!
+    const [right, wrong] = [header(signed(body, key)), header(signed(other, key))]
+    for (const each of [
+      wrong,
+      header(signed(body, key, { databaseId: new Uint8Array(16).fill(1) })),
+      header(signed(body, key, { previousManifest: new Uint8Array(32).fill(1) })),
+      wrong.replace(toHex(blake3(other)), toHex(blake3(body))),
+      right.replace(/\w{128}$/, '00'.repeat(64)),
+      right.toUpperCase(),
+      '00'.repeat(32),
+      'x',
+      '',
     ]) {
-      const reply = await send(victim, body, withSignature(signature))
+      const reply = await send(victim, body, { 'keyhush-batch-signature': each })
       expect([reply.status, ((await reply.json()) as { code: string }).code]).toEqual([401, 'unauthorized'])
     }
-    for (const header of ['', 'x', '00'.repeat(32), encodeBatchSignature(signedWith(key, body)).toUpperCase()]) {
-      expect((await send(victim, body, { 'keyhush-batch-signature': header })).status).toBe(401)
-    }
     expect(await victim.epoch()).toBe(1)
-    expect((await send(victim, body, withSignature(signedWith(key, body)))).status).toBe(200)
+    expect((await send(victim, body, signed(body, key))).status).toBe(200)
   })
 
   test('does not get its forgery signed: the publisher builds on nothing that is not its own', async () => {
-    // Tokens alone, and A has got hold of B's: what version 0.1 handed it.
-    const { dir, operators, publish } = await rig()
+    const { operators, publish } = await rig()
     expect((await publish(edit('honest'))).code).toBe(0)
     const forged = await batchFor(operators[1], edit('forged'))
-    for (const [i, operator] of operators.entries()) {
-      const reply = await send(operator, forged, { authorization: `Bearer ${TOKENS[i]}` })
-      expect(reply.status).toBe(200)
+    for (const operator of operators) {
+      expect((await send(operator, forged, signed(forged, FORGER))).status).toBe(200)
     }
     const before = await operators[1].get('/v1/manifest')
-    const signed = ['--key', join(dir, 'publisher.key')]
     for (const operations of [undefined, edit('next')]) {
-      const outcome = await publish(operations, ...signed)
+      const outcome = await publish(operations)
       expect([outcome.code, outcome.stdout]).toEqual([1, ''])
       expect(outcome.stderr).toContain('is not known to be yours')
     }
     for (const operator of operators) {
       expect(await operator.get('/v1/manifest')).toEqual(before)
-      expect(parseInfo(JSON.parse(Buffer.from(await operator.get('/v1/info')).toString())).signatures).toEqual([])
+      const { signatures } = parseInfo(JSON.parse(Buffer.from(await operator.get('/v1/info')).toString()))
+      expect(signatures.map(({ epoch }) => epoch)).toEqual([2])
     }
     expect((await publish(edit('next'), '--trust-base', toHex(blake3(before)))).code).toBe(0)
   })
 
   test('cannot pass its forgery off as the very batch that is being published', async () => {
-    const { dir, operators, publish } = await rig()
+    const { operators, publish } = await rig()
     const wanted = toHex(blake3(await batchFor(operators[1], edit('honest'))))
     const forged = await batchFor(operators[1], edit('forged'))
-    for (const [i, operator] of operators.entries()) {
-      await send(operator, forged, { authorization: `Bearer ${TOKENS[i]}` })
-    }
+    for (const operator of operators) await send(operator, forged, signed(forged, FORGER))
     const url = await standIn(operators[0].url, {
       reply: (path, body) =>
         path === '/v1/epochs/2' ? Buffer.from(body.toString().replace(toHex(blake3(forged)), wanted)) : body,
@@ -606,7 +536,7 @@ describe('an operator who wants to forge', () => {
       [url, operators[1].url],
       [operators[1].url, url],
     ] as const) {
-      const outcome = await publish(edit('honest'), { urls }, '--key', join(dir, 'publisher.key'))
+      const outcome = await publish(edit('honest'), { urls })
       expect([outcome.code, outcome.stdout]).toEqual([1, ''])
       expect(outcome.stderr).toMatch(/made from another batch than the other server says|is not known to be yours/)
     }
@@ -616,7 +546,7 @@ describe('an operator who wants to forge', () => {
     const { operators, publish } = await rig()
     const body = await batchFor(operators[0], edit('x'))
     const batch = encodeBatch({ ...decodeBatch(body), expires: 4_000_000_000 })
-    expect((await send(operators[0], batch, { authorization: `Bearer ${TOKENS[0]}` })).status).toBe(200)
+    expect((await send(operators[0], batch, signed(batch, FORGER))).status).toBe(200)
     const outcome = await publish(edit('x'))
     expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining('expires at 4000000000')])
     expect(await operators[1].epoch()).toBe(1)
@@ -626,7 +556,7 @@ describe('an operator who wants to forge', () => {
 
 describe('what a publisher is told', () => {
   test('a first publish needs a base that is known: recorded by build, or given by its hash', async () => {
-    const { dir, operators, baseHash, publish } = await rig([DATA, DATA], 'key')
+    const { dir, operators, baseHash, publish } = await rig()
     const record = ['--record', join(dir, 'another')]
     const refused = await publish(edit('x'), ...record)
     expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('--trust-base')])
@@ -648,7 +578,7 @@ describe('what a publisher is told', () => {
   })
 
   test('servers that have gone back are refused', async () => {
-    const { operators, publish, restartedEmpty } = await rig([DATA, DATA], 'key')
+    const { operators, publish, restartedEmpty } = await rig()
     expect((await publish(edit('x'))).code).toBe(0)
     for (const i of [0, 1] as const) await restartedEmpty(i)
     const outcome = await publish(edit('y'))
@@ -657,9 +587,7 @@ describe('what a publisher is told', () => {
   })
 
   test('options that would mislead are refused', async () => {
-    const { dir, operators, publish } = await rig()
-    const [a, b] = operators.map(({ url }) => url) as [string, string]
-    const file = (i: number) => join(dir, `token-${i}`)
+    const { operators, publish } = await rig()
     for (const [args, message] of [
       [['--valid-days', '7'], 'an expiry stands in the manifest'],
       [['--expires', '4000000000'], 'an expiry stands in the manifest'],
@@ -667,29 +595,16 @@ describe('what a publisher is told', () => {
       const outcome = await publish(undefined, ...args)
       expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining(message)])
     }
-    const record = ['--record', join(dir, 'record')]
-    for (const [args, message] of [
-      [
-        ['--token-file', `${a}=${file(0)}`, '--token-file', `${b}=${file(0)}`, ...record],
-        'both servers have one token',
-      ],
-      [['--token-file', `${a}=${file(0)}`, '--token-file', `${a}=${file(1)}`, ...record], 'expected URL=FILE'],
-      [['--token-file', file(0), ...record], 'expected URL=FILE'],
-      [['--token-file', `${a}=${file(0)}`, ...record], 'or a token of each'],
-      [['--token-file', `${a}=${file(0)}`, '--token-file', `${b}=${file(1)}`], '--record'],
-      [record, 'or a token of each'],
-    ] as const) {
-      const outcome = await keyhush('publish', '--servers', `${a},${b}`, ...args)
-      expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining(message)])
-    }
+    const unsigned = await keyhush('publish', '--servers', operators.map(({ url }) => url).join())
+    expect([unsigned.code, unsigned.stderr]).toEqual([1, expect.stringContaining("required option '--key <file>'")])
   })
 
-  test('a token or key that everybody may read is warned of', async () => {
+  test('a key that everybody may read is warned of', async () => {
     const { dir, operators, publish } = await rig()
-    await chmod(join(dir, 'token-1'), 0o644)
+    await chmod(join(dir, 'publisher.key'), 0o644)
     const outcome = await publish(edit('x'))
     expect(outcome.stderr).toBe(
-      `keyhush: warning: ${join(dir, 'token-1')}: everybody on this machine may read it; chmod 600 it\n`,
+      `keyhush: warning: ${join(dir, 'publisher.key')}: everybody on this machine may read it; chmod 600 it\n`,
     )
     expect([outcome.code, await operators[1].epoch()]).toEqual([0, 2])
   })
@@ -722,10 +637,12 @@ test("a publisher's record survives a reader's mistakes by refusing them, and fo
   }
 })
 
-test('key files and token files are read strictly', async () => {
+test('key files are made for their owner alone, and read strictly', async () => {
   const dir = await temporaryDirectory()
   const file = join(dir, 'key')
-  await keyhush('keygen', '--out', file)
+  expect((await keyhush('keygen', '--out', file)).stdout).toMatch(/^public key: [0-9a-f]{64}\n$/)
+  expect((await stat(file)).mode & 0o777).toBe(0o600)
+  expect((await keyhush('keygen', '--out', file)).stderr).toContain('exists already')
   const text = await readFile(file, 'utf8')
   expect((await readKeyFile(file)).secretKey.length).toBe(32)
   const flipped = text.replace(/secret ./, letter => `secret ${letter.endsWith('0') ? '1' : '0'}`)
@@ -743,9 +660,5 @@ test('key files and token files are read strictly', async () => {
   for (const wrong of [text, digits.slice(1), digits.toUpperCase(), `01${'00'.repeat(31)}`, `02${'00'.repeat(31)}`]) {
     await writeFile(file, wrong)
     await expect(readPublicKey(file)).rejects.toThrow(file)
-  }
-  for (const wrong of ['short', 'has spaces in the middle', 'a-token-with-\u00fcmlauts-in-it']) {
-    await writeFile(file, wrong)
-    await expect(readToken(file)).rejects.toThrow(file)
   }
 })

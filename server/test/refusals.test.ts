@@ -18,7 +18,6 @@ import { createServer, type UpdatableDatabase, type UpdatableOptions } from '../
 import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
 import { batchOn, KEYED, opened, storageOf } from './updatable-helpers.js'
 
-const TOKEN = 'a token of sixteen or more characters'
 const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32))
 const ZERO = new Uint8Array(32)
 
@@ -27,12 +26,12 @@ interface World {
   readonly updatable: UpdatableDatabase
 }
 
-/** At epoch 3, with a publisher's key and a token, and the fence at `fence`. */
+/** At epoch 3, with a publisher's key, and the fence at `fence`. */
 async function world(fence: UpdatableOptions['fence'] = {}): Promise<World & { fail(): void }> {
   const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
   const updatable = await opened(storage, { history: 1, fence })
   for (const value of ['x', 'y']) await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value }]))
-  const app = await createServer({ datasets: [{ updatable, publisherKeys: [publicKey] }], publisherToken: TOKEN })
+  const app = await createServer({ datasets: [{ updatable, publisherKeys: [publicKey] }] })
   onTestFinished(() => app.close())
   const fail = () => {
     storage.fails = () => true
@@ -87,7 +86,7 @@ function signed({ databaseId }: UpdatableDatabase, body: Uint8Array, of = body, 
   const previousManifest = base ?? body.slice(40, 72)
   const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), secretKey)
   const header = encodeBatchSignature({ publicKey, previousManifest, batchHash, signature })
-  return post('/v1/epochs', body, { authorization: `Bearer ${TOKEN}`, 'keyhush-batch-signature': header })
+  return post('/v1/epochs', body, { 'keyhush-batch-signature': header })
 }
 
 const EDIT = [{ op: 'edit', key: 'one', value: 'z' }]
@@ -101,7 +100,7 @@ function signature({ updatable }: World, change: object = {}): Message {
     epoch,
     signature: toHex(ed25519.sign(signedBytes(manifestBytes), secretKey)),
   }
-  return post('/v1/signatures', JSON.stringify({ ...entry, ...change }), { authorization: `Bearer ${TOKEN}` })
+  return post('/v1/signatures', JSON.stringify({ ...entry, ...change }))
 }
 
 function respelt(message: Message, from: string, to: string): Message {
@@ -230,8 +229,6 @@ const CASES: Record<string, readonly Case[]> = {
     ['an unknown hint', w => post('/v1/fence', fenced(w)), '200'],
   ],
   batches: [
-    ['no token', w => without(batch(w, EDIT), 'authorization'), '401 unauthorized'],
-    ['another token', w => withHeader(batch(w, EDIT), 'authorization', 'Bearer another'), '401 unauthorized'],
     ['no signature', w => without(batch(w, EDIT), 'keyhush-batch-signature'), '401 unauthorized'],
     [
       'a signature in another form',
@@ -274,16 +271,10 @@ const CASES: Record<string, readonly Case[]> = {
     ['the status of what is no number', () => get('/v1/epochs/one'), BAD],
     ['the status of a line end', () => get('/v1/epochs/%0a'), BAD],
     ['the status of nothing', () => get('/v1/epochs/'), '404 not_found'],
-    [
-      'the token under a scheme in lower case, and a new batch',
-      w => withHeader(batch(w, 'x\n'), 'authorization', `bearer ${TOKEN}`),
-      '422 batch_refused',
-    ],
   ],
   signatures: [
-    ['no token', w => without(signature(w), 'authorization'), '401 unauthorized'],
     ['another key', w => signature(w, { publicKey: '11'.repeat(32) }), '401 unauthorized'],
-    ['no JSON', () => post('/v1/signatures', 'x', { authorization: `Bearer ${TOKEN}` }), BAD],
+    ['no JSON', () => post('/v1/signatures', 'x'), BAD],
     ['upper case', w => signature(w, { publicKey: toHex(publicKey).toUpperCase() }), BAD],
     ['epoch 0', w => signature(w, { epoch: 0 }), BAD],
     ['an epoch with a point', w => respelt(signature(w), '"epoch":3', '"epoch":3.0'), BAD],
@@ -342,14 +333,14 @@ test('a server that is shutting down refuses queries, fence, batches and signatu
 
 test('a database that does not change has no fence, no events and nothing for publishers', async () => {
   const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
-  const app = await createServer({ datasets: [{ dataset }], publisherToken: TOKEN })
+  const app = await createServer({ datasets: [{ dataset, publisherKeys: [publicKey] }] })
   onTestFinished(() => app.close())
   for (const message of [
     post('/v1/fence', new Uint8Array(80)),
     get('/v1/events'),
     get('/v1/epochs/1'),
-    post('/v1/epochs', new Uint8Array(72), { authorization: `Bearer ${TOKEN}` }),
-    post('/v1/signatures', '{}', { authorization: `Bearer ${TOKEN}` }),
+    post('/v1/epochs', new Uint8Array(72)),
+    post('/v1/signatures', '{}'),
   ]) {
     expect([message.url, await send(app, message)]).toEqual([message.url, '404 not_found'])
   }

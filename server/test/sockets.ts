@@ -2,11 +2,10 @@
 
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { BATCH_SIGNATURE_HEADER, decodeBatch, encodeBatchSignature, signedBatchBytes } from '@keyhush/protocol'
-import { ed25519 } from '@noble/curves/ed25519.js'
-import { blake3 } from '@noble/hashes/blake3.js'
+import { BATCH_SIGNATURE_HEADER } from '@keyhush/protocol'
 import { type FastifyInstance, fastify } from 'fastify'
 import { onTestFinished } from 'vitest'
+import { PUBLISHER, signed } from '../../tests/support/publishing.js'
 import { type KeyhushOptions, keyhushPlugin, type UpdatableDatabase } from '../dist/index.js'
 import { opened, storageOf } from './updatable-helpers.js'
 
@@ -45,19 +44,15 @@ export async function twoKeys(): Promise<UpdatableDatabase> {
   return await opened(await storageOf('a.csv', 'key,value\none,first\ntwo,other\n'))
 }
 
-const secret = new Uint8Array(32).fill(7)
-export const publisherKeys: readonly Uint8Array[] = [ed25519.getPublicKey(secret)]
+export const publisherKeys: readonly Uint8Array[] = [PUBLISHER.publicKey]
 
 /** The header with which a batch is signed by the one of `publisherKeys`. */
 export function signatureOf(batch: Uint8Array): string {
-  const { databaseId, previousManifest } = decodeBatch(batch)
-  const batchHash = blake3(batch)
-  const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), secret)
-  return encodeBatchSignature({ publicKey: publisherKeys[0]!, previousManifest, batchHash, signature })
+  return signed(batch)[BATCH_SIGNATURE_HEADER]!
 }
 
 /** Publishes a batch; the status of the reply. */
 export async function publish(url: string, batch: Uint8Array): Promise<number> {
-  const headers = { [BATCH_SIGNATURE_HEADER]: signatureOf(batch) }
-  return (await fetch(`${url}/v1/epochs`, { method: 'POST', body: new Uint8Array(batch), headers })).status
+  return (await fetch(`${url}/v1/epochs`, { method: 'POST', body: new Uint8Array(batch), headers: signed(batch) }))
+    .status
 }

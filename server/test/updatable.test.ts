@@ -6,22 +6,18 @@ import { crc32 } from 'node:zlib'
 import {
   answerBytes,
   decodeAnswer,
-  decodeBatch,
   decodeManifest,
   decodeManifests,
-  encodeBatchSignature,
   encodeFenceRequest,
   encodeQuery,
   type FenceClaim,
   type FenceRequest,
   type FenceVerdict,
-  fromHex,
   isZero,
   type Manifest,
   parseErrorReply,
   parseEvent,
   parseInfo,
-  signedBatchBytes,
   signedBytes,
   splitVerdict,
   toHex,
@@ -32,6 +28,7 @@ import { blake3 } from '@noble/hashes/blake3.js'
 import fc from 'fast-check'
 import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { PUBLISHER, signed } from '../../tests/support/publishing.js'
 import { networkOf } from '../dist/base/address.js'
 import type { Fence } from '../dist/database/fence.js'
 import { StoredFence } from '../dist/database/stored-fence.js'
@@ -62,7 +59,6 @@ import {
   storageOf,
 } from './updatable-helpers.js'
 
-const TOKEN = 'a token of sixteen or more characters'
 const batchHash = (body: Uint8Array) => toHex(blake3(body))
 
 const post = (app: FastifyInstance, url: string, payload: Uint8Array | string, headers = {}) =>
@@ -706,18 +702,18 @@ describe('a failure to write', () => {
 })
 
 describe('over HTTP', () => {
-  async function server(options: { token?: string; publisherKeys?: Uint8Array[]; updatable?: UpdatableOptions } = {}) {
+  const { secretKey, publicKey } = PUBLISHER
+  const publisherKeys = [publicKey]
+  async function server(options: { publisherKeys?: Uint8Array[]; updatable?: UpdatableOptions } = {}) {
     const updatable = await keyed({}, options.updatable)
-    const { publisherKeys, token: publisherToken } = options
-    const app = await createServer({ datasets: [{ updatable, publisherKeys }], publisherToken })
+    const app = await createServer({ datasets: [{ updatable, publisherKeys: options.publisherKeys }] })
     onTestFinished(() => app.close())
     return { updatable, app }
   }
-  const authorization = `Bearer ${TOKEN}`
   test('a batch makes an epoch, which everything then shows', async () => {
-    const { updatable, app } = await server({ token: TOKEN })
+    const { updatable, app } = await server({ publisherKeys })
     const body = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }])
-    const reply = await post(app, '/v1/epochs', body, { authorization })
+    const reply = await post(app, '/v1/epochs', body, signed(body))
     expect(reply.statusCode).toBe(200)
     expect(reply.json()).toEqual({ ...updatable.list()[1], batch: batchHash(body), changes: 1 })
     expect((await app.inject('/v1/epochs/2')).json()).toEqual(reply.json())
@@ -848,46 +844,32 @@ describe('over HTTP', () => {
     },
   )
 
-  test('nobody writes without the token, and there is nothing to write to without one configured', async () => {
-    const { updatable, app } = await server({ token: TOKEN })
+  test('there is nothing to write to where no publisher is known', async () => {
+    const { updatable, app } = await server()
     const body = batchOn(updatable, [{ op: 'delete', key: 'one' }])
-    for (const headers of [
-      {},
-      { authorization: TOKEN },
-      { authorization: `${authorization} ` },
-      { authorization: `Basic ${TOKEN}` },
-      { authorization: `Bearer${TOKEN}` },
-      { authorization: `Bearer ${TOKEN.slice(1)}x` },
-    ]) {
-      for (const url of ['/v1/epochs', '/v1/signatures']) {
-        const reply = await post(app, url, body, headers)
-        expect([reply.statusCode, reply.json().code]).toEqual([401, 'unauthorized'])
-      }
-    }
-    const closed = (await server()).app
     for (const url of ['/v1/epochs', '/v1/signatures']) {
-      expect((await post(closed, url, body, { authorization })).statusCode).toBe(404)
+      expect((await post(app, url, body, signed(body))).statusCode).toBe(404)
     }
     expect(updatable.newest.manifest.epoch).toBe(1)
   })
 
-  test('web pages may send a token where a publisher writes, and nowhere else', async () => {
+  test('web pages may send a batch’s signature where a publisher writes, and nowhere else; a token nowhere', async () => {
     const preflight = async (app: FastifyInstance, url: string) => {
       const headers = {
         origin: 'https://app.example',
         'access-control-request-method': 'POST',
-        'access-control-request-headers': 'authorization, content-type',
+        'access-control-request-headers': 'keyhush-batch-signature, content-type',
       }
       const reply = await app.inject({ method: 'OPTIONS', url, headers })
       expect([reply.statusCode, reply.headers['access-control-allow-origin']]).toEqual([204, '*'])
       expect(reply.headers['access-control-allow-credentials']).toBeUndefined()
       const allowed = String(reply.headers['access-control-allow-headers']).toLowerCase().split(', ')
       expect(allowed).toContain('content-type')
-      expect(allowed.includes('keyhush-batch-signature')).toBe(allowed.includes('authorization'))
-      return allowed.includes('authorization')
+      expect(allowed).not.toContain('authorization')
+      return allowed.includes('keyhush-batch-signature')
     }
-    const { updatable, app } = await server({ token: TOKEN })
-    const named = await createServer({ datasets: [{ name: 'list', updatable }], publisherToken: TOKEN })
+    const { updatable, app } = await server({ publisherKeys })
+    const named = await createServer({ datasets: [{ name: 'list', updatable, publisherKeys }] })
     onTestFinished(() => named.close())
     const readOnly = (await server()).app
     for (const route of ['/v1/epochs', '/v1/signatures', '/v1/epochs?x=1']) {
@@ -900,141 +882,103 @@ describe('over HTTP', () => {
     for (const route of ['/v1/answer', '/v1/fence', '/v1/manifest', '/v1/epochs/1', '/v1/events', '/healthz']) {
       expect(await preflight(app, route)).toBe(false)
     }
-    const headers = { origin: 'https://app.example', authorization, 'content-type': 'application/octet-stream' }
+    const headers = { origin: 'https://app.example', 'content-type': 'application/octet-stream' }
     const body = batchOn(updatable, [{ op: 'delete', key: 'one' }])
-    const reply = await post(app, '/v1/epochs', body, headers)
+    const reply = await post(app, '/v1/epochs', body, { ...headers, ...signed(body) })
     expect([reply.statusCode, reply.headers['access-control-allow-origin']]).toEqual([200, '*'])
     // A page must be able to read why it was refused.
-    const refused = await post(app, '/v1/epochs', body, { ...headers, authorization: 'Bearer wrong' })
+    const refused = await post(app, '/v1/epochs', body, headers)
     expect([refused.statusCode, refused.headers['access-control-allow-origin']]).toEqual([401, '*'])
   })
 
   test('a refused batch names its line', async () => {
-    const { updatable, app } = await server({ token: TOKEN })
-    const reply = await post(app, '/v1/epochs', batchOn(updatable, [{ op: 'delete', key: 'none' }]), { authorization })
+    const { updatable, app } = await server({ publisherKeys })
+    const body = batchOn(updatable, [{ op: 'delete', key: 'none' }])
+    const reply = await post(app, '/v1/epochs', body, signed(body))
     expect(reply.statusCode).toBe(422)
     expect(parseErrorReply(reply.body)).toMatchObject({ code: 'batch_refused', line: 1 })
   })
 
   test('a signature that verifies is handed on, any other refused', async () => {
-    const { updatable, app } = await server({ token: TOKEN })
-    const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32))
+    const { updatable, app } = await server({ publisherKeys })
     const signature = toHex(ed25519.sign(signedBytes(updatable.newest.manifestBytes), secretKey))
     const entry = { publicKey: toHex(publicKey), generation: 1, epoch: 1, signature }
-    const send = (change: object) =>
-      post(app, '/v1/signatures', JSON.stringify({ ...entry, ...change }), { authorization })
+    const send = (change: object) => post(app, '/v1/signatures', JSON.stringify({ ...entry, ...change }))
     expect((await send({})).statusCode).toBe(200)
     expect(parseInfo((await app.inject('/v1/info')).json()).signatures).toEqual([entry])
-    for (const change of [
-      { signature: `00${signature.slice(2)}` },
-      { publicKey: '00'.repeat(32) },
-      { publicKey: 'zz' },
-    ]) {
-      expect((await send(change)).statusCode).toBe(400)
+    for (const [change, status] of [
+      [{ signature: `00${signature.slice(2)}` }, 400],
+      [{ publicKey: 'zz' }, 400],
+      [{ publicKey: '00'.repeat(32) }, 401],
+    ] as const) {
+      expect((await send(change)).statusCode).toBe(status)
     }
     expect((await send({ epoch: 2 })).json()).toMatchObject({ code: 'epoch_unknown', epoch: 1 })
     expect(parseInfo((await app.inject('/v1/info')).json()).signatures).toEqual([entry])
   })
 
-  describe('where a publisher is known by its key', () => {
-    const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32))
-    const signatureOf = (body: Uint8Array, of: { databaseId: Uint8Array; previousManifest: Uint8Array }) => {
-      const hash = fromHex(batchHash(body))
-      const signature = ed25519.sign(signedBatchBytes({ ...of, batchHash: hash }), secretKey)
-      const { previousManifest } = of
-      return encodeBatchSignature({ publicKey, previousManifest, batchHash: hash, signature })
+  test('a batch is taken with its publisher’s signature, and again; not without one', async () => {
+    const { updatable, app } = await server({ publisherKeys })
+    const body = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }])
+    for (const headers of [{}, signed(body, ed25519.keygen(pseudoRandom(32, 9)))]) {
+      const reply = await post(app, '/v1/epochs', body, headers)
+      expect([reply.statusCode, reply.json().code]).toEqual([401, 'unauthorized'])
     }
+    expect(updatable.newest.manifest.epoch).toBe(1)
+    const status = await post(app, '/v1/epochs', body, signed(body))
+    expect([status.statusCode, status.json().epoch]).toEqual([200, 2])
+    expect((await post(app, '/v1/epochs', body, signed(body))).json()).toEqual(status.json())
+  })
 
-    test('a signed batch is taken without a token; a token alone is worth nothing, and one beside the key is demanded', async () => {
-      for (const token of [undefined, TOKEN]) {
-        const { updatable, app } = await server({ publisherKeys: [publicKey], ...(token && { token }) })
-        const body = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }])
-        const signed = { 'keyhush-batch-signature': signatureOf(body, decodeBatch(body)) }
-        for (const headers of [{}, { authorization }, ...(token === undefined ? [] : [signed])]) {
-          expect((await post(app, '/v1/epochs', body, headers)).json().code).toBe('unauthorized')
-        }
-        expect(updatable.newest.manifest.epoch).toBe(1)
-        const headers = { ...signed, ...(token && { authorization }) }
-        const status = await post(app, '/v1/epochs', body, headers)
-        expect([status.statusCode, status.json().epoch]).toEqual([200, 2])
-        expect((await post(app, '/v1/epochs', body, headers)).json()).toEqual(status.json())
-      }
-    })
+  test('a batch whose signature names another base than the batch itself is refused', async () => {
+    const { updatable, app } = await server({ publisherKeys })
+    const body = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }])
+    const other = signed(body, PUBLISHER, { previousManifest: new Uint8Array(32).fill(1) })
+    const reply = await post(app, '/v1/epochs', body, other)
+    expect([reply.statusCode, reply.json().code, updatable.newest.manifest.epoch]).toEqual([401, 'unauthorized', 1])
+  })
 
-    test('a batch whose signature names another base than the batch itself is refused', async () => {
-      const { updatable, app } = await server({ publisherKeys: [publicKey] })
-      const body = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }])
-      const { databaseId } = updatable
-      const other = signatureOf(body, { databaseId, previousManifest: new Uint8Array(32).fill(1) })
-      const reply = await post(app, '/v1/epochs', body, { 'keyhush-batch-signature': other })
-      expect([reply.statusCode, reply.json().code, updatable.newest.manifest.epoch]).toEqual([401, 'unauthorized', 1])
-    })
+  test('an unsigned body is not read', async () => {
+    const { app } = await server({ publisherKeys })
+    const url = await app.listen({ host: '127.0.0.1', port: 0 })
+    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    onTestFinished(() => void socket.destroy())
+    // The body never comes; the refusal does.
+    socket.write('POST /v1/epochs HTTP/1.1\r\nHost: x\r\nContent-Length: 60000000\r\n\r\n')
+    const [head] = (await once(socket, 'data')) as [Buffer]
+    expect(head.toString()).toMatch(/^HTTP\/1.1 401 /)
+  })
 
-    test('an unsigned body is not read', async () => {
-      const { app } = await server({ publisherKeys: [publicKey] })
-      const url = await app.listen({ host: '127.0.0.1', port: 0 })
-      const socket = connect(Number(new URL(url).port), '127.0.0.1')
-      onTestFinished(() => void socket.destroy())
-      // The body never comes; the refusal does.
-      socket.write('POST /v1/epochs HTTP/1.1\r\nHost: x\r\nContent-Length: 60000000\r\n\r\n')
-      const [head] = (await once(socket, 'data')) as [Buffer]
-      expect(head.toString()).toMatch(/^HTTP\/1.1 401 /)
-    })
-
-    test('no other key is heard of in /v1/info', async () => {
-      const { updatable, app } = await server({ publisherKeys: [publicKey] })
-      const manifest = signedBytes(updatable.newest.manifestBytes)
-      for (let i = 0; i < 20; i++) {
-        const other = ed25519.keygen(pseudoRandom(32, i + 2))
-        const signature = toHex(ed25519.sign(manifest, other.secretKey))
-        const entry = { publicKey: toHex(other.publicKey), generation: 1, epoch: 1, signature }
-        expect((await post(app, '/v1/signatures', JSON.stringify(entry))).json().code).toBe('unauthorized')
-      }
-      const signature = toHex(ed25519.sign(manifest, secretKey))
-      const entry = { publicKey: toHex(publicKey), generation: 1, epoch: 1, signature }
-      expect((await post(app, '/v1/signatures', JSON.stringify(entry))).statusCode).toBe(200)
-      expect(parseInfo((await app.inject('/v1/info')).json()).signatures).toEqual([entry])
-    })
+  test('no other key is heard of in /v1/info', async () => {
+    const { updatable, app } = await server({ publisherKeys })
+    const manifest = signedBytes(updatable.newest.manifestBytes)
+    for (let i = 0; i < 20; i++) {
+      const other = ed25519.keygen(pseudoRandom(32, i + 2))
+      const signature = toHex(ed25519.sign(manifest, other.secretKey))
+      const entry = { publicKey: toHex(other.publicKey), generation: 1, epoch: 1, signature }
+      expect((await post(app, '/v1/signatures', JSON.stringify(entry))).json().code).toBe('unauthorized')
+    }
+    const signature = toHex(ed25519.sign(manifest, secretKey))
+    const entry = { publicKey: toHex(publicKey), generation: 1, epoch: 1, signature }
+    expect((await post(app, '/v1/signatures', JSON.stringify(entry))).statusCode).toBe(200)
+    expect(parseInfo((await app.inject('/v1/info')).json()).signatures).toEqual([entry])
   })
 
   test('whatever is posted has no Content-Encoding, and its JSON no member twice', async () => {
-    const { updatable, app } = await server({ token: TOKEN })
+    const { updatable, app } = await server({ publisherKeys })
     const body = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }])
     for (const encoding of ['gzip', 'identity', 'br', '']) {
       for (const url of ['/v1/answer', '/v1/fence', '/v1/epochs', '/v1/signatures']) {
-        const reply = await post(app, url, body, { authorization, 'content-encoding': encoding })
+        const reply = await post(app, url, body, { ...signed(body), 'content-encoding': encoding })
         expect([url, reply.statusCode, reply.json().code]).toEqual([url, 415, 'unsupported_encoding'])
       }
     }
     expect(updatable.newest.manifest.epoch).toBe(1)
-    const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32))
     const signature = toHex(ed25519.sign(signedBytes(updatable.newest.manifestBytes), secretKey))
     const entry = JSON.stringify({ publicKey: toHex(publicKey), generation: 1, epoch: 1, signature })
-    const twice = await post(app, '/v1/signatures', entry.replace('{', '{"epoch":2,'), { authorization })
+    const twice = await post(app, '/v1/signatures', entry.replace('{', '{"epoch":2,'))
     expect([twice.statusCode, twice.json().code]).toEqual([400, 'bad_request'])
-    expect((await post(app, '/v1/signatures', entry, { authorization })).statusCode).toBe(200)
-  })
-
-  test('under a stolen token junk signatures stay few, and give way to a key that signed before', async () => {
-    const { updatable, app } = await server({ token: TOKEN })
-    const sign = async (seed: number) => {
-      const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32, seed))
-      const { generation, epoch } = updatable.newest.manifest
-      const signature = toHex(ed25519.sign(signedBytes(updatable.newest.manifestBytes), secretKey))
-      const entry = { publicKey: toHex(publicKey), generation, epoch, signature }
-      const reply = await post(app, '/v1/signatures', JSON.stringify(entry), { authorization })
-      return { entry, status: reply.statusCode }
-    }
-    expect((await sign(1)).status).toBe(200)
-    await updatable.publish(batchOn(updatable, [{ op: 'delete', key: 'one' }]))
-    const statuses: number[] = []
-    for (let seed = 2; seed < 20; seed++) statuses.push((await sign(seed)).status)
-    expect(statuses).toEqual([...Array(16).fill(200), 429, 429])
-    const real = await sign(1)
-    expect(real.status).toBe(200)
-    const shown = parseInfo((await app.inject('/v1/info')).json()).signatures.filter(({ epoch }) => epoch === 2)
-    expect(shown.length).toBe(16)
-    expect(shown).toContainEqual(real.entry)
+    expect((await post(app, '/v1/signatures', entry)).statusCode).toBe(200)
   })
 
   test('a stream tells of every epoch, and of its signature, in lines of one length, and ends with the server', async () => {

@@ -7,15 +7,16 @@
 //
 // Queries are those of clients, the sender has a processor of its own, and every answer is compared with the first one.
 
-import { stat, writeFile } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { get, type IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Proofs } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import type { ServerProcess } from '../support/processes.js'
+import { PUBLISHER_KEY } from '../support/publishing.js'
 import { aligned, writeBetween } from './document.js'
-import { edits, publishTimed, TOKENS } from './living.js'
+import { edits, publishTimed } from './living.js'
 import { type RecordedLookup, recordLookups } from './load.js'
 import { offer, type Question, questionFor, requestOf } from './overload.js'
 import { power } from './plot.js'
@@ -136,9 +137,7 @@ async function measure(records: number, seconds: number): Promise<SizeFigures> {
 
 /** Of two servers that keep the database in stores. */
 async function measureStore(stage: Stage, shape: Shape, dataset: string): Promise<Held> {
-  const token = (s: 0 | 1) => join(stage.folder, `token-${s}`)
-  for (const s of [0, 1] as const) await writeFile(token(s), `${TOKENS[s]}\n`, { mode: 0o600 })
-  const store = (s: 0 | 1) => ['--store', join(stage.folder, `store-${s}`), '--token-file', token(s)]
+  const store = (s: 0 | 1) => ['--store', join(stage.folder, `store-${s}`), '--publisher-key', PUBLISHER_KEY]
   const servers = await stage.pair(s => [...store(s), '--dataset', dataset])
   const batchMs: number[] = []
   for (let i = 0; i < 5; i++) batchMs.push(...(await publishTimed(servers, edits(shape, EDITS))))

@@ -1,17 +1,16 @@
 // What lookups wait for while a server takes a batch as large as a request may carry.
 
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { encodeBatch, encodeManifest, encodeQuery, type Manifest } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
+import { PUBLISHER_KEY, signed } from '../support/publishing.js'
 import { type Options, target } from './options.js'
 import type { Section } from './report.js'
 import { newestManifest, Stage } from './stage.js'
 
-const TOKEN = 'the-bench-publishes-with-this'
 /** Bytes of a value, so that a record of a keyed database has 32. */
 const VALUE_BYTES = 14
 /** Keys there are, of those that are added. */
@@ -23,12 +22,10 @@ export async function largeBatches(options: Options): Promise<Section> {
   const before = Math.round(adds * BEFORE)
   const keyOf = (i: number) => i.toString(36).padStart(5, '0')
   return await Stage.with(async stage => {
-    const token = join(stage.folder, 'token')
-    await writeFile(token, `${TOKEN}\n`, { mode: 0o600 })
     const rows = Array.from({ length: before }, (_, i) => `${keyOf(i)},0\n`)
     const room = ['--max-value-bytes', `${VALUE_BYTES}`, '--headroom', `${adds}`]
     const dataset = await stage.build('csv', `key,value\n${rows.join('')}`, ...room)
-    const store = ['--store', join(stage.folder, 'store'), '--token-file', token]
+    const store = ['--store', join(stage.folder, 'store'), '--publisher-key', PUBLISHER_KEY]
     const server = await stage.serve('--dataset', dataset, ...store)
     const asker = new Worker(new URL('asker.mjs', import.meta.url), { workerData: server.url })
     stage.closeLast(() => asker.terminate())
@@ -48,9 +45,10 @@ export async function largeBatches(options: Options): Promise<Section> {
       const line = (i: number) => `{"op":"${op}","key":"${keyOf(before + i)}","value":"${op === 'add' ? 1 : 2}"}\n`
       const batch = batchOn(await newestManifest(server.url), Array.from({ length: adds }, (_, i) => line(i)).join(''))
       await waits()
+      const body = await batch
+      const headers = signed(body)
       const start = performance.now()
-      const headers = { authorization: `Bearer ${TOKEN}` }
-      const response = await fetch(`${server.url}/v1/epochs`, { method: 'POST', headers, body: await batch })
+      const response = await fetch(`${server.url}/v1/epochs`, { method: 'POST', headers, body })
       if (response.status !== 200) throw new Error(`a batch was refused: ${await response.text()}`)
       const seconds = (performance.now() - start) / 1000
       const all = (await waits()).sort((a, b) => a - b)

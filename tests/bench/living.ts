@@ -2,11 +2,11 @@
 // and restarts.
 
 import { randomBytes } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { decodeManifest, encodeBatch, type Manifest, toHex } from '@keyhush/protocol'
 import { PublisherRecord, publish } from '@keyhush/server'
 import { loadCore } from '@keyhush/wasm'
+import { PUBLISHER, PUBLISHER_KEY, signed } from '../support/publishing.js'
 import { distinct } from './compute.js'
 import { editsIn } from './computing.js'
 import { largeBatches } from './large-batches.js'
@@ -14,8 +14,6 @@ import { type Options, target } from './options.js'
 import { followUpdates, turnedTo } from './page.js'
 import type { Section } from './report.js'
 import { type Pair, peakBytes, pseudorandomBytes, Stage, under } from './stage.js'
-
-export const TOKENS = ['the-bench-publishes-with-this', 'and-at-the-other-one-with-this'] as const
 
 /** Edits of distinct records. */
 export interface Batch {
@@ -35,10 +33,8 @@ async function followed(options: Options): Promise<Section> {
   const { records, recordBytes } = shape
   const { some, many } = editsIn(records)
   return await Stage.with(async stage => {
-    const token = (s: 0 | 1) => join(stage.folder, `token-${s}`)
-    for (const s of [0, 1] as const) await writeFile(token(s), `${TOKENS[s]}\n`, { mode: 0o600 })
     const dataset = await stage.dataset(pseudorandomBytes(records * recordBytes), shape)
-    const store = (s: 0 | 1) => ['--store', join(stage.folder, `store-${s}`), '--token-file', token(s)]
+    const store = (s: 0 | 1) => ['--store', join(stage.folder, `store-${s}`), '--publisher-key', PUBLISHER_KEY]
     let servers = await stage.pair(s => ['--dataset', dataset, ...store(s)])
 
     process.stdout.write(`living: batches of ${some} edits … `)
@@ -73,7 +69,7 @@ async function followed(options: Options): Promise<Section> {
       const start = performance.timeOrigin + performance.now()
       const { blake3 } = await loadCore()
       const trustBase = toHex(blake3((await newest(servers[0].url)).bytes))
-      const publishing = { servers: under(servers), tokens: TOKENS, record, trustBase }
+      const publishing = { servers: under(servers), key: PUBLISHER, record, trustBase }
       const { epoch } = await publish({ ...publishing, operations, encoding: 'hex' })
       const turned = await page.evaluate(turnedTo, epoch, index)
       if (!value.equals(Uint8Array.from(turned.value))) throw new Error(`the value at ${index} is not the new one`)
@@ -131,13 +127,10 @@ export async function publishTimed(servers: Pair, { operations }: Batch): Promis
     previousManifest: blake3(bytes),
   })
   const times: number[] = []
-  for (const [s, { url }] of servers.entries()) {
+  const headers = signed(body)
+  for (const { url } of servers) {
     const start = performance.now()
-    const response = await fetch(`${url}/v1/epochs`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${TOKENS[s]}` },
-      body,
-    })
+    const response = await fetch(`${url}/v1/epochs`, { method: 'POST', headers, body })
     const reply = await response.text()
     times.push(performance.now() - start)
     if (response.status !== 200) throw new Error(`a batch was refused: ${reply}`)

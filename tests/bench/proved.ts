@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { open } from '@keyhush/client'
 import { encodeQuery, partitionBlocks, toHex } from '@keyhush/protocol'
 import { Ceremony } from '../interop/reference/pointproofs.js'
-import { edits, publishTimed, TOKENS } from './living.js'
+import { PUBLISHER_KEY } from '../support/publishing.js'
+import { edits, publishTimed } from './living.js'
 import type { Options } from './options.js'
 import { measureMaps } from './page.js'
 import { type Figure as Column, FIG_9, published } from './papers.js'
@@ -148,10 +149,8 @@ export async function ceremonyOf(stage: Stage): Promise<string[]> {
 
 /** Servers that keep the database on disk and take batches. */
 async function serving(stage: Stage, dataset: string): Promise<Pair> {
-  const token = (s: 0 | 1) => join(stage.folder, `token-${s}`)
-  for (const s of [0, 1] as const) await writeFile(token(s), `${TOKENS[s]}\n`, { mode: 0o600 })
   return await stage.pair(s => [
-    ...['--dataset', dataset, '--store', join(stage.folder, `store-${s}`), '--token-file', token(s)],
+    ...['--dataset', dataset, '--store', join(stage.folder, `store-${s}`), '--publisher-key', PUBLISHER_KEY],
   ])
 }
 

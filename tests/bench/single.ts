@@ -2,10 +2,10 @@
 // what their paper says (Mughees, Sun, Ren: Table 3). Every record found is compared with the data.
 
 import { randomBytes, randomInt } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { encodeBatch, HEADER_BYTES, SUITE_PARITIES, toHex } from '@keyhush/protocol'
 import { type Core, type DatabaseHandle, discardCore, loadCore, type SingleHandle } from '@keyhush/wasm'
+import { PUBLISHER_KEY, signed } from '../support/publishing.js'
 import { fromStored, memory } from '../support/wasm.js'
 import { distinct, milliseconds } from './compute.js'
 import { editsIn } from './computing.js'
@@ -17,7 +17,6 @@ import { check, newestManifest, pseudorandomBytes, Stage } from './stage.js'
 
 const LARGE = 2 ** 24
 const WARM_UP_LOOKUPS = 30
-const TOKEN = 'the-bench-publishes-with-this'
 
 /** Of the paper, at N records of 32 bytes: what its client keeps and downloads, and computes, of a lookup of which the search stops. */
 const PAPER = new Map([
@@ -257,9 +256,7 @@ async function pages(options: Options, records: number): Promise<Figure[]> {
   const { some } = editsIn(records)
   return await Stage.with(async stage => {
     const dataset = await stage.dataset(data, { records, recordBytes })
-    const token = join(stage.folder, 'token')
-    await writeFile(token, `${TOKEN}\n`, { mode: 0o600 })
-    const publishing = ['--token-file', token, '--store', join(stage.folder, 'store')]
+    const publishing = ['--publisher-key', PUBLISHER_KEY, '--store', join(stage.folder, 'store')]
     const server = await stage.serve('--dataset', dataset, ...publishing)
     const runs: Awaited<ReturnType<typeof measureSingle>>[] = []
     const flushMs: number[] = []
@@ -359,7 +356,6 @@ async function batchOf(url: string, indices: readonly number[], values: Buffer, 
 }
 
 async function publish(url: string, body: Uint8Array<ArrayBuffer>): Promise<void> {
-  const headers = { authorization: `Bearer ${TOKEN}` }
-  const response = await fetch(`${url}/v1/epochs`, { method: 'POST', headers, body })
+  const response = await fetch(`${url}/v1/epochs`, { method: 'POST', headers: signed(body), body })
   if (response.status !== 200) throw new Error(`a batch was refused: ${await response.text()}`)
 }

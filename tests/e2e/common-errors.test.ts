@@ -102,10 +102,10 @@ test('of a busy port and a missing file the platform says what is quoted', async
       .find(text => text.endsWith(`(${code})\``))!
       .replaceAll('`', '')
   await expect(runKeyhushProcess(...serve)).rejects.toThrow(heading('EADDRINUSE').replace('8080', `${port}`))
-  const token = join(folder.path, 'token')
+  const key = join(folder.path, 'publisher.key')
   await expect(
-    runKeyhushProcess(...serve, '--store', join(folder.path, 'store'), '--token-file', token),
-  ).rejects.toThrow(heading('ENOENT').replace('token', token))
+    runKeyhushProcess('publish', '--servers', 'https://a.example,https://b.example', '--key', key),
+  ).rejects.toThrow(heading('ENOENT').replace('publisher.key', key))
   other.close()
   await folder.remove()
 })

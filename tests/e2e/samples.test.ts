@@ -420,5 +420,5 @@ describe('Containerfile', () => {
 })
 
 test('every sample is run here', async () => {
-  expect((await readdir(SAMPLES)).sort()).toEqual(['Caddyfile', 'Containerfile', 'nginx.conf', 'keyhush.service'])
+  expect((await readdir(SAMPLES)).sort()).toEqual(['Caddyfile', 'Containerfile', 'keyhush.service', 'nginx.conf'])
 })

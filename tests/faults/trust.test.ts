@@ -73,11 +73,11 @@ beforeAll(async () => {
     partitions: 4,
   })
   const begin = async (name: string) => {
-    await writeFile(path(`token-${name}`), `token-${name}-of-sixteen-or-more-characters\n`, { mode: 0o600 })
-    return Operator.begin(path(`store-${name}`), '--dataset', dataset, '--token-file', path(`token-${name}`))
+    return Operator.begin(path(`store-${name}`), '--dataset', dataset, '--publisher-key', publisherKey, otherKey)
   }
+  publisherKey = await keyInto(path('key'))
+  const otherKey = await keyInto(path('other key'))
   operators = [await begin('a'), await begin('b')]
-  publisherKey = /^public key: ([0-9a-f]{64})$/m.exec(await runKeyhush('keygen', '--out', path('key')))![1]!
   const { blake3 } = await loadCore()
   const built = toHex(blake3(await readFile(join(dataset, 'manifest.bin'))))
   await publish({ sign: true, trustBase: built })
@@ -90,8 +90,14 @@ beforeEach(() => {
   for (const { proxy } of operators) proxy.seen.length = 0
 })
 
+/** Makes a key, and returns its public half. */
+async function keyInto(file: string): Promise<string> {
+  return /^public key: ([0-9a-f]{64})$/m.exec(await runKeyhush('keygen', '--out', file))![1]!
+}
+
 interface Publishing {
   readonly batch?: readonly object[]
+  /** with the key that maps know, and not with another */
   readonly sign: boolean
   readonly trustBase?: string
 }
@@ -99,9 +105,8 @@ interface Publishing {
 /** Publishes a batch, or signs what is there. */
 async function publish({ batch, sign, trustBase }: Publishing): Promise<void> {
   const args = ['publish', '--servers', operators.map(({ url }) => url).join(), '--record', path('record')]
-  for (const [i, { url }] of operators.entries()) args.push('--token-file', `${url}=${path(`token-${'ab'[i]}`)}`)
   if (trustBase !== undefined) args.push('--trust-base', trustBase)
-  if (sign) args.push('--key', path('key'))
+  args.push('--key', path(sign ? 'key' : 'other key'))
   if (batch !== undefined) {
     await writeFile(path('batch.jsonl'), batch.map(operation => `${JSON.stringify(operation)}\n`).join(''))
     args.push(path('batch.jsonl'))

@@ -1,12 +1,13 @@
 // A server that is a process of its own, the `keyhush` command with an LMDB file, and is killed with SIGKILL.
 
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Chance } from '../simulator/chance.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
+import { PUBLISHER_KEY } from '../support/publishing.js'
 import type { Foundation } from './databases.js'
-import { type Asked, type Reply, type RunningServer, type Stream, TOKEN } from './servers.js'
+import type { Asked, Reply, RunningServer, Stream } from './servers.js'
 
 export interface ProcessOptions {
   readonly foundation: Foundation
@@ -29,10 +30,8 @@ export class ProcessServer implements RunningServer {
 
   static async start({ foundation, history, folder }: ProcessOptions): Promise<ProcessServer> {
     await mkdir(folder, { recursive: true })
-    const token = join(folder, 'token')
-    await writeFile(token, `${TOKEN}\n`, { mode: 0o600 })
     const store = ['--store', join(folder, 'store'), '--dataset', foundation.path]
-    const server = new ProcessServer([...store, '--token-file', token, '--history', `${history}`])
+    const server = new ProcessServer([...store, '--publisher-key', PUBLISHER_KEY, '--history', `${history}`])
     await server.start()
     return server
   }

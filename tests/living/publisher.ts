@@ -5,9 +5,9 @@ import { encodeBatch } from '@keyhush/protocol'
 import { hash } from '../interop/reference/hash.js'
 import { decodeManifest } from '../interop/reference/manifest.js'
 import { SERVERS, type ServerName } from '../simulator/network.js'
+import { signed } from '../support/publishing.js'
 import type { Operation, Version } from './model.js'
 import type { Asked, Reply } from './servers.js'
-import { TOKEN } from './servers.js'
 
 /** The one operation of a batch that begins a new generation. */
 export interface Renewal {
@@ -134,7 +134,7 @@ export class Publisher {
   }
 
   async #post(server: ServerName, body: Uint8Array): Promise<Reply | undefined> {
-    const headers = { authorization: `Bearer ${TOKEN}` }
+    const headers = signed(body)
     const reply = await this.#ask(server, '/v1/epochs', { method: 'POST', body, headers }).catch(() => undefined)
     return reply?.status === 503 ? undefined : reply
   }

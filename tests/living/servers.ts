@@ -14,9 +14,8 @@ import {
   UpdatableDatabase,
 } from '@keyhush/server'
 import type { Chance } from '../simulator/chance.js'
+import { PUBLISHER } from '../support/publishing.js'
 import type { Foundation } from './databases.js'
-
-export const TOKEN = 'a-token-of-sixteen-or-more-characters'
 
 export interface Asked {
   readonly method: 'GET' | 'POST'
@@ -194,7 +193,10 @@ export class LocalServer implements RunningServer {
     const onTrap = (error: Error) => {
       if (!leash.cut) onFailure(error)
     }
-    const app = await createServer({ datasets: [{ updatable: database }], publisherToken: TOKEN, onTrap })
+    const app = await createServer({
+      datasets: [{ updatable: database, publisherKeys: [PUBLISHER.publicKey] }],
+      onTrap,
+    })
     let end = (_error: Error) => {}
     const gone = new Promise<never>((_, reject) => {
       end = reject

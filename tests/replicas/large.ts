@@ -2,8 +2,6 @@
 // replica, and whether whoever is killed amid one leaves the epoch before or the one after, and nothing between.
 
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { open } from '@keyhush/client'
@@ -12,8 +10,8 @@ import { batchOn } from '../bench/large-batches.js'
 import { newestManifest, Stage } from '../bench/stage.js'
 import { PostgresServer, queryStore, storeAt } from '../support/postgres.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
+import { PUBLISHER_KEY, signed } from '../support/publishing.js'
 
-const TOKEN = 'the-soak-publishes-with-this'
 const CHECKED = 50
 const PATIENCE_MS = 120_000
 
@@ -28,8 +26,6 @@ export async function largeBatches(
     const postgres = named === undefined ? await PostgresServer.begin() : undefined
     if (postgres !== undefined) stage.closeLast(() => postgres.remove())
     const store = storeAt(postgres?.url ?? named!)
-    const token = join(stage.folder, 'token')
-    await writeFile(token, `${TOKEN}\n`, { mode: 0o600 })
     const rows = Array.from({ length: operations }, (_, key) => `${key},0\n`)
     const dataset = await stage.build('csv', `key,value\n${rows.join('')}`, '--max-value-bytes', '14')
     const serve = async (...args: string[]) => {
@@ -37,15 +33,14 @@ export async function largeBatches(
       stage.closeLast(() => server.kill())
       return server
     }
-    const write = () => serve('--dataset', dataset, '--token-file', token)
+    const write = () => serve('--dataset', dataset, '--publisher-key', PUBLISHER_KEY)
     let writer = await write()
     let replica = await serve('--replica')
 
     const publish = async (value: number) => {
       const lines = Array.from({ length: operations }, (_, key) => `{"op":"edit","key":"${key}","value":"${value}"}\n`)
       const body = await batchOn(await newestManifest(writer.url), lines.join(''))
-      const headers = { authorization: `Bearer ${TOKEN}` }
-      const response = await fetch(`${writer.url}/v1/epochs`, { method: 'POST', headers, body })
+      const response = await fetch(`${writer.url}/v1/epochs`, { method: 'POST', headers: signed(body), body })
       if (response.status !== 200) throw new Error(`a batch was refused: ${await response.text()}`)
     }
     /** Of lookups at `server` while `work` is done. */

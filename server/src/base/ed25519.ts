@@ -1,11 +1,19 @@
-// Ed25519 as docs/protocol.md means it: strictly RFC 8032, so that nobody disagrees about a signature.
+// Ed25519 as docs/protocol.md means it. Node's own verification is many times as fast as JavaScript's, and less strict about the key.
 
+import { createPublicKey, verify } from 'node:crypto'
 import { ed25519 } from '@noble/curves/ed25519.js'
 
-/** Whether it verifies; false also for what is no point or not canonical. */
+/** What stands before the 32 bytes of a public key in its SubjectPublicKeyInfo (RFC 8410). */
+const KEY_PREFIX = Buffer.from('302a300506032b6570032100', 'hex')
+
+/**
+ * Whether a signature verifies. Node's verdict comes first, for anybody may send a false one. It holds the signature to its canonical form;
+ * `isPublicKey` holds the key to that.
+ */
 export function verifies(signature: Uint8Array, message: Uint8Array, publicKey: Uint8Array): boolean {
   try {
-    return ed25519.verify(signature, message, publicKey, { zip215: false })
+    const key = createPublicKey({ key: Buffer.concat([KEY_PREFIX, publicKey]), format: 'der', type: 'spki' })
+    return verify(null, message, key, signature) && isPublicKey(publicKey)
   } catch {
     return false
   }

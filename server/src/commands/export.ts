@@ -37,7 +37,7 @@ export async function exportEpoch(options: ExportArguments): Promise<void> {
     throw new PublishError('give --server, the URL of a server that runs, or --store, the store of one that does not')
   }
   const key = publisherKey === undefined ? undefined : await readPublicKey(publisherKey)
-  const own = store === undefined ? undefined : await serveOwnCopy(await openStore(store, undefined), undefined)
+  const own = store === undefined ? undefined : await serveOwnCopy(await openStore(store, undefined))
   try {
     const from = { server: own?.url ?? server!, name: own && store, publisherKey: key }
     if (out === undefined) {

@@ -2,7 +2,6 @@
 // process serves to itself for as long as it publishes. So a server that lies is found out before anything of it is signed, as
 // one of two is.
 
-import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import type { UpdatableDatabase } from '../database/updatable.js'
 import { createServer } from '../http/server.js'
@@ -10,21 +9,17 @@ import type { KeyPair } from '../publisher/files.js'
 
 export interface OwnCopy {
   readonly url: string
-  /** what publishing there takes, where no key does */
-  readonly token: string | undefined
   /** The database is closed as well. */
   close(): Promise<void>
 }
 
-/** Serves it on a port of the system's choosing, to whoever has the key, or else the token. */
-export async function serveOwnCopy(updatable: UpdatableDatabase, key: KeyPair | undefined): Promise<OwnCopy> {
-  const token = key === undefined ? randomBytes(32).toString('hex') : undefined
+/** Serves it on a port of the system's choosing. Who has the key may publish there; without one nobody may. */
+export async function serveOwnCopy(updatable: UpdatableDatabase, key?: KeyPair): Promise<OwnCopy> {
   const app = await createServer({
     datasets: [{ updatable, publisherKeys: key === undefined ? [] : [key.publicKey] }],
     allowOrigins: [],
     instant: false,
     light: false,
-    publisherToken: token,
   })
   const close = async () => {
     app.server.closeAllConnections()
@@ -37,5 +32,5 @@ export async function serveOwnCopy(updatable: UpdatableDatabase, key: KeyPair | 
     await close()
     throw error
   }
-  return { url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`, token, close }
+  return { url: `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`, close }
 }

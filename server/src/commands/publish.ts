@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises'
 import { type BatchEncoding, toHex } from '@keyhush/protocol'
 import { PublishError } from '../publisher/errors.js'
-import { createKeyFile, type KeyPair, readableByAll, readKeyFile, readToken } from '../publisher/files.js'
+import { createKeyFile, type KeyPair, readableByAll, readKeyFile } from '../publisher/files.js'
 import { type PublishSummary, publish as publishBatch } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
 import { type OwnCopy, serveOwnCopy } from './own-copy.js'
@@ -14,8 +14,7 @@ export interface PublishArguments {
   readonly servers: string
   readonly store?: string
   readonly dataset?: string
-  readonly tokenFile?: string[]
-  readonly key?: string
+  readonly key: string
   readonly record?: string
   readonly trustBase?: string
   readonly valueEncoding?: BatchEncoding
@@ -34,17 +33,16 @@ export async function publish(file: string | undefined, options: PublishArgument
   if (servers.includes('') || servers.length > 2) {
     throw new PublishError('--servers: expected two URLs with a comma between them, or one')
   }
-  const recordFile = options.record ?? (key === undefined ? undefined : `${key}.record`)
-  if (recordFile === undefined) throw new PublishError('--record: without a key, say where to keep what was published')
-  const tokens = await readTokens(servers, options.tokenFile ?? [])
-  const pair = key === undefined ? undefined : await readSecret(key, readKeyFile)
+  const pair = await readKeyFile(key)
+  const warning = await readableByAll(key)
+  if (warning !== undefined) process.stderr.write(`keyhush: warning: ${warning}\n`)
   if (file !== undefined && catchUp !== undefined) {
     throw new PublishError('--catch-up publishes nothing new: publish the next batch when both servers are equal again')
   }
   const expires = expiryOf(options)
   const operations = file === undefined ? undefined : await readFile(file)
   const missed = await Promise.all((catchUp ?? []).map(batch => readFile(batch)))
-  const record = await PublisherRecord.open(recordFile)
+  const record = await PublisherRecord.open(options.record ?? `${key}.record`)
   const own = await openOwnCopy(servers, store, dataset, pair)
   const [first, second] = servers as [string, string | undefined]
   let summary: PublishSummary
@@ -52,7 +50,6 @@ export async function publish(file: string | undefined, options: PublishArgument
     summary = await publishBatch({
       servers: [first, own?.url ?? second!],
       names: own && [first, `your own copy (${store})`],
-      tokens: [tokens[0], own?.token ?? tokens[1]],
       operations,
       missed: catchUp && missed,
       encoding: options.valueEncoding,
@@ -70,7 +67,6 @@ export async function publish(file: string | undefined, options: PublishArgument
     epoch: `${summary.epoch} of generation ${summary.generation}`,
     changes: `${summary.changes}${file !== undefined && summary.repeated ? ' (published before)' : ''}`,
     'manifest hash': summary.manifestHash,
-    signed: key === undefined ? 'no' : 'yes',
     ...(summary.caughtUp !== undefined && { 'caught up': `${summary.caughtUp} epochs` }),
     ...(summary.growth !== undefined && {
       'new generation': `${summary.began ? 'begun' : notBegun(options)}: ${summary.growth}`,
@@ -102,7 +98,7 @@ async function openOwnCopy(
   servers: readonly string[],
   store: string | undefined,
   dataset: string | undefined,
-  key: KeyPair | undefined,
+  key: KeyPair,
 ): Promise<OwnCopy | undefined> {
   if (servers.length === 2) {
     if (store === undefined && dataset === undefined) return undefined
@@ -115,26 +111,6 @@ async function openOwnCopy(
     )
   }
   return serveOwnCopy(await openStore(store, dataset), key)
-}
-
-/** Each token by the URL of its server, so that none goes to the other one by a mistake in the order. */
-async function readTokens(servers: readonly string[], given: readonly string[]): Promise<(string | undefined)[]> {
-  const tokens: (string | undefined)[] = []
-  for (const each of given) {
-    const at = servers.findIndex(url => each.startsWith(`${url}=`))
-    if (at === -1 || tokens[at] !== undefined) {
-      throw new PublishError(`--token-file ${each}: expected URL=FILE, once for each URL of --servers`)
-    }
-    tokens[at] = await readSecret(each.slice(servers[at]!.length + 1), readToken)
-  }
-  return tokens
-}
-
-async function readSecret<T>(file: string, read: (file: string) => Promise<T>): Promise<T> {
-  const secret = await read(file)
-  const warning = await readableByAll(file)
-  if (warning !== undefined) process.stderr.write(`keyhush: warning: ${warning}\n`)
-  return secret
 }
 
 export async function keygen({ out }: { readonly out: string }): Promise<void> {

@@ -13,7 +13,7 @@ import { Health } from '../http/health.js'
 import { Metrics } from '../http/metrics.js'
 import { describeError } from '../http/plugins/errors.js'
 import { checkNames, createServer, type MountedDataset } from '../http/server.js'
-import { readableByAll, readPublicKey, readToken } from '../publisher/files.js'
+import { readPublicKey } from '../publisher/files.js'
 import { withProgress } from './progress.js'
 import { openStore } from './store.js'
 import { tellSupervisor } from './supervisor.js'
@@ -31,7 +31,6 @@ const PRIVATE_ADDRESSES = 'loopback,linklocal,uniquelocal'
 export interface ServeArguments {
   readonly dataset?: string[]
   readonly store?: string[]
-  readonly tokenFile?: string
   readonly publisherKey?: string[]
   readonly blobBase?: string[]
   readonly replica?: boolean
@@ -70,9 +69,6 @@ export async function serve(options: ServeArguments): Promise<void> {
     await health?.close()
   }
   closeWhenAsked(() => apps, closeRest, options.drainSeconds)
-  const publisherToken = options.tokenFile === undefined ? undefined : await readToken(options.tokenFile)
-  const warning = options.tokenFile === undefined ? undefined : await readableByAll(options.tokenFile)
-  if (warning !== undefined) process.stderr.write(`keyhush: warning: ${warning}\n`)
   datasets = await mountAll(options)
   const metrics = options.metricsPort === undefined ? undefined : new Metrics()
   const app = await createServer({
@@ -84,7 +80,6 @@ export async function serve(options: ServeArguments): Promise<void> {
     instantRateLimit: options.instantRateLimit,
     light: options.light === false ? false : { computations: options.light, rateLimit: options.lightTotalLimit },
     lightRateLimit: options.lightRateLimit,
-    publisherToken,
     answerThreads: options.answerThreads === false ? 0 : options.answerThreads,
     shedding: options.shedAfter === 0 ? undefined : { milliseconds: options.shedAfter },
     metrics,

@@ -47,9 +47,6 @@ const SEAL_BYTES = 4
 /** … and then, of a dated one, its epoch (u32) */
 const DATE_BYTES = SEAL_BYTES + 4
 
-/** Keys whose signatures are kept for an epoch, so that `/v1/info` stays short. */
-const MOST_SIGNERS = 16
-
 export const ANOTHER_PROCESS = 'another process has published into this store'
 const DAMAGED = 'a stored value is damaged'
 
@@ -446,30 +443,12 @@ export class EpochStore {
     for await (const [key] of this.#storage.entries(MANIFEST)) yield Number.parseInt(key.slice(MANIFEST.length), 16)
   }
 
-  /**
-   * One a key and epoch, of so many keys; beyond that a key that signed before takes the place of one that has not. false,
-   * and nothing has changed: there is no place.
-   */
-  async addSignature(signature: SignatureInfo): Promise<boolean> {
-    const keyOf = ({ epoch, publicKey }: SignatureInfo) => `${SIGNATURE}${hex(epoch)}/${publicKey}`
-    const here = await this.signatures(signature.epoch)
-    let displaced: SignatureInfo | undefined
-    if (here.length >= MOST_SIGNERS && !here.some(({ publicKey }) => publicKey === signature.publicKey)) {
-      const signers = await this.#signersBefore(signature.epoch)
-      displaced = here.find(({ publicKey }) => !signers.has(publicKey))
-      if (displaced === undefined || !signers.has(signature.publicKey)) return false
-    }
+  /** One a key and epoch. */
+  async addSignature(signature: SignatureInfo): Promise<void> {
+    const { epoch, publicKey } = signature
     await this.#storage.transact([], transaction => {
-      if (displaced !== undefined) transaction.remove(keyOf(displaced))
-      putJson(transaction, keyOf(signature), signature)
+      putJson(transaction, `${SIGNATURE}${hex(epoch)}/${publicKey}`, signature)
     })
-    return true
-  }
-
-  /** Keys that signed an earlier epoch that is kept. */
-  async #signersBefore(epoch: number): Promise<Set<string>> {
-    const signatures = (await this.#all(SIGNATURE)).filter(([key]) => key < SIGNATURE + hex(epoch))
-    return new Set(signatures.map(([key, bytes]) => (parse(key, bytes) as SignatureInfo).publicKey))
   }
 
   async signatures(epoch: number): Promise<SignatureInfo[]> {

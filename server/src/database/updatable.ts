@@ -394,9 +394,7 @@ export class UpdatableDatabase implements Epochs {
       throw new Refusal('bad_request', 'it does not verify with that key for the manifest of that epoch')
     }
     const { generation, epoch: number } = signature
-    if (!(await this.#store.addSignature({ publicKey, generation, epoch: number, signature: digits }))) {
-      throw new Refusal('rate_limited', 'signatures of as many other keys as are kept are here for that epoch')
-    }
+    await this.#store.addSignature({ publicKey, generation, epoch: number, signature: digits })
     this.#signings++
     // Whoever insists on signatures could not follow when the epoch was new.
     this.#tell(this.#newest.manifest)

@@ -12,7 +12,6 @@ import { Computations } from './computations.js'
 import { OwnAnswers } from './own-answers.js'
 import { sendError } from './plugins/errors.js'
 import { type Counts, limitRates, ofQueries } from './plugins/rate-limit.js'
-import { Publishers } from './publishers.js'
 import { Readiness } from './readiness.js'
 import { answerRoute } from './routes/answer.js'
 import { blobRoute } from './routes/blobs.js'
@@ -33,9 +32,7 @@ export interface KeyhushOptions {
   readonly dataset?: Dataset | undefined
   /** … one that does */
   readonly updatable?: UpdatableDatabase | undefined
-  /** what every publisher must show; default: nothing, and without keys too nobody may publish */
-  readonly token?: string | undefined
-  /** public keys, 32 bytes each: only batches signed with one of them are taken */
+  /** public keys, 32 bytes each: only batches signed with one of them are taken. Default: none */
   readonly publisherKeys?: readonly Uint8Array[] | undefined
   /** shared by the databases of one process; default: its own */
   readonly readiness?: Readiness | undefined
@@ -107,8 +104,7 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
     updatable.onFoldingFailure(error => app.log.error({ err: error }, 'folding edits into openings has failed'))
     eventsRoute(app, updatable)
     fenceRoute(routes, { updatable, readiness, rateLimit })
-    const publishers = new Publishers({ token: options.token, keys: options.publisherKeys })
-    publishRoutes(routes, { updatable, readiness, publishers, rateLimit, onTrap })
+    publishRoutes(routes, { updatable, readiness, publisherKeys: options.publisherKeys ?? [], rateLimit, onTrap })
   }
   healthRoutes(app, readiness)
 }

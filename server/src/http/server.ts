@@ -40,8 +40,6 @@ export interface ServerOptions {
   readonly lightRateLimit?: number | undefined
   /** pino's level and where lines go; default: no log */
   readonly log?: { readonly level: string; readonly stream: { write(line: string): void } } | undefined
-  /** what publishers must show, for every updatable database; default: nothing */
-  readonly publisherToken?: string | undefined
   /** how much of replies may stand in memory, for clients that do not read; and as much of bodies on their way */
   readonly unsent?: UnsentOptions | undefined
   /** when requests are refused because there is no time for them; default: none is, ever */
@@ -67,8 +65,7 @@ export interface MountedDataset {
   /** see KeyhushOptions */
   readonly blobBase?: string | undefined
   /**
-   * Of an updatable database: public keys, 32 bytes each. Only batches signed with one of them are taken. Without any, and
-   * without a token, nobody may publish.
+   * Of an updatable database: public keys, 32 bytes each. Only batches signed with one of them are taken.
    */
   readonly publisherKeys?: readonly Uint8Array[] | undefined
 }
@@ -126,10 +123,10 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     publisherPaths: publisherPathsOf(options),
   })
   for (const [i, { dataset, updatable, publisherKeys, blobBase }] of datasets.entries()) {
-    const { instantRateLimit, lightRateLimit, publisherToken: token } = options
+    const { instantRateLimit, lightRateLimit } = options
     const { prefix, answers, counts } = databases[i]!
     await app.register(keyhushPlugin, {
-      ...{ prefix, blobBase, dataset, updatable, token, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
+      ...{ prefix, blobBase, dataset, updatable, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
       ...{ computations, instantRateLimit, lightRateLimit, answers, counts },
     })
   }
@@ -143,10 +140,9 @@ function prefixOf(name: string | undefined): string {
   return name === undefined ? '' : `/${name}`
 }
 
-function publisherPathsOf({ datasets, publisherToken }: ServerOptions): Set<string> {
+function publisherPathsOf({ datasets }: ServerOptions): Set<string> {
   const updatable = datasets.filter(
-    ({ updatable, publisherKeys = [] }) =>
-      updatable !== undefined && (publisherToken !== undefined || publisherKeys.length > 0),
+    ({ updatable, publisherKeys = [] }) => updatable !== undefined && publisherKeys.length > 0,
   )
   return new Set(updatable.flatMap(({ name }) => PUBLISHER_ROUTES.map(route => prefixOf(name) + route)))
 }

@@ -29,7 +29,7 @@ export async function exportBlobs(
   options: Omit<ExportOptions, 'force'> & { readonly prune?: boolean | undefined },
 ): Promise<BlobsSummary> {
   const { blake3 } = await loadCore()
-  const server = new PublishedServer(options.server, undefined, options.name)
+  const server = new PublishedServer(options.server, options.name)
   const folder = join(options.out, PATH)
   await mkdir(folder, { recursive: true })
   const newest = await server.newest()

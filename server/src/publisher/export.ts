@@ -50,7 +50,7 @@ const ATTEMPTS = 3
 /** `out` appears whole or not at all. Throws PublishError, BuildError. */
 export async function exportDataset(options: ExportOptions): Promise<ExportSummary> {
   const { blake3 } = await loadCore()
-  const server = new PublishedServer(options.server, undefined, options.name)
+  const server = new PublishedServer(options.server, options.name)
   for (let attempt = 1; ; attempt++) {
     const newest = await server.newest()
     try {

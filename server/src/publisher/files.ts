@@ -1,4 +1,4 @@
-// The files of publishers and operators: a publisher's key, its public half, and tokens (docs/operations.md, Publishing).
+// The files of publishers and operators: a publisher's key, and its public half (docs/operations.md, Publishing).
 
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { fromHex, toHex } from '@keyhush/protocol'
@@ -6,29 +6,10 @@ import { ed25519 } from '@noble/curves/ed25519.js'
 import { isPublicKey } from '../base/ed25519.js'
 import { PublishError } from './errors.js'
 
-/** Below this a token could be found by trying. */
-const SHORTEST_TOKEN = 16
-
 export interface KeyPair {
   readonly publicKey: Uint8Array
   /** the seed of RFC 8032 */
   readonly secretKey: Uint8Array
-}
-
-/**
- * Reads a token: the file's one line.
- * @throws {PublishError} if it is too short, or more than a line
- * @example
- * const token = await readToken('publisher.token')
- */
-export async function readToken(file: string): Promise<string> {
-  const token = (await readFile(file, 'utf8')).trim()
-  if (!/^[\x21-\x7e]*$/.test(token) || token.length < SHORTEST_TOKEN) {
-    throw new PublishError(
-      `${file}: expected one line of at least ${SHORTEST_TOKEN} visible ASCII characters without spaces`,
-    )
-  }
-  return token
 }
 
 /**

@@ -32,10 +32,8 @@ export interface PublishOptions {
   readonly servers: readonly [string, string]
   /** what people are told in their place */
   readonly names?: readonly [string, string] | undefined
-  /** one for each server that wants one, and never the same: who holds it can publish there as far as tokens go */
-  readonly tokens?: readonly [string | undefined, string | undefined] | undefined
   /** signs batches, and the manifest that results */
-  readonly key?: KeyPair | undefined
+  readonly key: KeyPair
   /** what this publisher has made before; nothing else is built upon */
   readonly record: PublisherRecord
   /** … but for this manifest, hash in hex: the one that was built, say */
@@ -97,9 +95,11 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   const { blake3 } = core
   const hashOf = (bytes: Uint8Array) => toHex(blake3(bytes))
   const { record, key } = options
-  checkOptions(options)
+  if (options.expires !== undefined && options.operations === undefined) {
+    throw new PublishError('an expiry stands in the manifest, which only a batch makes anew: give one')
+  }
   const servers = options.servers.map(
-    (url, i) => new PublishedServer(url, options.tokens?.[i as 0 | 1], options.names?.[i as 0 | 1]),
+    (url, i) => new PublishedServer(url, options.names?.[i as 0 | 1]),
   ) as unknown as Both<PublishedServer>
   if (new URL(servers[0].url).origin === new URL(servers[1].url).origin) {
     throw new PublishError('the two servers are one: their URLs have the same origin')
@@ -121,7 +121,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     await send(generationAfter(manifest, bytes, options.expires ?? 0))
     agreed = await verify(manifest.generation + 1, manifest.epoch + 1, agreed)
   }
-  if (key !== undefined) await sign(key, agreed)
+  await sign(agreed)
   const { generation, epoch } = agreed.manifest
   return { generation, epoch, manifestHash: hashOf(agreed.bytes), changes, repeated, growth, began, caughtUp }
 
@@ -360,7 +360,6 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
 
   /** Whether either server has this publisher's own signature of a manifest. */
   async function isSigned({ generation, epoch }: Manifest, bytes: Uint8Array): Promise<boolean> {
-    if (key === undefined) return false
     const entries = (await both(servers, server => server.signatures())).flat()
     return entries.some(
       entry =>
@@ -416,8 +415,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     }
   }
 
-  function signatureFor(body: Uint8Array<ArrayBuffer>): BatchSignature | undefined {
-    if (key === undefined) return undefined
+  function signatureFor(body: Uint8Array<ArrayBuffer>): BatchSignature {
     const { databaseId, previousManifest } = decodeBatch(body)
     const batchHash = blake3(body)
     const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), key.secretKey)
@@ -443,25 +441,10 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     return a
   }
 
-  async function sign({ publicKey, secretKey }: KeyPair, { manifest, bytes }: KnownManifest): Promise<void> {
-    const signature = toHex(ed25519.sign(signedBytes(bytes), secretKey))
+  async function sign({ manifest, bytes }: KnownManifest): Promise<void> {
+    const signature = toHex(ed25519.sign(signedBytes(bytes), key.secretKey))
     const { generation, epoch } = manifest
-    await both(servers, server => server.sign({ publicKey: toHex(publicKey), generation, epoch, signature }))
-  }
-}
-
-function checkOptions({ tokens = [undefined, undefined], key, operations, expires }: PublishOptions): void {
-  const [one, other] = tokens
-  if (key === undefined && (one === undefined || other === undefined)) {
-    throw new PublishError('a publisher has a key that the servers know (--key), or a token of each (--token-file)')
-  }
-  if (one !== undefined && one === other) {
-    throw new PublishError(
-      'both servers have one token: the operator of either could publish at the other. Have them make one each',
-    )
-  }
-  if (expires !== undefined && operations === undefined) {
-    throw new PublishError('an expiry stands in the manifest, which only a batch makes anew: give one')
+    await both(servers, server => server.sign({ publicKey: toHex(key.publicKey), generation, epoch, signature }))
   }
 }
 

@@ -30,14 +30,11 @@ export class PublishedServer {
   readonly url: string
   /** what people are told */
   readonly name: string
-  readonly #token: string | undefined
 
-  /** `token` is this server's own, and goes nowhere else */
-  constructor(url: string, token: string | undefined, name?: string) {
+  constructor(url: string, name?: string) {
     if (!/^https?:\/\//.test(url)) throw new PublishError(`${url}: expected a URL that begins with https://`)
     this.url = url.replace(/\/+$/, '')
     this.name = name ?? this.url
-    this.#token = token
   }
 
   async newest(): Promise<KnownManifest> {
@@ -65,9 +62,9 @@ export class PublishedServer {
     return this.#request(`/v1/blobs/${hash}`, {}, bytes)
   }
 
-  async publish(body: Uint8Array<ArrayBuffer>, signature: BatchSignature | undefined): Promise<EpochStatus> {
-    const signed = signature && { [BATCH_SIGNATURE_HEADER]: encodeBatchSignature(signature) }
-    return this.#json(await this.#post('/v1/epochs', body, signed), parseEpochStatus)
+  async publish(body: Uint8Array<ArrayBuffer>, signature: BatchSignature): Promise<EpochStatus> {
+    const headers = { [BATCH_SIGNATURE_HEADER]: encodeBatchSignature(signature) }
+    return this.#json(await this.#request('/v1/epochs', { method: 'POST', body, headers }), parseEpochStatus)
   }
 
   /** Signatures this server hands on, whether they verify or not. */
@@ -76,17 +73,12 @@ export class PublishedServer {
   }
 
   async sign(signature: SignatureInfo): Promise<void> {
-    await this.#post('/v1/signatures', JSON.stringify(signature))
+    await this.#request('/v1/signatures', { method: 'POST', body: JSON.stringify(signature) })
   }
 
   async #manifest(path: string): Promise<KnownManifest> {
     const bytes = await this.#request(path)
     return { bytes, manifest: this.#read(() => decodeManifest(bytes)) }
-  }
-
-  #post(path: string, body: Uint8Array<ArrayBuffer> | string, headers?: Record<string, string>): Promise<Uint8Array> {
-    const token = this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }
-    return this.#request(path, { method: 'POST', body, headers: { ...headers, ...token } })
   }
 
   #json<T>(bytes: Uint8Array, parse: (json: unknown) => T): T {
@@ -108,7 +100,7 @@ export class PublishedServer {
     try {
       const response = await fetch(this.url + path, {
         ...init,
-        redirect: 'error', // a redirect would take the token elsewhere
+        redirect: 'error', // it would be another server than the one that was named
         signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS),
       })
       status = response.status
@@ -130,7 +122,7 @@ export class PublishedServer {
     const path = new URL(this.url).pathname
     if (!databases.includes(path)) return `it has databases at ${databases.join(', ')}: is the path of the URL right?`
     return (
-      'it takes nothing from publishers: one that does has a --store, and a --publisher-key or --token-file; ' +
+      'it takes nothing from publishers: one that does has a --store and a --publisher-key; ' +
       'of several in PostgreSQL it is the one without --replica'
     )
   }

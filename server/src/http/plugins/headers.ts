@@ -98,7 +98,7 @@ function preflightOnlyWhatIsThere(
   preflights: FastifyInstance,
   publisherPaths: ReadonlySet<string>,
 ): void {
-  const cors = { allowedHeaders: [...ALLOWED_HEADERS, 'Authorization', BATCH_SIGNATURE_HEADER] }
+  const cors = { allowedHeaders: [...ALLOWED_HEADERS, BATCH_SIGNATURE_HEADER] }
   app.addHook('onRoute', ({ url, method }) => {
     if (method === 'OPTIONS' || app.hasRoute({ url, method: 'OPTIONS' })) return
     // Its handler is never called: the reply is the hook's of @fastify/cors.

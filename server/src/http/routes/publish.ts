@@ -1,5 +1,5 @@
 // What publishers use: POST /v1/epochs, POST /v1/signatures, and GET /v1/epochs/<E> to find out how far a server is. The
-// two that write do not exist unless the operator named a key or a token.
+// two that write do not exist unless the operator named a key.
 
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
@@ -10,7 +10,7 @@ import { parseMembers } from '../../base/json.js'
 import { epochUnknown, Refusal } from '../../base/refusal.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
 import { whenOver } from '../over.js'
-import type { Publishers } from '../publishers.js'
+import { checkKey, signedBatch } from '../publishers.js'
 import type { Readiness } from '../readiness.js'
 import { numberOf } from './numbers.js'
 import type { Routes } from './types.js'
@@ -30,7 +30,8 @@ const MOST_BATCHES_AT_ONCE = 4
 export interface PublishOptions {
   readonly updatable: UpdatableDatabase
   readonly readiness: Readiness
-  readonly publishers: Publishers
+  /** 32 bytes each: batches must be signed with one of them, and no other key's signatures are kept */
+  readonly publisherKeys: readonly Uint8Array[]
   /** configuration of @fastify/rate-limit for signatures, which anybody who knows one may send */
   readonly rateLimit: object | undefined
   /** the core has failed, or memory and disk have parted */
@@ -38,7 +39,7 @@ export interface PublishOptions {
 }
 
 export function publishRoutes(app: Routes, options: PublishOptions): void {
-  const { updatable, readiness, publishers, rateLimit, onTrap } = options
+  const { updatable, readiness, publisherKeys, rateLimit, onTrap } = options
   // Of one character at least: without any it is no path of ours.
   app.get(`${EPOCHS}/:epoch([^]+)`, { schema: { params: EpochParamsSchema } }, async (request, reply) => {
     const status = await updatable.status(numberOf(request.params.epoch))
@@ -50,15 +51,14 @@ export function publishRoutes(app: Routes, options: PublishOptions): void {
     readiness.stop('this server has failed and is restarting')
     onTrap(error)
   }
-  if (!publishers.exist) return
+  if (publisherKeys.length === 0) return
 
   // Whoever was sent a signed header before, the other operator, has it for good: those are counted apart from the next.
   const underWay = { next: new Map<IncomingMessage, number>(), others: new Map<IncomingMessage, number>() }
   const beforeBatch = async (request: FastifyRequest, reply: FastifyReply) => {
-    publishers.checkToken(request.headers)
-    const signed = publishers.checkBatch(request.headers, updatable.databaseId)
+    const signed = signedBatch(request.headers, updatable.databaseId, publisherKeys)
     readiness.check()
-    const isNext = signed === undefined || toHex(signed.previousManifest) === updatable.newest.manifestHash
+    const isNext = toHex(signed.previousManifest) === updatable.newest.manifestHash
     const uploads = underWay[isNext ? 'next' : 'others']
     if (uploads.size >= MOST_BATCHES_AT_ONCE) makePlace(uploads)
     const { raw } = request
@@ -81,7 +81,7 @@ export function publishRoutes(app: Routes, options: PublishOptions): void {
   }
   app.post(EPOCHS, batches, async (request, reply) => {
     try {
-      const signed = publishers.checkBatch(request.headers, updatable.databaseId)
+      const signed = signedBatch(request.headers, updatable.databaseId, publisherKeys)
       const status = await updatable.publish(bodies.get(request.raw) ?? bytesOf(request.body), signed)
       return await reply.header('cache-control', 'no-store').send(status as never)
     } catch (error) {
@@ -90,18 +90,14 @@ export function publishRoutes(app: Routes, options: PublishOptions): void {
     }
   })
 
-  const beforeSignature = async (request: FastifyRequest) => {
-    publishers.checkToken(request.headers)
-    readiness.check()
-  }
   const signatures = {
     bodyLimit: MOST_SIGNATURE_BYTES,
     ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
-    onRequest: beforeSignature,
+    onRequest: async () => readiness.check(),
   }
   app.post(SIGNATURES, signatures, async (request, reply) => {
     const signature = readSignature(bytesOf(request.body))
-    publishers.checkKey(fromHex(signature.publicKey))
+    checkKey(fromHex(signature.publicKey), publisherKeys)
     await updatable.addSignature(signature)
     return reply.header('cache-control', 'no-store').send(signature as never)
   })

@@ -1,0 +1,34 @@
+// The publisher of tests: one key, and what stands at the head of a batch that it signs.
+
+import {
+  BATCH_SIGNATURE_HEADER,
+  type Batch,
+  decodeBatch,
+  encodeBatchSignature,
+  signedBatchBytes,
+  toHex,
+} from '@keyhush/protocol'
+import { ed25519 } from '@noble/curves/ed25519.js'
+import { blake3 } from '@noble/hashes/blake3.js'
+
+export interface SigningKey {
+  readonly publicKey: Uint8Array
+  readonly secretKey: Uint8Array
+}
+
+export const PUBLISHER: SigningKey = ed25519.keygen(new Uint8Array(32).fill(7))
+
+/** As `serve --publisher-key` takes it. */
+export const PUBLISHER_KEY = toHex(PUBLISHER.publicKey)
+
+/** The headers of a batch that is signed with a key; `other`: what is signed in place of what the batch has. */
+export function signed(
+  batch: Uint8Array,
+  { publicKey, secretKey } = PUBLISHER,
+  other: Partial<Batch> = {},
+): Record<string, string> {
+  const { databaseId, previousManifest } = { ...decodeBatch(batch), ...other }
+  const batchHash = blake3(batch)
+  const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), secretKey)
+  return { [BATCH_SIGNATURE_HEADER]: encodeBatchSignature({ publicKey, previousManifest, batchHash, signature }) }
+}
