@@ -15,20 +15,45 @@ function same(written: Uint8Array, read: Uint8Array): void {
   if (!wire.equalBytes(written, read)) throw new Error(`read ${wire.toHex(read)}, written ${wire.toHex(written)}`)
 }
 
+/** A query's bytes. */
+function written(query: ReturnType<typeof wire.decodeQuery>): Uint8Array {
+  const manifest = { ...manifests[0]!, ...query, maxBatch: query.count }
+  return wire.encodeQuery(manifest, query.count, query.vectors, wire.builtFor(query))
+}
+
 export const DECODERS: Readonly<Record<string, (bytes: Uint8Array) => void>> = {
   manifest: bytes => same(wire.encodeManifest(wire.decodeManifest(bytes)), bytes),
   manifests: bytes => {
     for (const each of wire.decodeManifests(bytes)) same(wire.encodeManifest(each.manifest), each.bytes)
   },
-  query: bytes => void wire.decodeQuery(bytes),
+  query: bytes => same(written(wire.decodeQuery(bytes)), bytes),
   'claimed query': bytes => {
     const { query, claim } = wire.decodeClaimedQuery(bytes)
     if (claim && !wire.equalBytes(claim.databaseId, query.databaseId)) throw new Error('a claim of another database')
+    same(claim ? wire.withClaim(written(query), claim) : written(query), bytes)
   },
   answer: bytes => {
-    for (const manifest of manifests) void refused(() => wire.decodeAnswer(manifest, 1, bytes))
+    for (const manifest of manifests) {
+      refused(() => same(wire.encodeAnswer(manifest, 1, wire.decodeAnswer(manifest, 1, bytes)), bytes))
+    }
   },
-  'answer and verdict': bytes => void wire.splitVerdict(bytes),
+  'answer and verdict': bytes => {
+    const { answer, verdict } = wire.splitVerdict(bytes)
+    same(wire.withVerdict(answer, verdict), bytes)
+  },
+  'instant query': bytes => {
+    const { of, count, queries, ...header } = wire.decodeInstantQuery(bytes)
+    same(wire.encodeInstantQuery({ ...manifests[0]!, ...header }, of, count, queries), bytes)
+  },
+  'instant answer': bytes => {
+    for (const manifest of manifests) {
+      const each = bytes.length - wire.HEADER_BYTES
+      refused(() => {
+        const answer = wire.decodeInstantAnswer(manifest, 'records', 1, each, bytes)
+        same(wire.encodeInstantAnswer(manifest, 'records', 1, answer), bytes)
+      })
+    }
+  },
   'fence request': bytes => same(wire.encodeFenceRequest(wire.decodeFenceRequest(bytes)), bytes),
   'fence reply': bytes => same(wire.encodeFenceReply(wire.decodeFenceReply(bytes)), bytes),
   record: bytes => {
@@ -81,7 +106,11 @@ const epoch = { generation: 1, epoch: 2, manifest: hex(32), records: 5, publishe
 
 /** Valid and refused bytes of all kinds, to begin with. */
 export const CORPUS: readonly Uint8Array[] = [
-  ...[...vectors.manifests, ...vectors.queries, ...vectors.answers, ...vectors.records, ...vectors.refused].map(
+  ...[
+    ...[...vectors.manifests, ...vectors.queries, ...vectors.answers, ...vectors.records, ...vectors.refused],
+    ...[...vectors.instantQueries, ...vectors.instantAnswers, ...vectors.fenceRequests, ...vectors.batches],
+    ...vectors.claims.flatMap(({ request, reply }) => [{ bytes: request }, { bytes: reply }]),
+  ].map(
     // Headers and members are text.
     ({ bytes }) => (/^(?:[0-9a-f]{2})*$/.test(bytes) ? wire.fromHex(bytes) : new TextEncoder().encode(bytes)),
   ),

@@ -1,8 +1,7 @@
-// Generators of valid protocol values, and the law every decoder is held to.
+// Generators of valid protocol values.
 
 import fc from 'fast-check'
-import { expect } from 'vitest'
-import { entryBytes, equalBytes, type Geometry, MAX_ENTRIES_BYTES, type Manifest, WireError } from '../src/index.js'
+import { entryBytes, type Geometry, MAX_ENTRIES_BYTES, type Manifest } from '../src/index.js'
 
 export const bytesOf = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
 
@@ -86,43 +85,3 @@ function mostQueries(layout: Geometry): number {
 export const smallManifests = manifests.filter(
   manifest => manifest.recordBytes <= 40 && manifest.partitionRecords <= 300,
 )
-
-/**
- * The law: `decode` either refuses `bytes` with a WireError, or gives a value that encodes to those very bytes.
- * Anything else it throws fails the test.
- */
-export function expectExactOrRefused<T>(
-  decode: (bytes: Uint8Array) => T,
-  encode: (value: T) => Uint8Array,
-  bytes: Uint8Array,
-): void {
-  let value: T
-  try {
-    value = decode(bytes)
-  } catch (error) {
-    if (error instanceof WireError) return
-    throw error
-  }
-  // `toEqual` is slow on bytes, and this runs a hundred thousand times.
-  if (!equalBytes(encode(value), bytes)) expect(encode(value)).toEqual(bytes)
-}
-
-/** Holds `decode` to the law for every truncation, one byte too many, and every byte changed in three ways. */
-export function holdToLaw<T>(
-  decode: (bytes: Uint8Array) => T,
-  encode: (value: T) => Uint8Array,
-  valid: Uint8Array,
-): void {
-  expectExactOrRefused(decode, encode, valid)
-  for (let length = 0; length < valid.length; length++) {
-    expectExactOrRefused(decode, encode, valid.slice(0, length))
-  }
-  expectExactOrRefused(decode, encode, Uint8Array.from([...valid, 0]))
-  for (let at = 0; at < valid.length; at++) {
-    for (const flip of [0x01, 0x80, 0xff]) {
-      const mutated = valid.slice()
-      mutated[at]! ^= flip
-      expectExactOrRefused(decode, encode, mutated)
-    }
-  }
-}

@@ -1,0 +1,41 @@
+// Manifests that tests begin with.
+
+import type { Manifest } from '../src/index.js'
+
+/** 1000 records of 32 bytes, without keys. */
+export const keyless: Manifest = {
+  suite: 1,
+  databaseId: new Uint8Array(16).fill(7),
+  generation: 1,
+  epoch: 1,
+  records: 1000,
+  recordBytes: 32,
+  partitions: 16,
+  partitionRecords: 63,
+  blockRecords: 1,
+  valueBytes: 32,
+  keyed: false,
+  variable: false,
+  maxBatch: 64,
+  expires: 0,
+  directoryBytes: 0,
+  updateListBytes: 0,
+  directoryHash: new Uint8Array(32),
+  updateListHash: new Uint8Array(32),
+  previousManifest: new Uint8Array(32),
+  directoryBlockLog: 0,
+  directoryBlockBytes: 0,
+  directorySeed: new Uint8Array(16),
+  directoryCommitment: new Uint8Array(32),
+  commitments: new Uint8Array(512).fill(1),
+  contentHashes: new Uint8Array(512).fill(2),
+}
+
+/** What an epoch after the first has more. */
+export const later: Manifest = {
+  ...keyless,
+  epoch: 2,
+  updateListBytes: 40,
+  updateListHash: new Uint8Array(32).fill(3),
+  previousManifest: new Uint8Array(32).fill(4),
+}
