@@ -3,6 +3,7 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer } from 'vitest/node'
+import { findOldestPostgres } from './tools/programs.mjs'
 
 /** What puts something else in the place of a global or a module, or looks at the memory of the whole process. */
 const alone = [
@@ -37,12 +38,24 @@ class LongFirst extends BaseSequencer {
   }
 }
 
+/** Tests of everything also run on the oldest PostgreSQL that is claimed, where it is to be had. */
+const oldestPostgres = process.env.KEYHUSH_THOROUGH === '1' ? await findOldestPostgres() : undefined
+
 const common = {
   // As Node loads it for everybody else, once a process, rather than compiled again by Vite.
   server: { deps: { external: [/\/(packages\/\w+|server)\/(dist|generated)\/|\/demo\/build\//] } },
   setupFiles: 'tests/support/bytes.ts',
   testTimeout: 30_000,
   hookTimeout: 120_000,
+}
+
+const onOldestPostgres = {
+  test: {
+    ...common,
+    name: 'on PostgreSQL 15',
+    env: { KEYHUSH_POSTGRES_PROGRAMS: oldestPostgres },
+    include: ['server/test/{break-postgres,postgres,replicas}.test.ts'],
+  },
 }
 
 export default defineConfig({
@@ -62,6 +75,7 @@ export default defineConfig({
           exclude: ['**/node_modules/**', ...alone],
         },
       },
+      ...(oldestPostgres === undefined ? [] : [onOldestPostgres]),
     ],
   },
 })

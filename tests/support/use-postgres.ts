@@ -5,7 +5,7 @@ import { PostgresServer, storeAt } from './postgres.js'
 
 /** In a file of tests: there is a server while they run. */
 export function usePostgres() {
-  const named = process.env['KEYHUSH_POSTGRES']
+  const named = process.env['KEYHUSH_POSTGRES_PROGRAMS'] === undefined ? process.env['KEYHUSH_POSTGRES'] : undefined
   let own: PostgresServer | undefined
   beforeAll(async () => {
     if (named === undefined) own = await PostgresServer.begin()

@@ -226,12 +226,18 @@ class SharedStorage implements PostgresStorage {
   async #makeTables(): Promise<void> {
     await this.#holding(async client => {
       await this.#checkDurable(client)
-      const { rows } = await client.query('SELECT to_regnamespace($1) IS NOT NULL AS there', [this.#schema])
-      if (!rows[0].there) await client.query(`CREATE SCHEMA ${this.#schema}`)
+      const { rows } = await client.query(
+        'SELECT to_regnamespace($1) IS NOT NULL AS schema, to_regclass($2) IS NOT NULL AS entries',
+        [this.#schema, `${this.#schema}.entries`],
+      )
+      const { schema, entries } = rows[0]
+      if (!schema) await client.query(`CREATE SCHEMA ${this.#schema}`)
       // Nothing that waits for who reads: a backup may, for hours, and all others would wait behind.
+      if (entries) return
       await client.query(`
-        CREATE TABLE IF NOT EXISTS ${this.#schema}.entries (key text COLLATE "C" PRIMARY KEY, value bytea STORAGE EXTERNAL NOT NULL);
-        CREATE TABLE IF NOT EXISTS ${this.#schema}.writer (one boolean PRIMARY KEY CHECK (one), id text NOT NULL)`)
+        CREATE TABLE ${this.#schema}.entries (key text COLLATE "C" PRIMARY KEY, value bytea NOT NULL);
+        ALTER TABLE ${this.#schema}.entries ALTER COLUMN value SET STORAGE EXTERNAL;
+        CREATE TABLE ${this.#schema}.writer (one boolean PRIMARY KEY CHECK (one), id text NOT NULL)`)
     })
   }
 
