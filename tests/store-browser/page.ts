@@ -1,5 +1,6 @@
 // What runs inside the page: the conformance suite on IndexedDB, and what only a browser can do to a store.
 
+import { discardState } from '../../packages/client/src/open.js'
 import { IndexedDbStore, openIndexedDbStore } from '../../packages/client/src/store/indexeddb.js'
 import type { DurableStore, StateStore } from '../../packages/client/src/store/store.js'
 import { expectEqual, expectRejection, outcome } from '../../packages/client/src/testing/expect.js'
@@ -124,7 +125,7 @@ const specials: Record<string, () => Promise<void>> = {
     await store.close()
   },
 
-  async 'rows that are torn, foreign, missing or of a newer format are unreadable, and can be replaced'() {
+  async 'rows that are torn, foreign, missing or of an older format are unreadable, and can be replaced'() {
     type Row = Record<string, unknown>
     const change = (servers: Servers, changed: (row: Row) => unknown) => async () => {
       const row = await raw('heads', heads => heads.get(identityOf(servers)))
@@ -138,7 +139,6 @@ const specials: Record<string, () => Promise<void>> = {
         await raw(name, store => store.delete(found))
       }
     const planted = (servers: Servers): Record<string, () => Promise<unknown>> => ({
-      'a newer format': change(servers, row => ({ ...row, format: 5 })),
       'an older format': change(servers, row => ({ ...row, format: 1 })),
       'no format': change(servers, ({ format: _, ...row }) => row),
       'a foreign value': change(servers, () => 'something else'),
@@ -176,6 +176,45 @@ const specials: Record<string, () => Promise<void>> = {
       expectEqual({ partial, directory }, { partial: PARTIAL, directory: DIRECTORY }, what)
       await store.close()
     }
+  },
+
+  async 'the state of a newer release in another tab is neither read nor replaced, and goes with no other state'() {
+    const servers = newPair()
+    const { store } = await openIndexedDbStore(servers)
+    await fill(store)
+    const row = await raw('heads', heads => heads.get(identityOf(servers)))
+    const newer = { ...row, format: row.format + 1, other: 'fields' }
+    await raw('heads', heads => heads.put(newer, identityOf(servers)))
+    for (const handle of [store, (await openIndexedDbStore(servers)).store]) {
+      await expectRejection(handle.read(), UNAVAILABLE)
+      await expectRejection(handle.begin(recordOf(2), PARTIAL, DIRECTORY, undefined), UNAVAILABLE)
+      await expectRejection(handle.discard(undefined), UNAVAILABLE)
+      await expectRejection(handle.putPending(A.hintId, 3, bytes('pending 4', 50)), UNAVAILABLE)
+    }
+    const neighbour = await openIndexedDbStore([servers[0], newPair()[1]])
+    expectEqual(await neighbour.discardOthers?.(), false)
+    expectEqual(await raw('heads', heads => heads.get(identityOf(servers))), newer)
+    expectEqual((await raw('journal', journal => journal.getAll(within(servers)))).length, 3)
+    await neighbour.store.close()
+    await raw('heads', heads => heads.put(row, identityOf(servers)))
+    expectEqual((await store.read())?.version, 3)
+    await store.close()
+  },
+
+  async 'a tab that keeps its connection while the database is to go: opening ends after 3 s, and works once it lets go'() {
+    const opening = indexedDB.open(DATABASE)
+    const kept = await new Promise<IDBDatabase>(resolve => {
+      opening.onsuccess = () => resolve(opening.result)
+    })
+    kept.onversionchange = () => {} // as a frozen tab: it does not close
+    const deleting = settled(indexedDB.deleteDatabase(DATABASE))
+    await expectRejection(openIndexedDbStore(newPair()), UNAVAILABLE)
+    await expectRejection(discardState({ servers: newPair() }), 'StorageError')
+    kept.close()
+    await deleting
+    const { store } = await openIndexedDbStore(newPair())
+    expectEqual(await store.read(), undefined)
+    await store.close()
   },
 
   async 'a value of several rows of which one is missing, short or too many is unreadable'() {

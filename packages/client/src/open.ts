@@ -15,7 +15,6 @@ import { apartOf, identityOf, parseServers, type Servers } from './servers/pair.
 import { Publisher } from './servers/signatures.js'
 import { buildFor, openSession, type SessionParts } from './session/opening.js'
 import type { Session } from './session/session.js'
-import { StoreUnavailableError } from './store/store.js'
 
 /**
  * Opens a map: takes up the state of an earlier visit, or begins.
@@ -102,11 +101,19 @@ export async function discardState(options: DiscardOptions): Promise<void> {
   try {
     await discardStateWith(platformEnvironment(undefined, store), { servers })
   } catch (error) {
-    const nowhere = store === undefined && error instanceof StorageError && error.cause instanceof StoreUnavailableError
+    const nowhere = store === undefined && error instanceof StorageError && !isIndexedDbHere()
     if (!nowhere) throw error
     const message =
       'discardState: nothing is kept here, unless open() was given a store; pass the same: { servers, store }'
     throw new UsageError(message)
+  }
+}
+
+function isIndexedDbHere(): boolean {
+  try {
+    return globalThis.indexedDB !== undefined
+  } catch {
+    return true // a page may be refused it, which throws
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { equalBytes } from '@keyhush/protocol'
 import type { StoredHead } from './rules.js'
-import { type StateHead, StateUnreadableError } from './store.js'
+import { type StateHead, StateUnreadableError, StoreUnavailableError } from './store.js'
 
 /** The one format that is read; any other is refused. Format 1 knew one epoch only, format 2 one scheme, format 3 one fence. */
 export const FORMAT = 4
@@ -12,9 +12,17 @@ export function toRow(head: StoredHead): StoredHead & { readonly format: number 
   return { format: FORMAT, ...head }
 }
 
-/** A head from what was read. Throws StateUnreadableError for anything that `toRow` has not made. */
+/**
+ * A head from what was read. Throws StateUnreadableError for anything that `toRow` has not made; StoreUnavailableError for
+ * a newer format: another tab runs a newer release, and its state must not be replaced.
+ */
 export function fromRow(row: unknown): StoredHead {
   const { format, ...head } = Object(row) as Partial<ReturnType<typeof toRow>>
+  if (isCount(format) && format > FORMAT) {
+    throw new StoreUnavailableError(
+      `the stored state is of format ${format}, made by a newer release of the SDK; this one reads format ${FORMAT}. Reload the page, or update the app`,
+    )
+  }
   if (format !== FORMAT) {
     throw new StateUnreadableError(`the stored state is of format ${format}; this software reads format ${FORMAT}`)
   }

@@ -58,6 +58,9 @@ import {
 const DATABASE = 'keyhush'
 const SCHEMA_VERSION = 1
 
+/** How long opening may take. A frozen tab that keeps its connection can hold up every later one for ever. */
+const OPENING_MS = 3_000
+
 /** Of each row of a value but its last, which is shorter. Handing one over, or back, takes the page some milliseconds. */
 const ROW_BYTES = 2 << 20
 
@@ -371,7 +374,11 @@ export class IndexedDbStore implements StateStore {
       for (const identity of await tx.objectStore('heads').getAllKeys()) {
         if (identity === this.#identity || !identity.split(' ').some(server => ours.includes(server))) continue
         const other = new IndexedDbStore(identity)
-        if ((await other.#replaceable(tx, undefined))?.condemned !== undefined) continue
+        const isToStay = await other.#replaceable(tx, undefined).then(
+          head => head?.condemned !== undefined,
+          () => true, // a newer release's
+        )
+        if (isToStay) continue
         queue([...other.#erase(tx), tx.objectStore('keys').delete(identity)])
         found = true
       }
@@ -553,8 +560,16 @@ export class IndexedDbStore implements StateStore {
  */
 function connect(lost: () => void): Promise<Database> {
   return new Promise((resolve, reject) => {
-    const refuse = (cause: unknown) => reject(asStoreError(cause))
     let refused = false
+    const giveUp = (reason: unknown) => {
+      clearTimeout(timer)
+      refused = true
+      reject(asStoreError(reason))
+    }
+    const timer = setTimeout(() => {
+      const what = `expected IndexedDB to open within ${OPENING_MS / 1000} s; it has not answered`
+      giveUp(new StoreUnavailableError(`${what}. Another tab may be frozen: close other tabs of this site`))
+    }, OPENING_MS)
     const opening = Promise.resolve().then(() =>
       openDB<Schema>(DATABASE, SCHEMA_VERSION, {
         upgrade(database, oldVersion) {
@@ -563,8 +578,7 @@ function connect(lost: () => void): Promise<Database> {
         },
         // A tab that does not let go of an older version. Ours all do, see `blocking`.
         blocked() {
-          refused = true
-          reject(new StoreUnavailableError('another tab keeps an older version of the state open; close it'))
+          giveUp(new StoreUnavailableError('another tab keeps an older version of the state open; close it'))
         },
         // Another tab wants to delete the database, or to bring it to a newer version. It must not wait for this one.
         blocking(_current, _wanted, event) {
@@ -575,7 +589,11 @@ function connect(lost: () => void): Promise<Database> {
         terminated: lost,
       }),
     )
-    opening.then(database => (refused ? database.close() : resolve(database)), refuse)
+    opening.then(database => {
+      clearTimeout(timer)
+      if (refused) database.close()
+      else resolve(database)
+    }, giveUp)
   })
 }
 

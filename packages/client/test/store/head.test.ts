@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import { fromRow, isSameHead, toRow } from '../../src/store/head.js'
 import type { StoredHead } from '../../src/store/rules.js'
-import { StateUnreadableError } from '../../src/store/store.js'
+import { StateUnreadableError, StoreUnavailableError } from '../../src/store/store.js'
 import { bytes, recordOf } from '../../src/testing/fixtures.js'
 
 const record = recordOf(1)
@@ -41,7 +41,8 @@ test.each<[string, object]>([
   ['format 1', { ...toRow(whole), format: 1 }],
   ['format 2', { ...toRow(whole), format: 2 }],
   ['format 3', { ...toRow(whole), format: 3 }],
-  ['format 5', { ...toRow(whole), format: 5 }],
+  ['no format', { ...toRow(whole), format: undefined }],
+  ['a format that is no number', { ...toRow(whole), format: '5' }],
   ['a hint id of 15 bytes', toRow({ ...whole, record: { ...record, hintId: bytes('hint', 15) } })],
   ['no word of the fence', { ...toRow(whole), record: { ...record, fenced: undefined } }],
   ['a signature in other words', { ...toRow(whole), record: { ...record, signature: 'signed' } }],
@@ -88,4 +89,9 @@ test('two heads are the same if all they say is, in whatever order', () => {
   expect(
     isSameHead({ ...whole, condemned: { culprit: undefined } }, { ...whole, condemned: { culprit: 'undefined' } }),
   ).toBe(false)
+})
+
+test('a head of a newer release is not unreadable: whoever reads it must not replace it', () => {
+  expect(() => fromRow({ ...toRow(whole), format: 5 })).toThrow(StoreUnavailableError)
+  expect(() => fromRow({ format: 6 })).toThrow(/format 6, made by a newer release/)
 })
