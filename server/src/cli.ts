@@ -97,10 +97,6 @@ program
     proxies,
   )
   .option(
-    '--blob-base <[name=]url...>',
-    'a static host that has the same /v1/blobs/… below this URL (export --blobs): apps may allow maps to download there',
-  )
-  .option(
     '--rate-limit <n>',
     'queries a minute of one client address, and other requests of each kind; 0: any number',
     wholeNumber,
@@ -182,12 +178,10 @@ program
   .description('The newest epoch of a server as a dataset directory, for one that has lost its own to begin from.')
   .option('--server <url>', 'base URL of a server that runs')
   .option('--store <dir>', "instead: the store of one that does not, or a publisher's own copy")
-  .option('--out <dir>', 'directory to make')
-  .option('--blobs <dir>', 'instead: a folder for a static host, to be brought to what clients download now')
-  .option('--prune', 'with --blobs: remove those that no client downloads any more')
+  .requiredOption('--out <dir>', 'directory to make')
   .option('--force', 'replace another dataset in that directory')
   .option('--publisher-key <key>', 'take only what is signed with this key: 64 hex digits or a file of them')
-  .option('--manifest-hash <hash>', 'take only the manifest with this hash, which the publisher knows')
+  .option('--manifest-hash <hash>', 'take only the manifest with this hash, which the publisher knows', hash)
   .action(async options => (await import('./commands/export.js')).exportEpoch(options))
 
 program

@@ -46,12 +46,6 @@ export interface OpenWithOptions extends Allowances {
    * the key.
    */
   readonly allowPlainHttp?: boolean | undefined
-  /**
-   * Origins at which servers may have what is downloaded, partitions and update lists, lie: a static host's, say. If not given,
-   * only servers are asked. Whoever runs a host learns that somebody uses this database, from where, and when; nothing of
-   * lookups. Wrong bytes from there cost a second download, from the server itself.
-   */
-  readonly blobHosts?: readonly string[] | undefined
   readonly onProgress?: OnProgress | undefined
   /** Calls the opening off. Free at any time: nothing that depends on a lookup is sent before the first. */
   readonly signal?: AbortSignal | undefined
@@ -150,7 +144,6 @@ export interface Wishes {
   readonly allowLight: boolean
   readonly push: boolean
   readonly apart: Apart
-  readonly blobHosts: readonly string[]
 }
 
 /** `OpenWithOptions`, of schemes that may exist in tests alone. */
@@ -163,7 +156,6 @@ const OPTIONS: Record<keyof OpenOptions, true> = {
   lookups: true,
   allowSameHost: true,
   allowPlainHttp: true,
-  blobHosts: true,
   onProgress: true,
   signal: true,
   normalize: true,
@@ -208,10 +200,6 @@ export function readOptions(
   oneOf('storage', ['required', 'preferred', 'memory'], storage)
   oneOf('rollback', ['confirm', 'strict'], rollback)
   oneOf('proofs', ['auto', 'tags', 'merkle', 'pointproofs'], proofs)
-  const { blobHosts = [] } = options
-  if (!Array.isArray(blobHosts) || !blobHosts.every(text => URL.canParse(text) && new URL(text).origin === text)) {
-    throw new UsageError('blobHosts: expected a list of origins')
-  }
   const servers = parseServers(options.servers)
   const apart = apartOf(options.servers, options.collusion)
   assertParties(servers, apart, options)
@@ -237,7 +225,7 @@ export function readOptions(
   return {
     servers,
     usable,
-    wishes: { storage, publisherKey, rollback, ...answers, push, apart, blobHosts },
+    wishes: { storage, publisherKey, rollback, ...answers, push, apart },
   }
 }
 

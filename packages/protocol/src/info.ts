@@ -34,8 +34,6 @@ export interface Info {
     readonly history: number
   }
   readonly signatures: readonly SignatureInfo[]
-  /** a URL below which `/v1/blobs/…` can be fetched as well; missing: there is none */
-  readonly blobs?: string | undefined
 }
 
 /** A publisher's signature over the manifest of an epoch, as a server hands it on. */
@@ -112,7 +110,6 @@ export function parseInfo(json: unknown): Info {
       history: offers['history'] === undefined ? 0 : count('info offers.history', offers['history']),
     },
     signatures: array('info signatures', info['signatures']).map(parseSignature),
-    ...(info['blobs'] !== undefined && { blobs: string('info blobs', info['blobs']) }),
   }
 }
 

@@ -47,7 +47,6 @@ export const InfoSchema = Type.Object({
     history: Type.Integer({ minimum: 0, maximum: MAX_U32 }),
   }),
   signatures: Type.Array(SignatureSchema),
-  blobs: Type.Optional(Type.String()),
 })
 
 /** A number in a URL: no sign, no zero before it, no other base, no space. Whether it fits a u32 the route checks. */

@@ -32,7 +32,6 @@ export interface ServeArguments {
   readonly dataset?: string[]
   readonly store?: string[]
   readonly publisherKey?: string[]
-  readonly blobBase?: string[]
   readonly replica?: boolean
   readonly history?: number
   readonly port: number
@@ -122,11 +121,6 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
       throw new BuildError(`--publisher-key: there is no --store ${name ?? ''} to publish into`.replace('  ', ' '))
     }
   }
-  const bases = (options.blobBase ?? []).map(parseMount).map(({ name, dir: url }) => {
-    if (!names.some(database => database.name === name))
-      throw new BuildError(`--blob-base: there is no database ${name ?? 'without a name'}`)
-    return { name, blobBase: readBlobBase(url) }
-  })
 
   const mounted: MountedDataset[] = []
   for (const { name, dir, source } of stores) {
@@ -137,26 +131,13 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   for (const { name, dir } of named) {
     mounted.push({ name, dataset: await withProgress(onProgress => loadDataset(dir, onProgress)) })
   }
-  return mounted.map(database => ({
-    ...database,
-    blobBase: bases.findLast(({ name }) => name === database.name)?.blobBase,
-  }))
+  return mounted
 }
 
 /** `NAME=DIR` or `DIR`. A directory whose own name has a `=` is given as `./a=b`. */
 function parseMount(argument: string): { name: string | undefined; dir: string } {
   const [, name, dir] = /^([^=/\\]+)=(.+)$/s.exec(argument) ?? []
   return name === undefined || dir === undefined ? { name: undefined, dir: argument } : { name, dir }
-}
-
-/** Clients take it, if their apps let them, as it is given here. */
-function readBlobBase(text: string): string {
-  const url = URL.canParse(text) ? new URL(text) : undefined
-  const plain = url !== undefined && url.username + url.password + url.search + url.hash === ''
-  if (plain && (url.protocol === 'https:' || url.protocol === 'http:')) return text
-  throw new BuildError(
-    '--blob-base: expected [NAME=]URL, https://cdn.example/list say, with no credentials, query or fragment',
-  )
 }
 
 /** `NAME=KEY`: of the store of that name; `KEY`: of all. */

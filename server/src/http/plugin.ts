@@ -49,8 +49,6 @@ export interface KeyhushOptions {
   readonly answers?: OwnAnswers | undefined
   /** what counts them for the rate limit; default: its own */
   readonly counts?: Counts | undefined
-  /** a URL below which `/v1/blobs/…` can be fetched as well, for clients whose apps allow that; default: none */
-  readonly blobBase?: string | undefined
   /** queries a minute that one client address may send; 0 (default): any number */
   readonly rateLimit?: number | undefined
   /** the same for those of instant lookups, which cost a server far more */
@@ -87,7 +85,7 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
   const [rateLimit, instantRateLimit, lightRateLimit] = await limitRates(app, limits)
   manifestRoute(routes, epochs, unsent)
   const { instant, light } = options.computations ?? ownComputations(app, onTrap)
-  infoRoute(routes, epochs, updatable, { instant: instant !== undefined, light: light !== undefined }, options.blobBase)
+  infoRoute(routes, epochs, updatable, { instant: instant !== undefined, light: light !== undefined })
   blobRoute(routes, epochs, unsent)
   const answerLimit = rateLimit && ofQueries({ ...rateLimit, counts: options.counts })
   answerRoute(routes, { answers, readiness, unsent, rateLimit: answerLimit })

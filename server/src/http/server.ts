@@ -62,8 +62,6 @@ export interface MountedDataset {
   readonly dataset?: Dataset | undefined
   /** … one that does */
   readonly updatable?: UpdatableDatabase | undefined
-  /** see KeyhushOptions */
-  readonly blobBase?: string | undefined
   /**
    * Of an updatable database: public keys, 32 bytes each. Only batches signed with one of them are taken.
    */
@@ -122,11 +120,11 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     databases: databases.map(({ prefix }) => prefix || '/'),
     publisherPaths: publisherPathsOf(options),
   })
-  for (const [i, { dataset, updatable, publisherKeys, blobBase }] of datasets.entries()) {
+  for (const [i, { dataset, updatable, publisherKeys }] of datasets.entries()) {
     const { instantRateLimit, lightRateLimit } = options
     const { prefix, answers, counts } = databases[i]!
     await app.register(keyhushPlugin, {
-      ...{ prefix, blobBase, dataset, updatable, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
+      ...{ prefix, dataset, updatable, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
       ...{ computations, instantRateLimit, lightRateLimit, answers, counts },
     })
   }

@@ -106,7 +106,7 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
 }
 
 /** Throws PublishError unless the server has this key's signature of a manifest; without a key anything will do. */
-export async function checkSigned(
+async function checkSigned(
   server: PublishedServer,
   { manifest, bytes }: KnownManifest,
   publisherKey: Uint8Array | undefined,
@@ -129,7 +129,7 @@ export async function checkSigned(
 }
 
 /** What clients download of an epoch, besides its manifest. */
-export function blobsOf(manifest: Manifest): { readonly hash: Uint8Array; readonly length: number }[] {
+function blobsOf(manifest: Manifest): { readonly hash: Uint8Array; readonly length: number }[] {
   const { partitions, keyed, directoryHash, directoryBytes, updateListHash, updateListBytes, pointproofs } = manifest
   const length = partitionBytes(manifest)
   return [

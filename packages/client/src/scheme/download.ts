@@ -12,8 +12,7 @@ import { counted } from '../base/progress.js'
 import { coreCode, hintsOf, inCore, release } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
-import { withBlobHost } from '../servers/blobs.js'
-import { worstOf } from '../servers/retry.js'
+import { withRetry, worstOf } from '../servers/retry.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { getBlob, getWholeBlob, type Link } from '../servers/transport.js'
 import type { Failures, SchemeContext, Sources } from './scheme.js'
@@ -45,10 +44,6 @@ export class FailedServers implements Failures {
     this.#stats.incident(this.#links[server]!.server.name, error.code)
   }
 
-  incident(host: string, code: ServerError['code']): void {
-    this.#stats.incident(host, code)
-  }
-
   get error(): ServerError {
     return worstOf(this.#errors.filter(error => error !== undefined))
   }
@@ -70,7 +65,7 @@ export async function downloadDirectory(
     throw new TamperedError(link.server.name, 'its directory does not have the hash that was agreed on')
   }
   for (const [s, link] of servers.entries()) {
-    const bytes = await withBlobHost(link, failures, signal, fromOne).catch((error: unknown) =>
+    const bytes = await withRetry(link, signal, () => fromOne(link)).catch((error: unknown) =>
       failures.note(s, error, signal),
     )
     if (bytes) return { bytes, handle: decodeDirectory(core, bytes, manifest, servers) }
@@ -129,9 +124,7 @@ export async function downloadPartitions(
     const next = async () => {
       const q = share.shift()!
       try {
-        await withBlobHost(link, failures, signal, from =>
-          receive(context, manifest, folding, from, s, q, received, signal),
-        )
+        await withRetry(link, signal, () => receive(context, manifest, folding, link, s, q, received, signal))
       } catch (error) {
         failures.note(s, error, signal)
         share.push(q)

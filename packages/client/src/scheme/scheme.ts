@@ -13,7 +13,6 @@
 import type { Info, InstantOf, Manifest, Proofs } from '@keyhush/protocol'
 import type { Core, LayoutHandle, ModeCosts, Usage } from '@keyhush/wasm/client'
 import type { Environment } from '../platform/environment.js'
-import type { Incidents } from '../servers/blobs.js'
 import type { Link } from '../servers/transport.js'
 
 export type Scheme = StatelessScheme | StatefulScheme
@@ -177,7 +176,7 @@ export interface Rows {
 }
 
 /** What servers have failed with, in the order of `Sources.servers`. */
-export interface Failures extends Incidents {
+export interface Failures {
   readonly failed: readonly boolean[]
   /** Notes that a server is not to be asked again. What is not a server's fault is thrown on. */
   note(server: number, error: unknown, signal: AbortSignal): void

@@ -20,7 +20,7 @@ import type { Pointproofs, PointproofsVerifier } from '@keyhush/wasm/pointproofs
 import { ProtocolError, StorageError, TamperedError, UnsupportedError } from '../base/errors.js'
 import { coreCode, inCore } from '../platform/core.js'
 import { startPointproofs } from '../platform/starting.js'
-import { withBlobHost } from '../servers/blobs.js'
+import { withRetry } from '../servers/retry.js'
 import { getWholeBlob } from '../servers/transport.js'
 import type { SchemeContext, Sources, Update } from './scheme.js'
 
@@ -122,10 +122,10 @@ export class Verifier {
     for (const [s, link] of servers.entries()) {
       if (failures.failed[s]) continue
       try {
-        const found = await withBlobHost(link, failures, signal, async from => {
-          const blob = await getWholeBlob(from, toHex(hash), bytes, signal)
+        const found = await withRetry(link, signal, async () => {
+          const blob = await getWholeBlob(link, toHex(hash), bytes, signal)
           if (this.#has(hash, blob)) return blob
-          throw new TamperedError(from.server.name, `${what} it sent do not have the hash both servers agreed on`)
+          throw new TamperedError(link.server.name, `${what} it sent do not have the hash both servers agreed on`)
         })
         received(bytes)
         return found

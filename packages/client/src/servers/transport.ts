@@ -15,15 +15,6 @@ export interface Link {
   readonly server: Server
   readonly environment: Pick<Environment, 'clock' | 'fetch'>
   readonly meter: Meter
-  /** where the server may say that blobs are; missing: nowhere */
-  readonly elsewhere?: Elsewhere | undefined
-}
-
-export interface Elsewhere {
-  /** the app's word */
-  readonly origins: readonly string[]
-  /** as `Server.name`; empty: there is none, or it has failed; undefined: not asked for yet */
-  host?: string
 }
 
 /** To all servers of a map, in their order. */

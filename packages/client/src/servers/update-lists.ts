@@ -5,9 +5,8 @@ import { equalBytes, type Manifest, SUITE_POINTPROOFS, splitUpdateList, toHex } 
 import { ATTEMPTS } from '../base/constants.js'
 import { ServerError, TamperedError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
-import { withBlobHost } from './blobs.js'
 import type { Agreed } from './manifests.js'
-import { worstOf } from './retry.js'
+import { withRetry, worstOf } from './retry.js'
 import { getWholeBlob } from './transport.js'
 import { epochsAfter, type Following } from './updates.js'
 
@@ -55,11 +54,11 @@ async function updateList(
   const failures: ServerError[] = []
   for (const link of order) {
     try {
-      return await withBlobHost(link, stats, signal, async from => {
-        const bytes = await getWholeBlob(from, toHex(expected), length, signal)
+      return await withRetry(link, signal, async () => {
+        const bytes = await getWholeBlob(link, toHex(expected), length, signal)
         const hash = inCore(core, () => core.blake3(bytes))
         if (equalBytes(hash, expected)) return bytes
-        throw new TamperedError(from.server.name, 'its update list does not have the hash that was agreed on')
+        throw new TamperedError(link.server.name, 'its update list does not have the hash that was agreed on')
       })
     } catch (error) {
       if (signal.aborted || !(error instanceof ServerError)) throw error

@@ -23,7 +23,6 @@ import type { Environment } from '../platform/environment.js'
 import { preparersOf } from '../platform/preparers.js'
 import type { GivenUpError, Inquiry } from '../scheme/giving-up.js'
 import type { Scheme, SchemeContext, SchemeOptions, StatefulScheme } from '../scheme/scheme.js'
-import { withBlobHosts } from '../servers/blobs.js'
 import type { RollbackPreference } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
 import { type Apart, identityOf, type Servers } from '../servers/pair.js'
@@ -53,7 +52,6 @@ export interface Parts {
   readonly preference: StoragePreference
   readonly publisher: Publisher | undefined
   /** origins at which servers may have blobs lie */
-  readonly blobHosts: readonly string[]
   readonly rollback: RollbackPreference
   /** all there are, by name */
   readonly schemes: ReadonlyMap<string, Scheme>
@@ -123,7 +121,7 @@ export class Machine {
 
   constructor(parts: Parts, opened: OpenedStore) {
     this.parts = parts
-    this.downloads = withBlobHosts(linksOf(parts.servers, parts.environment, parts.stats.offline), parts.blobHosts)
+    this.downloads = linksOf(parts.servers, parts.environment, parts.stats.offline)
     this.lookups = linksOf(parts.servers, parts.environment, parts.stats.online)
     this.fences = linksOf(parts.servers, parts.environment, parts.stats.fence)
     this.#opened = opened

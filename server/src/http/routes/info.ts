@@ -12,7 +12,6 @@ export function infoRoute(
   epochs: Epochs,
   updatable: UpdatableDatabase | undefined,
   computes: { readonly instant: boolean; readonly light: boolean },
-  blobBase: string | undefined,
 ): void {
   app.get('/v1/info', { schema: { response: { 200: InfoSchema } } }, async (_request, reply) => {
     const info: Info = {
@@ -30,7 +29,6 @@ export function infoRoute(
         history: updatable?.history ?? 0,
       },
       signatures: (await updatable?.signatures()) ?? [],
-      ...(blobBase !== undefined && { blobs: blobBase }),
     }
     return reply.header('cache-control', 'no-store').send(info as never)
   })
