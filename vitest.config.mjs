@@ -15,15 +15,9 @@ const alone = [
 
 /** What takes ten seconds or more: it does not begin when everything else is over. The rest goes by size. */
 const long = [
-  ...[
-    'pointproofs',
-    'pointproofs-updates',
-    'break-proved-schedules',
-    'ceremony',
-    'durability',
-    'process',
-    'answer-threads',
-  ].map(name => `server/test/${name}`),
+  ...['pointproofs', 'pointproofs-updates', 'break-proved-schedules', 'ceremony', 'durability', 'process'].map(
+    name => `server/test/${name}`,
+  ),
   ...['package/package', 'living/living', 'living/mutants', 'store-browser/store'].map(name => `tests/${name}`),
   ...['sdk', 'demo', 'sizes', 'pointproofs', 'testing', 'packed'].map(name => `tests/e2e/${name}`),
   ...['kills', 'tabs', 'browsers', 'every-step'].map(name => `tests/state/${name}`),

@@ -1,4 +1,4 @@
-// `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench [capacity | threads | logs] | soak [living |
+// `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench [capacity | processes | logs] | soak [living |
 // uniformity | replicas | memory | fence] | matrix | traffic | papers | speeds | pointproofs | wire [args]`. All are
 // TypeScript, which Vite compiles as it is loaded.
 
@@ -8,7 +8,7 @@ import { createServer } from 'vite'
 const programs = {
   bench: '/bench/main.ts',
   capacity: '/bench/capacity.ts',
-  threads: '/bench/threads.ts',
+  processes: '/bench/processes.ts',
   logs: '/bench/logs.ts',
   soak: '/state/soak.ts',
   living: '/living/soak.ts',
@@ -25,7 +25,7 @@ const programs = {
 }
 const [name, ...args] = process.argv.slice(2)
 const others = {
-  bench: ['capacity', 'threads', 'logs'],
+  bench: ['capacity', 'processes', 'logs'],
   soak: ['living', 'uniformity', 'replicas', 'memory', 'fence'],
 }
 const program = others[name]?.includes(args[0]) ? args.shift() : name

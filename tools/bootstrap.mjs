@@ -8,7 +8,7 @@
 //                            papers [args]        the founding papers' schemes (rust-core/papers): tests, then docs/papers.md and its plots
 //                            bench [args]         build, then tests/bench;
 //                                                 `bench capacity --write` the table of docs/operations.md,
-//                                                 `bench threads` what threads that answer add, `bench logs` what logs cost
+//                                                 `bench processes` what a second process adds, `bench logs` what logs cost
 //                            soak [args]          build, then tests/state/soak.ts, or after `living` tests/living/soak.ts, after
 //                                                 `uniformity` tests/privacy/soak.ts, after `replicas` tests/replicas/soak.ts:
 //                                                 more of their tests; after `memory` and `fence` those of
@@ -158,10 +158,6 @@ async function bench() {
   const only = args.indexOf('--only')
   const parts = only < 0 ? '' : (args[only + 1] ?? '')
   if (parts.split(',').includes('demo') || args.includes('--all') || args.includes('--write')) await fetchLarge()
-  if (args[0] === 'threads') {
-    const cargo = ['build', '--release', '-p', 'keyhush-load']
-    await step('Compiling what asks', () => run('cargo', cargo, { cwd: join(root, 'rust-core') }))
-  }
   return await runOfTests('bench')
 }
 

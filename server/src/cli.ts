@@ -108,17 +108,6 @@ program
     workers,
   )
   .option(
-    '--answer-threads <n>',
-    'threads that answer queries too, each on a port of its own behind your proxy; off: none',
-    workers,
-    false,
-  )
-  .option(
-    '--answer-port <n>',
-    'the first of their ports; 0: any free ones (default: the one behind --port)',
-    portNumber,
-  )
-  .option(
     '--instant-rate-limit <n>',
     'queries of instant lookups a minute for one client address; 0: any number',
     wholeNumber,

@@ -6,9 +6,8 @@ import { connect } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { HEADER_BYTES } from '@keyhush/protocol'
 import fc from 'fast-check'
-import { expect, test, vi } from 'vitest'
-import { Metrics } from '../dist/index.js'
-import { serving } from './answering.js'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { createServer, Metrics } from '../dist/index.js'
 import { pseudoRandom, queryAt } from './helpers.js'
 import { opened, storageOf } from './updatable-helpers.js'
 
@@ -50,7 +49,6 @@ const pieces = (query: string) =>
   )
 const connection = (query: string) =>
   fc.record({
-    thread: number(2),
     isRead: fc.boolean(),
     sent: fc.array(fc.record({ piece: pieces(query), share: fc.constantFrom(1, 1, 1, 0.7), waits: fc.boolean() }), {
       maxLength: 6,
@@ -66,13 +64,19 @@ test('connections that do anything leave nothing behind', { timeout: 60_000 }, a
   const lines: string[] = []
   const metrics = new Metrics()
   const log = { level: 'warn', stream: { write: (line: string) => void lines.push(line) } }
-  const { app, ports, sendAll } = await serving({ datasets: [{ updatable }], log, metrics })
+  const app = await createServer({ datasets: [{ updatable }], log, metrics })
+  onTestFinished(() => app.close())
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
   const figures = await metrics.server(app.readiness)
-  const before = await sendAll(query)
+  const ask = async () => {
+    const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body: query })
+    return { status: reply.status, body: Buffer.from(await reply.arrayBuffer()) }
+  }
+  const before = await ask()
   const plans = fc.sample(connection(Buffer.from(query).toString('latin1')), { numRuns: CONNECTIONS, seed })
 
-  const make = async ({ thread, isRead, sent, end }: (typeof plans)[number]) => {
-    const socket = connect(ports[thread]!, '127.0.0.1').on('error', () => {})
+  const make = async ({ isRead, sent, end }: (typeof plans)[number]) => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {})
     const closed = once(socket, 'close').catch(() => {})
     if (isRead) socket.resume()
     await once(socket, 'connect').catch(() => {})
@@ -99,7 +103,7 @@ test('connections that do anything leave nothing behind', { timeout: 60_000 }, a
   expect(lines, `seed ${seed}`).toEqual([])
   const unsent = async () => /^keyhush_unsent_bytes (\d+)$/m.exec((await figures.inject('/metrics')).body)![1]
   await vi.waitFor(async () => expect(await unsent(), `seed ${seed}`).toBe('0'), { timeout: 20_000 })
-  const after = await sendAll(query)
+  const after = await ask()
   expect(after, `seed ${seed}`).toEqual(before)
   expect(after.body.length).toBeGreaterThan(HEADER_BYTES)
   await figures.close()

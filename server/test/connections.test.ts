@@ -8,20 +8,19 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { Connections, connectionShare } from '../dist/http/connections.js'
+import { Connections, mostConnections } from '../dist/http/connections.js'
 import { createServer as createKeyhush } from '../dist/index.js'
 import { builtDataset, builtDirectory, pseudoRandom } from './helpers.js'
 
 const limitsOf = (soft: string) =>
   `Limit                     Soft Limit           Hard Limit           Units\nMax processes             7                    7                    processes\nMax open files            ${soft.padEnd(21)}1048576              files\n`
 
-test('a share of the open files that the system allows, less what else is opened; none where it does not say', () => {
-  expect(connectionShare(1, limitsOf('65536'))).toBe(65_536 - 256)
-  expect(connectionShare(4, limitsOf('65536'))).toBe((65_536 - 256) / 4)
-  expect(connectionShare(1, limitsOf('300'))).toBe(150)
-  expect(connectionShare(3, limitsOf('2'))).toBe(1)
-  expect(connectionShare(1, limitsOf('unlimited'))).toBeUndefined()
-  expect(connectionShare(1, '')).toBeUndefined()
+test('the open files that the system allows, less what else is opened; none where it does not say', () => {
+  expect(mostConnections(limitsOf('65536'))).toBe(65_536 - 256)
+  expect(mostConnections(limitsOf('300'))).toBe(150)
+  expect(mostConnections(limitsOf('2'))).toBe(1)
+  expect(mostConnections(limitsOf('unlimited'))).toBeUndefined()
+  expect(mostConnections('')).toBeUndefined()
 })
 
 /** One that the other side has taken, or hung up on. */

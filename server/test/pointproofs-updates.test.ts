@@ -1,17 +1,15 @@
 // A database with Pointproofs that changes: after every batch both epochs are answered, and an independent verifier takes the
 // proofs, before edits are folded into openings, meanwhile and afterwards, after restarts, and from every state a crash can leave.
 
-import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { encodeQuery, HEADER_BYTES, splitUpdateList } from '@keyhush/protocol'
-import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { ProverHandle } from '../../packages/wasm/generated/prover.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { answerQuery } from '../dist/http/answer.js'
 import { buildDataset, createServer, loadDataset, UpdatableDatabase } from '../dist/index.js'
-import { serving } from './answering.js'
 import { listed, pseudoRandom, vectors } from './helpers.js'
 import { ceremonyIn, isGenuine, keyAndRowsOf } from './proved.js'
 import { batchOn, bodyOf, opened, RememberingStorage, refusal } from './updatable-helpers.js'
@@ -119,28 +117,6 @@ async function copyOf(storage: RememberingStorage): Promise<RememberingStorage> 
   })
   return copy
 }
-
-test(
-  'threads prove answers too, at both epochs, before edits are folded and after, and when one has died',
-  TIMEOUT,
-  async () => {
-    const updatable = await opened(await copyOf(first))
-    const { app, ports, sendAll, workers } = await serving({ datasets: [{ updatable }] })
-    const [model, draw] = [initial(), numbers(9)]
-    for (let round = 1; round <= 4; round++) {
-      if (round === 3) {
-        const ended = once(workers[0]!, 'exit')
-        await workers[0]!.terminate()
-        await ended
-      }
-      await change(updatable, model, someChanges(draw, 3, RECORDS))
-      if (round === 2) await updatable.folded()
-      const ask = async (query: Buffer) => (await sendAll(query)).body
-      await vi.waitFor(() => expectAnswered(updatable, model, draw, ask), { timeout: 60_000 })
-    }
-    expect([ports.length, app.answerThreads!.ends]).toEqual([3, 1])
-  },
-)
 
 test(
   'as a map does under any batches, at both epochs, lagging and folded, before and after a restart',

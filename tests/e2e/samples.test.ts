@@ -60,14 +60,14 @@ async function freePort(): Promise<number> {
   return port
 }
 
-/** A server behind the proxy, and threads that answer. */
-async function backend(answerThreads = 0) {
+/** A server behind the proxy. */
+async function backend() {
   const loaded = await loadDataset(dataset)
   const storage = new MemoryStorage()
   await UpdatableDatabase.create(storage, loaded)
   loaded.close()
   const updatable = await UpdatableDatabase.open(storage)
-  const app = await createServer({ datasets: [{ updatable }], trustProxy: 'loopback', answerThreads })
+  const app = await createServer({ datasets: [{ updatable }], trustProxy: 'loopback' })
   const seen = { connections: 0, forwardedFor: new Set<unknown>() }
   app.server.on('connection', () => seen.connections++)
   app.server.prependListener('request', ({ headers }) => seen.forwardedFor.add(headers['x-forwarded-for']))
@@ -81,8 +81,7 @@ async function backend(answerThreads = 0) {
   }
   onTestFinished(close)
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
-  const answering = await app.answerThreads?.listen({ host: '127.0.0.1', port: 0 })
-  return { url, port: Number(new URL(url).port), manifest: updatable.newest.manifest, seen, answering, close }
+  return { url, port: Number(new URL(url).port), manifest: updatable.newest.manifest, seen, close }
 }
 
 /** What is changed in a sample so that it runs in `dir`, at `port`, before `upstream`. */
@@ -268,48 +267,6 @@ describe.each(['nginx', 'caddy'] as const)('%s', kind => {
     const found = [CANARY, CLIENT].filter(secret => written.includes(secret))
     expect(found.length > 0).toBe(leaky)
   })
-})
-
-describe.each(['nginx', 'caddy'] as const)('%s, without the signs before lines', kind => {
-  const possible = programs[kind] !== undefined && (kind !== 'nginx' || opensslThere)
-  const signs = {
-    nginx: /^( *)#(?=upstream answers| {2}|\}|location ~)/gm,
-    caddy: /^(\t)#(?=@answers|reverse_proxy|\t|\})/gm,
-  }[kind]
-
-  test.skipIf(!possible)(
-    'spreads queries over threads that answer, those that are there, and nothing else',
-    async () => {
-      const server = await backend(2)
-      const ports = server.answering!.map(({ port }) => port)
-      for (const [one, two] of [ports, [ports[0]!, await freePort()]]) {
-        const proxy = await started(kind, server.port, false, text =>
-          replaced(text.replaceAll(signs, '$1'), {
-            '127.0.0.1:8081': `127.0.0.1:${one}`,
-            '127.0.0.1:8082': `127.0.0.1:${two}`,
-          }),
-        )
-        const client = await clientAt(proxy.port)
-        const query = queryAt(server.manifest, 0)
-        const own = await fetch(`${server.url}/v1/answer`, { method: 'POST', body: query })
-        const answer = Buffer.from(await own.arrayBuffer())
-        server.seen.forwardedFor.clear()
-        let lost = 0
-        for (let i = 0; i < 10; i++) {
-          const { status, body } = await client.get('/v1/answer', query)
-          if (status === 502) lost++
-          else expect([status, body.equals(answer)]).toEqual([200, true])
-        }
-        // nginx asks another one; Caddy has passed the body on, and asks that one no more.
-        expect(lost).toBeLessThanOrEqual(kind === 'caddy' && two !== ports[1] ? 1 : 0)
-        expect([...server.seen.forwardedFor]).toEqual([])
-        expect((await client.get('/v1/info')).status).toBe(200)
-        expect([...server.seen.forwardedFor]).toEqual([CLIENT])
-        client.close()
-        await proxy.stop()
-      }
-    },
-  )
 })
 
 /** A process with its environment, until `listening on`. */

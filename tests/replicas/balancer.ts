@@ -1,5 +1,5 @@
 // One address before several processes that answer from one store: each request goes to any of them that is there, and what is
-// published to the one that writes; queries to threads that answer, where a process has any. It repeats nothing: whoever was connected to one that dies has to ask again.
+// published to the one that writes. It repeats nothing: whoever was connected to one that dies has to ask again.
 
 import { createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -7,7 +7,7 @@ import type { ServerProcess } from '../support/processes.js'
 
 export class Balancer {
   /** what answers, … */
-  readonly targets: Pick<ServerProcess, 'url' | 'answering'>[] = []
+  readonly targets: Pick<ServerProcess, 'url'>[] = []
   /** … and what writes; undefined: it is away */
   writer: string | undefined
   readonly #choose: (count: number) => number
@@ -18,9 +18,7 @@ export class Balancer {
     this.#server = createServer((incoming, outgoing) => {
       const path = incoming.url ?? '/'
       const publishes = incoming.method === 'POST' && /^\/v1\/(epochs|signatures)/.test(path)
-      const { url, answering } = this.targets[this.#choose(this.targets.length)] ?? { url: undefined, answering: [] }
-      const isQuery = path.endsWith('/v1/answer') && answering.length > 0
-      const target = publishes ? this.writer : isQuery ? answering[this.#choose(answering.length)] : url
+      const target = publishes ? this.writer : this.targets[this.#choose(this.targets.length)]?.url
       if (target === undefined) {
         outgoing.destroy()
         return

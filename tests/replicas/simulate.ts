@@ -111,9 +111,8 @@ class World {
 
     const common = ['--rate-limit', '0', '--instant', 'off', '--light', 'off']
     const writes = ['--publisher-key', Buffer.from(key.publicKey).toString('hex'), '--dataset', dataset]
-    const reads = ['--replica', '--answer-threads', '2', '--answer-port', '0']
     const serve = async (replica: boolean) => {
-      const server = await startServerProcess(...common, ...(replica ? reads : writes), '--store', store)
+      const server = await startServerProcess(...common, ...(replica ? ['--replica'] : writes), '--store', store)
       cleanups.push(() => server.kill())
       return server
     }

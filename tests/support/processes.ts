@@ -22,8 +22,6 @@ export interface ServerProcess {
   readonly pid: number
   /** where its figures are, if it was started with `--metrics-port` */
   readonly figures: string | undefined
-  /** where its threads answer, if it was started with `--answer-threads` */
-  readonly answering: readonly string[]
   /** asks it to stop, and waits until it has; throws if it did not end well */
   stop(): Promise<void>
   /** kill -9; resolves when it is gone */
@@ -40,7 +38,7 @@ export async function startUnheardServer(...args: string[]): Promise<ServerProce
   const sink = spawn('cat', { stdio: ['pipe', 'ignore', 'inherit'] })
   const child = spawn(process.execPath, [command, ...serve, ...args], { stdio: ['ignore', 'pipe', sink.stdin] })
   sink.stdin.destroy()
-  return await listening(child, command, args)
+  return await listening(child, command)
 }
 
 /** The same, and it tells how much of its heap is in use once garbage has been collected. */
@@ -51,7 +49,7 @@ export async function startCollectingServer(
     stdio: ['ignore', 'pipe', isWatched(args) ? 'pipe' : 'inherit', 'ipc'],
   })
   return {
-    ...(await listening(child, command, args)),
+    ...(await listening(child, command)),
     async heapBytes() {
       child.send('collect')
       const [bytes] = (await once(child, 'message')) as [number]
@@ -63,24 +61,19 @@ export async function startCollectingServer(
 /** Runs a script that prints `listening on <address>`, and ends with 0 when it is asked to. */
 export async function startListening(script: string, ...args: string[]): Promise<ServerProcess> {
   const child = spawn(process.execPath, [script, ...args], {
-    stdio: ['ignore', 'pipe', isWatched(args) || threadsIn(args) > 0 ? 'pipe' : 'inherit'],
+    stdio: ['ignore', 'pipe', isWatched(args) ? 'pipe' : 'inherit'],
   })
-  return await listening(child, script, args)
+  return await listening(child, script)
 }
 
 const isWatched = (args: readonly string[]) => args.includes('--metrics-port')
 
-function threadsIn(args: readonly string[]): number {
-  const at = args.indexOf('--answer-threads')
-  return at < 0 ? 0 : Number(args[at + 1])
-}
-
-async function listening(child: ChildProcess, script: string, args: readonly string[]): Promise<ServerProcess> {
+async function listening(child: ChildProcess, script: string): Promise<ServerProcess> {
   const orphaned = () => child.kill('SIGKILL')
   process.once('exit', orphaned)
   const exited = once(child, 'exit').finally(() => process.off('exit', orphaned))
   const firstLine = once(createInterface(child.stdout!), 'line') as Promise<[string]>
-  const told = child.stderr === null ? undefined : addressesIn(child.stderr, isWatched(args) ? 1 : 0, threadsIn(args))
+  const figures = child.stderr === null ? undefined : figuresIn(child.stderr)
   const ended = exited.then(([code]) => {
     throw new Error(`${basename(script)} ended with code ${code} before it listened`)
   })
@@ -91,8 +84,7 @@ async function listening(child: ChildProcess, script: string, args: readonly str
   return {
     url,
     pid: child.pid!,
-    figures: (await told)?.figures[0],
-    answering: (await told)?.answers ?? [],
+    figures: await figures,
     async stop() {
       child.kill('SIGTERM')
       const [code, signal] = await exited
@@ -105,15 +97,13 @@ async function listening(child: ChildProcess, script: string, args: readonly str
   }
 }
 
-/** What a server says of where its figures are, and its threads; all else that it says is passed on. */
-function addressesIn(said: NodeJS.ReadableStream, figures: number, answers: number) {
-  const found = { figures: [] as string[], answers: [] as string[] }
-  return new Promise<typeof found>(resolve => {
+/** What a server says of where its figures are; all else that it says is passed on. */
+function figuresIn(said: NodeJS.ReadableStream): Promise<string> {
+  return new Promise(resolve => {
     createInterface(said).on('line', line => {
-      const [, what, url] = /^keyhush: (figures|answers) at (http:\S+)$/.exec(line) ?? []
-      if (what === undefined || url === undefined) process.stderr.write(`${line}\n`)
-      else found[what as keyof typeof found].push(url)
-      if (found.figures.length === figures && found.answers.length === answers) resolve(found)
+      const [, url] = /^keyhush: figures at (http:\S+)$/.exec(line) ?? []
+      if (url === undefined) process.stderr.write(`${line}\n`)
+      else resolve(url)
     })
   })
 }

@@ -334,13 +334,6 @@ export interface LightReplyHandle {
   free(): void
 }
 
-/** Memory for what one worker thread is asked and answers, to be freed after the thread has ended. */
-export interface WorkerRoomHandle {
-  /** address of its first byte, a multiple of eight */
-  readonly start: number
-  free(): void
-}
-
 /** Memory for the stack of one worker thread, to be freed after the thread has ended. */
 export interface WorkerStackHandle {
   /** address of its end */
@@ -551,11 +544,6 @@ export interface DatabaseHandle {
   answerBytes(queries: number, suite: number, previous: boolean): number
   /** bytes of one query of a suite, at the newest epoch or at the one before, and how many a request may carry */
   queryLimits(suite: number, previous: boolean): Uint32Array
-  /**
-   * what a worker thread is told of an epoch (`Kernels.answerEntries`), until the database changes; throws `phase` if that
-   * epoch is not answered
-   */
-  entriesDescriptor(previous: boolean): Uint32Array
   /**
    * Applies a batch of n operations whole or not at all: kinds (1 add, 2 edit, 3 delete), n·16 bytes of fingerprints
    * and n·ℓ bytes of stored records (a delete's record is not looked at). Throws RefusedError.
@@ -911,7 +899,6 @@ export interface Core extends SingleCore {
   /** checks one request's queries before they wait with others'; throws `length`, `query` */
   checkInstantQueries(layout: LayoutHandle, queries: Uint8Array): void
   newWorkerStack(): WorkerStackHandle
-  newWorkerRoom(bytes: number): WorkerRoomHandle
   /** what a refresh server replies to `paritiesRequest`, at the newest epoch or the one before */
   newLightParities(database: DatabaseHandle, request: Uint8Array, previous: boolean): LightReplyHandle
   /** what a retrieve server replies to `tagsRequest` */

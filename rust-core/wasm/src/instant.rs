@@ -169,23 +169,4 @@ mod server {
             self.0.as_ptr_range().end as usize
         }
     }
-
-    /// Room for what a worker thread is asked and what it answers.
-    #[wasm_bindgen]
-    pub struct WorkerRoomHandle(Vec<u64>);
-
-    #[wasm_bindgen]
-    impl WorkerRoomHandle {
-        /// Of so many bytes, rounded up to eight.
-        #[wasm_bindgen(constructor)]
-        pub fn new(bytes: usize) -> WorkerRoomHandle {
-            WorkerRoomHandle(vec![0; bytes.div_ceil(size_of::<u64>())])
-        }
-
-        /// Address of its first byte, a multiple of eight.
-        #[wasm_bindgen(getter)]
-        pub fn start(&self) -> usize {
-            self.0.as_ptr() as usize
-        }
-    }
 }

@@ -236,16 +236,6 @@ impl DatabaseHandle {
         scheme::answer(&answerers(), suite.unwrap_or(1), &self.0, queries, At::Previous).map_err(thrown)
     }
 
-    /// What a worker thread is told of the newest epoch, or of the one before, to answer suites 1 and 2 itself.
-    ///
-    /// # Errors
-    /// `phase`.
-    #[wasm_bindgen(js_name = entriesDescriptor)]
-    pub fn entries_descriptor(&self, previous: bool) -> Outcome<Vec<u32>> {
-        let at = if previous { At::Previous } else { At::Newest };
-        self.0.entries_descriptor(at).map(|words| words.to_vec()).map_err(thrown)
-    }
-
     /// The suites it answers, by number.
     #[wasm_bindgen(getter)]
     pub fn suites(&self) -> Vec<u16> {

@@ -15,7 +15,6 @@ mod exports {
     use core::slice::{from_raw_parts, from_raw_parts_mut};
 
     use keyhush_kernels::dpf::{Key, domain_log};
-    use keyhush_kernels::entries::Epoch;
     use keyhush_kernels::light::{Buckets, Work};
     use keyhush_kernels::scan::{MAX_QUERIES, Node, Overwritten, Scratch, Shape};
 
@@ -87,61 +86,6 @@ mod exports {
         /// u32s and bytes
         overwritten: [Place; 2],
         restored: Place,
-    }
-
-    /// What the core's `Database::entries_descriptor` writes, and behind it what is asked.
-    #[repr(C)]
-    pub struct Entries {
-        partitions: u32,
-        partition_records: u32,
-        record_bytes: u32,
-        depth: u32,
-        records: Place,
-        trees: Place,
-        /// u32s, bytes and nodes
-        overwritten: [Place; 3],
-        /// whether entries are proved
-        proved: u32,
-        /// the number of the first entry in its answer
-        first: u32,
-        offsets: Place,
-        into: Place,
-    }
-
-    /// Writes entries of an answer: 1; or 2 if an offset is not below M, and 0 for a descriptor that makes no sense.
-    ///
-    /// # Safety
-    /// As of [`run`]: the database does not change, and the room that is written is the caller's alone.
-    #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn answer(entries: *const Entries) -> u32 {
-        // SAFETY: the caller's. Addresses of u32s and nodes are those of slices of the core's, so aligned.
-        let (entries, epoch, offsets, into) = unsafe {
-            let entries = &*entries;
-            let [indices, old_records, nodes] = &entries.overwritten;
-            let epoch = Epoch {
-                shape: Shape {
-                    partitions: entries.partitions as usize,
-                    partition_records: entries.partition_records as usize,
-                    record_bytes: entries.record_bytes as usize,
-                    depth: entries.depth,
-                    group_log: 0,
-                },
-                records: entries.records.bytes(),
-                trees: entries.trees.bytes(),
-                overwritten: Overwritten {
-                    indices: from_raw_parts(indices.0 as *const u32, indices.1 as usize),
-                    records: old_records.bytes(),
-                    nodes: from_raw_parts(nodes.0 as *const Node, nodes.1 as usize),
-                },
-            };
-            (entries, epoch, entries.offsets.bytes(), entries.into.bytes_mut())
-        };
-        let proved = entries.proved != 0;
-        let (offsets, _) = offsets.as_chunks();
-        if into.len() != offsets.len() * epoch.entry_bytes(proved) {
-            return 0;
-        }
-        if epoch.write(entries.first as usize, offsets, proved, into) { 1 } else { 2 }
     }
 
     /// Goes steps of a reply for a light hint; whether its descriptor made sense.

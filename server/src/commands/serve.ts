@@ -7,7 +7,6 @@ import type { FastifyInstance } from 'fastify'
 import { BoundedLog } from '../base/bounded-log.js'
 import { BuildError } from '../base/errors.js'
 import { loadDataset } from '../dataset/load.js'
-import type { Listening } from '../http/answering/messages.js'
 import { SHUTTING_DOWN } from '../http/frame.js'
 import { Health } from '../http/health.js'
 import { Metrics } from '../http/metrics.js'
@@ -40,9 +39,6 @@ export interface ServeArguments {
   readonly allowOrigin?: string[]
   readonly trustProxy?: string | true
   readonly rateLimit: number
-  /** false: none */
-  readonly answerThreads: number | false
-  readonly answerPort?: number
   /** worker threads; false: off; missing: as many as suit the machine */
   readonly instant?: number | false
   readonly instantRateLimit: number
@@ -79,24 +75,19 @@ export async function serve(options: ServeArguments): Promise<void> {
     instantRateLimit: options.instantRateLimit,
     light: options.light === false ? false : { computations: options.light, rateLimit: options.lightTotalLimit },
     lightRateLimit: options.lightRateLimit,
-    answerThreads: options.answerThreads === false ? 0 : options.answerThreads,
     shedding: options.shedAfter === 0 ? undefined : { milliseconds: options.shedAfter },
     metrics,
     log: { level: options.logLevel, stream: new BoundedLog(process.stderr) },
   })
   apps.push(app)
   const figures = await metrics?.server(app.readiness)
-  let answering: readonly Listening[] = []
   await orClose(apps, closeRest, async () => {
     if (figures !== undefined) {
       health = await Health.listen(figures, { host: options.metricsHost, port: options.metricsPort! })
     }
     await app.listen({ host: options.host, port: options.port, backlog: MOST_CONNECTING })
-    const { port } = app.server.address() as AddressInfo
-    answering = (await app.answerThreads?.listen({ host: options.host, port: options.answerPort ?? port + 1 })) ?? []
   })
   if (health !== undefined) process.stderr.write(`keyhush: figures at ${urlOf(health.address)}/metrics\n`)
-  for (const address of answering) process.stderr.write(`keyhush: answers at ${urlOf(address)}\n`)
   process.stdout.write(`listening on ${addressOf(app)}\n`)
   tellSupervisor('READY=1')
 }
@@ -199,6 +190,6 @@ export function addressOf(app: FastifyInstance): string {
   return urlOf(app.server.address() as AddressInfo)
 }
 
-function urlOf({ address, family, port }: Listening): string {
+function urlOf({ address, family, port }: AddressInfo): string {
   return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 }

@@ -1,27 +1,6 @@
 // Who reads a database's memory from other threads, and who changes or frees it: never both at a time. Whoever wants to
 // change it is not kept waiting by readers to come.
 
-import { setImmediate as nextTurn } from 'node:timers/promises'
-
-/** Threads that read whenever they like, without asking here, and are kept out while something changes. */
-export interface Outside {
-  /** Nobody gets in any more. */
-  close(): void
-  /** Whether nobody is in; soon after `close` it stays so. */
-  readonly isEmpty: boolean
-  /** Once for each `close`: they may get in again, to what there is now. */
-  open(): void
-}
-
-/** There is one memory, whatever databases are in it. */
-const outsides = new Set<Outside>()
-
-/** From now on, until what is returned is called, nothing changes while they are in. */
-export function keepOut(outside: Outside): () => void {
-  outsides.add(outside)
-  return () => outsides.delete(outside)
-}
-
 export class Readers {
   #reading = 0
   #writers = 0
@@ -50,24 +29,12 @@ export class Readers {
   /** Does `work`, which is not to wait for anything, once nobody reads: at once, if nobody does. */
   async exclusively<T>(work: () => T): Promise<Awaited<T>> {
     this.#writers += 1
-    const closed = new Set<Outside>()
-    // Also those that come meanwhile.
-    const areEmpty = () => {
-      for (const outside of outsides) {
-        if (!closed.has(outside)) outside.close()
-        closed.add(outside)
-      }
-      return [...closed].every(outside => outside.isEmpty)
-    }
     let done: T
     try {
       while (this.#reading > 0) await new Promise<void>(resolve => this.#onQuiet.push(resolve))
-      // Some microseconds, unless the system has taken the processor from one of them.
-      while (!areEmpty()) await nextTurn()
       done = work()
     } finally {
       this.#writers -= 1
-      for (const outside of closed) outside.open()
       if (this.#writers === 0) this.#opened()
     }
     return await done

@@ -11,11 +11,8 @@ import {
 } from '@keyhush/protocol'
 import type { CoreError } from '@keyhush/wasm'
 import { Refusal } from '../base/refusal.js'
-import type { Epoch } from '../database/epochs.js'
-import { decoded, epochOf, expectPartitions, type Findable } from './binary.js'
-
-/** An epoch as far as answering needs it. */
-export type Answering = Pick<Epoch, 'manifest' | 'suites' | 'queryLimits' | 'answerBytes' | 'answer'>
+import type { Epoch, Epochs } from '../database/epochs.js'
+import { decoded, epochOf, expectPartitions } from './binary.js'
 
 /** An answer, and the claim that came with the query, for the fence to judge. */
 export interface Answered {
@@ -27,11 +24,7 @@ export interface Answered {
  * Answers a query. `reserve` is told how many bytes the answer will have before they are made, and may throw. Throws a
  * Refusal for any bytes that are not a query, and lets a trap of the core through.
  */
-export function answerQuery(
-  epochs: Findable<Answering>,
-  body: unknown,
-  reserve: (bytes: number) => void = () => {},
-): Answered {
+export function answerQuery(epochs: Epochs, body: unknown, reserve: (bytes: number) => void = () => {}): Answered {
   const { query, claim } = decoded(body, bytes =>
     decodeClaimedQuery(bytes, header => answerable(epochs, header).queryBytes),
   )
@@ -43,10 +36,7 @@ export function answerQuery(
 }
 
 /** The epoch that a query is for, if it is answered there, and the bytes of one of its queries. */
-function answerable(
-  epochs: Findable<Answering>,
-  header: MessageHeader,
-): { readonly epoch: Answering; readonly queryBytes: number } {
+function answerable(epochs: Epochs, header: MessageHeader): { readonly epoch: Epoch; readonly queryBytes: number } {
   const epoch = epochOf(epochs, header)
   if (!epoch.suites.includes(header.suite)) {
     throw new Refusal('bad_request', `suite: this database has ${epoch.suites.join(' or ')}, got ${header.suite}`)
@@ -58,7 +48,7 @@ function answerable(
   return { epoch, queryBytes }
 }
 
-function bodyFor(epoch: Answering, { vectors, suite }: Query): Uint8Array {
+function bodyFor(epoch: Epoch, { vectors, suite }: Query): Uint8Array {
   try {
     return epoch.answer(vectors, suite)
   } catch (error) {

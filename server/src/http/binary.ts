@@ -3,14 +3,7 @@
 import { equalBytes, WireError } from '@keyhush/protocol'
 import type { FastifyReply } from 'fastify'
 import { epochUnknown, Refusal } from '../base/refusal.js'
-import type { Epoch } from '../database/epochs.js'
-
-/** What is to be known of epochs to find one. */
-export interface Findable<E> {
-  readonly databaseId: Uint8Array
-  readonly newest: { readonly manifest: { readonly generation: number; readonly epoch: number } }
-  find(generation: number, epoch: number): E | undefined
-}
+import type { Epoch, Epochs } from '../database/epochs.js'
 
 /** What nearly every request says of what it asks. */
 export interface Asked {
@@ -30,7 +23,7 @@ export function decoded<T>(body: unknown, decode: (bytes: Uint8Array) => T): T {
 }
 
 /** The epoch that a request asks at. Throws a `wrong_database` or `epoch_unknown` Refusal. */
-export function epochOf<E>(epochs: Findable<E>, { databaseId, generation, epoch }: Asked): E {
+export function epochOf(epochs: Epochs, { databaseId, generation, epoch }: Asked): Epoch {
   if (!equalBytes(databaseId, epochs.databaseId)) {
     throw new Refusal('wrong_database', 'the request is for another database than the one served here')
   }

@@ -18,15 +18,11 @@ export interface ConnectionsOptions {
   readonly now?: (() => number) | undefined
 }
 
-/**
- * How many connections each of so many servers of this process may have. `limits`: what Linux says of the process; undefined
- * where nothing does, or it says there is no limit.
- */
-export function connectionShare(parts: number, limits = ownLimits()): number | undefined {
+/** How many connections this process may have, by what Linux says of it; undefined where nothing does, or it says there is no limit. */
+export function mostConnections(limits = ownLimits()): number | undefined {
   const [, soft] = /^Max open files\s+(\d+)/m.exec(limits) ?? []
   if (soft === undefined) return undefined
-  const most = Math.max(Number(soft) - ROOM, Math.floor(Number(soft) / 2))
-  return Math.max(1, Math.floor(most / parts))
+  return Math.max(Number(soft) - ROOM, Math.floor(Number(soft) / 2))
 }
 
 function ownLimits(): string {

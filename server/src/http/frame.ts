@@ -1,25 +1,21 @@
-// What surrounds routes in every deployment: timeouts, bounds, shedding, log, errors, headers. One of these is a process's, or
-// that of a thread beside it, which has its share of all bounds.
+// What surrounds routes in every deployment: timeouts, bounds, shedding, log, errors, headers.
 
 import { createServer, type RequestListener, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { type FastifyInstance, fastify } from 'fastify'
 import { Refusal } from '../base/refusal.js'
-import { Connections, connectionShare } from './connections.js'
+import { Connections, mostConnections } from './connections.js'
 import { hangUpWhenIdle } from './idle.js'
 import { errors, frameworkError } from './plugins/errors.js'
 import { type HeadersOptions, headers, readableBy } from './plugins/headers.js'
 import { logging, loggingOptions, serializers } from './plugins/logging.js'
 import type { Readiness } from './readiness.js'
 import { Shedding, type SheddingOptions, shedLoad } from './shedding.js'
-import { boundUnderWay, underWayShare } from './under-way.js'
-import { shareOf, Unsent, type UnsentOptions } from './unsent.js'
+import { boundUnderWay } from './under-way.js'
+import { Unsent, type UnsentOptions } from './unsent.js'
 
 export interface FrameOptions {
   readonly readiness: Readiness
-  /** this one has one of so many parts of what is bounded */
-  readonly parts: number
-  /** of all parts */
   readonly unsent: UnsentOptions | undefined
   readonly shedding: SheddingOptions | undefined
   readonly allowOrigins: readonly string[]
@@ -47,7 +43,7 @@ export const SHUTTING_DOWN = 'this server is shutting down'
 
 /** An app without routes. */
 export function frame(options: FrameOptions): Frame {
-  const { readiness, log, allowOrigins, parts } = options
+  const { readiness, log, allowOrigins } = options
   const app: FastifyInstance = fastify({
     ...loggingOptions,
     serverFactory: listener,
@@ -71,14 +67,19 @@ export function frame(options: FrameOptions): Frame {
   }
   app.addHook('preClose', async () => readiness.stop(SHUTTING_DOWN))
   hangUpWhenIdle(app)
-  boundUnderWay(app.server, underWayShare(parts))
-  const connections = new Connections(app.server, { most: connectionShare(parts) })
+  boundUnderWay(app.server)
+  const connections = new Connections(app.server, { most: mostConnections() })
   connections.tell = refused => {
     const most = app.server.maxConnections
     app.log.warn({ refused, most }, 'connections are refused: the process may open no more files')
   }
-  const share = shareOf(options.unsent, parts)
-  return { app, unsent: new Unsent(share).watch(app), bodies: new Unsent(share), shedding, connections }
+  return {
+    app,
+    unsent: new Unsent(options.unsent).watch(app),
+    bodies: new Unsent(options.unsent),
+    shedding,
+    connections,
+  }
 }
 
 /** What all routes have that are added from now on. `databases`: paths under which they are. */

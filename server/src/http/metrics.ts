@@ -3,9 +3,7 @@
 
 import { statfs } from 'node:fs/promises'
 import { type FastifyInstance, fastify } from 'fastify'
-import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { Figures } from './answering/messages.js'
-import type { AnswerThreads } from './answering/threads.js'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Computations } from './computations.js'
 import type { Connections } from './connections.js'
 import { whenOver } from './over.js'
@@ -26,11 +24,7 @@ export interface Watched {
   readonly shedding: Shedding | undefined
   readonly connections: Connections
   readonly computations: Computations
-  readonly threads?: AnswerThreads | undefined
 }
-
-/** What is bounded, of one thread. */
-export type WatchedLoad = Pick<Watched, 'unsent' | 'bodies' | 'shedding' | 'connections'>
 
 /** Seconds: from an answer that is in memory to a partition over a slow line. */
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 10, 60]
@@ -52,11 +46,8 @@ export class Metrics {
     registers: [this.#registry],
   })
 
-  #threads: AnswerThreads | undefined
-
-  /** `ofProcess`: the process's own figures, too. */
-  constructor(ofProcess = true) {
-    if (ofProcess) collectDefaultMetrics({ register: this.#registry })
+  constructor() {
+    collectDefaultMetrics({ register: this.#registry })
   }
 
   /** Times the requests of `app`, whose routes are still to be added. */
@@ -75,15 +66,18 @@ export class Metrics {
 
   /** Reads these whenever it is asked. Once. */
   watch(watched: Watched): void {
-    const { datasets, readiness, threads } = watched
+    const { datasets, readiness, unsent, bodies, shedding, connections } = watched
     const { instant, light } = watched.computations
-    this.#threads = threads
     this.#gauge('ready', 'What /readyz says', () => Number(readiness.ready))
     this.#gauge('problems', 'What /readyz says does not work besides', () => readiness.problems.length)
-    this.watchLoad(watched)
-    if (threads !== undefined) {
-      this.#gauge('answer_threads', 'Threads that answer, beside the one that has the rest', () => threads.running)
-      this.#counter('answer_thread_ends_total', 'Such threads that have ended by themselves', () => threads.ends)
+    this.#gauge('unsent_bytes', 'Reserved for replies that have not left', () => unsent.bytes)
+    this.#gauge('incoming_bytes', 'Reserved for bodies that are on their way', () => bodies.bytes)
+    const help = 'Connections refused because the process may open no more files'
+    this.#counter('connections_refused_total', help, () => connections.refused)
+    if (shedding !== undefined) {
+      this.#gauge('waiting', 'Requests that wait for their turn', () => shedding.waiting)
+      const refused = 'Requests refused because they had waited for their turn too long'
+      this.#counter('overloaded_total', refused, () => shedding.refused)
     }
     if (instant !== undefined) {
       this.#gauge('instant_waiting', 'Queries that wait for a pass', () => instant.waiting)
@@ -130,42 +124,13 @@ export class Metrics {
     })
   }
 
-  /** The same for what is bounded. Once. */
-  watchLoad({ unsent, bodies, shedding, connections }: WatchedLoad): void {
-    this.#gauge('unsent_bytes', 'Reserved for replies that have not left', () => unsent.bytes)
-    this.#gauge('incoming_bytes', 'Reserved for bodies that are on their way', () => bodies.bytes)
-    const help = 'Connections refused because the process may open no more files'
-    this.#counter('connections_refused_total', help, () => connections.refused)
-    if (shedding !== undefined) {
-      this.#gauge('waiting', 'Requests that wait for their turn', () => shedding.waiting)
-      const refused = 'Requests refused because they had waited for their turn too long'
-      this.#counter('overloaded_total', refused, () => shedding.refused)
-    }
-  }
-
-  /** All of them, to be added to those of another thread. */
-  async figures(): Promise<Figures> {
-    return (await this.#registry.getMetricsAsJSON()) as unknown as Figures
-  }
-
-  /** As Prometheus reads them: what threads have, too, is the sum of all. */
-  async #text(): Promise<string> {
-    const others = (await this.#threads?.figures()) ?? []
-    if (others.length === 0) return this.#registry.metrics()
-    const names = new Set(others.flat().map(({ name }) => name))
-    const own = await this.figures()
-    const together = [own.filter(({ name }) => names.has(name)), ...others]
-    const alone = own.filter(({ name }) => !names.has(name))
-    const texts = await Promise.all(alone.map(({ name }) => this.#registry.getSingleMetricAsString(name)))
-    const sums = await AggregatorRegistry.aggregate(together as object[]).metrics()
-    return `${texts.join('\n\n')}\n\n${sums}`
-  }
-
   /** What is to be served on a port of its own (see Health): /metrics, /healthz, /readyz. */
   async server(readiness: Readiness): Promise<FastifyInstance> {
     const app = fastify({ logger: false })
     app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
-    app.get('/metrics', async (_request, reply) => reply.type(this.#registry.contentType).send(await this.#text()))
+    app.get('/metrics', async (_request, reply) =>
+      reply.type(this.#registry.contentType).send(await this.#registry.metrics()),
+    )
     healthRoutes(app, readiness)
     await app.ready()
     return app

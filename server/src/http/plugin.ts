@@ -9,9 +9,8 @@ import type { UpdatableDatabase } from '../database/updatable.js'
 import type { Dataset } from '../dataset/load.js'
 import { boundBodies } from './bodies.js'
 import { Computations } from './computations.js'
-import { OwnAnswers } from './own-answers.js'
 import { sendError } from './plugins/errors.js'
-import { type Counts, limitRates, ofQueries } from './plugins/rate-limit.js'
+import { limitRates, ofQueries } from './plugins/rate-limit.js'
 import { Readiness } from './readiness.js'
 import { answerRoute } from './routes/answer.js'
 import { blobRoute } from './routes/blobs.js'
@@ -45,10 +44,6 @@ export interface KeyhushOptions {
    * Whoever made it closes it, once no request is under way.
    */
   readonly computations?: Computations | undefined
-  /** what replies to its queries, if other threads are to reply as well; default: its own */
-  readonly answers?: OwnAnswers | undefined
-  /** what counts them for the rate limit; default: its own */
-  readonly counts?: Counts | undefined
   /** queries a minute that one client address may send; 0 (default): any number */
   readonly rateLimit?: number | undefined
   /** the same for those of instant lookups, which cost a server far more */
@@ -75,8 +70,7 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
   const onTrap = options.onTrap ?? exitSoon
   const readiness = options.readiness ?? new Readiness()
   const unsent = options.unsent ?? new Unsent().watch(app)
-  const answers = options.answers ?? ownAnswers(options, readiness)
-  const { epochs } = answers
+  const epochs = epochsOf(options)
 
   takeBytes(app, options.bodies ?? new Unsent())
 
@@ -87,8 +81,11 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
   const { instant, light } = options.computations ?? ownComputations(app, onTrap)
   infoRoute(routes, epochs, updatable, { instant: instant !== undefined, light: light !== undefined })
   blobRoute(routes, epochs, unsent)
-  const answerLimit = rateLimit && ofQueries({ ...rateLimit, counts: options.counts })
-  answerRoute(routes, { answers, readiness, unsent, rateLimit: answerLimit })
+  const trapped = (error: Error) => {
+    readiness.stop('this server has failed and is restarting')
+    onTrap(error)
+  }
+  answerRoute(routes, { epochs, fence: updatable?.fence, readiness, unsent, rateLimit: ofQueries(rateLimit), trapped })
   if (instant !== undefined) {
     instantRoute(routes, { epochs, lookups: instant, readiness, unsent, rateLimit: ofQueries(instantRateLimit) })
   }
@@ -111,12 +108,6 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
 function expiredIn({ epoch, expires }: Manifest): string | undefined {
   if (expires === 0 || Date.now() < expires * 1000) return undefined
   return `epoch ${epoch} has expired, and apps that know its publisher's key refuse it: the next one is due (publish)`
-}
-
-/** What one database replies to queries. */
-export function ownAnswers(options: KeyhushOptions, readiness: Readiness): OwnAnswers {
-  const { updatable, onTrap = exitSoon } = options
-  return new OwnAnswers({ epochs: epochsOf(options), fence: updatable?.fence, readiness, onTrap })
 }
 
 /** Has `app` take the bodies of its POST routes as bytes, within bounds, and its errors leave in the protocol's form. */

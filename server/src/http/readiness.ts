@@ -4,16 +4,12 @@
 import type { onRequestHookHandler } from 'fastify'
 import { Refusal } from '../base/refusal.js'
 
-/** Whose process this is, too. */
-export type Follower = Pick<Readiness, 'leave' | 'stop'>
-
 /** Whether this process answers, and why not. */
 export class Readiness {
   #stopped: string | undefined
   #leaving: string | undefined
   readonly #needs: (() => string | undefined)[] = []
   readonly #parts: (() => string | undefined)[] = []
-  readonly #followers = new Set<Follower>()
 
   /** What /readyz says. */
   get ready(): boolean {
@@ -47,21 +43,11 @@ export class Readiness {
   /** From now on /readyz says no, so that whoever routes to this process stops; what comes all the same is answered. */
   leave(reason: string): void {
     this.#leaving ??= reason
-    for (const follower of this.#followers) follower.leave(this.#leaving)
   }
 
   /** From now on nothing is answered, for good. The first reason stays. */
   stop(reason: string): void {
     this.#stopped ??= reason
-    for (const follower of this.#followers) follower.stop(this.#stopped)
-  }
-
-  /** Tells `follower` what it is told itself, and has been, until what is returned is called. */
-  follow(follower: Follower): () => void {
-    this.#followers.add(follower)
-    if (this.#leaving !== undefined) follower.leave(this.#leaving)
-    if (this.#stopped !== undefined) follower.stop(this.#stopped)
-    return () => this.#followers.delete(follower)
   }
 
   /** Throws a `not_ready` Refusal after `stop`. */

@@ -6,12 +6,10 @@ import type { UpdatableDatabase } from '../database/updatable.js'
 import type { Dataset } from '../dataset/load.js'
 import type { InstantOptions } from '../instant/lookups.js'
 import type { LightOptions } from '../light/hints.js'
-import { AnswerThreads } from './answering/threads.js'
 import { Computations } from './computations.js'
 import { frame, surround } from './frame.js'
 import type { Metrics } from './metrics.js'
-import { exitSoon, keyhushPlugin, ownAnswers } from './plugin.js'
-import { OwnCounts } from './plugins/rate-limit.js'
+import { exitSoon, keyhushPlugin } from './plugin.js'
 import { Readiness } from './readiness.js'
 import { healthRoutes } from './routes/health.js'
 import { PUBLISHER_ROUTES } from './routes/publish.js'
@@ -44,11 +42,6 @@ export interface ServerOptions {
   readonly unsent?: UnsentOptions | undefined
   /** when requests are refused because there is no time for them; default: none is, ever */
   readonly shedding?: SheddingOptions | undefined
-  /**
-   * Threads that answer `POST /v1/answer` too, each on a port of its own, once `app.answerThreads.listen` has been called.
-   * What is bounded is so for all together. Default: 0.
-   */
-  readonly answerThreads?: number | undefined
   /** times requests, and watches what is bounded; of one server */
   readonly metrics?: Metrics | undefined
   /** see KeyhushOptions */
@@ -72,8 +65,6 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** whether this process answers; see readiness.ts */
     readiness: Readiness
-    /** those that ServerOptions asks for; they are to listen, and end with the server */
-    answerThreads: AnswerThreads | undefined
   }
 }
 
@@ -86,10 +77,10 @@ declare module 'fastify' {
  */
 export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
   checkNames(options.datasets)
-  const { answerThreads = 0, metrics, datasets, log, trustProxy, rateLimit } = options
-  const [readiness, parts, allowOrigins] = [new Readiness(), answerThreads + 1, options.allowOrigins ?? ['*']]
-  const bound = { readiness, parts, unsent: options.unsent, shedding: options.shedding }
-  const { app, unsent, bodies, shedding, connections } = frame({ ...bound, log, trustProxy, allowOrigins })
+  const { metrics, datasets, log, trustProxy, rateLimit, unsent: most } = options
+  const [readiness, allowOrigins] = [new Readiness(), options.allowOrigins ?? ['*']]
+  const framed = frame({ readiness, unsent: most, shedding: options.shedding, log, trustProxy, allowOrigins })
+  const { app, unsent, bodies, shedding, connections } = framed
   app.decorate('readiness', readiness)
   const computations = new Computations({ instant: options.instant, light: options.light })
   const onTrap = options.onTrap ?? exitSoon
@@ -99,33 +90,19 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   }
   app.addHook('onClose', () => computations.close())
 
-  const databases = datasets.map(({ name, dataset, updatable }) => {
-    const answers = ownAnswers({ dataset, updatable, onTrap }, readiness)
-    return { prefix: prefixOf(name), answers, updatable, counts: new OwnCounts() }
-  })
-  const threads =
-    answerThreads === 0
-      ? undefined
-      : new AnswerThreads(app, databases, {
-          ...{ threads: answerThreads, parts, readiness, rateLimit, trustProxy, allowOrigins, unsent: options.unsent },
-          ...{ shedAfter: options.shedding?.milliseconds, logLevel: log?.level, logStream: log?.stream },
-          isTimed: metrics !== undefined,
-        })
-  app.decorate('answerThreads', threads)
-
   metrics?.time(app)
-  metrics?.watch({ datasets, readiness, unsent, bodies, shedding, connections, computations, threads })
+  metrics?.watch({ datasets, readiness, unsent, bodies, shedding, connections, computations })
   await surround(app, {
     allowOrigins,
-    databases: databases.map(({ prefix }) => prefix || '/'),
+    databases: datasets.map(({ name }) => prefixOf(name) || '/'),
     publisherPaths: publisherPathsOf(options),
   })
-  for (const [i, { dataset, updatable, publisherKeys }] of datasets.entries()) {
+  for (const { name, dataset, updatable, publisherKeys } of datasets) {
     const { instantRateLimit, lightRateLimit } = options
-    const { prefix, answers, counts } = databases[i]!
+    const prefix = prefixOf(name)
     await app.register(keyhushPlugin, {
       ...{ prefix, dataset, updatable, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
-      ...{ computations, instantRateLimit, lightRateLimit, answers, counts },
+      ...{ computations, instantRateLimit, lightRateLimit },
     })
   }
   // Whoever restarts or routes to this process asks at the root, also when every database has a name.

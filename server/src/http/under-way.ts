@@ -10,11 +10,6 @@ import { NO_BYTES } from './bodies.js'
 /** That wait, and the one that is handled. */
 const DEFAULT_MOST = { ofConnection: 256, inAll: 16_384 }
 
-/** A share of so many, which together have no more than one. */
-export function underWayShare(parts: number): typeof DEFAULT_MOST {
-  return { ...DEFAULT_MOST, inAll: Math.floor(DEFAULT_MOST.inAll / parts) }
-}
-
 /** Of a request that waits, for whose body no room is reserved yet. */
 const takesRoom = ({ headers }: IncomingMessage) =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > NO_BYTES

@@ -22,12 +22,6 @@ const GRACE_MILLISECONDS = 30_000
 const LEAST_BYTES_PER_MILLISECOND = 16
 const SWEEP_MILLISECONDS = 5000
 
-/** A share of so many, which together have no more than these. */
-export function shareOf(options: UnsentOptions = {}, parts: number): UnsentOptions {
-  const { total, patienceMilliseconds } = withDefaults(options)
-  return { total: Math.floor(total / parts), patienceMilliseconds }
-}
-
 function withDefaults(options: UnsentOptions): Required<{ [K in keyof UnsentOptions]: number }> {
   const { total = 256 * MIB, patienceMilliseconds = 5000 } = options
   return { total, patienceMilliseconds }

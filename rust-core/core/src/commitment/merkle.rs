@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 
 use blake3::IncrementCounter;
 use blake3::platform::{MAX_SIMD_DEGREE, Platform, words_from_le_bytes_32};
-use keyhush_kernels::entries::siblings;
 
 use super::{CELL_BYTES, COMMITMENT_BYTES, Commit, OpenEntry};
 use crate::layout::Layout;
@@ -223,6 +222,19 @@ impl OpenEntry for Merkle {
         let lengths = record.len() == layout.record_bytes() && proof.len() == Self::proof_bytes(layout);
         blake3::Hash::from(digest) == blake3::Hash::from(*commitment) && lengths
     }
+}
+
+/// Where the siblings of the record at `offset` lie in its partition's tree, in nodes, lowest first; `None`: beyond the end of
+/// its level, where there are zeros.
+fn siblings(partition_records: usize, depth: u32, offset: usize) -> impl Iterator<Item = Option<usize>> {
+    let mut start = 0;
+    (0..depth).map(move |level| {
+        let width = partition_records.div_ceil(1 << level);
+        let sibling = (offset >> level) ^ 1;
+        let place = (sibling < width).then_some(start + sibling);
+        start += width;
+        place
+    })
 }
 
 #[cfg(test)]

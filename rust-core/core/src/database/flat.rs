@@ -69,11 +69,15 @@ impl Overwritten {
     }
 
     fn record(&self, index: usize) -> Option<&[u8]> {
-        self.flat().record(index, self.layout.record_bytes())
+        let bytes = self.layout.record_bytes();
+        let at = self.indices.binary_search(&(index as u32)).ok()?;
+        Some(&self.records[at * bytes..][..bytes])
     }
 
     fn cell(&self, partition: usize, cell: usize) -> Option<&[u8; CELL_BYTES]> {
-        self.flat().node(partition, cell)
+        let place = (partition as u32, cell as u32);
+        let at = self.cells.binary_search_by_key(&place, |node| (node.partition, node.place)).ok()?;
+        Some(&self.cells[at].content)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The server half (Fig. 5, `Answer`): for each offset a record, and what proves them if the client keeps no tags.
 
-use crate::commitment::{Merkle, Proofs, VectorCommitment};
+use crate::commitment::{Proofs, VectorCommitment};
 use crate::database::flat::{At, Database};
 use crate::error::{Error, expect_below};
 use crate::layout::Layout;
@@ -92,87 +92,5 @@ impl<C: VectorCommitment> Database<C> {
     /// As there.
     pub fn answer_previous(&self, vectors: &[u8], proofs: Proofs) -> Result<Vec<u8>, Error> {
         answer(&answerers(), Entries::suite_of(proofs), self, vectors, At::Previous)
-    }
-}
-
-/// u32s of a [`Database::entries_descriptor`].
-pub const DESCRIPTOR_WORDS: usize = 14;
-
-impl Database<Merkle> {
-    /// What the worker module (rust-core/worker) takes to answer suites 1 and 2 at an epoch: partitions, records a partition,
-    /// bytes a record, depth; address and length of records and trees, and of the indices, bytes and nodes that the last
-    /// update overwrote, if it is the epoch before that. It stays right until the database changes.
-    ///
-    /// # Errors
-    /// [`Error::Phase`] if that epoch is not answered; [`Error::Layout`] for addresses beyond 32 bits.
-    pub fn entries_descriptor(&self, at: At) -> Result<[u32; DESCRIPTOR_WORDS], Error> {
-        let layout = self.layout_at(at)?;
-        let overwritten = self.at(at).map(|overwritten| overwritten.flat()).unwrap_or_default();
-        let place = |bytes: &[u8]| [bytes.as_ptr() as usize, bytes.len()];
-        let shape = [layout.partitions(), layout.partition_records(), layout.record_bytes(), layout.depth() as usize];
-        let places = [
-            place(self.records()),
-            place(self.trees()),
-            [overwritten.indices.as_ptr() as usize, overwritten.indices.len()],
-            place(overwritten.records),
-            [overwritten.nodes.as_ptr() as usize, overwritten.nodes.len()],
-        ];
-        let mut descriptor = [0; DESCRIPTOR_WORDS];
-        for (word, number) in descriptor.iter_mut().zip(shape.into_iter().chain(places.into_iter().flatten())) {
-            *word = u32::try_from(number).map_err(|_| Error::Layout("addresses do not fit 32 bits here".into()))?;
-        }
-        Ok(descriptor)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::database::epoch::{Operation, apply};
-    use keyhush_kernels::entries::Epoch;
-    use keyhush_kernels::scan::Shape;
-
-    /// The kernel that worker threads have answers as the core does, at both epochs, from wherever an answer is gone on with.
-    #[test]
-    fn entries_of_the_kernel_are_those_of_the_core() {
-        for (partitions, partition_records) in [(1, 2), (3, 5), (4, 16), (5, 33)] {
-            let slots = partitions * partition_records;
-            let layout = Layout::new(slots, 24, partitions, partition_records).unwrap();
-            let mut database = Database::<Merkle>::new(layout).unwrap();
-            blake3::Hasher::new().finalize_xof().fill(database.records_mut());
-            (0..layout.partitions()).for_each(|q| database.commit(q).unwrap());
-            let edits = (0..slots).step_by(3).map(|index| Operation::EditIndex(index as u32, &[7; 24]));
-            let added = std::iter::repeat_n(Operation::Add(&[8; 24]), partition_records as usize);
-            apply(&mut database, None, &edits.chain(added).collect::<Vec<_>>()).unwrap_or_else(|_| unreachable!());
-            for (at, proofs) in
-                [At::Newest, At::Previous].into_iter().flat_map(|at| [(at, Proofs::Openings), (at, Proofs::Tags)])
-            {
-                let layout = database.layout_at(at).unwrap();
-                let (q, m) = (layout.partitions(), layout.partition_records());
-                let shape = Shape {
-                    partitions: q,
-                    partition_records: m,
-                    record_bytes: 24,
-                    depth: layout.depth(),
-                    group_log: 0,
-                };
-                let overwritten = database.at(at).map(|overwritten| overwritten.flat()).unwrap_or_default();
-                let epoch = Epoch { shape, records: database.records(), trees: database.trees(), overwritten };
-                let (proved, suite) = (proofs == Proofs::Openings, Entries::suite_of(proofs));
-                for start in 0..m {
-                    let offsets: Vec<_> = (start..start + q).map(|o| u16::to_le_bytes((o % m) as u16)).collect();
-                    let expected = answer(&answerers(), suite, &database, offsets.as_flattened(), at).unwrap();
-                    let first = start % q;
-                    let (before, asked) = offsets.split_at(first);
-                    let bytes = epoch.entry_bytes(proved);
-                    let mut entries = vec![1; asked.len() * bytes];
-                    assert!(epoch.write(first, asked, proved, &mut entries));
-                    assert_eq!(entries, expected[before.len() * bytes..]);
-                    let beyond = u16::to_le_bytes(m as u16);
-                    assert!(!epoch.write(0, &[offsets[0], beyond], proved, &mut entries));
-                    assert_eq!(entries, expected[before.len() * bytes..]);
-                }
-            }
-        }
     }
 }

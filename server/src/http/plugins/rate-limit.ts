@@ -18,16 +18,11 @@ export interface Counted {
   readonly ttl: number
 }
 
-/** What counts them. */
-export interface Counts {
-  /** So many more. Whoever has any left may send a batch of any size. */
-  count(client: string, queries: number): Counted | Promise<Counted>
-}
-
-/** In this thread's memory. */
-export class OwnCounts implements Counts {
+/** What counts them, of one route. */
+class Counts {
   readonly #clients = new AgingMap<{ current: number; readonly since: number }>()
 
+  /** So many more. Whoever has any left may send a batch of any size. */
   count(client: string, queries: number): Counted {
     const now = Date.now()
     const known = this.#clients.get(client)
@@ -43,27 +38,23 @@ export class OwnCounts implements Counts {
   }
 }
 
-/** A route's `counts`, or its own, as the plugin asks for them. */
+/** A route's own, as the plugin asks for them. */
 class Store implements FastifyRateLimitStore {
-  readonly #counts: Counts
-
-  constructor({ counts }: { readonly counts?: Counts | undefined } = {}) {
-    this.#counts = counts ?? new OwnCounts()
-  }
+  readonly #counts = new Counts()
 
   incr(key: string, call: (error: Error | null, counted?: Counted) => void): void {
     const [queries, client] = key.split(' ') as [string, string]
-    Promise.resolve(this.#counts.count(client, Number(queries))).then(counted => call(null, counted), call)
+    call(null, this.#counts.count(client, Number(queries)))
   }
 
-  child(options: object): Store {
-    return new Store(options)
+  child(): Store {
+    return new Store()
   }
 }
 
 /**
  * Registers the plugin, if there is anything to limit, and returns the `rateLimit` configurations of the routes that have
- * these limits; each route counts for itself, or where its configuration has `counts`, there. 0: none.
+ * these limits; each route counts for itself. 0: none.
  */
 export async function limitRates<const Limits extends readonly (number | undefined)[]>(
   app: FastifyInstance,

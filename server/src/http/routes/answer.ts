@@ -5,58 +5,81 @@
 import {
   blockBytes,
   FENCE_REQUEST_BYTES,
+  type FenceClaim,
+  type FenceVerdict,
   HEADER_BYTES,
   MAX_BATCH,
   MAX_ENTRIES_BYTES,
   MAX_PARTITIONS,
   OFFSET_BYTES,
+  withVerdict,
 } from '@keyhush/protocol'
-import type { Epoch } from '../../database/epochs.js'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Refusal } from '../../base/refusal.js'
+import type { Epoch, Epochs } from '../../database/epochs.js'
+import type { Fence } from '../../database/fence.js'
+import { type Answered, answerQuery } from '../answer.js'
 import { sendBytes } from '../binary.js'
 import type { Readiness } from '../readiness.js'
 import type { Unsent } from '../unsent.js'
 import type { Routes } from './types.js'
 
-/** Whoever makes the replies. */
-export interface Answers {
-  /** bytes of the longest query */
-  readonly longest: number
-  /**
-   * What a query's body is replied to with; a promise only where something has to be waited for, for it takes as long as decoding a
-   * query. `reserve` is told how many bytes an answer will have before they are made, and may throw. Throws a Refusal, or
-   * rejects with one, for any bytes that are not a query.
-   */
-  reply(body: unknown, reserve: (bytes: number) => void): Uint8Array | Promise<Uint8Array>
-}
-
 export interface AnswerOptions {
-  readonly answers: Answers
+  readonly epochs: Epochs
+  /** of an updatable database, whose layouts may come and go */
+  readonly fence: Fence | undefined
   readonly readiness: Readiness
   readonly unsent: Unsent
   /** configuration of @fastify/rate-limit for this route */
   readonly rateLimit: object | undefined
+  /** the core has failed in a way that leaves its memory in doubt; nothing is answered after that */
+  readonly trapped: (error: Error) => void
 }
 
-export function answerRoute(app: Routes, { answers, readiness, unsent, rateLimit }: AnswerOptions): void {
-  const options = {
-    bodyLimit: answers.longest,
+export function answerRoute(app: Routes, options: AnswerOptions): void {
+  const { epochs, fence, readiness, unsent, rateLimit, trapped } = options
+  const routeOptions = {
+    bodyLimit: longestQuery(epochs.newest, fence !== undefined),
     compress: false, // for an app that uses @fastify/compress
     ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
     onRequest: readiness.hook,
   }
-  app.post('/v1/answer', options, (request, reply) => {
-    const answer = answers.reply(request.body, length => unsent.reserve(request, reply, length))
-    if (!(answer instanceof Uint8Array)) return answer.then(bytes => sendBytes(reply, bytes))
-    sendBytes(reply, answer)
-    return undefined
+  // No promise without a claim: it takes as long as decoding a query.
+  app.post('/v1/answer', routeOptions, (request, reply) => {
+    const { answer, claim } = answered(request, reply)
+    if (claim === undefined) {
+      sendBytes(reply, answer)
+      return undefined
+    }
+    // Whatever the verdict, it comes with the answer: the vectors have been shown.
+    return judge(claim).then(verdict => sendBytes(reply, withVerdict(answer, verdict)))
   })
+
+  function answered(request: FastifyRequest, reply: FastifyReply): Answered {
+    try {
+      return answerQuery(epochs, request.body, length => unsent.reserve(request, reply, length))
+    } catch (error) {
+      if (isTrap(error)) trapped(error)
+      throw error
+    }
+  }
+
+  function judge(claim: FenceClaim): Promise<FenceVerdict> {
+    if (fence === undefined) throw new Refusal('not_found', 'this database does not change, and has no fence')
+    return fence.judge({ kind: 'confirm', ...claim })
+  }
+}
+
+/** WebAssembly's own error class, which Node's types do not know. */
+function isTrap(error: unknown): error is Error {
+  return error instanceof Error && error.name === 'RuntimeError'
 }
 
 /**
  * In bytes, a claim included. An updatable database may come to have any layout with its ℓ′: a generation with smaller M,
  * hence shorter proofs, may make batches of more offsets than this one. (Queries of suite 3 never take more than 128 KiB.)
  */
-export function longestQuery(epoch: Epoch, updatable: boolean): number {
+function longestQuery(epoch: Epoch, updatable: boolean): number {
   if (!updatable) {
     const bodies = Array.from(epoch.suites, suite => epoch.queryLimits(suite).reduce((each, most) => each * most))
     return HEADER_BYTES + Math.max(...bodies) + FENCE_REQUEST_BYTES
