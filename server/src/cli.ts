@@ -3,13 +3,10 @@
 import { isIP } from 'node:net'
 import { getSystemErrorMap } from 'node:util'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
-import { BuildError, DatasetError } from './base/errors.js'
+import { OperatorError } from './base/errors.js'
 import { VERSION } from './base/version.js'
-import { CeremonyError } from './ceremony/errors.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
-import { PublishError } from './publisher/errors.js'
-import { StorageError } from './storage/storage.js'
 
 const program = new Command('keyhush')
   .description('Private lookups: build a dataset from a file, and be one of the two servers that answer for it.')
@@ -239,13 +236,7 @@ export async function run(args: readonly string[]): Promise<number> {
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode // it has been said
     // What an operator did wrong is said in a sentence; for anything else the stack is what helps.
-    const expected =
-      error instanceof BuildError ||
-      error instanceof DatasetError ||
-      error instanceof StorageError ||
-      error instanceof PublishError ||
-      error instanceof CeremonyError ||
-      isSystemError(error)
+    const expected = error instanceof OperatorError || isSystemError(error)
     const said = isSystemError(error) ? systemMessage(error) : (error as Error).message
     process.stderr.write(`keyhush: ${expected ? said : ((error as Error).stack ?? error)}\n`)
     return 1

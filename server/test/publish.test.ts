@@ -337,6 +337,19 @@ describe('keyhush publish', () => {
     expect([await operators[0].epoch(), await operators[1].epoch()]).toEqual([1, 1])
   })
 
+  test('shows nothing of a server’s error that would steer a terminal', async () => {
+    const { operators, publish } = await rig()
+    const steering = 'no\u001b[2J\u001b]0;x\u0007\r\nkeyhush: published\u009b1A\u202e\u2066\u2028\u2029\u200b'
+    const hostile = createHttpServer((_request, response) => {
+      response.writeHead(401).end(JSON.stringify({ code: 'unauthorized', message: steering }))
+    }).listen(0, '127.0.0.1')
+    await once(hostile, 'listening')
+    onTestFinished(() => void hostile.close())
+    const url = `http://127.0.0.1:${(hostile.address() as AddressInfo).port}`
+    const { code, stderr } = await publish(edit('x'), { urls: [url, operators[1].url] })
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/^keyhush: http[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*\n$/u)])
+  })
+
   test('shows the line of an operation that cannot be', async () => {
     const { operators, publish } = await rig()
     const outcome = await publish([...edit('x'), { op: 'add', key: 'two', value: 'x' }])

@@ -1,7 +1,10 @@
-// What can be wrong with an operator's files. Both name the file; messages are written to be shown as they are.
+// What may go wrong with what an operator gave a command. Messages are written to be shown as they are.
+
+/** The command says it in a sentence; for any other error the stack is what helps. */
+export class OperatorError extends Error {}
 
 /** A data file or a choice of layout that cannot become a dataset. Nothing has been written. */
-export class BuildError extends Error {
+export class BuildError extends OperatorError {
   override readonly name = 'BuildError'
   /** the data file as the caller named it; undefined: the fault is in the options */
   readonly file: string | undefined
@@ -23,7 +26,7 @@ export class BuildError extends Error {
 }
 
 /** A dataset directory that is not what its manifest says. Nothing of it is served. */
-export class DatasetError extends Error {
+export class DatasetError extends OperatorError {
   override readonly name = 'DatasetError'
   readonly file: string
 

@@ -1,4 +1,6 @@
+import { OperatorError } from '../base/errors.js'
+
 /** Why a ceremony did not go on. The message is written to be shown as it is. */
-export class CeremonyError extends Error {
+export class CeremonyError extends OperatorError {
   override readonly name = 'CeremonyError'
 }

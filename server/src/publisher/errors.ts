@@ -1,5 +1,7 @@
+import { OperatorError } from '../base/errors.js'
+
 /** Why nothing, or not everything, was published. The message is written to be shown as it is. */
-export class PublishError extends Error {
+export class PublishError extends OperatorError {
   override readonly name = 'PublishError'
   /** of a server's error reply */
   readonly code: string | undefined

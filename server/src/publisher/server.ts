@@ -90,7 +90,7 @@ export class PublishedServer {
       return work()
     } catch (error) {
       if (!(error instanceof WireError) && !(error instanceof SyntaxError)) throw error
-      throw new PublishError(`${this.name}: it does not reply like a Keyhush server: ${error.message}`)
+      throw this.#fault(`it does not reply like a Keyhush server: ${error.message}`)
     }
   }
 
@@ -107,14 +107,16 @@ export class PublishedServer {
       bytes = await bodyOf(response, most)
     } catch (error) {
       const { cause, message } = error as Error
-      throw new PublishError(
-        `${this.name}: it cannot be reached (${(cause instanceof Error ? cause.message : message).trim()})`,
-      )
+      throw this.#fault(`it cannot be reached (${(cause instanceof Error ? cause.message : message).trim()})`)
     }
     if (status === 200) return bytes
     const { code, message, databases } = this.#read(() => parseErrorReply(new TextDecoder().decode(bytes)))
     const reason = databases === undefined || databases.length === 0 ? message : this.#nothingThere(databases)
-    throw new PublishError(`${this.name}: ${status} ${code}: ${reason}`, code)
+    throw this.#fault(`${status} ${code}: ${reason}`, code)
+  }
+
+  #fault(text: string, code?: string): PublishError {
+    return new PublishError(`${this.name}: ${printable(text)}`, code)
   }
 
   /** Why a server with databases at these paths has nothing where it was asked. */
@@ -126,6 +128,11 @@ export class PublishedServer {
       'of several in PostgreSQL it is the one without --replica'
     )
   }
+}
+
+/** Without what would move a terminal's cursor, clear it, turn the writing round or begin another line. */
+function printable(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '')
 }
 
 /** Of a longer one the beginning; whoever reads it finds it wrong. */

@@ -1,6 +1,8 @@
 // Where a server keeps what must survive it: a small ordered map of bytes under text keys, with atomic durable
 // transactions. What the keys mean is the business of database/. Every backend is held to testing/storage.ts.
 
+import { OperatorError } from '../base/errors.js'
+
 /** Reads and writes of one transaction. Reads see its own writes, and else the keys that were named for it alone. */
 export interface Transaction {
   get(key: string): Uint8Array | undefined
@@ -10,7 +12,7 @@ export interface Transaction {
 }
 
 /** What was to be written is not on disk: it is full, read-only, broken or away. Later transactions may succeed. */
-export class StorageError extends Error {
+export class StorageError extends OperatorError {
   override readonly name = 'StorageError'
   /** the system's name of it, such as ENOSPC or EIO */
   readonly code: string
