@@ -14,15 +14,24 @@ const SECRET = new Uint8Array(32).fill(7)
 class Away extends MemoryStorage {
   isAway = false
   listed = 0
+  manifestsRead = 0
   stored: Promise<void> | undefined
+  /** settles when the store answers again */
+  answers: Promise<void> | undefined
 
   override async transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
     await this.stored
     return super.transact(keys, work)
   }
 
+  override async get(key: string): Promise<Uint8Array | undefined> {
+    if (key.startsWith('manifest/')) this.manifestsRead++
+    return super.get(key)
+  }
+
   override async *entries(prefix: string, after?: string): AsyncIterable<readonly [string, Uint8Array]> {
     this.listed++
+    await this.answers
     if (this.isAway) throw new StorageError('ECONNREFUSED')
     yield* super.entries(prefix, after)
   }
@@ -63,6 +72,35 @@ test('what a server offers, signatures included, is said while the store is away
   expect(await signatures()).toEqual([first])
   const second = await sign()
   expect(await signatures()).toEqual([first, second])
+})
+
+test('while the store hangs, what a server offers is said at once, and signatures as they were last', async () => {
+  const { storage, updatable } = await begun()
+  const { manifest, manifestBytes } = updatable.newest
+  const { generation, epoch } = manifest
+  const signature = toHex(ed25519.sign(signedBytes(manifestBytes), SECRET))
+  const signed = { generation, epoch, publicKey: toHex(ed25519.getPublicKey(SECRET)), signature }
+  await updatable.addSignature(signed)
+  await updatable.publish(batchOn(updatable, '{"op":"edit","key":"one","value":"x"}\n'))
+  let answer = () => {}
+  storage.answers = new Promise(resolve => {
+    answer = resolve
+  })
+  expect(updatable.signatures()).toEqual([signed])
+  answer()
+})
+
+test('of history each manifest is read from the store once, however many clients are behind', async () => {
+  const { storage, updatable } = await begun()
+  for (let i = 0; i < 20; i++) {
+    await updatable.publish(batchOn(updatable, `{"op":"edit","key":"one","value":"${i}"}\n`))
+  }
+  storage.manifestsRead = 0
+  const chains = await Promise.all(Array.from({ length: 100 }, () => updatable.since(1)))
+  expect(new Set(chains.map(chain => chain!.length)).size).toBe(1)
+  expect(storage.manifestsRead).toBe(20)
+  expect(await updatable.since(1)).toEqual(chains[0])
+  expect(storage.manifestsRead).toBe(20)
 })
 
 test('while an epoch is being stored, for however long, update lists and directory are there for who catches up', async () => {

@@ -166,6 +166,26 @@ describe('a new generation', () => {
     await updatable.close()
   })
 
+  test.each([false, true])(
+    'ends the old one in time when the clock is set back by years, restarted %s',
+    async restart => {
+      let seconds = 1_800_000_000
+      const options = { lingerHours: 2, now: () => seconds }
+      const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
+      let updatable = await UpdatableDatabase.open(storage, options)
+      onTestFinished(() => updatable.close())
+      await begin(updatable)
+      seconds -= 10 * 365 * 24 * HOUR
+      if (restart) {
+        await updatable.close()
+        updatable = await UpdatableDatabase.open(storage, options)
+      }
+      expect(updatable.list().length).toBe(2)
+      seconds += 2 * HOUR
+      expect(updatable.list().length).toBe(1)
+    },
+  )
+
   test('ends the old one in time though nobody asks', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())

@@ -477,11 +477,21 @@ describe('every reply', () => {
   })
 
   test('can be limited to some origins', async () => {
-    const app = await serverFor(await small(), { allowOrigins: ['https://a.example', 'https://b.example'] })
+    const dataset = await small()
+    const app = await serverFor(dataset, { allowOrigins: ['https://a.example', 'https://b.example'] })
     const allowed = async (origin: string) =>
       (await app.inject({ url: '/v1/info', headers: { origin } })).headers['access-control-allow-origin']
     expect(await allowed('https://b.example')).toBe('https://b.example')
     expect(await allowed('https://c.example')).toBeUndefined()
+    const posted = async (headers: Record<string, string>) => {
+      const { statusCode, body } = await post(app, queryAt(dataset.manifest, 0), headers)
+      return [statusCode, statusCode === 200 ? '' : parseErrorReply(body).code]
+    }
+    expect(await posted({ origin: 'https://c.example' })).toEqual([403, 'unauthorized'])
+    expect(await posted({ origin: 'null' })).toEqual([403, 'unauthorized'])
+    expect(await posted({ origin: 'https://b.example' })).toEqual([200, ''])
+    expect(await posted({ origin: 'https://own.example', host: 'own.example' })).toEqual([200, ''])
+    expect(await posted({})).toEqual([200, ''])
     expect((await app.inject('/v1/info')).headers.vary).toMatch(/Origin/)
   })
 

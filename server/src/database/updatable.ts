@@ -48,11 +48,13 @@ import type { Fence, FenceOptions } from './fence.js'
 import { Folding } from './folding.js'
 import { type MadeGeneration, makeGeneration } from './generations.js'
 import { hashed } from './hashing.js'
+import { History } from './history.js'
 import { advance, type KnownManifest, type Loaded, load, loadOld, readingFrom, readStep, type Step } from './loading.js'
 import { type InMemory, type NextEpoch, nextOfBatch } from './next-epoch.js'
 import { type Operations, readOperations, refuse } from './operations.js'
 import { PostgresFence } from './postgres-fence.js'
 import { Readers } from './readers.js'
+import { Signatures } from './signatures.js'
 import { StoredFence } from './stored-fence.js'
 import { WriteBehind } from './write-behind.js'
 
@@ -90,7 +92,7 @@ interface OldEpoch {
   readonly blocks: DatabaseHandle | undefined
   readonly readers: Readers
   /** seconds since 1970 */
-  readonly until: number
+  until: number
 }
 
 /** An epoch that is stored, and can be answered, but is not everybody's yet. */
@@ -138,12 +140,8 @@ export class UpdatableDatabase implements Epochs {
   #rowLists = new Map<string, Uint8Array>()
   /** partitions by their hash, in the core's newest epoch; made when needed */
   #partitions: Map<string, number> | undefined
-  /** the update lists of the epochs in history, by their hash */
-  readonly #lists = new Map<string, { readonly epoch: number; readonly bytes: number }>()
-  /** signatures of epochs that are answered, as they were after so many … */
-  readonly #signed = new Map<number, { readonly after: number; readonly signatures: SignatureInfo[] }>()
-  /** … changes that this process knows of, or may have missed */
-  #signings = 0
+  readonly #past: History
+  readonly #signatures: Signatures
   readonly #listeners = new Set<(event: EpochEvent) => void>()
   /** settles after all batches so far */
   #queue: Promise<unknown> = Promise.resolve()
@@ -164,6 +162,8 @@ export class UpdatableDatabase implements Epochs {
     this.#core = core
     this.#storage = storage
     this.#store = new EpochStore(storage)
+    this.#past = new History(core, this.#store)
+    this.#signatures = new Signatures(this.#store, () => this.answerable().map(({ manifest }) => manifest.epoch))
     this.#database = loaded.database
     this.#blocks = loaded.blocks
     this.#directory = loaded.directory
@@ -237,8 +237,9 @@ export class UpdatableDatabase implements Epochs {
       }
       const fence = await openFence(storage, options.fence)
       const updatable = new UpdatableDatabase(core, storage, loaded, fence, options)
-      await updatable.#indexHistory()
+      await updatable.#past.index()
       await updatable.#resumeOld(head)
+      await updatable.#signatures.read()
       updatable.#fold()
       await updatable.#join()
       return updatable
@@ -297,13 +298,13 @@ export class UpdatableDatabase implements Epochs {
 
   /** Newest last. */
   #answered(): UpdatableEpoch[] {
-    if (this.#old !== undefined && this.#old.until <= this.#now()) this.#endOld()
+    if (this.#oldSeconds <= 0) this.#endOld()
     return [this.#old?.epoch, this.#previous, this.#newest].filter(epoch => epoch !== undefined)
   }
 
   async manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined> {
     if (epoch > this.#latest.manifest.epoch) return undefined
-    const bytes = await this.#store.manifest(epoch)
+    const bytes = await this.#past.manifest(epoch)
     return bytes !== undefined && decodeManifest(bytes).generation === generation ? bytes : undefined
   }
 
@@ -313,7 +314,7 @@ export class UpdatableDatabase implements Epochs {
     const chain: Uint8Array[] = []
     let bytes = 0
     for (let next = epoch + 1; next <= newest && chain.length < CHAIN_MANIFESTS; next++) {
-      const manifest = await this.#store.manifest(next)
+      const manifest = await this.#past.manifest(next)
       if (manifest === undefined) return undefined
       if (chain.length > 0 && bytes + manifest.length > CHAIN_BYTES) break
       chain.push(manifest)
@@ -338,11 +339,8 @@ export class UpdatableDatabase implements Epochs {
 
   /** What no batch changes in place: who catches up need not wait for one that takes long. */
   #wholeBlob(hash: string): Blob | undefined {
-    const known = this.#lists.get(hash)
-    if (known !== undefined) {
-      const { epoch, bytes } = known
-      return slicedBlob(bytes, (first, last) => this.#store.listSlice(epoch, first, last))
-    }
+    const list = this.#past.list(hash)
+    if (list !== undefined) return list
     const { manifest } = this.#newest
     if (manifest.keyed && hash === toHex(manifest.directoryHash)) return memoryBlob(this.#directoryBytes)
     const proved = this.#provedBlob(hash)
@@ -360,7 +358,7 @@ export class UpdatableDatabase implements Epochs {
   /** What became of an epoch; undefined: it is not known, any more or yet. */
   async status(epoch: number): Promise<EpochStatus | undefined> {
     const batch = epoch > this.#latest.manifest.epoch ? undefined : await this.#store.batch(epoch)
-    const bytes = batch === undefined ? undefined : await this.#store.manifest(epoch)
+    const bytes = batch === undefined ? undefined : await this.#past.manifest(epoch)
     if (batch === undefined || bytes === undefined) return undefined
     const { generation } = decodeManifest(bytes)
     return { generation, epoch, manifest: toHex(this.#core.blake3(bytes)), ...batch }
@@ -395,31 +393,15 @@ export class UpdatableDatabase implements Epochs {
     }
     const { generation, epoch: number } = signature
     await this.#store.addSignature({ publicKey, generation, epoch: number, signature: digits })
-    this.#signings++
+    await this.#signatures.read()
     // Whoever insists on signatures could not follow when the epoch was new.
     this.#tell(this.#newest.manifest)
     this.#storage.engine?.notify(SIGNED)
   }
 
-  /** For the epochs of `list`. Every client asks for them, so they are read when they may have changed, and known while the storage is away. */
-  async signatures(): Promise<SignatureInfo[]> {
-    const epochs = this.list().map(({ epoch }) => epoch)
-    for (const epoch of this.#signed.keys()) if (!epochs.includes(epoch)) this.#signed.delete(epoch)
-    return (await Promise.all(epochs.map(epoch => this.#signaturesOf(epoch)))).flat()
-  }
-
-  async #signaturesOf(epoch: number): Promise<SignatureInfo[]> {
-    const after = this.#signings
-    const known = this.#signed.get(epoch)
-    if (known?.after === after) return known.signatures
-    try {
-      const signatures = await this.#store.signatures(epoch)
-      this.#signed.set(epoch, { after, signatures })
-      return signatures
-    } catch (error) {
-      if (!(error instanceof StorageError)) throw error
-      return known?.signatures ?? []
-    }
+  /** For the epochs of `list`. Every client asks for them, also while the storage is away. */
+  signatures(): SignatureInfo[] {
+    return this.#signatures.of(this.list().map(({ epoch }) => epoch))
   }
 
   /** Gives the memory back and closes the storage, after the batches under way. */
@@ -566,7 +548,7 @@ export class UpdatableDatabase implements Epochs {
     this.#partitions = undefined
     void this.#behind.stop()
     this.#behind = this.#writeBehind({ base: made.known.manifest.epoch, lagging: [], listBytes: 0 })
-    this.#forgetLists()
+    this.#forgetPast()
     this.#watchOld()
   }
 
@@ -594,8 +576,9 @@ export class UpdatableDatabase implements Epochs {
     })
     engine.listen(message => {
       if (message !== SIGNED && message !== '') return
-      this.#signings++
-      if (message === SIGNED) this.#tell(this.#newest.manifest)
+      void this.#signatures.readBehind().then(() => {
+        if (message === SIGNED) this.#tell(this.#newest.manifest)
+      })
     })
   }
 
@@ -646,8 +629,8 @@ export class UpdatableDatabase implements Epochs {
       this.#previous = this.#newest
       this.#newest = epoch
       this.#directoryBytes = directoryBytes
-      this.#noteList(epoch.manifest)
-      this.#forgetLists()
+      this.#past.note(epoch.manifest)
+      this.#forgetPast()
     }
     this.#staged = { epoch, show }
   }
@@ -670,7 +653,7 @@ export class UpdatableDatabase implements Epochs {
       this.#previous.isCores = 'previous'
     }
     this.#staged = { epoch, show }
-    await this.#indexHistory()
+    await this.#past.index()
   }
 
   /** Once disk may differ from memory, a failure is for good, unless it is that nothing could be written. */
@@ -707,9 +690,17 @@ export class UpdatableDatabase implements Epochs {
   #watchOld(): void {
     clearTimeout(this.#timer)
     if (this.#old === undefined) return
-    const rest = this.#old.until - this.#now()
+    const rest = this.#oldSeconds
     if (rest <= 0) this.#endOld()
     else this.#timer = setTimeout(() => this.#watchOld(), 1000 * Math.min(rest, HOUR_SECONDS)).unref()
+  }
+
+  /** How long the old generation is answered yet: never longer than it would be if it had ended now, whatever the clock did. */
+  get #oldSeconds(): number {
+    if (this.#old === undefined) return Number.POSITIVE_INFINITY
+    const now = this.#now()
+    this.#old.until = Math.min(this.#old.until, now + this.#lingerSeconds)
+    return this.#old.until - now
   }
 
   #endOld(): void {
@@ -860,17 +851,12 @@ export class UpdatableDatabase implements Epochs {
     this.#behind.note(turn.changed, manifest.recordBytes, turn.list.length)
     this.#behind.catchUp(work => this.#inTurn(work))
     this.#fold()
-    this.#noteList(manifest)
-    this.#forgetLists()
+    this.#past.note(manifest)
+    this.#forgetPast()
   }
 
-  #noteList({ epoch, updateListHash, updateListBytes }: Manifest): void {
-    this.#lists.set(toHex(updateListHash), { epoch, bytes: updateListBytes })
-  }
-
-  #forgetLists(): void {
-    const oldest = this.#newest.manifest.epoch - this.history
-    for (const [hash, { epoch }] of this.#lists) if (epoch < oldest) this.#lists.delete(hash)
+  #forgetPast(): void {
+    this.#past.forgetBefore(this.#newest.manifest.epoch - this.history)
   }
 
   #writeBehind(from: ConstructorParameters<typeof WriteBehind>[2]): WriteBehind {
@@ -881,24 +867,6 @@ export class UpdatableDatabase implements Epochs {
       proofs: this.#openings,
     })
     return new WriteBehind(this.#store, current, from)
-  }
-
-  /** What is kept of earlier epochs must be whole too. */
-  async #indexHistory(): Promise<void> {
-    const { location } = this.#store
-    for await (const epoch of this.#store.epochs()) {
-      const manifest = await readingFrom(location, async () => {
-        if ((await this.#store.batch(epoch)) === undefined) throw new Error(`what became of epoch ${epoch} is missing`)
-        await this.#store.signatures(epoch)
-        return decodeManifest((await this.#store.manifest(epoch))!)
-      })
-      if (manifest.updateListBytes === 0) continue
-      const list = await readingFrom(location, () => this.#store.list(epoch))
-      if (list === undefined || !equalBytes(this.#core.blake3(list), manifest.updateListHash)) {
-        throw new DatasetError(location, `the update list of epoch ${epoch} is missing or damaged`)
-      }
-      this.#noteList(manifest)
-    }
   }
 
   /** After all that was begun before, and before all that is begun after. */

@@ -25,11 +25,15 @@ export interface HeadersOptions {
 }
 
 export const headers = fp(async (app: FastifyInstance, { allowOrigins, publisherPaths }: HeadersOptions) => {
-  const [readable, fixed] = [readableBy(allowOrigins), helmetHeaders()]
+  const [isAllowed, readable, fixed] = [allowedBy(allowOrigins), readableBy(allowOrigins), helmetHeaders()]
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(fixed).headers(readable(request.headers.origin))
     if (request.method === 'OPTIONS' && request.routeOptions.url === '*')
       throw new Refusal('not_found', 'there is nothing here')
+    const { origin, host } = request.headers
+    // Pages that may not read replies could fill the fence with hints, and have lookups computed.
+    if (request.method === 'POST' && origin !== undefined && !isAllowed(origin) && !isOriginOf(origin, host))
+      throw new Refusal('unauthorized', 'pages of this origin may not use this server (--allow-origin)', 403)
     done()
   })
   // For preflights alone: it looks up its options anew for each request, which takes longer than a query's answer.
@@ -54,14 +58,24 @@ export function readableBy(
   const exposed = { 'access-control-expose-headers': EXPOSED_HEADERS }
   const toAny = { 'access-control-allow-origin': '*', ...exposed }
   if (allowOrigins.includes('*')) return () => toAny
-  const patterns = allowOrigins.map(patternOf)
-  return origin => {
-    const matches = (pattern: string | RegExp) =>
-      origin !== undefined && (typeof pattern === 'string' ? pattern === origin : pattern.test(origin))
-    return patterns.some(matches)
-      ? { vary: 'Origin', 'access-control-allow-origin': origin!, ...exposed }
+  const isAllowed = allowedBy(allowOrigins)
+  return origin =>
+    origin !== undefined && isAllowed(origin)
+      ? { vary: 'Origin', 'access-control-allow-origin': origin, ...exposed }
       : { vary: 'Origin' }
-  }
+}
+
+function allowedBy(allowOrigins: readonly string[]): (origin: string) => boolean {
+  const patterns = allowOrigins.map(patternOf)
+  return origin =>
+    patterns.some(
+      pattern => pattern === '*' || (typeof pattern === 'string' ? pattern === origin : pattern.test(origin)),
+    )
+}
+
+/** Whether a page is this server's own, as the browser sees it. */
+function isOriginOf(origin: string, host: string | undefined): boolean {
+  return URL.canParse(origin) && new URL(origin).host === host
 }
 
 function patternOf(origin: string): string | RegExp {

@@ -28,7 +28,7 @@ export function infoRoute(
         single: epochs.newest.suites.includes(SUITE_PARITIES),
         history: updatable?.history ?? 0,
       },
-      signatures: (await updatable?.signatures()) ?? [],
+      signatures: updatable?.signatures() ?? [],
     }
     return reply.header('cache-control', 'no-store').send(info as never)
   })
