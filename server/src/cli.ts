@@ -69,13 +69,10 @@ program
   .option('--replica', 'with --store postgres://…: answer from what another process publishes there')
   .requiredOption('--port <port>', 'port to listen on; 0: any free one', portNumber)
   .option('--host <address>', 'address to listen on', '127.0.0.1')
-  .option('--metrics-port <port>', 'figures for Prometheus at /metrics, and health, on a port of their own', portNumber)
-  .option('--metrics-host <address>', 'address to listen on for them', '127.0.0.1')
   .option(
-    '--shed-after <ms>',
-    'refuse, with 503, what has waited so many milliseconds for its turn; 0, the default: never',
-    wholeNumber,
-    0,
+    '--metrics <[host:]port>',
+    'figures for Prometheus at /metrics, and health, on a port of their own (host: 127.0.0.1 by default)',
+    address,
   )
   .option(
     '--drain-seconds <n>',
@@ -311,6 +308,13 @@ function portNumber(text: string): number {
   const port = wholeNumber(text)
   if (port > 65_535) throw new InvalidArgumentError('It must be at most 65535.')
   return port
+}
+
+/** `9090`, `10.0.0.1:9090`, `[::1]:9090`. */
+function address(text: string): { host: string; port: number } {
+  const [, bracketed, host = bracketed ?? '127.0.0.1', port] = /^(?:(?:\[([^\]]*)\]|([^:]*)):)?(\d+)$/.exec(text) ?? []
+  if (port === undefined || host === '') throw new InvalidArgumentError('It must be a port, or host:port.')
+  return { host, port: portNumber(port) }
 }
 
 const TWO_PORTS = 'It must be two ports with a comma between them: 8801,8802 say.'

@@ -11,13 +11,13 @@ import { builtDirectory, temporaryDirectory } from './helpers.js'
 
 const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
 
-test.each(['--port', '--metrics-port'])('%s in use ends the process, whatever listens already', async taken => {
+test.each(['--port', '--metrics'])('%s in use ends the process, whatever listens already', async taken => {
   const other = createServer().listen(0, '127.0.0.1')
   await once(other, 'listening')
   onTestFinished(() => void other.close())
   const { port } = other.address() as AddressInfo
   const source = ['--dataset', await builtDirectory('a.txt', 'alpha\n'), '--store', await temporaryDirectory()]
-  const ports = ['--port', '--metrics-port'].flatMap(name => [name, name === taken ? `${port}` : '0'])
+  const ports = ['--port', '--metrics'].flatMap(name => [name, name === taken ? `${port}` : '0'])
   const child = spawn(process.execPath, [command, 'serve', ...source, ...ports, '--log-level', 'silent'])
   onTestFinished(() => void child.kill('SIGKILL'))
   let said = ''

@@ -73,7 +73,7 @@ test.runIf(process.platform === 'linux')(
   'a process with few files to open says whom it refuses',
   async () => {
     const dataset = await builtDirectory('a.bin', pseudoRandom(4096), { recordBytes: 32 })
-    const serve = ['serve', '--dataset', dataset, '--port', '0', '--metrics-port', '0', '--drain-seconds', '0']
+    const serve = ['serve', '--dataset', dataset, '--port', '0', '--metrics', '0', '--drain-seconds', '0']
     const child = spawn('sh', ['-c', `ulimit -n ${FILES} && exec "$@"`, 'sh', process.execPath, command, ...serve])
     onTestFinished(() => void child.kill('SIGKILL'))
     let [out, log] = ['', '']

@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { expect, onTestFinished, test } from 'vitest'
-import { createServer, Health, Metrics } from '../dist/index.js'
+import { createServer, Metrics } from '../dist/index.js'
 import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
 import { batchOn, keyed } from './updatable-helpers.js'
 
@@ -18,9 +18,7 @@ async function watchedServer() {
   const figures = await metrics.server(app.readiness)
   onTestFinished(() => figures.close())
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
-  const health = await Health.listen(figures, { port: 0, host: '127.0.0.1' })
-  onTestFinished(() => health.close())
-  const at = `http://127.0.0.1:${health.address.port}`
+  const at = await figures.listen({ port: 0, host: '127.0.0.1' })
   const scrape = async () => await (await fetch(`${at}/metrics`)).text()
   /** The value of a line, by all that stands before it. */
   const figure = async (name: string) => {
@@ -76,6 +74,9 @@ test('what a database is at is there, and what is stored that cannot be written'
   expect([await figure('keyhush_ready'), await figure('keyhush_problems')]).toEqual([1, 1])
   const problems = [expect.stringContaining('epoch 3 has expired')]
   expect(await (await fetch(`${at}/readyz`)).json()).toEqual({ status: 'ready', problems })
+  expect((await fetch(`${at}/metrics`)).headers.get('content-type')).toMatch(/^text\/plain; version=/)
+  for (const path of ['/', '/v1/manifest', '/metrics/']) expect((await fetch(at + path)).status).toBe(404)
+  expect((await fetch(`${at}/readyz`, { method: 'POST', body: 'x' })).status).toBe(404)
   app.readiness.stop('for this test')
   expect(await figure('keyhush_ready')).toBe(0)
   expect([(await fetch(`${at}/healthz`)).status, (await fetch(`${at}/readyz`)).status]).toEqual([200, 503])

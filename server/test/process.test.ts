@@ -267,7 +267,7 @@ describe('keyhush serve', () => {
   })
 
   test('has figures on a port of their own, and says where', async () => {
-    const args = ['--dataset', await builtDirectory('a.txt', 'alpha\n'), '--metrics-port', '0', '--log-level', 'silent']
+    const args = ['--dataset', await builtDirectory('a.txt', 'alpha\n'), '--metrics', '0', '--log-level', 'silent']
     const { child, finished } = start(['serve', '--port', '0', '--drain-seconds', '0', ...args])
     const [said] = (await once(child.stderr!, 'data')) as [string]
     const at = /^keyhush: figures at (\S+)\n$/.exec(said)![1]!

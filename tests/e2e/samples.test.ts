@@ -323,7 +323,7 @@ describe('keyhush.service', () => {
       '/srv/keyhush/dataset': dataset,
       '/etc/keyhush': dir,
       '--port 8080': '--port 0',
-      '--metrics-port 9090': '--metrics-port 0',
+      '--metrics 9090': '--metrics 0',
     })
     const [node, ...args] = line.split(' ')
     const env = { NOTIFY_SOCKET: join(dir, 'socket'), PATH: `${dir}${delimiter}${process.env['PATH']}` }

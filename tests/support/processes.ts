@@ -20,7 +20,7 @@ export async function runKeyhushProcess(...args: string[]): Promise<string> {
 export interface ServerProcess {
   readonly url: string
   readonly pid: number
-  /** where its figures are, if it was started with `--metrics-port` */
+  /** where its figures are, if it was started with `--metrics` */
   readonly figures: string | undefined
   /** asks it to stop, and waits until it has; throws if it did not end well */
   stop(): Promise<void>
@@ -66,7 +66,7 @@ export async function startListening(script: string, ...args: string[]): Promise
   return await listening(child, script)
 }
 
-const isWatched = (args: readonly string[]) => args.includes('--metrics-port')
+const isWatched = (args: readonly string[]) => args.includes('--metrics')
 
 async function listening(child: ChildProcess, script: string): Promise<ServerProcess> {
   const orphaned = () => child.kill('SIGKILL')

@@ -20,7 +20,7 @@ async function interrupted(silent: string) {
 }
 
 test.each([A, B])(
-  'what an overloaded %s refused is sent again, to it alone, whatever is asked; and is found',
+  'what %s refused for now is sent again, to it alone, whatever is asked; and is found',
   async server => {
     const shapes = []
     for (const index of [3, 9]) {
@@ -29,7 +29,7 @@ test.each([A, B])(
       const map = await harness.open()
       let refused = 0
       network.misbehave[server] = on('/v1/answer', genuine =>
-        ++refused <= 2 ? problem(503, 'overloaded', { 'retry-after': '1' }) : genuine,
+        ++refused <= 2 ? problem(503, 'not_ready', { 'retry-after': '1' }) : genuine,
       )
       expect(await harness.drive(map.at(index))).toEqual(database.byIndex[index])
       const sent = network.queries().map(({ server, body }) => [server, Buffer.from(body).toString('hex')] as const)

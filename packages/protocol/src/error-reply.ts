@@ -20,7 +20,6 @@ export const ERROR_CODES = {
   instant_full: 503,
   light_full: 503,
   not_ready: 503,
-  overloaded: 503,
 } as const
 
 export type ErrorCode = keyof typeof ERROR_CODES

@@ -8,7 +8,6 @@ import { BoundedLog } from '../base/bounded-log.js'
 import { BuildError } from '../base/errors.js'
 import { loadDataset } from '../dataset/load.js'
 import { SHUTTING_DOWN } from '../http/frame.js'
-import { Health } from '../http/health.js'
 import { Metrics } from '../http/metrics.js'
 import { describeError } from '../http/plugins/errors.js'
 import { checkNames, createServer, type MountedDataset } from '../http/server.js'
@@ -46,10 +45,7 @@ export interface ServeArguments {
   readonly light: number | false
   readonly lightRateLimit: number
   readonly lightTotalLimit: number
-  /** milliseconds that a request may wait for its turn; 0: for ever */
-  readonly shedAfter: number
-  readonly metricsPort?: number
-  readonly metricsHost: string
+  readonly metrics?: { readonly host: string; readonly port: number }
   /** how long /readyz says no before nothing new is answered */
   readonly drainSeconds: number
   readonly logLevel: string
@@ -58,14 +54,14 @@ export interface ServeArguments {
 export async function serve(options: ServeArguments): Promise<void> {
   const apps: FastifyInstance[] = []
   let datasets: MountedDataset[] = []
-  let health: Health | undefined
+  let figures: FastifyInstance | undefined
   const closeRest = async () => {
     for (const { updatable } of datasets) await updatable?.close()
-    await health?.close()
+    await figures?.close()
   }
   closeWhenAsked(() => apps, closeRest, options.drainSeconds)
   datasets = await mountAll(options)
-  const metrics = options.metricsPort === undefined ? undefined : new Metrics()
+  const metrics = options.metrics === undefined ? undefined : new Metrics()
   const app = await createServer({
     datasets,
     allowOrigins: options.allowOrigin,
@@ -75,19 +71,16 @@ export async function serve(options: ServeArguments): Promise<void> {
     instantRateLimit: options.instantRateLimit,
     light: options.light === false ? false : { computations: options.light, rateLimit: options.lightTotalLimit },
     lightRateLimit: options.lightRateLimit,
-    shedding: options.shedAfter === 0 ? undefined : { milliseconds: options.shedAfter },
     metrics,
     log: { level: options.logLevel, stream: new BoundedLog(process.stderr) },
   })
   apps.push(app)
-  const figures = await metrics?.server(app.readiness)
+  figures = await metrics?.server(app.readiness)
   await orClose(apps, closeRest, async () => {
-    if (figures !== undefined) {
-      health = await Health.listen(figures, { host: options.metricsHost, port: options.metricsPort! })
-    }
+    await figures?.listen(options.metrics)
     await app.listen({ host: options.host, port: options.port, backlog: MOST_CONNECTING })
   })
-  if (health !== undefined) process.stderr.write(`keyhush: figures at ${urlOf(health.address)}/metrics\n`)
+  if (figures !== undefined) process.stderr.write(`keyhush: figures at ${addressOf(figures)}/metrics\n`)
   process.stdout.write(`listening on ${addressOf(app)}\n`)
   tellSupervisor('READY=1')
 }
@@ -187,9 +180,6 @@ export async function orClose(
 
 /** `http://…`, of one that listens. */
 export function addressOf(app: FastifyInstance): string {
-  return urlOf(app.server.address() as AddressInfo)
-}
-
-function urlOf({ address, family, port }: AddressInfo): string {
+  const { address, family, port } = app.server.address() as AddressInfo
   return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 }

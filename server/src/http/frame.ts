@@ -1,4 +1,4 @@
-// What surrounds routes in every deployment: timeouts, bounds, shedding, log, errors, headers.
+// What surrounds routes in every deployment: timeouts, bounds, log, errors, headers.
 
 import { createServer, type RequestListener, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
@@ -7,18 +7,15 @@ import { Refusal } from '../base/refusal.js'
 import { Connections, mostConnections } from './connections.js'
 import { hangUpWhenIdle } from './idle.js'
 import { errors, frameworkError } from './plugins/errors.js'
-import { type HeadersOptions, headers, readableBy } from './plugins/headers.js'
+import { type HeadersOptions, headers } from './plugins/headers.js'
 import { logging, loggingOptions, serializers } from './plugins/logging.js'
 import type { Readiness } from './readiness.js'
-import { Shedding, type SheddingOptions, shedLoad } from './shedding.js'
 import { boundUnderWay } from './under-way.js'
 import { Unsent, type UnsentOptions } from './unsent.js'
 
 export interface FrameOptions {
   readonly readiness: Readiness
   readonly unsent: UnsentOptions | undefined
-  readonly shedding: SheddingOptions | undefined
-  readonly allowOrigins: readonly string[]
   readonly trustProxy: string | undefined
   /** pino's level and where lines go */
   readonly log: { readonly level: string; readonly stream: { write(line: string): void } } | undefined
@@ -29,7 +26,6 @@ export interface Frame {
   readonly unsent: Unsent
   /** the same for bodies on their way */
   readonly bodies: Unsent
-  readonly shedding: Shedding | undefined
   readonly connections: Connections
 }
 
@@ -43,7 +39,7 @@ export const SHUTTING_DOWN = 'this server is shutting down'
 
 /** An app without routes. */
 export function frame(options: FrameOptions): Frame {
-  const { readiness, log, allowOrigins } = options
+  const { readiness, log } = options
   const app: FastifyInstance = fastify({
     ...loggingOptions,
     serverFactory: listener,
@@ -60,11 +56,6 @@ export function frame(options: FrameOptions): Frame {
     if (readiness.leaving) reply.header('connection', 'close')
     done()
   })
-  const shedding = options.shedding && new Shedding(options.shedding)
-  if (shedding !== undefined) {
-    shedding.tell = refused => app.log.warn({ refused }, 'overloaded: what has waited too long is refused')
-    shedLoad(app.server, shedding, readableBy(allowOrigins))
-  }
   app.addHook('preClose', async () => readiness.stop(SHUTTING_DOWN))
   hangUpWhenIdle(app)
   boundUnderWay(app.server)
@@ -77,7 +68,6 @@ export function frame(options: FrameOptions): Frame {
     app,
     unsent: new Unsent(options.unsent).watch(app),
     bodies: new Unsent(options.unsent),
-    shedding,
     connections,
   }
 }
@@ -96,7 +86,7 @@ export async function surround(
  * Made here, since Fastify has a server of its own for each further address of `localhost`, of which no bound would know. A query
  * is at most a few kilobytes and arrives at once; a partition may take a slow line minutes, but keeps moving.
  */
-function listener(handler: RequestListener) {
+export function listener(handler: RequestListener) {
   const timeouts = {
     requestTimeout: 30 * SECOND, // until a request has arrived whole
     headersTimeout: 30 * SECOND, // by itself a minute, and of the two Node takes the longer one for a body

@@ -6,13 +6,13 @@ import { type FastifyInstance, fastify } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Computations } from './computations.js'
 import type { Connections } from './connections.js'
+import { listener } from './frame.js'
 import { whenOver } from './over.js'
 import { sendError } from './plugins/errors.js'
 import { routeOf } from './plugins/logging.js'
 import type { Readiness } from './readiness.js'
 import { healthRoutes } from './routes/health.js'
 import type { MountedDataset } from './server.js'
-import type { Shedding } from './shedding.js'
 import type { Unsent } from './unsent.js'
 
 /** What there is to watch of a server. */
@@ -21,13 +21,15 @@ export interface Watched {
   readonly readiness: Readiness
   readonly unsent: Unsent
   readonly bodies: Unsent
-  readonly shedding: Shedding | undefined
   readonly connections: Connections
   readonly computations: Computations
 }
 
 /** Seconds: from an answer that is in memory to a partition over a slow line. */
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 10, 60]
+
+/** To the port of figures, so that whoever reaches it does not take the files that the process may open. */
+const MOST_CONNECTIONS = 64
 
 /** Figures for Prometheus: of routes, databases and the process, and of nobody who asks. */
 export class Metrics {
@@ -66,7 +68,7 @@ export class Metrics {
 
   /** Reads these whenever it is asked. Once. */
   watch(watched: Watched): void {
-    const { datasets, readiness, unsent, bodies, shedding, connections } = watched
+    const { datasets, readiness, unsent, bodies, connections } = watched
     const { instant, light } = watched.computations
     this.#gauge('ready', 'What /readyz says', () => Number(readiness.ready))
     this.#gauge('problems', 'What /readyz says does not work besides', () => readiness.problems.length)
@@ -74,11 +76,6 @@ export class Metrics {
     this.#gauge('incoming_bytes', 'Reserved for bodies that are on their way', () => bodies.bytes)
     const help = 'Connections refused because the process may open no more files'
     this.#counter('connections_refused_total', help, () => connections.refused)
-    if (shedding !== undefined) {
-      this.#gauge('waiting', 'Requests that wait for their turn', () => shedding.waiting)
-      const refused = 'Requests refused because they had waited for their turn too long'
-      this.#counter('overloaded_total', refused, () => shedding.refused)
-    }
     if (instant !== undefined) {
       this.#gauge('instant_waiting', 'Queries that wait for a pass', () => instant.waiting)
       this.#gauge('instant_passes', 'Passes under way', () => instant.passes)
@@ -124,13 +121,14 @@ export class Metrics {
     })
   }
 
-  /** What is to be served on a port of its own (see Health): /metrics, /healthz, /readyz. */
+  /** What is to listen on a port of its own: /metrics, /healthz, /readyz. Hangs up on everybody when it closes. */
   async server(readiness: Readiness): Promise<FastifyInstance> {
-    const app = fastify({ logger: false })
+    const app = fastify({ logger: false, serverFactory: listener, forceCloseConnections: true })
+    app.server.maxConnections = MOST_CONNECTIONS
     app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
-    app.get('/metrics', async (_request, reply) =>
-      reply.type(this.#registry.contentType).send(await this.#registry.metrics()),
-    )
+    app.get('/metrics', async (_request, reply) => {
+      return reply.type(this.#registry.contentType).send(await this.#registry.metrics())
+    })
     healthRoutes(app, readiness)
     await app.ready()
     return app

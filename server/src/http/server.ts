@@ -13,7 +13,6 @@ import { exitSoon, keyhushPlugin } from './plugin.js'
 import { Readiness } from './readiness.js'
 import { healthRoutes } from './routes/health.js'
 import { PUBLISHER_ROUTES } from './routes/publish.js'
-import type { SheddingOptions } from './shedding.js'
 import type { UnsentOptions } from './unsent.js'
 
 export interface ServerOptions {
@@ -40,8 +39,6 @@ export interface ServerOptions {
   readonly log?: { readonly level: string; readonly stream: { write(line: string): void } } | undefined
   /** how much of replies may stand in memory, for clients that do not read; and as much of bodies on their way */
   readonly unsent?: UnsentOptions | undefined
-  /** when requests are refused because there is no time for them; default: none is, ever */
-  readonly shedding?: SheddingOptions | undefined
   /** times requests, and watches what is bounded; of one server */
   readonly metrics?: Metrics | undefined
   /** see KeyhushOptions */
@@ -79,8 +76,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   checkNames(options.datasets)
   const { metrics, datasets, log, trustProxy, rateLimit, unsent: most } = options
   const [readiness, allowOrigins] = [new Readiness(), options.allowOrigins ?? ['*']]
-  const framed = frame({ readiness, unsent: most, shedding: options.shedding, log, trustProxy, allowOrigins })
-  const { app, unsent, bodies, shedding, connections } = framed
+  const { app, unsent, bodies, connections } = frame({ readiness, unsent: most, log, trustProxy })
   app.decorate('readiness', readiness)
   const computations = new Computations({ instant: options.instant, light: options.light })
   const onTrap = options.onTrap ?? exitSoon
@@ -91,7 +87,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   app.addHook('onClose', () => computations.close())
 
   metrics?.time(app)
-  metrics?.watch({ datasets, readiness, unsent, bodies, shedding, connections, computations })
+  metrics?.watch({ datasets, readiness, unsent, bodies, connections, computations })
   await surround(app, {
     allowOrigins,
     databases: datasets.map(({ name }) => prefixOf(name) || '/'),
