@@ -11,8 +11,6 @@ const DAY_SECONDS = 86_400
 
 const NAMES: Readonly<Record<string, string>> = {
   instant: 'instant',
-  'light merkle': 'light hints, merkle',
-  'light tags': 'light hints, tags',
   'full merkle': 'full hints, merkle',
   'full tags': 'full hints, tags',
   single: 'one server',

@@ -1,11 +1,10 @@
-// What a server computes for instant lookups and light hints, beside what the planner's model says
-// (rust-core/core/src/cost/modes.rs, Speeds), and what a client computes to check a light hint: one thread of WebAssembly
-// under Node, in processor time, the least of a few.
+// What a server computes for instant lookups, beside what the planner's model says (rust-core/core/src/cost/modes.rs, Speeds):
+// one thread of WebAssembly under Node, in processor time, the least of a few.
 //
 //   node tests/run.mjs speeds
 
-import { type Core, type DatabaseHandle, type EntryProofs, type LightReplyHandle, loadCore } from '@keyhush/wasm'
-import { finished, memory } from '../support/wasm.js'
+import { type Core, type DatabaseHandle, loadCore } from '@keyhush/wasm'
+import { memory } from '../support/wasm.js'
 import { pseudorandomBytes } from './stage.js'
 
 const RUNS = 5
@@ -25,10 +24,7 @@ const SHAPES = [
 
 export async function speeds(): Promise<number> {
   const core = await loadCore()
-  console.log('N, ℓ, g: instant lookup; light hint with proofs; light hint with tags')
-  console.log(
-    'milliseconds; of light hints: refresh server + retrieve server, client. In brackets, of servers, the model.',
-  )
+  console.log('N, ℓ, g: instant lookup in milliseconds; in brackets, the model')
   for (const [records, recordBytes, blockRecords] of SHAPES) {
     const layout = core.planLayout(records, recordBytes, undefined, blockRecords)
     const database = core.newDatabase(layout)
@@ -36,13 +32,8 @@ export async function speeds(): Promise<number> {
     for (let q = 0; q < layout.partitions; q++) database.commit(q)
     const rows = core.modeCosts(layout, { directoryBytes: 0 }, ['merkle', 'tags'], {})
     const instant = rows.find(({ mode }) => mode === 'instant')!
-    const cells = [`${instantLookup(core, database).toFixed(1)} (${(instant.serverLookupMicros / 2000).toFixed(1)})`]
-    for (const proofs of ['merkle', 'tags'] as const) {
-      const light = rows.find(row => row.mode === 'light' && row.proofs === proofs)!
-      const [refresh, retrieve, client] = lightHint(core, database, proofs).map(ms => ms.toFixed(1))
-      cells.push(`${refresh} + ${retrieve} (${(light.serverPrepareMicros / 1000).toFixed(1)}), ${client}`)
-    }
-    console.log(`${records}, ${recordBytes}, ${blockRecords}: ${cells.join('; ')}`)
+    const [measured, modelled] = [instantLookup(core, database), instant.serverLookupMicros / 2000]
+    console.log(`${records}, ${recordBytes}, ${blockRecords}: ${measured.toFixed(1)} (${modelled.toFixed(1)})`)
     database.free()
     layout.free()
   }
@@ -62,33 +53,6 @@ function instantLookup(core: Core, database: DatabaseHandle): number {
     pass.finish(database)
     pass.free()
   })
-}
-
-/** The refresh server's reply, the retrieve server's, and the client's checks. */
-function lightHint(core: Core, database: DatabaseHandle, proofs: EntryProofs): [number, number, number] {
-  const { layout } = database
-  const commitments = database.commitments()
-  const begin = () => core.newLightAttempt(layout, commitments, ENTROPY, proofs)
-  const attempt = begin()
-  const [parities, tags] = [attempt.paritiesRequest(), attempt.tagsRequest()]
-  attempt.free()
-  const whole = (reply: LightReplyHandle) => {
-    while (reply.step(database));
-    const body = reply.finish()
-    reply.free()
-    return body
-  }
-  const hint = () => whole(core.newLightParities(database, parities, false))
-  const tagged = () => whole(core.newLightTags(database, tags, false))
-  const replies = [hint(), tagged()] as const
-  const check = () => {
-    const outcome = finished(core, begin(), ...replies)
-    outcome.takeHint()!.free()
-    outcome.free()
-  }
-  const measured: [number, number, number] = [least(hint), least(tagged), least(check)]
-  layout.free()
-  return measured
 }
 
 /** Milliseconds. */

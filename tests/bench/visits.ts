@@ -13,7 +13,7 @@ import { runKeyhushProcess } from '../support/processes.js'
 import type { Options } from './options.js'
 import { measurePlain, measureVisit } from './page.js'
 import { type Figure, median, type Section } from './report.js'
-import { check, newestManifest, type Pair, partitionUrls, pseudorandomBytes, Stage, under } from './stage.js'
+import { check, newestManifest, partitionUrls, pseudorandomBytes, Stage, under } from './stage.js'
 
 const VALUE_BYTES = 32
 export const LINE = { megabits: 20, roundTripMs: 50 } as const
@@ -81,8 +81,8 @@ async function measureDatabase(kind: Kind, records: number, options: Options): P
   const data = pseudorandomBytes(records * VALUE_BYTES)
   return await Stage.with(async stage => {
     const source = await (kind === 'keyed' ? keyedSource(stage, data) : keylessSource(stage, data))
-    const [single, packed] = [await build(stage, source), await build(stage, source, PACKED)]
-    const servers = await stage.pair(() => ['--dataset', single, '--dataset', `${PACKED}=${packed}`])
+    const dataset = await build(stage, source)
+    const servers = await stage.pair(() => ['--dataset', dataset])
     const plainServer = await stage.servePlain(data, VALUE_BYTES)
     const freshPage = async () => {
       const page = await stage.page([...servers, plainServer])
@@ -92,9 +92,10 @@ async function measureDatabase(kind: Kind, records: number, options: Options): P
     await assertShaped(await freshPage(), under(servers)[0])
 
     const modes: Record<string, { readonly seconds: number[]; readonly bytes: number[] }> = {}
-    for (const { name, mode, urls, firstBytes } of await subjectsOn(servers)) {
+    const urls = under(servers)
+    for (const [mode, { firstBytes }] of Object.entries((await estimate(urls)).modes)) {
       const found = { seconds: [] as number[], bytes: [] as number[] }
-      modes[name] = found
+      modes[mode] = found
       const expected = (firstBytes * 8) / (LINE.megabits * 1e6)
       if (expected > PATIENCE_SECONDS && !options.all) continue
       for (let run = 0; run < (expected > REPEATED_SECONDS ? 1 : options.repeats); run++) {
@@ -103,14 +104,10 @@ async function measureDatabase(kind: Kind, records: number, options: Options): P
         const visit = await page.evaluate(measureVisit, urls, mode, kind === 'keyed' ? keyOf(index) : index)
         check(data, VALUE_BYTES, [{ index, value: visit.value }])
         await page.close()
-        if (visit.mode !== mode) {
-          process.stdout.write(` ${name} fell back to ${visit.mode} …`)
-          continue
-        }
         found.seconds.push(visit.ms / 1000)
         found.bytes.push(visit.bytes)
       }
-      if (found.seconds.length > 0) process.stdout.write(` ${name} ${median(found.seconds).toFixed(2)} s …`)
+      if (found.seconds.length > 0) process.stdout.write(` ${mode} ${median(found.seconds).toFixed(2)} s …`)
     }
     const page = await freshPage()
     const { recordMs, samples } = await page.evaluate(measurePlain, `${plainServer.url}/`, records, options.repeats, [])
@@ -120,28 +117,14 @@ async function measureDatabase(kind: Kind, records: number, options: Options): P
   })
 }
 
-/** A light hint of the same records in blocks. */
-const PACKED = 'packed'
-
-/** Every mode, and what it moves before the first record. */
-async function subjectsOn(servers: Pair) {
-  const [urls, packedUrls] = [under(servers), under(servers, PACKED)]
-  const { modes } = await estimate(urls)
-  const { light } = (await estimate(packedUrls)).modes
-  return [
-    ...Object.entries(modes).map(([mode, { firstBytes }]) => ({ name: mode, mode, urls, firstBytes })),
-    ...(light ? [{ name: `light, ${PACKED}`, mode: 'light', urls: packedUrls, firstBytes: light.firstBytes }] : []),
-  ]
-}
-
 const keyOf = (index: number) => `key-${index}`
 
 /** What `keyhush build` is told of the data. */
 type Source = readonly string[]
 
-async function build(stage: Stage, source: Source, name = 'single'): Promise<string> {
-  const out = join(stage.folder, name)
-  await runKeyhushProcess('build', ...source, ...(name === PACKED ? ['--pack', 'auto'] : []), '--out', out)
+async function build(stage: Stage, source: Source): Promise<string> {
+  const out = join(stage.folder, 'dataset')
+  await runKeyhushProcess('build', ...source, '--out', out)
   return out
 }
 

@@ -89,7 +89,7 @@ of map.
   (\`Network.emulateNetworkConditions\`), which is checked with a blob before each database is measured; what sets a connection
   up (DNS, TCP, TLS) is not delayed. The script is there already, and its WebAssembly is compiled within the time. What
   would download for more than half a minute is measured with \`--all\` alone. Values have 32 bytes, and keyed records 16
-  more. *light, packed* is a light hint of the same records in blocks (\`build --pack auto\`).
+  more.
 - **The demo’s page** is \`npm start -- --large\`, over the same line: from the navigation, with nothing cached in the browser,
   until the answer to the first example is on the screen, which is asked as soon as that can be. Scripts, styles,
   WebAssembly, manifests and signatures come within the time. With the page’s files cached, it is the second visit.

@@ -181,9 +181,7 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
       // Further down costs are planned by then, seen or not.
       await visitor.waitForSelector('#plan-costs[data-recommended]')
       const hints = await visitor.$$eval('#phishing .clock dt', all => all.map(({ textContent }) => textContent))
-      expect(hints).toEqual([
-        ...['Just ask, and it knows', 'Instant', 'Light hint', 'Full hint (here)', 'One server', 'Keep it all'],
-      ])
+      expect(hints).toEqual([...['Just ask, and it knows', 'Instant', 'Full hint (here)', 'One server', 'Keep it all']])
       const moved = await visitor.$$eval('#phishing .clock dd', all => all.map(({ textContent }) => textContent))
       const { estimate } = await import('@keyhush/client')
       const { modes } = await estimate([`${demo.servers.A}/phishing`, `${demo.servers.B}/phishing`])
@@ -403,7 +401,7 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     await page.click('#measure')
     expect(await says('To keep it all moves')).toMatch(/ [\d,]+ times as much as “Instant” before the first answer\.$/)
     const rows = await cells()
-    expect(rows.map(({ mode }) => mode)).toEqual(['instant', 'light', 'full', 'single', 'local'])
+    expect(rows.map(({ mode }) => mode)).toEqual(['instant', 'full', 'single', 'local'])
     const moved = rows.map(({ cells: [text] }) => Number(/^([\d.]+) kB$/.exec(text!)?.[1] ?? Number.NaN) * 1e3)
     const megabytes = rows.map(({ cells: [text] }) => Number(/^([\d.]+) MB$/.exec(text!)?.[1] ?? Number.NaN))
     const { estimate } = await import('@keyhush/client')
@@ -415,10 +413,9 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     expect(moved[0]).toBeGreaterThan(least('instant'))
     expect(moved[0]).toBeLessThan(least('instant') + 20_000)
     for (const [i, mode] of [
-      [1, 'light'],
-      [2, 'full'],
-      [3, 'single'],
-      [4, 'local'],
+      [1, 'full'],
+      [2, 'single'],
+      [3, 'local'],
     ] as const) {
       expect(Math.abs(megabytes[i]! - least(mode) / 1e6)).toBeLessThan(0.1)
     }
@@ -641,21 +638,14 @@ describe.each(THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as c
     await says('1,048,576 records of 32 bytes, in 16 partitions of 65,536.')
     const { modes } = (await loadCore()).plan({ records: 1_048_576, valueBytes: 32, lookupsPerDay: 100 })
     const single = modes.find(({ mode }) => mode === 'single')!
-    const [local, instant, light, , , full] = modes as [
-      ModeCosts,
-      ModeCosts,
-      ModeCosts,
-      ModeCosts,
-      ModeCosts,
-      ModeCosts,
-    ]
-    expect([full.mode, full.proofs, light.proofs]).toEqual(['full', 'tags', 'merkle'])
+    const [local, instant, , full] = modes as [ModeCosts, ModeCosts, ModeCosts, ModeCosts]
+    expect([full.mode, full.proofs]).toEqual(['full', 'tags'])
     const { recommended, rows } = await shown()
     expect(recommended).toBe('full')
     const kB = (bytes: number) => `${(bytes / 1000).toFixed(1)} kB`
     const lookup = (costs: ModeCosts) => kB(costs.lookupBytesUp + costs.lookupBytesDown)
     expect(local.lookupBytesUp + local.lookupBytesDown).toBe(0)
-    expect(rows).toContainEqual(['A lookup', '–', lookup(instant), lookup(light), lookup(full), lookup(single)])
+    expect(rows).toContainEqual(['A lookup', '–', lookup(instant), lookup(full), lookup(single)])
     const times = Math.ceil((local.firstBytes - instant.firstBytes) / (instant.lookupBytesUp + instant.lookupBytesDown))
     await says(`as much as ${times.toLocaleString('en')} instant lookups.`)
 

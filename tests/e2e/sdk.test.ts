@@ -146,37 +146,6 @@ describe.each(['chromium', 'firefox'] as const)('in %s', name => {
     expect(await look(then)).toEqual({ found: expected(then), mode: 'single', lookupsLeft: 978, events: ['resumed'] })
   })
 
-  test('a light hint is made, stored, and taken up by the next page', async () => {
-    for (const servers of [at('names'), at('names').slice(0, 1) as [string]]) {
-      await page.evaluate(servers => keyhush.discardState({ servers }), servers)
-    }
-    const look = (key: string) =>
-      page.evaluate(
-        async (servers, key) => {
-          const events: string[] = []
-          const onEvent = ({ type }: { type: string }) => void events.push(type)
-          const map = await keyhush.open({ servers, mode: 'light', storage: 'required', onEvent })
-          const found = [await map.getText(key), await map.has('nobody')]
-          const { mode, stats } = map
-          await map.close()
-          return { found, mode, incidents: stats.incidents, events }
-        },
-        at('names'),
-        key,
-      )
-    const seen = (name: string) => proxies.map(({ seen }) => seen.filter(({ path }) => path.endsWith(name)).length)
-    const before = [seen('/v1/hint'), seen('/v1/tags')]
-    const usual = { mode: 'light', incidents: [] }
-    expect(await look(names[3]!)).toEqual({ ...usual, found: [`hello, ${names[3]}`, false], events: [] })
-    await page.reload()
-    expect(await look(names[4]!)).toEqual({ ...usual, found: [`hello, ${names[4]}`, false], events: ['resumed'] })
-    const made = [seen('/v1/hint'), seen('/v1/tags')].map((seen, i) => seen.map((n, j) => n - before[i]![j]!))
-    expect(made.map(counts => counts.sort())).toEqual([
-      [0, 1],
-      [0, 1],
-    ])
-  })
-
   test.each([0, 1] as const)('a byte flipped by server %d is caught, until reset()', async liar => {
     const handle = await page.evaluateHandle(servers => keyhush.open({ servers, mode: 'full' }), at('records'))
     const ask = (index: number) =>

@@ -50,33 +50,30 @@ describe.skipIf(process.platform !== 'linux')('in WebKit', () => {
     await folder.remove()
   })
 
-  test.each(['full', 'light', 'local', 'instant'] as const)(
-    'mode %s: keys that are there and keys that are not',
-    async mode => {
-      const asked = [...names.slice(0, 10), 'nobody', 'NAME 1 é']
-      const found = await webkit.evaluate(
-        async (servers, mode, asked) => {
-          await keyhush.discardState({ servers })
-          const map = await keyhush.open({ servers, mode })
-          const found: (string | null)[] = []
-          for (const key of asked) found.push((await map.getText(key)) ?? null)
-          found.push(
-            ...(await map.getMany(asked, { padTo: 20 }))
-              .map(value => value && new TextDecoder().decode(value))
-              .map(value => value ?? null),
-          )
-          found.push(map.storage, map.mode ?? null)
-          await map.close()
-          return found
-        },
-        urls,
-        mode,
-        asked,
-      )
-      const expected = asked.map(key => (names.includes(key) ? `hello, ${key}` : null))
-      expect(found).toEqual([...expected, ...expected, mode === 'instant' ? 'memory' : 'best-effort', mode])
-    },
-  )
+  test.each(['full', 'local', 'instant'] as const)('mode %s: keys that are there and keys that are not', async mode => {
+    const asked = [...names.slice(0, 10), 'nobody', 'NAME 1 é']
+    const found = await webkit.evaluate(
+      async (servers, mode, asked) => {
+        await keyhush.discardState({ servers })
+        const map = await keyhush.open({ servers, mode })
+        const found: (string | null)[] = []
+        for (const key of asked) found.push((await map.getText(key)) ?? null)
+        found.push(
+          ...(await map.getMany(asked, { padTo: 20 }))
+            .map(value => value && new TextDecoder().decode(value))
+            .map(value => value ?? null),
+        )
+        found.push(map.storage, map.mode ?? null)
+        await map.close()
+        return found
+      },
+      urls,
+      mode,
+      asked,
+    )
+    const expected = asked.map(key => (names.includes(key) ? `hello, ${key}` : null))
+    expect(found).toEqual([...expected, ...expected, mode === 'instant' ? 'memory' : 'best-effort', mode])
+  })
 
   test('a page that is reloaded amid lookups leaves the next one free', async () => {
     for (let round = 0; round < 8; round++) {

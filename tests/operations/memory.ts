@@ -39,7 +39,6 @@ const MAPS: Readonly<Record<string, Partial<OpenOptions>>> = {
   tags: { mode: 'full', proofs: 'tags', rollback: 'strict' },
   merkle: { mode: 'full', proofs: 'merkle' },
   pointproofs: { mode: 'full', proofs: 'pointproofs', allowDevelopmentCeremony: true },
-  light: { mode: 'light' },
   instant: { mode: 'instant' },
   single: { mode: 'single', integrity: 'server', lookups: 2000 },
   local: { mode: 'local' },

@@ -29,7 +29,7 @@ test('an app that looks up instantly ships 60 kB of brotli at most; what keeps a
   expect(Math.abs(module! / 1000 - Number(wasmkB))).toBeLessThan(3)
 
   const sources = sourcesOf(parts.instant)
-  const ofState = /client\/dist\/(state|store\/(?!store\.js)|.*\/(stateful|choosing|tapir|light|local|single)\.js)/
+  const ofState = /client\/dist\/(state|store\/(?!store\.js)|.*\/(stateful|choosing|tapir|local|single)\.js)/
   expect(sources.filter(source => ofState.test(source) || source.includes('node_modules/'))).toEqual([])
   expect(sourcesOf(parts.keeping).filter(source => ofState.test(source)).length).toBeGreaterThan(20)
   // What lookups with one server need is another module, with glue of its own.

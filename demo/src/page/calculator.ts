@@ -9,7 +9,7 @@ const DAYS = 30
 const TITLES: Record<Mode, string> = {
   local: 'keep it all',
   instant: 'look up instantly',
-  light: 'have a light hint made',
+  light: '',
   full: 'make a hint of the whole database',
   single: 'ask one server alone',
 }
@@ -91,9 +91,9 @@ export class Calculator {
       `${count(records, 'record')} of ${recordBytes} bytes, in ${count(partitions, 'partition')} of ` +
         `${grouped(partitionRecords)}.`,
     ])
-    // A full hint takes the proofs that suit it; a light one is made for opening proofs.
+    // A hint takes the proofs that suit it.
     const shown = plan.modes.filter(
-      ({ mode, proofs }) => proofs === undefined || proofs === (mode === 'full' ? plan.recommended : 'merkle'),
+      ({ mode, proofs }) => mode !== 'light' && (proofs === undefined || proofs === plan.recommended),
     )
     const cells = ([label, cell]: Row) =>
       element(
@@ -136,7 +136,7 @@ function modeAfterAMonth(core: ClientCore, { layout, merkle, workload }: Plan): 
   const { records, recordBytes, partitions, partitionRecords, blockRecords } = layout
   const handle = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
   const lookups = DAYS * workload.lookupsPerDay
-  const mode = core.chooseMode(handle, merkle, { instant: true, light: true }, lookups)
+  const mode = core.chooseMode(handle, merkle, { instant: true, light: false }, lookups)
   handle.free()
   return mode
 }

@@ -93,8 +93,7 @@ export class FirstVisit {
       const map = await open({
         servers: mode.name === 'single' ? [a] : [a, b],
         ...{ mode: mode.name, storage: 'memory', push: false, signal },
-        // No signature covers what servers make.
-        ...(mode.name !== 'light' && publisherKey !== undefined && { publisherKey }),
+        ...(publisherKey !== undefined && { publisherKey }),
         onProgress: ({ loadedBytes, totalBytes }) => {
           moved.textContent = `${Math.floor((100 * loadedBytes) / totalBytes)} %`
         },

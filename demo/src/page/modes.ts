@@ -16,12 +16,6 @@ export const MODES: readonly Mode[] = [
     means: 'Nothing is kept here: for each lookup both servers go through the whole database.',
   },
   {
-    name: 'light',
-    title: 'Light hint',
-    means:
-      'A secret digest (the hint), which one server made and the other let this page check, is kept here: for a lookup each server reads a few records. No publisher’s signature covers it.',
-  },
-  {
     name: 'full',
     title: 'Full hint',
     means:

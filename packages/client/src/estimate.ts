@@ -3,7 +3,6 @@
 import { scoped } from './base/abort.js'
 import { checkNames, checkOptions, expected, toApp } from './base/boundary.js'
 import { UnsupportedError, UsageError } from './base/errors.js'
-import { checkKeyGiven } from './options.js'
 import { type Fetch, platformEnvironment } from './platform/environment.js'
 import { loadPart } from './platform/parts.js'
 import { startCore } from './platform/starting.js'
@@ -11,7 +10,6 @@ import { KNOWN, schemesFor } from './scheme/known.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 import { agree } from './servers/manifests.js'
 import { apartOf, parseServers } from './servers/pair.js'
-import { parsePublisherKey } from './servers/signatures.js'
 import { Meter } from './servers/stats.js'
 import { linksOf } from './servers/transport.js'
 import { buildFor } from './session/opening.js'
@@ -38,8 +36,6 @@ export interface EstimateOptions {
   readonly allowDevelopmentCeremony?: boolean | undefined
   /** as in `open()` */
   readonly collusion?: 'tolerated' | undefined
-  /** as in `open()`: leaves out the modes that do not go with one */
-  readonly publisherKey?: string | Uint8Array
   /** for the bytes of a day: 20 unless said otherwise */
   readonly lookupsPerDay?: number | undefined
   /** for the bytes of a day: records that change; 0 */
@@ -53,7 +49,6 @@ const OPTIONS: Record<keyof EstimateOptions, true> = {
   proofs: true,
   allowDevelopmentCeremony: true,
   collusion: true,
-  publisherKey: true,
   lookupsPerDay: true,
   changesPerDay: true,
   signal: true,
@@ -74,14 +69,12 @@ export async function estimate(
 ): Promise<Estimate> {
   checkOptions('estimate', options, ['fetch'], ['allowDevelopmentCeremony'])
   checkNames('estimate', options, Object.keys(OPTIONS))
-  checkKeyGiven('estimate', options)
   for (const name of ['lookupsPerDay', 'changesPerDay'] as const) {
     const number = options[name]
     if (number !== undefined && !(Number.isSafeInteger(number) && number >= 0)) {
       throw new UsageError(`estimate: ${expected(`${name} to be a whole number`, number)}`)
     }
   }
-  const signed = options.publisherKey !== undefined && parsePublisherKey(options.publisherKey) !== undefined
   const parsed = parseServers(servers)
   const apart = apartOf(parsed, options.collusion)
   const environment = platformEnvironment(options.fetch)
@@ -95,15 +88,14 @@ export async function estimate(
     ])
     const { proofs = 'auto', allowDevelopmentCeremony, lookupsPerDay, changesPerDay } = options
     const schemeOptions = { proofs, allowDevelopmentCeremony, usage: { lookupsPerDay, changesPerDay } }
-    const { name: mode } = chooseScheme(core, manifest, { lookups: 0, light: false, apart })
+    const { name: mode } = chooseScheme(core, manifest, { lookups: 0, apart })
     const modes = Object.fromEntries(
       [...schemesFor(SCHEMES, apart)].flatMap(([name, scheme]) => {
-        if (signed && scheme.kind === 'stateful' && !scheme.hashed) return []
         try {
           return [[name, scheme.costs(core, manifest, schemeOptions)]]
         } catch (error) {
           // A mode that this database does not have is none of its costs.
-          const optional = scheme.kind === 'stateless' || scheme.fallback !== undefined || scheme.parties.length === 1
+          const optional = scheme.kind === 'stateless' || scheme.parties.length === 1
           if (error instanceof UnsupportedError && optional) return []
           throw error
         }

@@ -232,7 +232,7 @@ function isOfSame(a: Servers, b: Servers): boolean {
 
 function isSameWish(a: Wishes, b: Wishes): boolean {
   const common = ['storage', 'publisherKey', 'rollback', 'lookups', 'mode', 'push', 'apart'] as const
-  const wishes = [...common, 'allowLight', 'proofs', 'allowDevelopmentCeremony'] as const
+  const wishes = [...common, 'proofs', 'allowDevelopmentCeremony'] as const
   return wishes.every(wish => a[wish] === b[wish])
 }
 

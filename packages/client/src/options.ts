@@ -56,8 +56,7 @@ export interface OpenWithOptions extends Allowances {
   /**
    * The publisher's Ed25519 key (32 bytes, 64 hex digits, or the line that `keyhush keygen` prints), known out of band. With
    * it, the database must be signed, else SignatureError: even two servers that lie together cannot make up a record, nor
-   * take a map back to where it has been before. Without it, comparing the servers has to do. Not with mode `light`, whose
-   * hints servers make: what they agree to make up there has no signature over it.
+   * take a map back to where it has been before. Without it, comparing the servers has to do.
    */
   readonly publisherKey?: string | Uint8Array
   /**
@@ -70,33 +69,23 @@ export interface OpenWithOptions extends Allowances {
   readonly rollback?: RollbackPreference | undefined
   /**
    * How lookups are answered. `local`: the whole database is kept here, verified and followed by updates, and nothing ever
-   * leaves for a lookup. `full`: it is downloaded once and folded into a hint; two servers answer. `light`: as `full`, but
-   * one server makes the hint and the other sends what it is checked with, a small part of the database together; the two
-   * could then work out every lookup if they pooled what they know. If that fails, it is as `full` until `reset()`.
+   * leaves for a lookup. `full`: it is downloaded once and folded into a hint; two servers answer.
    * `instant`: nothing is downloaded and nothing kept; two servers answer, with far more work, in two round trips for a key.
    * `single`: the database is downloaded once and folded into hints, of which each lookup uses one up; one server answers, and
    * learns nothing of it. With one server, or `collusion: 'tolerated'`, there are only `single` and `local`.
    * `auto`, if not given: what is stored here already; else `instant` from the first moment on, and behind it `local` is
    * prepared for databases of at most 16 MiB, `full` for larger ones once so many lookups were made that it would have been
-   * cheaper from the beginning; then `map.mode` changes, with an event. `light` only with `allowLight`. With one server: `local`
+   * cheaper from the beginning; then `map.mode` changes, with an event. With one server: `local`
    * for databases of at most 16 MiB, else `single`.
    */
-  readonly mode?: 'auto' | 'local' | 'full' | 'light' | 'instant' | 'single' | undefined
+  readonly mode?: 'auto' | 'local' | 'full' | 'instant' | 'single' | undefined
   /**
-   * Lets mode `auto` make a light hint where both servers offer it and it is the cheapest: a small part of the download, after
-   * far fewer lookups. It assumes more than `instant` and `full` do: what one server was shown when the hint was made,
-   * 32 bytes, opens all of its lookups to whoever also has the queries that the other server gets, whenever these two meet
-   * (docs/threat-model.md, Light hints). Not with `publisherKey`.
-   */
-  readonly allowLight?: boolean | undefined
-  /**
-   * What proves that answers are genuine, in modes `full`, `light` and `auto` with two servers; in others there is no choice, and
+   * What proves that answers are genuine, in modes `full` and `auto` with two servers; in others there is no choice, and
    * UsageError for one. `merkle`: proofs that the servers send. `tags`: nothing
    * on the wire; the map keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `pointproofs`, where
    * servers offer it: one proof of 48 bytes an answer; a lookup is as small as with tags, the map keeps little, and
    * verifying takes about a tenth of a second. `auto`, if not given:
-   * tags, unless the map would then take more than 64 MB of memory, or the making of a light hint, in which both servers tag
-   * every record, more than 16 MiB of replies; else `pointproofs`, where that can be, else `merkle`. The servers see which;
+   * tags, unless the map would then take more than 64 MB of memory; else `pointproofs`, where that can be, else `merkle`. The servers see which;
    * see docs/threat-model.md.
    */
   readonly proofs?: ProofsPreference | undefined
@@ -141,7 +130,6 @@ export interface Wishes {
   readonly allowDevelopmentCeremony: boolean
   readonly lookups: number | undefined
   readonly mode: string
-  readonly allowLight: boolean
   readonly push: boolean
   readonly apart: Apart
 }
@@ -163,7 +151,6 @@ const OPTIONS: Record<keyof OpenOptions, true> = {
   publisherKey: true,
   rollback: true,
   mode: true,
-  allowLight: true,
   proofs: true,
   allowDevelopmentCeremony: true,
   push: true,
@@ -177,17 +164,17 @@ const OPTIONS: Record<keyof OpenOptions, true> = {
 export function checkOpenOptions(options: OpenOptions): void {
   checkOptions('open', options, ['fetch', 'store'])
   checkNames('open', options, Object.keys(OPTIONS))
-  checkKeyGiven('open', options)
+  checkKeyGiven(options)
 }
 
 /**
  * Throws UsageError for a publisherKey that is there and is nothing: an environment variable with another name must not leave the
  * signature unchecked without a word.
  */
-export function checkKeyGiven(call: string, options: { readonly publisherKey?: unknown }): void {
+function checkKeyGiven(options: { readonly publisherKey?: unknown }): void {
   if (!('publisherKey' in options) || options.publisherKey !== undefined) return
   const why = 'leave the option out if nothing is signed; is the variable that it comes from set?'
-  throw new UsageError(`${call}: publisherKey: expected a key, got nothing; ${why}`)
+  throw new UsageError(`open: publisherKey: expected a key, got nothing; ${why}`)
 }
 
 /** What maps with these options have in common, defaults in place. Throws UsageError for options that cannot be. */
@@ -209,19 +196,14 @@ export function readOptions(
   oneOf('mode', ['auto', ...usable.keys()], mode, apart === 1 ? 'with one server' : 'with two servers')
   if (lookups !== undefined) checkLookups(lookups, apart)
   const scheme = usable.get(mode)
-  if (publisherKey !== undefined && scheme?.kind === 'stateful' && !scheme.hashed) {
-    throw new UsageError(`mode: '${mode}' ${NOT_SIGNED}`)
-  }
-  const { allowLight = false, allowDevelopmentCeremony = false } = options
-  if (apart === 1 && allowLight) throw new UsageError('allowLight: expected two servers that do not collude')
-  if (publisherKey !== undefined && allowLight) throw new UsageError(`allowLight: it ${NOT_SIGNED}`)
+  const { allowDevelopmentCeremony = false } = options
   const possible = scheme === undefined ? [...usable.values()] : [scheme]
   if (proofs !== 'auto' && !possible.some(each => each.kind === 'stateful' && each.provable === true)) {
     const where = scheme === undefined || apart === 1 ? 'where one server is asked' : `in mode '${mode}'`
-    throw new UsageError(`proofs: there is no choice of them ${where}, but in modes 'full' and 'light'`)
+    throw new UsageError(`proofs: there is no choice of them ${where}, but in mode 'full'`)
   }
   const push = options.push ?? typeof addEventListener === 'function'
-  const answers = { mode, allowLight, proofs, allowDevelopmentCeremony, lookups }
+  const answers = { mode, proofs, allowDevelopmentCeremony, lookups }
   return {
     servers,
     usable,
@@ -229,8 +211,7 @@ export function readOptions(
   }
 }
 
-const BOOLEANS = ['allowSameHost', 'allowPlainHttp', 'allowLight', 'allowDevelopmentCeremony', 'push'] as const
-const NOT_SIGNED = 'cannot go with publisherKey, whose signature covers nothing of what servers make'
+const BOOLEANS = ['allowSameHost', 'allowPlainHttp', 'allowDevelopmentCeremony', 'push'] as const
 
 /** As the core bounds them. */
 const MOST_LOOKUPS = 2 ** 20

@@ -1,18 +1,15 @@
 // Mode `auto`: lookups are answered from the first moment on, a state is made behind them when it pays, and when that is
 // depends on nothing but the manifest, the number of lookups, and whether servers fail.
 
-import { INSTANT_PATH, lightPath, type Manifest } from '@keyhush/protocol'
+import { INSTANT_PATH, type Manifest } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import type { KeyhushMap, MapEvent } from '../src/index.js'
-import { light } from '../src/scheme/light/light.js'
-import { type Basis, type Choose, chooseScheme, paysAfter, SCHEMES } from '../src/scheme/table.js'
-import { tapir } from '../src/scheme/tapir/tapir.js'
+import { paysAfter, SCHEMES } from '../src/scheme/table.js'
 import { type OpenWithOptions, openWith } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, later, someValues, withMalformedBlock } from './support/database.js'
 import { core, keyed, NAMES, proofsWith, sameOnBoth } from './support/harness.js'
 import { A, B, bytesOf, hang, type Misbehave, type Network, ok, on, problem } from './support/network.js'
-import { publisherKey } from './support/signed.js'
 import { type Life, records, World } from './support/world.js'
 
 /** Too large to be kept whole without being asked for. */
@@ -22,13 +19,8 @@ const large = buildDatabase(core, { values, partitions: 8 })
 const PAYS = 12
 
 const world = () => new World({ network: sameOnBoth(large), database: large })
-const openedBy = async (
-  life: Life,
-  options: Partial<OpenWithOptions> = {},
-  choose: Choose = chooseScheme,
-): Promise<KeyhushMap> => {
-  const small = choose === chooseScheme ? 1000 : 0
-  const pays = (_core: unknown, { records }: Manifest, lookups: number) => records === small || lookups >= PAYS
+const openedBy = async (life: Life, options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> => {
+  const pays = (_core: unknown, { records }: Manifest, lookups: number) => records === 1000 || lookups >= PAYS
   const onEvent = (event: MapEvent) => void life.events.push(event)
   const opening = {
     servers: [A, B],
@@ -38,7 +30,7 @@ const openedBy = async (
     onEvent,
     ...options,
   } as const
-  const map = await life.world.drive(openWith(life.environment, opening, SCHEMES, pays, choose))
+  const map = await life.world.drive(openWith(life.environment, opening, SCHEMES, pays))
   await settle()
   return map
 }
@@ -56,9 +48,6 @@ const rest = async () => {
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => (7 * i) % 300)
 const paths = ({ seen }: Network, skip = 0) =>
   seen.slice(skip).map(({ server, path, body }) => `${server} ${path} ${body.length}`)
-const HINT = lightPath('hint')
-const TAGS = lightPath('tags')
-const askedForLight = ({ seen }: Network) => seen.filter(({ path }) => path === HINT || path === TAGS)
 const count = (network: Network, path: string) => network.seen.filter(seen => seen.path.startsWith(path)).length
 const types = (life: Life) => life.events.map(({ type }) => type)
 const misbehaving = ({ misbehave }: Network, how: Misbehave | undefined) => {
@@ -115,33 +104,29 @@ describe('with nothing stored', () => {
     await w.drive(again.close())
   })
 
-  test.each([false, true])(
-    'what is looked up, and what an app gives up, does not show in when and what is asked: light hints allowed: %s',
-    async allowLight => {
-      const views = await Promise.all(
-        [upTo(20), Array<number>(20).fill(3)].map(async (indices, turn) => {
-          const w = world()
-          const map = await openedBy(w.life(), { allowLight })
-          for (const index of indices) {
-            if (turn === 0) await w.drive(map.at(index))
-            else {
-              const giving = new AbortController()
-              const answer = map.at(index, { signal: giving.signal }).catch(() => {})
-              await settle()
-              giving.abort()
-              await w.drive(answer)
-            }
-            await rest()
+  test('what is looked up, and what an app gives up, does not show in when and what is asked', async () => {
+    const views = await Promise.all(
+      [upTo(20), Array<number>(20).fill(3)].map(async (indices, turn) => {
+        const w = world()
+        const map = await openedBy(w.life())
+        for (const index of indices) {
+          if (turn === 0) await w.drive(map.at(index))
+          else {
+            const giving = new AbortController()
+            const answer = map.at(index, { signal: giving.signal }).catch(() => {})
+            await settle()
+            giving.abort()
+            await w.drive(answer)
           }
-          await w.drive(map.close())
-          return paths(w.network).map(line => line.replace(/ https:..[ab].example(\/pir)?/, ''))
-        }),
-      )
-      const ofEither = (lines: readonly string[] = []) => lines.map(line => line.replace(/^\S+ /, '')).sort()
-      expect(ofEither(views[1])).toEqual(ofEither(views[0]))
-      expect(views[0]!.some(line => line.includes(HINT))).toBe(allowLight)
-    },
-  )
+          await rest()
+        }
+        await w.drive(map.close())
+        return paths(w.network).map(line => line.replace(/ https:..[ab].example(\/pir)?/, ''))
+      }),
+    )
+    const ofEither = (lines: readonly string[] = []) => lines.map(line => line.replace(/^\S+ /, '')).sort()
+    expect(ofEither(views[1])).toEqual(ofEither(views[0]))
+  })
 
   test('a database that is best kept whole is fetched at once, and lookups do not wait for it', async () => {
     const w = new World()
@@ -319,156 +304,11 @@ test('while what hints take of the core cannot be loaded, lookups are answered a
 
 test('the planner says when: at once for what is small, after a thousand lookups and more for a million records', () => {
   const { manifest } = records
-  expect(paysAfter(core, manifest, 0, false)).toBe(true)
+  expect(paysAfter(core, manifest, 0)).toBe(true)
   const million = { ...manifest, records: 2 ** 20, recordBytes: 32, partitions: 16, partitionRecords: 2 ** 16 }
-  const pays = (lookups: number) => paysAfter(core, million, lookups, false)
+  const pays = (lookups: number) => paysAfter(core, million, lookups)
   expect([0, 100, 1000].map(pays)).toEqual([false, false, false])
   expect(pays(5000)).toBe(true)
-})
-
-describe('a light hint', () => {
-  const allowed = { allowLight: true }
-  /** Of databases as small as these, too. */
-  const choose: Choose = (_core, _manifest, basis) => (basis.light ? light : tapir)
-  const lying = (network: Network, path: string) =>
-    misbehaving(
-      network,
-      on(path, async genuine => {
-        const reply = await bytesOf(genuine)
-        reply[50]! ^= 1
-        return ok(reply)
-      }),
-    )
-
-  test('is made where the app allows it and the planner finds it the cheapest; then it takes over as any state does', async () => {
-    const w = world()
-    const life = w.life()
-    const map = await openedBy(life, allowed)
-    await lookUp(w, map, upTo(PAYS - 1))
-    expect([map.mode, askedForLight(w.network).length, await w.head()]).toEqual(['instant', 0, undefined])
-    await lookUp(w, map, [299])
-    expect([map.mode, askedForLight(w.network).length, count(w.network, '/v1/blobs/')]).toEqual(['light', 2, 0])
-    expect(types(life)).toEqual(expect.arrayContaining(['preparing', 'mode']))
-    expect(types(life).indexOf('preparing')).toBeLessThan(types(life).indexOf('mode'))
-    expect(life.events).toContainEqual({ type: 'mode', mode: 'light' })
-    await lookUp(w, map, [0, 299, 299])
-    await w.drive(map.close())
-    await w.auditor.assertSound()
-    const again = await openedBy(w.life(), allowed)
-    expect([again.mode, askedForLight(w.network).length]).toEqual(['light', 2])
-    await lookUp(w, again, [5])
-    await w.drive(again.close())
-  })
-
-  test.each<[string, Partial<OpenWithOptions>, (network: Network) => void]>([
-    ['the app has not allowed it', {}, () => {}],
-    [
-      'one server does not offer it',
-      allowed,
-      network => {
-        const info = network.info.bind(network)
-        network.info = server => {
-          const said = info(server)
-          return { ...said, offers: { ...said.offers, light: server !== B } }
-        }
-      },
-    ],
-  ])('is not made where %s', async (_what, options, arrange) => {
-    const w = new World()
-    arrange(w.network)
-    const map = await openedBy(w.life(), options, choose)
-    await lookUp(w, map, upTo(PAYS))
-    expect([map.mode, askedForLight(w.network).length]).toEqual(['full', 0])
-    await w.drive(map.close())
-  })
-
-  test.each<[string, Partial<OpenWithOptions>]>([
-    ['beside a publisher’s key', { publisherKey }],
-    ['where the servers may be one party', { collusion: 'tolerated' }],
-  ])('cannot be allowed %s: UsageError, before any traffic', async (_what, options) => {
-    const w = new World()
-    const life = w.life()
-    const failure = await life.failure(openedBy(life, { ...allowed, ...options }))
-    expect(failure).toMatchObject({ code: 'usage', message: expect.stringContaining('allowLight') })
-    expect(w.network.seen).toEqual([])
-  })
-
-  test('pays after fewer lookups than a full one', () => {
-    const { manifest } = records
-    const shape = { records: 2 ** 20, recordBytes: 32, blockRecords: 8, partitions: 16, partitionRecords: 2 ** 16 }
-    const million = { ...manifest, ...shape }
-    const least = (allowed: boolean) => {
-      let lookups = 1
-      while (!paysAfter(core, million, lookups, allowed)) lookups *= 2
-      return lookups
-    }
-    expect(4 * least(true)).toBeLessThan(least(false))
-    const chosen = (manifest: Manifest, change: Partial<Basis> = {}) =>
-      chooseScheme(core, manifest, { lookups: least(true), light: true, apart: 2, ...change }).name
-    expect([chosen(million), chosen(million, { light: false }), chosen(million, { apart: 1 })]).toEqual([
-      'light',
-      'full',
-      'single',
-    ])
-    // What has no commitments has no light hints either.
-    expect(chosen({ ...million, suite: 2 })).toBe('full')
-  })
-
-  test.each([HINT, TAGS])(
-    'with a lie in what %s replies: downloaded in full behind the lookups, which names the liar; none again before reset()',
-    async path => {
-      const w = new World()
-      lying(w.network, path)
-      const life = w.life()
-      const map = await openedBy(life, allowed, choose)
-      await lookUp(w, map, upTo(PAYS))
-      const liar = askedForLight(w.network).find(seen => seen.path === path)!.server
-      expect(map.stats.incidents).toEqual([{ server: liar, code: 'tampered' }])
-      expect([map.mode, types(life).filter(type => type === 'preparing').length]).toEqual(['full', 1])
-      expect(askedForLight(w.network)).toHaveLength(2)
-      misbehaving(w.network, undefined)
-      await lookUp(w, map, [1, 2, 1])
-      await w.drive(map.close())
-      // Nor in a later life, not even where a new generation needs a new hint.
-      const again = await openedBy(w.life(), allowed, choose)
-      const { manifest } = records
-      const next = buildDatabase(core, {
-        values: someValues(1000, 8),
-        partitions: 8,
-        manifest: {
-          ...{ generation: 2, epoch: 2, previousManifest: core.blake3(records.manifestBytes) },
-          ...{ databaseId: manifest.databaseId, maxBatch: manifest.maxBatch },
-        },
-      })
-      for (const server of [A, B]) w.network.publish(server, next)
-      await w.drive(again.sync())
-      expect([again.mode, again.epoch, askedForLight(w.network).length]).toEqual(['full', 2, 2])
-      await w.drive(again.reset())
-      expect([again.mode, askedForLight(w.network).length]).toEqual(['light', 4])
-      expect(await w.drive(again.at(7))).toEqual(next.byIndex[7])
-      await w.drive(again.close())
-    },
-  )
-
-  test.each(['preferred', 'memory'] as const)(
-    'that has failed, and the download after it, is tried again after reset(): storage %s',
-    async storage => {
-      const w = new World()
-      misbehaving(w.network, ({ path }, genuine) =>
-        [HINT, TAGS, '/v1/blobs/'].some(each => path.startsWith(each)) ? problem(404, 'not_found') : genuine,
-      )
-      const map = await openedBy(w.life(), { ...allowed, storage }, choose)
-      await lookUp(w, map, upTo(PAYS))
-      expect([map.mode, askedForLight(w.network).length]).toEqual(['instant', 2])
-      await lookUp(w, map, upTo(2 * PAYS))
-      expect([map.mode, askedForLight(w.network).length]).toEqual(['instant', 2])
-      misbehaving(w.network, undefined)
-      await w.drive(map.reset())
-      await lookUp(w, map, upTo(4 * PAYS))
-      expect([map.mode, askedForLight(w.network).length]).toEqual(['light', 4])
-      await w.drive(map.close())
-    },
-  )
 })
 
 describe('lookups that fail', () => {

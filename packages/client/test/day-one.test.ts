@@ -70,8 +70,7 @@ describe('both servers are away', () => {
     ['full', 'full', { proofs: 'tags' }],
     ['full', 'full', { proofs: 'merkle' }],
     ['full', 'auto', {}],
-    ['light', 'light', { proofs: 'auto' }],
-    ['light', 'auto', { proofs: 'auto' }],
+    ['full', 'auto', { proofs: 'auto' }],
     ['single', 'single', single],
     ['local', 'auto', {}],
   ] as const)(

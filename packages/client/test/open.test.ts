@@ -477,7 +477,6 @@ describe('of an option that cannot be, the message says what was expected and wh
     ['a key that is too short', { publisherKey: new Uint8Array(31) }, /publisherKey: expected 32 bytes.*got 31 bytes/],
     ['lookups with two servers', { lookups: 5 }, /lookups: expected one server, or collusion: 'tolerated'/],
     ['no number of lookups', { lookups: 0, servers: [A], publisherKey: KEY }, /from 1 to 1048576, got 0/],
-    ['light beside a key', { mode: 'light', publisherKey: KEY }, /mode: 'light' cannot go with publisherKey/],
   ]
   test.each(refused)('%s', async (_what, given, message) => {
     const fetch = vi.fn()
@@ -504,13 +503,10 @@ describe('of an option that cannot be, the message says what was expected and wh
     const fetch = vi.fn()
     const servers = [A, B] as const
     const { PUBLISHER_KYE: publisherKey } = {} as { PUBLISHER_KYE: string } // as types of environments have it
-    const calls = [client.open({ servers, fetch, publisherKey }), client.estimate(servers, { fetch, publisherKey })]
-    for (const call of calls) {
-      await expect(call).rejects.toMatchObject({
-        code: 'usage',
-        message: expect.stringMatching(/expected a key, got nothing/),
-      })
-    }
+    await expect(client.open({ servers, fetch, publisherKey })).rejects.toMatchObject({
+      code: 'usage',
+      message: expect.stringMatching(/expected a key, got nothing/),
+    })
     expect(fetch).not.toHaveBeenCalled()
   })
 
@@ -557,12 +553,4 @@ describe('of an option that cannot be, the message says what was expected and wh
       message: expect.stringMatching(/fileStore\(folder\)/),
     })
   })
-})
-
-test('estimate() with a publisher’s key has no mode that open() would refuse with it', async () => {
-  const { network } = keyless()
-  const { fetch } = network
-  const without = Object.keys((await client.estimate([A, B], { fetch })).modes)
-  const beside = Object.keys((await client.estimate([A, B], { fetch, publisherKey: '00'.repeat(32) })).modes)
-  expect(without.filter(mode => !beside.includes(mode))).toEqual(['light'])
 })

@@ -18,17 +18,6 @@ export function deadlineMs(bytes: number): number {
   return SILENCE_MS + Math.ceil(bytes / SLOWEST_BYTES_PER_MS)
 }
 
-/**
- * The slowest server that a light hint is waited for, 32 MiB of records a second: an idle one does 300, and of a large database
- * many lookups may be answered in between, or other hints be made.
- */
-export const SLOWEST_COMPUTED_BYTES_PER_MS = 32 * 1024
-
-/** How long a server may keep silent that computes over so many bytes before it says anything. */
-export function computingSilenceMs(bytes: number): number {
-  return SILENCE_MS + Math.ceil(bytes / SLOWEST_COMPUTED_BYTES_PER_MS)
-}
-
 /** Bytes hashed and folded before the page gets its thread back. 256 KiB are a few milliseconds on a slow phone. */
 export const WORK_BYTES = 256 * 1024
 

@@ -108,7 +108,7 @@ export async function downloadPartitions(
   context: SchemeContext,
   manifest: Manifest,
   folding: Lanes,
-  { servers, failures, gently, received, onPartition, save }: Sources,
+  { servers, failures, gently, received, save }: Sources,
   signal: AbortSignal,
 ): Promise<void> {
   const { core } = context
@@ -130,7 +130,6 @@ export async function downloadPartitions(
         share.push(q)
         return
       }
-      if (onPartition !== undefined) onPartition(q, laneOf(core, folding, s, partitionBytes(manifest)))
       await save()
     }
     while (!failures.failed[s] && share.length > 0) await (gently ? turns.take(next) : next())
@@ -156,11 +155,6 @@ export async function goSteps(
     await environment.pause()
     signal?.throwIfAborted()
   }
-}
-
-/** What a lane has received last. A copy: the memory moves when it grows. */
-function laneOf(core: Core, folding: Lanes, lane: number, bytes: number): Uint8Array {
-  return inCore(core, () => new Uint8Array(core.memory.buffer, folding.lanePointer(lane), bytes).slice())
 }
 
 /** One partition through the lane of one server. */

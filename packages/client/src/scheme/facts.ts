@@ -9,20 +9,11 @@ export const TAPIR = {
   name: 'full',
   kind: 'stateful',
   parties: HINT_PARTIES,
-  hashed: true,
   provable: true,
 } as const satisfies StatefulFacts
-export const LIGHT = {
-  name: 'light',
-  kind: 'stateful',
-  parties: HINT_PARTIES,
-  hashed: false,
-  provable: true,
-} as const satisfies StatefulFacts
-export const LOCAL = { name: 'local', kind: 'stateful', parties: [], hashed: true } as const satisfies StatefulFacts
+export const LOCAL = { name: 'local', kind: 'stateful', parties: [] } as const satisfies StatefulFacts
 export const SINGLE = {
   name: 'single',
   kind: 'stateful',
   parties: ['server'],
-  hashed: true,
 } as const satisfies StatefulFacts

@@ -1,5 +1,5 @@
-// Permutations, parities and perhaps tags, and at most one pending batch of queries (Fig. 5 and 6): what schemes that make
-// a hint have in common, however they make it.
+// Permutations, parities and perhaps tags, and at most one pending batch of queries (Fig. 5 and 6): what mode `full`
+// keeps.
 
 import { answerBytes, decodeAnswer, encodeQuery, type Manifest, type Proofs, WireError } from '@keyhush/protocol'
 import type { ClientHandle, LayoutHandle, RoleNumber } from '@keyhush/wasm/client'

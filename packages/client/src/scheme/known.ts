@@ -2,13 +2,13 @@
 // table.ts, which is loaded by who needs it.
 
 import type { Apart } from '../servers/pair.js'
-import { LIGHT, LOCAL, SINGLE, TAPIR } from './facts.js'
+import { LOCAL, SINGLE, TAPIR } from './facts.js'
 import { instant } from './instant/instant.js'
 import type { KnownScheme, StatelessScheme } from './scheme.js'
 
 /** By name, which is the mode that an app asks for. */
 export const KNOWN: ReadonlyMap<string, KnownScheme> = new Map(
-  [TAPIR, LIGHT, LOCAL, instant, SINGLE].map(scheme => [scheme.name, scheme]),
+  [TAPIR, LOCAL, instant, SINGLE].map(scheme => [scheme.name, scheme]),
 )
 
 /**

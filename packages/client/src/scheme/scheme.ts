@@ -19,7 +19,7 @@ export type Scheme = StatelessScheme | StatefulScheme
 
 /** What can be known of a scheme before its code is loaded. */
 export type KnownScheme = StatelessScheme | StatefulFacts
-export type StatefulFacts = Pick<StatefulScheme, 'name' | 'kind' | 'parties' | 'hashed' | 'provable'>
+export type StatefulFacts = Pick<StatefulScheme, 'name' | 'kind' | 'parties' | 'provable'>
 
 /** What every scheme is made with. */
 export interface SchemeContext {
@@ -82,16 +82,6 @@ export interface StatefulScheme extends AnyScheme {
   readonly kind: 'stateful'
   /** the party that keeps the rollback fence, by its place in `parties`; undefined: copies of a state do no harm */
   readonly fencedBy: number | undefined
-  /**
-   * What prepares in its place once its preparation is given up (GivenUpError), until the state's owner asks for a new one;
-   * undefined: nothing does
-   */
-  readonly fallback?: string | undefined
-  /**
-   * Whether all that a state is made of has a hash in the manifest, and so what a publisher has signed. If not, two servers
-   * that lie alike can make it up.
-   */
-  readonly hashed: boolean
   /** whether there is a choice of what proves answers: `open({ proofs })` */
   readonly provable?: boolean
   /** whether its states may have rows (`Rows`) */
@@ -117,25 +107,22 @@ export interface Update {
 
 /** A state in the making, at one epoch at a time. */
 export interface Preparation {
-  /** 16 random bytes: the state's id, known to its fence alone. Of one that is not resumable, final once all is fetched. */
+  /** 16 random bytes: the state's id, known to its fence alone. */
   readonly id: Uint8Array
   /** whether it is what these options ask for */
   suits(options: SchemeOptions): boolean
   /** as of a state */
   follows?(before: Manifest, next: Manifest): boolean
   /**
-   * Fetches what is still missing at its manifest: public blobs, checked before they are used, or replies to secret
-   * requests. May be called off at any time, and called again. Throws once it cannot go on; the error names a server that
-   * lied first. GivenUpError: nor could it after an update.
+   * Fetches what is still missing at its manifest: public blobs, checked before they are used. May be called off at any
+   * time, and called again. Throws once it cannot go on; the error names a server that lied first.
    */
   fetch(sources: Sources, signal: AbortSignal): Promise<void>
   /** Brings what there is to the next epoch. Throws a core error `update`, with nothing changed, for what cannot be. */
   update(update: Update, before: LayoutHandle, after: LayoutHandle): void
   /** Does the work that `update` has left, giving the thread back in between; if there is no such method, there is none. */
   settle?(): Promise<void>
-  /** Whether it may be stored before it is whole (S6). If not, an interruption begins anew, with other secrets. */
-  readonly resumable: boolean
-  /** What is to be stored of one that is resumable, as it is now, bound to its manifest's hash. */
+  /** What is to be stored of it as it is now, before it is whole (S6), bound to its manifest's hash. */
   partial(binding: Uint8Array): Promise<Uint8Array>
   /** the names of the rows that it has had kept; undefined: none */
   readonly rows?: readonly string[] | undefined
@@ -157,8 +144,6 @@ export interface Sources {
   readonly gently: boolean
   /** bytes of use more, or fewer if negative */
   received(bytes: number): void
-  /** hears of every partition that had its content hash */
-  readonly onPartition?: ((partition: number, bytes: Uint8Array) => void) | undefined
   /** something more is worth storing */
   save(): Promise<void>
   /** where rows of the state in the making are kept */

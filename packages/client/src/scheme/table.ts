@@ -1,13 +1,12 @@
 // All schemes there are, with what they do, and the choice among them. A further one is a folder beside this file, a line here, and
 // what it is in facts.ts and known.ts.
 
-import { hasLight, type Manifest } from '@keyhush/protocol'
+import type { Manifest } from '@keyhush/protocol'
 import type { Core, Mode } from '@keyhush/wasm/client'
 import { inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import type { Apart } from '../servers/pair.js'
 import { instant } from './instant/instant.js'
-import { light } from './light/light.js'
 import { local } from './local/local.js'
 import type { Scheme, StatefulScheme } from './scheme.js'
 import { single } from './single/single.js'
@@ -15,37 +14,33 @@ import { tapir } from './tapir/tapir.js'
 
 /** By name, which is the mode that an app asks for. */
 export const SCHEMES: ReadonlyMap<string, Scheme> = new Map(
-  [tapir, light, local, instant, single].map(scheme => [scheme.name, scheme]),
+  [tapir, local, instant, single].map(scheme => [scheme.name, scheme]),
 )
 
 /** What the choice follows from beside the manifest. */
 export interface Basis {
   /** how many were made */
   readonly lookups: number
-  /** whether the app allows a light hint, which assumes more (docs/threat-model.md), and both servers offer it */
-  readonly light: boolean
   readonly apart: Apart
 }
 
 /** Whether a state is worth being made after so many lookups without one. */
-export type Pays = (core: Core, manifest: Manifest, lookups: number, light: boolean) => boolean
+export type Pays = (core: Core, manifest: Manifest, lookups: number) => boolean
 
 /** The scheme that a new map is made for where the app leaves it open. */
 export type Choose = (core: Core, manifest: Manifest, basis: Basis) => StatefulScheme
 
 /** The planner's rule. */
-export const paysAfter: Pays = (core, manifest, lookups, light) =>
-  choose(core, manifest, { instant: true, light }, lookups) !== 'instant'
+export const paysAfter: Pays = (core, manifest, lookups) => choose(core, manifest, true, lookups) !== 'instant'
 
 /** The planner's rule. */
-export const chooseScheme: Choose = (core, manifest, { lookups, apart, ...basis }) => {
-  const mode = choose(core, manifest, { instant: false, light: apart === 2 && basis.light }, lookups)
-  return [local, light].find(({ name }) => name === mode) ?? (apart === 1 ? single : tapir)
+export const chooseScheme: Choose = (core, manifest, { lookups, apart }) => {
+  const mode = choose(core, manifest, false, lookups)
+  if (mode === local.name) return local
+  return apart === 1 ? single : tapir
 }
 
-type Offers = Parameters<Core['chooseMode']>[2]
-
-function choose(core: Core, manifest: Manifest, allowed: Offers, lookups: number): Mode {
-  const offers = { ...allowed, light: allowed.light && hasLight(manifest) }
+function choose(core: Core, manifest: Manifest, instant: boolean, lookups: number): Mode {
+  const offers = { instant, light: false }
   return withLayout(core, manifest, layout => inCore(core, () => core.chooseMode(layout, manifest, offers, lookups)))
 }

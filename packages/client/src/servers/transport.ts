@@ -68,22 +68,6 @@ export async function postQuery(link: Link, path: string, query: Uint8Array, byt
   return await post(link, path, query, bytes)
 }
 
-/**
- * Sends what this server alone may see, ahead of any lookup; the reply has exactly `bytes` bytes, which go into `sink`. The
- * server may be silent for `silenceMs`.
- */
-export async function postSecret(
-  link: Link,
-  path: string,
-  body: Uint8Array,
-  bytes: number,
-  silenceMs: number,
-  sink: Sink,
-  signal: AbortSignal,
-): Promise<void> {
-  await exchange(link, { path, body, atMost: bytes, exactly: true, silenceMs }, sink, signal)
-}
-
 /** Asks the rollback fence; its reply has exactly `bytes` bytes. */
 export async function postFence(
   link: Link,
@@ -179,9 +163,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
   const withdraw = outer && onAbort(outer, () => callOff(outer.reason))
 
   const start = clock.now()
-  const allowedMs = request.lasting
-    ? Number.POSITIVE_INFINITY
-    : deadlineMs(atMost + (request.body?.length ?? 0)) + silenceMs - SILENCE_MS
+  const allowedMs = request.lasting ? Number.POSITIVE_INFINITY : deadlineMs(atMost + (request.body?.length ?? 0))
   /** since when the server has been waited for; undefined: what it has sent is being worked on */
   let silentSince: number | undefined = start
   // One timer, which looks when it is due whether that has moved: each would cost as much as the rest of this.

@@ -5,8 +5,8 @@
 //   begin ─► nothing stored: stateless answers ─► due ─► preparing behind ─► whole: stateful answers
 //        └─► a whole or condemned state ──────────────────────────────────►        "
 //
-// When it is due, and what is made, depends on the manifest, on how many lookups have ended, on what servers offer and on
-// whether they have failed: never on what was asked, nor on what an app has given up (P5, I3).
+// When it is due, and what is made, depends on the manifest, on how many lookups have ended and on whether
+// servers have failed: never on what was asked, nor on what an app has given up (P5, I3).
 
 import type { Manifest } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
@@ -29,8 +29,6 @@ import { StatelessSession } from './stateless.js'
 export interface Choice {
   readonly pays: Pays
   readonly choose: Choose
-  /** a light hint may be made */
-  readonly allowLight: boolean
   /** what a state needs of the core, and answers before it do not. Throws UnsupportedError. */
   readonly loadHints: () => Promise<Core>
 }
@@ -78,7 +76,7 @@ export class ChoosingSession implements Session {
     scheme: StatelessScheme,
     choice: Choice,
   ): Promise<ChoosingSession> {
-    const basis: Basis = { lookups: 0, light: choice.allowLight, apart: given.apart }
+    const basis: Basis = { lookups: 0, apart: given.apart }
     const parts = { ...given, choose: (manifest: Manifest) => choice.choose(given.core, manifest, basis) }
     return new ChoosingSession(parts, scheme, choice, basis, await StatefulSession.withStore(parts))
   }
@@ -131,7 +129,7 @@ export class ChoosingSession implements Session {
     await this.#now.reset(onProgress, signal)
     const next = this.#next // perhaps it was whole already, and has begun anew just now
     if (next === undefined) return
-    if (next.storage === 'memory' || (await next.stored()) === undefined) return next.beginAgain()
+    if (next.storage === 'memory' || (await next.stored()) === undefined) return
     await abortable(this.#equip(), signal)
     await next.reset(onProgress, signal)
     if (!this.#isBehind(next)) this.#takeOver(next)
@@ -159,10 +157,8 @@ export class ChoosingSession implements Session {
     } catch (error) {
       await stateless.close()
       if (!(error instanceof UnsupportedError)) throw error
-      this.#note(stateless)
       return await this.#beginWith(stateful, progress, signal)
     }
-    this.#note(stateless)
     this.#now = stateless
     this.#next = stateful
     this.#failed = stored !== undefined // somebody has found before that it pays
@@ -172,11 +168,6 @@ export class ChoosingSession implements Session {
   listen(): void {
     this.#listens = true
     this.#now.listen()
-  }
-
-  /** What servers offer when a map is opened counts until it is closed. */
-  #note({ offers }: StatelessSession): void {
-    this.#basis.light &&= offers.every(({ light }) => light)
   }
 
   #begun(): (error: unknown) => void {
@@ -195,7 +186,7 @@ export class ChoosingSession implements Session {
     const { manifest } = this.#now
     if (this.#next === undefined || this.#preparing !== undefined || manifest === undefined) return
     if (this.#closing.signal.aborted || this.dead || this.#ended < this.#notBefore) return
-    if (!this.#failed && !this.#choice.pays(core, manifest, this.#ended, this.#basis.light)) return
+    if (!this.#failed && !this.#choice.pays(core, manifest, this.#ended)) return
     this.#failed = false
     this.#failures = 0
     this.#basis.lookups = this.#ended

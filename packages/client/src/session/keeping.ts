@@ -11,19 +11,19 @@ import { StatefulSession } from './stateful.js'
 
 /** With all schemes there are, and the planner's rules; or, in tests, with others. */
 export function keeping(schemes = SCHEMES, pays = paysAfter, choose = chooseScheme): Keeping {
-  return async ({ allowLight, ...given }) => {
+  return async given => {
     const { mode, core, apart, environment } = given
     const usable = schemesFor(schemes, apart)
     const parts = { ...given, schemes: usable }
     const first = mode === 'auto' ? firstScheme(usable) : undefined
     if (first === undefined) {
-      const basis = { lookups: 0, light: allowLight, apart }
+      const basis = { lookups: 0, apart }
       return await StatefulSession.withStore({
         ...parts,
         choose: (manifest: Manifest) => choose(core, manifest, basis),
       })
     }
     const loadHints = () => startCore(environment, 'client')
-    return await ChoosingSession.withStore(parts, first, { pays, choose, allowLight, loadHints })
+    return await ChoosingSession.withStore(parts, first, { pays, choose, loadHints })
   }
 }

@@ -24,10 +24,7 @@ export interface UnbegunSession extends Session {
 /** Makes a session that keeps a state, or may come to. */
 export type Keeping = (parts: KeepingParts) => Promise<UnbegunSession>
 
-export interface KeepingParts extends Omit<Parts, 'choose' | 'schemes'> {
-  /** mode `auto` may make a light hint */
-  readonly allowLight: boolean
-}
+export type KeepingParts = Omit<Parts, 'choose' | 'schemes'>
 
 export interface SessionParts extends Omit<KeepingParts, 'core' | 'stats'> {
   /** what may be used, by name */

@@ -168,11 +168,6 @@ export class StatefulSession implements Session {
     return abortable(done, signal)
   }
 
-  /** What is half-made here, if anything is, was given up: what has failed before may be tried again. */
-  beginAgain(): void {
-    this.#machine.beginAgain()
-  }
-
   close(): Promise<void> {
     this.#closing.abort(new ClosedError())
     this.#closed ??= this.#end()

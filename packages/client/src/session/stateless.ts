@@ -2,7 +2,7 @@
 // fence: lookups are independent of one another, and one that fails may be made again, out of fresh randomness. A key is
 // found in two steps, a block of the directory and then the record, both asked for privately, at one epoch, every time.
 
-import type { Info, InstantOf, Manifest } from '@keyhush/protocol'
+import type { InstantOf, Manifest } from '@keyhush/protocol'
 import { abortable, scoped } from '../base/abort.js'
 import { ATTEMPTS } from '../base/constants.js'
 import { ClosedError, TamperedError, UnsupportedError } from '../base/errors.js'
@@ -22,8 +22,6 @@ import { epochsAfter, OutdatedError } from '../servers/updates.js'
 import type { Parts } from '../state/machine.js'
 import { followEvents } from './events.js'
 import type { Session } from './session.js'
-
-type Offers = Info['offers']
 
 /** What it is made of. */
 export type StatelessParts = Omit<Parts, 'choose' | 'schemes'>
@@ -45,7 +43,6 @@ export class StatelessSession implements Session {
   readonly #closing = new AbortController()
   readonly #underWay = new Set<Promise<unknown>>()
   #at: Agreed | undefined
-  #offers: readonly Offers[] = []
   #closed: Promise<void> | undefined
   #listening: Promise<void> = Promise.resolve()
   #syncing: Promise<void> | undefined
@@ -97,11 +94,6 @@ export class StatelessSession implements Session {
     return this.#at
   }
 
-  /** What each server has said that it offers; none: nothing yet. */
-  get offers(): readonly Offers[] {
-    return this.#offers
-  }
-
   async begin(_progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const greeting = this.#greeting ?? greet(this.#downloads, signal)
     this.#greeting = undefined
@@ -110,8 +102,8 @@ export class StatelessSession implements Session {
 
   /** Said before anything is asked, and whatever it would be. */
   async #assertOffered({ infos }: Greeting): Promise<void> {
-    this.#offers = (await infos).map(({ offers }) => offers)
-    this.#offers.forEach((offers, i) => {
+    const offered = (await infos).map(({ offers }) => offers)
+    offered.forEach((offers, i) => {
       if (this.#scheme.isOffered(offers)) return
       const { name } = this.#downloads[i]!.server
       throw new UnsupportedError(

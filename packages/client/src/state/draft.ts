@@ -6,7 +6,6 @@ import { ServerError, UnsupportedError } from '../base/errors.js'
 import { inCore, release } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { downloadDirectory, FailedServers } from '../scheme/download.js'
-import { GivenUpError, type Inquiry } from '../scheme/giving-up.js'
 import type { Preparation, StatefulScheme } from '../scheme/scheme.js'
 import { Fence, NO_REQUEST, placeOf, register } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
@@ -47,8 +46,6 @@ export class Draft {
   /** whether its fence has been asked */
   #registered: boolean
   #handedOver = false
-  /** into why another preparation was given up, for which what this one downloads is evidence */
-  #inquiry: Inquiry | undefined
   /** to be called when it is over: what was prepared for it is the hint's by then, or nobody's */
   readonly #letGo: () => void
 
@@ -60,12 +57,10 @@ export class Draft {
     {
       version,
       failures,
-      inquiry,
       letGo = () => {},
     }: {
       readonly version?: number
       readonly failures?: FailedServers
-      readonly inquiry?: Inquiry | undefined
       readonly letGo?: () => void
     },
   ) {
@@ -77,7 +72,6 @@ export class Draft {
     this.#record = record
     this.#directory = directory
     this.#failures = failures
-    this.#inquiry = inquiry
     this.#letGo = letGo
     this.#version = version
     this.#registered = version !== undefined
@@ -116,11 +110,6 @@ export class Draft {
 
   get #fences(): Links {
     return fenceLinks(this.#scheme, this.#record, this.#machine.fences)
-  }
-
-  /** Whether it may be stored before it is whole. */
-  get resumable(): boolean {
-    return this.#preparation.resumable
   }
 
   /**
@@ -164,8 +153,6 @@ export class Draft {
       try {
         const parties = partiesOf(this.#record, downloads)
         const received = (bytes: number) => progress.add(bytes)
-        const inquiry = this.#inquiry
-        const onPartition = inquiry && ((partition: number, bytes: Uint8Array) => inquiry.take(partition, bytes))
         const rows = rowsIn(this.#store, this.#preparation.id)
         const sources = {
           parties,
@@ -173,33 +160,19 @@ export class Draft {
           failures,
           gently,
           received,
-          onPartition,
           save: this.#saver(),
           rows,
         }
         await this.#preparation.fetch(sources, signal)
         signal.throwIfAborted()
-        this.#record = { ...this.#record, hintId: this.#preparation.id }
-        this.#conclude()
         return
       } catch (error) {
         // All have failed to give something: perhaps because it is another by now.
         if (!(error instanceof ServerError) || signal.aborted) throw error
-        if (!(await this.follow(signal))) throw this.#scheme.fallback === undefined ? error : new GivenUpError(error)
+        if (!(await this.follow(signal))) throw error
         this.#failures = undefined
       }
     }
-  }
-
-  /** All partitions were there, of one epoch: who had lied is known. */
-  #conclude(): void {
-    for (const liar of this.#inquiry?.liars() ?? []) this.#machine.parts.stats.incident(liar, 'tampered')
-    this.#dropInquiry()
-  }
-
-  #dropInquiry(): void {
-    this.#inquiry?.free()
-    this.#inquiry = undefined
   }
 
   #startDownload(watch: Watch): FailedServers {
@@ -212,7 +185,6 @@ export class Draft {
   async follow(signal: AbortSignal): Promise<boolean> {
     const { core } = this.#machine.parts
     const steps = await stepsAfter(this.#machine, baseOf(this.#preparation, this.#agreed), signal)
-    if (steps.length > 0) this.#dropInquiry() // what it asks about is of another epoch
     for (const step of steps) {
       const followed = { manifest: this.#agreed.manifest, directory: this.#directory.handle }
       const [, handle] = applied(core, followed, step, after =>
@@ -238,7 +210,7 @@ export class Draft {
   /** Stores what there is, now and then. */
   #saver(): () => Promise<void> {
     const version = this.#version
-    if (!this.#store.durable || !this.resumable || version === undefined) return async () => {}
+    if (!this.#store.durable || version === undefined) return async () => {}
     const bytes = partitionBytes(this.#agreed.manifest)
     const saving = new Saving(this.#machine.parts.environment.clock, async () => {
       const partial = await this.#partial()
@@ -285,7 +257,6 @@ export class Draft {
     if (!this.#handedOver && rows.length > 0) this.#store.sweepRows(id).catch(() => {})
     if (!this.finished) this.#preparation.free()
     if (!this.#handedOver) release(this.#machine.parts.core, this.#directory.handle)
-    this.#dropInquiry()
     this.#letGo()
     this.finished = true
     this.#handedOver = true
@@ -293,34 +264,18 @@ export class Draft {
 
   async #partial(): Promise<Uint8Array> {
     const { core } = this.#machine.parts
-    if (!this.#store.durable || !this.resumable) return NOTHING
+    if (!this.#store.durable) return NOTHING
     return await this.#preparation.partial(bindingOf(core, this.#agreed.bytes))
   }
 }
 
 /**
- * A new life in place of the hint whose id is `replaces`. From its first moment on it is the one that is stored, if its
- * scheme allows. Throws OutdatedError, and nothing is stored then, if no update leads on from where its download began.
+ * A new life in place of the hint whose id is `replaces`. From its first moment on it is the one that is stored.
+ * Throws OutdatedError, and nothing is stored then, if no update leads on from where its download began.
  */
 export async function begin(machine: Machine, replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
-  for (;;) {
-    try {
-      return await beginOnce(machine, replaces, watch)
-    } catch (error) {
-      if (!(error instanceof GivenUpError)) throw error
-      machine.fallBack(error)
-    }
-  }
-}
-
-async function beginOnce(machine: Machine, replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
   const draft = await newDraft(machine, watch)
   try {
-    if (!draft.resumable) {
-      await draft.fetch(watch, false)
-      await draft.begin(replaces, watch.signal)
-      return await draft.complete()
-    }
     await draft.begin(replaces, watch.signal)
     try {
       await draft.fetch(watch, false)
@@ -378,23 +333,13 @@ async function drafted(machine: Machine, watch: Watch, letGo: () => void): Promi
     const scheme = machine.schemeFor(manifest)
     preparation = scheme.prepare(machine.context, manifest)
     const record = drawRecord(scheme, preparation.id, bytes, servers, environment.random)
-    const inquiry = takeInquiry(machine, manifest)
     const parts = { agreed, record, directory }
-    return new Draft(machine, scheme, preparation, parts, { failures, inquiry, letGo })
+    return new Draft(machine, scheme, preparation, parts, { failures, letGo })
   } catch (error) {
     preparation?.free()
     release(core, directory.handle)
     throw error
   }
-}
-
-/** The one there is, if what is to be downloaded is evidence for it. */
-function takeInquiry(machine: Machine, { epoch }: Manifest): Inquiry | undefined {
-  const { inquiry } = machine
-  machine.inquiry = undefined
-  if (inquiry === undefined || inquiry.epoch === epoch) return inquiry
-  inquiry.free()
-  return undefined
 }
 
 function expectDownload(machine: Machine, scheme: StatefulScheme, manifest: Manifest, { progress }: Watch): void {

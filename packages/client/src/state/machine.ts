@@ -21,7 +21,6 @@ import type { OnEvent, StorageKind } from '../base/events.js'
 import type { ProgressMeter } from '../base/progress.js'
 import type { Environment } from '../platform/environment.js'
 import { preparersOf } from '../platform/preparers.js'
-import type { GivenUpError, Inquiry } from '../scheme/giving-up.js'
 import type { Scheme, SchemeContext, SchemeOptions, StatefulScheme } from '../scheme/scheme.js'
 import type { RollbackPreference } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
@@ -112,10 +111,6 @@ export class Machine {
   #vouchedFor: Uint8Array | undefined
   /** what is stored may be this, which no update leads on from */
   outdated: { readonly record: HintRecord; readonly reason: OutdatedError['reason'] } | undefined
-  /** what is left to be found out of a preparation that was given up */
-  inquiry: Inquiry | undefined
-  /** the mode's own scheme has failed to prepare: its fallback does, until reset() */
-  #fallenBack = false
   /** failures of the store, in a row */
   #failures = 0
 
@@ -260,28 +255,7 @@ export class Machine {
 
   /** What a new hint is made for. */
   schemeFor(manifest: Manifest): StatefulScheme {
-    const scheme = this.#wanted ?? this.parts.choose(manifest)
-    return (this.#fallenBack ? this.#fallbackOf(scheme) : undefined) ?? scheme
-  }
-
-  /** A preparation was given up: another scheme's takes its place. */
-  fallBack({ inquiry }: GivenUpError): void {
-    this.#fallenBack = true
-    this.inquiry?.free()
-    this.inquiry = inquiry
-  }
-
-  /** The owner asks for a new state: what has failed before may be tried again. */
-  beginAgain(): void {
-    this.#fallenBack = false
-  }
-
-  /** What is stored is of this scheme. Where that is, or may be, the fallback, it stays so. */
-  found({ name }: StatefulScheme): void {
-    const { mode, schemes } = this.parts
-    const wanted = [...schemes.values()].filter(scheme => scheme.kind === 'stateful')
-    this.#fallenBack ||=
-      mode !== name && wanted.some(scheme => (mode === 'auto' || mode === scheme.name) && scheme.fallback === name)
+    return this.schemeOf(this.parts.mode) ?? this.parts.choose(manifest)
   }
 
   /** Whether a state of this map may keep rows besides its stored form. */
@@ -289,30 +263,20 @@ export class Machine {
     return [...this.parts.schemes.values()].some(scheme => scheme.kind === 'stateful' && scheme.keepsRows === true)
   }
 
-  /** Of the mode, if it names one. */
-  get #wanted(): StatefulScheme | undefined {
-    return this.schemeOf(this.parts.mode)
-  }
-
-  #fallbackOf({ fallback }: StatefulScheme): StatefulScheme | undefined {
-    return fallback === undefined ? undefined : this.schemeOf(fallback)
-  }
-
-  /** The scheme of stored state; undefined: this software has it not. */
+  /** The scheme of this name that keeps a state; undefined: this software has it not. */
   schemeOf(name: string): StatefulScheme | undefined {
     const scheme = this.parts.schemes.get(name)
     return scheme?.kind === 'stateful' ? scheme : undefined
   }
 
   /**
-   * Whether stored state may be used: the app may insist on another mode, on what its publisher vouches for, or on other
+   * Whether stored state may be used: the app may insist on another mode, or on other
    * options. On options only when the map is opened: two tabs that insist on two kinds of proof would else begin anew in
    * turn, lookup after lookup.
    */
   suits(scheme: StatefulScheme, made: { suits(options: SchemeOptions): boolean }): boolean {
-    const { mode, options, publisher } = this.parts
-    if (publisher !== undefined && !scheme.hashed) return false
-    const ofMode = mode === 'auto' || mode === scheme.name || this.#wanted?.fallback === scheme.name
+    const { mode, options } = this.parts
+    const ofMode = mode === 'auto' || mode === scheme.name
     return ofMode && (this.#hasBegun || made.suits(options))
   }
 
@@ -381,8 +345,6 @@ export class Machine {
     await this.settling
     this.retire()
     this.freeRetired()
-    this.inquiry?.free()
-    this.inquiry = undefined
     await this.#store.close()
   }
 }

@@ -3,7 +3,6 @@
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import { ROUNDS } from '../base/constants.js'
 import { StorageError } from '../base/errors.js'
-import { GivenUpError } from '../scheme/giving-up.js'
 import { readManifest } from '../servers/manifests.js'
 import { OutdatedError } from '../servers/updates.js'
 import { isMoved } from '../store/storage.js'
@@ -20,7 +19,6 @@ import { useRows } from './sweeping.js'
 export async function replace(machine: Machine, watch: Watch): Promise<void> {
   await machine.settling
   await machine.fallBackIfFailing()
-  machine.beginAgain()
   await install(machine, await prepare(machine, watch), watch)
 }
 
@@ -33,8 +31,7 @@ export async function prepare(machine: Machine, watch: Watch): Promise<Draft> {
       return draft
     } catch (error) {
       draft.free()
-      if (error instanceof GivenUpError) machine.fallBack(error)
-      else if (!(error instanceof OutdatedError)) throw error
+      if (!(error instanceof OutdatedError)) throw error
     }
   }
 }

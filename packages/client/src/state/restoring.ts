@@ -113,7 +113,6 @@ async function recover(machine: Machine, head: StateHead, watch: Watch): Promise
   const scheme = machine.schemeOf(record.scheme)
   // What is not durable was never meant to be read back.
   if (!machine.durable || scheme === undefined) return await beginInstead('unreadable')
-  machine.found(scheme)
 
   try {
     const readable = (what: 'download' | 'hint') => announce({ type: 'resumed', what, pending: pending !== undefined })

@@ -77,7 +77,7 @@ test('two heads are the same if all they say is, in whatever order', () => {
     { condemned: { culprit: undefined } },
     ...[
       { hintId: bytes('other', 16) },
-      { scheme: 'light' },
+      { scheme: 'local' },
       { fenced: [] },
       { manifest: bytes('m', 9) },
       { signature: bytes('s', 64) },

@@ -1,14 +1,6 @@
 // A database as a server holds it, built on the real core and the real codecs.
 
-import {
-  encodeManifest,
-  encodeRecord,
-  type InstantOf,
-  type LightPart,
-  type Manifest,
-  type Proofs,
-  suiteOf,
-} from '@keyhush/protocol'
+import { encodeManifest, encodeRecord, type InstantOf, type Manifest, type Proofs, suiteOf } from '@keyhush/protocol'
 import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@keyhush/wasm'
 
 export interface Contents {
@@ -45,8 +37,6 @@ export interface Database {
   answer(vectors: Uint8Array, proofs?: Proofs): Uint8Array
   /** to queries one after the other, as a server's passes do */
   answerInstantly(of: InstantOf, queries: Uint8Array): Uint8Array
-  /** its half of a light hint, as a server's computations make it */
-  makeLight(part: LightPart, secrets: Uint8Array): Uint8Array
 }
 
 const ZERO = new Uint8Array(32)
@@ -124,10 +114,9 @@ export function buildDatabase(core: Core, contents: Contents): Database {
   const answer = (vectors: Uint8Array, proofs?: Proofs) => handle.answer(vectors, proofs && suiteOf(proofs))
   const answerInstantly = answering(core, handle, blocks)
   const manifestBytes = encodeManifest(manifest)
-  const makeLight = (part: LightPart, secrets: Uint8Array) => lightHalf(core, handle, part, secrets)
   return {
     ...{ contents, manifest, manifestBytes, blobs, byIndex, handle, directory, blocks },
-    ...{ answer, answerInstantly, makeLight },
+    ...{ answer, answerInstantly },
   }
 }
 
@@ -152,16 +141,6 @@ export function withMalformedBlock(core: Core, database: Database, key: string) 
   const answerInstantly = answering(core, database.handle, blocks)
   const malformed = { ...database, manifest, manifestBytes: encodeManifest(manifest), blocks, answerInstantly }
   return { malformed, isInIt: (key: string) => blockOf(key) === number }
-}
-
-/** In steps of a partition, in this thread. */
-export function lightHalf(core: Core, handle: DatabaseHandle, part: LightPart, secrets: Uint8Array): Uint8Array {
-  const make = part === 'hint' ? core.newLightParities : core.newLightTags
-  const reply = make(handle, secrets, false)
-  while (reply.step(handle));
-  const body = reply.finish()
-  reply.free()
-  return body
 }
 
 /** One pass for each query, in this thread. */

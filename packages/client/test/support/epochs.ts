@@ -2,7 +2,7 @@
 
 import { encodeManifest, encodeRecord, type Manifest, suiteOf } from '@keyhush/protocol'
 import type { Core, DatabaseHandle, EpochHandle } from '@keyhush/wasm'
-import { answering, type Database, lightHalf } from './database.js'
+import { answering, type Database } from './database.js'
 
 /** With `key` in a keyed database, with `index` in a keyless one, where an add has neither. */
 export interface Operation {
@@ -67,7 +67,6 @@ export function nextEpoch(
     blocks,
     answer: (vectors, proofs) => handle.answer(vectors, proofs && suiteOf(proofs)),
     answerInstantly: answering(core, handle, blocks),
-    makeLight: (part, secrets) => lightHalf(core, handle, part, secrets),
   }
 }
 

@@ -5,22 +5,18 @@ import {
   decodeClaimedQuery,
   decodeFenceRequest,
   decodeInstantQuery,
-  decodeLightRequest,
   decodeManifest,
   encodeAnswer,
   encodeAnswerTo,
   encodeEvent,
   encodeFenceReply,
   encodeInstantAnswer,
-  encodeLightReply,
   FENCE_REQUEST_BYTES,
   type FenceRequest,
   type FenceVerdict,
   HEADER_BYTES,
   INSTANT_PATH,
   type Info,
-  type LightPart,
-  lightPath,
   proofsIn,
   type SignatureInfo,
   SUITE_PARITIES,
@@ -163,8 +159,6 @@ export class Network {
     if (path === '/v1/events' && this.push) return this.#stream(server, seen)
     if (path === '/v1/fence' && this.fence) return ok(encodeFenceReply(this.#judge(server, decodeFenceRequest(body))))
     if (path === INSTANT_PATH) return this.#instant(databases, body)
-    if (path === lightPath('hint')) return this.#light(databases, 'hint', body)
-    if (path === lightPath('tags')) return this.#light(databases, 'tags', body)
     if (path !== '/v1/answer') return problem(404, 'not_found')
     const { query, claim } = claimedQuery(body)
     if (claim !== undefined && !this.fence) return problem(404, 'not_found')
@@ -190,15 +184,6 @@ export class Network {
       .find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
     if (database === undefined) return epochUnknown(databases.at(-1)!)
     return ok(encodeInstantAnswer(database.manifest, of, count, database.answerInstantly(of, queries)))
-  }
-
-  #light(databases: readonly Database[], part: LightPart, body: Uint8Array): Response {
-    const { generation, epoch, proofs, secrets } = decodeLightRequest(part, body)
-    const database = databases
-      .slice(-2)
-      .find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
-    if (database === undefined) return epochUnknown(databases.at(-1)!)
-    return ok(encodeLightReply(part, database.manifest, database.makeLight(part, secrets), proofs))
   }
 
   /** As the table of docs/protocol.md, Rollback fence, has it. */

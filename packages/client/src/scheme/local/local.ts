@@ -57,7 +57,6 @@ class LocalPreparation implements Preparation {
   readonly #context: SchemeContext
   readonly #handle: LocalHandle
   readonly id: Uint8Array
-  readonly resumable = true
   #manifest: Manifest
   #finished = false
 

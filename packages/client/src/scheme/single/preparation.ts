@@ -19,7 +19,6 @@ export class SinglePreparation implements Preparation {
   readonly #context: SchemeContext
   readonly #builder: SingleBuilderHandle
   readonly id: Uint8Array
-  readonly resumable = true
   readonly #turns = new Turns()
   /** of rows that were kept in this life */
   readonly #names = new Set<string>()

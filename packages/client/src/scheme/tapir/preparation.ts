@@ -15,7 +15,6 @@ export class HintPreparation implements Preparation {
   readonly #builder: HintBuilderHandle
   readonly #proofs: Proofs
   readonly id: Uint8Array
-  readonly resumable = true
   #manifest: Manifest
   /** with Pointproofs, until it is the hint's */
   #verifier: Verifier | undefined
