@@ -5,13 +5,13 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { answerBytes, contentHash, decodeAnswer, decodeManifest, entryBytes, toHex } from '@keyhush/protocol'
+import { contentHash, decodeAnswer, decodeManifest, toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { FixedEpochs } from '../dist/database/epochs.js'
 import { answerQuery } from '../dist/http/answer.js'
-import { buildDataset, type Dataset, loadDataset } from '../dist/index.js'
+import { buildDataset, loadDataset } from '../dist/index.js'
 import { keyhush } from './command.js'
 import {
   builtDataset,
@@ -22,7 +22,6 @@ import {
   pseudoRandom,
   queryAt,
   temporaryDirectory,
-  verifiedRecord,
 } from './helpers.js'
 
 const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
@@ -149,22 +148,6 @@ describe('the directory it writes to', () => {
   })
 })
 
-/** Asks for every offset and compares each verified record with what the file holds at that index. */
-function expectAnswers(dataset: Dataset, record: (index: number) => Uint8Array): void {
-  const { manifest } = dataset
-  const offsets = new Set([0, 1, 2, manifest.partitionRecords >>> 1, manifest.partitionRecords - 1])
-  for (const offset of [...offsets].filter(offset => offset < manifest.partitionRecords)) {
-    const answer = answerQuery(new FixedEpochs(dataset), queryAt(manifest, offset)).answer
-    expect(answer.length).toBe(answerBytes(manifest, 1))
-    const entries = decodeAnswer(manifest, 1, answer)
-    for (let q = 0; q < manifest.partitions; q++) {
-      const entry = entries.subarray(q * entryBytes(manifest), (q + 1) * entryBytes(manifest))
-      const expected = record(q * manifest.partitionRecords + offset)
-      expect(Buffer.from(verifiedRecord(manifest, q, offset, entry)).equals(expected)).toBe(true)
-    }
-  }
-}
-
 test('`build --proofs` takes the kinds there are, and no other', async () => {
   const data = await dataFile('a.txt', 'alpha\n')
   const out = join(await temporaryDirectory(), 'out')
@@ -211,56 +194,6 @@ test('without commitments a dataset has the same files but for its manifest, and
     await writeFile(join(dir, 'manifest.bin'), bytes)
     await expect(loadDataset(dir)).rejects.toThrow(/commitment/)
   }
-})
-
-describe('every size answers with its records and proofs that verify', () => {
-  const sizes: [records: number, recordBytes: number, partitions?: number][] = [
-    [1, 1],
-    [1, 32],
-    [2, 32],
-    [15, 32],
-    [16, 32],
-    [17, 32],
-    [1000, 32],
-    [1000, 1],
-    [1000, 7, 1],
-    [1000, 7, 1000],
-    [1000, 7, 999],
-    [65_536, 1, 1],
-    [65_535, 3, 1],
-    [2 ** 20, 1, 16],
-    [1, 65_536],
-    [17, 65_536],
-    [40, 65_536, 1],
-    [65_536, 1, 65_536],
-  ]
-  const patience = 120_000 // 65 536 partitions are as many files
-  test.each(sizes)(
-    '%d records of %d bytes (%s partitions)',
-    { timeout: patience },
-    async (records, recordBytes, partitions) => {
-      const contents = pseudoRandom(records * recordBytes)
-      const dataset = await builtDataset('a.bin', contents, { recordBytes, partitions })
-      expect(dataset.manifest).toMatchObject({ records, recordBytes, partitions: partitions ?? 16 })
-      expectAnswers(dataset, index =>
-        index < records
-          ? contents.subarray(index * recordBytes, (index + 1) * recordBytes)
-          : new Uint8Array(recordBytes),
-      )
-    },
-  )
-
-  test.each([1, 2, 15, 16, 17, 1000])('%d keys', async count => {
-    const dataset = await builtDataset('a.txt', words(count).join('\n'))
-    expect(dataset.manifest.records).toBe(count)
-    const answer = answerQuery(new FixedEpochs(dataset), queryAt(dataset.manifest, 0)).answer
-    expect(answer.length).toBe(answerBytes(dataset.manifest, 1))
-  })
-
-  test('one key with a value of 65 520 bytes', async () => {
-    const { manifest } = await builtDataset('a.csv', `key,value\na,${'x'.repeat(65_520)}\n`)
-    expect(manifest.recordBytes).toBe(65_536)
-  })
 })
 
 describe('loading', () => {

@@ -26,11 +26,11 @@ interface Case {
   readonly made: string
 }
 
-async function prepare(dir: string, epochs: number, last?: object, maxValueBytes?: number): Promise<Case> {
+async function prepare(dir: string, epochs: number, last?: object): Promise<Case> {
   const lines = Array.from({ length: 2000 }, (_, i) => `key ${i},value ${i}\n`).join('')
   const data = join(dir, 'a.csv')
   await writeFile(data, `key,value\n${lines}`)
-  await buildDataset({ data, out: join(dir, 'dataset'), maxValueBytes })
+  await buildDataset({ data, out: join(dir, 'dataset') })
   const dataset = await loadDataset(join(dir, 'dataset'))
   const store = join(dir, 'store')
   const storage = openLmdb(store)
@@ -117,57 +117,6 @@ describe('a process that is killed while it publishes leaves the old epoch or th
   ] as const)('%s', async (point, expected) => {
     const found = await dieAt(prepared, point)
     if (expected !== undefined) expect(found).toBe(expected)
-  })
-
-  test('as a server, at any moment after the batch was sent', async () => {
-    const found = new Set<string>()
-    const every = THOROUGH ? 3 : 14 // milliseconds
-    for (let delay = 0; delay < 30; delay += every) {
-      const store = await temporaryDirectory()
-      cpSync(prepared.store, store, { recursive: true })
-      const server = spawn(
-        process.execPath,
-        [command, 'serve', '--port', '0', '--log-level', 'silent', '--store', store, '--publisher-key', PUBLISHER_KEY],
-        { stdio: ['ignore', 'pipe', 'inherit'] },
-      )
-      onTestFinished(() => void server.kill('SIGKILL'))
-      const [line] = (await once(server.stdout, 'data')) as [Buffer]
-      const url = String(line).trim().replace('listening on ', '')
-      const { body } = prepared
-      const reply = fetch(`${url}/v1/epochs`, { method: 'POST', body, headers: signed(body) }).then(
-        response => response.status,
-        () => undefined,
-      )
-      setTimeout(() => server.kill('SIGKILL'), delay)
-      await once(server, 'exit')
-      const told = (await reply) === 200
-      const epoch = await afterwards(prepared, store)
-      if (told) expect(epoch).toBe('new')
-      found.add(epoch)
-    }
-    expect(found.size).toBeGreaterThan(0)
-  }, 180_000)
-})
-
-// The batch's transactions: a mark, twice some of its list, and the epoch.
-describe('a process that is killed while it stages a long list leaves the old epoch or the new one', () => {
-  let prepared: Case
-  beforeAll(async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
-    prepared = await prepare(dir, 2, undefined, 8192)
-    return () => rm(dir, { recursive: true })
-  })
-
-  const points = [
-    ['once it is done', 1, 'old'],
-    ['while it commits', 2, 'old'],
-    ['before its writes', 3, 'old'],
-    ['once it is done', 3, 'old'],
-    ['before its writes', 4, 'old'],
-    ['once it is done', 4, 'new'],
-  ] as const
-  test.each(THOROUGH ? points : [points[1], points[3]])('%s of transaction %i', async (point, transaction, left) => {
-    expect(await dieAt(prepared, point, transaction)).toBe(left)
   })
 })
 

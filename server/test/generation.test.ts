@@ -70,25 +70,6 @@ describe('a new generation', () => {
     expect(updatable.newest.manifest).toMatchObject({ generation: 2, epoch: 5, records: 42, partitions: 16 })
   })
 
-  test('of keyless records keeps their indices, and is what a build of them makes', async () => {
-    const values = Array.from({ length: 20 }, (_, i) => pseudoRandom(8, i + 1))
-    const storage = await storageOf('a.bin', Buffer.concat(values), { recordBytes: 8, partitions: 2 })
-    const updatable = await opened(storage)
-    values.push(pseudoRandom(8, 99))
-    await updatable.publish(batchOn(updatable, [{ op: 'add', value: toHex(values[20]!) }], { encoding: 'hex' }))
-    await updatable.publish(batchOn(updatable, [{ op: 'delete', index: 3 }]))
-    values[3] = new Uint8Array(8)
-    const succeeds = await dataFile('manifest.bin', updatable.newest.manifestBytes)
-    await begin(updatable, undefined, { expires: 1_900_000_000 })
-    const { manifest, manifestBytes } = updatable.newest
-    expect(recordsOf(updatable, manifest)).toEqual(values.map(toHex))
-    expect([manifest.generation, manifest.partitions, manifest.partitionRecords]).toEqual([2, 16, 2])
-    const choices = { recordBytes: 8, succeeds, expires: 1_900_000_000 }
-    const built = await loadDataset(await builtDirectory('a.bin', Buffer.concat(values), choices))
-    expect(Buffer.from(manifestBytes).equals(built.manifestBytes)).toBe(true)
-    built.close()
-  })
-
   test('of records without commitments has none either, also after a restart', async () => {
     const choices = { maxValueBytes: 20, partitions: 2, name: 'a' }
     const storages = [

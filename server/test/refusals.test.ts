@@ -71,6 +71,7 @@ const query = ({ updatable }: World) => queryAt(updatable.newest.manifest, 0)
 const claimOf = ({ updatable: { databaseId } }: World) => ({
   ...{ databaseId, hintId: pseudoRandom(16), version: 7, requestHash: pseudoRandom(32) },
 })
+const claimed = (world: World) => withClaim(query(world), claimOf(world))
 const fenced = (world: World, change: Partial<FenceRequest> = {}) =>
   encodeFenceRequest({ kind: 'confirm', ...claimOf(world), ...change })
 const registered = (world: World, change: Partial<FenceRequest> = {}) =>
@@ -81,11 +82,17 @@ function batch({ updatable }: World, ...[operations, other]: [readonly object[] 
   return signed(updatable, batchOn(updatable, operations, other))
 }
 
-function signed({ databaseId }: UpdatableDatabase, body: Uint8Array, of = body, base?: Uint8Array): Message {
+function signed(
+  { databaseId }: UpdatableDatabase,
+  body: Uint8Array,
+  of = body,
+  base?: Uint8Array,
+  by = { secretKey, publicKey },
+): Message {
   const batchHash = blake3(of)
   const previousManifest = base ?? body.slice(40, 72)
-  const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), secretKey)
-  const header = encodeBatchSignature({ publicKey, previousManifest, batchHash, signature })
+  const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), by.secretKey)
+  const header = encodeBatchSignature({ publicKey: by.publicKey, previousManifest, batchHash, signature })
   return post('/v1/epochs', body, { 'keyhush-batch-signature': header })
 }
 
@@ -151,16 +158,19 @@ const CASES: Record<string, readonly Case[]> = {
       '415 unsupported_encoding',
     ],
     ['an encoded batch', w => withHeader(batch(w, EDIT), 'content-encoding', 'gzip'), '415 unsupported_encoding'],
+    ['an empty encoding', w => post('/v1/answer', query(w), { 'content-encoding': '' }), '415 unsupported_encoding'],
     ['an encoded signature', w => withHeader(signature(w), 'content-encoding', 'br'), '415 unsupported_encoding'],
   ],
   manifests: [
     ['generation without epoch', () => get('/v1/manifest?generation=1'), BAD],
+    ['epoch without generation', () => get('/v1/manifest?epoch=3'), BAD],
     ['a number twice', () => get('/v1/manifest?generation=1&epoch=3&epoch=3'), BAD],
     ['no number', () => get('/v1/manifests'), BAD],
-    ...['', '-1', '+1', '01', '1.0', '1e0', '0x1', '%201', '1%20', '4294967296', '99999999999'].flatMap<Case>(
+    ...['', '-1', '+1', '01', '1.0', '1e0', '0x1', '%201', '1%20', '4294967296', '99999999999', '%D9%A8'].flatMap<Case>(
       number => [
         [`the number "${number}" for since`, () => get(`/v1/manifests?since=${number}`), BAD],
         [`the number "${number}" for epoch`, () => get(`/v1/manifest?generation=1&epoch=${number}`), BAD],
+        [`the number "${number}" for a status`, () => get(`/v1/epochs/${number === '' ? '%00' : number}`), BAD],
       ],
     ),
     ['an epoch to come', () => get('/v1/manifest?generation=1&epoch=4'), '404 epoch_unknown'],
@@ -188,6 +198,7 @@ const CASES: Record<string, readonly Case[]> = {
     ['39 bytes', w => post('/v1/answer', query(w).subarray(0, 39)), BAD],
     ['another magic', w => post('/v1/answer', changed(query(w), 0, 0)), BAD],
     ['another format', w => post('/v1/answer', changed(query(w), 4, 2)), BAD],
+    ['suite 0', w => post('/v1/answer', changed(query(w), 6, 0)), BAD],
     ['an unknown suite', w => post('/v1/answer', changed(query(w), 6, 3)), BAD],
     ['another database', w => post('/v1/answer', changed(query(w), 8, 0, 0, 0, 0)), '404 wrong_database'],
     ['another generation', w => post('/v1/answer', changed(query(w), 24, 2)), '404 epoch_unknown'],
@@ -196,6 +207,8 @@ const CASES: Record<string, readonly Case[]> = {
     ['the epoch before that', w => post('/v1/answer', changed(query(w), 28, 1)), '404 epoch_unknown'],
     ['epoch 0', w => post('/v1/answer', changed(query(w), 28, 0)), '404 epoch_unknown'],
     ['another Q', w => post('/v1/answer', changed(query(w), 32, 1)), BAD],
+    ['another Q, of that length', w => post('/v1/answer', changed(query(w), 32, 1).subarray(0, 42)), BAD],
+    ['a count of more than follow', w => post('/v1/answer', changed(query(w), 36, 2)), BAD],
     ['count 0', w => post('/v1/answer', changed(query(w), 36, 0).subarray(0, 40)), BAD],
     [
       'more queries than a batch',
@@ -213,6 +226,12 @@ const CASES: Record<string, readonly Case[]> = {
     ],
     ['a claim without a name', w => post('/v1/answer', withClaim(query(w), { ...claimOf(w), requestHash: ZERO })), BAD],
     ['a registration for a claim', w => post('/v1/answer', Buffer.concat([query(w), registered(w)])), BAD],
+    ['zeros for a claim', w => post('/v1/answer', Buffer.concat([query(w), new Uint8Array(80)])), BAD],
+    ['a claim and a byte', w => post('/v1/answer', Buffer.concat([claimed(w), new Uint8Array(1)])), BAD],
+    ['a claim without its last byte', w => post('/v1/answer', claimed(w).subarray(0, -1)), BAD],
+    ['two claims', w => post('/v1/answer', Buffer.concat([claimed(w), fenced(w)])), BAD],
+    ['a claim alone', w => post('/v1/answer', fenced(w)), BAD],
+    ['a claim of another format', w => post('/v1/answer', changed(claimed(w), query(w).length + 4, 2)), BAD],
     ['a claim of an unknown hint', w => post('/v1/answer', withClaim(query(w), claimOf(w))), '200'],
   ],
   'the fence': [
@@ -245,6 +264,11 @@ const CASES: Record<string, readonly Case[]> = {
       w => signed(w.updatable, batchOn(w.updatable, EDIT), undefined, pseudoRandom(32)),
       '401 unauthorized',
     ],
+    [
+      'a signature by another key',
+      w => signed(w.updatable, batchOn(w.updatable, EDIT), undefined, undefined, ed25519.keygen(pseudoRandom(32, 9))),
+      '401 unauthorized',
+    ],
     ['71 bytes', w => signed(w.updatable, batchOn(w.updatable, '').subarray(0, 71), undefined, pseudoRandom(32)), BAD],
     ...(
       [
@@ -252,6 +276,7 @@ const CASES: Record<string, readonly Case[]> = {
         ['another format', 4, 2],
         ['values written in a fourth way', 6, 3],
         ['a reserved byte', 7, 1],
+        ['epoch 0', 28, 0],
         ['epoch 1', 28, 1],
         ['generation 0', 24, 0],
         ['an expiry of 2^53', 38, 0x20],
@@ -277,6 +302,7 @@ const CASES: Record<string, readonly Case[]> = {
     ['no JSON', () => post('/v1/signatures', 'x'), BAD],
     ['upper case', w => signature(w, { publicKey: toHex(publicKey).toUpperCase() }), BAD],
     ['epoch 0', w => signature(w, { epoch: 0 }), BAD],
+    ['a member twice', w => respelt(signature(w), '{', '{"epoch":2,'), BAD],
     ['an epoch with a point', w => respelt(signature(w), '"epoch":3', '"epoch":3.0'), BAD],
     ['an epoch with an exponent', w => respelt(signature(w), '"epoch":3', '"epoch":3e0'), BAD],
     ['a member too many', w => signature(w, { more: 'x' }), BAD],

@@ -13,8 +13,6 @@ import {
   type FenceClaim,
   type FenceRequest,
   type FenceVerdict,
-  isZero,
-  type Manifest,
   parseErrorReply,
   parseEvent,
   parseInfo,
@@ -145,51 +143,6 @@ describe('an epoch', () => {
     }
   })
 
-  test('lists what was XOR what is', async () => {
-    const updatable = await keyed({ partitions: 2 })
-    const before = updatable.newest.manifest
-    const records = (manifest: Manifest) =>
-      Array.from({ length: manifest.partitions * manifest.partitionRecords }, (_, i) =>
-        recordAt(updatable, manifest, i),
-      )
-    const old = records(before)
-    await updatable.publish(
-      batchOn(updatable, [
-        { op: 'edit', key: 'two', value: 'changed' },
-        { op: 'delete', key: 'three' },
-        ...Array.from({ length: 4 }, (_, i) => ({ op: 'add', key: `new ${i}`, value: `${i}` })),
-      ]),
-    )
-    const { manifest } = updatable.newest
-    const { recordBytes } = manifest
-    const now = records(manifest)
-    expect(now.length).toBeGreaterThan(old.length)
-    const zero = new Uint8Array(recordBytes)
-    const changes = now.flatMap((record, index) => {
-      const was = old[index] ?? zero
-      const kind = isZero(was) ? 1 : isZero(record) ? 3 : 2
-      return toHex(was) === toHex(record) ? [] : [{ index, kind, was, record }]
-    })
-    expect(changes.map(({ kind }) => kind).sort()).toEqual([1, 1, 1, 1, 2, 3])
-    // docs/protocol.md, Updates
-    const list = Buffer.concat([
-      Buffer.from('PIRU'),
-      Buffer.from(Uint16Array.of(1, 0).buffer),
-      Buffer.from(
-        Uint32Array.of(
-          ...[before.records, before.partitions, manifest.records, manifest.partitions],
-          ...[manifest.partitionRecords, recordBytes, changes.length, 0],
-        ).buffer,
-      ),
-      ...changes.flatMap(({ index, kind, was, record }) => [
-        Buffer.from(Uint32Array.of(index).buffer),
-        Uint8Array.of(kind),
-        was.map((byte, i) => byte ^ record[i]!),
-      ]),
-    ])
-    expect(toHex(await bodyOf(updatable, manifest.updateListHash))).toBe(toHex(list))
-  })
-
   test('leaves the one before answerable, and no other', async () => {
     const updatable = await keyed()
     const before = updatable.newest.manifest
@@ -227,26 +180,6 @@ describe('an epoch', () => {
         }
       }
       await again.close()
-    }
-  })
-
-  test('of a keyless database goes by index, and grows into new partitions', async () => {
-    const updatable = await opened(await storageOf('a.bin', pseudoRandom(32), { recordBytes: 8, partitions: 2 }))
-    const values = Array.from({ length: 4 }, (_, i) => toHex(pseudoRandom(32).subarray(8 * i, 8 * i + 8)))
-    const change = (operations: object[]) => updatable.publish(batchOn(updatable, operations, { encoding: 'hex' }))
-    for (let round = 0; round < 6; round++) {
-      const added = Array.from({ length: 3 }, (_, i) => toHex(pseudoRandom(8, 10 * round + i + 1)))
-      await change([
-        ...added.map(value => ({ op: 'add', value })),
-        { op: 'edit', index: round, value: added[1] },
-        { op: 'delete', index: round + 1 },
-      ])
-      values.push(...added)
-      values[round] = added[1]!
-      values[round + 1] = '00'.repeat(8)
-      const { manifest } = updatable.newest
-      expect([manifest.records, manifest.partitions]).toEqual([values.length, Math.ceil(values.length / 2)])
-      expect(values.map((_, i) => toHex(recordAt(updatable, manifest, i)))).toEqual(values)
     }
   })
 
@@ -288,22 +221,6 @@ describe('an epoch', () => {
     expect([tight.newest.manifest.partitions, roomy.newest.manifest.partitions]).toEqual([4, 2])
   })
 
-  // The core takes entries in the order of their indices, and lets a delete undo the add of the same key below it.
-  test('finds a key that was deleted and added again in one batch, in a lower slot', async () => {
-    const updatable = await keyed()
-    const { manifest } = updatable.newest
-    const prints = Array.from({ length: 3 }, (_, i) => toHex(recordAt(updatable, manifest, i).subarray(0, 16)))
-    const [lowest, , highest] = prints.map(print => ['one', 'two', 'three'].find(key => printOf(key) === print)!)
-    await updatable.publish(batchOn(updatable, [{ op: 'delete', key: lowest }]))
-    await updatable.publish(
-      batchOn(updatable, [
-        { op: 'delete', key: highest },
-        { op: 'add', key: highest, value: 'again' },
-      ]),
-    )
-    await updatable.publish(batchOn(updatable, [{ op: 'edit', key: highest, value: 'found' }]))
-  })
-
   test('may begin a new generation, which goes on counting', async () => {
     const old = await keyed()
     await old.publish(batchOn(old, [{ op: 'delete', key: 'one' }]))
@@ -343,33 +260,6 @@ describe('a batch', () => {
     await updatable.publish(batchOn(updatable, [{ op: 'delete', key: 'two' }]))
     expect(await updatable.publish(body)).toEqual(statuses[0])
     expect(updatable.newest.manifest.epoch).toBe(3)
-  })
-
-  test('of a number that is taken, not yet due, or on another manifest, is refused', async () => {
-    const updatable = await keyed()
-    const operations = [{ op: 'delete', key: 'one' }]
-    const other = batchOn(updatable, [{ op: 'delete', key: 'two' }])
-    await updatable.publish(batchOn(updatable, operations))
-    const codes: string[] = []
-    for (const body of [
-      other,
-      batchOn(updatable, operations, { epoch: 4 }),
-      batchOn(updatable, operations, { previousManifest: pseudoRandom(32) }),
-      batchOn(updatable, operations, { generation: 2 }),
-      batchOn(updatable, operations, { databaseId: pseudoRandom(16) }),
-      new Uint8Array(72),
-    ]) {
-      codes.push((await refusal(updatable.publish(body))).code)
-    }
-    expect(codes).toEqual([
-      'batch_conflict',
-      'epoch_gap',
-      'batch_conflict',
-      'batch_conflict',
-      'wrong_database',
-      'bad_request',
-    ])
-    expect(updatable.newest.manifest.epoch).toBe(2)
   })
 
   test.each<[string, string, number, RegExp]>([
@@ -474,20 +364,6 @@ describe('a batch', () => {
     const line = '{ "op" : "edit",\t"key":"one", "value":":\\"{}:\\\\" }\n'
     expect((await updatable.publish(batchOn(updatable, line))).epoch).toBe(2)
     expect((await contents(updatable)).get(printOf('one'))).toBe(':"{}:\\')
-  })
-
-  test('for epoch 0 or 1 is malformed, for no batch makes them', async () => {
-    const updatable = await keyed()
-    for (const epoch of [0, 1]) {
-      const body = batchOn(updatable, [{ op: 'delete', key: 'one' }])
-      new DataView(body.buffer, body.byteOffset).setUint32(28, epoch, true)
-      expect((await refusal(updatable.publish(body))).code).toBe('bad_request')
-    }
-  })
-
-  test('without operations is refused', async () => {
-    const updatable = await keyed()
-    expect((await refusal(updatable.publish(batchOn(updatable, '')))).code).toBe('batch_refused')
   })
 })
 
@@ -817,30 +693,6 @@ describe('over HTTP', () => {
         await expectUnknown(url)
       }
       expect((await app.inject('/v1/manifests')).json().code).toBe('bad_request')
-      // One way to write a number.
-      for (const number of [
-        '-1',
-        'x',
-        '4294967296',
-        '0x8',
-        '8e0',
-        '%2B8',
-        '08',
-        '%208',
-        '8%20',
-        '8.0',
-        '+8',
-        '',
-        '٨',
-      ]) {
-        for (const url of [
-          `/v1/epochs/${number === '' ? '%00' : encodeURI(decodeURI(number))}`,
-          `/v1/manifests?since=${encodeURI(decodeURI(number))}`,
-          `/v1/manifest?generation=2&epoch=${encodeURI(decodeURI(number))}`,
-        ]) {
-          expect([url, (await app.inject(url)).json().code]).toEqual([url, 'bad_request'])
-        }
-      }
     },
   )
 
@@ -891,14 +743,6 @@ describe('over HTTP', () => {
     expect([refused.statusCode, refused.headers['access-control-allow-origin']]).toEqual([401, '*'])
   })
 
-  test('a refused batch names its line', async () => {
-    const { updatable, app } = await server({ publisherKeys })
-    const body = batchOn(updatable, [{ op: 'delete', key: 'none' }])
-    const reply = await post(app, '/v1/epochs', body, signed(body))
-    expect(reply.statusCode).toBe(422)
-    expect(parseErrorReply(reply.body)).toMatchObject({ code: 'batch_refused', line: 1 })
-  })
-
   test('a signature that verifies is handed on, any other refused', async () => {
     const { updatable, app } = await server({ publisherKeys })
     const signature = toHex(ed25519.sign(signedBytes(updatable.newest.manifestBytes), secretKey))
@@ -917,27 +761,6 @@ describe('over HTTP', () => {
     expect(parseInfo((await app.inject('/v1/info')).json()).signatures).toEqual([entry])
   })
 
-  test('a batch is taken with its publisher’s signature, and again; not without one', async () => {
-    const { updatable, app } = await server({ publisherKeys })
-    const body = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }])
-    for (const headers of [{}, signed(body, ed25519.keygen(pseudoRandom(32, 9)))]) {
-      const reply = await post(app, '/v1/epochs', body, headers)
-      expect([reply.statusCode, reply.json().code]).toEqual([401, 'unauthorized'])
-    }
-    expect(updatable.newest.manifest.epoch).toBe(1)
-    const status = await post(app, '/v1/epochs', body, signed(body))
-    expect([status.statusCode, status.json().epoch]).toEqual([200, 2])
-    expect((await post(app, '/v1/epochs', body, signed(body))).json()).toEqual(status.json())
-  })
-
-  test('a batch whose signature names another base than the batch itself is refused', async () => {
-    const { updatable, app } = await server({ publisherKeys })
-    const body = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }])
-    const other = signed(body, PUBLISHER, { previousManifest: new Uint8Array(32).fill(1) })
-    const reply = await post(app, '/v1/epochs', body, other)
-    expect([reply.statusCode, reply.json().code, updatable.newest.manifest.epoch]).toEqual([401, 'unauthorized', 1])
-  })
-
   test('an unsigned body is not read', async () => {
     const { app } = await server({ publisherKeys })
     const url = await app.listen({ host: '127.0.0.1', port: 0 })
@@ -947,38 +770,6 @@ describe('over HTTP', () => {
     socket.write('POST /v1/epochs HTTP/1.1\r\nHost: x\r\nContent-Length: 60000000\r\n\r\n')
     const [head] = (await once(socket, 'data')) as [Buffer]
     expect(head.toString()).toMatch(/^HTTP\/1.1 401 /)
-  })
-
-  test('no other key is heard of in /v1/info', async () => {
-    const { updatable, app } = await server({ publisherKeys })
-    const manifest = signedBytes(updatable.newest.manifestBytes)
-    for (let i = 0; i < 20; i++) {
-      const other = ed25519.keygen(pseudoRandom(32, i + 2))
-      const signature = toHex(ed25519.sign(manifest, other.secretKey))
-      const entry = { publicKey: toHex(other.publicKey), generation: 1, epoch: 1, signature }
-      expect((await post(app, '/v1/signatures', JSON.stringify(entry))).json().code).toBe('unauthorized')
-    }
-    const signature = toHex(ed25519.sign(manifest, secretKey))
-    const entry = { publicKey: toHex(publicKey), generation: 1, epoch: 1, signature }
-    expect((await post(app, '/v1/signatures', JSON.stringify(entry))).statusCode).toBe(200)
-    expect(parseInfo((await app.inject('/v1/info')).json()).signatures).toEqual([entry])
-  })
-
-  test('whatever is posted has no Content-Encoding, and its JSON no member twice', async () => {
-    const { updatable, app } = await server({ publisherKeys })
-    const body = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }])
-    for (const encoding of ['gzip', 'identity', 'br', '']) {
-      for (const url of ['/v1/answer', '/v1/fence', '/v1/epochs', '/v1/signatures']) {
-        const reply = await post(app, url, body, { ...signed(body), 'content-encoding': encoding })
-        expect([url, reply.statusCode, reply.json().code]).toEqual([url, 415, 'unsupported_encoding'])
-      }
-    }
-    expect(updatable.newest.manifest.epoch).toBe(1)
-    const signature = toHex(ed25519.sign(signedBytes(updatable.newest.manifestBytes), secretKey))
-    const entry = JSON.stringify({ publicKey: toHex(publicKey), generation: 1, epoch: 1, signature })
-    const twice = await post(app, '/v1/signatures', entry.replace('{', '{"epoch":2,'))
-    expect([twice.statusCode, twice.json().code]).toEqual([400, 'bad_request'])
-    expect((await post(app, '/v1/signatures', entry)).statusCode).toBe(200)
   })
 
   test('a stream tells of every epoch, and of its signature, in lines of one length, and ends with the server', async () => {
@@ -1048,9 +839,6 @@ describe('over HTTP', () => {
     expect(await ask('confirm', 1, Number.MAX_SAFE_INTEGER, h)).toBe('refused') // expired
     expect(await ask('register', 3)).toBe('granted') // in its place
     expect(await ask('confirm', 2, 1, h)).toBe('granted')
-    expect((await post(app, '/v1/fence', new Uint8Array(79))).statusCode).toBe(400)
-    expect((await post(app, '/v1/fence', new Uint8Array(81))).statusCode).toBe(400)
-    expect((await post(app, '/v1/fence', new Uint8Array(10_000))).statusCode).toBe(413)
   })
 
   describe('the fence, which anyone may fill,', () => {
@@ -1438,43 +1226,6 @@ describe('over HTTP', () => {
       expect(await alone('register', 1, 0, zero)).toBe('granted')
     })
 
-    test('is refused with its query where it is malformed, or of another database', async () => {
-      const { updatable, app } = await server()
-      const { hint, alone, query, send } = asking(updatable, app)
-      await alone('register', 1, 0, zero)
-      const claim = hint(1, 7, h)
-      const body = withClaim(query(), claim)
-      const start = query().length
-      const changed = (at: number, value: number) => {
-        const bytes = Uint8Array.from(body)
-        bytes[start + at] = value
-        return bytes
-      }
-      const registration = { ...hint(1, 0, zero), kind: 'register' } as const
-      for (const malformed of [
-        changed(0, 0x51), // magic
-        changed(4, 2), // format
-        changed(6, 1), // a registration with a version
-        Buffer.concat([query(), encodeFenceRequest(registration)]),
-        changed(6, 3), // kind
-        changed(8, body[start + 8]! ^ 1), // database
-        changed(46, 0x20), // a version of 2⁵³ and more
-        withClaim(query(), hint(1, 7, zero)),
-        Buffer.concat([query(), Buffer.alloc(80)]),
-        body.subarray(0, -1),
-        body.subarray(1),
-        Buffer.concat([body, Buffer.alloc(1)]),
-        Buffer.concat([body, encodeFenceRequest({ kind: 'confirm', ...claim })]),
-        encodeFenceRequest({ kind: 'confirm', ...claim }),
-      ]) {
-        const reply = await post(app, '/v1/answer', malformed)
-        expect(parseErrorReply(reply.body).code, toHex(malformed.subarray(start))).toBe('bad_request')
-        expect(reply.statusCode).toBe(400)
-      }
-      expect(await alone('confirm', 1, 0, zero)).toBe('granted')
-      expect((await send(claim)).statusCode).toBe(200)
-    })
-
     test('the longest query may have one, and nothing is longer', async () => {
       // 1024 partitions of 256 bytes, and as many more: 32 queries are then as many offsets as there can be.
       const storage = await storageOf('a.bin', pseudoRandom(1024 * 256), { recordBytes: 256, partitions: 1024 })
@@ -1552,6 +1303,7 @@ describe('over HTTP', () => {
           return bytes
         })
       const bodies = fc.oneof(
+        fc.uint8Array({ maxLength: 200 }).map(bytes => Buffer.from(bytes)),
         damaged,
         damaged.chain(bytes => fc.nat({ max: bytes.length }).map(length => bytes.subarray(0, length))),
       )

@@ -57,8 +57,6 @@ export type RigOptions = Omit<OpenWithOptions, 'servers'>
 
 export class RigClient {
   readonly events: { readonly kind: NetworkEvent; readonly url: string }[] = []
-  /** called right after each event */
-  onEvent: (kind: NetworkEvent, url: string) => void = () => {}
   /** where the SDK keeps its state */
   readonly store: MemoryStore
   readonly #proxies: readonly [LyingProxy, LyingProxy]
@@ -129,7 +127,6 @@ export class RigClient {
       if (kind === 'fetch called') this.#underWay.add(number)
       if (kind === 'response read' || kind === 'request failed') this.#underWay.delete(number)
       this.events.push({ kind, url })
-      this.onEvent(kind, url)
     }
     note('fetch called')
     try {

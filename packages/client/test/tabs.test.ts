@@ -220,30 +220,6 @@ describe('a tab that stands still while it holds the lock', () => {
     ['commit', 'after'],
   ]
 
-  test.each(moments)('%s (%s): another takes over after a while, and both are right', async (method, when) => {
-    const world = new World()
-    const [one, two] = [world.life(), world.life()]
-    const [first, second] = [await one.open(), await two.open()]
-    await world.checkValues(first, [1, 2])
-    one.interfere = (what, moment) => {
-      if (what === method && moment === when) one.freeze()
-    }
-    const found = first.at(6)
-    await settle()
-    const start = world.clock.now()
-    await world.checkValues(second, [6, 7])
-    expect(world.locks.stolen).toBe(1)
-    expect(world.clock.now() - start).toBe(45_000)
-    one.interfere = () => {}
-    await one.thaw()
-    expect(await world.drive(found)).toEqual(world.database.byIndex[6])
-    await world.checkValues(first)
-    await world.checkValues(second)
-    await world.auditor.assertSound()
-    // Every call one query: two before, the frozen one, two after, and twice six.
-    expect(world.auditor.distinct(A)).toBe(2 + 1 + 2 + 12)
-  })
-
   test.each(moments)(
     '%s (%s), and whose lookup is given up meanwhile: the servers see the same',
     async (method, when) => {

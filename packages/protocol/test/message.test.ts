@@ -66,6 +66,15 @@ describe('a claim', () => {
   })
 })
 
+test.each([
+  ['no partitions', 32, 36],
+  ['no queries', 36, 38],
+])('a query of %s is none, with a claim behind it or without', (_, from, to) => {
+  const head = query.slice(0, HEADER_BYTES).fill(0, from, to)
+  expect(() => decodeQuery(head)).toThrow(WireError)
+  expect(() => decodeClaimedQuery(withClaim(head, claim))).toThrow(WireError)
+})
+
 test('an answer and a verdict have one length: no part of them, and nothing with bytes before or behind, is any', () => {
   const entries = new Uint8Array(answerBytes(keyless, 1) - HEADER_BYTES).fill(5)
   const bytes = withVerdict(encodeAnswer(keyless, 1, entries), 'granted')

@@ -8,6 +8,7 @@ use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::flat::Database;
 use keyhush_core::layout::Layout;
 use keyhush_core::random::ChaCha;
+use keyhush_core::scheme::{Asked, Verdict};
 use keyhush_core::tapir::hint::Hint;
 use keyhush_core::tapir::query::{Pending, Role, query};
 use keyhush_core::tapir::recon::{recon, verify};
@@ -214,6 +215,36 @@ fn builder_lengths_are_checked(layout: Layout) -> bool {
     use keyhush_core::tapir::hint::HintBuilder;
     HintBuilder::new(layout, &[0; 95], &[0; 96], [0; 32]).is_err()
         && HintBuilder::new(layout, &[0; 96], &[0; 97], [0; 32]).is_err()
+}
+
+/// One batch at a time, each step in its turn; and what is stored of a batch is that batch.
+#[test]
+fn calls_out_of_turn_change_nothing() {
+    let (database, hint, content) = small();
+    let mut asked: Asked<Merkle, Hint> = Asked::new(hint);
+    assert!(matches!(asked.pending_bytes(), Err(Error::Phase(_))));
+    assert!(matches!(asked.take_effect(), Err(Error::Phase(_))));
+    asked.query(&[8], &[1; 32]).unwrap();
+    let (stored, name) = (asked.pending_bytes().unwrap(), asked.batch_name().unwrap());
+    assert!(asked.request(2).is_err(), "no further party");
+    assert!(matches!(asked.query(&[8], &[1; 32]), Err(Error::Phase(_))));
+    assert!(matches!(asked.encode(&[1; 32]), Err(Error::Phase(_))));
+    assert!(matches!(asked.replay(&[]), Err(Error::Phase(_))));
+    assert!(matches!(asked.recon(), Err(Error::Phase(_))), "replies are missing");
+    assert_eq!(asked.pending(), 1);
+
+    asked.withdraw();
+    asked.resume(&stored).unwrap();
+    assert!(matches!(asked.resume(&stored), Err(Error::Phase(_))));
+    assert_eq!((asked.pending_bytes().unwrap(), asked.batch_name().unwrap()), (stored, name));
+    for party in 0..2 {
+        let reply = database.answer(&asked.request(party).unwrap(), Proofs::Openings).unwrap();
+        assert_eq!(asked.verify(party, &reply), Ok(Verdict::Genuine));
+    }
+    assert_eq!(asked.recon().unwrap(), &content[32..36]);
+    asked.take_effect().unwrap();
+    assert!(matches!(asked.take_effect(), Err(Error::Phase(_))), "taken once");
+    assert_eq!(asked.pending(), 0);
 }
 
 /// Two clients, or two queries of one client, share nothing but by chance.
