@@ -186,18 +186,12 @@ program
   .addOption(
     new Option('--value-encoding <encoding>', 'how values are written (default: utf8)').choices(VALUE_ENCODINGS),
   )
-  .addOption(
-    new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(
-      seconds,
-    ),
-  )
-  .addOption(new Option('--valid-days <n>', 'the same, counted from now').argParser(wholeNumber).conflicts('expires'))
+  .option('--valid-days <n>', "the manifest's expiry, in days from now (default: none)", days)
   .option(
     '--catch-up <batch...>',
     'no new batch: send those that made the epochs one server lacks to it, again, whichever these are',
   )
   .option('--no-generation', 'begin no new generation when one pays (docs/operations.md, Growth); only say so')
-  .option('--headroom <n>', 'room for this many records more in a generation begun (default: a tenth)', wholeNumber)
   .action(async (batch, options) => (await import('./commands/publish.js')).publish(batch, options))
 
 program
@@ -244,6 +238,14 @@ function wholeNumber(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
   return Number(text)
 }
+
+function days(text: string): number {
+  const count = wholeNumber(text)
+  if (count < 1 || count > MOST_DAYS) throw new InvalidArgumentError(`It must be from 1 to ${MOST_DAYS}.`)
+  return count
+}
+
+const MOST_DAYS = 36_500
 
 /** The last one before the year 10000: milliseconds, which most clocks give, would be a time that never comes. */
 const LAST_SECOND = 253_402_300_799

@@ -18,10 +18,8 @@ export interface PublishArguments {
   readonly record?: string
   readonly trustBase?: string
   readonly valueEncoding?: BatchEncoding
-  readonly expires?: number
   readonly validDays?: number
   readonly generation: boolean
-  readonly headroom?: number
   readonly catchUp?: string[]
 }
 
@@ -29,7 +27,7 @@ const DAY_SECONDS = 24 * 60 * 60
 
 export async function publish(file: string | undefined, options: PublishArguments): Promise<void> {
   const servers = options.servers.split(',').map(url => url.trim())
-  const { key, store, dataset, catchUp } = options
+  const { key, store, dataset, catchUp, validDays } = options
   if (servers.includes('') || servers.length > 2) {
     throw new PublishError('--servers: expected two URLs with a comma between them, or one')
   }
@@ -39,7 +37,6 @@ export async function publish(file: string | undefined, options: PublishArgument
   if (file !== undefined && catchUp !== undefined) {
     throw new PublishError('--catch-up publishes nothing new: publish the next batch when both servers are equal again')
   }
-  const expires = expiryOf(options)
   const operations = file === undefined ? undefined : await readFile(file)
   const missed = await Promise.all((catchUp ?? []).map(batch => readFile(batch)))
   const record = await PublisherRecord.open(options.record ?? `${key}.record`)
@@ -53,12 +50,11 @@ export async function publish(file: string | undefined, options: PublishArgument
       operations,
       missed: catchUp && missed,
       encoding: options.valueEncoding,
-      expires,
+      expires: validDays === undefined ? undefined : Math.floor(Date.now() / 1000) + validDays * DAY_SECONDS,
       key: pair,
       record,
       trustBase: options.trustBase,
       generation: options.generation,
-      headroom: options.headroom,
     })
   } finally {
     await own?.close()
@@ -76,16 +72,6 @@ export async function publish(file: string | undefined, options: PublishArgument
     Object.entries(lines)
       .map(([name, value]) => `${name}: ${value}\n`)
       .join(''),
-  )
-}
-
-/** An epoch that nobody would take is not published. */
-function expiryOf({ expires, validDays }: PublishArguments): number | undefined {
-  const now = Date.now() / 1000
-  const given = validDays === undefined ? expires : Math.floor(now) + validDays * DAY_SECONDS
-  if (given === undefined || given === 0 || given > now) return given
-  throw new PublishError(
-    `${new Date(given * 1000).toISOString()} is past: clients would refuse what expires then at once`,
   )
 }
 

@@ -51,8 +51,6 @@ export interface PublishOptions {
   readonly expires?: number | undefined
   /** after a batch, begin a new generation if that pays, unless the database has Pointproofs; default true */
   readonly generation?: boolean | undefined
-  /** room in it, in records; default: a tenth of what there are */
-  readonly headroom?: number | undefined
 }
 
 export interface PublishSummary {
@@ -229,7 +227,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   }
 
   function generationAfter(manifest: Manifest, bytes: Uint8Array, expires: number): Uint8Array<ArrayBuffer> {
-    const operation = { op: 'generation', headroom: options.headroom ?? defaultHeadroom(manifest) }
+    const operation = { op: 'generation', headroom: defaultHeadroom(manifest) }
     const operations = new TextEncoder().encode(`${JSON.stringify(operation)}\n`)
     return batchFor(manifest, manifest.epoch + 1, expires, blake3(bytes), operations, 'utf8')
   }
@@ -397,8 +395,8 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   function checkExpiry({ databaseId, epoch, expires }: Manifest, body: Uint8Array): void {
     if (expires === (options.expires ?? 0) || record.hasBatch(toHex(databaseId), hashOf(body))) return
     throw new PublishError(
-      `epoch ${epoch} of the servers expires at ${expires}, which neither your record (${record.place}) knows of nor ` +
-        '--expires says. Nothing was sent and nothing signed',
+      `epoch ${epoch} of the servers expires at ${expires}, which your record (${record.place}) does not know of. ` +
+        'Nothing was sent and nothing signed: give the record of whoever published it with --record',
     )
   }
 
