@@ -1,14 +1,6 @@
 // `keyhush plan`: what a database will cost, before there is one. The formulas are the core's (docs/costs.md).
 
-import {
-  type CoreError,
-  type Costs,
-  loadCore,
-  type ModeCosts,
-  type Plan,
-  type Proofs,
-  type Workload,
-} from '@keyhush/wasm'
+import { type CoreError, type Costs, loadCore, type ModeCosts, type Plan, type Workload } from '@keyhush/wasm'
 import { BuildError } from '../base/errors.js'
 
 /** The options of `plan` as commander gives them. */
@@ -61,62 +53,18 @@ export async function plan({ partitions = [], ...options }: PlanArguments): Prom
 /** A WebAssembly memory ends here, and a server keeps its database in one. */
 const WASM_BYTES = 2 ** 32
 
-/** A heading, or a label and what stands beside it for each kind of proof. */
-type Row = string | readonly [label: string, cell: (costs: Costs, kind: Proofs) => string]
-
-function describePlan(plan: Plan): string {
-  const { keyed, batch, lookupsPerDay, changesPerDay } = plan.workload
-  const { records, recordBytes, partitions, partitionRecords, blockRecords } = plan.layout
-  const changing = (row: Row) => (changesPerDay > 0 ? [row] : [])
-  const directory: Row[] = keyed ? [['key directory, about', costs => bytes(costs.directoryBytes)]] : []
-  const rows: Row[] = [
-    'Client, in memory',
-    ['hint', costs => bytes(costs.hintBytes)],
-    ['permutations', costs => bytes(costs.permutationBytes)],
-    ['tags', costs => bytes(costs.tagBytes)],
-    ...directory,
-    ['together', costs => bytes(costs.memoryBytes)],
-    ['while downloading, more', costs => bytes(costs.downloadMemoryBytes)],
-    'Client, on disk',
-    ['checkpoint', costs => bytes(costs.checkpointBytes)],
-    ['journal, up to', costs => bytes(costs.journalBytes)],
-    'Offline phase, once',
-    ['manifests', costs => bytes(2 * costs.manifestBytes)],
-    ...directory,
-    ['database', costs => bytes(costs.databaseBytes)],
-    ['transfer', costs => duration(costs.offlineMicros)],
-    `Lookup of ${count(batch, 'record')}, both servers`,
-    ['sent', costs => bytes(costs.lookupBytesUp)],
-    ['received', costs => bytes(costs.lookupBytesDown)],
-    ['transfer', costs => duration(costs.lookupMicros)],
-    ['hashes', (costs, kind) => `${costs.lookupHashes} ${kind === 'merkle' ? 'BLAKE3' : 'linear'}`],
-    ...changing(['fence', costs => bytes(costs.fenceBytesUp + costs.fenceBytesDown)]),
-    `Day of ${count(lookupsPerDay, 'lookup')}${changesPerDay > 0 ? ` and ${count(changesPerDay, 'change')}` : ''}`,
-    ['sent', costs => bytes(costs.dayBytesUp)],
-    ['received', costs => bytes(costs.dayBytesDown)],
-    ...changing(['of it changes', costs => bytes(costs.updateBytes)]),
-    'Server, in memory',
-    ['database', costs => bytes(costs.databaseBytes)],
-    ['trees', costs => bytes(costs.treeBytes)],
-    ['content hashes', costs => bytes(costs.contentBytes)],
-    ...directory,
-    ['together', costs => bytes(costs.serverBytes)],
-  ]
-  const lines = rows.flatMap(row =>
-    typeof row === 'string' ? [[], [row]] : [[`  ${row[0]}`, row[1](plan.merkle, 'merkle'), row[1](plan.tags, 'tags')]],
-  )
-  const { serverBytes } = plan[plan.recommended]
+function describePlan({ layout, modes, merkle, tags, recommended, reason, workload }: Plan): string {
+  const { records, recordBytes, partitions, partitionRecords, blockRecords } = layout
+  const { serverBytes } = { merkle, tags }[recommended]
   const text = [
-    `${records} ${keyed ? 'keyed' : 'keyless'} records of ${recordBytes} bytes: ` +
+    `${records} ${workload.keyed ? 'keyed' : 'keyless'} records of ${recordBytes} bytes: ` +
       `${partitions} partitions of ${partitionRecords}${blockRecords > 1 ? `, ${blockRecords} a block` : ''}`,
+    `Memory of a server: ${bytes(merkle.serverBytes)}, or ${bytes(tags.serverBytes)} with --proofs tags`,
     '',
-    ...aligned(modeRows(plan.modes)),
+    ...aligned(modeRows(modes)),
     '',
-    'Hints, by what proves answers',
-    ...aligned([['', 'merkle', 'tags'], ...lines.slice(1)]),
-    '',
-    `Recommended: ${plan.recommended}.`,
-    plan.reason,
+    `Recommended: ${recommended}.`,
+    reason,
     ...(serverBytes > WASM_BYTES ? [`No server could hold ${bytes(serverBytes)}: WebAssembly ends at 4.3 GB.`] : []),
   ]
   return `${text.join('\n')}\n`
@@ -170,8 +118,6 @@ function aligned(rows: readonly (readonly string[])[], between = '   '): string[
   const pad = (cell: string, i: number) => (i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!))
   return rows.map(row => row.map(pad).join(between).trimEnd())
 }
-
-const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? '' : 's'}`
 
 const BYTE_UNITS = ['B', 'kB', 'MB', 'GB', 'TB']
 
