@@ -159,12 +159,10 @@ program
 program
   .command('export')
   .description('The newest epoch of a server as a dataset directory, for one that has lost its own to begin from.')
-  .option('--server <url>', 'base URL of a server that runs')
-  .option('--store <dir>', "instead: the store of one that does not, or a publisher's own copy")
+  .requiredOption('--server <url>', 'base URL of a server that runs')
+  .requiredOption('--publisher-key <key>', 'take only what is signed with this key: 64 hex digits or a file of them')
   .requiredOption('--out <dir>', 'directory to make')
   .option('--force', 'replace another dataset in that directory')
-  .option('--publisher-key <key>', 'take only what is signed with this key: 64 hex digits or a file of them')
-  .option('--manifest-hash <hash>', 'take only the manifest with this hash, which the publisher knows', hash)
   .action(async options => (await import('./commands/export.js')).exportEpoch(options))
 
 program

@@ -13,10 +13,10 @@ export interface OwnCopy {
   close(): Promise<void>
 }
 
-/** Serves it on a port of the system's choosing. Who has the key may publish there; without one nobody may. */
-export async function serveOwnCopy(updatable: UpdatableDatabase, key?: KeyPair): Promise<OwnCopy> {
+/** Serves it on a port of the system's choosing, to whoever has the key. */
+export async function serveOwnCopy(updatable: UpdatableDatabase, { publicKey }: KeyPair): Promise<OwnCopy> {
   const app = await createServer({
-    datasets: [{ updatable, publisherKeys: key === undefined ? [] : [key.publicKey] }],
+    datasets: [{ updatable, publisherKeys: [publicKey] }],
     allowOrigins: [],
     instant: false,
     light: false,

@@ -23,18 +23,15 @@ import { type KnownManifest, PublishedServer } from './server.js'
 export interface ExportOptions {
   /** base URL */
   readonly server: string
-  /** what people are told in its place */
-  readonly name?: string | undefined
-  /** it is of whoever asks, and is believed */
-  readonly own?: boolean | undefined
   /** directory to make */
   readonly out: string
   /** replace another dataset there */
   readonly force?: boolean | undefined
-  /** 32 bytes: only a manifest that this key has signed is taken */
-  readonly publisherKey?: Uint8Array | undefined
-  /** hex: only the manifest with this hash is taken */
-  readonly wantedHash?: string | undefined
+  /**
+   * 32 bytes: only a manifest that this key has signed is taken. What led to an epoch does not follow from its records, so that whoever
+   * serves them could lead clients astray who follow.
+   */
+  readonly publisherKey: Uint8Array
   readonly onProgress?: ((progress: Progress) => void) | undefined
 }
 
@@ -50,7 +47,7 @@ const ATTEMPTS = 3
 /** `out` appears whole or not at all. Throws PublishError, BuildError. */
 export async function exportDataset(options: ExportOptions): Promise<ExportSummary> {
   const { blake3 } = await loadCore()
-  const server = new PublishedServer(options.server, options.name)
+  const server = new PublishedServer(options.server)
   for (let attempt = 1; ; attempt++) {
     const newest = await server.newest()
     try {
@@ -71,7 +68,6 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
       )
     }
     await checkSigned(server, { manifest, bytes }, options.publisherKey)
-    checkVouchedFor({ manifest, bytes })
     const blobs = blobsOf(manifest)
     await writeDataset(options.out, bytes, options.force ?? false, async writeBlob => {
       for (const [i, { hash, length }] of blobs.entries()) {
@@ -84,34 +80,14 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
       }
     })
   }
-
-  /**
-   * What led to an epoch, and what was before it, does not follow from its records, and nobody who serves them could tell that it is
-   * false: clients who follow would be led astray at records of the server's choice.
-   */
-  function checkVouchedFor({ manifest, bytes }: KnownManifest): void {
-    const { own, publisherKey, wantedHash } = options
-    const hash = toHex(blake3(bytes))
-    if (wantedHash !== undefined && hash !== wantedHash) {
-      throw new PublishError(
-        `${server.name}: the manifest of its epoch ${manifest.epoch} has the hash ${hash}, not ${wantedHash}`,
-      )
-    }
-    if (own || publisherKey !== undefined || wantedHash !== undefined || manifest.updateListBytes === 0) return
-    throw new PublishError(
-      `${server.name}: a batch made epoch ${manifest.epoch}, and what it changed cannot be checked here. Give --publisher-key, ` +
-        `or ask the publisher whether the manifest hash is ${hash}, and give that as --manifest-hash`,
-    )
-  }
 }
 
-/** Throws PublishError unless the server has this key's signature of a manifest; without a key anything will do. */
+/** Throws PublishError unless the server has this key's signature of a manifest. */
 async function checkSigned(
   server: PublishedServer,
   { manifest, bytes }: KnownManifest,
-  publisherKey: Uint8Array | undefined,
+  publisherKey: Uint8Array,
 ): Promise<void> {
-  if (publisherKey === undefined) return
   const { generation, epoch } = manifest
   const signatures = await server.signatures()
   const signed = signatures.some(
