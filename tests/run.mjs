@@ -1,5 +1,5 @@
 // `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench [capacity | processes | logs] | soak [living |
-// uniformity | replicas | memory | fence] | matrix | traffic | papers | speeds | pointproofs | wire [args]`. All are
+// replicas | memory | fence] | matrix | traffic | papers | speeds | pointproofs | wire [args]`. All are
 // TypeScript, which Vite compiles as it is loaded.
 
 import { fileURLToPath } from 'node:url'
@@ -12,7 +12,6 @@ const programs = {
   logs: '/bench/logs.ts',
   soak: '/state/soak.ts',
   living: '/living/soak.ts',
-  uniformity: '/privacy/soak.ts',
   replicas: '/replicas/soak.ts',
   memory: '/operations/memory.ts',
   fence: '/operations/fence.ts',
@@ -26,7 +25,7 @@ const programs = {
 const [name, ...args] = process.argv.slice(2)
 const others = {
   bench: ['capacity', 'processes', 'logs'],
-  soak: ['living', 'uniformity', 'replicas', 'memory', 'fence'],
+  soak: ['living', 'replicas', 'memory', 'fence'],
 }
 const program = others[name]?.includes(args[0]) ? args.shift() : name
 const compiler = await createServer({

@@ -3,16 +3,16 @@
 //   node tools/bootstrap.mjs start [--port N] [--large]  everything below, then two servers and the page
 //                            test                 build, lint, Rust tests beside TypeScript tests; last line: the sum
 //                            test FILE… [options] these files alone; options go to vitest (`-t name`) or cargo test
+//                            test:all             the same with nothing left to a sample, *.all.test.ts, the papers' schemes, the matrix;
+//                                                 `--after-test`: what the `npm test` before it has left, added to its sum
 //                            export --servers A,B --out DIR [--publisher-key HEX]  the page as files, its servers elsewhere
 //                            build                npm packages, Rust, WebAssembly, TypeScript, the demo
 //                            papers [args]        the founding papers' schemes (rust-core/papers): tests, then docs/papers.md and its plots
 //                            bench [args]         build, then tests/bench;
 //                                                 `bench capacity --write` the table of docs/operations.md,
 //                                                 `bench processes` what a second process adds, `bench logs` what logs cost
-//                            soak [args]          build, then tests/state/soak.ts, or after `living` tests/living/soak.ts, after
-//                                                 `uniformity` tests/privacy/soak.ts, after `replicas` tests/replicas/soak.ts:
-//                                                 more of their tests; after `memory` and `fence` those of
-//                                                 tests/operations; after `tests` the tests of `test` with nothing left to a sample
+//                            soak [PART] [args]   build, then what nobody waits for: tests/state/soak.ts, or after `living`, `replicas`,
+//                                                 `memory` or `fence` the one of that name
 //                            fuzz [args]          the decoders on bytes nobody meant (tools/fuzz.mjs)
 //                            matrix [SETUP…]      the packed packages in what apps are built and run with (tests/package/matrix.ts)
 //                            lint | format        check or rewrite the sources
@@ -20,13 +20,25 @@
 //
 // What is needed and cannot be installed from here: Node.js ≥ 20.19, rustup, a C linker. Tools go to .tools/,
 // stamps of finished steps to .cache/; deleting either folder is always safe.
-import { existsSync, readFileSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 import { buildWasm, wasmOutputs } from './build-wasm.mjs'
 import { checkDocs } from './check-docs.mjs'
-import { ask, cachedStep, environment, Failure, main, root, run, runPackage, step, whenStopped } from './steps.mjs'
+import {
+  ask,
+  cache,
+  cachedStep,
+  environment,
+  Failure,
+  main,
+  root,
+  run,
+  runPackage,
+  step,
+  whenStopped,
+} from './steps.mjs'
 
 const WASM_BINDGEN = '0.2.130' // the same as in rust-core/wasm/Cargo.toml
 const WASM_PACK = '0.15.1'
@@ -35,9 +47,24 @@ const tsc = 'typescript/bin/tsc'
 const biome = '@biomejs/biome/bin/biome'
 const toolsBin = '.tools/bin'
 const papersFolder = join(root, 'rust-core/papers')
+const sumOfTest = join(cache, 'test.json')
 const typescriptSources = ['packages', 'packages/wasm/generated', 'server', 'demo', 'tsconfig.json']
 
-const commands = { start, test, build, export: exportDemo, papers, bench, soak, fuzz, matrix, lint, format, docs }
+const commands = {
+  start,
+  test,
+  'test:all': testAll,
+  build,
+  export: exportDemo,
+  papers,
+  bench,
+  soak,
+  fuzz,
+  matrix,
+  lint,
+  format,
+  docs,
+}
 const [command = '', ...args] = process.argv.slice(2)
 
 await main(async () => {
@@ -82,25 +109,47 @@ async function exportDemo() {
 }
 
 async function test() {
-  const runs = []
-  try {
-    if (args.some(isTestFile)) {
-      runs.push(...(await testFiles()))
-    } else {
-      await build()
-      // Side by side, for neither keeps all cores busy. Rust's give way: browsers have deadlines.
-      const rust = async () => [await lintRust(), await testRust(['--workspace'], [], { nice: 5 })]
-      const typescript = async () => [await lintTypeScript(), await testTypeScript(args)]
-      runs.push(...(await Promise.all([typescript(), rust()].map(orFailed))).flat())
-    }
-  } catch (error) {
-    runs.push(failure(error))
-  }
+  const files = args.filter(isTestFile).map(fileCalled)
+  const options = args.filter(arg => !isTestFile(arg))
+  rmSync(sumOfTest, { force: true })
+  const sum = await summed(() => (files.length > 0 ? testFiles(files, options) : testWorkspaces(options)))
+  if (args.length === 0) writeFileSync(sumOfTest, JSON.stringify(sum))
+  return sum.failed === 0 ? 0 : 1
+}
+
+/** Everything; `--after-test`: what `npm test` has left to a sample or to others, and its sum. */
+async function testAll() {
+  environment.KEYHUSH_THOROUGH = '1'
+  const { failed } = await summed(async () => {
+    const before = args.includes('--after-test')
+    const runs = before ? [sumBefore(), ...(await testFiles(sources().filter(isForAll)))] : await testWorkspaces()
+    return [...runs, await lintPapers(), await testPapers(), await testMatrix()]
+  })
+  return failed === 0 ? 0 : 1
+}
+
+async function testWorkspaces(options = []) {
+  await build()
+  // Side by side, for neither keeps all cores busy. Rust's give way: browsers have deadlines.
+  const rust = async () => [await lintRust(), await testRust(['--workspace'], [], { nice: 5 })]
+  const typescript = async () => [await lintTypeScript(), await testTypeScript(options)]
+  return (await Promise.all([typescript(), rust()].map(orFailed))).flat()
+}
+
+/** Runs tests; says what failed of what is silent, what was skipped and why, and the sum. */
+async function summed(work) {
+  const runs = await orFailed(work())
   for (const { said } of runs) if (said !== undefined) console.error(said)
+  for (const line of runs.flatMap(({ skipped = [] }) => skipped)) console.log(`skipped: ${line}`)
   const passed = runs.reduce((sum, one) => sum + one.passed, 0)
   const failed = runs.reduce((sum, one) => sum + one.failed, 0)
   console.log(`${passed} passed, ${failed} failed`)
-  return failed === 0 ? 0 : 1
+  return { passed, failed }
+}
+
+function sumBefore() {
+  if (existsSync(sumOfTest)) return JSON.parse(readFileSync(sumOfTest, 'utf8'))
+  return failure(new Failure('--after-test: expected the sum of `npm test`, found none; run `npm test` first'))
 }
 
 /** What a run comes to that could not be. */
@@ -113,21 +162,32 @@ function orFailed(runs) {
   return runs.catch(error => [failure(error)])
 }
 
-function isTestFile(arg) {
-  return /\.(test\.ts|rs)$/.test(arg)
+function isTestFile(path) {
+  return /\.(test\.ts|rs)$/.test(path)
 }
 
-/** Files by their path from the root, or by enough of its end to tell them from all others. */
-async function testFiles() {
-  const all = ask('git', ['ls-files', '--cached', '--others', '--exclude-standard'])?.split('\n') ?? []
-  const options = args.filter(arg => !isTestFile(arg))
-  const files = args.filter(isTestFile).map(name => {
-    const found = all.filter(path => path === name || (isTestFile(path) && path.endsWith(`/${name}`)))
-    if (found.length === 1) return found[0]
-    throw new Failure(`${name} is ${found.length === 0 ? 'no test file' : `one of:\n${found.join('\n')}`}`)
-  })
+/** Whether `npm test` runs nothing of a file, or only a sample: tests/support/thorough.ts has the rule. */
+function isForAll(path) {
+  if (!isTestFile(path) || path.startsWith('rust-core/papers/')) return false
+  return /\.all\.test\.ts$/.test(path) || /\bTHOROUGH\b|\bthorough\(\) \{/.test(readFileSync(join(root, path), 'utf8'))
+}
+
+function sources() {
+  const listed = ask('git', ['ls-files', '--cached', '--others', '--exclude-standard'])?.trim().split('\n') ?? []
+  return listed.filter(path => existsSync(join(root, path)))
+}
+
+/** A file by its path from the root, or by enough of its end to tell it from all others. */
+function fileCalled(name) {
+  const found = sources().filter(path => path === name || (isTestFile(path) && path.endsWith(`/${name}`)))
+  if (found.length === 1) return found[0]
+  throw new Failure(`${name} is ${found.length === 0 ? 'no test file' : `one of:\n${found.join('\n')}`}`)
+}
+
+async function testFiles(files, options = []) {
   const rust = files.filter(file => file.endsWith('.rs'))
   const typescript = files.filter(file => file.endsWith('.ts'))
+  if (typescript.some(file => file.endsWith('.all.test.ts'))) environment.KEYHUSH_THOROUGH = '1'
   const runs = []
   if (rust.length > 0) runs.push(await testRust(rust.flatMap(cargoTarget), options))
   if (typescript.length > 0) {
@@ -171,13 +231,7 @@ async function papers() {
 }
 
 async function soak() {
-  if (args[0] !== 'tests') return await runOfTests('soak')
-  await build()
-  environment.KEYHUSH_THOROUGH = '1'
-  const options = args.slice(1) // vitest's, for some tests alone
-  const runs = [...(options.length === 0 ? [await testRust()] : []), await testTypeScript(options)]
-  for (const { said } of runs) if (said !== undefined) console.error(said)
-  return runs.every(({ failed }) => failed === 0) ? 0 : 1
+  return await runOfTests('soak')
 }
 
 async function runOfTests(name) {
@@ -400,10 +454,14 @@ function lintTypeScript() {
 }
 
 function lintRust() {
-  const rustCore = { cwd: join(root, 'rust-core') }
+  return lintCargo('Rust', join(root, 'rust-core'))
+}
+
+function lintCargo(what, cwd) {
   return lintAll({
-    'Checking the format of Rust': () => run('cargo', ['fmt', '--all', '--check'], rustCore),
-    'Linting Rust': () => run('cargo', ['clippy', '--workspace', '--all-targets', '--', '-D', 'warnings'], rustCore),
+    [`Checking the format of ${what}`]: () => run('cargo', ['fmt', '--all', '--check'], { cwd }),
+    [`Linting ${what}`]: () =>
+      run('cargo', ['clippy', '--workspace', '--all-targets', '--', '-D', 'warnings'], { cwd }),
   })
 }
 
@@ -417,6 +475,10 @@ async function lintAll(checks) {
     })
   }
   return { passed: 0, failed }
+}
+
+function lintPapers() {
+  return lintCargo('the schemes of the papers', papersFolder)
 }
 
 function testPapers() {
@@ -438,7 +500,21 @@ async function cargoTest(what, options, where) {
     passed += Number(good)
     failed += Number(bad)
   }
-  return code === 0 ? { passed, failed } : { passed, failed: Math.max(1, failed), said: output }
+  const skipped = [...output.matchAll(/^test (\S+) \.\.\. ignored(?:, (.*))?$/gm)].map(
+    ([, name, why = 'no reason given']) => `${why}: ${name}`,
+  )
+  return code === 0 ? { passed, failed, skipped } : { passed, failed: Math.max(1, failed), skipped, said: output }
+}
+
+/** The packed packages in what apps are built and run with; a setup counts as a test. */
+async function testMatrix() {
+  const { output } = await step('Looking up from what apps are built and run with', () =>
+    run(process.execPath, [join(root, 'tests/run.mjs'), 'matrix'], { mayFail: true }),
+  )
+  const passed = output.match(/^ {2}works /gm)?.length ?? 0
+  const failed = output.match(/^ {2}FAILS /gm)?.length ?? 0
+  const isWhole = output.includes('\nAll of them work.')
+  return isWhole ? { passed, failed } : { passed, failed: Math.max(1, failed), said: output }
 }
 
 async function testTypeScript(options) {
@@ -456,15 +532,34 @@ async function testTypeScript(options) {
     ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${report}`, ...options],
     { show: true, mayFail: true },
   )
-  let passed = 0
-  let failed = 0
-  if (existsSync(report)) {
-    const result = JSON.parse(readFileSync(report, 'utf8'))
-    passed = result.numPassedTests
-    failed = result.numFailedTests
-  }
+  if (!existsSync(report)) return failure(new Failure('vitest wrote no report'))
+  const { numPassedTests: passed, numFailedTests, testResults } = JSON.parse(readFileSync(report, 'utf8'))
   // A file that cannot be loaded, or an error outside of any test, fails the run without failing a test.
-  return { passed, failed: code === 0 ? failed : Math.max(1, failed) }
+  const failed = code === 0 ? numFailedTests : Math.max(1, numFailedTests)
+  if (options.some(option => /^(-t|--testNamePattern)/.test(option))) return { passed, failed }
+  const { skipped, unexplained } = skippedOf(testResults)
+  if (environment.KEYHUSH_THOROUGH === '1' && (await findOldestPostgres()) === undefined) {
+    skipped.push('needs PostgreSQL 15 (node tools/programs.mjs): what runs on PostgreSQL, once more on the oldest')
+  }
+  if (unexplained.length === 0) return { passed, failed, skipped }
+  const said = `These were skipped and say no reason (tests/support/needs.ts):\n${unexplained.join('\n')}`
+  return { passed, failed: failed + unexplained.length, skipped, said }
+}
+
+/** A line for each reason and file, and the tests that have none. */
+function skippedOf(testResults) {
+  const counts = new Map()
+  const unexplained = []
+  for (const { name: file, assertionResults } of testResults) {
+    for (const { status, fullName, meta } of assertionResults) {
+      if (status === 'passed' || status === 'failed') continue
+      const path = relative(root, file)
+      const line = `needs ${meta.needs}: ${path}`
+      if (meta.needs === undefined) unexplained.push(`${path}: ${fullName}`)
+      else counts.set(line, (counts.get(line) ?? 0) + 1)
+    }
+  }
+  return { skipped: [...counts].map(([line, count]) => `${line} (${count})`), unexplained }
 }
 
 function portWanted() {

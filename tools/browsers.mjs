@@ -1,8 +1,8 @@
 // Chromium and Firefox for tests: finds or installs them, and starts them headless. Finds what WebKit needs, for webkit.mjs.
 //
 // Four ways, the first that works counts: an environment variable, the system's own, Debian's packages (as root), the
-// driver's download into .tools/browsers. If none does, the error names all four; a test is never skipped for
-// want of a browser.  `node tools/browsers.mjs` prints what would be used.
+// driver's download into .tools/browsers. If none does, the error names all four, and tests that need the browser are
+// skipped, which the summary says.  `node tools/browsers.mjs` prints what would be used.
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'

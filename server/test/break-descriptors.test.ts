@@ -4,14 +4,16 @@
 import { readdir } from 'node:fs/promises'
 import { toHex } from '@keyhush/protocol'
 import { expect, test, vi } from 'vitest'
+import { NEEDS_LINUX } from '../../tests/support/needs.js'
 import { builtDataset, pseudoRandom } from './helpers.js'
 import { deaf, served } from './sockets.js'
 
 const REQUESTS = 2000 // more than a connection may have under way; and fewer, below
 const openFiles = async () => (await readdir('/proc/self/fd')).length
 
-test.runIf(process.platform === 'linux').each([REQUESTS, 200])(
+test.each([REQUESTS, 200])(
   'an anonymous connection that asks %i times holds few files open',
+  NEEDS_LINUX,
   async requests => {
     const dataset = await builtDataset('a.bin', pseudoRandom(16 * 1024 * 1024), { recordBytes: 4096, partitions: 1 })
     const { port } = await served({ dataset })
@@ -30,5 +32,4 @@ test.runIf(process.platform === 'linux').each([REQUESTS, 200])(
     socket.destroy()
     await vi.waitFor(async () => expect(await openFiles()).toBe(before))
   },
-  60_000,
 )

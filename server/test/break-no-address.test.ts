@@ -5,10 +5,11 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { HEADER_BYTES } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
+import { NEEDS_POSIX } from '../../tests/support/needs.js'
 import { createServer } from '../dist/index.js'
 import { builtDataset, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
 
-test.skipIf(process.platform === 'win32')('requests without an address are answered, and log nothing', async () => {
+test('requests without an address are answered, and log nothing', NEEDS_POSIX, async () => {
   const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
   const lines: string[] = []
   const log = { level: 'warn', stream: { write: (line: string) => void lines.push(line) } }

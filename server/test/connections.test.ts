@@ -8,6 +8,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { NEEDS_LINUX } from '../../tests/support/needs.js'
 import { Connections, mostConnections } from '../dist/http/connections.js'
 import { createServer as createKeyhush } from '../dist/index.js'
 import { builtDataset, builtDirectory, pseudoRandom } from './helpers.js'
@@ -69,47 +70,43 @@ const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
 
 const FILES = 256
 
-test.runIf(process.platform === 'linux')(
-  'a process with few files to open says whom it refuses',
-  async () => {
-    const dataset = await builtDirectory('a.bin', pseudoRandom(4096), { recordBytes: 32 })
-    const serve = ['serve', '--dataset', dataset, '--port', '0', '--metrics', '0', '--drain-seconds', '0']
-    const child = spawn('sh', ['-c', `ulimit -n ${FILES} && exec "$@"`, 'sh', process.execPath, command, ...serve])
-    onTestFinished(() => void child.kill('SIGKILL'))
-    let [out, log] = ['', '']
-    child.stdout.setEncoding('utf8').on('data', text => {
-      out += text
-    })
-    child.stderr.setEncoding('utf8').on('data', text => {
-      log += text
-    })
-    const urlIn = async (text: () => string, pattern: RegExp) => {
-      await vi.waitFor(() => expect(text()).toMatch(pattern), { timeout: 30_000 })
-      return pattern.exec(text())![1]!
-    }
-    const url = await urlIn(() => out, /listening on (\S+)\n/)
-    const figures = await urlIn(() => log, /figures at (\S+)\n/)
-    // The port of figures takes few of the files.
-    const watching: Socket[] = []
-    for (let i = 0; i < 80; i++) watching.push(await connected(Number(new URL(figures).port)))
-    await vi.waitFor(() => expect(watching.filter(({ closed }) => closed).length).toBe(80 - 64), { timeout: 10_000 })
-    for (const socket of watching) socket.destroy()
-    const sockets: Socket[] = []
-    for (let i = 0; i < 2 * FILES; i++) sockets.push(await connected(Number(new URL(url).port)))
-    const most = FILES / 2
-    const refused = sockets.length - most
-    await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed).length).toBe(refused), { timeout: 10_000 })
-    expect(sockets.slice(0, most).some(({ closed }) => closed)).toBe(false)
-    const text = await vi.waitFor(async () => (await fetch(figures)).text())
-    expect(text).toMatch(new RegExp(`^keyhush_connections_refused_total ${refused}$`, 'm'))
-    const lines = log.split('\n').filter(line => line.includes('connections are refused'))
-    expect(lines.map(line => JSON.parse(line))).toMatchObject([{ level: 40, refused: 1, most }])
-    // Whoever leaves makes room.
-    for (const socket of sockets) socket.destroy()
-    await vi.waitFor(async () => expect((await fetch(`${url}/v1/manifest`)).status).toBe(200), { timeout: 10_000 })
-  },
-  90_000,
-)
+test('a process with few files to open says whom it refuses', NEEDS_LINUX, async () => {
+  const dataset = await builtDirectory('a.bin', pseudoRandom(4096), { recordBytes: 32 })
+  const serve = ['serve', '--dataset', dataset, '--port', '0', '--metrics', '0', '--drain-seconds', '0']
+  const child = spawn('sh', ['-c', `ulimit -n ${FILES} && exec "$@"`, 'sh', process.execPath, command, ...serve])
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let [out, log] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', text => {
+    out += text
+  })
+  child.stderr.setEncoding('utf8').on('data', text => {
+    log += text
+  })
+  const urlIn = async (text: () => string, pattern: RegExp) => {
+    await vi.waitFor(() => expect(text()).toMatch(pattern), { timeout: 30_000 })
+    return pattern.exec(text())![1]!
+  }
+  const url = await urlIn(() => out, /listening on (\S+)\n/)
+  const figures = await urlIn(() => log, /figures at (\S+)\n/)
+  // The port of figures takes few of the files.
+  const watching: Socket[] = []
+  for (let i = 0; i < 80; i++) watching.push(await connected(Number(new URL(figures).port)))
+  await vi.waitFor(() => expect(watching.filter(({ closed }) => closed).length).toBe(80 - 64), { timeout: 10_000 })
+  for (const socket of watching) socket.destroy()
+  const sockets: Socket[] = []
+  for (let i = 0; i < 2 * FILES; i++) sockets.push(await connected(Number(new URL(url).port)))
+  const most = FILES / 2
+  const refused = sockets.length - most
+  await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed).length).toBe(refused), { timeout: 10_000 })
+  expect(sockets.slice(0, most).some(({ closed }) => closed)).toBe(false)
+  const text = await vi.waitFor(async () => (await fetch(figures)).text())
+  expect(text).toMatch(new RegExp(`^keyhush_connections_refused_total ${refused}$`, 'm'))
+  const lines = log.split('\n').filter(line => line.includes('connections are refused'))
+  expect(lines.map(line => JSON.parse(line))).toMatchObject([{ level: 40, refused: 1, most }])
+  // Whoever leaves makes room.
+  for (const socket of sockets) socket.destroy()
+  await vi.waitFor(async () => expect((await fetch(`${url}/v1/manifest`)).status).toBe(200), { timeout: 10_000 })
+})
 
 test('a name with several addresses is listened for at one, where all bounds are', async () => {
   const lookup = vi.spyOn(dns, 'lookup').mockImplementation(((...of: unknown[]) => {

@@ -21,6 +21,7 @@ import {
 import { type Core, type LayoutHandle, loadCore } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { NEEDS_LINUX } from '../../tests/support/needs.js'
 import { Readers } from '../dist/database/readers.js'
 import {
   Computations,
@@ -564,19 +565,16 @@ function niceness(): Map<number, number> {
   return new Map(threads)
 }
 
-test.runIf(process.platform === 'linux')(
-  'a worker thread gives way to all others, which stay as they are',
-  async () => {
-    const before = niceness()
-    const { computations, submit } = await submitting({ workers: 1 })
-    await submit('a', 1)
-    const after = niceness()
-    const own = getPriority()
-    for (const [thread, nice] of before) if (after.has(thread)) expect(after.get(thread)).toBe(nice)
-    expect([...after].filter(([thread]) => !before.has(thread)).map(([, nice]) => nice)).toContain(Math.max(own, 5))
-    await computations.close()
-  },
-)
+test('a worker thread gives way to all others, which stay as they are', NEEDS_LINUX, async () => {
+  const before = niceness()
+  const { computations, submit } = await submitting({ workers: 1 })
+  await submit('a', 1)
+  const after = niceness()
+  const own = getPriority()
+  for (const [thread, nice] of before) if (after.has(thread)) expect(after.get(thread)).toBe(nice)
+  expect([...after].filter(([thread]) => !before.has(thread)).map(([, nice]) => nice)).toContain(Math.max(own, 5))
+  await computations.close()
+})
 
 describe('a larger database', () => {
   const records = 120_000

@@ -1,9 +1,10 @@
 // PostgreSQL as a server's storage, on a real server: the laws of every storage and every fence, and what is this one's own.
-// `npm test` leaves to `npm run soak -- tests` what takes longer than a moment, or begins another server.
+// `npm test` leaves to `npm run test:all` what takes longer than a moment, or begins another server.
 
 import { type AddressInfo, createServer as createListener } from 'node:net'
 import { decodeFenceReply, encodeFenceRequest, type FenceRequest } from '@keyhush/protocol'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { NEEDS_LINUX } from '../../tests/support/needs.js'
 import { PostgresServer, queryStore, storeAt } from '../../tests/support/postgres.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { usePostgres } from '../../tests/support/use-postgres.js'
@@ -18,7 +19,7 @@ import { batchOn } from './updatable-helpers.js'
 
 const postgres = usePostgres()
 const storeUrl = postgres.store
-const thoroughly = test.runIf(THOROUGH)
+const thoroughly: (name: string, run: () => Promise<void>) => void = THOROUGH ? test : () => {}
 
 async function opened(url = storeUrl(), role: 'writer' | 'replica' = 'writer'): Promise<PostgresStorage> {
   const storage = await openPostgres(url, { role })
@@ -195,7 +196,7 @@ describe('a database that is used', () => {
   })
 
   // 127.0.0.2 is another host to what decides, and this one to Linux.
-  test.runIf(process.platform === 'linux')('is spoken to under TLS alone, if it is on another host', async () => {
+  test('is spoken to under TLS alone, if it is on another host', NEEDS_LINUX, async () => {
     const heard: Buffer[] = []
     const listener = createListener(socket => {
       socket.on('error', () => {})

@@ -19,6 +19,7 @@ import {
 } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { NEEDS_LINUX, needs } from '../../tests/support/needs.js'
 import { createServer } from '../dist/index.js'
 import { keyhush } from './command.js'
 import { builtDataset, builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
@@ -40,22 +41,26 @@ test('what is not built, or half, says so', async () => {
 const MANY = 1000
 const queue = process.platform === 'linux' ? Number(await readFile('/proc/sys/net/core/somaxconn', 'utf8')) : 0
 
-test.runIf(queue >= MANY)('who connects while the process is held need not knock again', async () => {
-  const dataset = await builtDirectory('a.bin', pseudoRandom(4096), { recordBytes: 32 })
-  const { child } = start(['serve', '--dataset', dataset, '--port', '0', '--log-level', 'silent'])
-  const [line] = (await once(child.stdout!, 'data')) as [string]
-  child.kill('SIGSTOP')
-  const sockets = Array.from({ length: MANY }, () =>
-    connect(Number(new URL(line.trim().split(' ').at(-1)!).port), '127.0.0.1'),
-  )
-  onTestFinished(() => {
-    for (const socket of sockets) socket.destroy()
-  })
-  await Promise.all(sockets.map(socket => once(socket, 'connect')))
-  child.kill('SIGCONT')
-})
+test(
+  'who connects while the process is held need not knock again',
+  needs(queue >= MANY, `a queue of ${MANY} connections (net.core.somaxconn)`),
+  async () => {
+    const dataset = await builtDirectory('a.bin', pseudoRandom(4096), { recordBytes: 32 })
+    const { child } = start(['serve', '--dataset', dataset, '--port', '0', '--log-level', 'silent'])
+    const [line] = (await once(child.stdout!, 'data')) as [string]
+    child.kill('SIGSTOP')
+    const sockets = Array.from({ length: MANY }, () =>
+      connect(Number(new URL(line.trim().split(' ').at(-1)!).port), '127.0.0.1'),
+    )
+    onTestFinished(() => {
+      for (const socket of sockets) socket.destroy()
+    })
+    await Promise.all(sockets.map(socket => once(socket, 'connect')))
+    child.kill('SIGCONT')
+  },
+)
 
-test.runIf(process.platform === 'linux')('without files enough to begin with it says what to do', async () => {
+test('without files enough to begin with it says what to do', NEEDS_LINUX, async () => {
   const dataset = await builtDirectory('a.txt', 'alpha\n')
   const serve = ['serve', '--dataset', dataset, '--port', '0']
   const ran = promisify(execFile)('sh', ['-c', 'ulimit -n 64 && exec "$@"', 'sh', process.execPath, command, ...serve])

@@ -11,7 +11,7 @@ import { builtDirectory, queryAt, vectors, verifiedRecord } from './helpers.js'
 import { batchOn, bodyOf, contents, KEYED, numbers, refusal } from './updatable-helpers.js'
 
 const { store: storeUrl } = usePostgres()
-const thoroughly = test.runIf(THOROUGH)
+const thoroughly: (name: string, run: () => Promise<void>) => void = THOROUGH ? test : () => {}
 
 async function begun(): Promise<string> {
   const url = storeUrl()

@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { appendFileSync, openSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { NEEDS_POSIX } from '../../tests/support/needs.js'
 import { StoredFence } from '../dist/database/stored-fence.js'
 import { DatasetError } from '../dist/index.js'
 import { causeOf, openLmdb } from '../dist/storage/lmdb.js'
@@ -131,14 +132,11 @@ describe('LMDB', () => {
     expect(() => openLmdb(dir)).toThrow(file)
   })
 
-  test.runIf(process.platform !== 'win32')(
-    'nobody else on the machine may look into a folder that it made',
-    async () => {
-      const dir = join(await temporaryDirectory(), 'store')
-      await openLmdb(dir).close()
-      expect(statSync(dir).mode & 0o777).toBe(0o700)
-    },
-  )
+  test('nobody else on the machine may look into a folder that it made', NEEDS_POSIX, async () => {
+    const dir = join(await temporaryDirectory(), 'store')
+    await openLmdb(dir).close()
+    expect(statSync(dir).mode & 0o777).toBe(0o700)
+  })
 
   test('one process has a store at a time; a second one is told which, and gets it when the first is gone', async () => {
     const dir = await closedStore()

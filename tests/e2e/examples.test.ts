@@ -11,6 +11,7 @@ import type { Browser } from 'puppeteer-core'
 import { build } from 'vite'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
+import { needsBrowser } from '../support/needs.js'
 import { temporaryFolder } from '../support/servers.js'
 
 const root = join(import.meta.dirname, '../..')
@@ -24,6 +25,7 @@ let browser: Browser
 /** The examples and what is installed, side by side in one folder. */
 const path = (name: string) => join(folder.path, name)
 
+const CHROMIUM = await needsBrowser('chromium')
 beforeAll(async () => {
   const words = (await readFile(join(root, 'demo/examples/passwords.txt'), 'utf8')).trim().split('\n')
   both = await startTestServers(Object.fromEntries(words.map(word => [word, ''])))
@@ -88,7 +90,7 @@ async function ask(at: string, name: string, typed: readonly string[]): Promise<
   return said
 }
 
-test('node: a script says what is known', async () => {
+test('node: a script says what is known', CHROMIUM, async () => {
   const script = path('examples/node/lookup.js')
   const env = { ...process.env, STATE: path('state') }
   for (let run = 0; run < 2; run++) {
@@ -97,17 +99,17 @@ test('node: a script says what is known', async () => {
   }
 })
 
-test('import-map: a page without a bundler', async () => {
+test('import-map: a page without a bundler', CHROMIUM, async () => {
   const said = await ask('/examples/import-map/', 'key', ['dragon', 'wyvern'])
   expect(said).toEqual(['Yes, it is.', 'No, and that is proved.'])
 })
 
-test.each(['static', 'service-worker'])('%s: a page and one file of the package', async name => {
+test.each(['static', 'service-worker'])('%s: a page and one file of the package', CHROMIUM, async name => {
   const said = await ask(`/examples/${name}/`, 'key', ['dragon', 'wyvern'])
   expect(said).toEqual(['Yes, it is.', 'No, and that is proved.'])
 })
 
-test('key-directory: who has signed, as its README says', async () => {
+test('key-directory: who has signed, as its README says', CHROMIUM, async () => {
   const readme = await readFile(join(root, 'demo/examples/README.md'), 'utf8')
   const [, message, signature] = /^node verify\.js ada '(.+)' (\S+)$/m.exec(readme)!
   const asked = async (...args: string[]) => {
@@ -122,7 +124,7 @@ test('key-directory: who has signed, as its README says', async () => {
   expect(await asked('mallory', message!, signature!)).toBe('There is nobody called mallory, and that is proved.\n')
 })
 
-test('vite: a form that refuses known passwords, and nobody whose password cannot be checked', async () => {
+test('vite: a form that refuses known passwords, and nobody whose password cannot be checked', CHROMIUM, async () => {
   const outDir = path('built')
   const vite = join(folder.path, 'examples/vite')
   await build({ root: vite, base: '/built/', configFile: false, logLevel: 'error', build: { outDir } })

@@ -15,6 +15,7 @@ import { createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '@ke
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { contentsOf, queryAt, temporaryDirectory } from '../../server/test/helpers.js'
 import { findProgram } from '../../tools/programs.mjs'
+import { needs } from '../support/needs.js'
 import { buildInto, temporaryFolder } from '../support/servers.js'
 
 const SAMPLES = new URL('../../docs/samples/', import.meta.url)
@@ -205,9 +206,9 @@ async function clientAt(port: number) {
 }
 
 describe.each(['nginx', 'caddy'] as const)('%s', kind => {
-  const possible = programs[kind] !== undefined && (kind !== 'nginx' || opensslThere)
+  const proxied = needs(programs[kind] !== undefined && (kind !== 'nginx' || opensslThere), `${kind} and openssl`)
 
-  test.skipIf(!possible)('answers over HTTP/2 what the server does, on connections that it keeps', async () => {
+  test('answers over HTTP/2 what the server does, on connections that it keeps', proxied, async () => {
     const server = await backend()
     const proxy = await started(kind, server.port, false)
     const client = await clientAt(proxy.port)
@@ -241,10 +242,10 @@ describe.each(['nginx', 'caddy'] as const)('%s', kind => {
   })
 
   // The second shows that the first would find it.
-  test.skipIf(!possible).each([
+  test.each([
     ['writes down nothing of clients', false],
     ['would, without the line in the sample that keeps it from that', true],
-  ])('%s', async (_, leaky) => {
+  ])('%s', proxied, async (_, leaky) => {
     const server = await backend()
     const proxy = await started(kind, server.port, leaky)
     const client = await clientAt(proxy.port)
@@ -303,7 +304,7 @@ async function files() {
 }
 
 describe('keyhush.service', () => {
-  test.skipIf(!systemdThere)('is a unit that systemd takes, and exposes little', async () => {
+  test('is a unit that systemd takes, and exposes little', needs(systemdThere, 'systemd-analyze'), async () => {
     const unit = join(await temporaryDirectory(), 'keyhush.service')
     await writeFile(unit, replaced(await sample('keyhush.service'), { '/usr/bin/node': process.execPath }))
     const verified = await promisify(execFile)('systemd-analyze', ['verify', unit])

@@ -5,10 +5,11 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { bytesToHex } from '@noble/hashes/utils.js'
 import type { Browser, Page } from 'puppeteer-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runKeyhush } from '../../server/test/command.js'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import * as lies from '../faults/lies.js'
+import { inBrowsers } from '../support/needs.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
 import { distinctRecords, temporaryFolder } from '../support/servers.js'
@@ -55,7 +56,7 @@ afterAll(async () => {
 const at = (database: 'records' | 'names') =>
   [`${proxies[0]!.url}/${database}`, `${proxies[1]!.url}/${database}`] as [string, string]
 
-describe.each(['chromium', 'firefox'] as const)('in %s', name => {
+await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
   let browser: Browser
   let page: Page
   let complaints: Awaited<ReturnType<typeof complaintsOf>>

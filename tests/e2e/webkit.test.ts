@@ -4,9 +4,10 @@
 import { cp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { KeyhushMap } from '@keyhush/client'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runKeyhush } from '../../server/test/command.js'
 import { launchWebKit, type WebKit } from '../../tools/webkit.mjs'
+import { inBrowsers } from '../support/needs.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 import { THOROUGH } from '../support/thorough.js'
@@ -28,8 +29,7 @@ let webkit: WebKit
 
 const path = (name: string) => join(folder.path, name)
 
-// Debian has it; Windows and macOS do not.
-describe.skipIf(process.platform !== 'linux')('in WebKit', () => {
+await inBrowsers(['webkit'], 'in %s', () => {
   beforeAll(async () => {
     folder = await temporaryFolder()
     await writeFile(path('names.csv'), `key,value\n${names.map(name => `${name},"hello, ${name}"\n`).join('')}`)
@@ -117,7 +117,8 @@ describe.skipIf(process.platform !== 'linux')('in WebKit', () => {
     expect(now).toEqual(['changed', 2, false])
   })
 
-  test.runIf(THOROUGH)('the demo’s page builds a file of one’s own, and looks up in it', async () => {
+  const thoroughly = THOROUGH ? test : () => {}
+  thoroughly('the demo’s page builds a file of one’s own, and looks up in it', async () => {
     await cp(join(import.meta.dirname, '../../demo/dist'), path('page'), { recursive: true })
     const config = { servers: { A: urls[0], B: urls[1] }, liar: null, seen: { A: 0, B: 0 }, watched: false }
     await writeFile(

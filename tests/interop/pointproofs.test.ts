@@ -1,5 +1,5 @@
 // Pointproofs: the WebAssembly module and an independent verifier on @noble/curves are held to the shared vectors, and agree
-// about what was changed, thousands of times in `npm run soak -- tests` and a few dozen in `npm test`.
+// about what was changed, thousands of times in `npm run test:all` and a few dozen in `npm test`.
 
 import { loadPointproofs, type PointproofsVerifier } from '@keyhush/wasm/pointproofs'
 import { loadProving } from '@keyhush/wasm/prover'
@@ -70,7 +70,7 @@ test('a ceremony: WebAssembly makes the transcripts, receipts and the key that t
   const { development, begunHash, contributions, keyHash } = vectors.ceremony
   let transcript = pointproofs.beginCeremony(development)
   expect(hash(transcript)).toBe(begunHash)
-  // To contribute takes longest. After the first, the transcript goes on as the reference makes it; in soak, as both do.
+  // To contribute takes longest. After the first, the transcript goes on as the reference makes it; in `npm run test:all`, as both do.
   for (const { name, entropy: own, receipt, transcriptHash } of THOROUGH ? contributions : contributions.slice(0, 1)) {
     const ceremony = pointproofs.ceremony(transcript, entropy)
     const contributed = ceremony.contribute(name, hexToBytes(own))

@@ -1,12 +1,13 @@
 // What a server sees is uniform and independent, whatever is looked up (uniformity.ts). The seed is fixed, so that this is
-// not flaky; clients with defects must fail. `npm run soak -- uniformity` takes five times the lookups and other seeds.
+// not flaky; clients with defects must fail.
 // (Joint uniformity is enumerated exactly at tiny sizes in rust-core; this is the same law at a larger size.)
 
 import { describe, expect, test } from 'vitest'
+import { THOROUGH } from '../support/thorough.js'
 import { referenceSubject, type SubjectDefects, wasmSubject } from './subjects.js'
 import { suspicious, type UsageName, usageNames } from './uniformity.js'
 
-const scale = { seed: 'keyhush', lookups: 4000 }
+const scale = { seed: 'keyhush', lookups: THOROUGH ? 20_000 : 4000 }
 
 describe(`with seed "${scale.seed}"`, async () => {
   const wasm = await wasmSubject()

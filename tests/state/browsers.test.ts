@@ -2,9 +2,10 @@
 // long as it is open, or only in the page's memory, as `storage` asks.
 
 import type { Browser, Page } from 'puppeteer-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import * as lies from '../faults/lies.js'
+import { inBrowsers } from '../support/needs.js'
 import { THOROUGH } from '../support/thorough.js'
 import { lookUp, openMap, recordAt, Stage } from './browser/stage.js'
 import { assertNothingReused } from './browser/transcripts.js'
@@ -15,7 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => stage.close())
 
-describe('Firefox', () => {
+await inBrowsers(['firefox'], '%s', () => {
   let browser: Browser
   beforeAll(async () => {
     browser = await launchBrowser('firefox')
@@ -46,10 +47,10 @@ describe('Firefox', () => {
   })
 })
 
-// Firefox's in soak: its windows are private only in a Firefox that was started for that.
+// Firefox's in `npm run test:all`: its windows are private only in a Firefox that was started for that.
 const PRIVATE = THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as const)
 
-describe.each(PRIVATE)('a private window of %s', name => {
+await inBrowsers(PRIVATE, 'a private window of %s', name => {
   let browser: Browser
   beforeAll(async () => {
     browser = await launchBrowser(name, { preferences: { 'browser.privatebrowsing.autostart': true } })

@@ -5,10 +5,13 @@ import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import * as lies from '../faults/lies.js'
+import { needsBrowser } from '../support/needs.js'
 import { answers } from '../support/shapes.js'
 import { THOROUGH } from '../support/thorough.js'
 import { lookUp, openMap, recordAt, Stage } from './browser/stage.js'
 import { assertNothingReused } from './browser/transcripts.js'
+
+const CHROMIUM = await needsBrowser('chromium')
 
 let stage: Stage
 let browser: Browser
@@ -51,7 +54,7 @@ function lookUpAtOnce(page: Page, indices: readonly number[]): Promise<string[]>
   )
 }
 
-test.each(THOROUGH ? [2, 3, 5] : [3])('%i pages look up at once', { timeout: 60_000 }, async count => {
+test.each(THOROUGH ? [2, 3, 5] : [3])('%i pages look up at once', CHROMIUM, async count => {
   const all = await pages(count)
   const found = await Promise.all(all.map((page, i) => (i % 2 ? lookUp : lookUpAtOnce)(page, wanted(i, 20))))
   found.forEach((values, i) => {
@@ -62,7 +65,7 @@ test.each(THOROUGH ? [2, 3, 5] : [3])('%i pages look up at once', { timeout: 60_
   expect(stage.bytesOf('/v1/blobs/')).toBe(4096 * 32)
 })
 
-test('a page is closed in the middle of a lookup: the others finish it and go on', { timeout: 60_000 }, async () => {
+test('a page is closed in the middle of a lookup: the others finish it and go on', CHROMIUM, async () => {
   const [first, ...others] = await pages(3)
   const silenced = silence(0)
   const asking = lookUp(first!, [1, 2, 3]).catch(() => {})
@@ -79,9 +82,7 @@ test('a page is closed in the middle of a lookup: the others finish it and go on
   expect(resent).toBeGreaterThan(0)
 })
 
-test('a page is frozen while it holds the lock: another goes on, and it follows when it thaws', {
-  timeout: 60_000,
-}, async () => {
+test('a page is frozen while it holds the lock: another goes on, and it follows when it thaws', CHROMIUM, async () => {
   const [first, second] = (await pages(2)) as [Page, Page]
   const cdp = await first.createCDPSession()
   const silenced = silence(1)
@@ -100,27 +101,31 @@ test('a page is frozen while it holds the lock: another goes on, and it follows 
   expect(assertNothingReused(stage.proxies, { frozen: true }).queries).toBe(3 + 20)
 })
 
-test('a page in front keeps the lock between lookups, until another asks for it; one that is hidden does not', async () => {
-  const [first, second] = (await pages(2)) as [Page, Page]
-  const held = () =>
-    first.evaluate(async () => {
-      const { held = [] } = await navigator.locks.query()
-      return held.filter(({ name }) => /^keyhush http.*\d$/.test(name!)).length
-    })
-  await first.bringToFront()
-  for (const [page, kept] of [
-    [first, 1],
-    [second, 0],
-    [first, 1],
-  ] as const) {
-    expect(await lookUp(page, wanted(0, 3))).toEqual(wanted(0, 3).map(recordAt))
-    await expect.poll(held).toBe(kept)
-  }
-  await second.bringToFront()
-  await expect.poll(held).toBe(0)
-})
+test(
+  'a page in front keeps the lock between lookups, until another asks for it; one that is hidden does not',
+  CHROMIUM,
+  async () => {
+    const [first, second] = (await pages(2)) as [Page, Page]
+    const held = () =>
+      first.evaluate(async () => {
+        const { held = [] } = await navigator.locks.query()
+        return held.filter(({ name }) => /^keyhush http.*\d$/.test(name!)).length
+      })
+    await first.bringToFront()
+    for (const [page, kept] of [
+      [first, 1],
+      [second, 0],
+      [first, 1],
+    ] as const) {
+      expect(await lookUp(page, wanted(0, 3))).toEqual(wanted(0, 3).map(recordAt))
+      await expect.poll(held).toBe(kept)
+    }
+    await second.bringToFront()
+    await expect.poll(held).toBe(0)
+  },
+)
 
-test('a reset in one page: the others follow it to the new hint', { timeout: 60_000 }, async () => {
+test('a reset in one page: the others follow it to the new hint', CHROMIUM, async () => {
   const [first, second] = (await pages(2)) as [Page, Page]
   const lookups = lookUp(second, wanted(1, 20))
   await first.evaluate(() => globalThis.opened!.map.reset())

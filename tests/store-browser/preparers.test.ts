@@ -5,9 +5,10 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import type { Browser, Page } from 'puppeteer-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { preparersOf } from '../../packages/client/src/platform/preparers.js'
 import { launchBrowser } from '../../tools/browsers.mjs'
+import { inBrowsers } from '../support/needs.js'
 import { bundle } from '../support/web.js'
 
 declare global {
@@ -39,7 +40,7 @@ afterAll(async () => {
   await new Promise(resolve => void server.close(resolve))
 })
 
-describe.each(['chromium', 'firefox'] as const)('in %s', name => {
+await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
   let browser: Browser
   beforeAll(async () => {
     browser = await launchBrowser(name)

@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::HashSet;
 
-use common::{EXACT, Law, law, thorough, worst};
+use common::{EXACT, Law, law, worst};
 use papers::channel::Channel;
 use papers::error::Error;
 use papers::pai::full::{Deviation, Opened, PaiFull};
@@ -129,7 +129,7 @@ fn keyword_lookups<A: PrivateArray>(seed: u64, offline: impl Fn(&Records, &mut R
     };
     let (mut client, mut store) = set_up(&mut source);
     let (mut done, mut of_one) = (0, None);
-    while done < if thorough() { 10_000 } else { 2000 } {
+    while done < 10_000 {
         let mut line = Channel::default();
         let (key, expected) = match done % 5 {
             0 => (b"nobody@example.org".to_vec(), None),
@@ -195,7 +195,7 @@ fn elements_are_refused_unless_canonical_and_not_the_identity() {
 
 #[test]
 fn thousands_of_chargeable_lookups_charge_for_what_was_found() {
-    let (n, unknown) = if thorough() { (2000, 8000) } else { (400, 1600) };
+    let (n, unknown) = (2000, 8000);
     let bytes = 19;
     let keys = keys(n + unknown);
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();

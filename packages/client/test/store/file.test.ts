@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { NEEDS_POSIX, needs } from '../../../../tests/support/needs.js'
 import { THOROUGH } from '../../../../tests/support/thorough.js'
 import type { Disk, OpenFile } from '../../src/store/disk.js'
 import { FileStore } from '../../src/store/file.js'
@@ -510,7 +511,7 @@ describe('in a real folder', () => {
     await other.store.close()
   })
 
-  test.skipIf(process.platform === 'win32')('nobody else may read it', async () => {
+  test('nobody else may read it', NEEDS_POSIX, async () => {
     const { store } = await openFileStore(parent, servers)
     for (const step of halfMade) await step(store)
     const [name] = await readdir(parent)
@@ -587,10 +588,9 @@ describe('in a real folder', () => {
 
   const unshare = ['--pid', '--fork', '--mount-proc'] // a container's own process numbers, under the same host name
   const refusal = spawnSync('unshare', [...unshare, 'true'], { encoding: 'utf8' })
-  const why = refusal.error?.message ?? refusal.stderr.trim()
-  if (refusal.status !== 0) console.log(`file.test.ts: no processes in namespaces of their own here, skipped (${why})`)
+  const namespaces = needs(refusal.status === 0, `unshare: ${refusal.error?.message ?? refusal.stderr.trim()}`)
 
-  test.skipIf(refusal.status !== 0)('a process in another process namespace has it until it is killed', async () => {
+  test('a process in another process namespace has it until it is killed', namespaces, async () => {
     const holder = run(['unshare', ...unshare], `await store.putPartial(hintId, 0, hintId)`)
     expect(await said(holder)).toBe('has it')
     await expect(openFileStore(parent, servers)).rejects.toThrow('open already')

@@ -10,7 +10,7 @@ use keyhush_core::tapir::hint::{Hint, HintBuilder};
 use keyhush_core::tapir::query::{Pending, Role};
 use keyhush_core::tapir::recon::{recon, verify};
 
-/// `npm run soak -- tests` looks at all, `npm test` at a sample.
+/// `npm run test:all` looks at all, `npm test` at a sample.
 pub fn thorough() -> bool {
     std::env::var("KEYHUSH_THOROUGH").is_ok_and(|value| value == "1")
 }

@@ -6,11 +6,6 @@ use std::hash::Hash;
 
 use papers::random::Uniform;
 
-/// `npm run soak -- tests` looks at all, `npm test` at a sample.
-pub fn thorough() -> bool {
-    std::env::var("KEYHUSH_THOROUGH").is_ok_and(|value| value == "1")
-}
-
 /// Walks through all sequences of draws, like an odometer. Sequences need not be equally long or equally likely.
 #[derive(Default)]
 pub struct Enumerate {

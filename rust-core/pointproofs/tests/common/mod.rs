@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use keyhush_pointproofs::transcript::{Contributed, Transcript, Verified};
 
-/// `npm run soak -- tests` looks at all, `npm test` at a sample.
+/// `npm run test:all` looks at all, `npm test` at a sample.
 pub fn thorough() -> bool {
     std::env::var("KEYHUSH_THOROUGH").is_ok_and(|value| value == "1")
 }

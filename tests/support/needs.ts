@@ -1,0 +1,33 @@
+// What a test needs of the machine. Where it is not there, the test is skipped, and the summary of `npm test` says why.
+
+import { describe, type TestOptions } from 'vitest'
+import { findBrowser } from '../../tools/browsers.mjs'
+
+declare module 'vitest' {
+  interface TaskMeta {
+    needs?: string
+  }
+}
+
+/** Options of a test, or of a group. */
+export function needs(isThere: boolean, what: string): TestOptions {
+  return isThere ? {} : { skip: true, meta: { needs: what } }
+}
+
+export const NEEDS_LINUX = needs(process.platform === 'linux', 'Linux')
+export const NEEDS_POSIX = needs(process.platform !== 'win32', 'a system other than Windows')
+
+type Browser = Parameters<typeof findBrowser>[0]
+
+export async function needsBrowser(name: Browser): Promise<TestOptions> {
+  const isThere = await findBrowser(name).then(
+    () => true,
+    () => false,
+  )
+  return needs(isThere, `${name}, which cannot be had here (node tools/browsers.mjs says why)`)
+}
+
+/** A group of tests for each browser; `%s` in its name is the browser's. */
+export async function inBrowsers<B extends Browser>(names: readonly B[], title: string, tests: (name: B) => void) {
+  for (const name of names) describe(title.replace('%s', name), await needsBrowser(name), () => tests(name))
+}
