@@ -1,0 +1,18 @@
+// What `serve` can be told stays little, and all of it is on the operator's page.
+
+import { readFile } from 'node:fs/promises'
+import { expect, test } from 'vitest'
+import { runKeyhush } from './command.js'
+
+async function flagsOf(command: string): Promise<string[]> {
+  const help = await runKeyhush(command, '--help')
+  return [...help.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)/gm)].map(([, flag]) => flag!).filter(flag => flag !== '--help')
+}
+
+test.each(['serve', 'build', 'publish'])('each flag of %s has its row in docs/operations.md', async command => {
+  const page = await readFile(new URL('../../docs/operations.md', import.meta.url), 'utf8')
+  const rows = page.split('\n').filter(line => line.startsWith('| `--'))
+  const flags = await flagsOf(command)
+  expect(flags.length).toBeGreaterThan(5)
+  expect(flags.filter(flag => !rows.some(row => row.split('|')[1]!.includes(flag)))).toEqual([])
+})
