@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import type { KeyhushMap } from '../src/index.js'
 import { SCHEMES } from '../src/scheme/table.js'
 import { MemoryStore, type OpenWithOptions, openWith, type StateStore } from '../src/testing.js'
-import { settle } from './support/clock.js'
+import { rest, settle } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { core, sameOnBoth } from './support/harness.js'
 import { A, B, on, problem } from './support/network.js'
@@ -15,9 +15,6 @@ const openedBy = async (life: Life, options: Partial<OpenWithOptions> = {}): Pro
   const map = await life.open({ mode: 'auto', push: false, ...options } as Partial<OpenWithOptions>)
   await rest()
   return map
-}
-const rest = async () => {
-  for (let i = 0; i < 40; i++) await settle()
 }
 
 /** Its state is being prepared, lookups go on meanwhile, and then the preparation fails: it may be tried again. */

@@ -4,7 +4,7 @@
 
 import { expect, test } from 'vitest'
 import type { KeyhushMap } from '../src/index.js'
-import { settle } from './support/clock.js'
+import { rest } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
 import { core } from './support/harness.js'
@@ -13,10 +13,6 @@ import { publisherKey, signedOnBoth } from './support/signed.js'
 import { type Life, World } from './support/world.js'
 
 const text = (value: string) => new TextEncoder().encode(value)
-
-const rest = async () => {
-  for (let i = 0; i < 40; i++) await settle()
-}
 
 const opened = async (life: Life): Promise<KeyhushMap> => {
   const map = await life.open({ mode: 'auto', push: false, publisherKey } as never)

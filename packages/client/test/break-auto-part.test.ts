@@ -4,7 +4,7 @@
 import { expect, test } from 'vitest'
 import { SCHEMES } from '../src/scheme/table.js'
 import { type Environment, openWith } from '../src/testing.js'
-import { settle } from './support/clock.js'
+import { rest } from './support/clock.js'
 import { core, hex } from './support/harness.js'
 import { A, B } from './support/network.js'
 import { type Life, World } from './support/world.js'
@@ -16,10 +16,6 @@ async function opened(world: World, life: Life) {
     openWith(life.environment, { servers: [A, B], mode: 'auto', push: false }, SCHEMES, pays),
   )
   return map
-}
-
-const rest = async () => {
-  for (let i = 0; i < 40; i++) await settle()
 }
 
 /** The part of `client` comes as it is said. */

@@ -10,7 +10,7 @@ import { SimulatedDisk } from './store/power.js'
 import { deferred, settle } from './support/clock.js'
 import { core, sameOnBoth } from './support/harness.js'
 import { edit, Living } from './support/living.js'
-import { A, bytesOf, ok, on, problem } from './support/network.js'
+import { A, busy, bytesOf, ok, on } from './support/network.js'
 import { type Life, records, World } from './support/world.js'
 
 const inRows: typeof core = {
@@ -20,7 +20,6 @@ const inRows: typeof core = {
 }
 const loadCore = async () => inRows
 const options = { servers: [A], integrity: 'server', mode: 'single', lookups: 200, storage: 'required' } as const
-const busy = on('/v1/answer', () => problem(503, 'not_ready'))
 const full = () => {
   throw new StoreFullError('no space is left')
 }

@@ -1,12 +1,8 @@
 // Two maps of one identity in one origin, with different options: two pages of an app, one of which was updated first.
 
 import { expect, test } from 'vitest'
-import { settle } from './support/clock.js'
+import { rest } from './support/clock.js'
 import { World } from './support/world.js'
-
-const rest = async () => {
-  for (let i = 0; i < 40; i++) await settle()
-}
 
 test.each([
   [{ proofs: 'merkle' }, { proofs: 'tags' }],

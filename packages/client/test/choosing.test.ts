@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import type { KeyhushMap, MapEvent } from '../src/index.js'
 import { paysAfter, SCHEMES } from '../src/scheme/table.js'
 import { type OpenWithOptions, openWith } from '../src/testing.js'
-import { settle } from './support/clock.js'
+import { rest, settle } from './support/clock.js'
 import { buildDatabase, later, someValues, withMalformedBlock } from './support/database.js'
 import { core, keyed, NAMES, proofsWith, sameOnBoth } from './support/harness.js'
 import { A, B, bytesOf, hang, type Misbehave, type Network, ok, on, problem } from './support/network.js'
@@ -42,9 +42,6 @@ const lookUp = async (w: World, map: KeyhushMap, indices: readonly number[]) => 
   await rest()
 }
 /** Until nothing goes on but what waits for the clock. */
-const rest = async () => {
-  for (let i = 0; i < 40; i++) await settle()
-}
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => (7 * i) % 300)
 const paths = ({ seen }: Network, skip = 0) =>
   seen.slice(skip).map(({ server, path, body }) => `${server} ${path} ${body.length}`)

@@ -5,11 +5,9 @@ import { FENCE_REPLY_BYTES, HEADER_BYTES, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { FENCE_REST_MS } from '../src/base/constants.js'
 import type { KeyhushMap, MapEvent } from '../src/index.js'
-import type { Environment } from '../src/testing.js'
 import { settle } from './support/clock.js'
-import { buildDatabase, type Database, someValues } from './support/database.js'
-import { nextEpoch, type Operation } from './support/epochs.js'
-import { core, Harness, hex, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
+import { Harness, hex, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
+import { append, edit, Living } from './support/living.js'
 import {
   A,
   B,
@@ -24,10 +22,11 @@ import {
   problem,
   type Seen,
 } from './support/network.js'
-import { type Life, World } from './support/world.js'
+import { type Life, noLocks, records, World } from './support/world.js'
 
 const FENCE = '/v1/fence'
-const noLocks: Partial<Environment> = { locks: { hold: (_name, _patienceMs, task) => task() } }
+/** A value of the records. */
+const padded = (text: string) => text.slice(0, 8).padEnd(8, '\0')
 
 /** The hint's servers, as the disk has it. */
 async function rolesOf(world: World): Promise<{ retrieve: string; refresh: string }> {
@@ -351,11 +350,11 @@ describe('state put back', () => {
     })
 
     test('what was put back follows the database for as long as it likes: it is caught', async () => {
-      const living = new Living()
-      const { world, map } = await opened({ rollback }, living.setting)
+      const living = new Living(sameOnBoth(records), records)
+      const { world, map } = await opened({ rollback }, { network: living.network, database: records })
       const copy = world.copy()
       await world.checkValues(map, [1, 2])
-      for (let epoch = 0; epoch < 8; epoch++) living.publish([edit(epoch, `epoch ${epoch}`)])
+      for (let epoch = 0; epoch < 8; epoch++) living.publish([edit(epoch, padded(`epoch ${epoch}`))])
       const sent = world.network.queries().length
       const thief = copy.life()
       const copied = await thief.open({ rollback })
@@ -486,8 +485,8 @@ describe('two live copies', () => {
   })
 
   test('strict: it makes none, though another tab takes the copy to the next epoch meanwhile', async () => {
-    const living = new Living()
-    const world = new World(living.setting)
+    const living = new Living(sameOnBoth(records), records)
+    const world = new World({ network: living.network, database: records })
     const map = await world.life().open({ rollback: 'strict' })
     const copy = world.copy()
     const twin = copy.life(noLocks)
@@ -495,7 +494,7 @@ describe('two live copies', () => {
     const beside = await copy.life(noLocks).open({ rollback: 'strict' })
     const { retrieve, refresh } = await rolesOf(world)
     await world.checkValues(map, [1])
-    living.publish([edit(3, 'three')])
+    living.publish([edit(3, padded('three'))])
     let asked = 0
     world.network.misbehave[refresh] = async (seen, genuine) => {
       // The update raises the version of the stored state while the claim is on its way. It lets nobody off.
@@ -509,8 +508,8 @@ describe('two live copies', () => {
   })
 
   test.each(['confirm', 'strict'] as const)('%s: of a half-made hint, whole at different epochs', async rollback => {
-    const living = new Living()
-    const world = new World(living.setting)
+    const living = new Living(sameOnBoth(records), records)
+    const world = new World({ network: living.network, database: records })
     const life = world.life()
     let copy: World | undefined
     life.interfere = (method, when) => {
@@ -518,7 +517,7 @@ describe('two live copies', () => {
     }
     const map = await life.open({ rollback })
     const { retrieve } = await rolesOf(world)
-    for (let epoch = 0; epoch < 3; epoch++) living.publish([edit(epoch, `epoch ${epoch}`)])
+    for (let epoch = 0; epoch < 3; epoch++) living.publish([edit(epoch, padded(`epoch ${epoch}`))])
     const copied = await copy!.life().open({ rollback })
     expect([map.epoch, copied.epoch]).toEqual([1, 4])
     for (const index of [1, 1]) expect(await copy!.drive(copied.at(index))).toEqual(living.newest.byIndex[index])
@@ -532,8 +531,11 @@ describe('two live copies', () => {
   test.each(['confirm', 'strict'] as const)('%s: however both go on, with updates in between', async rollback => {
     let caught = 0
     for (let schedule = 0; schedule < 16; schedule++) {
-      const living = new Living()
-      const { world, map } = await opened({ rollback }, { ...living.setting, seed: schedule + 1 })
+      const living = new Living(sameOnBoth(records), records)
+      const { world, map } = await opened(
+        { rollback },
+        { network: living.network, database: records, seed: schedule + 1 },
+      )
       const copy = world.copy()
       const twin = copy.life()
       const copied = await twin.open({ rollback })
@@ -547,7 +549,7 @@ describe('two live copies', () => {
       for (let step = 0; step < 8; step++) {
         const which = (schedule >> (step % 4)) & 1
         const { on, map } = both[which]!
-        if (step % 3 === 2) living.publish([edit(step, `step ${step}`)])
+        if (step % 3 === 2) living.publish([edit(step, padded(`step ${step}`))])
         if (step % 2 === 0) await on.drive(map.sync().catch(() => {}))
         const found = await on.drive(map.at(step % 3).catch(() => undefined))
         if (found === undefined) continue
@@ -886,11 +888,11 @@ describe('what servers see', () => {
 
 describe('updates', () => {
   test('between a query and its answer: the batch keeps its name, and nothing is condemned', async () => {
-    const living = new Living()
-    const { world, life, map } = await opened({}, living.setting)
+    const living = new Living(sameOnBoth(records), records)
+    const { world, life, map } = await opened({}, { network: living.network, database: records })
     const old = living.newest
-    living.publish([edit(3, 'three')])
-    living.publish(Array.from({ length: 70 }, (_, i): Operation => ({ op: 'add', value: value(`new ${i}`) })))
+    living.publish([edit(3, padded('three'))])
+    living.publish(Array.from({ length: 70 }, (_, i) => append(padded(`new ${i}`))))
     expect(living.newest.manifest.partitions).toBeGreaterThan(old.manifest.partitions)
     const before = world.network.claims().length
     expect(await world.drive(map.at(3))).toEqual(living.newest.byIndex[3])
@@ -900,10 +902,10 @@ describe('updates', () => {
   })
 
   test('do not count: the version of the next lookup is the one after the last', async () => {
-    const living = new Living()
-    const { world, map } = await opened({}, living.setting)
+    const living = new Living(sameOnBoth(records), records)
+    const { world, map } = await opened({}, { network: living.network, database: records })
     await world.drive(map.at(1))
-    for (let epoch = 0; epoch < 3; epoch++) living.publish([edit(epoch, `epoch ${epoch}`)])
+    for (let epoch = 0; epoch < 3; epoch++) living.publish([edit(epoch, padded(`epoch ${epoch}`))])
     await world.drive(map.sync())
     expect(map.epoch).toBe(4)
     await world.drive(map.at(1))
@@ -1029,29 +1031,3 @@ describe('maps in memory', () => {
     for (let i = 0; i < 15; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
   })
 })
-
-/** A database of 1000 values in 16 partitions that both servers publish epochs of. */
-class Living {
-  readonly first: Database = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
-  readonly network = sameOnBoth(this.first)
-  newest = this.first
-
-  get setting() {
-    return { network: this.network, database: this.first }
-  }
-
-  publish(operations: readonly Operation[]): void {
-    this.newest = nextEpoch(core, this.newest, operations)
-    for (const server of [A, B]) this.network.publish(server, this.newest)
-  }
-}
-
-function value(text: string): Uint8Array {
-  const bytes = new Uint8Array(8)
-  bytes.set(new TextEncoder().encode(text).subarray(0, 8))
-  return bytes
-}
-
-function edit(index: number, text: string): Operation {
-  return { op: 'edit', index, value: value(text) }
-}

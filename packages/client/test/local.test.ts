@@ -19,11 +19,10 @@ import {
   remove,
   utf8,
 } from './support/living.js'
-import { A, B, bytesOf, hang, type Network, ok, on, problem } from './support/network.js'
+import { A, B, blobs, bytesOf, hang, type Network, ok, on, problem } from './support/network.js'
 import { type Life, records, World } from './support/world.js'
 
 const mode = 'local'
-const blobs = (network: Network) => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
 const secret = (network: Network) => network.seen.filter(({ path }) => path === '/v1/answer' || path === '/v1/fence')
 
 async function checkAll(drive: Harness['drive'], map: KeyhushMap, { manifest, byIndex }: Database) {

@@ -8,13 +8,11 @@ import { estimate, type Progress } from '../src/index.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, type Database, later, someValues } from './support/database.js'
 import { core, Harness, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
-import { A, B, bytesOf, hang, type Misbehave, Network, ok, on, problem } from './support/network.js'
+import { A, B, blobs, bytesOf, hang, type Misbehave, Network, ok, on, problem } from './support/network.js'
 
 const values = someValues(15, 5)
 const epochs = (...numbers: number[]): Database[] =>
   numbers.map(epoch => buildDatabase(core, { values, partitions: 4, manifest: epoch === 1 ? {} : later(epoch) }))
-
-const blobs = (network: Network) => network.seen.filter(seen => seen.path.startsWith('/v1/blobs/'))
 
 describe('the manifest', () => {
   test('is taken at the highest epoch both have', async () => {

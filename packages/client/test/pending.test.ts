@@ -4,9 +4,7 @@
 import { describe, expect, test } from 'vitest'
 import { settle } from './support/clock.js'
 import { Harness, keyed, keyless, NAMES } from './support/harness.js'
-import { A, B, flip, hang, on, problem } from './support/network.js'
-
-const busy = on('/v1/answer', () => problem(503, 'not_ready'))
+import { A, B, busy, flip, hang, on, problem } from './support/network.js'
 
 /** A map whose lookup of index 3 was answered by one server only. */
 async function interrupted(silent: string) {

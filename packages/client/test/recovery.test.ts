@@ -1,17 +1,13 @@
 // What open() makes of what it finds on the disk: used whole, or discarded with an event, and never anything between.
 
 import { decodeQuery, partitionBytes } from '@keyhush/protocol'
-import type { Core } from '@keyhush/wasm'
 import { describe, expect, test } from 'vitest'
 import { StateUnreadableError } from '../src/testing.js'
 import { deferred, settle } from './support/clock.js'
 import { buildDatabase, later as laterEpoch, someValues } from './support/database.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
-import { A, B, flip, Network, on, problem } from './support/network.js'
+import { A, B, blobs, busy, flip, Network, on, problem } from './support/network.js'
 import { type Life, records, World } from './support/world.js'
-
-const busy = on('/v1/answer', () => problem(503, 'not_ready'))
-const blobs = (world: World) => world.network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
 
 /** Whatever a store gives out, for tests that garble it. */
 // biome-ignore lint/suspicious/noExplicitAny: each test knows what it is
@@ -76,13 +72,13 @@ describe('a whole hint', () => {
     const first = world.life()
     await world.drive((await first.open()).get(NAMES[3]!))
     first.kill()
-    const downloads = blobs(world).length
+    const downloads = blobs(world.network).length
     const map = await world.life().open()
     for (const [i, name] of NAMES.entries()) {
       expect(await world.drive(map.get(name))).toEqual(database.contents.values[i])
     }
     expect(await world.drive(map.get('absent'))).toBeUndefined()
-    expect(blobs(world)).toHaveLength(downloads)
+    expect(blobs(world.network)).toHaveLength(downloads)
   })
 
   test('keeps its roles when `servers` are reversed, and its state (S5)', async () => {
@@ -237,31 +233,6 @@ describe('a condemned hint', () => {
       next.kill()
     }
   })
-
-  test('a record that turned out wrong condemns with nobody to blame', async () => {
-    const { database, network } = keyed()
-    const world = new World({ network, database })
-    const rotten: Core['newHintBuilder'] = (...parameters) => {
-      const builder = core.newHintBuilder(...parameters)
-      const finish = builder.finish.bind(builder)
-      builder.finish = () => {
-        const handle = finish()
-        const recon = handle.recon.bind(handle)
-        handle.recon = () => recon().map((byte, i) => (i === 3 ? byte ^ 1 : byte))
-        return handle
-      }
-      return builder
-    }
-    const life = world.life({ loadCore: async () => ({ ...core, newHintBuilder: rotten }) })
-    const map = await life.open()
-    expect((await life.failure(map.get(NAMES[2]!))).code).toBe('storage')
-    life.kill()
-    const next = world.life()
-    expect(await next.failure((await next.open()).get(NAMES[2]!))).toMatchObject({
-      name: 'CondemnedError',
-      server: undefined,
-    })
-  })
 })
 
 describe('state that cannot be used', () => {
@@ -322,12 +293,12 @@ describe('state that cannot be used', () => {
     const world = await interrupted(A)
     world.network.misbehave[A] = undefined
     const old = (await world.head())!.record.hintId
-    const downloads = blobs(world).length
+    const downloads = blobs(world.network).length
     const life = world.life()
     reading(life, method, change)
     const map = await life.open()
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
-    expect(blobs(world).length - downloads).toBe(16)
+    expect(blobs(world.network).length - downloads).toBe(16)
     expect((await world.head())!.record.hintId).not.toEqual(old)
     await world.checkValues(map)
     await world.auditor.assertSound()
@@ -436,7 +407,7 @@ describe('what it belongs to', () => {
         { type: 'discarded', reason: 'manifest' },
       ])
       expect(map.epoch).toBe(2)
-      expect(new Set(blobs(later)).size).toBe(16)
+      expect(new Set(blobs(later.network)).size).toBe(16)
       await later.checkValues(map)
     },
   )
@@ -490,12 +461,12 @@ describe('an interrupted download', () => {
     await halfDownloaded(world, 6)
     const { record, stage } = (await world.head())!
     expect(stage).toBe('partial')
-    const before = blobs(world).length
+    const before = blobs(world.network).length
     const life = world.life()
     const progress: number[] = []
     const map = await life.open({ onProgress: ({ loadedBytes }) => void progress.push(loadedBytes) })
     expect(life.events).toEqual([{ type: 'resumed', what: 'download', pending: false }])
-    expect(blobs(world).length - before).toBeLessThanOrEqual(10)
+    expect(blobs(world.network).length - before).toBeLessThanOrEqual(10)
     expect(progress.at(-1)).toBe(16 * partitionBytes(records.manifest))
     expect((await world.head())!.record).toEqual(record)
     await world.checkValues(map)
@@ -538,7 +509,7 @@ describe('an interrupted download', () => {
         if (opened) break
         kills++
       }
-      const bytes = blobs(world).length * partitionBytes(records.manifest) // as if each had been received whole
+      const bytes = blobs(world.network).length * partitionBytes(records.manifest) // as if each had been received whole
       expect(kills).toBeGreaterThan(3)
       expect(bytes).toBeLessThan(1.1 * 16 * partitionBytes(records.manifest) + kills * partitionBytes(records.manifest))
       await world.checkValues(await world.life().open())
@@ -555,9 +526,9 @@ describe('an interrupted download', () => {
     life.openIdle().catch(() => {})
     await settle()
     expect(life.killed).toBe(true)
-    const before = blobs(world).length
+    const before = blobs(world.network).length
     await world.checkValues(await world.life().open())
-    expect(blobs(world).length - before).toBeLessThanOrEqual(2) // one a server
+    expect(blobs(world.network).length - before).toBeLessThanOrEqual(2) // one a server
   })
 
   test('on a fast line is not stored before it is whole; whoever is interrupted begins it once more', async () => {
@@ -569,14 +540,14 @@ describe('an interrupted download', () => {
     }
     first.openIdle().catch(() => {})
     await settle()
-    expect([first.killed, blobs(world).length]).toEqual([true, 16])
+    expect([first.killed, blobs(world.network).length]).toEqual([true, 16])
     const { record } = (await world.head())!
     const second = world.life()
     const map = await second.open()
     expect(second.events).toEqual([{ type: 'resumed', what: 'download', pending: false }])
     expect((await world.head())!.record).toEqual(record)
     expect([...first.writes, ...second.writes].filter(method => /Partial$/.test(method))).toEqual(['readPartial'])
-    expect(blobs(world)).toHaveLength(32)
+    expect(blobs(world.network)).toHaveLength(32)
     await world.checkValues(map)
     await world.auditor.assertSound()
   })
@@ -595,7 +566,7 @@ describe('an interrupted download', () => {
     const opening = life.openIdle()
     await settle()
     // The server that is not waited for has given all it has to give.
-    expect([underWay, blobs(world).length]).toEqual([1, 9])
+    expect([underWay, blobs(world.network).length]).toEqual([1, 9])
     release()
     await world.checkValues(await world.drive(opening))
     expect(life.writes.filter(method => method === 'putPartial').length).toBeGreaterThan(1)

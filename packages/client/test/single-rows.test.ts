@@ -9,7 +9,7 @@ import { MemoryStore } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { core, Harness, keyless, sameOnBoth } from './support/harness.js'
 import { edit, Living } from './support/living.js'
-import { A, on, problem } from './support/network.js'
+import { A, busy } from './support/network.js'
 import { type Method, records, World, wholly } from './support/world.js'
 
 const inRows: typeof core = {
@@ -19,7 +19,6 @@ const inRows: typeof core = {
 }
 const loadCore = async () => inRows
 const options = { servers: [A], integrity: 'server', mode: 'single', lookups: 200 } as const
-const busy = on('/v1/answer', () => problem(503, 'not_ready'))
 
 /** All rows that a disk holds. */
 class Rows extends MemoryStore {

@@ -26,6 +26,7 @@ import {
 import {
   A,
   B,
+  busy,
   bytesOf,
   claimedQuery,
   flip,
@@ -40,7 +41,6 @@ import { publisherKey, signedOnBoth } from './support/signed.js'
 import { type Life, records, World } from './support/world.js'
 
 const one = { servers: [A], integrity: 'server', mode: 'single', lookups: 60 } as const
-const busy = on('/v1/answer', () => problem(503, 'not_ready'))
 
 async function opened(living: Living, options: Partial<OpenWithOptions> = {}) {
   const harness = new Harness(living.network)

@@ -9,11 +9,8 @@ import { openFileStore } from '../src/node.js'
 import type { OpenStore } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { hex, keyless } from './support/harness.js'
-import { A, B, flip, on, problem } from './support/network.js'
+import { A, B, blobs, busy, flip } from './support/network.js'
 import { type Life, type Method, records, World } from './support/world.js'
-
-const busy = on('/v1/answer', () => problem(503, 'not_ready'))
-const blobs = (world: World) => world.network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
 
 /** Lets a method of a life's store fail, `times` times: before it has done anything, or when it has. */
 function failing(
@@ -113,7 +110,7 @@ describe('storage', () => {
     const world = new World()
     const life = world.life()
     const [a, b, c] = [await life.open(), await life.open(), await life.open({ storage: 'memory' })]
-    expect(blobs(world)).toHaveLength(2 * 16)
+    expect(blobs(world.network)).toHaveLength(2 * 16)
     expect([a.storage, b.storage, c.storage]).toEqual(['best-effort', 'best-effort', 'memory'])
     await world.checkValues(c)
     await world.drive(a.close())
@@ -206,7 +203,7 @@ describe('a store that fails', () => {
     expect(world.network.queries()).toHaveLength(2)
     life.interfere = () => {}
     await world.checkValues(map)
-    expect(blobs(world)).toHaveLength(16)
+    expect(blobs(world.network)).toHaveLength(16)
     expect(map.storage).toBe('best-effort')
     await world.auditor.assertSound()
   })

@@ -7,12 +7,11 @@ import { discardStateWith, type MemoryStore, type OpenWithOptions, type StateSto
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
 import { core, sameOnBoth } from './support/harness.js'
-import { A, B, type Network, on, problem } from './support/network.js'
+import { A, B, busy, type Network } from './support/network.js'
 import { seededRandom } from './support/random.js'
 import { type Life, World } from './support/world.js'
 
 const SEEDS = 60
-const busy = on('/v1/answer', () => problem(503, 'not_ready'))
 const first = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
 const second = nextEpoch(core, first, [{ op: 'edit', index: 6, value: new Uint8Array(8).fill(9) }])
 const third = nextEpoch(core, second, [{ op: 'add', value: new Uint8Array(8).fill(3) }])

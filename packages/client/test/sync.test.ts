@@ -20,10 +20,8 @@ import {
   remove,
   utf8,
 } from './support/living.js'
-import { A, B, bytesOf, flip, hang, type Network, ok, on, problem, queryIn } from './support/network.js'
+import { A, B, blobs, bytesOf, flip, hang, ok, on, problem, queryIn } from './support/network.js'
 import { World } from './support/world.js'
-
-const blobs = (network: Network) => network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))
 
 async function checkAll(harness: Harness, map: KeyhushMap, { manifest, byIndex }: Database) {
   expect([map.epoch, map.size]).toEqual([manifest.epoch, manifest.records])

@@ -2,14 +2,11 @@
 // right, every call makes one query of its own, and no column is shown twice with different contents.
 
 import { describe, expect, test } from 'vitest'
-import type { Environment, StoredHint } from '../src/testing.js'
+import type { StoredHint } from '../src/testing.js'
 import { settle, turns } from './support/clock.js'
-import { A, B, flip, on, problem } from './support/network.js'
+import { A, B, busy, flip } from './support/network.js'
 import { dice } from './support/random.js'
-import { type Method, World } from './support/world.js'
-
-const busy = on('/v1/answer', () => problem(503, 'not_ready'))
-const noLocks: Partial<Environment> = { locks: { hold: (_name, _patienceMs, task) => task() } }
+import { type Method, noLocks, World } from './support/world.js'
 
 describe.each([
   ['with locks', {}],

@@ -81,3 +81,8 @@ export async function drive<T>(clock: ManualClock, work: Promise<T>): Promise<T>
     if (idle === 0) clock.advance()
   }
 }
+
+/** Whatever goes on by itself has gone on. */
+export async function rest(): Promise<void> {
+  for (let i = 0; i < 40; i++) await settle()
+}

@@ -294,3 +294,9 @@ export function hang(path: string): Misbehave {
         })
       : undefined
 }
+
+/** Neither answers nor refuses for good. */
+export const busy = on('/v1/answer', () => problem(503, 'not_ready'))
+
+/** What was asked of partitions, directories and lists. */
+export const blobs = ({ seen }: Network): Seen[] => seen.filter(({ path }) => path.startsWith('/v1/blobs/'))

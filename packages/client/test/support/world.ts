@@ -402,3 +402,6 @@ export async function wholly(map: KeyhushMap, answer: Promise<unknown>): Promise
   await answer
   await map.close()
 }
+
+/** A platform without locks. */
+export const noLocks: Partial<Environment> = { locks: { hold: (_name, _patienceMs, task) => task() } }
