@@ -339,6 +339,7 @@ function isSystemError(error: unknown): error is SystemError {
 /** What to do, by the system's code. */
 const HINTS: Readonly<Record<string, string>> = {
   EADDRINUSE: '; end what listens there, or choose another port (0: any free one; of dev, --ports 0,0)',
+  EIO: '; a full disk can be the reason',
   EMFILE: '; let the process open more of them: `ulimit -n`, or LimitNOFILE of a systemd unit',
 }
 

@@ -144,6 +144,20 @@ test('a server whose disk becomes read-only goes on answering and says so, and g
   await second.stop()
 })
 
+test('a store that is begun on a full disk is refused in words', async context => {
+  const why = await missing()
+  if (why !== undefined) return context.skip(why)
+  const dir = await temporaryDirectory()
+  const at = join(dir, 'disk')
+  await mkdir(at)
+  const module = new URL('../dist/storage/lmdb.js', import.meta.url)
+  const begin = `const { openLmdb } = await import(${JSON.stringify(module.href)})
+    try { openLmdb(process.argv[1]) } catch (error) { console.log(error.name, error.message) }`
+  const script = 'dd if=/dev/zero of="$1/all" bs=64k 2>/dev/null; "$2" --input-type=module -e "$3" "$1/store"'
+  const full = new Disk(dir).with('sh', '-c', script, 'sh', at, process.execPath, begin)
+  expect(String(execFileSync(...full))).toMatch(/^DatasetError .*is its disk full/)
+})
+
 type Outcome<Good> = Good | [number, string]
 
 async function serve(disk: Disk, store: string) {

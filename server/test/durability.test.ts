@@ -220,6 +220,7 @@ test('a server whose disk is full goes on answering, says so, and publishes when
   const answer = await ask('/v1/answer', { method: 'POST', body: queryAt(manifest, 0) })
   expect(answer.status).toBe(200)
   expect(log.join('')).toContain('StorageError E')
+  expect(log.join('')).not.toContain('lmdb/write.js') // the binding's own lines
 
   limit('unlimited')
   expect((await publish()).status).toBe(200)

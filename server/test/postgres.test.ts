@@ -3,6 +3,7 @@
 
 import { type AddressInfo, createServer as createListener } from 'node:net'
 import { decodeFenceReply, encodeFenceRequest, type FenceRequest } from '@keyhush/protocol'
+import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { NEEDS_LINUX } from '../../tests/support/needs.js'
 import { PostgresServer, queryStore, storeAt } from '../../tests/support/postgres.js'
@@ -215,6 +216,28 @@ describe('a database that is used', () => {
     expect(bytes.toString('hex')).toBe('0000000804d2162f') // asks for TLS, and says nothing more
   })
 
+  test.each([
+    ['/none', '3D000', 'make it with createdb'],
+    ['nobody@', '28000', 'make the role'],
+  ])('may refuse, and what to do is said: %s', async (change, code, words) => {
+    const url = storeUrl()
+    const changed = change === '/none' ? url.replace('/postgres?', '/none?') : url.replace('postgres@', change)
+    expect(changed).not.toBe(url)
+    await expect(openPostgres(changed)).rejects.toThrow(new RegExp(`it cannot be opened: .*\\(${code}\\): .*${words}`))
+  })
+
+  test('may have no connection left, or not be there, and what to do is said', async () => {
+    const server = await PostgresServer.begin(['max_connections=5'])
+    onTestFinished(() => server.remove())
+    const url = storeAt(server.url)
+    const held = Array.from({ length: 5 }, () => new pg.Client({ connectionString: server.url }))
+    await Promise.allSettled(held.map(client => client.connect()))
+    await expect(openPostgres(url)).rejects.toThrow(/\(53300\): .*raise max_connections/)
+    await Promise.all(held.map(client => client.end().catch(() => {})))
+    await server.stop()
+    await expect(openPostgres(url)).rejects.toThrow(/\(ECONNREFUSED\): nothing listens there/)
+  })
+
   thoroughly('has to keep what it says it keeps', async () => {
     const server = await PostgresServer.begin(['fsync=off'])
     onTestFinished(() => server.remove())
@@ -246,13 +269,15 @@ describe('a database that is used', () => {
       const hintId = new Uint8Array(16).fill(1)
       const payload = encodeFenceRequest({ kind, databaseId: manifest.databaseId, hintId, version, requestHash })
       const reply = await app.inject({ method: 'POST', url: '/v1/fence', payload: Buffer.from(payload) })
-      return reply.statusCode === 200 ? decodeFenceReply(reply.rawPayload) : reply.json().code
+      return reply.statusCode === 200 ? decodeFenceReply(reply.rawPayload) : reply.json()
     }
     expect(await ask('register', 0, new Uint8Array(32))).toBe('granted')
     expect(await ask('confirm', 5)).toBe('granted')
 
     await server.stop('SIGQUIT')
-    expect(await ask('confirm', 6)).toBe('not_ready')
+    const message =
+      'the database of this server is away at the moment; nothing was kept: send the same again when it can'
+    expect(await ask('confirm', 6)).toEqual({ code: 'not_ready', message })
     await expect(storage.get('head')).rejects.toBeInstanceOf(StorageError)
     const looked = await app.inject({ method: 'POST', url: '/v1/answer', payload: queryAt(manifest, 0) })
     expect(looked.statusCode).toBe(200)

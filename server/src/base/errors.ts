@@ -35,3 +35,6 @@ export class DatasetError extends OperatorError {
     this.file = file
   }
 }
+
+/** Another process has the store open: it may be about to end. */
+export class InUseError extends DatasetError {}

@@ -12,6 +12,7 @@ import { Metrics } from '../http/metrics.js'
 import { describeError } from '../http/plugins/errors.js'
 import { checkNames, createServer, type MountedDataset } from '../http/server.js'
 import { readPublicKey } from '../publisher/files.js'
+import { silenceCommits } from '../storage/lmdb.js'
 import { withProgress } from './progress.js'
 import { openStore } from './store.js'
 import { tellSupervisor } from './supervisor.js'
@@ -59,6 +60,7 @@ export async function serve(options: ServeArguments): Promise<void> {
     for (const { updatable } of datasets) await updatable?.close()
     await figures?.close()
   }
+  silenceCommits()
   closeWhenAsked(() => apps, closeRest, options.drainSeconds)
   datasets = await mountAll(options)
   const metrics = options.metrics === undefined ? undefined : new Metrics()

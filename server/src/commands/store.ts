@@ -1,8 +1,9 @@
 // Opening the store of a database that changes: there is one, or it is begun from a dataset.
 
 import { readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { decodeManifest, equalBytes } from '@keyhush/protocol'
-import { BuildError, DatasetError } from '../base/errors.js'
+import { BuildError, DatasetError, InUseError } from '../base/errors.js'
 import { UpdatableDatabase, type UpdatableOptions } from '../database/updatable.js'
 import { manifestPath } from '../dataset/directory.js'
 import { loadDataset } from '../dataset/load.js'
@@ -10,6 +11,9 @@ import { openLmdb } from '../storage/lmdb.js'
 import { isPostgres, openPostgres } from '../storage/postgres.js'
 import type { Storage } from '../storage/storage.js'
 import { withProgress } from './progress.js'
+
+const PATIENCE_SECONDS = 60
+const PAUSE_MILLISECONDS = 200
 
 /**
  * `dataset`: what it is to have been begun from; `name`: under which the operator serves it. Throws BuildError if an empty store has no
@@ -23,14 +27,28 @@ export async function openStore(
 ): Promise<UpdatableDatabase> {
   if (options.replica && !isPostgres(dir))
     throw new BuildError('a --replica takes a --store postgres://…, which several processes can share', dir)
-  const storage = isPostgres(dir)
-    ? await openPostgres(dir, { role: options.replica ? 'replica' : 'writer' })
-    : openLmdb(dir)
+  const storage = await onceFree(async () =>
+    isPostgres(dir) ? openPostgres(dir, { role: options.replica ? 'replica' : 'writer' }) : openLmdb(dir),
+  )
   try {
     return await openIn(storage, dataset, options, name)
   } catch (error) {
     await storage.close()
     throw error
+  }
+}
+
+/** A process that was just stopped has the store until it has drained. */
+async function onceFree(open: () => Promise<Storage>): Promise<Storage> {
+  const end = performance.now() + 1000 * PATIENCE_SECONDS
+  for (let isTold = false; ; isTold = true) {
+    try {
+      return await open()
+    } catch (error) {
+      if (!(error instanceof InUseError) || performance.now() > end) throw error
+      if (!isTold) process.stderr.write(`keyhush: ${error.message}; waiting ${PATIENCE_SECONDS} s for it to end\n`)
+      await sleep(PAUSE_MILLISECONDS)
+    }
   }
 }
 

@@ -116,8 +116,9 @@ export class Metrics {
       Number(updatable.storageFailure !== undefined),
     )
     this.#perDatabase('store_free_bytes', 'Free where the store is', changing, async ({ updatable }) => {
-      const { bavail, bsize } = await statfs(updatable.location)
-      return bavail * bsize
+      // Not known of a store that is no file here.
+      const room = await statfs(updatable.location).catch(() => undefined)
+      return room && room.bavail * room.bsize
     })
   }
 
@@ -159,7 +160,7 @@ export class Metrics {
     name: string,
     help: string,
     databases: readonly T[],
-    read: (database: T) => number | Promise<number>,
+    read: (database: T) => number | Promise<number | undefined>,
   ): void {
     const gauge: Gauge<'database'> = new Gauge({
       name: `keyhush_${name}`,
@@ -167,9 +168,10 @@ export class Metrics {
       labelNames: ['database'],
       registers: [this.#registry],
       collect: async () => {
+        gauge.reset()
         for (const database of databases) {
-          // What cannot be read is NaN, and everything else there all the same.
-          gauge.set({ database: database.name }, await Promise.resolve(read(database)).catch(() => Number.NaN))
+          const value = await read(database)
+          if (value !== undefined) gauge.set({ database: database.name }, value)
         }
       },
     })

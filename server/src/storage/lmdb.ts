@@ -1,7 +1,18 @@
 // A storage in an LMDB file, `data.mdb` in a directory of its own. A transaction is on disk (fsync) when it resolves,
 // and after a crash at any moment the file holds whole transactions only.
 
-import { type BigIntStats, closeSync, fstatSync, mkdirSync, openSync, readSync, statSync } from 'node:fs'
+import {
+  type BigIntStats,
+  closeSync,
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getSystemErrorName } from 'node:util'
@@ -17,6 +28,8 @@ const PAGE_BYTES = 4096
 /** Where an LMDB file of data version 2 has these in its two first pages, of which the later transaction's counts. */
 const HEAD = { magic: 24, lastPage: 144, transaction: 152 } as const
 const MAGIC = 0xbeefc0de
+const LOCK_BYTES = 64 * 1024
+const EIO = 5
 
 /** Keys are passed over without others having a turn: milliseconds. */
 const COUNTED_TOGETHER = 2 ** 16
@@ -38,6 +51,7 @@ export function openLmdb(dir: string): Storage {
   const unlock = lockStore(dir)
   try {
     if (storeExists(dir)) checkFile(location)
+    allocateLocks(dir)
     return new LmdbStorage(location, openDatabase(dir, location), unlock)
   } catch (error) {
     unlock()
@@ -59,7 +73,34 @@ function openDatabase(dir: string, location: string): RootDatabase<Uint8Array, B
       eventTurnBatching: false,
     })
   } catch (error) {
-    throw new DatasetError(location, `it cannot be opened: ${(error as Error).message}`)
+    const { code, message } = error as Error & { code?: unknown }
+    const instead = code === EIO ? '; a full disk can be the reason' : ''
+    throw new DatasetError(location, `it cannot be opened: ${message}${instead}`)
+  }
+}
+
+/** LMDB maps this file: on a full disk the process would die when it first writes there. */
+function allocateLocks(dir: string): void {
+  const path = join(dir, 'lock.mdb')
+  if (existsSync(path)) return
+  try {
+    writeFileSync(path, Buffer.alloc(LOCK_BYTES), { flush: true })
+  } catch (error) {
+    rmSync(path, { force: true })
+    throw new DatasetError(path, `it cannot be written (${(error as NodeJS.ErrnoException).code}); is its disk full?`)
+  }
+}
+
+/**
+ * LMDB's binding writes each failed commit to the console, in several lines. From now on it does not: the failure is a
+ * StorageError already.
+ */
+export function silenceCommits(): void {
+  const { error: write } = console
+  console.error = (...words: unknown[]) => {
+    const [error] = words
+    const isCommit = error instanceof Error && typeof (error as { code?: unknown }).code === 'number'
+    if (!isCommit || !error.stack?.includes('lmdb')) write(...words)
   }
 }
 

@@ -8,17 +8,17 @@ import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from 'nod
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { tryLock } from 'fs-native-extensions'
-import { DatasetError } from '../base/errors.js'
+import { DatasetError, InUseError } from '../base/errors.js'
 
 /** Never removed: whoever locked it before it was, and whoever locks its successor, would both have the store. */
 const FILE = 'lock'
 
-/** Locks the store in `dir`; returns what lets go of it. Throws DatasetError, saying who has it, if somebody else does. */
+/** Locks the store in `dir`; returns what lets go of it. Throws InUseError, saying who has it, if somebody else does. */
 export function lockStore(dir: string): () => void {
   const path = join(dir, FILE)
   const fd = openSync(path, 'a+', 0o600)
   try {
-    if (!locked(fd, path)) throw new DatasetError(dir, `it is open already, by ${holder(path)}; stop that first`)
+    if (!locked(fd, path)) throw new InUseError(dir, `it is open already, by ${holder(path)}; stop that first`)
     ftruncateSync(fd)
     writeSync(fd, `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}\n`)
   } catch (error) {

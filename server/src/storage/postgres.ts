@@ -7,7 +7,7 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { Client, Pool, PoolClient, PoolConfig } from 'pg'
-import { DatasetError } from '../base/errors.js'
+import { DatasetError, InUseError } from '../base/errors.js'
 import { Session } from './postgres-session.js'
 import { Draft, type Engine, type Storage, StorageError, type Transaction } from './storage.js'
 
@@ -212,7 +212,7 @@ class SharedStorage implements PostgresStorage {
     const { rows } = await client.query('SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS locked', [name])
     this.#usurper = rows[0].locked ? undefined : await holderOf(client, name)
     if (this.#usurper === undefined) return this.#takeOver(client)
-    throw new CalledOff(new DatasetError(this.location, `it is open already, by ${this.#usurper}; stop that first`))
+    throw new CalledOff(new InUseError(this.location, `it is open already, by ${this.#usurper}; stop that first`))
   }
 
   /** After what another process may be writing; what it begins later is called off, whether it knows by then or not. */
@@ -391,7 +391,8 @@ class SharedStorage implements PostgresStorage {
 
   #failed(error: unknown): StorageError {
     const code = codeOf(error)
-    return new StorageError(code, `the store at ${this.location} does not answer, or refuses (${code})`)
+    const what = WORDS[code] ?? 'it does not answer, or refuses'
+    return new StorageError(code, `the store at ${this.location} cannot be used (${code}): ${what}`, 'away')
   }
 }
 
@@ -416,6 +417,24 @@ class CalledOff extends Error {
     super('called off')
     this.reason = reason
   }
+}
+
+/** What came, and what to do, by SQLSTATE or the system's name. */
+const WORDS: Readonly<Record<string, string>> = {
+  '25006': 'it only reads, as a standby does; name the server that writes',
+  '28000': 'it does not let this user in; make the role, and allow it in pg_hba.conf',
+  '28P01': 'the password is wrong or missing; put it into the file that PGPASSFILE names, or into PGPASSWORD',
+  '3D000': 'there is no such database; make it with createdb, or correct the name in --store',
+  '42501': 'the role may not do that; let it own the schema, or create one in the database',
+  '42601': 'it does not understand a statement; PostgreSQL 15 or later is expected',
+  '53100': 'its disk is full; make room there',
+  '53300': 'it has no connection left; raise max_connections: each process takes up to 11',
+  '57P01': 'it is being stopped; start it again',
+  '57P03': 'it is starting or stopping; try again in a moment',
+  ECONNREFUSED: 'nothing listens there; start it, or correct host and port in --store',
+  ECONNRESET: 'the connection broke; see whether it runs',
+  ENOTFOUND: 'its host is not known; correct the host in --store',
+  ETIMEDOUT: 'it does not answer in time; see whether it runs and can be reached',
 }
 
 /** SQLSTATE, or the system's name. Messages may quote values and are not repeated. */

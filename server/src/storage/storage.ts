@@ -16,10 +16,17 @@ export class StorageError extends OperatorError {
   override readonly name = 'StorageError'
   /** the system's name of it, such as ENOSPC or EIO */
   readonly code: string
+  /** 'away': what is asked is another program, which does not answer or refuses */
+  readonly kind: 'disk' | 'away'
 
-  constructor(code: string, message = `the store cannot be written (${code}; is its disk full or read-only?)`) {
+  constructor(
+    code: string,
+    message = `the store cannot be written (${code}; is its disk full or read-only?)`,
+    kind: StorageError['kind'] = 'disk',
+  ) {
     super(message)
     this.code = code
+    this.kind = kind
   }
 }
 

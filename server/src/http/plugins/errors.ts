@@ -68,7 +68,8 @@ function sendRefusal(reply: FastifyReply, refusal: Refusal): FastifyReply {
 function refusalFor(error: unknown): Refusal {
   if (error instanceof Refusal) return error
   if (error instanceof StorageError) {
-    return new Refusal('not_ready', 'this server cannot write to its store at the moment; nothing was kept')
+    const what = error.kind === 'away' ? 'the database of this server is away' : 'this server cannot write to its store'
+    return new Refusal('not_ready', `${what} at the moment; nothing was kept: send the same again when it can`)
   }
   switch ((error as Partial<FastifyError>).code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
