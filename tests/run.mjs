@@ -1,4 +1,4 @@
-// `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench [capacity | processes | logs] | soak [living |
+// `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench [capacity | processes] | soak [living |
 // replicas | memory | fence] | matrix | traffic | papers | speeds | pointproofs | wire [args]`. All are
 // TypeScript, which Vite compiles as it is loaded.
 
@@ -9,7 +9,6 @@ const programs = {
   bench: '/bench/main.ts',
   capacity: '/bench/capacity.ts',
   processes: '/bench/processes.ts',
-  logs: '/bench/logs.ts',
   soak: '/state/soak.ts',
   living: '/living/soak.ts',
   replicas: '/replicas/soak.ts',
@@ -24,7 +23,7 @@ const programs = {
 }
 const [name, ...args] = process.argv.slice(2)
 const others = {
-  bench: ['capacity', 'processes', 'logs'],
+  bench: ['capacity', 'processes'],
   soak: ['living', 'replicas', 'memory', 'fence'],
 }
 const program = others[name]?.includes(args[0]) ? args.shift() : name

@@ -10,7 +10,7 @@
 //                            papers [args]        the founding papers' schemes (rust-core/papers): tests, then docs/papers.md and its plots
 //                            bench [args]         build, then tests/bench;
 //                                                 `bench capacity --write` the table of docs/operations.md,
-//                                                 `bench processes` what a second process adds, `bench logs` what logs cost
+//                                                 `bench processes` what a second process adds
 //                            soak [PART] [args]   build, then what nobody waits for: tests/state/soak.ts, or after `living`, `replicas`,
 //                                                 `memory` or `fence` the one of that name
 //                            fuzz [args]          the decoders on bytes nobody meant (tools/fuzz.mjs)

@@ -6,7 +6,7 @@
 //                                   that download for minutes: half an hour
 //                    [--sizes N,…]  the papers' tables at other N
 //                    [--visits N,…] first visits at other N
-//                    [--only PART]  compute, lookups, load, non-reading, single, instant, living, visits, demo (its page with the large set,
+//                    [--only PART]  compute, lookups, single, instant, living, visits, demo (its page with the large set,
 //                                   which is fetched, and built for a minute), proved, papers; or several with commas
 //                    [--adds n]     operations of the largest batch that is published, to five keys for four of them
 //                    [--proved N,…] databases with Pointproofs at other N   [--prover COMMAND] what is larger than 2^16 proved natively
@@ -22,9 +22,7 @@ import { demoPage } from './demo-page.js'
 import { instant } from './instant.js'
 import { living } from './living.js'
 import { lookups } from './lookups.js'
-import { nonReading } from './non-reading.js'
 import { type Options, type Part, readOptions } from './options.js'
-import { overload } from './overload.js'
 import { proved } from './proved.js'
 import { passed, report, type Section } from './report.js'
 import { single } from './single.js'
@@ -35,8 +33,6 @@ import { printed, tables, writeDocument } from './write.js'
 const JUDGED: Record<Exclude<Part, 'papers' | 'visits'>, (options: Options) => Promise<Section[]>> = {
   compute: computing,
   lookups,
-  load: overload,
-  'non-reading': nonReading,
   single,
   instant,
   living,

@@ -7,8 +7,6 @@ import type { Shape } from './stage.js'
 export const PARTS = [
   'compute',
   'lookups',
-  'load',
-  'non-reading',
   'single',
   'instant',
   'living',

@@ -9,7 +9,7 @@
 import { parseArgs } from 'node:util'
 import { PostgresServer, storeAt } from '../support/postgres.js'
 import type { ServerProcess } from '../support/processes.js'
-import { offer, type Question, questionFor } from './overload.js'
+import { offer, type Question, questionFor } from './offering.js'
 import { median } from './report.js'
 import { newestManifest, processorMs, pseudorandomBytes, Stage } from './stage.js'
 

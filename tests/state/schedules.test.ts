@@ -7,11 +7,11 @@ import { type Outcome, report, simulate } from './harness/simulate.js'
 
 const SCHEDULES = THOROUGH ? 150 : 60
 
-/** Schedules beyond those that come across what is rare; others have to, when the client has changed. */
+/** Schedules beyond those, which came across what is rare. */
 const RARE = [67, 131, 213, 240, 255, 682, 957, 1320, 2203, 3744]
 const MOST = 6000
 
-/** What the schedules must have come across, lest they prove nothing. */
+/** What the schedules of `npm run test:all` must have come across, lest they prove nothing. */
 const MET = [
   ...['begin', 'putPartial', 'complete', 'putPending', 'commit', 'condemn', 'putCheckpoint', 'read', 'readPartial'],
   ...['readHint', 'readEntries'],
@@ -32,7 +32,7 @@ MET.push(
   ...['sent again', 'sent again by another tab', 'locks taken away', 'power losses that undid something'],
 )
 
-test(`${SCHEDULES} schedules`, { timeout: 600_000 }, async () => {
+test(`${SCHEDULES} schedules`, async () => {
   const met = new Map<string, number>()
   const unmet = () => MET.filter(what => !met.has(what))
   const run = async (seed: number) => {
@@ -41,8 +41,8 @@ test(`${SCHEDULES} schedules`, { timeout: 600_000 }, async () => {
     for (const [what, count] of outcome.counts) met.set(what, (met.get(what) ?? 0) + count)
   }
   for (let seed = 1; seed <= SCHEDULES; seed++) await run(seed)
+  if (!THOROUGH) return
   for (const seed of RARE) await run(seed)
-  if (unmet().length > 0) console.log(`put others than ${RARE} into RARE: ${unmet()} is not met`)
   for (let seed = SCHEDULES + 1; seed <= MOST && unmet().length > 0; seed++) await run(seed)
   expect(unmet()).toEqual([])
 })

@@ -33,14 +33,6 @@ export async function startServerProcess(...args: string[]): Promise<ServerProce
   return await startListening(command, ...serve, ...args)
 }
 
-/** The same, and what it logs goes through a pipe to nowhere. */
-export async function startUnheardServer(...args: string[]): Promise<ServerProcess> {
-  const sink = spawn('cat', { stdio: ['pipe', 'ignore', 'inherit'] })
-  const child = spawn(process.execPath, [command, ...serve, ...args], { stdio: ['ignore', 'pipe', sink.stdin] })
-  sink.stdin.destroy()
-  return await listening(child, command)
-}
-
 /** The same, and it tells how much of its heap is in use once garbage has been collected. */
 export async function startCollectingServer(
   ...args: string[]

@@ -1,69 +1,13 @@
-// A server that is asked for more than it can do: how much of what it can it still does in time. Requests come when they are
+// Requests to one server, as many clients would send them: when they are
 // due, whatever has become of those before, on a connection of their own while they are under way, as those of many clients
 // do. They are written, and replies told apart, by as few instructions as may be, for whoever asks needs a processor too.
 
 import { connect, type Socket } from 'node:net'
 import { encodeQuery, type Manifest, type Proofs } from '@keyhush/protocol'
-import { type Options, target } from './options.js'
-import type { Figure, Section } from './report.js'
-import { newestManifest, pseudorandomBytes, Stage } from './stage.js'
 
 /** From when a request is due until its answer is there. */
 const IN_TIME_MS = 1000
-const CLIENTS_AT_PEAK = 64
-const TIMES = 3
-const SECONDS = 4
-/** Until connections stand and code has run, which is not counted. */
-const WARM_UP_MS = 2000
 const MOST_CONNECTIONS = 4096
-const DISTINCT = 32
-
-/** What a single lookup costs a server is HTTP's work for the larger part, which a refusal costs as well: it is shown. */
-const KINDS = [
-  { name: 'batches of 64, merkle', proofs: 'merkle', count: 64, isJudged: true },
-  { name: 'batches of 64, tags', proofs: 'tags', count: 64, isJudged: true },
-  { name: 'single lookups, merkle', proofs: 'merkle', count: 1, isJudged: false },
-  { name: 'single lookups, tags', proofs: 'tags', count: 1, isJudged: false },
-] as const
-
-export async function overload(options: Options): Promise<Section[]> {
-  const { records, recordBytes } = options.shape
-  const figures = await Stage.with(async stage => {
-    const dataset = await stage.dataset(pseudorandomBytes(records * recordBytes), { records, recordBytes })
-    const server = await stage.serve('--dataset', dataset)
-    const manifest = await newestManifest(server.url)
-    const figures: Figure[] = []
-    for (const { name, proofs, count, isJudged } of KINDS) {
-      const questions: Question[] = []
-      for (let i = 0; i < DISTINCT; i++) questions.push(await questionFor(server.url, manifest, proofs, count))
-      const peaks: number[] = []
-      const shares: number[] = []
-      for (let run = 0; run < Math.min(3, options.repeats); run++) {
-        const [milliseconds, warmUpMs] = [1000 * SECONDS, WARM_UP_MS]
-        const peak = await offer(server.url, questions, { clients: CLIENTS_AT_PEAK, milliseconds, warmUpMs })
-        const offered = TIMES * peak.inTimePerSecond
-        const over = await offer(server.url, questions, { perSecond: offered, milliseconds, warmUpMs })
-        console.log(
-          `load: ${name}: peak ${peak.inTimePerSecond.toFixed(0)}/s; offered ${offered.toFixed(0)}/s, sent ${over.sentPerSecond.toFixed(0)}/s: ` +
-            `in time ${over.inTimePerSecond.toFixed(0)}/s, late ${over.late}, refused ${over.refused}, lost ${over.lost}`,
-        )
-        peaks.push(peak.inTimePerSecond)
-        shares.push(peak.inTimePerSecond / over.inTimePerSecond)
-      }
-      figures.push(
-        { name: `${name}: answers a second`, unit: '/s', samples: peaks },
-        {
-          name: `${name}: peak to what is in time at three times the load`,
-          unit: '×',
-          target: isJudged ? target(options, '≤', 1.25) : undefined,
-          samples: shares,
-        },
-      )
-    }
-    return figures
-  })
-  return [{ title: 'One server under three times the load that it can bear', figures }]
-}
 
 /** What is sent, and the answer to it. */
 export interface Question {
