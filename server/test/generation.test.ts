@@ -11,7 +11,6 @@ import {
   batchOn,
   contents,
   expectChangesRefused,
-  expectTwins,
   KEYED,
   keyed,
   numbers,
@@ -68,31 +67,6 @@ describe('a new generation', () => {
     expect(toHex(manifest.previousManifest)).toBe(before.manifestHash)
     await updatable.publish(batchOn(updatable, [{ op: 'add', key: 'more', value: 'x' }], { expires: 7 }))
     expect(updatable.newest.manifest).toMatchObject({ generation: 2, epoch: 5, records: 42, partitions: 16 })
-  })
-
-  test('of records without commitments has none either, also after a restart', async () => {
-    const choices = { maxValueBytes: 20, partitions: 2, name: 'a' }
-    const storages = [
-      await storageOf('a.csv', KEYED, { ...choices, proofs: 'tags' }),
-      await storageOf('a.csv', KEYED, choices),
-    ] as const
-    const twin = await opened(storages[1])
-    let updatable = await UpdatableDatabase.open(storages[0])
-    onTestFinished(() => updatable.close())
-    for (const each of [updatable, twin]) {
-      await changed(each)
-      await begin(each, 100)
-    }
-    for (let epoch = 4; epoch < 7; epoch++) {
-      expectTwins(updatable, twin)
-      await updatable.close()
-      updatable = await UpdatableDatabase.open(storages[0])
-      expectTwins(updatable, twin)
-      expect(updatable.list().length).toBe(epoch === 4 ? 2 : 3)
-      for (const each of [updatable, twin]) {
-        await each.publish(batchOn(each, [{ op: 'add', key: `key ${epoch}`, value: `${epoch}` }]))
-      }
-    }
   })
 
   test('leaves the old one answered until its time is over, in memory and on disk', async () => {

@@ -144,19 +144,6 @@ describe('an instant lookup', () => {
     }
   })
 
-  test('is refused once one bit of a reply is another, whichever', async () => {
-    const dataset = await fixed()
-    const app = await serverFor({ datasets: [{ dataset }] })
-    const { bodies, read } = lookup(dataset.manifest, [123])
-    const [zero, one] = (await Promise.all(bodies.map(body => post(app, body)))).map(({ rawPayload }) => rawPayload)
-    expect(hex(read([zero!, one!])!)).toBe(hex(recordOf(123)))
-    for (let bit = 8 * HEADER_BYTES; bit < 8 * one!.length; bit++) {
-      const lie = Uint8Array.from(one!)
-      lie[bit >> 3]! ^= 1 << (bit & 7)
-      expect(read([zero!, lie]), `bit ${bit}`).toBeUndefined()
-    }
-  })
-
   test('is offered where there are commitments, unless the operator has switched it off', async () => {
     const dataset = await fixed()
     const bare = await builtDataset('a.bin', CONTENT, { recordBytes: RECORD_BYTES, proofs: 'tags' })

@@ -204,23 +204,6 @@ describe('an epoch', () => {
     }
   })
 
-  test('uses the room that was built', async () => {
-    const tight = await keyed({ partitions: 2 })
-    const roomy = await keyed({ partitions: 2, headroom: 5 })
-    expect([tight.newest.manifest.partitionRecords, roomy.newest.manifest.partitionRecords]).toEqual([2, 4])
-    expect(roomy.newest.manifest.records).toBe(3)
-    const add = (updatable: UpdatableDatabase) =>
-      updatable.publish(
-        batchOn(
-          updatable,
-          Array.from({ length: 5 }, (_, i) => ({ op: 'add', key: `new ${i}`, value: 'x' })),
-        ),
-      )
-    await add(tight)
-    await add(roomy)
-    expect([tight.newest.manifest.partitions, roomy.newest.manifest.partitions]).toEqual([4, 2])
-  })
-
   test('may begin a new generation, which goes on counting', async () => {
     const old = await keyed()
     await old.publish(batchOn(old, [{ op: 'delete', key: 'one' }]))
@@ -1128,27 +1111,6 @@ describe('over HTTP', () => {
       }
       return { hint, alone, query, send, behind }
     }
-
-    test('is judged by the same table, with the answer whatever the verdict', async () => {
-      const { updatable, app } = await server()
-      const { alone, behind } = asking(updatable, app)
-      expect(await behind(1, 5, h)).toBe('refused') // unknown
-      expect(await alone('register', 1, 0, zero)).toBe('granted') // and not kept
-      const steps: [...Parameters<typeof behind>, FenceVerdict][] = [
-        [1, 0, h, 'granted'],
-        [1, 0, h, 'granted'], // the same bytes again
-        [1, 0, g, 'refused'], // a clone's
-        [1, 7, g, 'granted'],
-        [1, 7, h, 'refused'],
-        [1, 6, h, 'refused'],
-        [1, 7, g, 'granted'],
-        [1, Number.MAX_SAFE_INTEGER, h, 'granted'],
-        [2, 0, h, 'refused'],
-      ]
-      for (const [id, version, hash, verdict] of steps) {
-        expect([id, version, await behind(id, version, hash)]).toEqual([id, version, verdict])
-      }
-    })
 
     test('moves the one fence on that is asked by itself, too', async () => {
       const { updatable, app } = await server()

@@ -293,18 +293,6 @@ describe('stored', () => {
     expect(blobs(w.network).length).toBeLessThan(16 + 30)
   })
 
-  test('two tabs follow each other, and both are right', async () => {
-    const { living, world: w } = world()
-    const [one, two] = [await w.life().open({ mode }), await w.life().open({ mode })]
-    for (let round = 1; round < 4; round++) {
-      living.publish(someEdits(round))
-      await w.drive((round % 2 === 0 ? one : two).sync())
-      await w.drive((round % 2 === 0 ? two : one).sync())
-      for (const map of [one, two]) await checkSome(w, map, living.newest)
-    }
-    expect(blobs(w.network).length).toBeLessThanOrEqual(16 + 6)
-  })
-
   test.each<[string, (bytes: Uint8Array) => Uint8Array]>([
     ['a bit flipped', bytes => bytes.map((byte, i) => (i === 300 ? byte ^ 1 : byte))],
     ['cut short', bytes => bytes.subarray(0, -9)],

@@ -11,18 +11,7 @@ import type { OpenWithOptions } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { core, Harness, hex, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
-import {
-  add,
-  append,
-  change,
-  edit,
-  expectFollowed,
-  Living,
-  livingKeyed,
-  livingKeyless,
-  remove,
-  utf8,
-} from './support/living.js'
+import { add, append, change, edit, expectFollowed, Living, livingKeyless, remove, utf8 } from './support/living.js'
 import {
   A,
   B,
@@ -349,30 +338,6 @@ describe('updates', () => {
     expect(await drive(map.at(16))).toEqual(utf8('grown'))
     expect(await drive(map.at(2))).toEqual(utf8('other'))
     expect(map.lookupsLeft).toBe(58)
-  })
-
-  test('lookups and edits, against a plain map', { timeout: 120_000 }, async () => {
-    const living = livingKeyed()
-    const { map, drive } = await opened(living, { lookups: 30 })
-    const plain = new Map<string, Uint8Array>(NAMES.map((name, i) => [name, living.newest.contents.values[i]!]))
-    let state = 5
-    const roll = (sides: number) => {
-      state = (state * 48_271) % 0x7fff_ffff
-      return state % sides
-    }
-    for (let i = 0; i < (THOROUGH ? 20_000 : 300); i++) {
-      if (roll(5) === 0) {
-        const name = NAMES[roll(20)]!
-        const operation = !plain.has(name) ? add(name, `${i}`) : roll(3) === 0 ? remove(name) : change(name, `${i}`)
-        living.publish([operation])
-        if (operation.op === 'delete') plain.delete(name)
-        else plain.set(name, utf8(`${i}`))
-        await drive(map.sync())
-      }
-      const wanted = Array.from({ length: 1 + roll(3) }, () => NAMES[roll(20)]!)
-      expect(await drive(map.getMany(wanted))).toEqual(wanted.map(name => plain.get(name)))
-    }
-    expect(map.stats.incidents).toEqual([])
   })
 })
 
