@@ -389,30 +389,6 @@ test('random batches and restarts make what a plain map makes', async () => {
   await updatable.close()
 }, 60_000)
 
-describe('history', () => {
-  test('is kept as far as was said: manifests, lists and statuses, and no further', async () => {
-    const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
-    const updatable = await opened(storage, { history: 3 })
-    const manifests = [updatable.newest]
-    for (let epoch = 2; epoch <= 8; epoch++) {
-      await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value: `${epoch}` }]))
-      manifests.push(updatable.newest)
-    }
-    const chains = await Promise.all([1, 2, 3, 4, 5, 6, 7, 8, 9].map(epoch => updatable.since(epoch)))
-    expect(chains.map(chain => chain !== undefined)).toEqual([false, false, false, true, true, true, true, true, false])
-    expect(decodeManifests((await updatable.since(5))!).map(({ manifest }) => manifest.epoch)).toEqual([6, 7, 8])
-    expect((await updatable.since(8))!.length).toBe(0)
-    expect(await updatable.manifestOf(1, 5)).toEqual(manifests[4]!.manifestBytes)
-    expect(await updatable.manifestOf(1, 4)).toBeUndefined()
-    expect(await updatable.manifestOf(2, 8)).toBeUndefined()
-    expect(await updatable.status(4)).toBeUndefined()
-    expect(await updatable.findBlob(toHex(manifests[4]!.manifest.updateListHash))).toBeDefined()
-    expect(await updatable.findBlob(toHex(manifests[3]!.manifest.updateListHash))).toBeUndefined()
-    // Chunks need the lists for longer.
-    for (const kept of ['manifest/', 'batch/']) expect(await storage.count(kept)).toBe(4)
-  })
-})
-
 describe('stored records, which are written behind the epochs,', () => {
   const RECORD_BYTES = 8
   const random = pseudoRandom(200_000, 3)

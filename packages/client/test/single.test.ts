@@ -416,6 +416,28 @@ describe('stored', () => {
     return { world, life, map }
   }
 
+  test('killed during the download, it goes on where it was', { timeout: 240_000 }, async () => {
+    let resumed = 0
+    for (let turns = 10, over = false; !over; turns += THOROUGH ? 5 : 45) {
+      const world = new World()
+      over = await world.life().killAfter(turns, world.lives.at(-1)!.openIdle(options))
+      const blobs = () => world.network.seen.filter(({ path }) => path.startsWith('/v1/blobs/')).length
+      const partial = (await world.head())?.stage === 'partial'
+      const asked = blobs()
+      const life = world.life()
+      const map = await life.open(options)
+      if (partial) expect(life.events[0]).toEqual({ type: 'resumed', what: 'download', pending: false })
+      if (partial && asked > 8) {
+        resumed++
+        expect(blobs() - asked).toBeLessThan(16)
+      }
+      await world.checkValues(map)
+      await world.auditor.assertSound()
+      life.kill()
+    }
+    expect(resumed).toBeGreaterThan(0)
+  })
+
   test('is taken up with all that it has come to: lookups, updates and checkpoints', async () => {
     const living = new Living(sameOnBoth(records), records)
     const world = new World({ network: living.network })
