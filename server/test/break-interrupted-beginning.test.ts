@@ -12,7 +12,7 @@ import { bodyOf, FailingStorage, opened } from './updatable-helpers.js'
 
 const BYTES = 8
 
-test('openings that an interrupted beginning has left are no other dataset’s', { timeout: 900_000 }, async () => {
+test('openings that an interrupted beginning has left are no other dataset’s', async () => {
   const dir = await temporaryDirectory()
   const { transcript: ceremony, mine: receipt } = await ceremonyIn(dir)
   const storage = new FailingStorage()

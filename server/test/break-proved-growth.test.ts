@@ -23,9 +23,7 @@ const BYTES = 8
 /** Of one record each: a quarter more than the planner's 16, and one. */
 const PARTITIONS = 21
 
-test('what is published where a new generation is due, and has to be built, is signed', {
-  timeout: 900_000,
-}, async () => {
+test('what is published where a new generation is due, and has to be built, is signed', async () => {
   const dir = await temporaryDirectory()
   const { transcript: ceremony, mine: receipt } = await ceremonyIn(dir)
   const data = await dataFile('records.bin', pseudoRandom(PARTITIONS * BYTES))

@@ -50,9 +50,7 @@ async function expectAnswered(updatable: UpdatableDatabase, model: Model, draw: 
   }
 }
 
-test('proofs hold, however far openings, chunks and row lists are behind one another', {
-  timeout: 1_800_000,
-}, async () => {
+test('proofs hold, however far openings, chunks and row lists are behind one another', async () => {
   const dir = await temporaryDirectory()
   const { transcript: ceremony, mine: receipt } = await ceremonyIn(dir)
   const records = pseudoRandom(RECORDS * BYTES, 5)

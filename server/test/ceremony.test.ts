@@ -73,4 +73,4 @@ test('begun, contributed to, verified with the receipt; nothing is overwritten, 
   expect(await refusal(...contributing)).toContain('nothing is overwritten')
   await writeFile(part, transcript)
   expect(await refusal(...contributing)).toMatch(/is not what .* is for; remove both/)
-}, 600_000)
+})

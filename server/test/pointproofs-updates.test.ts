@@ -39,7 +39,7 @@ beforeAll(async () => {
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
-}, 900_000)
+})
 
 /** Numbers below `bound`, the same for a seed. */
 function numbers(seed: number): (bound: number) => number {

@@ -56,12 +56,10 @@ beforeAll(async () => {
   const proofs = { proofs: 'pointproofs', ceremony: files.transcript, receipt: files.mine } as const
   await buildDataset({ data, out: dir, recordBytes: BYTES, partitions: 2, ...proofs })
   return () => rm(shared, { recursive: true, force: true })
-}, 600_000)
+})
 
 describe('a build', () => {
-  test('of each operator gives the same bytes, also one that was interrupted, and leaves nothing beside them', {
-    timeout: 600_000,
-  }, async () => {
+  test('of each operator gives the same bytes, also one that was interrupted, and leaves nothing beside them', async () => {
     const data = await dataFile('records.bin', records)
     const out = join(await temporaryDirectory(), 'dataset')
     const proofs = { proofs: 'pointproofs', ceremony: files.transcript, receipt: files.theirs } as const
@@ -90,7 +88,7 @@ describe('a build', () => {
     expect(toHex(pointproofs!.transcriptHash)).toBe(toHex(blake3(await readFile(files.transcript))))
   })
 
-  test('needs the contribution of who builds to be in the transcript', { timeout: 600_000 }, async () => {
+  test('needs the contribution of who builds to be in the transcript', async () => {
     const foreign = join(await temporaryDirectory(), 'foreign')
     await writeFile(foreign, contributed(new Ceremony(false), 'Ada', 5))
     await expect(built({ receipt: foreign })).rejects.toThrow(/the contribution of .* is not in it/)
@@ -113,7 +111,7 @@ describe('a build', () => {
     await expect(built({ ...options, receipt: undefined, prover: 'x' })).rejects.toThrow(/--prover means nothing/)
   })
 
-  test('by a command proves the same, and says what is wrong with one', { timeout: 600_000 }, async () => {
+  test('by a command proves the same, and says what is wrong with one', async () => {
     const folder = await temporaryDirectory()
     const script = async (name: string, text: string) => {
       const path = join(folder, name)
@@ -134,7 +132,7 @@ describe('a build', () => {
     )
   })
 
-  test('in blocks proves the blocks', { timeout: 600_000 }, async () => {
+  test('in blocks proves the blocks', async () => {
     const out = await built({ pack: 2, partitions: 1 }, records.subarray(0, 64 * BYTES))
     const dataset = await loadDataset(out)
     onTestFinished(() => dataset.close())
@@ -174,7 +172,7 @@ const answerAt = (epochs: FixedEpochs, offset: number, count: number) => {
   return answerQuery(epochs, queryAt(manifest, offset, count, 'pointproofs')).answer
 }
 
-test('answers are proved as a whole, and the other suites answer as ever', { timeout: 600_000 }, async () => {
+test('answers are proved as a whole, and the other suites answer as ever', async () => {
   const dataset = await loadDataset(dir)
   onTestFinished(() => dataset.close())
   const epochs = new FixedEpochs(dataset)
@@ -271,7 +269,7 @@ describe('a dataset that is not what its manifest says is not served', () => {
       },
       /not the transcript that the manifest names/,
     ],
-  ])('%s', { timeout: 600_000 }, async (_what, change, reason) => {
+  ])('%s', async (_what, change, reason) => {
     await expect(loadDataset(await changed(change))).rejects.toMatchObject({
       name: 'DatasetError',
       message: expect.stringMatching(reason),

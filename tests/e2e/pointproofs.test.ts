@@ -30,7 +30,7 @@ beforeAll(async () => {
   pair = await startPair(data)
   living = await startPair({ ...data, headroom: 10 }, { living: true })
   proxies = [await LyingProxy.start(pair.urls[0]), await LyingProxy.start(pair.urls[1])]
-}, 600_000)
+})
 
 afterAll(async () => {
   for (const proxy of proxies) await proxy.close()
@@ -39,9 +39,7 @@ afterAll(async () => {
   await folder.remove()
 })
 
-test('keys are found and absent ones proved absent; bodies are as planned; a lie is caught and named', {
-  timeout: 600_000,
-}, async () => {
+test('keys are found and absent ones proved absent; bodies are as planned; a lie is caught and named', async () => {
   const servers = proxies.map(({ url }) => url) as [string, string]
   const options = { servers, mode: 'full', proofs: 'pointproofs', storage: 'memory' } as const
   const map = await open(options)
@@ -61,9 +59,7 @@ test('keys are found and absent ones proved absent; bodies are as planned; a lie
   await map.close()
 })
 
-test('a map follows what is published, is proved right before and after, and fetches no rows again', {
-  timeout: 600_000,
-}, async () => {
+test('a map follows what is published, is proved right before and after, and fetches no rows again', async () => {
   const paths: string[] = []
   const counted: typeof fetch = (url, init) => {
     paths.push(new URL(String(url)).pathname)
