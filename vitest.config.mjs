@@ -13,19 +13,19 @@ const THOROUGH = process.env.KEYHUSH_THOROUGH === '1'
 const alone = [
   'packages/client/test/{break-bell,break-yield,locks,memory,page,starting}.test.ts',
   'packages/client/test/store/file.test.ts',
-  'server/test/break-{anonymous-load,descriptors,prover-threads}.test.ts',
+  'server/test/break-{anonymous-load,descriptors}.test.ts',
+  'packages/pointproofs/test/break-threads.all.test.ts',
   'tests/costs/{hashes,memory}.test.ts',
 ]
 
 /** What takes ten seconds or more: it does not begin when everything else is over. The rest goes by size. */
 const long = [
-  ...['pointproofs', 'pointproofs-updates', 'break-proved-schedules', 'ceremony', 'durability', 'process'].map(
-    name => `server/test/${name}`,
-  ),
+  ...['durability', 'process'].map(name => `server/test/${name}`),
   ...['package/package', 'living/living', 'living/mutants', 'store-browser/store'].map(name => `tests/${name}`),
-  ...['sdk', 'demo', 'sizes', 'pointproofs', 'testing', 'packed'].map(name => `tests/e2e/${name}`),
+  ...['sdk', 'demo', 'sizes', 'testing', 'packed'].map(name => `tests/e2e/${name}`),
   ...['kills', 'tabs', 'browsers', 'every-step'].map(name => `tests/state/${name}`),
   'tests/faults/trust',
+  'packages/pointproofs/test/end-to-end',
 ].map(name => `/${name}.test.ts`)
 
 class LongFirst extends BaseSequencer {
@@ -35,6 +35,9 @@ class LongFirst extends BaseSequencer {
     return [...sorted.filter(isLong), ...sorted.filter(file => !isLong(file))]
   }
 }
+
+/** What only the tests of everything run: files that end so. */
+const rest = THOROUGH ? [] : ['**/*.all.test.ts']
 
 /** Tests of everything also run on the oldest PostgreSQL that is claimed, where it is to be had. */
 const oldestPostgres = THOROUGH ? await findOldestPostgres() : undefined
@@ -77,7 +80,7 @@ export default defineConfig({
     sequence: { sequencer: LongFirst },
     maxWorkers: availableParallelism() + 2, // while one waits for a process or a browser, another has its core
     projects: [
-      { test: { ...common, name: 'alone', include: alone } },
+      { test: { ...common, name: 'alone', include: alone, exclude: rest } },
       {
         test: {
           ...common,
@@ -85,7 +88,7 @@ export default defineConfig({
           isolate: false,
           execArgv: ['--max-semi-space-size=64'], // MB: a seventh of the time went into collecting what is young
           include: ['{packages/*,server,demo}/test/**/*.test.ts', 'tests/**/*.test.ts'],
-          exclude: ['**/node_modules/**', ...alone, ...(THOROUGH ? [] : ['**/*.all.test.ts'])],
+          exclude: ['**/node_modules/**', ...alone, ...rest],
         },
       },
       ...(oldestPostgres === undefined ? [] : [onOldestPostgres]),

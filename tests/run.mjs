@@ -17,7 +17,7 @@ const programs = {
   traffic: '/bench/traffic.ts',
   papers: '/bench/papers-plots.ts',
   speeds: '/bench/speeds.ts',
-  pointproofs: '/bench/pointproofs.ts',
+  pointproofs: fileURLToPath(new URL('../packages/pointproofs/test/bench.ts', import.meta.url)),
   wire: '/fuzz/wire.ts',
   matrix: '/package/matrix.ts',
 }

@@ -24,6 +24,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
+import { buildPointproofs, pointproofsOutputs } from './build-pointproofs.mjs'
 import { buildWasm, wasmOutputs } from './build-wasm.mjs'
 import { checkDocs } from './check-docs.mjs'
 import {
@@ -47,6 +48,7 @@ const tsc = 'typescript/bin/tsc'
 const biome = '@biomejs/biome/bin/biome'
 const toolsBin = '.tools/bin'
 const papersFolder = join(root, 'rust-core/papers')
+const pointproofsFolder = join(root, 'packages/pointproofs/rust')
 const sumOfTest = join(cache, 'test.json')
 const typescriptSources = ['packages', 'packages/wasm/generated', 'server', 'demo', 'tsconfig.json']
 
@@ -123,15 +125,21 @@ async function testAll() {
   const { failed } = await summed(async () => {
     const before = args.includes('--after-test')
     const runs = before ? [sumBefore(), ...(await testFiles(sources().filter(isForAll)))] : await testWorkspaces()
-    return [...runs, await lintPapers(), await testPapers(), await testMatrix()]
+    const apart = [await lintPapers(), await testPapers(), await lintPointproofs(), await testPointproofs()]
+    return [...runs, ...apart, await testMatrix()]
   })
   return failed === 0 ? 0 : 1
 }
 
 async function testWorkspaces(options = []) {
   await build()
+  await buildPackaged()
   // Side by side, for neither keeps all cores busy. Rust's give way: browsers have deadlines.
-  const rust = async () => [await lintRust(), await testRust(['--workspace'], [], { nice: 5 })]
+  const rust = async () => [
+    await lintRust(),
+    await testRust(['--workspace'], [], { nice: 5 }),
+    await testPointproofs(['-p', 'keyhush-pointproofs', '--test', 'vectors'], { nice: 5 }),
+  ]
   const typescript = async () => [await lintTypeScript(), await testTypeScript(options)]
   return (await Promise.all([typescript(), rust()].map(orFailed))).flat()
 }
@@ -185,15 +193,19 @@ function fileCalled(name) {
 }
 
 async function testFiles(files, options = []) {
-  const rust = files.filter(file => file.endsWith('.rs'))
+  const [rust, pointproofs] = [false, true].map(isPackaged =>
+    files.filter(file => file.endsWith('.rs') && file.startsWith('packages/') === isPackaged),
+  )
   const typescript = files.filter(file => file.endsWith('.ts'))
   if (typescript.some(file => file.endsWith('.all.test.ts'))) environment.KEYHUSH_THOROUGH = '1'
   const runs = []
   if (rust.length > 0) runs.push(await testRust(rust.flatMap(cargoTarget), options))
+  if (pointproofs.length > 0) runs.push(await testPointproofs([...pointproofs.flatMap(cargoTarget), ...options]))
   if (typescript.length > 0) {
     // Some start the demo, or look at its page.
     if (typescript.some(file => /^(demo|tests\/e2e)\//.test(file))) await build()
     else await buildProduct()
+    if (typescript.some(file => /^packages\/pointproofs\/|^tests\/package\//.test(file))) await buildPackaged()
     // As a whole path, so that it is no other's end.
     runs.push(await testTypeScript([...typescript.map(file => join(root, file)), ...options]))
   }
@@ -202,8 +214,9 @@ async function testFiles(files, options = []) {
 
 /** What `cargo test` calls a file: an integration test, or the crate whose source it is in. */
 function cargoTarget(file) {
-  const [, crate, folder, name] = /^rust-core\/(\w+)\/(src|tests)\/(?:.*\/)?(\w+)\.rs$/.exec(file) ?? []
-  if (crate === undefined) throw new Failure(`${file} is not in rust-core`)
+  const path = /^(?:rust-core|packages\/pointproofs\/rust)\/(\w+)\/(src|tests)\/(?:.*\/)?(\w+)\.rs$/
+  const [, crate, folder, name] = path.exec(file) ?? []
+  if (crate === undefined) throw new Failure(`${file} is in no workspace`)
   return ['-p', `keyhush-${crate}`, ...(folder === 'tests' ? ['--test', name] : ['--lib'])]
 }
 
@@ -236,6 +249,7 @@ async function soak() {
 
 async function runOfTests(name) {
   await build()
+  await buildPackaged()
   return await program(name, args)
 }
 
@@ -254,11 +268,13 @@ async function fuzz() {
 
 async function matrix() {
   await buildProduct()
+  await buildPackaged()
   return await program('matrix', args)
 }
 
 async function lint() {
   await buildProduct()
+  await buildPackaged()
   const runs = await Promise.all([lintTypeScript(), lintRust()])
   return runs.every(({ failed }) => failed === 0) ? 0 : 1
 }
@@ -277,6 +293,7 @@ async function fetchLarge() {
 
 async function docs() {
   await buildProduct() // which makes types that the sources import
+  await buildPackaged()
   await cachedStep(
     'typedoc',
     'Installing TypeDoc',
@@ -294,7 +311,7 @@ async function docs() {
 
 async function format() {
   await step('Formatting TypeScript', () => runPackage(biome, ['check', '--write', ...args]))
-  for (const cwd of [join(root, 'rust-core'), papersFolder]) {
+  for (const cwd of [join(root, 'rust-core'), pointproofsFolder, papersFolder]) {
     await step('Formatting Rust', () => run('cargo', ['fmt', '--all'], { cwd }))
   }
 }
@@ -371,10 +388,9 @@ async function buildProduct() {
     'Building the WebAssembly core',
     {
       inputs: [
-        ...[
-          ...['Cargo.toml', 'Cargo.lock', '.cargo', 'core/Cargo.toml', 'core/src', 'kernels', 'wasm', 'worker'],
-          ...['pointproofs/Cargo.toml', 'pointproofs/src', 'pointproofs-wasm'],
-        ].map(path => `rust-core/${path}`),
+        ...[...['Cargo.toml', 'Cargo.lock', '.cargo', 'core/Cargo.toml', 'core/src', 'kernels', 'wasm', 'worker']].map(
+          path => `rust-core/${path}`,
+        ),
         ...['rust-toolchain.toml', 'tools/build-wasm.mjs', 'package-lock.json'],
       ],
       also: [WASM_BINDGEN, WASM_PACK],
@@ -406,6 +422,34 @@ async function buildProduct() {
         ...{ format: 'esm', platform: 'browser', target: 'es2022' },
       })
     },
+  )
+}
+
+/** `@keyhush/pointproofs`, which the product does without. */
+async function buildPackaged() {
+  await cachedStep(
+    'pointproofs-wasm',
+    'Building the WebAssembly of Pointproofs',
+    {
+      inputs: [
+        ...['Cargo.toml', 'Cargo.lock', '.cargo', 'pointproofs/Cargo.toml', 'pointproofs/src', 'wasm'].map(
+          path => `packages/pointproofs/rust/${path}`,
+        ),
+        ...['rust-toolchain.toml', 'tools/build-wasm.mjs', 'tools/build-pointproofs.mjs', 'package-lock.json'],
+      ],
+      also: [WASM_BINDGEN, WASM_PACK],
+      outputs: pointproofsOutputs,
+    },
+    () => buildPointproofs(toolsBin),
+  )
+  await cachedStep(
+    'pointproofs',
+    'Compiling @keyhush/pointproofs',
+    {
+      inputs: [...typescriptSources, 'packages/pointproofs/generated', 'package-lock.json'],
+      outputs: ['packages/pointproofs/dist/index.js'],
+    },
+    () => runPackage(tsc, ['-b', 'packages/pointproofs']),
   )
 }
 
@@ -483,6 +527,14 @@ function lintPapers() {
 
 function testPapers() {
   return cargoTest('Testing the schemes of the papers', [], { cwd: papersFolder })
+}
+
+function lintPointproofs() {
+  return lintCargo('Pointproofs', pointproofsFolder)
+}
+
+function testPointproofs(options = ['--workspace'], { nice = 0 } = {}) {
+  return cargoTest("Testing Pointproofs' Rust", options, { cwd: pointproofsFolder, nice })
 }
 
 function testRust(targets = ['--workspace'], options = [], { nice = 0 } = {}) {

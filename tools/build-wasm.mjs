@@ -1,8 +1,6 @@
 // Compiles rust-core/wasm to WebAssembly and leaves it in packages/wasm/generated/, four times: `core`, the whole of it, for
 // servers and Node; and for browsers, without the server half, `instant`, which can do instant lookups alone, `client`, and
-// `single`, which can do lookups with one server as well. And `worker`, for a server's worker threads. Beside
-// them, `pointproofs`, for who verifies such proofs or takes part in a ceremony: a module of its own (rust-core/pointproofs-wasm);
-// and `prover`, the same with what servers prove with.
+// `single`, which can do lookups with one server as well. And `worker`, for a server's worker threads.
 //
 //   1. wasm-pack     core.js, core.d.ts, core_bg.wasm, each through cargo, wasm-bindgen and wasm-opt (their options are in
 //                    the crate's Cargo.toml); it installs nothing: all three have to be there
@@ -10,7 +8,7 @@
 //   3. worker        worker.wasm, through cargo and wasm-opt: it has no glue
 //   4. inline        what browsers load as strings, for apps that ship JavaScript only
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import { basename, delimiter, join } from 'node:path'
 import { environment, Failure, root, run, runPackage } from './steps.mjs'
 
 export const generated = 'packages/wasm/generated'
@@ -19,8 +17,6 @@ export const wasmOutputs = [
   ...['instant.js', 'instant.d.ts', 'instant_bg.wasm', 'inline-instant.js', 'inline-instant.d.ts'],
   ...['single.js', 'single.d.ts', 'single_bg.wasm', 'worker.wasm'],
   ...['inline.js', 'inline.d.ts', 'inline-single.js', 'inline-single.d.ts'],
-  ...['pointproofs.js', 'pointproofs.d.ts', 'pointproofs_bg.wasm'],
-  ...['pointproofs-inline.js', 'pointproofs-inline.d.ts', 'prover.js', 'prover.d.ts', 'prover_bg.wasm'],
 ].map(name => `${generated}/${name}`)
 
 const target = 'wasm32-unknown-unknown'
@@ -29,52 +25,61 @@ const mostPages = 2 ** 16 // 4 GiB: all that 32 bits address
 
 /** Builds all, with the tools in the folder `bin`. */
 export async function buildWasm(bin) {
-  // Made in a folder beside the real one, which is replaced at the end: nobody sees half of a build.
-  const finished = join(root, generated)
+  await inGenerated(generated, fresh => buildAll(bin, fresh))
+}
+
+/** Makes a folder of generated files beside the real one, which it replaces at the end: nobody sees half of a build. */
+export async function inGenerated(folder, build) {
+  const finished = join(root, folder)
   const fresh = `${finished}.new`
   rmSync(fresh, { recursive: true, force: true })
   mkdirSync(fresh, { recursive: true })
-  await buildOne(bin, fresh, 'wasm', 'core', [])
-  // Small rather than fast: it hashes one path and stretches one seed where the others go through whole databases.
-  await buildOne(bin, fresh, 'wasm', 'instant', ['--no-default-features'], { CARGO_PROFILE_RELEASE_OPT_LEVEL: 's' })
-  await buildOne(bin, fresh, 'wasm', 'client', ['--no-default-features', '--features', 'hints'])
-  await buildOne(bin, fresh, 'wasm', 'single', ['--no-default-features', '--features', 'single'])
-  await buildOne(bin, fresh, 'pointproofs-wasm', 'pointproofs', [])
-  await buildOne(bin, fresh, 'pointproofs-wasm', 'prover', ['--features', 'prover'])
-  shareMemory(join(fresh, 'core_bg.wasm'), join(fresh, 'core.js'))
-  await buildWorker(fresh)
-
-  // Not compressed: what serves JavaScript does that, and finds what repeats in hexadecimal as well as in the file itself, but
-  // nothing in what is compressed already or in base64.
-  for (const [file, name] of [
-    ['instant_bg.wasm', 'inline-instant'],
-    ['client_bg.wasm', 'inline'],
-    ['single_bg.wasm', 'inline-single'],
-    ['pointproofs_bg.wasm', 'pointproofs-inline'],
-  ]) {
-    const digits = readFileSync(join(fresh, file), 'hex')
-    writeFileSync(join(fresh, `${name}.js`), `// ${file}\nexport const WASM_HEX = '${digits}'\n`)
-    writeFileSync(join(fresh, `${name}.d.ts`), 'export declare const WASM_HEX: string\n')
-  }
-
+  await build(fresh)
   rmSync(finished, { recursive: true, force: true })
   renameSync(fresh, finished)
 }
 
-async function buildOne(bin, into, crate, name, cargoFeatures, env = {}) {
+async function buildAll(bin, fresh) {
+  await buildCrate(bin, fresh, 'rust-core', 'core', [])
+  // Small rather than fast: it hashes one path and stretches one seed where the others go through whole databases.
+  await buildCrate(bin, fresh, 'rust-core', 'instant', ['--no-default-features'], {
+    CARGO_PROFILE_RELEASE_OPT_LEVEL: 's',
+  })
+  await buildCrate(bin, fresh, 'rust-core', 'client', ['--no-default-features', '--features', 'hints'])
+  await buildCrate(bin, fresh, 'rust-core', 'single', ['--no-default-features', '--features', 'single'])
+  shareMemory(join(fresh, 'core_bg.wasm'), join(fresh, 'core.js'))
+  await buildWorker(fresh)
+
+  for (const [file, name] of [
+    ['instant_bg.wasm', 'inline-instant'],
+    ['client_bg.wasm', 'inline'],
+    ['single_bg.wasm', 'inline-single'],
+  ]) {
+    inline(join(fresh, file), join(fresh, name))
+  }
+}
+
+/** Writes a module as a string. Not compressed: what serves JavaScript does that, and finds what repeats in hexadecimal. */
+export function inline(wasm, to) {
+  writeFileSync(`${to}.js`, `// ${basename(wasm)}\nexport const WASM_HEX = '${readFileSync(wasm, 'hex')}'\n`)
+  writeFileSync(`${to}.d.ts`, 'export declare const WASM_HEX: string\n')
+}
+
+/** Compiles the crate `wasm` of a workspace to `name`. */
+export async function buildCrate(bin, into, workspace, name, cargoFeatures, env = {}) {
   // A folder for each, because wasm-pack optimises all it finds where it writes.
   const own = join(into, name)
   const path = [join(root, bin), join(root, 'node_modules', '.bin'), environment.PATH].join(delimiter)
   await run(
     join(root, bin, 'wasm-pack'),
     [
-      ...['build', crate, '--release', '--target', 'web', '--mode', 'no-install', '--no-pack', '--no-gitignore'],
+      ...['build', 'wasm', '--release', '--target', 'web', '--mode', 'no-install', '--no-pack', '--no-gitignore'],
       ...['--out-dir', own, '--out-name', name, '--', '--locked', ...cargoFeatures],
     ],
-    // rustc's flags (SIMD) are in rust-core/.cargo/config.toml, which cargo reads only when started below it. An
+    // rustc's flags (SIMD) are in the workspace's .cargo/config.toml, which cargo reads only when started below it. An
     // environment that sets RUSTFLAGS would replace them.
     {
-      cwd: join(root, 'rust-core'),
+      cwd: join(root, workspace),
       env: { ...env, PATH: path, RUSTFLAGS: undefined, CARGO_ENCODED_RUSTFLAGS: undefined },
     },
   )

@@ -7,6 +7,7 @@ import { OperatorError } from './base/errors.js'
 import { VERSION } from './base/version.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
+import { proofsPackage } from './dataset/proof-kinds.js'
 
 const program = new Command('keyhush')
   .description('Private lookups: build a dataset from a file, and be one of the two servers that answer for it.')
@@ -41,7 +42,7 @@ const buildOptions = () => [
   ),
   new Option(
     '--prover <command>',
-    'pointproofs: a program that proves natively, compiled from rust-core/prover (default: prove in threads)',
+    'pointproofs: a program that proves natively, compiled from packages/pointproofs/rust (default: prove in threads)',
   ),
   new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(seconds),
   new Option('--succeeds <file>', 'begin a new generation after this manifest (as /v1/manifest gives it)'),
@@ -204,18 +205,22 @@ ceremony
   .description('Begin a ceremony: a transcript nobody has contributed to.')
   .requiredOption('--out <file>', 'a new file')
   .option('--development', 'to try things out: clients refuse its key unless told')
-  .action(async options => (await import('./commands/ceremony.js')).init(options))
+  .action(async options => (await ceremonies()).init(options))
 ceremony
   .command('contribute <transcript>')
   .description('Verify a transcript, and add a contribution whose secret is forgotten at once.')
   .requiredOption('--name <name>', 'whose contribution it is, for all to read: 1 to 64 bytes')
   .requiredOption('--out <file>', 'a new file for the transcript; its receipt gets the same name and .receipt')
-  .action(async (file, options) => (await import('./commands/ceremony.js')).contribute(file, options))
+  .action(async (file, options) => (await ceremonies()).contribute(file, options))
 ceremony
   .command('verify <transcript>')
   .description('Say whether a transcript holds, whose contributions are in it, and whether yours is.')
   .option('--receipt <file...>', 'what `contribute` wrote for you')
-  .action(async (file, options) => (await import('./commands/ceremony.js')).verify(file, options))
+  .action(async (file, options) => (await ceremonies()).verify(file, options))
+
+async function ceremonies() {
+  return (await proofsPackage('pointproofs')).ceremony
+}
 
 /** Does what arguments say. The exit code: 0, and for servers as soon as they listen; 1 once stderr says what is wrong. */
 export async function run(args: readonly string[]): Promise<number> {

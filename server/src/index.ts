@@ -1,6 +1,6 @@
 // The server as a library: build a dataset, load it, serve it. The `keyhush` command is cli.ts.
 
-export { BuildError, DatasetError } from './base/errors.js'
+export { BuildError, DatasetError, MissingPackageError } from './base/errors.js'
 export type { FenceOptions } from './database/fence.js'
 export { UpdatableDatabase, type UpdatableOptions } from './database/updatable.js'
 export { type BuildOptions, type BuildSummary, buildDataset, type Progress } from './dataset/build.js'

@@ -42,6 +42,7 @@ export async function measureMaps(
   warmUpLookups: number,
   lookups: number,
 ): Promise<Measured[]> {
+  const { pointproofs } = keyhush
   const turn = (ms?: number) => new Promise(resolve => setTimeout(resolve, ms))
 
   // Watching: long tasks, and a message to oneself at every turn of the event loop.
@@ -99,7 +100,7 @@ export async function measureMaps(
       }
       return fetch(url, init)
     }
-    const map = await keyhush.open({ servers, mode: 'full', proofs, storage, fetch: noting })
+    const map = await keyhush.open({ servers, mode: 'full', proofs, pointproofs, storage, fetch: noting })
     const offlineMs = performance.now() - start
     const longestTaskMs = (await ended?.()) ?? 0
     await turn(50) // what is stored afterwards does not weigh on the next
@@ -159,7 +160,7 @@ export async function measureMaps(
         return response
       }
       const start = performance.now()
-      const again = await keyhush.open({ servers, mode: 'full', proofs, storage, fetch: timing })
+      const again = await keyhush.open({ servers, mode: 'full', proofs, pointproofs, storage, fetch: timing })
       const index = Math.floor(Math.random() * again.size)
       samples.push({ index, value: Array.from((await again.at(index)) ?? []) })
       reopenMs = firstVector! - start - (manifestsDone - manifestsBegun)

@@ -6,7 +6,8 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { open } from '@keyhush/client'
 import { encodeQuery, partitionBlocks, toHex } from '@keyhush/protocol'
-import { Ceremony } from '../interop/reference/pointproofs.js'
+import { Ceremony } from '../../packages/pointproofs/test/support/reference.js'
+import { pointproofs } from '../support/packaged.js'
 import { PUBLISHER_KEY } from '../support/publishing.js'
 import { edits, publishTimed } from './living.js'
 import type { Options } from './options.js'
@@ -71,7 +72,14 @@ async function measure(records: number, isPlanned: boolean, prover: string | und
 
     process.stdout.write('changes … ')
     const batch = edits(shape, BATCH)
-    const follower = await open({ servers: urls, mode: 'full', proofs: PROOFS, storage: 'memory', push: false })
+    const follower = await open({
+      servers: urls,
+      mode: 'full',
+      proofs: PROOFS,
+      pointproofs,
+      storage: 'memory',
+      push: false,
+    })
     const before = offlineBytes(follower)
     const batchMs = await publishTimed(servers, batch)
     const laggingMs = await answers(urls[0], 50)

@@ -165,7 +165,7 @@ export async function inNode<Args extends unknown[], Result>(
   ...args: Args
 ): Promise<{ readonly result: Result; readonly peakBytes: number }> {
   const script = `
-    globalThis.keyhush = await import('@keyhush/client')
+    globalThis.keyhush = { ...(await import('@keyhush/client')), pointproofs: () => import('@keyhush/pointproofs') }
     const result = await (${subject})(...${JSON.stringify(args)})
     const peakBytes = 1024 * process.resourceUsage().maxRSS
     process.stdout.write(JSON.stringify({ result, peakBytes }))`

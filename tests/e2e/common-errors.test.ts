@@ -58,7 +58,8 @@ test('what an operator reads is what is quoted', () => {
   const folders = [
     'server/src',
     'rust-core/core/src',
-    'rust-core/pointproofs/src',
+    'packages/pointproofs/src',
+    'packages/pointproofs/rust/pointproofs/src',
     'rust-core/wasm/src',
     'packages/protocol/src',
   ]

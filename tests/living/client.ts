@@ -154,7 +154,6 @@ export class Tab implements SimulatedTab {
       locks: profile.locks?.of(this, clock) ?? { hold: (_name, _patience, task) => task() },
       tabs: profile.tabs.of(this),
       loadCore: async () => this.#watchedCore(),
-      loadPointproofs: () => Promise.reject(new Error('nobody here asks for it')),
       pause: () => this.#comes('a pause ends'),
     }
   }

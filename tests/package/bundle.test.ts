@@ -46,7 +46,6 @@ test('an app that looks up instantly ships 60 kB of brotli at most; what keeps a
     }
   }
   onDemand(/@noble\/curves\//, 1)
-  onDemand(/generated\/pointproofs/, 2) // glue and module
   onDemand(/generated\/inline/, 3)
 })
 

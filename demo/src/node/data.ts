@@ -3,8 +3,7 @@
 // phishing: the domains on the blocklist of eth-phishing-detect (MetaMask and contributors), as keys without values.
 // keys: a directory of 2^18 made-up names, each with 64 made-up bytes: too large to be kept
 // whole as a matter of course. No person's name and nobody's key is in it.
-// passwords: 256 made-up ones, as keys without values, with Pointproofs, under a ceremony for development that the two
-// servers of this demo hold: few, because each is proved when the demo is started for the first time.
+// passwords: 256 made-up ones, as keys without values.
 //
 // names: the names of all packages on npm (all-the-package-names, Zeke Sikelianos and contributors), as keys without values:
 // 4.5 million. On request, for they have to be fetched, and to be built for a minute.
@@ -26,15 +25,12 @@ export const databases = {
   passwords: join(dataFolder, 'passwords'),
 }
 
-/** Of both servers; beside it is a receipt of each. */
-const ceremony = join(dataFolder, 'ceremony.pirt')
-
 /** What their publisher knows to be its own to begin with. */
 export const publisherRecord = join(dataFolder, 'record')
 
 /** Is what prepareData would build there already? */
 export async function dataIsReady(): Promise<boolean> {
-  if (![...Object.values(databases), ceremony, publisherRecord].every(existsSync)) return false
+  if (![...Object.values(databases), publisherRecord].every(existsSync)) return false
   return (await readFile(join(dataFolder, 'stamp'), 'utf8').catch(() => '')) === (await stamp())
 }
 
@@ -49,9 +45,7 @@ export async function prepareData(): Promise<void> {
   await build(databases.phishing, 'phishing.txt')
   await build(databases.keys, 'keys.csv', '--value-encoding', 'hex')
   await writeFile(join(dataFolder, 'passwords.txt'), `${leakedPasswords().join('\n')}\n`)
-  const receipt = await holdCeremony()
-  const proofs = ['--proofs', 'pointproofs', '--ceremony', ceremony, '--receipt', receipt]
-  await build(databases.passwords, 'passwords.txt', ...proofs)
+  await build(databases.passwords, 'passwords.txt')
   await writeFile(join(dataFolder, 'stamp'), await stamp())
 }
 
@@ -99,28 +93,6 @@ export function leakedPasswords(): string[] {
   return ADJECTIVES.slice(0, 16).flatMap((adjective, i) =>
     ANIMALS.slice(0, 16).map((animal, j) => `${adjective}${animal}${1 + ((7 * i + j) % 99)}`),
   )
-}
-
-/** As the operators of both servers would by mail, unless they have. The first one's receipt. */
-async function holdCeremony(): Promise<string> {
-  const [begun, first] = ['begun.pirt', 'first.pirt'].map(name => join(dataFolder, name)) as [string, string]
-  const run = (...args: string[]) => promisify(execFile)(process.execPath, [keyhushCommand, 'ceremony', ...args])
-  const receipt = `${first}.receipt`
-  const holds = run('verify', ceremony, '--receipt', receipt)
-  if (
-    await holds.then(
-      () => true,
-      () => false,
-    )
-  )
-    return receipt
-  for (const file of [begun, first, ceremony]) {
-    for (const end of ['', '.part', '.receipt']) await rm(`${file}${end}`, { force: true })
-  }
-  await run('init', '--development', '--out', begun)
-  await run('contribute', begun, '--name', 'Server A of the demo', '--out', first)
-  await run('contribute', first, '--name', 'Server B of the demo', '--out', ceremony)
-  return receipt
 }
 
 function keyDirectoryCsv(): string {

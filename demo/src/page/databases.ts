@@ -5,7 +5,7 @@ import { type DatabaseName, fetchPublished, type Published } from './backstage.j
 import { hostAndParents, hostOf, KEYS_PER_LOOKUP } from './domains.js'
 import { element } from './format.js'
 
-export type Proofs = Exclude<NonNullable<OpenOptions['proofs']>, 'auto'>
+export type Proofs = 'merkle' | 'tags'
 
 /** What a lookup found, in words. */
 export interface Verdict {
@@ -125,7 +125,7 @@ export const passwords: Database = {
     'to choose.',
   records: 'passwords',
   mode: 'full', // small enough to be kept whole, as the phishing list is
-  proofs: 'pointproofs',
+  proofs: 'merkle',
   question: 'Password',
   examples: ['ableadder1', 'boldbeaver33', 'correct horse'],
   read: typed => typed || undefined,

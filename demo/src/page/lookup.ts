@@ -127,8 +127,7 @@ export class Lookup {
         servers: one ? [this.#urlAt('A')] : [this.#urlAt('A'), this.#urlAt('B')],
         fetch: this.#recorder.fetch,
         ...(mode && { mode }),
-        // The two servers of this demo have held its ceremony, on one machine.
-        ...(!one && this.#proofs && { proofs: this.#proofs, allowDevelopmentCeremony: true }),
+        ...(!one && this.#proofs && { proofs: this.#proofs }),
         ...(publisherKey !== undefined && { publisherKey }),
         onProgress,
         onEvent: event => {

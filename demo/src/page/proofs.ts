@@ -8,7 +8,7 @@ import type { Lookup } from './lookup.js'
 export function connectProofs(card: HTMLElement, lookup: Lookup): void {
   const form = find(card, 'form', HTMLFormElement)
   const radios = form.elements.namedItem('proofs') as RadioNodeList
-  radios.value = 'pointproofs' // not what was chosen before the page was loaded again
+  radios.value = 'merkle' // not what was chosen before the page was loaded again
   form.addEventListener('change', () => void lookup.proveBy(radios.value as Proofs))
   lookup.onCosts = (proofs, received, held) => {
     const cells = card.querySelectorAll<HTMLElement>(`[data-proofs=${proofs}] td`)

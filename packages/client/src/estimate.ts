@@ -7,6 +7,7 @@ import { type Fetch, platformEnvironment } from './platform/environment.js'
 import { loadPart } from './platform/parts.js'
 import { startCore } from './platform/starting.js'
 import { KNOWN, schemesFor } from './scheme/known.js'
+import type { LoadProofs } from './scheme/packaged.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 import { agree } from './servers/manifests.js'
 import { apartOf, parseServers } from './servers/pair.js'
@@ -34,6 +35,8 @@ export interface EstimateOptions {
   readonly proofs?: ProofsPreference | undefined
   /** as for `open()` */
   readonly allowDevelopmentCeremony?: boolean | undefined
+  /** as for `open()`: whether `auto` may choose them; nothing is loaded */
+  readonly pointproofs?: LoadProofs | undefined
   /** as in `open()` */
   readonly collusion?: 'tolerated' | undefined
   /** for the bytes of a day: 20 unless said otherwise */
@@ -48,6 +51,7 @@ const OPTIONS: Record<keyof EstimateOptions, true> = {
   fetch: true,
   proofs: true,
   allowDevelopmentCeremony: true,
+  pointproofs: true,
   collusion: true,
   lookupsPerDay: true,
   changesPerDay: true,
@@ -67,7 +71,7 @@ export async function estimate(
   servers: readonly [string | URL] | readonly [string | URL, string | URL],
   options: EstimateOptions = {},
 ): Promise<Estimate> {
-  checkOptions('estimate', options, ['fetch'], ['allowDevelopmentCeremony'])
+  checkOptions('estimate', options, ['fetch', 'pointproofs'], ['allowDevelopmentCeremony'])
   checkNames('estimate', options, Object.keys(OPTIONS))
   for (const name of ['lookupsPerDay', 'changesPerDay'] as const) {
     const number = options[name]
@@ -86,8 +90,11 @@ export async function estimate(
       startCore(environment, buildFor('auto', apart, KNOWN)),
       loadPart(() => import('./scheme/table.js')),
     ])
-    const { proofs = 'auto', allowDevelopmentCeremony, lookupsPerDay, changesPerDay } = options
-    const schemeOptions = { proofs, allowDevelopmentCeremony, usage: { lookupsPerDay, changesPerDay } }
+    const { proofs = 'auto', allowDevelopmentCeremony, pointproofs, lookupsPerDay, changesPerDay } = options
+    const schemeOptions = {
+      ...{ proofs, allowDevelopmentCeremony, pointproofs },
+      usage: { lookupsPerDay, changesPerDay },
+    }
     const { name: mode } = chooseScheme(core, manifest, { lookups: 0, apart })
     const modes = Object.fromEntries(
       [...schemesFor(SCHEMES, apart)].flatMap(([name, scheme]) => {

@@ -28,6 +28,7 @@ export type { CallOptions, KeyhushMap, ManyOptions, ResetOptions } from './map.j
 export { type DiscardOptions, discardState, open } from './open.js'
 export type { OpenOptions } from './options.js'
 export type { Fetch } from './platform/environment.js'
+export type { AnswerVerifier, FetchBlob, LoadProofs, ProofsPackage, VerifierContext } from './scheme/packaged.js'
 export type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 export type { RollbackPreference } from './servers/fence.js'
 export type { Incident, Stats, Traffic } from './servers/stats.js'

@@ -181,7 +181,7 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
       })
     }
   }
-  const { storage: preference, publisherKey, proofs, allowDevelopmentCeremony, lookups, ...rest } = wishes
+  const { storage: preference, publisherKey, proofs, allowDevelopmentCeremony, pointproofs, lookups, ...rest } = wishes
   const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment.clock)
   const parts = {
     ...schemes,
@@ -190,7 +190,7 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
     preference,
     publisher,
     announce,
-    options: { proofs, allowDevelopmentCeremony, lookups },
+    options: { proofs, allowDevelopmentCeremony, pointproofs, lookups },
     ...rest,
   }
   const opening = openSession(parts, tellAll, controller.signal)
@@ -233,11 +233,12 @@ function isOfSame(a: Servers, b: Servers): boolean {
 function isSameWish(a: Wishes, b: Wishes): boolean {
   const common = ['storage', 'publisherKey', 'rollback', 'lookups', 'mode', 'push', 'apart'] as const
   const wishes = [...common, 'proofs', 'allowDevelopmentCeremony'] as const
-  return wishes.every(wish => a[wish] === b[wish])
+  // An app may write the import() anew each time: what it loads is the same.
+  const isSamePackage = (a.pointproofs === undefined) === (b.pointproofs === undefined)
+  return isSamePackage && wishes.every(wish => a[wish] === b[wish])
 }
 
 function isSameEnvironment(a: Environment, b: Environment): boolean {
   const outside = ['clock', 'fetch', 'random', 'openStore', 'locks', 'tabs', 'pause'] as const
-  const parts = [...outside, 'loadCore', 'loadPointproofs'] as const
-  return parts.every(part => a[part] === b[part])
+  return [...outside, 'loadCore' as const].every(part => a[part] === b[part])
 }

@@ -7,7 +7,9 @@ import type { OnEvent } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
 import type { Normalize } from './lookup/keys.js'
 import type { Fetch } from './platform/environment.js'
+import { missingFor } from './scheme/kinds.js'
 import { schemesFor } from './scheme/known.js'
+import type { LoadProofs } from './scheme/packaged.js'
 import type { KnownScheme, ProofsPreference } from './scheme/scheme.js'
 import type { RollbackPreference } from './servers/fence.js'
 import { type Allowances, type Apart, apartOf, assertParties, parseServers, type Servers } from './servers/pair.js'
@@ -83,12 +85,17 @@ export interface OpenWithOptions extends Allowances {
    * What proves that answers are genuine, in modes `full` and `auto` with two servers; in others there is no choice, and
    * UsageError for one. `merkle`: proofs that the servers send. `tags`: nothing
    * on the wire; the map keeps 8 bytes for each record instead, and a lookup is about a tenth as large. `pointproofs`, where
-   * servers offer it: one proof of 48 bytes an answer; a lookup is as small as with tags, the map keeps little, and
+   * servers offer it and its package is at hand (`pointproofs`): one proof of 48 bytes an answer; a lookup is as small as with tags, the map keeps little, and
    * verifying takes about a tenth of a second. `auto`, if not given:
    * tags, unless the map would then take more than 64 MB of memory; else `pointproofs`, where that can be, else `merkle`. The servers see which;
    * see docs/threat-model.md.
    */
   readonly proofs?: ProofsPreference | undefined
+  /**
+   * What verifies `pointproofs`: `() => import('@keyhush/pointproofs')`, once that package is installed. It is loaded when a map
+   * first needs it; without it, `auto` never chooses that kind.
+   */
+  readonly pointproofs?: LoadProofs | undefined
   /**
    * Takes `pointproofs` under the key of a ceremony for development, which says nothing of who might forge. For trying
    * things out.
@@ -128,6 +135,7 @@ export interface Wishes {
   readonly rollback: RollbackPreference
   readonly proofs: ProofsPreference
   readonly allowDevelopmentCeremony: boolean
+  readonly pointproofs: LoadProofs | undefined
   readonly lookups: number | undefined
   readonly mode: string
   readonly push: boolean
@@ -153,6 +161,7 @@ const OPTIONS: Record<keyof OpenOptions, true> = {
   mode: true,
   proofs: true,
   allowDevelopmentCeremony: true,
+  pointproofs: true,
   push: true,
   onEvent: true,
   fetch: true,
@@ -162,7 +171,7 @@ const OPTIONS: Record<keyof OpenOptions, true> = {
 
 /** Throws UsageError for options that there are not. */
 export function checkOpenOptions(options: OpenOptions): void {
-  checkOptions('open', options, ['fetch', 'store'])
+  checkOptions('open', options, ['fetch', 'store', 'pointproofs'])
   checkNames('open', options, Object.keys(OPTIONS))
   checkKeyGiven(options)
 }
@@ -182,7 +191,7 @@ export function readOptions(
   options: Options,
   schemes: ReadonlyMap<string, KnownScheme>,
 ): { readonly servers: Servers; readonly usable: ReadonlyMap<string, KnownScheme>; readonly wishes: Wishes } {
-  checkOptions('open', options, ['onProgress', 'onEvent', 'normalize'], BOOLEANS)
+  checkOptions('open', options, ['onProgress', 'onEvent', 'normalize', 'pointproofs'], BOOLEANS)
   const { storage = 'preferred', rollback = 'confirm', proofs = 'auto', mode = 'auto', lookups } = options
   oneOf('storage', ['required', 'preferred', 'memory'], storage)
   oneOf('rollback', ['confirm', 'strict'], rollback)
@@ -196,14 +205,16 @@ export function readOptions(
   oneOf('mode', ['auto', ...usable.keys()], mode, apart === 1 ? 'with one server' : 'with two servers')
   if (lookups !== undefined) checkLookups(lookups, apart)
   const scheme = usable.get(mode)
-  const { allowDevelopmentCeremony = false } = options
+  const { allowDevelopmentCeremony = false, pointproofs } = options
   const possible = scheme === undefined ? [...usable.values()] : [scheme]
   if (proofs !== 'auto' && !possible.some(each => each.kind === 'stateful' && each.provable === true)) {
     const where = scheme === undefined || apart === 1 ? 'where one server is asked' : `in mode '${mode}'`
     throw new UsageError(`proofs: there is no choice of them ${where}, but in mode 'full'`)
   }
+  const missing = proofs === 'auto' ? undefined : missingFor(proofs, options)
+  if (missing !== undefined) throw new UsageError(`proofs: '${proofs}' needs ${missing}`)
   const push = options.push ?? typeof addEventListener === 'function'
-  const answers = { mode, proofs, allowDevelopmentCeremony, lookups }
+  const answers = { mode, proofs, allowDevelopmentCeremony, pointproofs, lookups }
   return {
     servers,
     usable,

@@ -25,6 +25,11 @@ export class BuildError extends OperatorError {
   }
 }
 
+/** A package that a server does without, unless it is asked for what that brings. */
+export class MissingPackageError extends OperatorError {
+  override readonly name = 'MissingPackageError'
+}
+
 /** A dataset directory that is not what its manifest says. Nothing of it is served. */
 export class DatasetError extends OperatorError {
   override readonly name = 'DatasetError'

@@ -3,8 +3,7 @@
 // and until it is on disk, the update lists tell of those edits.
 
 import type { Manifest } from '@keyhush/protocol'
-import type { Openings } from '../dataset/openings.js'
-import { ProverThread } from '../dataset/prover-threads.js'
+import type { FoldingThread, RowProofs } from '../dataset/proof-kinds.js'
 import type { EpochStore } from './epoch-store.js'
 import type { InTurn } from './write-behind.js'
 
@@ -13,14 +12,14 @@ export class Folding {
   onFailure: (error: Error) => void = () => {}
 
   readonly #store: EpochStore
-  readonly #openings: Openings
+  readonly #openings: RowProofs
   readonly #newest: () => Manifest
-  #thread: ProverThread | undefined
+  #thread: FoldingThread | undefined
   #running: Promise<void> | undefined
   #stopped = false
   #failure: string | undefined
 
-  constructor(store: EpochStore, openings: Openings, newest: () => Manifest) {
+  constructor(store: EpochStore, openings: RowProofs, newest: () => Manifest) {
     this.#store = store
     this.#openings = openings
     this.#newest = newest
@@ -64,7 +63,7 @@ export class Folding {
       const fold = this.#openings.next(this.#newest())
       if (fold === undefined) return
       const { row, epoch, bytes, edits } = fold
-      this.#thread ??= ProverThread.take(this.#openings.proved.setup.proving)
+      this.#thread ??= this.#openings.foldingThread()
       const folded = await this.#thread.do({ openings: bytes, edits })
       this.#openings.folded(row, { epoch, bytes: folded })
     }

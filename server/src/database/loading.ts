@@ -12,7 +12,6 @@ import {
   isZero,
   type Manifest,
   partitionBytes,
-  partitionRows,
   splitUpdateList,
   updatedRowLists,
 } from '@keyhush/protocol'
@@ -20,16 +19,9 @@ import type { Core, DatabaseHandle, LayoutHandle, ServerDirectoryHandle } from '
 import { DatasetError } from '../base/errors.js'
 import { blocksOf, directoryFields, hasFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
-import {
-  type ChangedBlocks,
-  changedBlocks,
-  Openings,
-  type RowOpenings,
-  recordsOf,
-  zeroOpenings,
-} from '../dataset/openings.js'
+import { type ChangedBlocks, changedBlocks } from '../dataset/changed-blocks.js'
 import { misplacedRecord, storedFingerprints } from '../dataset/places.js'
-import { commits, provedWith } from '../dataset/proofs.js'
+import { proofsPackage, type RowOpenings, type RowProofs, type StoredProofs } from '../dataset/proof-kinds.js'
 import { recordBytesView } from '../dataset/view.js'
 import { StorageError } from '../storage/storage.js'
 import { CHUNK_BYTES, type Dated, type EpochStore, type Head, type OldGeneration } from './epoch-store.js'
@@ -63,7 +55,7 @@ export interface Loaded {
 }
 
 export interface LoadedProofs {
-  readonly openings: Openings
+  readonly openings: RowProofs
   /** the row lists of the previous epoch; undefined: there is none */
   readonly before: Uint8Array | undefined
 }
@@ -395,18 +387,18 @@ class Loader {
     const { location } = this.#store
     const transcript =
       (await this.#readingFrom(() => this.#store.transcript(generation))) ?? this.#wrong('its transcript is missing')
-    const proved = await provedWith(this.#core, newest, transcript, location, location)
+    const { resume } = await proofsPackage(builtFor(newest))
+    const proved = await resume(this.#core, newest, transcript, location)
     try {
-      proved.prover.warm()
       const rowLists = await this.#rowLists(newest, lists)
       for (let q = 0; q < partitions; q++) {
         const partition = recordBytesView(this.#core, database, q * partitionBytes(newest), partitionBytes(newest))
-        if (!commits(proved, newest, rowLists, q, partition)) {
+        if (!proved.commits(rowLists, q, partition)) {
           this.#wrong(`the rows of partition ${q} are not those of its records`)
         }
         await nextTurn()
       }
-      const openings = new Openings(proved, newest, await this.#openings(newest), rowLists)
+      const openings = proved.finish(await this.#openings(newest, proved), rowLists)
       // Backwards, as what lists say is old ⊕ new; what a row has yet to be told of, forwards.
       const steps: { readonly epoch: number; readonly changed: ChangedBlocks }[] = []
       const blockBytes = recordBytes * blockRecords
@@ -430,7 +422,7 @@ class Loader {
       }
       return { openings, before }
     } catch (error) {
-      proved.prover.free()
+      proved.free()
       throw error
     }
   }
@@ -457,11 +449,8 @@ class Loader {
     return rowLists
   }
 
-  async #openings(newest: Manifest): Promise<RowOpenings[]> {
-    const rows = Array.from(
-      { length: newest.partitions * partitionRows(newest) },
-      (_, row): RowOpenings => ({ epoch: 0, bytes: zeroOpenings(recordsOf(newest, row)) }),
-    )
+  async #openings(newest: Manifest, proved: StoredProofs): Promise<RowOpenings[]> {
+    const rows = proved.emptyRows()
     await this.#readingFrom(async () => {
       for await (const [row, openings] of this.#store.openings(newest.generation)) {
         this.#checkEpoch(openings, `what opens row ${row}`)

@@ -37,8 +37,9 @@ import { DatasetError } from '../base/errors.js'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import { directoryFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
+import { changedBlocks } from '../dataset/changed-blocks.js'
 import { type Dataset, updateListOf } from '../dataset/load.js'
-import { changedBlocks, type Openings } from '../dataset/openings.js'
+import type { RowProofs } from '../dataset/proof-kinds.js'
 import { recordBytesView } from '../dataset/view.js'
 import { type Storage, StorageError } from '../storage/storage.js'
 import { Announcements, SIGNED } from './announcements.js'
@@ -134,7 +135,7 @@ export class UpdatableDatabase implements Epochs {
   #old: OldEpoch | undefined
   #behind: WriteBehind
   /** with Pointproofs: what proves answers, … */
-  readonly #openings: Openings | undefined
+  readonly #openings: RowProofs | undefined
   readonly #folding: Folding | undefined
   /** … and the row lists of the core's two epochs, by their hash */
   #rowLists = new Map<string, Uint8Array>()
@@ -208,7 +209,7 @@ export class UpdatableDatabase implements Epochs {
     const { core, database, manifest, manifestBytes, directory, openings } = dataset
     const chunk = chunksOf(core, database, manifest)
     const proofs = openings && {
-      transcript: openings.proved.setup.transcript,
+      transcript: openings.transcript,
       rowLists: openings.rowLists,
       openings: openings.rows(),
     }
@@ -350,9 +351,7 @@ export class UpdatableDatabase implements Epochs {
   /** Row lists of epochs that are answered, and the key. */
   #provedBlob(hash: string): Uint8Array | undefined {
     const { pointproofs } = this.#newest.manifest
-    return pointproofs && hash === toHex(pointproofs.keyHash)
-      ? this.#openings!.proved.setup.key
-      : this.#rowLists.get(hash)
+    return pointproofs && hash === toHex(pointproofs.keyHash) ? this.#openings!.key : this.#rowLists.get(hash)
   }
 
   /** What became of an epoch; undefined: it is not known, any more or yet. */

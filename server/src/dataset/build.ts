@@ -24,8 +24,7 @@ import { type Format, formatOf, type KeyedFormat, readKeyed } from './ingest/ind
 import type { ValueEncoding } from './ingest/values.js'
 import { allocate, type Filled, manifestOf, named, place } from './keyed.js'
 import { readRecords } from './memory.js'
-import { writeProofs } from './proofs.js'
-import { type ProvedDatabase, proveDatabase, readSetup, shapeOf } from './proving.js'
+import { isPackaged, type ProvedDatabase, proofsPackage } from './proof-kinds.js'
 import { recordBytesView } from './view.js'
 
 /** More records than this no layout has. */
@@ -57,7 +56,7 @@ export interface BuildOptions {
   readonly ceremony?: string | undefined
   /** `pointproofs` only: the receipt of this operator's contribution; default: the transcript's name and `.receipt` */
   readonly receipt?: string | undefined
-  /** `pointproofs` only: a command that proves natively, compiled from rust-core/prover; default: threads of our own */
+  /** `pointproofs` only: a command that proves natively, compiled from packages/pointproofs/rust/prover; default: threads of our own */
   readonly prover?: string | undefined
   /** the manifest's expiry, seconds since 1970; default 0: none */
   readonly expires?: number | undefined
@@ -112,7 +111,7 @@ export async function buildDataset(
         await nextTurn()
       }
       if (filled.directory.length > 0) writeBlob(manifest.directoryHash, filled.directory)
-      if (proved !== undefined) await writeProofs(core, proved, layout.partitions, writeBlob, writeProof)
+      await proved?.write(writeBlob, writeProof)
     })
     await proved?.forget()
     return { manifest, manifestHash: toHex(core.blake3(bytes)), databaseId: toHex(manifest.databaseId) }
@@ -122,24 +121,22 @@ export async function buildDataset(
   }
 }
 
-/** Of a database with Pointproofs, what proves its answers. */
+/** What proves answers, of a kind that a package brings. */
 async function prove(
   core: Core,
   { layout, database }: Filled,
   options: BuildOptions & { readonly out: string },
 ): Promise<ProvedDatabase | undefined> {
-  const { out, ceremony, receipt, prover: command, onProgress } = options
-  if (options.proofs !== 'pointproofs' || ceremony === undefined) return undefined
-  const { partitions: total, partitionBytes } = layout
-  const from = {
+  const { proofs, out, ceremony, receipt, prover: command, onProgress } = options
+  if (proofs === undefined || !isPackaged(proofs) || ceremony === undefined) return undefined
+  const { partitionBytes } = layout
+  const { prove } = await proofsPackage(proofs)
+  const provable = {
+    layout,
     contentHash: (q: number) => database.contentHash(q),
     partition: (q: number) => recordBytesView(core, database, q * partitionBytes, partitionBytes).slice(),
   }
-  onProgress?.({ stage: 'checking the ceremony', done: 0, total: 1 })
-  await nextTurn() // it is drawn before this thread is busy for seconds
-  const setup = await readSetup(core, { ceremony, receipt })
-  const progress = (done: number) => onProgress?.({ stage: 'proving', done, total })
-  return await proveDatabase(core, setup, shapeOf(layout), from, { out, command }, progress)
+  return await prove(core, provable, { out, ceremony, receipt, command, onProgress })
 }
 
 async function fill(core: Core, options: BuildOptions): Promise<Filled> {
@@ -158,7 +155,7 @@ async function fill(core: Core, options: BuildOptions): Promise<Filled> {
 /** Options that would be without effect are refused: whoever gave them expected one. */
 function checkOptions(options: BuildOptions, format: Format): void {
   if (options.partitions !== undefined) checkRange('partitions', options.partitions, 1, MAX_PARTITIONS)
-  if ((options.proofs === 'pointproofs') !== (options.ceremony !== undefined)) {
+  if (isPackaged(options.proofs) !== (options.ceremony !== undefined)) {
     throw new BuildError('--proofs pointproofs and --ceremony go together: the key comes from a ceremony')
   }
   if (options.receipt !== undefined && options.ceremony === undefined) {
@@ -267,8 +264,7 @@ async function describe(
   proved: ProvedDatabase | undefined,
 ): Promise<Manifest> {
   const unnamed = manifestOf(filled, { proofs: options.proofs, expires: options.expires })
-  const fields = proved && { ...proved.setup.fields, rowsHash: core.blake3(proved.rowLists) }
-  const proving: Manifest = { ...unnamed, pointproofs: fields }
+  const proving: Manifest = { ...unnamed, pointproofs: proved?.fields }
   if (options.succeeds !== undefined) {
     const bytes = await readFile(options.succeeds)
     const { databaseId, generation, epoch } = readSucceeded(bytes, options.succeeds)

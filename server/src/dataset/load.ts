@@ -26,9 +26,8 @@ import { blocksOf, directoryFields, hasFields } from './blocks.js'
 import type { Progress } from './build.js'
 import { blobPath, manifestPath } from './directory.js'
 import { readRecords } from './memory.js'
-import type { Openings } from './openings.js'
 import { misplacedRecord, storedFingerprints } from './places.js'
-import { ProofsLoader } from './proofs.js'
+import { type DatasetProofs, isPackaged, proofsPackage, type RowProofs } from './proof-kinds.js'
 import { recordBytesView } from './view.js'
 
 /** A file that clients may fetch under its hash. */
@@ -52,7 +51,7 @@ export interface Dataset {
   /** the padded blocks of the directory; undefined if nobody can ask for one */
   readonly blocks: DatabaseHandle | undefined
   /** what proves answers as a whole; undefined without Pointproofs */
-  readonly openings: Openings | undefined
+  readonly openings: RowProofs | undefined
   /** gives the memory back; the dataset cannot be used afterwards */
   close(): void
 }
@@ -69,10 +68,11 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
   const manifest = parseManifest(dir, manifestBytes)
   const database = allocate(core, dir, manifest)
   let keyBlocks: DatabaseHandle | undefined
-  let proofs: ProofsLoader | undefined
+  let proofs: DatasetProofs | undefined
   try {
     const { pointproofs } = manifest
-    if (pointproofs !== undefined) proofs = await ProofsLoader.begin(core, dir, manifest, pointproofs)
+    const kind = builtFor(manifest)
+    if (isPackaged(kind)) proofs = await (await proofsPackage(kind)).load(core, dir, manifest)
     const blobs = new Map<string, BlobFile>()
     for (let q = 0; q < manifest.partitions; q++) {
       loadPartition(core, database, dir, manifest, q)

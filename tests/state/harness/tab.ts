@@ -82,7 +82,6 @@ export class Tab implements SimulatedTab {
         await this.#comes('the core is loaded')
         return mutant.core?.(core, place) ?? core
       },
-      loadPointproofs: () => Promise.reject(new Error('nobody here asks for it')),
       pause: () => this.#comes('a pause ends'),
     }
   }

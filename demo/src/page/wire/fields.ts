@@ -17,7 +17,6 @@ import {
   instantLayout,
   type Manifest,
   OFFSET_BYTES,
-  POINTPROOF_BYTES,
   proofBytes,
   proofsIn,
   SUITE_INSTANT_DIRECTORY,
@@ -80,8 +79,7 @@ export function fieldsOfReply(path: string, request: Uint8Array, bytes: Uint8Arr
   const { claim } = decodeClaimedQuery(request, ({ count }) => parityQueryBytes(request, count))
   const behind = claim === undefined ? [] : verdictFields(bytes.subarray(bytes.length - FENCE_REPLY_BYTES))
   const answer = suite === SUITE_PARITIES ? paritiesFields(manifest) : entriesFields(manifest, suite)
-  const together = proofsIn(manifest, { suite }) === 'pointproofs' ? [TOGETHER] : []
-  return placed([...head, ...times(count, k => answer.map(numbered(k, count))), ...together, ...behind], bytes)
+  return placed([...head, ...times(count, k => answer.map(numbered(k, count))), ...behind], bytes)
 }
 
 /** Where random bytes begin and end in a request: behind the head, and before what goes to one server alone. */
@@ -250,5 +248,3 @@ function entriesFields(manifest: Manifest, suite: number): Loose[] {
   const means = `${partitions} of ${blockBytes(manifest)} bytes, one from each part${proved}: all of them are checked`
   return [{ bytes: partitions * entryBytes(manifest, proofs), name: 'Records', means }]
 }
-
-const TOGETHER: Loose = { bytes: POINTPROOF_BYTES, name: 'Proof', means: 'one for all records of this answer' }

@@ -2,7 +2,6 @@
 // so that tests can control every await; nothing else in this package reaches for a global that does any of it.
 
 import { type Build, type Cores, loadCore } from '@keyhush/wasm/client'
-import type { Pointproofs } from '@keyhush/wasm/pointproofs'
 import { UnsupportedError } from '../base/errors.js'
 import type { OpenDurableStore, OpenStore } from '../store/storage.js'
 import { type Locks, platformLocks } from './locks.js'
@@ -34,8 +33,6 @@ export interface Environment {
   readonly tabs: Tabs
   /** the build of that name, or one that can do more */
   readonly loadCore: <B extends Build>(build: B) => Promise<Cores[B]>
-  /** what verifies Pointproofs: a module of its own, for maps that need it */
-  readonly loadPointproofs: () => Promise<Pointproofs>
   /**
    * Gives the thread back, so that the page can paint and react, and resolves soon after; never rejects. `behind`: whatever is
    * due by then goes first, replies included, for what nobody waits for.
@@ -54,13 +51,8 @@ export function platformEnvironment(fetch: Fetch = platformFetch, store?: OpenDu
     locks: platformLocks,
     tabs: platformTabs(),
     loadCore,
-    loadPointproofs,
     pause,
   }
-}
-
-async function loadPointproofs(): Promise<Pointproofs> {
-  return await (await import('@keyhush/wasm/pointproofs')).loadPointproofs()
 }
 
 const platformClock: Clock = {

@@ -1,7 +1,6 @@
 // Starting the WebAssembly modules, and, where that fails, finding out what is to be done about it.
 
 import type { Build, Cores } from '@keyhush/wasm/client'
-import type { Pointproofs } from '@keyhush/wasm/pointproofs'
 import { UnsupportedError, type UnsupportedReason } from '../base/errors.js'
 import type { Environment } from './environment.js'
 
@@ -10,9 +9,9 @@ export function startCore<B extends Build>({ loadCore }: Pick<Environment, 'load
   return started(() => loadCore(build))
 }
 
-/** The running module that verifies Pointproofs. Throws UnsupportedError. */
-export function startPointproofs({ loadPointproofs }: Pick<Environment, 'loadPointproofs'>): Promise<Pointproofs> {
-  return started(loadPointproofs)
+/** What a package that the app has handed in starts. Throws UnsupportedError. */
+export function startPackage<T>(load: () => Promise<T>): Promise<T> {
+  return started(load)
 }
 
 async function started<T>(load: () => Promise<T>): Promise<T> {

@@ -8,9 +8,10 @@ import { hintsOf, inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { CoreState } from './core-state.js'
 import { batchLimit } from './costs.js'
+import { isUsable } from './kinds.js'
 import type { Batch, SchemeContext, SchemeOptions, Sizes, Sources, Update, Verdict } from './scheme.js'
 import { fromStored } from './stored-form.js'
-import { Verifier, verifierBytes } from './verifier.js'
+import { type Verifier, verifierOf } from './verifier.js'
 
 /** The party that keeps a hint's fence. */
 export const REFRESH = 1
@@ -20,14 +21,14 @@ export class HintState extends CoreState<ClientHandle> {
   readonly #proofs: Proofs
   /** it was made, or taken up, at */
   readonly #manifest: Manifest
-  /** with Pointproofs */
+  /** of proofs that a package verifies */
   readonly #verifier: Verifier | undefined
 
   constructor(context: SchemeContext, client: ClientHandle, manifest: Manifest, verifier?: Verifier) {
     super(context, client)
     this.#proofs = inCore(context.core, () => client.proofs)
     this.#manifest = manifest
-    this.#verifier = verifier ?? (this.#proofs === 'pointproofs' ? new Verifier(context) : undefined)
+    this.#verifier = verifier ?? verifierOf(context, this.#proofs)
   }
 
   get sizes(): Sizes {
@@ -36,7 +37,8 @@ export class HintState extends CoreState<ClientHandle> {
       permutations: permutationBytes,
       tags: tagBytes,
     }))
-    return this.#proofs === 'pointproofs' ? { ...sizes, verifier: verifierBytes(this.#manifest) } : sizes
+    const verifier = this.#verifier
+    return verifier === undefined ? sizes : { ...sizes, verifier: verifier.heldBytes(this.#manifest) }
   }
 
   get recognises(): boolean {
@@ -73,7 +75,7 @@ export class HintState extends CoreState<ClientHandle> {
     const proofs = this.#proofs
     const vectors = this.inCore(client => [client.retrieveVectors(), client.refreshVectors()])
     const verifier = this.#verifier
-    /** with Pointproofs: whether each party's proof holds */
+    /** of proofs that a package verifies: whether each party's holds */
     const proved: boolean[] = []
     return {
       asks: vectors.map(vector => ({
@@ -118,9 +120,8 @@ export class HintState extends CoreState<ClientHandle> {
 }
 
 /** Whether a hint with these proofs, of this manifest's database, is what an app asks for. */
-export function suitsHint(proofs: Proofs, { pointproofs }: Manifest, wish: SchemeOptions): boolean {
-  const isTrusted = proofs !== 'pointproofs' || !pointproofs?.development || wish.allowDevelopmentCeremony === true
-  return isTrusted && (wish.proofs === 'auto' || wish.proofs === proofs)
+export function suitsHint(proofs: Proofs, manifest: Manifest, wish: SchemeOptions): boolean {
+  return isUsable(proofs, manifest, wish) && (wish.proofs === 'auto' || wish.proofs === proofs)
 }
 
 /** Takes up a stored hint. Throws StateUnreadableError. */

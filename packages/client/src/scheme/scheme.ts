@@ -14,6 +14,7 @@ import type { Info, InstantOf, Manifest, Proofs } from '@keyhush/protocol'
 import type { Core, LayoutHandle, ModeCosts, Usage } from '@keyhush/wasm/client'
 import type { Environment } from '../platform/environment.js'
 import type { Link } from '../servers/transport.js'
+import type { LoadProofs } from './packaged.js'
 
 export type Scheme = StatelessScheme | StatefulScheme
 
@@ -24,7 +25,7 @@ export type StatefulFacts = Pick<StatefulScheme, 'name' | 'kind' | 'parties' | '
 /** What every scheme is made with. */
 export interface SchemeContext {
   readonly core: Core
-  readonly environment: Pick<Environment, 'clock' | 'pause' | 'random' | 'loadPointproofs'>
+  readonly environment: Pick<Environment, 'clock' | 'pause' | 'random'>
   readonly options: SchemeOptions
 }
 
@@ -33,6 +34,8 @@ export interface SchemeOptions {
   readonly proofs: ProofsPreference
   /** keys of ceremonies for development are taken */
   readonly allowDevelopmentCeremony?: boolean | undefined
+  /** what verifies Pointproofs */
+  readonly pointproofs?: LoadProofs | undefined
   /** how many lookups a state is to be good for, where it runs out; undefined: the scheme's own number */
   readonly lookups?: number | undefined
   /** what costs are told for */

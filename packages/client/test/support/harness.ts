@@ -69,7 +69,6 @@ export class Harness {
       locks: { hold: (_name, _patience, task) => task() },
       tabs: noTabs,
       loadCore: async () => core,
-      loadPointproofs: () => Promise.reject(new Error('nobody here asks for it')),
       pause: async () => {},
       ...change,
     }

@@ -218,7 +218,6 @@ export class Life {
       locks: locks.of(this),
       tabs: noTabs,
       loadCore: async () => core,
-      loadPointproofs: () => Promise.reject(new Error('nobody here asks for it')),
       pause: async () => {},
       ...change,
     }

@@ -8,7 +8,7 @@ import { downloadPartitions } from '../download.js'
 import { HintState, suitsHint } from '../hint-state.js'
 import type { Preparation, SchemeContext, SchemeOptions, SchemeState, Sources, Update } from '../scheme.js'
 import { storedForm } from '../stored-form.js'
-import { Verifier, verifierBytes } from '../verifier.js'
+import { type Verifier, verifierOf } from '../verifier.js'
 
 export class HintPreparation implements Preparation {
   readonly #context: SchemeContext
@@ -16,7 +16,7 @@ export class HintPreparation implements Preparation {
   readonly #proofs: Proofs
   readonly id: Uint8Array
   #manifest: Manifest
-  /** with Pointproofs, until it is the hint's */
+  /** of proofs that a package verifies, until it is the hint's */
   #verifier: Verifier | undefined
   #finished = false
 
@@ -26,7 +26,7 @@ export class HintPreparation implements Preparation {
     this.#builder = builder
     this.#proofs = inCore(context.core, () => builder.proofs)
     this.id = inCore(context.core, () => builder.hintId)
-    if (this.#proofs === 'pointproofs') this.#verifier = new Verifier(context)
+    this.#verifier = verifierOf(context, this.#proofs)
   }
 
   suits(options: SchemeOptions): boolean {
@@ -36,7 +36,7 @@ export class HintPreparation implements Preparation {
   async fetch(sources: Sources, signal: AbortSignal): Promise<void> {
     const equipped = this.#verifier?.equip(this.#manifest, sources, signal)
     if (equipped !== undefined) await equipped
-    else if (this.#verifier !== undefined) sources.received(verifierBytes(this.#manifest))
+    else if (this.#verifier !== undefined) sources.received(this.#verifier.heldBytes(this.#manifest))
     await downloadPartitions(this.#context, this.#manifest, this.#builder, sources, signal)
   }
 

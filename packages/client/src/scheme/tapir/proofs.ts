@@ -6,21 +6,18 @@ import { type Manifest, type Proofs, proofsOf } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { UnsupportedError } from '../../base/errors.js'
 import { hintsOf, inCore } from '../../platform/core.js'
+import { isUsable, KINDS } from '../kinds.js'
 import type { SchemeOptions } from '../scheme.js'
-import { assertCeremony } from '../verifier.js'
 
 /**
  * Left open: tags if they suit the client, else Pointproofs where they are to be had, else Merkle. Throws UnsupportedError if
  * these servers do not have what is wished for.
  */
-export function chooseProofs(
-  core: Core,
-  manifest: Manifest,
-  { proofs: wish, allowDevelopmentCeremony = false }: SchemeOptions,
-): Proofs {
+export function chooseProofs(core: Core, manifest: Manifest, options: SchemeOptions): Proofs {
+  const { proofs: wish } = options
   const offered = proofsOf(manifest)
   if (wish !== 'auto') {
-    if (wish === 'pointproofs') assertCeremony(manifest, allowDevelopmentCeremony)
+    KINDS[wish]?.assertTrusted(manifest, options)
     if (offered.includes(wish)) return wish
     throw new UnsupportedError(
       'offer',
@@ -33,7 +30,7 @@ export function chooseProofs(
     const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
     const suitable = hintsOf(core).suitableProofs(layout, directoryBytes)
     layout.free()
-    const isProved = offered.includes('pointproofs') && (allowDevelopmentCeremony || !manifest.pointproofs?.development)
-    return suitable !== 'tags' && isProved ? 'pointproofs' : suitable
+    if (suitable === 'tags') return suitable
+    return offered.find(proofs => KINDS[proofs] !== undefined && isUsable(proofs, manifest, options)) ?? suitable
   })
 }

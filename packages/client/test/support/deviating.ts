@@ -1,0 +1,225 @@
+// A server that deviates at will, which may be the other as well: it changes, cuts, lengthens, replays, refuses or withholds what it likes, announces epochs and brings
+// them about. Whatever it does, what both servers see is the same whatever is looked up; what is found is right at some epoch
+// there was; and what a caller gets is a KeyhushError, which says of nobody else that it has lied.
+
+import { describe, expect, test } from 'vitest'
+import { InternalError, KeyhushError, type KeyhushMap, type OpenOptions } from '../../src/index.js'
+import { type Choose, chooseScheme, SCHEMES } from '../../src/scheme/table.js'
+import { tapir } from '../../src/scheme/tapir/tapir.js'
+import { openWith } from '../../src/testing.js'
+import type { Database } from './database.js'
+import { nextEpoch, type Operation } from './epochs.js'
+import { core, hex, keyed, NAMES, sameOnBoth } from './harness.js'
+import { A, B, bytesOf, ok, problem } from './network.js'
+import { World } from './world.js'
+
+/** Of each mode. */
+const RUNS = process.env['KEYHUSH_THOROUGH'] === '1' ? 100 : 2
+
+const text = (value: string) => new TextEncoder().encode(value)
+/** What is published, one after the other, into a database of NAMES. */
+export const CHANGES: Operation[][] = [
+  [{ op: 'edit', key: NAMES[0]!, value: text('edited') }],
+  [
+    { op: 'delete', key: NAMES[1]! },
+    { op: 'add', key: 'added.example', value: text('new') },
+  ],
+  Array.from({ length: 6 }, (_, i) => ({ op: 'add', key: `more-${i}`, value: text('m') })),
+  [{ op: 'delete', key: 'added.example' }],
+]
+/** without anything special */
+const plain = [keyed().database]
+for (const operations of CHANGES) plain.push(nextEpoch(core, plain.at(-1)!, operations))
+const { contents } = plain[0]!
+
+const possible = new Map<string, Set<string>>()
+{
+  const now = new Map(NAMES.map((name, i) => [name, hex(contents.values[i]!)]))
+  const note = () => {
+    for (const name of [
+      ...NAMES,
+      'added.example',
+      'absent.example',
+      ...Array.from({ length: 6 }, (_, i) => `more-${i}`),
+    ]) {
+      const values = possible.get(name) ?? new Set()
+      possible.set(name, values.add(now.get(name) ?? 'absent'))
+    }
+  }
+  note()
+  for (const operations of CHANGES) {
+    for (const { op, key, value } of operations) {
+      if (op === 'delete') now.delete(key!)
+      else now.set(key!, hex(value!))
+    }
+    note()
+  }
+}
+
+/** Present, absent, repeated, changed meanwhile: by the number of the call. */
+const patterns: Record<string, (i: number) => string> = {
+  present: i => NAMES[(7 * i + 3) % 20]!,
+  absent: () => 'absent.example',
+  repeated: () => NAMES[5]!,
+  changing: i => [NAMES[0]!, NAMES[1]!, 'added.example', 'more-3'][i % 4]!,
+}
+
+function drawing(seed: number): (below: number) => number {
+  let state = (seed * 2654435761) >>> 0 || 1
+  return below => {
+    state ^= state << 13
+    state >>>= 0
+    state ^= state >>> 17
+    state ^= state << 5
+    state >>>= 0
+    return Math.floor((state / 2 ** 32) * below)
+  }
+}
+
+/** Everything both servers see of one life in which these keys are looked up; the adversary acts by what it sees of that. */
+async function seenIn(
+  which: string,
+  seed: number,
+  keyOf: (i: number) => string,
+  { epochs, ...wishes }: Deviating,
+): Promise<string[]> {
+  const [mode, hint] = which.split(' ') as [string, string?]
+  const choose: Choose = which === 'auto full' ? () => tapir : chooseScheme
+
+  const network = sameOnBoth(epochs[0]!)
+  const w = new World({ network, database: epochs[0]!, seed })
+  const draw = drawing(seed)
+  const liar = draw(2) === 0 ? A : B
+  const kept = new Map<string, Uint8Array>()
+  const seen: string[] = []
+  const published: Record<string, number> = { [A]: 0, [B]: 0 }
+  const publish = (server: string) => {
+    if (published[server]! < epochs.length - 1) network.publish(server, epochs[++published[server]!]!)
+  }
+  const eagerness = 1 + draw(6)
+  const lie = async (path: string, genuine: Response, signal: AbortSignal | null | undefined) => {
+    const bytes = await bytesOf(genuine)
+    const replayed = kept.get(path)
+    kept.set(path, bytes)
+    const again = new Response(bytes.slice() as Uint8Array<ArrayBuffer>, genuine)
+    if (draw(6) >= eagerness) return again
+    const at = draw(Math.max(1, bytes.length))
+    switch (draw(12)) {
+      case 0: {
+        const changed = bytes.slice()
+        if (changed.length > 0) changed[at]! ^= 1 << draw(8)
+        return ok(changed)
+      }
+      case 1:
+        return ok(bytes.slice(0, at))
+      case 2:
+        return ok(Buffer.concat([bytes, Buffer.alloc(1 + draw(100))]))
+      case 3:
+        return Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: draw(9) }, { status: 404 })
+      case 4:
+        return problem(429, 'rate_limited', { 'retry-after': `${draw(100_000)}` })
+      case 5:
+        return problem(503, 'instant_full', { 'retry-after': '1' })
+      case 6:
+        return new Response('<html>'.repeat(1 + draw(1000)), { status: 500 + draw(5) })
+      case 7:
+        return await new Promise<Response>((_, reject) => {
+          if (signal?.aborted) reject(signal.reason)
+          signal?.addEventListener('abort', () => reject(signal.reason))
+        })
+      case 8:
+        return replayed === undefined ? again : ok(replayed)
+      case 9:
+        publish(liar)
+        return again
+      case 10:
+        for (const server of [A, B]) publish(server)
+        return again
+      default:
+        return ok(new Uint8Array(bytes.length))
+    }
+  }
+  network.misbehave[liar] = ({ path, init }, genuine) => lie(path, genuine, init.signal)
+  const life = w.life({
+    fetch: (url, init) => {
+      const body = init.body as Uint8Array | undefined
+      seen.push(
+        `${w.clock.now()} ${init.method} ${url} ${body?.length} ${body === undefined ? '' : hex(body.subarray(0, 40))}`,
+      )
+      return network.fetch(url, init)
+    },
+  })
+  const failures: unknown[] = []
+  const attempt = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await w.drive(work())
+    } catch (error) {
+      failures.push(error)
+      return undefined
+    }
+  }
+  const pays = (_core: unknown, _manifest: unknown, lookups: number) => lookups >= 4
+  const parties = mode === 'single' ? { collusion: hint, lookups: 24 } : {}
+  const options = { servers: [A, B], mode, push: false, ...wishes, ...parties } as never
+  let map: KeyhushMap | undefined
+  const found: [string, Uint8Array | undefined][] = []
+  for (let i = 0; i < 16; i++) {
+    map ??= await attempt(() => openWith(life.environment, options, SCHEMES, pays, choose))
+    seen.push(`call ${i}`)
+    if (map === undefined) continue
+    const open = map
+    const [key, other] = [keyOf(i), keyOf(i + 1)]
+    const before = failures.length
+    switch (draw(8)) {
+      case 0: {
+        const values = await attempt(() => open.getMany([key, other], { padTo: 3 }))
+        if (values !== undefined) found.push([key, values[0]], [other, values[1]])
+        break
+      }
+      case 1:
+        await attempt(() => open.sync())
+        break
+      case 2:
+        await attempt(() => open.close())
+        map = undefined
+        break
+      case 3:
+        await attempt(() => open.reset())
+        break
+      default: {
+        const value = await attempt(() => open.get(key))
+        if (failures.length === before) found.push([key, value])
+      }
+    }
+  }
+  const told = [...failures, ...(map?.stats.incidents ?? [])] as { code: string; server: string | undefined }[]
+  if (map !== undefined) await w.drive(map.close())
+  for (const { code, server } of told) {
+    if (code === 'tampered' || code === 'condemned') expect([liar, undefined]).toContain(server)
+  }
+  for (const error of failures) {
+    expect(error).toBeInstanceOf(KeyhushError)
+    expect(error, String((error as Error).cause)).not.toBeInstanceOf(InternalError)
+  }
+  for (const [key, value] of found) expect(possible.get(key)).toContain(value === undefined ? 'absent' : hex(value))
+  return seen
+}
+
+export interface Deviating extends Pick<OpenOptions, 'proofs' | 'pointproofs'> {
+  /** of the database, as CHANGES make them */
+  readonly epochs: readonly Database[]
+}
+
+/** Tests of each of these modes. */
+export function deviate(modes: readonly string[], by: Deviating = { epochs: plain }): void {
+  describe.each(modes)('mode %s', mode => {
+    for (let seed = 1; seed <= RUNS; seed++) {
+      test(`what a deviating server makes both see does not depend on the keys (seed ${seed})`, async () => {
+        const all = []
+        for (const pattern of Object.values(patterns)) all.push(await seenIn(mode, seed, pattern, by))
+        for (const seen of all) expect(seen).toEqual(all[0])
+        expect(all[0]!.length).toBeGreaterThan(16)
+      })
+    }
+  })
+}

@@ -1,0 +1,28 @@
+// Pointproofs' interface over the glue of either build that has it.
+
+import type * as pointproofsGlue from '../generated/pointproofs.js'
+import type { Pointproofs } from './api.js'
+
+/** What builds for verifying and for proving have in common. */
+export type SharedGlue = Pick<typeof pointproofsGlue, 'VerifierHandle' | 'CeremonyHandle' | 'beginCeremony'>
+
+export function pointproofs(glue: SharedGlue): Pointproofs {
+  return {
+    verifier: (key, keyHash, allowDevelopment, { partitions, partitionRecords, recordBytes }, rowLists) =>
+      new glue.VerifierHandle(key, keyHash, allowDevelopment, partitions, partitionRecords, recordBytes, rowLists),
+    beginCeremony: glue.beginCeremony,
+    ceremony: (transcript, entropy) => new glue.CeremonyHandle(transcript, entropy),
+  }
+}
+
+/** A loader that starts one instance, and after a failure another time the next one. */
+export function once<T>(load: () => Promise<T>): () => Promise<T> {
+  let loading: Promise<T> | undefined
+  return () => {
+    loading ??= load().catch(error => {
+      loading = undefined
+      throw error
+    })
+    return loading
+  }
+}

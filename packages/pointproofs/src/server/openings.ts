@@ -1,0 +1,257 @@
+// The openings of all records, out of which answers of suite 6 are proved (docs/protocol.md, Pointproofs). Those of a row are as
+// of an epoch, and beside them are the edits of its records since: an answer is corrected under way, by those that its own epoch
+// has, and so is right for every epoch that is answered. Now and then a row's edits are folded into its openings.
+
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import {
+  encodeAnswerTo,
+  grownRowLists,
+  HEADER_BYTES,
+  type Manifest,
+  POINTPROOF_BYTES,
+  POINTPROOFS_ROW_RECORDS,
+  partitionBlocks,
+  partitionRows,
+  rowListsBytes,
+  rowOfBlock,
+  rowPlace,
+  SUITE_POINTPROOFS,
+} from '@keyhush/protocol'
+import type { ChangedBlocks, Fold, FoldingThread, ProvedEpoch, RowOpenings, RowProofs } from '@keyhush/server/proofs'
+import { EDIT_BYTES, OPENING_BYTES, type PointproofsProver } from './module.js'
+import { ProverThread } from './prover-threads.js'
+import type { Setup } from './setup.js'
+
+/** An answer to one query is corrected for about so many edits, of all its rows together, … */
+const MOST_CORRECTIONS = 64
+/** … though it may be so many a row. A row that has more is folded, … */
+const MOST_EDITS = { least: 2, most: 8 }
+/** … or once one of them is so many epochs old: until then its update list is kept. */
+const MOST_EPOCHS = 32
+
+/** Openings on disk, and what came after. */
+interface Row extends RowOpenings {
+  /** ascending by epoch; EDIT_BYTES an edit */
+  edits: readonly { readonly epoch: number; readonly bytes: Uint8Array }[]
+  /** of a later epoch; the epoch before that may still be answered out of those on disk */
+  ahead?: RowOpenings
+}
+
+/** A follower of edits goes on to other things after so many: some milliseconds. */
+const EDITS_AT_ONCE = 32
+
+/** Edits by row: which rows, ascending; of each edit which of these; EDIT_BYTES each. */
+interface Edits {
+  readonly rows: readonly number[]
+  readonly of: Uint32Array
+  readonly edits: Uint8Array
+}
+
+/** What proves a database, and what it was made of. */
+export interface Proved {
+  readonly prover: PointproofsProver
+  readonly setup: Setup
+}
+
+/** As many as a row has, of records that are all zero. */
+export function zeroOpenings(records: number): Uint8Array {
+  const openings = new Uint8Array(records * OPENING_BYTES)
+  for (let n = 0; n < records; n++) openings[n * OPENING_BYTES] = 0x40 // the identity
+  return openings
+}
+
+export class Openings implements RowProofs {
+  readonly proved: Proved
+  /** but for Q, which may grow */
+  readonly #layout: Manifest
+  readonly #rows: Row[]
+  /** those with edits */
+  readonly #edited = new Set<number>()
+  #rowLists: Uint8Array
+
+  /** `rows` are all rows' of all partitions, `rowLists` and `layout` as of an epoch no earlier than any of them. */
+  constructor(proved: Proved, layout: Manifest, rows: readonly RowOpenings[], rowLists: Uint8Array) {
+    this.proved = proved
+    this.#layout = layout
+    this.#rows = rows.map(row => ({ ...row, edits: [] }))
+    this.#rowLists = rowLists
+  }
+
+  get transcript(): Uint8Array {
+    return this.proved.setup.transcript
+  }
+
+  get key(): Uint8Array {
+    return this.proved.setup.key
+  }
+
+  foldingThread(): FoldingThread {
+    return ProverThread.take(this.proved.setup.proving)
+  }
+
+  /** Of the newest epoch, one behind the other. */
+  get rowLists(): Uint8Array {
+    return this.#rowLists
+  }
+
+  /** By their number, q·R + r. */
+  rows(): readonly RowOpenings[] {
+    return this.#rows
+  }
+
+  /** Every epoch after this one that has edits which are not folded is told of by its list. */
+  get foldedTo(): number {
+    let to = Number.POSITIVE_INFINITY
+    for (const row of this.#edited) to = Math.min(to, this.#rows[row]!.edits[0]!.epoch - 1)
+    return to
+  }
+
+  /** The body of an answer of suite 6, of its records with room for the proof. Throws the module's errors. */
+  prove(body: Uint8Array, queries: Uint8Array, { manifest, manifestHash }: ProvedEpoch): Uint8Array {
+    const { epoch, partitions } = manifest
+    const offsets = new Uint16Array(queries.length / 2)
+    const openings = new Uint8Array(offsets.length * OPENING_BYTES)
+    const perPartition = partitionRows(manifest)
+    const entries: number[] = []
+    const edits: Uint8Array[] = []
+    for (let n = 0; n < offsets.length; n++) {
+      const offset = queries[2 * n]! | (queries[2 * n + 1]! << 8)
+      offsets[n] = offset
+      const number = (n % partitions) * perPartition + Math.floor(offset / POINTPROOFS_ROW_RECORDS)
+      const row = this.#rows[number]!
+      const from = row.ahead !== undefined && row.ahead.epoch <= epoch ? row.ahead : row
+      const at = (offset % POINTPROOFS_ROW_RECORDS) * OPENING_BYTES
+      openings.set(from.bytes.subarray(at, at + OPENING_BYTES), n * OPENING_BYTES)
+      for (const { epoch: since, bytes } of row.edits) {
+        if (since <= from.epoch) continue
+        if (since > epoch) break
+        edits.push(bytes)
+        for (let k = 0; k < bytes.length; k += EDIT_BYTES) entries.push(n)
+      }
+    }
+    const answer = encodeAnswerTo({ suite: SUITE_POINTPROOFS, count: offsets.length / partitions }, manifest, body)
+    const end = answer.length - POINTPROOF_BYTES
+    const [header, records] = [answer.subarray(0, HEADER_BYTES), answer.subarray(HEADER_BYTES, end)]
+    const corrections = [Uint32Array.from(entries), Buffer.concat(edits)] as const
+    const { prover } = this.proved
+    answer.set(prover.proveEdited(partitions, manifestHash, header, offsets, records, openings, ...corrections), end)
+    return answer.subarray(HEADER_BYTES)
+  }
+
+  /** Follows to `epoch`, of so many partitions. Returns the commitments of the rows touched, ascending, 48 bytes each. */
+  async turn(epoch: number, partitions: number, changed: ChangedBlocks): Promise<Uint8Array> {
+    const layout = { ...this.#layout, partitions }
+    for (let row = this.#rows.length; row < partitions * partitionRows(layout); row++) {
+      this.#rows.push({ epoch: 0, bytes: zeroOpenings(recordsOf(layout, row)), edits: [] })
+    }
+    const edits = this.#editsOf(changed)
+    const lists = grownRowLists(this.#rowLists, layout)
+    const touched = await this.#followed(lists, edits)
+    this.#rowLists = lists
+    this.#note(epoch, edits)
+    return touched
+  }
+
+  /** The row lists of the epoch before the newest, of so many partitions, from what it changed. */
+  async before(partitions: number, { blocks, old, now }: ChangedBlocks): Promise<Uint8Array> {
+    const lists = this.#rowLists.slice()
+    await this.#followed(lists, this.#editsOf({ blocks, old: now, now: old }))
+    return lists.subarray(0, rowListsBytes({ ...this.#layout, partitions }))
+  }
+
+  /** Brings the rows of edits up to date, in place, giving way to answers. Returns them. */
+  async #followed(lists: Uint8Array, { rows, of, edits }: Edits): Promise<Uint8Array> {
+    const places = rows.map(row => rowPlace(row, this.#layout))
+    const touched = Buffer.concat(places.map(at => lists.subarray(at, at + POINTPROOF_BYTES)))
+    for (let n = 0; n < of.length; n += EDITS_AT_ONCE) {
+      const some = of.subarray(n, n + EDITS_AT_ONCE)
+      // Edits are in the order of their rows.
+      const [first, last] = [some[0]!, some.at(-1)!]
+      const at = [first * POINTPROOF_BYTES, (last + 1) * POINTPROOF_BYTES] as const
+      const bytes = edits.subarray(n * EDIT_BYTES, (n + some.length) * EDIT_BYTES)
+      const places = some.map(row => row - first)
+      touched.set(this.proved.prover.follow(touched.subarray(...at), places, bytes), at[0])
+      await nextTurn()
+    }
+    for (const [n, at] of places.entries()) {
+      lists.set(touched.subarray(n * POINTPROOF_BYTES, (n + 1) * POINTPROOF_BYTES), at)
+    }
+    return touched
+  }
+
+  /** What rows that are not as late as `epoch` lack of what it changed: epoch by epoch, ascending, after a start. */
+  missed(epoch: number, changed: ChangedBlocks): void {
+    this.#note(epoch, this.#editsOf(changed))
+  }
+
+  #editsOf({ blocks, old, now }: ChangedBlocks): Edits {
+    const numbers = Array.from(blocks, block => rowOfBlock(block, this.#layout))
+    const rows = [...new Set(numbers)]
+    const places = new Map(rows.map((row, n) => [row, n]))
+    const of = Uint32Array.from(numbers, row => places.get(row)!)
+    return { rows, of, edits: this.proved.prover.edits(blocks, old, now) }
+  }
+
+  #note(epoch: number, { rows, of, edits }: Edits): void {
+    const sorted = rows.map((): Uint8Array[] => [])
+    for (const [n, row] of of.entries()) sorted[row]!.push(edits.subarray(n * EDIT_BYTES, (n + 1) * EDIT_BYTES))
+    for (const [n, number] of rows.entries()) {
+      const row = this.#rows[number]!
+      if (epoch <= row.epoch) continue
+      row.edits = [...row.edits, { epoch, bytes: Buffer.concat(sorted[n]!) }]
+      this.#edited.add(number)
+    }
+  }
+
+  /**
+   * The row that has most edits since its latest openings, if it is to be folded; as far as the newest epoch. Answers to the epoch
+   * before are made of what was there before that.
+   */
+  next(newest: Manifest): Fold | undefined {
+    const { least, most } = MOST_EDITS
+    const allowed = Math.max(least, Math.min(most, Math.floor(MOST_CORRECTIONS / newest.partitions)))
+    let heaviest: (Fold & { readonly count: number }) | undefined
+    for (const number of this.#edited) {
+      const row = this.#rows[number]!
+      // Until that is on disk, nothing follows it.
+      if (row.ahead !== undefined) continue
+      const known = row.edits.filter(({ epoch }) => epoch <= newest.epoch)
+      const count = known.reduce((sum, { bytes }) => sum + bytes.length / EDIT_BYTES, 0)
+      const isOld = count > 0 && known[0]!.epoch <= newest.epoch - MOST_EPOCHS
+      if ((count <= allowed && !isOld) || count <= (heaviest?.count ?? 0)) continue
+      const edits = Buffer.concat(known.map(({ bytes }) => bytes))
+      heaviest = { row: number, epoch: newest.epoch, bytes: row.bytes, edits, count }
+    }
+    return heaviest
+  }
+
+  /** They may be answered from. */
+  folded(row: number, openings: RowOpenings): void {
+    this.#rows[row]!.ahead = openings
+  }
+
+  /** Folded openings no later than `epoch`, the earliest that is answered: they are to be on disk. */
+  *settled(epoch: number): Iterable<[row: number, RowOpenings]> {
+    for (const row of this.#edited) {
+      const { ahead } = this.#rows[row]!
+      if (ahead !== undefined && ahead.epoch <= epoch) yield [row, ahead]
+    }
+  }
+
+  /** They are on disk. */
+  stored(row: number, { epoch, bytes }: RowOpenings): void {
+    const edits = this.#rows[row]!.edits.filter(edit => edit.epoch > epoch)
+    this.#rows[row] = { epoch, bytes, edits }
+    if (edits.length === 0) this.#edited.delete(row)
+  }
+
+  free(): void {
+    this.proved.prover.free()
+  }
+}
+
+/** Records of a row, the last of each partition's having what is left. */
+export function recordsOf(layout: Manifest, row: number): number {
+  const before = (row % partitionRows(layout)) * POINTPROOFS_ROW_RECORDS
+  return Math.min(POINTPROOFS_ROW_RECORDS, partitionBlocks(layout) - before)
+}

@@ -1,0 +1,42 @@
+// A thread that proves partitions while a dataset is built, or folds edits into the openings of rows while they are served: it
+// is sent one at a time, and sends what it made of it back.
+
+import { parentPort, workerData } from 'node:worker_threads'
+import type { Shape } from '../api.js'
+import { loadProving } from './module.js'
+
+/** What a thread is started with. */
+export interface ProverData {
+  /** of a transcript that the thread which starts this one has verified */
+  readonly setup: Uint8Array
+}
+
+export type ProverTask =
+  | {
+      readonly shape: Shape
+      readonly q: number
+      /** M·ℓ bytes */
+      readonly partition: Uint8Array
+    }
+  | {
+      /** of a row */
+      readonly openings: Uint8Array
+      readonly edits: Uint8Array
+    }
+
+const { setup } = workerData as ProverData
+const any = (await loadProving()).prover(setup, { partitions: 1, partitionRecords: 1, recordBytes: 1 })
+
+function proved({ shape, q, partition }: Extract<ProverTask, { q: number }>): Uint8Array {
+  const prover = any.shaped(shape.partitions, shape.partitionRecords, shape.recordBytes)
+  try {
+    return prover.prove(q, partition)
+  } finally {
+    prover.free()
+  }
+}
+
+parentPort!.on('message', (task: ProverTask) => {
+  const made = 'q' in task ? proved(task) : any.fold(task.openings, task.edits)
+  parentPort!.postMessage(made, [made.buffer as ArrayBuffer])
+})

@@ -1,0 +1,52 @@
+// What databases are proved with, of a transcript that holds. Verifying one takes seconds, and so do tables that provers make:
+// both are done once a process, for all databases under that ceremony.
+
+import type { PointproofsFields } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm'
+import type { Ceremony } from '../api.js'
+import { loadProving, type PointproofsProver } from './module.js'
+import { refusedBy, verifiedCeremony } from './transcript.js'
+
+/** All of it is public. */
+export interface Setup {
+  readonly transcript: Uint8Array
+  /** the verifiers' */
+  readonly key: Uint8Array
+  /** what further provers are made of, in other threads */
+  readonly proving: Uint8Array
+  /** of no database; `shaped` gives one of a database */
+  readonly prover: PointproofsProver
+  readonly ceremony: Ceremony
+  readonly fields: Omit<PointproofsFields, 'rowsHash'>
+}
+
+/** By their transcript's bytes. There are as many as this process's operator takes part in ceremonies. */
+const setups = new Map<string, Promise<Setup>>()
+
+/** Throws CeremonyError, in which `file` is named, if the transcript does not hold. */
+export function setupOf(core: Core, file: string, transcript: Uint8Array): Promise<Setup> {
+  const name = Buffer.from(core.blake3(transcript)).toString('hex')
+  const known = setups.get(name)
+  if (known !== undefined) return known
+  const setup = verified(core, file, transcript)
+  setups.set(name, setup)
+  setup.catch(() => setups.delete(name))
+  return setup
+}
+
+async function verified(core: Core, file: string, transcript: Uint8Array): Promise<Setup> {
+  const { setup, prover } = await loadProving()
+  const ceremony = await verifiedCeremony(file, transcript)
+  try {
+    const key = ceremony.key()
+    const proving = setup(ceremony)
+    const { hash: transcriptHash, development } = ceremony
+    const fields = { keyHash: core.blake3(key), transcriptHash, development }
+    return { transcript, key, proving, prover: prover(proving, NO_DATABASE), ceremony, fields }
+  } catch (error) {
+    ceremony.free()
+    throw refusedBy(file, error)
+  }
+}
+
+const NO_DATABASE = { partitions: 1, partitionRecords: 1, recordBytes: 1 }
