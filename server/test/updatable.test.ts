@@ -664,7 +664,7 @@ describe('over HTTP', () => {
     expect(updatable.newest.manifest.epoch).toBe(1)
   })
 
-  test('web pages may send a batch’s signature where a publisher writes, and nowhere else; a token nowhere', async () => {
+  test('web pages may send a batch’s signature where a publisher writes, and nowhere else', async () => {
     const preflight = async (app: FastifyInstance, url: string) => {
       const headers = {
         origin: 'https://app.example',
