@@ -4,34 +4,13 @@ import { createServer } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { encodeInstantQuery, encodeParityQuery, encodeQuery, type Manifest, withClaim } from '@keyhush/protocol'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { keyless } from '../../packages/protocol/test/manifests.js'
 import { closeServer, listen, startProxy, type Watcher } from '../src/node/proxy.js'
 
+const digests = new Uint8Array(4 * 32)
 const manifest: Manifest = {
-  suite: 1,
-  databaseId: new Uint8Array(16).fill(7),
-  generation: 1,
-  epoch: 1,
-  records: 64,
-  recordBytes: 16,
-  partitions: 4,
-  partitionRecords: 16,
-  blockRecords: 1,
-  valueBytes: 16,
-  keyed: false,
-  variable: false,
-  maxBatch: 64,
-  expires: 0,
-  directoryBytes: 0,
-  updateListBytes: 0,
-  directoryHash: new Uint8Array(32),
-  updateListHash: new Uint8Array(32),
-  previousManifest: new Uint8Array(32),
-  directoryBlockLog: 0,
-  directoryBlockBytes: 0,
-  directorySeed: new Uint8Array(16),
-  directoryCommitment: new Uint8Array(32),
-  commitments: new Uint8Array(4 * 32),
-  contentHashes: new Uint8Array(4 * 32),
+  ...{ ...keyless, records: 64, recordBytes: 16, valueBytes: 16, partitions: 4, partitionRecords: 16 },
+  ...{ commitments: digests, contentHashes: digests },
 }
 const vectors = [
   [3, 15, 0, 7],

@@ -17,36 +17,16 @@ import {
 } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, test } from 'vitest'
+import { keyless } from '../../packages/protocol/test/manifests.js'
 import { check, type Seen } from '../src/page/wire/checks.js'
 import { fieldsOfReply, fieldsOfRequest, secretPart } from '../src/page/wire/fields.js'
 import type { Exchange } from '../src/page/wire/recorder.js'
 
+const digests = new Uint8Array(4 * 32)
 const manifest: Manifest = {
-  suite: 1,
-  databaseId: new Uint8Array(16).fill(7),
-  generation: 3,
-  epoch: 9,
-  records: 4000,
-  recordBytes: 20,
-  partitions: 4,
-  partitionRecords: 1000,
-  blockRecords: 1,
-  valueBytes: 4,
-  keyed: true,
-  variable: false,
-  maxBatch: 64,
-  expires: 0,
-  directoryBytes: 4096,
-  updateListBytes: 0,
-  directoryHash: new Uint8Array(32),
-  updateListHash: new Uint8Array(32),
-  previousManifest: new Uint8Array(32),
-  directoryBlockLog: 3,
-  directoryBlockBytes: 512,
-  directorySeed: new Uint8Array(16),
-  directoryCommitment: new Uint8Array(32),
-  commitments: new Uint8Array(4 * 32),
-  contentHashes: new Uint8Array(4 * 32),
+  ...{ ...keyless, generation: 3, epoch: 9, keyed: true, records: 4000, recordBytes: 20, valueBytes: 4 },
+  ...{ partitions: 4, partitionRecords: 1000, commitments: digests, contentHashes: digests },
+  ...{ directoryBytes: 4096, directoryBlockLog: 3, directoryBlockBytes: 512 },
 }
 const core = await loadCore()
 const random = (length: number, seed = 1) => {
