@@ -7,7 +7,8 @@ import { THOROUGH } from '../support/thorough.js'
 import { referenceSubject, type SubjectDefects, wasmSubject } from './subjects.js'
 import { suspicious, type UsageName, usageNames } from './uniformity.js'
 
-const scale = { seed: 'keyhush', lookups: THOROUGH ? 20_000 : 4000 }
+// Of twelve seeds, 4000 lookups show the last but one of the defects with seven, 6000 with all.
+const scale = { seed: 'keyhush', lookups: THOROUGH ? 20_000 : 6000 }
 
 describe(`with seed "${scale.seed}"`, async () => {
   const wasm = await wasmSubject()
