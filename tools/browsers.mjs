@@ -35,6 +35,12 @@ const kinds = {
 
 const isRoot = process.getuid?.() === 0
 
+/** In tests: how long anything may take on this machine now (vitest.config.mjs). */
+const WAIT_MS = process.env.KEYHUSH_WAIT_MILLISECONDS && Number(process.env.KEYHUSH_WAIT_MILLISECONDS)
+
+const patience = (protocolTimeout = WAIT_MS && 4 * WAIT_MS) =>
+  protocolTimeout === undefined ? {} : { protocolTimeout }
+
 /** The path of an executable: `chromium`, `firefox`, or one that WebKit needs. */
 export async function findBrowser(name) {
   const kind = kinds[name]
@@ -125,8 +131,13 @@ export async function launchBrowser(
   const remove = () => rmSync(temporary, { recursive: true, force: true, maxRetries: 5 })
   try {
     const env = { ...process.env, TMPDIR: temporary }
-    const options = { executablePath, headless: true, env, protocolTimeout, networkEnabled: !unwatched }
-    const browser = await launch(name, { ...options, ...(userDataDir && { userDataDir }) }, preferences)
+    const options = { executablePath, headless: true, env, networkEnabled: !unwatched }
+    const profile = userDataDir && { userDataDir }
+    const browser = await launch(name, { ...options, ...profile, ...patience(protocolTimeout) }, preferences)
+    browser.on('targetcreated', async target => {
+      const page = await target.page().catch(() => null) // one that has gone again
+      page?.setDefaultTimeout(WAIT_MS ?? 30_000)
+    })
     browser.process().once('exit', remove)
     return browser
   } catch (error) {

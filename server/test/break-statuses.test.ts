@@ -46,7 +46,7 @@ test('how long a request may take is looked at every second', async () => {
   const { app, port } = await listening()
   app.server.requestTimeout = 1
   expect(partsOf(await replyTo(port, 'GET /v1/info HTTP/1.1\r\n'))).toEqual(['408', 'bad_request'])
-}, 10_000)
+})
 
 test('who goes on sending a request that has come too slowly is hung up on', async () => {
   const { app, port } = await listening()
@@ -64,7 +64,7 @@ test('who goes on sending a request that has come too slowly is hung up on', asy
   await new Promise(resolve => socket.once('close', resolve))
   expect(partsOf(Buffer.concat(chunks).toString())).toEqual(['408', 'bad_request'])
   expect(await new Promise(resolve => app.server.getConnections((_, count) => resolve(count)))).toBe(0)
-}, 10_000)
+})
 
 test('a Range is for GET alone: HEAD is told of the whole, whatever the Range', async () => {
   const { app, dataset } = await listening()

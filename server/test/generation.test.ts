@@ -285,7 +285,7 @@ describe('a generation is refused, and nothing changes,', () => {
     await refusedWith(updatable, [{ ...generation, headroom: 52_000_000 }], 1, /memory/)
     await begin(updatable, 1000)
     expect(updatable.newest.manifest.partitionRecords).toBe(64)
-  }, 120_000)
+  })
 })
 
 describe('a failure to write', () => {

@@ -1,13 +1,13 @@
 // `keyhush publish` at one server: a copy of the publisher's own says what has to come of a batch, so that nothing is signed
 // which that server alone says.
 
-import { copyFile, writeFile } from 'node:fs/promises'
+import { copyFile, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { decodeManifest, encodeManifest, fromHex, parseInfo, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { expect, onTestFinished, test } from 'vitest'
-import { createKeyFile, createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '../dist/index.js'
+import { createKeyFile, createServer, loadDataset, MemoryStorage, openLmdb, UpdatableDatabase } from '../dist/index.js'
 import { keyhush } from './command.js'
 import { builtDirectory, temporaryDirectory } from './helpers.js'
 import { standIn } from './stand-in.js'
@@ -146,4 +146,21 @@ test('a lost copy is begun from the dataset and the batches since, or from what 
   const exported = ['--store', path('from export'), '--dataset', path('exported')]
   expect(await publish(edit('z'), ...exported)).toMatchObject({ code: 0, stderr: '' })
   expect(decodeManifest(await manifest()).epoch).toBe(4)
+})
+
+test('a server that has lost its disk begins from an export of the publisher’s copy', async () => {
+  const { publish, own, begun, manifest, path, publicKey } = await rig()
+  expect(await publish(undefined, ...begun)).toMatchObject({ code: 0 })
+  expect(await publish(edit('x'), ...own)).toMatchObject({ code: 0 })
+  const copy = await UpdatableDatabase.open(openLmdb(path('own')))
+  const app = await createServer({ datasets: [{ updatable: copy }] })
+  onTestFinished(async () => {
+    app.server.closeAllConnections()
+    await app.close()
+    await copy.close()
+  })
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  const exporting = ['--server', url, '--publisher-key', toHex(publicKey), '--out', path('exported')]
+  expect(await keyhush('export', ...exporting)).toMatchObject({ code: 0, stderr: '' })
+  expect(await readFile(path('exported/manifest.bin'))).toEqual(await manifest())
 })

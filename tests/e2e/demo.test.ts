@@ -39,7 +39,7 @@ class Panel {
   ) {}
 
   async ready(): Promise<void> {
-    await this.page.waitForSelector(`#${this.id} .search button:not([disabled])`, { timeout: 60_000 })
+    await this.page.waitForSelector(`#${this.id} .search button:not([disabled])`)
   }
 
   /** Types and presses Enter; the verdict in words, and what kind it is. */

@@ -4,13 +4,11 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type OpenOptions, open } from '@keyhush/client'
 import { openFileStore } from '@keyhush/client/node'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runKeyhush } from '../../server/test/command.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
 import { temporaryFolder } from '../support/servers.js'
-
-vi.setConfig({ testTimeout: 120_000 }) // each starts several processes
 
 const OPERATIONS = new URL('../../docs/operations.md', import.meta.url)
 const names = Array.from({ length: 40 }, (_, i) => `name-${i}.example`)

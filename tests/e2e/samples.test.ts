@@ -161,7 +161,7 @@ async function started(
   for (const stream of [child.stdout, child.stderr]) stream.on('data', chunk => printed.push(chunk as Buffer))
   const ended = once(child, 'close')
   onTestFinished(() => void child.kill('SIGKILL'))
-  await expect.poll(() => secured(port).then(() => 'up', String), { timeout: 20_000 }).toBe('up')
+  await expect.poll(() => secured(port).then(() => 'up', String)).toBe('up')
   return {
     port,
     /** all that it has written */

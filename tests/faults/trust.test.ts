@@ -8,14 +8,12 @@ import { openFileStore } from '@keyhush/client/node'
 import { toHex } from '@keyhush/protocol'
 import { openLmdb } from '@keyhush/server'
 import { loadCore } from '@keyhush/wasm'
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { runKeyhush } from '../../server/test/command.js'
 import { listed } from '../../server/test/helpers.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
 import { buildInto, temporaryFolder } from '../support/servers.js'
-
-vi.setConfig({ testTimeout: 120_000 }) // each starts several processes
 
 const TEXT = new TextDecoder()
 const names = Array.from({ length: 40 }, (_, i) => `name-${i}.example`)

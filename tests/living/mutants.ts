@@ -13,8 +13,6 @@ export interface Mutant {
   readonly mode?: 'single'
   /** of its schedules, where tags are in rows */
   readonly rows?: true
-  /** tried in `npm run test:all` alone */
-  readonly slow?: true
   /** from the root of the repository */
   readonly file: string
   /** what stands there, once */
@@ -164,7 +162,6 @@ export const MUTANTS: readonly Mutant[] = [
     seed: 1,
     mode: 'single',
     rows: true,
-    slow: true,
     file: 'packages/client/src/scheme/single/state.ts',
     find: '    for (const name of wanted) {\n      const row = await rows.read(name)',
     replace: `    const read = new Map<string, Uint8Array>()
@@ -178,7 +175,6 @@ export const MUTANTS: readonly Mutant[] = [
     seed: 19,
     mode: 'single',
     rows: true,
-    slow: true,
     file: 'packages/client/src/scheme/single/state.ts',
     find: '      await rows.put(toHex(name), bytes)\n',
     replace: '',
@@ -189,7 +185,6 @@ export const MUTANTS: readonly Mutant[] = [
     seed: 3,
     mode: 'single',
     rows: true,
-    slow: true,
     file: 'packages/client/src/state/checkpoints.ts',
     find: '{ checkpoint, manifest, directory }, state.rows)',
     replace: '{ checkpoint, manifest, directory })',

@@ -304,7 +304,7 @@ test('the suites for stores and storages of others run where nothing of this rep
   expect(await run(app, process.execPath, 'suites.js')).toBe('true true\n')
 })
 
-test('what the README says is done word for word, and comes out as it says', { timeout: 240_000 }, async () => {
+test('what the README says is done word for word, and comes out as it says', async () => {
   const { pack, shown, program, start, publisher, one, other, again } = quickStart
   const workspaces = packageNames.map(name => `-w ${packages[name]}`).join(' ')
   expect(pack).toBe(`npm run build\nmkdir -p ../try\nnpm pack ${workspaces} --pack-destination ../try\n`)

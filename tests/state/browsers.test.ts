@@ -23,7 +23,7 @@ await inBrowsers(['firefox'], '%s', () => {
   })
   afterAll(() => browser.close())
 
-  test.each([0, 1] as const)('reloads the page while server %d is silent', { timeout: 60_000 }, async silent => {
+  test.each([0, 1] as const)('reloads the page while server %d is silent', async silent => {
     for (const proxy of stage.proxies) proxy.seen.length = 0
     const page = await stage.page(await browser.createBrowserContext())
     await openMap(page, stage.servers)

@@ -17,7 +17,7 @@ describe.each<[string, Partial<FaultProfile>]>([
   ['two tabs without locks', { tabs: 2, locks: false }],
   ['one tab that waits for the fence', { tabs: 1, rollback: 'strict' }],
 ])('%s', (_, situation) => {
-  test.each(['kill', 'freeze', 'power loss', 'rollback'] as const)('%s', { timeout: 60_000 }, async what => {
+  test.each(['kill', 'freeze', 'power loss', 'rollback'] as const)('%s', async what => {
     const steps = (await simulate(1, UNCHANGED, noFaults(situation))).faultySteps
     expect(steps).toBeGreaterThan(50)
     for (let step = 2; step <= steps; step += EVERY) {

@@ -60,7 +60,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'IndexedDB i
     })
 
     const runs = (kind === 'sealed' ? 10 : 20) * (THOROUGH ? 10 : 1)
-    test(`${runs} random schedules agree with the model`, { timeout: 300_000 }, async () => {
+    test(`${runs} random schedules agree with the model`, async () => {
       await page.evaluate((kind, options) => globalThis.page.storeTests.schedules(kind, options), kind, {
         runs,
         seed: SEED,
@@ -72,7 +72,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'IndexedDB i
     await page.evaluate(name => globalThis.page.storeTests.specials[name]!(), name)
   })
 
-  test('three tabs on one state: every lookup has its own version, and none is lost', { timeout: 60_000 }, async () => {
+  test('three tabs on one state: every lookup has its own version, and none is lost', async () => {
     const tabs = [await open(), await open(), await open()]
     const names = ['first', 'second', 'third']
     await page.evaluate(() => globalThis.page.storeTests.beginContest())

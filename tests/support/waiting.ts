@@ -4,4 +4,4 @@ import { vi } from 'vitest'
 
 const { waitFor } = vi
 const timeout = Number(process.env['KEYHUSH_WAIT_MILLISECONDS'])
-vi.waitFor = (check, options) => waitFor(check, typeof options === 'object' ? { timeout, ...options } : timeout)
+vi.waitFor = (check, options) => waitFor(check, typeof options === 'object' ? { ...options, timeout } : timeout)

@@ -46,9 +46,7 @@ const many = (round: number) =>
   Array.from({ length: 150 }, (_, i) => edit((i * 37 + round) % 1000, `round ${round % 10}x`))
 
 describe('tags in rows', () => {
-  test('lookups, edits, checkpoints and other lives, against a plain map; rows are made anew and none is left behind', {
-    timeout: 120_000,
-  }, async () => {
+  test('lookups, edits, checkpoints and other lives, against a plain map; rows are made anew and none is left behind', async () => {
     const disk = new Rows({ durable: true })
     const { living, world } = publishing(disk)
     let life = world.life({ loadCore })

@@ -2,7 +2,6 @@
 // so do schedules: then another has to find it, and the test says which.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { THOROUGH } from '../support/thorough.js'
 import { Compiler, MUTANTS, mutated } from './mutants.js'
 
 /** Those tried when the known one does not find it any more. */
@@ -14,10 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => compiler.close())
 
-/** Every other one in `npm test`, of those that are found quickly. */
-const TRIED = THOROUGH ? MUTANTS : MUTANTS.filter(({ slow }) => !slow).filter((_, i) => i % 2 === 0)
-
-test.each(TRIED)('$name: found', { timeout: 240_000 }, async mutant => {
+test.each(MUTANTS)('$name: found', async mutant => {
   const found = await compiler.huntDown(mutant, SCHEDULES)
   expect(found?.violation).toMatch(mutant.shows)
   if (found!.seed !== mutant.seed) {
@@ -25,7 +21,6 @@ test.each(TRIED)('$name: found', { timeout: 240_000 }, async mutant => {
   }
 })
 
-// Also of those that are found slowly.
 test('all of them have their places in the sources', async () => {
   for (const mutant of MUTANTS) expect(await mutated(mutant)).toContain(mutant.replace)
 })
