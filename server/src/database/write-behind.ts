@@ -47,12 +47,18 @@ export class WriteBehind {
 
   /** An epoch changed these records, of ℓ bytes. */
   note(changed: Uint32Array, recordBytes: number, listBytes: number): void {
-    for (let i = 0; i < changed.length; ) {
-      const first = Math.floor((changed[i]! * recordBytes) / CHUNK_BYTES)
-      const last = Math.floor(((changed[i]! + 1) * recordBytes - 1) / CHUNK_BYTES)
-      for (let number = first; number <= last; number++) this.#chunks.add(number)
-      // They ascend, and there are many a chunk: on to the first that reaches beyond it.
-      i = firstFrom(changed, Math.floor(((last + 1) * CHUNK_BYTES) / recordBytes), i + 1)
+    let noted = -1
+    for (const index of changed) {
+      const last = Math.floor(((index + 1) * recordBytes - 1) / CHUNK_BYTES)
+      // They ascend, and there are many a chunk.
+      for (
+        let number = Math.max(noted + 1, Math.floor((index * recordBytes) / CHUNK_BYTES));
+        number <= last;
+        number++
+      ) {
+        this.#chunks.add(number)
+        noted = number
+      }
     }
     this.#listBytes += listBytes
   }
@@ -105,15 +111,4 @@ export class WriteBehind {
     }
     return based
   }
-}
-
-/** The place of the first number that is not below `least`, from one on; `numbers` ascend. */
-function firstFrom(numbers: Uint32Array, least: number, from: number): number {
-  let [low, high] = [from, numbers.length]
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (numbers[middle]! < least) low = middle + 1
-    else high = middle
-  }
-  return low
 }

@@ -18,7 +18,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { getSystemErrorName } from 'node:util'
 import { open, type RootDatabase } from 'lmdb'
 import { DatasetError } from '../base/errors.js'
-import { Pace } from '../base/pace.js'
 import { lockStore } from './lock.js'
 import { Draft, type Storage, StorageError, type Transaction } from './storage.js'
 
@@ -30,9 +29,6 @@ const HEAD = { magic: 24, lastPage: 144, transaction: 152 } as const
 const MAGIC = 0xbeefc0de
 const LOCK_BYTES = 64 * 1024
 const EIO = 5
-
-/** Keys are passed over without others having a turn: milliseconds. */
-const COUNTED_TOGETHER = 2 ** 16
 
 /** Whether there is a store in `dir`. */
 export function storeExists(dir: string): boolean {
@@ -154,13 +150,7 @@ class LmdbStorage implements Storage {
   }
 
   async count(prefix: string): Promise<number> {
-    const [{ start, end }, pace] = [rangeOf(prefix), new Pace()]
-    for (let [from, count] = [start, 0]; ; count += COUNTED_TOGETHER) {
-      const [next] = this.#database.getKeys({ start: from, end, offset: COUNTED_TOGETHER, limit: 1 })
-      if (next === undefined) return count + this.#database.getKeysCount({ start: from, end })
-      from = next
-      await pace.turn()
-    }
+    return this.#database.getKeysCount(rangeOf(prefix))
   }
 
   async transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
