@@ -14,20 +14,24 @@ const program = new Command('keyhush')
   .version(VERSION)
   .exitOverride() // how it ended is for run() to say
 
-const buildOptions = () => [
+/** What a data file is, and how its values are laid out. */
+const dataOptions = () => [
   new Option('--format <format>', 'format of the data file (default: by its extension)').choices(FORMATS),
   new Option('--record-bytes <n>', 'bin: bytes of one record').argParser(wholeNumber),
   new Option('--value-encoding <encoding>', 'csv, tsv, jsonl: how values are written (default: utf8)').choices(
     VALUE_ENCODINGS,
   ),
+  new Option('--max-value-bytes <n>', 'leave room for values up to this length (default: the longest)').argParser(
+    wholeNumber,
+  ),
+]
+
+const layoutOptions = () => [
   new Option('--partitions <q>', 'number of partitions (default: chosen from the size)').argParser(wholeNumber),
   new Option(
     '--pack <g>',
     'records a block: shorter light hints, longer answers; auto: what is best for light hints (default: 1)',
   ).argParser(pack),
-  new Option('--max-value-bytes <n>', 'leave room for values up to this length (default: the longest)').argParser(
-    wholeNumber,
-  ),
   new Option('--headroom <n>', 'plan for this many records more, for updates to fill (default: 0)').argParser(
     wholeNumber,
   ),
@@ -56,7 +60,7 @@ const buildCommand = program
   .requiredOption('--out <dir>', 'directory to make')
   .option('--force', 'replace another dataset in that directory')
   .option('--record <file>', "note it in this publisher's record, for `publish --record` to build upon")
-for (const option of buildOptions()) buildCommand.addOption(option)
+for (const option of [...dataOptions(), ...layoutOptions()]) buildCommand.addOption(option)
 buildCommand.action(async (data, options) => (await import('./commands/build.js')).build({ data, ...options }))
 
 program
@@ -135,7 +139,7 @@ const devCommand = program
   .option('--folder <dir>', 'keep stores and key there (default: a temporary folder)')
   .option('--allow-origin <origin...>', 'as for serve (default: localhost)', origins)
   .option('--log-level <level>', 'as for serve', 'warn')
-for (const option of buildOptions()) devCommand.addOption(option)
+for (const option of dataOptions()) devCommand.addOption(option)
 devCommand.action(async (data, options) => (await import('./commands/dev.js')).dev(data, options))
 
 program

@@ -22,7 +22,7 @@ import { withProgress } from './progress.js'
 import { addressOf, closeWhenAsked, orClose } from './serve.js'
 
 /** The options of `dev` as commander gives them. */
-export type DevArguments = Omit<BuildArguments, 'data' | 'out' | 'force' | 'record'> & {
+export type DevArguments = Pick<BuildArguments, 'format' | 'recordBytes' | 'valueEncoding' | 'maxValueBytes'> & {
   readonly folder?: string
   readonly ports: readonly [number, number]
   readonly allowOrigin?: string[]
