@@ -174,10 +174,11 @@ function isTestFile(path) {
   return /\.(test\.ts|rs)$/.test(path)
 }
 
-/** Whether `npm test` runs nothing of a file, or only a sample: tests/support/thorough.ts has the rule. */
+/** Whether `npm test` runs nothing of a file, or a sample (tests/support/thorough.ts), or not with the oldest PostgreSQL. */
 function isForAll(path) {
-  if (!isTestFile(path) || path.startsWith('rust-core/papers/')) return false
-  return /\.all\.test\.ts$/.test(path) || /\bTHOROUGH\b|\bthorough\(\) \{/.test(readFileSync(join(root, path), 'utf8'))
+  if (!isTestFile(path) || (path.endsWith('.rs') && !path.startsWith('rust-core/core/'))) return false
+  const text = readFileSync(join(root, path), 'utf8')
+  return /\.all\.test\.ts$/.test(path) || /\bTHOROUGH\b|\bthorough\(\) \{|\busePostgres\(/.test(text)
 }
 
 function sources() {
