@@ -28,10 +28,7 @@ const dataOptions = () => [
 
 const layoutOptions = () => [
   new Option('--partitions <q>', 'number of partitions (default: chosen from the size)').argParser(wholeNumber),
-  new Option(
-    '--pack <g>',
-    'records a block: shorter light hints, longer answers; auto: what is best for light hints (default: 1)',
-  ).argParser(pack),
+  new Option('--pack <g>', 'records a block: hints of less memory, longer answers (default: 1)').argParser(wholeNumber),
   new Option('--headroom <n>', 'plan for this many records more, for updates to fill (default: 0)').argParser(
     wholeNumber,
   ),
@@ -112,14 +109,6 @@ program
     wholeNumber,
     0,
   )
-  .option('--light <n>', 'light hints made at a time; off: they are not offered', workers, 1)
-  .option(
-    '--light-rate-limit <n>',
-    'requests of light hints a minute for one client address; 0: any number',
-    wholeNumber,
-    0,
-  )
-  .option('--light-total-limit <n>', 'the same for all clients together', wholeNumber, 0)
   .option(
     '--publisher-key <[name=]key...>',
     'take batches signed with this key, and no others: 64 hex digits or a file of them; with a name, into that store',
@@ -150,7 +139,7 @@ program
   .option('--keyed', 'records are looked up by key (default: by index)')
   .option('--variable', 'values have lengths of their own (default: all have one)')
   .option('--partitions <q...>', 'this number of partitions (default: chosen); several: a table of them', wholeNumbers)
-  .option('--pack <g>', 'records a block; auto: what is best for light hints (default: 1)', pack)
+  .option('--pack <g>', 'records a block (default: 1)', wholeNumber)
   .option('--modes', 'only the ways to look up, as a Markdown table')
   .option('--batch <n>', 'records asked for in one lookup (default: 1)', wholeNumber)
   .option('--lookups-per-day <n>', 'lookups of one client (default: 20)', wholeNumber)
@@ -266,10 +255,6 @@ function seconds(text: string): number {
 function hash(text: string): string {
   if (!/^[0-9a-f]{64}$/.test(text)) throw new InvalidArgumentError('It must be 64 lower-case hex digits.')
   return text
-}
-
-function pack(text: string): number | 'auto' {
-  return text === 'auto' ? text : wholeNumber(text)
 }
 
 function workers(text: string): number | false {

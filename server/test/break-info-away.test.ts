@@ -47,7 +47,7 @@ async function begun() {
 
 test('what a server offers, signatures included, is said while the store is away, and read once', async () => {
   const { storage, updatable } = await begun()
-  const app = await createServer({ datasets: [{ updatable }], instant: false, light: false })
+  const app = await createServer({ datasets: [{ updatable }], instant: false })
   onTestFinished(() => app.close())
   const signatures = async () => parseInfo((await app.inject('/v1/info')).json()).signatures
   const sign = async () => {

@@ -6,7 +6,6 @@ import type { Manifest } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { expect, test } from 'vitest'
 import { InstantLookups } from '../dist/instant/lookups.js'
-import { LightHints } from '../dist/light/hints.js'
 import type { Source } from '../dist/workers/workers.js'
 import { pseudoRandom } from './helpers.js'
 import { batchOn, opened, storageOf } from './updatable-helpers.js'
@@ -41,17 +40,6 @@ test('the main thread computes nothing of an instant lookup at the epoch before'
   expect(neglect(lookups)).toBe(1)
   expect(await answers).toEqual(Buffer.alloc(3 * answerBytes))
   await lookups.close()
-})
-
-test.each(['hint', 'tags'] as const)('nor of a light hint’s %s', async part => {
-  const { at } = await changed()
-  const hints = new LightHints({}, () => {})
-  const { reply } = hints.submit({ ...at, part, secrets: pseudoRandom(part === 'hint' ? 64 : 8) })
-  expect(neglect(hints)).toBeGreaterThan(0)
-  const body = await reply
-  expect(body.length).toBeGreaterThan(0)
-  expect(body.every(byte => byte === 0)).toBe(true)
-  await hints.close()
 })
 
 async function queriesOf(manifest: Manifest, count: number) {

@@ -1,4 +1,4 @@
-// What the tests of instant lookups and of light hints share: one database, the plugin with computations that a test can
+// What the tests of instant lookups share: one database, the plugin with computations that a test can
 // look into, and what a log may hold.
 
 import { type FastifyInstance, fastify } from 'fastify'

@@ -13,7 +13,7 @@ import { opened, storageOf } from './updatable-helpers.js'
 
 const CONNECTIONS = 2000
 const AT_ONCE = 40
-const PATHS = ['answer', 'instant', 'light', 'fence', 'info', 'manifest', 'events', 'epochs', `blobs/${'0'.repeat(64)}`]
+const PATHS = ['answer', 'instant', 'fence', 'info', 'manifest', 'events', 'epochs', `blobs/${'0'.repeat(64)}`]
 
 const path = fc.oneof(fc.constantFrom(...PATHS.map(name => `/v1/${name}`)), fc.constantFrom('/readyz', '/x', '/%zz'))
 const number = (max: number) => fc.integer({ min: 0, max })

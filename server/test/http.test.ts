@@ -67,7 +67,6 @@ test('GET /v1/info says what is offered', async () => {
     push: false,
     fence: false,
     instant: true,
-    light: true,
     single: true,
     history: 0,
   })

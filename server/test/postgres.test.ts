@@ -262,7 +262,7 @@ describe('a database that is used', () => {
     dataset.close()
     const updatable = await UpdatableDatabase.open(storage)
     onTestFinished(() => updatable.close())
-    const app = await createServer({ datasets: [{ updatable }], instant: false, light: false })
+    const app = await createServer({ datasets: [{ updatable }], instant: false })
     onTestFinished(() => app.close())
     const { manifest } = updatable.newest
     const ask = async (kind: FenceRequest['kind'], version: number, requestHash = REQUEST) => {

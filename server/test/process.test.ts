@@ -14,7 +14,6 @@ import {
   decodeManifest,
   encodeInstantQuery,
   INSTANT_PATH,
-  lightPath,
   parseErrorReply,
 } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
@@ -152,12 +151,10 @@ describe('keyhush serve', () => {
     }
   })
 
-  test('answers instant lookups in threads, unless they and light hints are off, and after SIGTERM those under way', async () => {
+  test('answers instant lookups in threads, unless they are off, and after SIGTERM those under way', async () => {
     const dataset = await builtDirectory('b.bin', pseudoRandom(4 << 20), { recordBytes: 64 })
-    const off = await serve(['--dataset', dataset, '--instant', 'off', '--light', 'off'])
-    for (const path of [INSTANT_PATH, lightPath('hint'), lightPath('tags')]) {
-      expect((await fetch(`${off.url}${path}`, { method: 'POST' })).status).toBe(404)
-    }
+    const off = await serve(['--dataset', dataset, '--instant', 'off'])
+    expect((await fetch(`${off.url}${INSTANT_PATH}`, { method: 'POST' })).status).toBe(404)
     const { child, finished, url } = await serve(['--dataset', dataset, '--instant', '2'])
     const manifest = await manifestOf(url)
     const core = await loadCore()

@@ -191,7 +191,7 @@ thoroughly(
     const writer = await joined(url, false)
     const leaving = await joined(url, true)
     const slow = await joined(url, true, () => release.opened)
-    const app = await createServer({ datasets: [{ updatable: slow }], allowOrigins: [], instant: false, light: false })
+    const app = await createServer({ datasets: [{ updatable: slow }], allowOrigins: [], instant: false })
     onTestFinished(() => app.close())
     expect((await app.inject('/readyz')).statusCode).toBe(200)
     await left(leaving)

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize, relative } from 'node:path'
 import { expect, test } from 'vitest'
 
-const FOLDERS = ['base', 'storage', 'dataset', 'database', 'workers', 'instant', 'light', 'publisher', 'http']
+const FOLDERS = ['base', 'storage', 'dataset', 'database', 'workers', 'instant', 'publisher', 'http']
 /** Both on all of these, and neither on the other. */
 const ON_TOP = ['testing', 'commands']
 const src = join(import.meta.dirname, '../src')

@@ -561,7 +561,6 @@ describe('over HTTP', () => {
         push: true,
         fence: true,
         instant: true,
-        light: true,
         single: true,
         history: 64,
       },

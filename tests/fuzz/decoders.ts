@@ -140,7 +140,6 @@ export const CORPUS: readonly Uint8Array[] = [
         push: true,
         fence: true,
         instant: true,
-        light: true,
         single: true,
         history: 3,
       },

@@ -3,16 +3,13 @@
 
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
-import { type Core, type DatabaseHandle, type LightReplyHandle, loadCore } from '@keyhush/wasm'
+import { type Core, type DatabaseHandle, loadCore } from '@keyhush/wasm'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { bytesToHex, concatBytes, utf8ToBytes } from '@noble/hashes/utils.js'
+import { concatBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { finished } from '../support/wasm.js'
 
 const stream = (label: string, bytes: number) => blake3(utf8ToBytes(label), { dkLen: bytes })
 const WORKERS = 4
-/** Megabytes are told apart by their hashes: comparing them element by element takes seconds. */
-const digests = (replies: readonly Uint8Array[]) => replies.map(reply => bytesToHex(blake3(reply)))
 
 /** A worker thread, one pass at a time. */
 class PassWorker {
@@ -43,17 +40,7 @@ class PassWorker {
     }
   }
 
-  async make(database: DatabaseHandle, reply: LightReplyHandle, partitions = 5): Promise<Uint8Array> {
-    try {
-      do await this.#run('makeLightReply', reply.descriptor(database, partitions))
-      while (reply.stepped())
-      return reply.finish()
-    } finally {
-      reply.free()
-    }
-  }
-
-  async #run(kernel: 'runInstantPass' | 'makeLightReply', descriptor: number): Promise<void> {
+  async #run(kernel: 'runInstantPass', descriptor: number): Promise<void> {
     const done = once(this.#worker, 'message')
     this.#worker.postMessage({ kernel, descriptor })
     await done
@@ -67,13 +54,6 @@ class PassWorker {
 
 const flags = (database: DatabaseHandle, queries: Uint8Array) =>
   new Uint8Array(queries.length / database.layout.instantRequestBytes)
-
-function makeHere(database: DatabaseHandle, reply: LightReplyHandle): Uint8Array {
-  while (reply.step(database));
-  const body = reply.finish()
-  reply.free()
-  return body
-}
 
 function answerHere(core: Core, database: DatabaseHandle, queries: Uint8Array): Uint8Array {
   const pass = core.newInstantPass(database, queries, flags(database, queries))
@@ -147,39 +127,5 @@ describe('passes in four worker threads', () => {
     one![300]! ^= 4
     expect(query.recon(commitments, zero!, one!)).toEqual(content.slice(77 * 48, 78 * 48))
     query.free()
-  })
-
-  test('make light hints at both epochs, side by side with passes', async () => {
-    const root = stream('root', 32)
-    const before = database.layout
-    const old = core.newLightAttempt(before, commitments, root)
-    const requests = [old.paritiesRequest(), old.tagsRequest()] as const
-    const begin = (previous: boolean) => [
-      core.newLightParities(database, requests[0], previous),
-      core.newLightTags(database, requests[1], previous),
-    ]
-    const query = core.newInstantQuery(before, Uint32Array.of(5), stream('entropy', 32))
-    const [parities, tags, answer] = await Promise.all([
-      ...begin(false).map((reply, i) => workers[i]!.make(database, reply)),
-      workers[2]!.answer(core, database, query.request(0)),
-    ])
-    expect(answer).toEqual(answerHere(core, database, query.request(0)))
-    expect(digests([parities!, tags!])).toEqual(digests(begin(false).map(reply => makeHere(database, reply))))
-    query.free()
-
-    // An edit, a deletion, and as many additions as open a partition.
-    const count = 2 + 1251
-    const kinds = Uint8Array.from({ length: count }, (_, i) => (i === 0 ? 2 : i === 1 ? 3 : 1))
-    const indices = Uint32Array.from({ length: count }, (_, i) => (i === 0 ? 3 : i === 1 ? 5000 : 0))
-    database.applyKeyless(kinds, indices, stream('batch', 48 * count)).free()
-    expect(database.layout.partitions).toBe(17)
-    const again = await Promise.all(begin(true).map((reply, i) => workers[i]!.make(database, reply)))
-    expect(digests(again)).toEqual(digests([parities!, tags!]))
-    const newest = await Promise.all(begin(false).map((reply, i) => workers[i]!.make(database, reply)))
-    expect(digests(newest)).toEqual(digests(begin(false).map(reply => makeHere(database, reply))))
-    expect(digests(newest)[1]).not.toEqual(digests(again)[1])
-
-    const outcome = finished(core, old, parities!, tags!)
-    outcome.takeHint()!.free()
   })
 })

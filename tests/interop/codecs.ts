@@ -118,10 +118,6 @@ export interface Codecs {
   decodeInstantQuery(manifest: string, bytes: string): { readonly of: messages.InstantOf; readonly queries: string[] }
   encodeInstantAnswer(manifest: string, of: messages.InstantOf, answers: readonly string[]): string
   decodeInstantAnswer(manifest: string, of: messages.InstantOf, count: number, bytes: string): string[]
-  encodeLightRequest(manifest: string, part: messages.LightPart, suite: Suite, secrets: string): string
-  decodeLightRequest(manifest: string, part: messages.LightPart, suite: Suite, bytes: string): string
-  encodeLightReply(manifest: string, part: messages.LightPart, suite: Suite, body: string): string
-  decodeLightReply(manifest: string, part: messages.LightPart, suite: Suite, bytes: string): string
 }
 
 const EMPTY_SLOT: RecordFields = { fingerprint: '', value: '' }
@@ -243,14 +239,6 @@ export const reference: Codecs = {
     hex(messages.encodeInstantAnswer(readReference(manifest), of, answers.map(unhex))),
   decodeInstantAnswer: (manifest, of, count, bytes) =>
     messages.decodeInstantAnswer(readReference(manifest), of, count, unhex(bytes)).map(hex),
-  encodeLightRequest: (manifest, part, suite, secrets) =>
-    hex(messages.encodeLightRequest(readReference(manifest), part, suite, unhex(secrets))),
-  decodeLightRequest: (manifest, part, suite, bytes) =>
-    hex(messages.decodeLightRequest(readReference(manifest), part, suite, unhex(bytes))),
-  encodeLightReply: (manifest, part, suite, body) =>
-    hex(messages.encodeLightReply(readReference(manifest), part, suite, unhex(body))),
-  decodeLightReply: (manifest, part, suite, bytes) =>
-    hex(messages.decodeLightReply(readReference(manifest), part, suite, unhex(bytes))),
 }
 
 function fenceOf({ kind, databaseId, hintId, version, name }: FenceFields): fence.FenceRequest {
@@ -264,9 +252,6 @@ function fieldsOf({ kind, databaseId, hintId, version, name }: fence.FenceReques
 
 const PROOFS = { 1: 'merkle', 2: 'tags', 6: 'pointproofs' } as const satisfies Record<Suite, protocol.Proofs>
 const proofsOf = (suite: Suite): protocol.Proofs => PROOFS[suite]
-
-/** Of light hints. */
-const entryProofsOf = (suite: Suite): protocol.EntryProofs => (suite === 2 ? 'tags' : 'merkle')
 
 const readShipped = (manifest: string) => protocol.decodeManifest(unhex(manifest))
 
@@ -419,17 +404,6 @@ export const shipped: Codecs = {
     const each = instantAnswerBytes(expected, asked)
     return split(protocol.decodeInstantAnswer(expected, asked, count, each, unhex(bytes)), each).map(hex)
   },
-  encodeLightRequest: (manifest, part, suite, secrets) =>
-    hex(protocol.encodeLightRequest(part, readShipped(manifest), unhex(secrets), entryProofsOf(suite))),
-  decodeLightRequest: (_manifest, part, suite, bytes) => {
-    const request = protocol.decodeLightRequest(part, unhex(bytes))
-    if (request.suite !== suite) throw new Error('another suite')
-    return hex(request.secrets)
-  },
-  encodeLightReply: (manifest, part, suite, body) =>
-    hex(protocol.encodeLightReply(part, readShipped(manifest), unhex(body), entryProofsOf(suite))),
-  decodeLightReply: (manifest, part, suite, bytes) =>
-    hex(protocol.decodeLightReply(part, readShipped(manifest), unhex(bytes), entryProofsOf(suite))),
 }
 
 function claimOf({ databaseId, hintId, version, name }: FenceFields): protocol.FenceClaim {

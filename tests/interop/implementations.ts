@@ -18,15 +18,7 @@ import {
 } from './reference/directory.js'
 import { nextGeneration } from './reference/generation.js'
 import { databaseId, fingerprint } from './reference/hash.js'
-import {
-  blocksOf,
-  entryBytes,
-  type Layout,
-  maxBatch,
-  planBlockRecords,
-  planLayout,
-  type Suite,
-} from './reference/layout.js'
+import { blocksOf, entryBytes, type Layout, maxBatch, planLayout, type Suite } from './reference/layout.js'
 import type { Vectors } from './reference/message.js'
 import { permutations } from './reference/random.js'
 import { Hint } from './reference/scheme.js'
@@ -68,7 +60,7 @@ export interface Wanted {
   readonly recordBytes: number
   readonly headroom: number
   readonly partitions?: number
-  readonly pack: number | 'auto'
+  readonly pack: number
 }
 
 export interface NextGeneration {
@@ -120,8 +112,7 @@ export const reference: Implementation = {
   databaseId,
   plan({ records, recordBytes, headroom, partitions, pack }) {
     const room = records + headroom
-    const g = pack === 'auto' ? planBlockRecords(room, recordBytes, partitions) : pack
-    return { ...planLayout(room, recordBytes, partitions, g), records, blockRecords: g === 1 ? undefined : g }
+    return { ...planLayout(room, recordBytes, partitions, pack), records, blockRecords: pack === 1 ? undefined : pack }
   },
   permutations: (layout, entropy) => permutations(layout.partitions, blocksOf(layout).partitionRecords, entropy),
   buildDirectory: (prints, slots) => encodeDirectory(buildDirectory(prints, slots)),
@@ -195,8 +186,7 @@ export async function wasm(): Promise<Implementation> {
     databaseId: core.databaseId,
     plan({ records, recordBytes, headroom, partitions, pack }) {
       const room = records + headroom
-      const g = pack === 'auto' ? core.planBlockRecords(room, recordBytes, partitions) : pack
-      return { ...layoutOf(core.planLayout(room, recordBytes, partitions, g)), records }
+      return { ...layoutOf(core.planLayout(room, recordBytes, partitions, pack)), records }
     },
     permutations(layout, entropy) {
       const entries = [...core.hazmatPermutations(layoutHandle(core, layout), entropy)]

@@ -1,19 +1,18 @@
-// Holds the WebAssembly core and the independent reference to the instant lookups and light hints of vectors/core.json,
+// Holds the WebAssembly core and the independent reference to the instant lookups of vectors/core.json,
 // which the native core made.
 
 import { type DatabaseHandle, loadCore } from '@keyhush/wasm'
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
-import { commitDatabase, finished, layoutHandle } from '../support/wasm.js'
+import { commitDatabase, layoutHandle } from '../support/wasm.js'
 import { Writer } from './reference/bytes.js'
 import { Database } from './reference/database.js'
 import * as directories from './reference/directory.js'
 import { fingerprint } from './reference/hash.js'
 import * as instant from './reference/instant.js'
-import { blocksOf, type Layout, placeOf, split } from './reference/layout.js'
-import * as light from './reference/light.js'
+import { type Layout, placeOf, split } from './reference/layout.js'
 import { Words } from './reference/random.js'
-import { type CoreVectors, type LightVector, readVectors, stream } from './vectors.js'
+import { type CoreVectors, readVectors, stream } from './vectors.js'
 
 const vectors = readVectors<CoreVectors>('core')
 const core = await loadCore()
@@ -41,18 +40,6 @@ function requestsFor(layout: Layout, indices: readonly number[], entropy: string
     })
   }
   return requests
-}
-
-const lies = vectors.lightRefused.flatMap(({ recordsLabel, proofs, lies }) => {
-  const liedAbout = vectors.light.find(light => light.recordsLabel === recordsLabel && light.proofs === proofs)!
-  return lies.map(lie => ({ ...lie, proofs, liedAbout }))
-})
-
-/** Both replies, with these bytes changed. */
-function changed({ parities, tags }: LightVector, changes: (typeof lies)[number]['changes']) {
-  const replies = { parities: hexToBytes(parities), tags: hexToBytes(tags) }
-  for (const { reply, at } of changes) replies[reply][at]! ^= 1
-  return replies
 }
 
 describe('the reference', () => {
@@ -85,29 +72,6 @@ describe('the reference', () => {
       return instant.recon(layout, commitments, index, both)
     })
     expect(bytesToHex(concatBytes(...found))).toBe(vector.records)
-  })
-
-  test.each(vectors.light)('makes and checks a light hint of $recordsLabel, with $proofs', vector => {
-    const layout = blocksOf(vector.layout)
-    const secrets = light.secretsOf(hexToBytes(vector.root))
-    const keepsTags = vector.proofs === 'tags'
-    expect(bytesToHex(secrets.hintId)).toBe(vector.hintId)
-    expect(light.requests(secrets, keepsTags).map(bytesToHex)).toEqual([vector.paritiesRequest, vector.tagsRequest])
-    const records = new Database(vector.layout, recordsOf(vector)).partitions.flatMap(of =>
-      split(of, layout.recordBytes),
-    )
-    const replies = light.replies(layout, records, secrets, keepsTags)
-    expect(replies.map(bytesToHex)).toEqual([vector.parities, vector.tags])
-    const { kept, ...checks } = light.checks(layout, secrets, replies, keepsTags)
-    expect({ ...checks, kept: bytesToHex(kept) }).toEqual({ a: true, b: true, crosswise: true, kept: vector.kept })
-  })
-
-  test.each(lies)('finds what fails of a light hint with $proofs: $because', ({ liedAbout, changes, ...rest }) => {
-    const layout = blocksOf(liedAbout.layout)
-    const { parities, tags } = changed(liedAbout, changes)
-    const secrets = light.secretsOf(hexToBytes(liedAbout.root))
-    const { a, b, crosswise } = light.checks(layout, secrets, [parities, tags], liedAbout.proofs === 'tags')
-    expect({ a, b, crosswise }).toEqual({ a: rest.a, b: rest.b, crosswise: rest.crosswise })
   })
 
   test('looks directory blocks up instantly', () => {
@@ -181,51 +145,6 @@ describe('the WebAssembly core', () => {
     expect(bytesToHex(query.recon(hexToBytes(vector.commitments), zero!, one!)!)).toBe(vector.records)
     zero![0]! ^= 1
     expect(query.recon(hexToBytes(vector.commitments), zero!, one!)).toBeUndefined()
-  })
-
-  test.each(vectors.light)('makes and checks a light hint of $recordsLabel, with $proofs', vector => {
-    const { handle: database, commitments } = commitDatabase(core, vector.layout, recordsOf(vector))
-    const root = hexToBytes(vector.root)
-    const begin = () => core.newLightAttempt(layoutHandle(core, vector.layout), commitments, root, vector.proofs)
-    const attempt = begin()
-    expect(bytesToHex(attempt.paritiesRequest())).toBe(vector.paritiesRequest)
-    expect(bytesToHex(attempt.tagsRequest())).toBe(vector.tagsRequest)
-    const [parities, tags] = [
-      core.newLightParities(database, attempt.paritiesRequest(), false),
-      core.newLightTags(database, attempt.tagsRequest(), false),
-    ].map(reply => {
-      while (reply.step(database));
-      return reply.finish()
-    })
-    expect([parities!, tags!].map(bytesToHex)).toEqual([vector.parities, vector.tags])
-    const outcome = finished(core, attempt, parities!, tags!)
-    expect(outcome.takeInquiry()).toBeUndefined()
-    const client = outcome.takeHint()!
-    expect(bytesToHex(client.hintId)).toBe(vector.hintId)
-    expect(client.proofs).toBe(vector.proofs)
-    // A stored hint ends in key and tags, and a checksum.
-    expect(bytesToHex(client.checkpoint(new Uint8Array(32)).take().slice(0, -16)).endsWith(vector.kept)).toBe(true)
-    expect(() => attempt.paritiesRequest()).toThrow('the attempt is over')
-    parities![0]! ^= 1
-    const refused = finished(core, begin(), parities!, tags!)
-    expect(refused.takeHint()).toBeUndefined()
-    const inquiry = refused.takeInquiry()!
-    expect(inquiry.blamesRefreshServer).toBe(true)
-    const { partitions, partitionRecords, recordBytes } = vector.layout
-    const all = new Uint8Array(partitions * partitionRecords * recordBytes)
-    all.set(recordsOf(vector))
-    split(all, partitionRecords * recordBytes).forEach((partition, q) => void inquiry.take(q, partition))
-    expect([...inquiry.liars()!]).toEqual([1])
-  })
-
-  test.each(lies)('finds what fails of a light hint with $proofs: $because', ({ liedAbout, changes, a, b }) => {
-    const { commitments } = commitDatabase(core, liedAbout.layout, recordsOf(liedAbout))
-    const [layout, root] = [layoutHandle(core, liedAbout.layout), hexToBytes(liedAbout.root)]
-    const attempt = core.newLightAttempt(layout, commitments, root, liedAbout.proofs)
-    const { parities, tags } = changed(liedAbout, changes)
-    const outcome = finished(core, attempt, parities, tags)
-    expect(outcome.takeHint()).toBeUndefined()
-    expect(outcome.takeInquiry()!.blamesRefreshServer).toBe(a && !b)
   })
 
   test('looks directory blocks up instantly', () => {

@@ -88,20 +88,7 @@ export interface CoreVectors {
     }[]
     readonly requests: { readonly layout: Layout; readonly taken: string; readonly refused: readonly Read[] }
   }
-  readonly light: readonly LightVector[]
   readonly single: readonly SingleVector[]
-  /** replies of the hint in `light` of this label, with the lowest bit of some bytes changed, and which checks hold */
-  readonly lightRefused: readonly {
-    readonly recordsLabel: string
-    readonly proofs: 'merkle' | 'tags'
-    readonly lies: readonly {
-      readonly because: string
-      readonly changes: readonly { readonly reply: 'parities' | 'tags'; readonly at: number }[]
-      readonly a: boolean
-      readonly b: boolean
-      readonly crosswise: boolean
-    }[]
-  }[]
 }
 
 /** Bytes that a reader takes or refuses, and what they are. */
@@ -121,22 +108,6 @@ export interface InstantVector {
   readonly requests: readonly [string, string]
   readonly answers: readonly [string, string]
   readonly records: string
-}
-
-/** A light hint: what each server is shown, and what it replies. */
-export interface LightVector {
-  readonly proofs: 'merkle' | 'tags'
-  readonly layout: Layout
-  /** the records are BLAKE3's output stream for this label */
-  readonly recordsLabel: string
-  readonly root: string
-  readonly hintId: string
-  readonly paritiesRequest: string
-  readonly tagsRequest: string
-  readonly parities: string
-  readonly tags: string
-  /** key and tags of a hint that keeps them */
-  readonly kept: string
 }
 
 /** Hints for one server, and batches asked with them. */

@@ -24,7 +24,7 @@ import { hash } from './reference/hash.js'
 import { answerBytes, generate, groupsOf } from './reference/instant.js'
 import type { Suite } from './reference/layout.js'
 import { decodeManifest } from './reference/manifest.js'
-import type { InstantOf, LightPart } from './reference/message.js'
+import type { InstantOf } from './reference/message.js'
 import { signWith } from './reference/publishing.js'
 import { readVectors, stream, vectorsFile } from './vectors.js'
 
@@ -84,20 +84,6 @@ interface WireVectors {
     readonly answers: string[]
     readonly bytes: string
   }[]
-  readonly lightRequests: readonly {
-    readonly manifest: string
-    readonly part: LightPart
-    readonly suite: Suite
-    readonly secrets: string
-    readonly bytes: string
-  }[]
-  readonly lightReplies: readonly {
-    readonly manifest: string
-    readonly part: LightPart
-    readonly suite: Suite
-    readonly body: string
-    readonly bytes: string
-  }[]
   readonly refused: readonly Refused[]
 }
 
@@ -111,11 +97,11 @@ interface Refused {
   readonly kind:
     | ('manifest' | 'query' | 'answer' | 'record')
     | ('batch' | 'batch signature' | 'fence request' | 'fence reply' | 'claim' | 'verdict')
-    | ('instant query' | 'instant answer' | 'light request' | 'light reply')
+    | ('instant query' | 'instant answer')
   readonly because: string
   /**
-   * What a query, an answer (to one query; both in suite 1), a record, an instant query or answer (to one, of records), or
-   * a light request or reply (of the hint) is read against.
+   * What a query, an answer (to one query; both in suite 1), a record, or an instant query or answer (to one, of records) is
+   * read against.
    */
   readonly manifest?: string
   /** of a batch's signature, the header's text */
@@ -240,22 +226,6 @@ describe.each([
     expect(() => codecs.decodeInstantAnswer(manifestOf(manifest), other, answers.length, bytes)).toThrow()
   })
 
-  test.each(vectors.lightRequests)('reads and writes a request for a light $part: $manifest', vector => {
-    const { manifest, part, suite, secrets, bytes } = vector
-    expect(codecs.encodeLightRequest(manifestOf(manifest), part, suite, secrets)).toBe(bytes)
-    expect(codecs.decodeLightRequest(manifestOf(manifest), part, suite, bytes)).toBe(secrets)
-    const other = part === 'hint' ? 'tags' : 'hint'
-    expect(() => codecs.decodeLightRequest(manifestOf(manifest), other, suite, bytes)).toThrow()
-    expect(() => codecs.decodeLightRequest(manifestOf(manifest), part, suite === 1 ? 2 : 1, bytes)).toThrow()
-  })
-
-  test.each(vectors.lightReplies)('reads and writes a reply of a light $part: $manifest', vector => {
-    const { manifest, part, suite, body, bytes } = vector
-    expect(codecs.encodeLightReply(manifestOf(manifest), part, suite, body)).toBe(bytes)
-    expect(codecs.decodeLightReply(manifestOf(manifest), part, suite, bytes)).toBe(body)
-    expect(() => codecs.decodeLightReply(manifestOf(manifest), part, suite === 1 ? 2 : 1, bytes)).toThrow()
-  })
-
   test.each(vectors.refused)('refuses a $kind: $because', ({ kind, manifest, bytes }) => {
     const read = {
       manifest: () => codecs.decodeManifest(bytes),
@@ -270,8 +240,6 @@ describe.each([
       verdict: () => codecs.splitVerdict(bytes),
       'instant query': () => codecs.decodeInstantQuery(manifestOf(manifest!), bytes),
       'instant answer': () => codecs.decodeInstantAnswer(manifestOf(manifest!), 'records', 1, bytes),
-      'light request': () => codecs.decodeLightRequest(manifestOf(manifest!), 'hint', 1, bytes),
-      'light reply': () => codecs.decodeLightReply(manifestOf(manifest!), 'hint', 1, bytes),
     }
     expect(read[kind]).toThrow()
   })
@@ -396,7 +364,6 @@ function makeVectors(): WireVectors & { readonly comment: string } {
     ...makePublished(bytesOf),
     ...makeFenced(bytesOf),
     ...makeInstant(bytesOf),
-    ...makeLight(bytesOf),
     refused: [...makeRefused(bytesOf), ...makeRefusedBeside(bytesOf), ...makeRefusedSecret(bytesOf)],
   }
 }
@@ -430,47 +397,10 @@ function makeInstant(bytesOf: (name: string) => string): Pick<WireVectors, 'inst
   }
 }
 
-function makeLight(bytesOf: (name: string) => string): Pick<WireVectors, 'lightRequests' | 'lightReplies'> {
-  const requests: [string, LightPart, Suite, number][] = [
-    ['keyed', 'hint', 1, 64],
-    ['keyed', 'tags', 1, 8],
-    ['keyed', 'hint', 2, 72],
-    ['keyed', 'tags', 2, 40],
-  ]
-  // M′ parities of ℓ′ bytes and a sum of ⌈ℓ′/8⌉ words; a tag for each of the Q·M′ blocks. In suite 2 with the parities tags
-  // of all partitions but the last, and with the tags a sum.
-  const replies: [string, LightPart, Suite, number][] = [
-    ['smallest', 'hint', 1, 1 + 8],
-    ['keyless and variable', 'hint', 1, 4 * 3 + 8],
-    ['two a block', 'hint', 1, 2 + 8],
-    ['smallest', 'tags', 1, 8],
-    ['keyed', 'tags', 1, 8 * 10],
-    ['four a block', 'tags', 1, 8 * 4],
-    ['smallest', 'hint', 2, 1 + 8],
-    ['smallest', 'tags', 2, 8 + 8],
-    ['four a block', 'tags', 2, 96 + 8 * 4],
-    ['keyed', 'hint', 2, 5 * 24 + 24 + 8 * 5],
-    ['keyed', 'tags', 2, 24 + 8 * 10],
-  ]
-  return {
-    lightRequests: requests.map(([manifest, part, suite, length]) => {
-      const secrets = bytes(`secrets of ${part} ${suite}`, length)
-      const request = reference.encodeLightRequest(bytesOf(manifest), part, suite, secrets)
-      return { manifest, part, suite, secrets, bytes: request }
-    }),
-    lightReplies: replies.map(([manifest, part, suite, length]) => {
-      const body = bytes(`reply of ${part} ${suite}`, length)
-      return { manifest, part, suite, body, bytes: reference.encodeLightReply(bytesOf(manifest), part, suite, body) }
-    }),
-  }
-}
-
 function makeRefusedSecret(bytesOf: (name: string) => string): Refused[] {
   const [query] = makeInstant(bytesOf).instantQueries.filter(({ manifest }) => manifest === 'keyed')
   const [answer] = makeInstant(bytesOf).instantAnswers.filter(({ manifest }) => manifest === 'keyed')
-  const [request] = makeLight(bytesOf).lightRequests
-  const [reply] = makeLight(bytesOf).lightReplies
-  const [asked, answered, shown, replied] = [query!.bytes, answer!.bytes, request!.bytes, reply!.bytes]
+  const [asked, answered] = [query!.bytes, answer!.bytes]
   const lengths = (valid: string): [string, string][] => [
     ['no bytes', ''],
     ['a head alone', valid.slice(0, 80)],
@@ -513,25 +443,6 @@ function makeRefusedSecret(bytesOf: (name: string) => string): Refused[] {
         ...epochs(answered),
         ['count 0', replaced(answered, 36, '00')],
         ['count 2', replaced(answered, 36, '02')],
-      ],
-    ],
-    [
-      'light request',
-      'keyed',
-      [
-        ...lengths(shown),
-        ...heads(shown, ['PIRQ', 'PIRT', 'PIRP'], [0, 3, 4, 5]),
-        ['a count', replaced(shown, 36, '01')],
-      ],
-    ],
-    [
-      'light reply',
-      'smallest',
-      [
-        ...lengths(replied),
-        ...heads(replied, ['PIRA', 'PIRS', 'PIRH'], [0, 3, 4, 5]),
-        ...epochs(replied),
-        ['a count', replaced(replied, 36, '01')],
       ],
     ],
   ]

@@ -91,7 +91,7 @@ async function begin(dir: string, servers: Server[]): Promise<Publishing> {
     ])
     const publisher = ['--publisher-key', Buffer.from(key.publicKey).toString('hex')]
     // History is full before the time to warm up is over.
-    const limits = ['--history', '8', '--rate-limit', '1000000', '--instant', '1', '--light', '1']
+    const limits = ['--history', '8', '--rate-limit', '1000000', '--instant', '1']
     servers.push(await startCollectingServer(...stores, ...publisher, ...limits, '--metrics', '0'))
   }
   const records = new Map<string, PublisherRecord>()

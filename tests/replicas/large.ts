@@ -29,7 +29,7 @@ export async function largeBatches(
     const rows = Array.from({ length: operations }, (_, key) => `${key},0\n`)
     const dataset = await stage.build('csv', `key,value\n${rows.join('')}`, '--max-value-bytes', '14')
     const serve = async (...args: string[]) => {
-      const server = await startServerProcess('--instant', 'off', '--light', 'off', '--store', store, ...args)
+      const server = await startServerProcess('--instant', 'off', '--store', store, ...args)
       stage.closeLast(() => server.kill())
       return server
     }

@@ -109,7 +109,7 @@ class World {
     const record = await PublisherRecord.open(join(dir, 'record'))
     await record.addManifest({ databaseId, epoch: manifest.epoch, hash: manifestHash })
 
-    const common = ['--rate-limit', '0', '--instant', 'off', '--light', 'off']
+    const common = ['--rate-limit', '0', '--instant', 'off']
     const writes = ['--publisher-key', Buffer.from(key.publicKey).toString('hex'), '--dataset', dataset]
     const serve = async (replica: boolean) => {
       const server = await startServerProcess(...common, ...(replica ? ['--replica'] : writes), '--store', store)

@@ -1,15 +1,6 @@
 // Both halves of the WebAssembly core over records in memory: what the SDK and a server do, without a network.
 
-import type {
-  ClientCore,
-  ClientHandle,
-  Core,
-  DatabaseHandle,
-  LightAttemptHandle,
-  LightOutcomeHandle,
-  Proofs,
-  ReceivedFormHandle,
-} from '@keyhush/wasm'
+import type { ClientCore, ClientHandle, Core, DatabaseHandle, Proofs, ReceivedFormHandle } from '@keyhush/wasm'
 import { concatBytes } from '@noble/hashes/utils.js'
 import { type Layout, partitionBytes, split } from '../interop/reference/layout.js'
 
@@ -69,19 +60,6 @@ export function fromStored<T>(core: ClientCore, stored: Uint8Array, read: (form:
   } finally {
     form.free()
   }
-}
-
-/** What comes of a light hint's attempt whose servers have replied this. */
-export function finished(
-  core: Core,
-  attempt: LightAttemptHandle,
-  parities: Uint8Array,
-  tags: Uint8Array,
-): LightOutcomeHandle {
-  for (const [party, reply] of [tags, parities].entries()) {
-    memory(core, attempt.replyPointer(party, reply.length), reply.length).set(reply)
-  }
-  return attempt.finish()
 }
 
 /** The tags of a hint, u64 each, as they end its stored form. */

@@ -9,7 +9,6 @@ const DAYS = 30
 const TITLES: Record<Mode, string> = {
   local: 'keep it all',
   instant: 'look up instantly',
-  light: '',
   full: 'make a hint of the whole database',
   single: 'ask one server alone',
 }
@@ -92,9 +91,7 @@ export class Calculator {
         `${grouped(partitionRecords)}.`,
     ])
     // A hint takes the proofs that suit it.
-    const shown = plan.modes.filter(
-      ({ mode, proofs }) => mode !== 'light' && (proofs === undefined || proofs === plan.recommended),
-    )
+    const shown = plan.modes.filter(({ proofs }) => proofs === undefined || proofs === plan.recommended)
     const cells = ([label, cell]: Row) =>
       element(
         'tr',
@@ -136,7 +133,7 @@ function modeAfterAMonth(core: ClientCore, { layout, merkle, workload }: Plan): 
   const { records, recordBytes, partitions, partitionRecords, blockRecords } = layout
   const handle = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
   const lookups = DAYS * workload.lookupsPerDay
-  const mode = core.chooseMode(handle, merkle, { instant: true, light: false }, lookups)
+  const mode = core.chooseMode(handle, merkle, { instant: true }, lookups)
   handle.free()
   return mode
 }

@@ -356,7 +356,7 @@ describe("mode: 'auto'", () => {
     [(1 << 20) + 32, 'full'],
   ])('%i records of 16 bytes: %s', (slots, expected) => {
     const layout = core.layout(slots, 16, 32, slots / 32)
-    expect(core.chooseMode(layout, { directoryBytes: 0 }, { instant: false, light: false }, 0)).toBe(expected)
+    expect(core.chooseMode(layout, { directoryBytes: 0 }, { instant: false }, 0)).toBe(expected)
     layout.free()
   })
 

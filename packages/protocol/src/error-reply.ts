@@ -18,7 +18,6 @@ export const ERROR_CODES = {
   internal: 500,
   fence_full: 503,
   instant_full: 503,
-  light_full: 503,
   not_ready: 503,
 } as const
 

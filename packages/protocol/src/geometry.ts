@@ -32,7 +32,7 @@ export interface Geometry {
  */
 export type Proofs = 'merkle' | 'tags' | 'pointproofs'
 
-/** What proves entries one by one, and answers to light hints. */
+/** What proves entries one by one. */
 export type EntryProofs = Exclude<Proofs, 'pointproofs'>
 
 const SUITES = { merkle: SUITE_MERKLE_BLAKE3, tags: SUITE_TAGS, pointproofs: SUITE_POINTPROOFS } as const

@@ -66,19 +66,6 @@ export {
   MAX_INSTANT_BYTES,
 } from './instant.js'
 export {
-  checkLightReply,
-  decodeLightReply,
-  decodeLightRequest,
-  encodeLightReply,
-  encodeLightRequest,
-  hasLight,
-  type LightPart,
-  type LightRequest,
-  lightPath,
-  lightReplyBytes,
-  lightRequestBytes,
-} from './light.js'
-export {
   checkFollows,
   contentHash,
   decodeManifest,

@@ -26,8 +26,6 @@ export interface Info {
     readonly fence: boolean
     /** instant lookups; missing: false */
     readonly instant: boolean
-    /** light hints; missing: false */
-    readonly light: boolean
     /** queries of suite 3, for lookups with one server; missing: false */
     readonly single: boolean
     /** epochs before the newest whose manifests and update lists are kept; missing: 0 */
@@ -105,7 +103,6 @@ export function parseInfo(json: unknown): Info {
       push: offers['push'] === true,
       fence: offers['fence'] === true,
       instant: offers['instant'] === true,
-      light: offers['light'] === true,
       single: offers['single'] === true,
       history: offers['history'] === undefined ? 0 : count('info offers.history', offers['history']),
     },

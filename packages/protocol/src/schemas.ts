@@ -42,7 +42,6 @@ export const InfoSchema = Type.Object({
     push: Type.Boolean(),
     fence: Type.Boolean(),
     instant: Type.Boolean(),
-    light: Type.Boolean(),
     single: Type.Boolean(),
     history: Type.Integer({ minimum: 0, maximum: MAX_U32 }),
   }),

@@ -11,15 +11,12 @@ type SharedGlue = Pick<
   | 'HintBuilderHandle'
   | 'ClientHandle'
   | 'LayoutHandle'
-  | 'LightAttemptHandle'
   | 'LocalHandle'
   | 'ReceivedFormHandle'
   | 'RoomHandle'
-  | 'lightProofs'
   | 'modeCosts'
   | 'plan'
   | 'suitableProofs'
-  | 'planBlockRecords'
   | 'journalLimit'
 >
 
@@ -37,17 +34,14 @@ export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): Client
     // The builds' classes are alike; only their private parts tell them apart.
     ...instantCore(glue as unknown as InstantGlue, memory),
     suitableProofs: (layout, directoryBytes) => glue.suitableProofs(own(layout), directoryBytes),
-    lightProofs: layout => glue.lightProofs(own(layout)),
     modeCosts: (layout, directory, proofs, usage) =>
       glue.modeCosts(own(layout), ...sizeOf(directory), [...proofs], usage) as ModeCosts[],
     plan: workload => glue.plan(workload) as Plan,
     journalLimit: glue.journalLimit,
-    planBlockRecords: glue.planBlockRecords,
     planLayout: glue.LayoutHandle.plan,
     decodeDirectory: glue.DirectoryHandle.decode as unknown as ClientCore['decodeDirectory'],
     newReceivedForm: bytes => new glue.ReceivedFormHandle(bytes),
     newRoom: bytes => new glue.RoomHandle(bytes),
-    newLightAttempt: (layout, ...rest) => new glue.LightAttemptHandle(own(layout), ...rest),
     newHintBuilder: (layout, ...rest) => new glue.HintBuilderHandle(own(layout), ...rest),
     resumeHintBuilder: (partial, layout, ...rest) => glue.HintBuilderHandle.resume(form(partial), own(layout), ...rest),
     newLocal: (layout, ...rest) => new glue.LocalHandle(own(layout), ...rest) as LocalHandle,

@@ -43,7 +43,7 @@ export interface RefusedError extends CoreError {
  */
 export type Proofs = EntryProofs | 'pointproofs'
 
-/** What proves entries one by one, and answers to light hints. */
+/** What proves entries one by one. */
 export type EntryProofs = 'merkle' | 'tags'
 
 /** 0: the retrieve vector's answers (Fig. 5 qry_2); 1: the refresh vector's (qry_1). */
@@ -272,65 +272,6 @@ export interface InstantPassHandle {
   stepped(): void
   /** the answers, `instantAnswerBytes` each in query order; once */
   finish(database: DatabaseHandle): Uint8Array
-  free(): void
-}
-
-/**
- * A light hint in the making, in memory alone (docs/protocol.md, Light hints): nothing of it may be stored, registered or
- * asked with before `finish` has accepted it, and its root is never used again whatever comes of it.
- */
-export interface LightAttemptHandle {
-  /** seeds, and for tags a key: for the refresh server alone, which with the retrieve vectors could read what is asked */
-  paritiesRequest(): Uint8Array
-  /** the key of its tags, and for tags a seed: for the retrieve server alone, for with it parities can be forged */
-  tagsRequest(): Uint8Array
-  /**
-   * address in WASM memory of where the body of a party's reply is to be written, with room for so many bytes of it: 0 retrieve
-   * server's, 1 refresh server's
-   */
-  replyPointer(party: number, bytes: number): number
-  /** checks a partition more of both replies, once they are there whole; whether there are more */
-  check(): boolean
-  /** checks what has not been checked yet, without early exit; once */
-  finish(): LightOutcomeHandle
-  /** overwrites secrets, then frees */
-  free(): void
-}
-
-export interface LightOutcomeHandle {
-  /** an ordinary hint, once; undefined if the replies were refused */
-  takeHint(): ClientHandle | undefined
-  /** what will show who lied, once; undefined if the replies were accepted */
-  takeInquiry(): LightInquiryHandle | undefined
-  free(): void
-}
-
-/** Replies that were refused, in memory alone, until all partitions of their epoch have shown who lied. */
-export interface LightInquiryHandle {
-  /** it was the refresh server, without looking further; if false, it may have been either */
-  readonly blamesRefreshServer: boolean
-  /** compares what was replied with a partition that has its content hash */
-  take(partition: number, bytes: Uint8Array): void
-  /** 0 if the retrieve server lied, 1 if the refresh server; undefined while partitions are missing. The inquiry is over. */
-  liars(): Uint32Array | undefined
-  /** overwrites secrets, then frees */
-  free(): void
-}
-
-/**
- * A server's reply for a light hint in the making: of one epoch, and sent when it is whole. Made in steps of a partition,
- * here or by worker threads, as an InstantPassHandle is; but a descriptor is for the next so many steps, and they need
- * not all be made by one thread.
- */
-export interface LightReplyHandle {
-  /** a partition's work; whether there is more. Throws `phase` if the database has changed: begin anew. */
-  step(database: DatabaseHandle): boolean
-  /** address in WASM memory of what a worker thread is told that is to go the steps of the next so many partitions */
-  descriptor(database: DatabaseHandle, partitions: number): number
-  /** they are made; whether there is more */
-  stepped(): boolean
-  /** once */
-  finish(): Uint8Array
   free(): void
 }
 
@@ -597,8 +538,8 @@ export interface Workload {
   readonly variable?: boolean | undefined
   /** Q; without it the planner decides */
   readonly partitions?: number | undefined
-  /** g, or `auto`: what is best for light hints; 1 */
-  readonly pack?: number | 'auto' | undefined
+  /** g; 1 */
+  readonly pack?: number | undefined
   /** queries a lookup; 1 */
   readonly batch?: number | undefined
   /** of one client; 20 */
@@ -678,7 +619,7 @@ export interface Costs {
  * How lookups are answered: from a copy that is kept, without anything, from a hint that a server or the client made, or by
  * one server from hints that run out.
  */
-export type Mode = 'local' | 'instant' | 'light' | 'full' | 'single'
+export type Mode = 'local' | 'instant' | 'full' | 'single'
 
 /** What one way of looking up costs (docs/costs.md). Bytes are of bodies, all servers together. */
 export interface ModeCosts {
@@ -733,7 +674,7 @@ export interface Plan {
     readonly partitionRecords: number
     readonly blockRecords: number
   }
-  /** `local`, keeping it all, is the first, `single` the last; `light` and `full` are there with either kind of proof */
+  /** `local`, keeping it all, is the first, `single` the last; `full` is there with each kind of proof */
   readonly modes: readonly ModeCosts[]
   readonly merkle: Costs
   readonly tags: Costs
@@ -769,7 +710,7 @@ export interface InstantCore {
   chooseMode(
     layout: LayoutHandle,
     directory: DirectorySize,
-    offers: { readonly instant: boolean; readonly light: boolean },
+    offers: { readonly instant: boolean },
     lookups: number,
   ): Mode
 }
@@ -778,16 +719,12 @@ export interface InstantCore {
 export interface ClientCore extends InstantCore {
   /** the kind of proof for a client, where servers offer both: tags, if what it would hold fits 64 MB */
   suitableProofs(layout: LayoutHandle, directoryBytes: number): Proofs
-  /** the same for a light hint: tags, if both replies have at most 16 MiB with them */
-  lightProofs(layout: LayoutHandle): EntryProofs
   /** what each way of looking up costs under a manifest of a database with these kinds of proof */
   modeCosts(layout: LayoutHandle, directory: DirectorySize, proofs: readonly Proofs[], usage: Usage): ModeCosts[]
   /** costs and a recommendation; throws `layout` if there can be no such database */
   plan(workload: Workload): Plan
   /** bytes of journal at which a client that holds so many bytes of hint writes a new checkpoint */
   journalLimit(heldBytes: number): number
-  /** g for a database whose clients are to make light hints (docs/protocol.md, Planning) */
-  planBlockRecords(records: number, recordBytes: number, partitions?: number): number
   /** `blockRecords`: g; 1 */
   planLayout(records: number, recordBytes: number, partitions?: number, blockRecords?: number): LayoutHandle
   /** from its stored form, for a database of `records`; refused if it leads beyond them */
@@ -796,8 +733,6 @@ export interface ClientCore extends InstantCore {
   newReceivedForm(bytes: number): ReceivedFormHandle
   /** of so many bytes, in one piece; of none if they cannot be had */
   newRoom(bytes: number): RoomHandle
-  /** begins a light hint under 32 bytes of fresh OS entropy; `proofs` (default `merkle`) is for its life. Throws `length` */
-  newLightAttempt(layout: LayoutHandle, commitments: Uint8Array, root: Uint8Array, proofs?: Proofs): LightAttemptHandle
   /** begins a hint; `proofs` (default `merkle`) is for its life, and with tags commitments are not looked at */
   newHintBuilder(
     layout: LayoutHandle,
@@ -899,10 +834,6 @@ export interface Core extends SingleCore {
   /** checks one request's queries before they wait with others'; throws `length`, `query` */
   checkInstantQueries(layout: LayoutHandle, queries: Uint8Array): void
   newWorkerStack(): WorkerStackHandle
-  /** what a refresh server replies to `paritiesRequest`, at the newest epoch or the one before */
-  newLightParities(database: DatabaseHandle, request: Uint8Array, previous: boolean): LightReplyHandle
-  /** what a retrieve server replies to `tagsRequest` */
-  newLightTags(database: DatabaseHandle, request: Uint8Array, previous: boolean): LightReplyHandle
   /** the module that worker threads run on this instance's memory */
   workerModule(): Promise<WasmModule>
   /** All Q·M permutation entries that entropy leads to; for test vectors only, never for a live hint. */

@@ -28,8 +28,8 @@ export function instantCore(
     fingerprint: glue.fingerprint,
     directoryShape: (...shape) => new glue.DirectoryShapeHandle(...shape) as unknown as DirectoryShapeHandle,
     newInstantQuery: (layout, ...rest) => new glue.InstantQueryHandle(own(layout), ...rest),
-    chooseMode: (layout, directory, { instant, light }, lookups) =>
-      glue.chooseMode(own(layout), ...sizeOf(directory), instant, light, lookups) as Mode,
+    chooseMode: (layout, directory, { instant }, lookups) =>
+      glue.chooseMode(own(layout), ...sizeOf(directory), instant, lookups) as Mode,
   }
 }
 

@@ -33,8 +33,6 @@ export function serverInstance(kernels: () => Promise<WasmModule>): Instance<Cor
     newInstantPass: (database, ...rest) => new glue.InstantPassHandle(database as glue.DatabaseHandle, ...rest),
     checkInstantQueries: (layout, queries) => ours(layout).checkInstantQueries(queries),
     newWorkerStack: () => new glue.WorkerStackHandle(),
-    newLightParities: (database, ...rest) => glue.LightReplyHandle.parities(database as glue.DatabaseHandle, ...rest),
-    newLightTags: (database, ...rest) => glue.LightReplyHandle.tags(database as glue.DatabaseHandle, ...rest),
     workerModule: kernels,
     hazmatPermutations: (layout, entropy) => glue.hazmatPermutations(ours(layout), entropy),
   }))

@@ -16,14 +16,11 @@ export interface KernelsOptions {
 export interface Kernels {
   /** Goes all steps of an instant pass. Throws if the descriptor makes no sense: then the core is broken. */
   runInstantPass(descriptor: number): void
-  /** The same for steps of a server's reply for a light hint. */
-  makeLightReply(descriptor: number): void
 }
 
 interface Exports {
   readonly __stack_pointer: WebAssembly.Global<'i32'>
   run(descriptor: number): number
-  make(descriptor: number): number
 }
 
 function instantiated({ module, memory, stackEnd }: KernelsOptions): Exports {
@@ -38,13 +35,10 @@ function instantiated({ module, memory, stackEnd }: KernelsOptions): Exports {
  * const kernels = startKernels(workerData)
  */
 export function startKernels(options: KernelsOptions): Kernels {
-  const { run, make } = instantiated(options)
+  const { run } = instantiated(options)
   return {
     runInstantPass(descriptor) {
       if (run(descriptor) !== 1) throw new Error('expected the descriptor of an instant pass; the core wrote another')
-    },
-    makeLightReply(descriptor) {
-      if (make(descriptor) !== 1) throw new Error('expected the descriptor of a light reply; the core wrote another')
     },
   }
 }

@@ -13,7 +13,6 @@ use crate::database::lanes::LANES;
 use crate::error::Error;
 use crate::key::{FINGERPRINT_BYTES, SECRET_BYTES};
 use crate::layout::{Layout, MAX_RECORD_BYTES};
-use crate::light;
 use crate::tapir::query::NAME_BYTES;
 
 pub use modes::{DirectorySize, Held, Mode, ModeCosts, Offers, choose_mode, modes};
@@ -62,47 +61,6 @@ pub fn tags_fit(layout: &Layout, directory_bytes: u64, memory_bytes: u64) -> boo
     layout.partition_bytes() as u64 + a_slot * layout.slots() as u64 + directory_bytes <= memory_bytes
 }
 
-/// A block is not made longer than this.
-const BLOCK_BYTES: u64 = 256;
-
-/// g for a database whose clients are to make light hints: the power of two with g·ℓ ≤ 256 for which both replies are
-/// shortest without crosswise tags, and the smaller of two. A block of several records has one tag, and one entry of a permutation; but every entry
-/// of an answer is as long as it, so that without light hints g is better 1 (docs/costs.md).
-///
-/// # Errors
-/// [`Error::Layout`] if there is no such database.
-pub fn block_records(records: u64, record_bytes: u64, partitions: Option<u64>) -> Result<u64, Error> {
-    let most = (BLOCK_BYTES / record_bytes.max(1)).max(1).ilog2();
-    let plans = (0..=most).map(|log| Layout::plan_packed(records, record_bytes, partitions, 1 << log));
-    let plans = plans.collect::<Result<Vec<_>, _>>()?;
-    let best = plans.iter().min_by_key(|layout| light_bytes(layout, Proofs::Openings));
-    Ok(best.map_or(1, |layout| layout.stored().block_records as u64))
-}
-
-/// Both replies of which a light hint is made.
-fn light_bytes(layout: &Layout, proofs: Proofs) -> u64 {
-    light::parities_reply_bytes(layout, proofs) + light::tags_reply_bytes(layout, proofs)
-}
-
-/// A light hint of more bytes than this is too heavy for what tags of both servers add to it.
-const LIGHT_TAGS_BYTES: u64 = 16 << 20;
-
-/// What proves the answers to a light hint unless the app says otherwise: tags of both servers, if the replies have at most
-/// 16 MiB with them, which clients have the memory for. It follows from the manifest: the servers see it.
-#[must_use]
-pub fn light_proofs(layout: &Layout) -> Proofs {
-    if light_bytes(layout, Proofs::Tags) <= LIGHT_TAGS_BYTES { Proofs::Tags } else { Proofs::Openings }
-}
-
-/// How many records make a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pack {
-    /// so many: g
-    Records(u64),
-    /// as [`block_records`] says
-    Auto,
-}
-
 /// What a plan is made for. A lookup is one request to each server, with `batch` queries in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workload {
@@ -117,7 +75,7 @@ pub struct Workload {
     /// Q, if it is not to be planned
     pub partitions: Option<u64>,
     /// g
-    pub pack: Pack,
+    pub pack: u64,
     /// queries a lookup
     pub batch: u64,
     /// lookups of one client
@@ -145,7 +103,7 @@ impl Workload {
             keyed: false,
             variable: false,
             partitions: None,
-            pack: Pack::Records(1),
+            pack: 1,
             batch: 1,
             lookups_per_day: 20,
             hint_lookups: None,
@@ -371,11 +329,7 @@ impl Plan {
         }
         let Workload { records, partitions, .. } = *workload;
         let record_bytes = workload.record_bytes();
-        let block_records = match workload.pack {
-            Pack::Records(count) => count,
-            Pack::Auto => block_records(records, record_bytes, partitions)?,
-        };
-        let layout = Layout::plan_packed(records, record_bytes, partitions, block_records)?;
+        let layout = Layout::plan_packed(records, record_bytes, partitions, workload.pack)?;
         let most = layout.max_batch(Proofs::Openings.entry_bytes::<Merkle>(&layout)) as u64;
         if !(1..=most).contains(&workload.batch) {
             return Err(Error::Layout(format!("a batch has 1 to {most} queries, got {}", workload.batch)));

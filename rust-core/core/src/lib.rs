@@ -8,7 +8,7 @@
 //! suite, with [`tapir::answer`]; [`database::epoch`] applies a publisher's batch and yields the
 //! [`database::list::UpdateList`] that clients apply to their hints (Fig. 6, [`tapir::update`]);
 //! [`database::generation`] begins anew over the same records.
-//! Lookups without a hint: [`instant`]; hints without the database: [`light`]; with one server: [`single`].
+//! Lookups without a hint: [`instant`]; with one server: [`single`].
 //! Both: [`layout::Layout`] says who is where, [`directory::Directory`] maps keys to record indices, [`cost::Plan`] tells
 //! what a database will cost.
 //!
@@ -23,7 +23,6 @@ pub mod error;
 pub mod instant;
 pub mod key;
 pub mod layout;
-pub mod light;
 pub mod local;
 pub mod random;
 pub mod scheme;

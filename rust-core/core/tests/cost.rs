@@ -6,16 +6,13 @@ mod common;
 use common::{database, hint_from};
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::cost::{
-    Costs, DirectorySize, Mode, ModeCosts, Offers, Pack, Plan, Workload, block_records, choose_mode, journal_limit,
-    light_proofs, modes,
+    Costs, DirectorySize, Mode, ModeCosts, Offers, Plan, Workload, choose_mode, journal_limit, modes,
 };
 use keyhush_core::database::epoch::{self, Operation};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::error::Error;
 use keyhush_core::instant;
 use keyhush_core::layout::Layout;
-use keyhush_core::light::attempt::{Attempt, Outcome};
-use keyhush_core::light::making::Making;
 use keyhush_core::local::Local;
 use keyhush_core::random::ChaCha;
 use keyhush_core::single;
@@ -193,16 +190,16 @@ fn rows(plan: &Plan, mode: Mode) -> Vec<&ModeCosts> {
     plan.modes.iter().filter(|row| row.mode == mode).collect()
 }
 
-/// A large database, packed as it is best for light hints.
+/// Eight records a block.
 fn packed(records: u64, value_bytes: u64) -> Plan {
-    Plan::new(&Workload { pack: Pack::Auto, ..Workload::new(records, value_bytes) }).unwrap()
+    Plan::new(&Workload { pack: 8, ..Workload::new(records, value_bytes) }).unwrap()
 }
 
 /// What a client and two servers send is what the rows say, at every g.
 #[test]
 fn rows_are_what_is_sent_and_kept() {
     for (records, value_bytes, g) in [(1000, 32, 1), (1003, 7, 8), (100, 5, 4), (70, 300, 1)] {
-        let workload = Workload { pack: Pack::Records(g), partitions: Some(3), ..Workload::new(records, value_bytes) };
+        let workload = Workload { pack: g, partitions: Some(3), ..Workload::new(records, value_bytes) };
         let plan = Plan::new(&workload).unwrap();
         let database = database::<Merkle>(plan.layout, &vec![7; (records * value_bytes) as usize]);
         let header = 2 * 40;
@@ -229,26 +226,6 @@ fn rows_are_what_is_sent_and_kept() {
         assert_eq!(instant.lookup_bytes_down, header + answers as u64);
         assert_eq!((instant.first_bytes, instant.held.bytes(), instant.disk_bytes), (manifests, 0, 0));
 
-        let [light, light_tags, _] = rows(&plan, Mode::Light)[..] else { panic!("three rows") };
-        for (light, proofs) in [light, light_tags].into_iter().zip(KINDS) {
-            let commitments = database.commitments().unwrap();
-            let attempt = Attempt::new(plan.layout, proofs, &commitments, &[2; 32]).unwrap();
-            let requests = [attempt.parities_request(), attempt.tags_request()];
-            let replies = [
-                Making::parities(&database, &requests[0], At::Newest).unwrap(),
-                Making::tags(&database, &requests[1], At::Newest).unwrap(),
-            ]
-            .map(|mut making| {
-                while making.step(&database).unwrap() {}
-                making.finish().unwrap()
-            });
-            assert_eq!(light.proofs, Some(proofs));
-            assert_eq!(light.prepare_bytes_up, header + (requests[0].len() + requests[1].len()) as u64);
-            assert_eq!(light.prepare_bytes_down, header + (replies[0].len() + replies[1].len()) as u64);
-            let Outcome::Accepted(hint) = attempt.finish(&replies[0], &replies[1]).unwrap() else { panic!("refused") };
-            assert_eq!(light.held.bytes() as usize, hint.parity_bytes() + hint.permutation_bytes() + hint.tag_bytes());
-        }
-
         for (full, proofs) in rows(&plan, Mode::Full).into_iter().zip(KINDS) {
             let (_, hint) = made(&plan, proofs);
             assert_eq!(full.proofs, Some(proofs));
@@ -258,48 +235,14 @@ fn rows_are_what_is_sent_and_kept() {
     }
 }
 
-/// docs/protocol.md, Planning, and what docs/costs.md says of it.
+/// What docs/costs.md says of blocks: not the default, for every answer pays for them.
 #[test]
-fn blocks_make_light_hints_short_and_are_not_the_default() {
-    for (value_bytes, g) in [(1, 256), (16, 16), (32, 8), (48, 4), (64, 4), (200, 1), (256, 1), (1024, 1)] {
-        assert_eq!(block_records(1 << 20, value_bytes, None).unwrap(), g, "{value_bytes}");
-    }
-    // Where padding is longer than the tags that blocks save, they stay short.
-    assert_eq!([10, 100, 1000].map(|records| block_records(records, 32, None).unwrap()), [1, 4, 8]);
-    assert_eq!(Plan::new(&Workload::new(1 << 20, 32)).unwrap().layout.stored().block_records, 1);
-    let light = |plan: &Plan| rows(plan, Mode::Light)[0].prepare_bytes_down;
-    assert_eq!(light(&Plan::new(&Workload::new(1 << 20, 32)).unwrap()), 80 + (2 << 20) + 32 + (8 << 20));
-    assert_eq!(light(&packed(1 << 20, 32)), 80 + (2 << 20) + 256 + (1 << 20));
-    // And every answer pays for it.
-    let full = |plan: &Plan, kind: usize| rows(plan, Mode::Full)[kind].lookup_bytes_down;
+fn blocks_are_not_the_default_and_make_answers_longer() {
     let (single, packed) = (Plan::new(&Workload::new(1 << 20, 32)).unwrap(), packed(1 << 20, 32));
+    assert_eq!([&single, &packed].map(|plan| plan.layout.stored().block_records), [1, 8]);
+    let full = |plan: &Plan, kind: usize| rows(plan, Mode::Full)[kind].lookup_bytes_down;
     assert_eq!((full(&single, 0), full(&packed, 0)), (80 + 32 * 544, 80 + 32 * 672));
     assert_eq!((full(&single, 1), full(&packed, 1)), (80 + 32 * 32, 80 + 32 * 256));
-}
-
-/// What docs/costs.md says of light hints: their length, and what a lookup on one moves, of a million records.
-#[test]
-fn light_hints_keep_tags_where_these_do_not_make_them_long() {
-    let plan = |value_bytes, g| {
-        Plan::new(&Workload { pack: Pack::Records(g), ..Workload::new(1 << 20, value_bytes) }).unwrap()
-    };
-    let row = |value_bytes, g| {
-        let Plan { layout, modes, .. } = plan(value_bytes, g);
-        let proofs = light_proofs(&layout);
-        let row = modes.into_iter().find(|row| row.mode == Mode::Light && row.proofs == Some(proofs)).unwrap();
-        (proofs, row.prepare_bytes_down, row.lookup_bytes_up + row.lookup_bytes_down)
-    };
-    assert_eq!(packed(1 << 20, 32).layout, plan(32, 8).layout);
-    assert_eq!(row(32, 8), (Proofs::Tags, 4_129_360, 8_416));
-    assert_eq!(row(32, 1), (Proofs::Openings, 10_485_872, 17_632));
-    assert_eq!(row(256, 1), (Proofs::Openings, 16_777_552, 47_392));
-    assert_eq!(row(256, 2), (Proofs::Tags, 16_647_248, 33_056));
-    assert_eq!(row(1024, 1), (Proofs::Openings, 16_778_320, 369_312));
-    let (_, download, lookup) = row(32, 8);
-    assert!(download <= 4 << 20 && lookup <= 9 << 10);
-    for (_, download, _) in [row(256, 1), row(256, 2), row(1024, 1)] {
-        assert!(download <= 17 << 20);
-    }
 }
 
 #[test]
@@ -346,8 +289,8 @@ fn hints_for_one_server_cost_what_is_planned() {
     }
 }
 
-const NONE: Offers = Offers { instant: false, light: false };
-const ALL: Offers = Offers { instant: true, light: true };
+const NONE: Offers = Offers { instant: false };
+const ALL: Offers = Offers { instant: true };
 
 /// The counts at which the mode changes, and what it changes to, from the first lookup on.
 fn changes(layout: &Layout, offers: Offers) -> Vec<(u64, Mode)> {
@@ -370,12 +313,8 @@ fn changes(layout: &Layout, offers: Offers) -> Vec<(u64, Mode)> {
 #[test]
 fn a_map_that_chooses_begins_with_nothing_and_prepares_for_as_much_as_it_has_spent() {
     let Plan { layout, modes, .. } = packed(1 << 20, 32);
-    let [(0, Mode::Instant), (light, Mode::Light)] = changes(&layout, ALL)[..] else {
+    let [(0, Mode::Instant), (full, Mode::Full)] = changes(&layout, ALL)[..] else {
         panic!("{:?}", changes(&layout, ALL))
-    };
-    let unlit = Offers { light: false, ..ALL };
-    let [(0, Mode::Instant), (full, Mode::Full)] = changes(&layout, unlit)[..] else {
-        panic!("{:?}", changes(&layout, unlit))
     };
     // The break-even points, from the rows alone: what it costs more to prepare, over what a lookup costs less.
     let workload = Workload::new(0, 0);
@@ -384,16 +323,13 @@ fn a_map_that_chooses_begins_with_nothing_and_prepares_for_as_much_as_it_has_spe
         let prepare = row.micros(&workload, 0);
         (prepare, row.micros(&workload, 1) - prepare)
     };
-    assert_eq!((light, full), (282, 2176)); // docs/costs.md
+    assert_eq!(full, 2176); // docs/costs.md
     let even = |(prepare, lookup): (u128, u128), (more, less): (u128, u128)| {
         u64::try_from((more - prepare) / (lookup - less) + 1).unwrap()
     };
-    // Both with tags: so the full one never pays where there is the light one.
-    let (instant, lightly, fully) = (row(Mode::Instant, 0), row(Mode::Light, 1), row(Mode::Full, 1));
-    assert_eq!(light, even(instant, lightly));
+    let (instant, fully) = (row(Mode::Instant, 0), row(Mode::Full, 1));
     assert_eq!(full, even(instant, fully));
-    assert!(100 < light && light < full && full < 10_000, "{light}, {full}");
-    // One record a block: a light hint is hardly shorter to make, and never pays.
+    assert!(100 < full && full < 10_000, "{full}");
     let single = Layout::plan(1 << 20, 32, None).unwrap();
     assert_eq!(changes(&single, ALL), [(0, Mode::Instant), (1486, Mode::Full)]); // docs/costs.md
 }
@@ -403,8 +339,7 @@ fn what_is_not_offered_is_not_chosen() {
     let Plan { layout, .. } = packed(1 << 20, 32);
     let without = |offers| changes(&layout, offers).into_iter().map(|(_, mode)| mode).collect::<Vec<_>>();
     assert_eq!(without(NONE), [Mode::Full]);
-    assert_eq!(without(Offers { instant: true, ..NONE }), [Mode::Instant, Mode::Full]);
-    assert_eq!(without(Offers { light: true, ..NONE }), [Mode::Light]);
+    assert_eq!(without(ALL), [Mode::Instant, Mode::Full]);
 }
 
 #[test]
@@ -438,15 +373,13 @@ fn modes_only_ever_change_to_one_that_takes_more_preparing() {
 fn with_pointproofs_a_hint_is_made_as_for_merkle_and_keeps_what_verifies() {
     let plan = Plan::new(&Workload::new(1 << 20, 32)).unwrap();
     let verifier = 49_292 + 16 * (32 + 48 * 256);
-    for (mode, moved) in [(Mode::Light, 80 + (2 << 20) + 32 + (8 << 20)), (Mode::Full, 32 << 20)] {
-        let [merkle, tags, proved] = rows(&plan, mode)[..] else { panic!("three rows") };
-        assert_eq!((merkle.prepare_bytes_down, proved.prepare_bytes_down), (moved, moved + verifier));
-        assert_eq!(proved.held.verifier, verifier);
-        assert_eq!(proved.held.bytes(), merkle.held.bytes() + verifier);
-        assert_eq!(proved.lookup_bytes_down, tags.lookup_bytes_down + 2 * 48);
-        assert!(proved.disk_bytes >= proved.held.bytes(), "it is stored as well");
-        assert!(proved.lookup_bytes_down + proved.lookup_bytes_up <= 1315 + 64);
-    }
+    let [merkle, tags, proved] = rows(&plan, Mode::Full)[..] else { panic!("three rows") };
+    assert_eq!((merkle.prepare_bytes_down, proved.prepare_bytes_down), (32 << 20, (32 << 20) + verifier));
+    assert_eq!(proved.held.verifier, verifier);
+    assert_eq!(proved.held.bytes(), merkle.held.bytes() + verifier);
+    assert_eq!(proved.lookup_bytes_down, tags.lookup_bytes_down + 2 * 48);
+    assert!(proved.disk_bytes >= proved.held.bytes(), "it is stored as well");
+    assert!(proved.lookup_bytes_down + proved.lookup_bytes_up <= 1315 + 64);
 }
 
 #[test]

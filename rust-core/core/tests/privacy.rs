@@ -16,7 +16,6 @@ use keyhush_core::tapir::hint::Hint;
 use keyhush_core::tapir::query::{Pending, Role, hazmat_query_from, query};
 use keyhush_core::tapir::recon::verify;
 use keyhush_core::tapir::update::hazmat_update_hint_from;
-use keyhush_kernels::linear::Point;
 
 /// No proofs, so that millions of round trips take seconds. Vectors do not depend on proofs.
 struct Unproved;
@@ -170,11 +169,10 @@ fn vectors_extended_by_an_update_are_jointly_uniform_whatever_was_asked() {
 
 /// A lying server sees the vector it answers and, from what the client does next, whether its lie was noticed. Both
 /// together have the same distribution whatever was asked, for each record it may lie about: every entry is checked
-/// against what the client knew before it asked. So it is with proofs, with tags of the client's own, and with those that
-/// two servers made for a light hint.
+/// against what the client knew before it asked. So it is with proofs and with tags.
 #[test]
 fn whether_a_lie_is_noticed_tells_nothing_of_what_was_asked() {
-    for ((proofs, crosswise), layout) in [(Proofs::Openings, false), (Proofs::Tags, false), (Proofs::Tags, true)]
+    for (proofs, layout) in [Proofs::Openings, Proofs::Tags]
         .into_iter()
         .flat_map(|kind| [tiny(2, 2), tiny(1, 3), tiny(3, 2), tiny(2, 3)].map(|layout| (kind, layout)))
     {
@@ -190,12 +188,6 @@ fn whether_a_lie_is_noticed_tells_nothing_of_what_was_asked() {
                 let mut counts = HashMap::new();
                 loop {
                     let mut hint = hint_from(&mut database, proofs, &mut source);
-                    if crosswise {
-                        let key: [u8; 16] = [7, 0, 0, 0, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 9, 9];
-                        let [one, other] = [0, 1].map(|at| Point::new(u64::from_le_bytes(key.as_chunks().0[at])));
-                        let tags = database.records_mut().iter().map(|byte| one.tag(&[*byte]) ^ other.tag(&[*byte]));
-                        hint = hint.hazmat_keep_tags(key, tags.collect());
-                    }
                     let mut pending = hazmat_query_from(&mut hint, &[index], &mut source).unwrap();
                     let vectors = pending.vectors(role);
                     let mut answer = database.answer(&vectors, proofs).unwrap();
@@ -288,7 +280,6 @@ enum Defect {
     NoSwap,
     DummyNeverTheRecord,
     RefreshNeverTheColumn,
-    RefreshTheColumnAtTheRecord,
     RetryWithFreshRandomness,
 }
 
@@ -316,7 +307,6 @@ fn planted_client(layout: Layout, sequence: &[u32], defect: Defect, source: &mut
         for (q, permutation) in sigma.iter_mut().enumerate() {
             let refresh_column = match defect {
                 Defect::RefreshNeverTheColumn => except(source, column),
-                Defect::RefreshTheColumnAtTheRecord if q == q_star => column,
                 _ => source.below(m as u32) as usize,
             };
             views[0].push(if q == q_star { dummy as u8 } else { permutation[column] });
@@ -352,126 +342,5 @@ fn the_check_rejects_every_planted_defect() {
         ] {
             assert!(rejected(layout, defect), "{defect:?}");
         }
-    }
-}
-
-// ---- a refresh server that made the hint ---------------------------------------------------------------------------
-
-/// Says whether, for each of a hint's first permutations, the refresh server's view is jointly uniform over
-/// [M]^(Q·queries): what it has that made a light hint, and knows them (docs/threat-model.md, Light hints). The draws
-/// that decide them come first.
-fn uniform_for_each_permutation(
-    layout: Layout,
-    (partitions_shown, queries): (usize, usize),
-    mut client: impl FnMut(&mut Enumerate) -> Views,
-) -> bool {
-    let (m, drawn) = (layout.partition_records(), layout.partitions() * (layout.partition_records() - 1));
-    let mut source = Enumerate::default();
-    let mut counts: HashMap<Vec<u32>, HashMap<Vec<u8>, u64>> = HashMap::new();
-    loop {
-        let [_, view] = client(&mut source);
-        let permutations = source.digits[..drawn].iter().map(|&(value, _)| value).collect();
-        *counts.entry(permutations).or_default().entry(view).or_default() += 1;
-        if !source.step() {
-            break;
-        }
-    }
-    let permutations = (1..=m).product::<usize>().pow(layout.partitions() as u32);
-    counts.len() == permutations
-        && counts.values().all(|views| {
-            let first = views.values().next();
-            views.len() == m.pow((partitions_shown * queries) as u32)
-                && views.values().all(|count| Some(count) == first)
-        })
-}
-
-/// The same numbers again.
-struct Again<'a>(std::slice::Iter<'a, u32>);
-
-impl Uniform for Again<'_> {
-    fn below(&mut self, bound: u32) -> u32 {
-        let &value = self.0.next().unwrap();
-        assert!(value < bound);
-        value
-    }
-}
-
-#[test]
-fn who_knows_the_first_permutations_sees_uniform_refresh_vectors_whatever_was_asked() {
-    for (layout, shapes) in
-        [(tiny(2, 2), &[&[1][..], &[1, 1], &[2]][..]), (tiny(1, 3), &[&[1], &[1, 1], &[2]]), (tiny(2, 3), &[&[1]])]
-    {
-        for batches in shapes {
-            let queries = batches.iter().sum();
-            for sequence in sequences(layout.records(), queries) {
-                let uniform = uniform_for_each_permutation(layout, (layout.partitions(), queries), |source| {
-                    real_client(layout, &sequence, batches, source)
-                });
-                assert!(uniform, "{layout:?}, {sequence:?} in batches of {batches:?}");
-            }
-        }
-    }
-}
-
-/// A pending batch that an update extends, and a query after it: the permutation of the partition that was added is the
-/// client's own.
-#[test]
-fn who_knows_the_first_permutations_sees_uniform_extensions() {
-    let (before, after) = (tiny(1, 2), Layout::new(3, 1, 2, 2).unwrap());
-    for first in 0..2 {
-        for next in 0..3 {
-            let uniform = uniform_for_each_permutation(before, (2, 2), |source| {
-                let mut database = database::<Unproved>(before, &[0, 1]);
-                let mut hint = hint_from(&mut database, Proofs::Openings, source);
-                let mut pending = hazmat_query_from(&mut hint, &[first], source).unwrap();
-                let list = apply(&mut database, None, &[Operation::Add(&[2])]).unwrap().list;
-                let list = UpdateList::decode(list.bytes(), before, after).unwrap();
-                hazmat_update_hint_from(&mut hint, Some(&mut pending), &list, source).unwrap();
-                hint.rebind(&[0; 2 * COMMITMENT_BYTES]).unwrap();
-                let mut view = pending.vectors(Role::Refresh);
-                finish(&database, &mut hint, pending);
-                view.extend(hazmat_query_from(&mut hint, &[next], source).unwrap().vectors(Role::Refresh));
-                [Vec::new(), view]
-            });
-            assert!(uniform, "{first} pending, then {next}");
-        }
-    }
-}
-
-/// Two copies of one state, each with draws of its own.
-#[test]
-fn who_knows_the_first_permutations_sees_uniform_vectors_of_copies() {
-    for layout in [tiny(2, 2), tiny(1, 3)] {
-        for asked in sequences(layout.records(), 2) {
-            let uniform = uniform_for_each_permutation(layout, (layout.partitions(), 2), |source| {
-                let content: Vec<u8> = (0..layout.slots() as u8).collect();
-                let mut database = database::<Unproved>(layout, &content);
-                let mut hint = hint_from(&mut database, Proofs::Openings, source);
-                let drawn: Vec<u32> = source.digits[..source.position].iter().map(|&(value, _)| value).collect();
-                let mut copy = hint_from(&mut database, Proofs::Openings, &mut Again(drawn.iter()));
-                let views = [(&mut hint, asked[0]), (&mut copy, asked[1])]
-                    .map(|(hint, index)| hazmat_query_from(hint, &[index], source).unwrap().vectors(Role::Refresh));
-                [Vec::new(), views.concat()]
-            });
-            assert!(uniform, "{layout:?}, {asked:?}");
-        }
-    }
-}
-
-#[test]
-fn the_check_for_each_permutation_rejects_every_planted_defect() {
-    for layout in [tiny(2, 2), tiny(2, 3)] {
-        let rejected = |swapped: bool, defect| {
-            !sequences(layout.records(), 1).all(|sequence| {
-                uniform_for_each_permutation(layout, (layout.partitions(), 1), |source| {
-                    let [retrieve, refresh] = planted_client(layout, &sequence, defect, source);
-                    if swapped { [refresh, retrieve] } else { [retrieve, refresh] }
-                })
-            })
-        };
-        assert!(!rejected(false, Defect::None));
-        assert!(rejected(false, Defect::RefreshNeverTheColumn));
-        assert!(rejected(false, Defect::RefreshTheColumnAtTheRecord));
-        assert!(rejected(true, Defect::None), "the retrieve vectors, to whoever knows the permutations");
     }
 }

@@ -338,15 +338,3 @@ fn more_lies_in_one_answer_pass_less_often() {
         assert!(trial.passes([point, 0], &pairs).iter().all(|&passes| passes == (number == 0)));
     }
 }
-
-/// Of a light hint's two points a server knows one. Whichever that is, and however its lie was chosen by it, n of the
-/// other let it pass at most.
-#[test]
-fn knowing_one_of_two_points_does_not_help() {
-    let field = small_field();
-    for words in 1..=2 {
-        let most =
-            field.iter().map(|&known| passing(&field, words, known).into_iter().map(u16::count_ones).max().unwrap());
-        assert_eq!(most.max(), Some(words));
-    }
-}

@@ -9,7 +9,6 @@ mod common;
 
 use common::{database, tags_of};
 use keyhush_core::commitment::{Merkle, Proofs};
-use keyhush_core::cost::block_records;
 use keyhush_core::database::epoch::{Operation, apply, apply_list};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::database::generation::NextGeneration;
@@ -18,8 +17,6 @@ use keyhush_core::directory::{Directory, Shape};
 use keyhush_core::instant;
 use keyhush_core::key::{database_id, fingerprint};
 use keyhush_core::layout::Layout;
-use keyhush_core::light::attempt::{Attempt, Outcome};
-use keyhush_core::light::making::Making;
 use keyhush_core::scheme::{Asked, answer, answerers};
 use keyhush_core::single::making::Builder;
 use keyhush_core::tapir::hint::HintBuilder;
@@ -29,8 +26,6 @@ use keyhush_core::tapir::recon::{recon, verify};
 use serde_json::{Value, json};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/interop/vectors");
-
-const KINDS: [(Proofs, &str); 2] = [(Proofs::Openings, "merkle"), (Proofs::Tags, "tags")];
 
 fn hex(bytes: impl AsRef<[u8]>) -> String {
     bytes.as_ref().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
@@ -77,40 +72,24 @@ fn plans() -> Value {
         ((4096, 65_536), 1),
     ];
     let packed = [((1, 1), 4), ((1000, 32), 2), (((1 << 20) + 1, 32), 8), ((1 << 24, 16), 16), ((4096, 4096), 16)];
-    let simple = single.into_iter().chain(packed).map(|(sizes, g)| (sizes, 0, None, Some(g)));
-    // Room to grow counts for Q, M and g; a Q that was asked for does not for M·ℓ; g is found for whatever Q there is.
+    let simple = single.into_iter().chain(packed).map(|(sizes, g)| (sizes, 0, None, g));
+    // Room to grow counts for Q and M; a Q that was asked for does not for M·ℓ.
     let room = [
-        ((1, 1), 1000, None, Some(1)),
-        ((1_000_000, 32), 100_000, None, Some(1)),
-        ((100, 20), 4001, Some(7), Some(4)),
-        ((1000, 8), 0, Some(1), Some(1)),
-        ((40_000, 300), 0, Some(1), Some(1)),
-        ((1_000_000, 9), 0, Some(100), Some(16)),
+        ((1, 1), 1000, None, 1),
+        ((1_000_000, 32), 100_000, None, 1),
+        ((100, 20), 4001, Some(7), 4),
+        ((1000, 8), 0, Some(1), 1),
+        ((40_000, 300), 0, Some(1), 1),
+        ((1_000_000, 9), 0, Some(100), 16),
     ];
-    let auto = [
-        ((1, 1), 0, None, None),
-        ((1_000_000, 20), 0, None, None),
-        ((1_000_000, 32), 0, None, None),
-        ((33, 1), 0, None, None), // 2 and 4 are as short
-        ((5000, 20), 0, Some(1000), None),
-        ((1000, 32), 0, Some(1000), None),
-        ((3000, 20), 0, None, None),
-        ((3000, 20), 200_000, None, None),
-        ((200_000, 128), 0, None, None),
-        ((200_000, 129), 0, None, None),
-        ((1_000_000, 256), 0, None, None),
-        ((1_000_000, 257), 0, None, None),
-        ((64, 64), 0, Some(1), None),
-    ];
-    let plan = |((records, record_bytes), headroom, partitions, pack): ((u64, u64), u64, Option<u64>, Option<u64>)| {
+    let plan = |((records, record_bytes), headroom, partitions, pack): ((u64, u64), u64, Option<u64>, u64)| {
         let room = records + headroom;
-        let g = pack.unwrap_or_else(|| block_records(room, record_bytes, partitions).unwrap());
-        let plan = Layout::plan_packed(room, record_bytes, partitions, g).unwrap();
+        let plan = Layout::plan_packed(room, record_bytes, partitions, pack).unwrap();
         let mut out = json!({
             "records": records,
             "recordBytes": record_bytes,
             "headroom": headroom,
-            "pack": pack.map_or("auto".into(), Value::from),
+            "pack": pack,
             "layout": layout_json(&plan.grown(records, plan.partitions() as u64).unwrap()),
         });
         if let Some(partitions) = partitions {
@@ -118,7 +97,7 @@ fn plans() -> Value {
         }
         out
     };
-    simple.chain(room).chain(auto).map(plan).collect()
+    simple.chain(room).map(plan).collect()
 }
 
 fn permutations() -> Value {
@@ -618,44 +597,6 @@ fn instant_refused() -> Value {
     json!({ "answers": answers, "requests": { "layout": layout_json(&layout), "taken": hex(&query), "refused": requests } })
 }
 
-/// Light hints: padding, records of no whole number of words, and longer than a stripe; blocks of several.
-fn light() -> Value {
-    let layouts = [(1, 1, 1, 1, 1), (40, 12, 3, 14, 1), (33, 100, 5, 7, 1), (41, 12, 3, 16, 4)];
-    layouts
-        .into_iter()
-        .flat_map(|layout| KINDS.map(|kind| (layout, kind)))
-        .map(|((n, l, q, m, g), (proofs, kind))| {
-            let layout = Layout::packed(n, l, q, m, g).unwrap();
-            let (label, database, commitments) = labelled(layout);
-            let root = stream(&format!("light {n} {l}"), 32);
-            let attempt = Attempt::new(layout, proofs, &commitments, root.as_slice().try_into().unwrap()).unwrap();
-            let [parities, tags] = [
-                Making::parities(&database, &attempt.parities_request(), At::Newest),
-                Making::tags(&database, &attempt.tags_request(), At::Newest),
-            ]
-            .map(|making| {
-                let mut making = making.unwrap();
-                while making.step(&database).unwrap() {}
-                making.finish().unwrap()
-            });
-            let requests = [hex(attempt.parities_request()), hex(attempt.tags_request())];
-            let Outcome::Accepted(hint) = attempt.finish(&parities, &tags).unwrap() else { panic!("refused") };
-            json!({
-                "proofs": kind,
-                "layout": layout_json(&layout),
-                "recordsLabel": label,
-                "root": hex(root),
-                "hintId": hex(hint.stamp().hint_id),
-                "paritiesRequest": requests[0],
-                "tagsRequest": requests[1],
-                "parities": hex(parities),
-                "tags": hex(tags),
-                "kept": hex(common::tags_of(&hint)),
-            })
-        })
-        .collect()
-}
-
 /// Hints for one server: stripes that end within partitions, records of no whole number of words, blocks of several; a record
 /// asked for again, alone and in one batch.
 fn single() -> Value {
@@ -702,67 +643,6 @@ fn single() -> Value {
         .into()
 }
 
-/// Replies that a client has to refuse: to the hint of `light` with this label, and with these bytes changed. Whether A
-/// holds, and B.
-fn light_refused() -> Value {
-    let layout = Layout::new(40, 12, 3, 14).unwrap();
-    let (label, database, commitments) = labelled(layout);
-    let root = stream("light 40 12", 32);
-    let sum = 14 * 12;
-    let of_kind = |(proofs, kind)| {
-        let begin = || Attempt::new(layout, proofs, &commitments, root.as_slice().try_into().unwrap()).unwrap();
-        let attempt = begin();
-        let replies = [
-            Making::parities(&database, &attempt.parities_request(), At::Newest),
-            Making::tags(&database, &attempt.tags_request(), At::Newest),
-        ]
-        .map(|making| {
-            let mut making = making.unwrap();
-            while making.step(&database).unwrap() {}
-            making.finish().unwrap()
-        });
-        let crosswise = proofs == Proofs::Tags;
-        let first_tag = if crosswise { 16 } else { 0 };
-        let tag = |slot: usize| ("tags", first_tag + 8 * slot);
-        // Of column 5: the slots of which the first two partitions' tags are.
-        let permutations = Permutations::from_entropy(&layout, attempt.parities_request()[..32].try_into().unwrap());
-        let of_column = [0, 1].map(|q| tag(q * 14 + usize::from(permutations.of(q)[5])));
-        // Wrong parities make the tags wrong that follow from them.
-        let mut lies = vec![
-            ("the first parity", vec![("parities", 0)], (true, false, !crosswise)),
-            ("the last parity", vec![("parities", sum - 1)], (true, false, !crosswise)),
-            ("the sum", vec![("parities", sum)], (false, true, true)),
-            ("the padding of the sum's last word", vec![("parities", sum + 15)], (false, true, true)),
-            ("one tag", vec![("tags", tag(41).1 + 7)], (false, false, true)),
-            ("the tag of padding", vec![tag(41)], (false, false, true)),
-            ("two tags of one column alike", of_column.to_vec(), (false, true, true)),
-            ("a parity and the sum", vec![("parities", 0), ("parities", sum)], (false, false, !crosswise)),
-        ];
-        if crosswise {
-            lies.extend([
-                ("the other sum", vec![("tags", 0)], (true, true, false)),
-                ("the refresh server's first tag", vec![("parities", sum + 16)], (true, true, false)),
-                ("its last", vec![("parities", replies[0].len() - 1)], (true, true, false)),
-            ]);
-        }
-        let lies = lies.into_iter().map(|(because, changes, (a, b, crosswise))| {
-            let mut altered = replies.clone();
-            for (reply, at) in &changes {
-                altered[usize::from(*reply == "tags")][*at] ^= 1;
-            }
-            let Outcome::Refused(inquiry) = begin().finish(&altered[0], &altered[1]).unwrap() else {
-                panic!("{because}");
-            };
-            let verdict = inquiry.verdict();
-            assert_eq!((verdict.sum, verdict.columns, verdict.crosswise), (a, b, crosswise), "{because}");
-            let changes: Vec<_> = changes.iter().map(|(reply, at)| json!({ "reply": reply, "at": at })).collect();
-            json!({ "because": because, "changes": changes, "a": a, "b": b, "crosswise": crosswise })
-        });
-        json!({ "recordsLabel": label, "proofs": kind, "lies": lies.collect::<Vec<_>>() })
-    };
-    KINDS.map(of_kind).into()
-}
-
 #[test]
 fn the_native_core_agrees_with_the_shared_vectors() {
     let computed = json!({
@@ -780,9 +660,7 @@ fn the_native_core_agrees_with_the_shared_vectors() {
         "instant": instant(),
         "instantDirectory": instant_directory(),
         "instantRefused": instant_refused(),
-        "light": light(),
         "single": single(),
-        "lightRefused": light_refused(),
     });
     hold_to("core", &computed);
 }

@@ -5,7 +5,6 @@
 #![no_std]
 
 pub mod dpf;
-pub mod light;
 pub mod linear;
 pub mod prg;
 pub mod random;

@@ -25,11 +25,10 @@ pub fn choose_mode(
     block_log: u32,
     block_bytes: u32,
     instant: bool,
-    light: bool,
     lookups: f64,
 ) -> String {
     let directory = directory_size(layout, directory_bytes, block_log, block_bytes);
-    let mode = cost::choose_mode(&layout.0, &directory, Offers { instant, light }, lookups as u64);
+    let mode = cost::choose_mode(&layout.0, &directory, Offers { instant }, lookups as u64);
     mode_name(mode).into()
 }
 
@@ -37,7 +36,6 @@ pub(crate) fn mode_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Local => "local",
         Mode::Instant => "instant",
-        Mode::Light => "light",
         Mode::Full => "full",
         Mode::Single => "single",
     }

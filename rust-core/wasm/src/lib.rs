@@ -21,7 +21,6 @@ mod cost;
 mod directory;
 mod instant;
 #[cfg(feature = "hints")]
-mod light;
 #[cfg(feature = "hints")]
 mod local;
 #[cfg(feature = "hints")]

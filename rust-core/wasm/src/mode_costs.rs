@@ -2,7 +2,7 @@
 
 use js_sys::{Array, Object, Reflect};
 use keyhush_core::commitment::Proofs;
-use keyhush_core::cost::{self, Mode, ModeCosts, Pack, Workload};
+use keyhush_core::cost::{self, Mode, ModeCosts, Workload};
 use keyhush_core::error::Error;
 use wasm_bindgen::prelude::*;
 
@@ -15,12 +15,6 @@ use crate::{LayoutHandle, Outcome, thrown};
 pub fn suitable_proofs(layout: &LayoutHandle, directory_bytes: u32) -> String {
     let fit = cost::tags_fit(&layout.0, u64::from(directory_bytes), cost::DEFAULT_MEMORY_BYTES);
     name_of(if fit { Proofs::Tags } else { Proofs::Openings })
-}
-
-/// Which kind of proof suits a light hint: tags, if both replies have at most 16 MiB with them.
-#[wasm_bindgen(js_name = lightProofs, unchecked_return_type = "'merkle' | 'tags'")]
-pub fn light_proofs(layout: &LayoutHandle) -> String {
-    name_of(cost::light_proofs(&layout.0))
 }
 
 /// What each way of looking up costs under a manifest's layout, for a workload of which only what is done counts.
@@ -69,10 +63,8 @@ fn mode_object(costs: &ModeCosts) -> Object {
         Mode::Local => vec![("records", held.records)],
         Mode::Instant => vec![],
         Mode::Single => vec![("hints", held.hints), ("tags", held.tags)],
-        Mode::Light | Mode::Full if costs.proofs == Some(Proofs::Pointproofs) => {
-            [&hint[..], &[("verifier", held.verifier)]].concat()
-        }
-        Mode::Light | Mode::Full => hint.to_vec(),
+        Mode::Full if costs.proofs == Some(Proofs::Pointproofs) => [&hint[..], &[("verifier", held.verifier)]].concat(),
+        Mode::Full => hint.to_vec(),
     };
     set(&out, "held", object(parts));
     out
@@ -95,10 +87,7 @@ pub(crate) fn read(workload: &JsValue) -> Result<Workload, Error> {
         keyed: property("keyed").is_truthy(),
         variable: property("variable").is_truthy(),
         partitions: number("partitions")?,
-        pack: match property("pack").as_string().as_deref() {
-            Some("auto") => Pack::Auto,
-            _ => number("pack")?.map_or(base.pack, Pack::Records),
-        },
+        pack: number("pack")?.unwrap_or(base.pack),
         batch: number("batch")?.unwrap_or(base.batch),
         lookups_per_day: number("lookupsPerDay")?.unwrap_or(base.lookups_per_day),
         hint_lookups: number("hintLookups")?,

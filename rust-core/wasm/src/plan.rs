@@ -53,15 +53,6 @@ pub fn journal_limit(held_bytes: f64) -> f64 {
     cost::journal_limit(held_bytes as u64) as f64
 }
 
-/// g for a database whose clients are to make light hints.
-///
-/// # Errors
-/// `layout`.
-#[wasm_bindgen(js_name = planBlockRecords)]
-pub fn plan_block_records(records: f64, record_bytes: f64, partitions: Option<f64>) -> Outcome<u32> {
-    cost::block_records(whole(records), whole(record_bytes), partitions.map(whole)).map(|g| g as u32).map_err(thrown)
-}
-
 fn workload_object(workload: &Workload) -> Object {
     let out = object([
         ("records", workload.records),

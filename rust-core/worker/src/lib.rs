@@ -15,7 +15,6 @@ mod exports {
     use core::slice::{from_raw_parts, from_raw_parts_mut};
 
     use keyhush_kernels::dpf::{Key, domain_log};
-    use keyhush_kernels::light::{Buckets, Work};
     use keyhush_kernels::scan::{MAX_QUERIES, Node, Overwritten, Scratch, Shape};
 
     #[panic_handler]
@@ -61,93 +60,6 @@ mod exports {
         overwritten: [Place; 3],
         /// of each query its key, and the groups of its epoch
         keys: [(Place, u32); MAX_QUERIES],
-    }
-
-    /// What the core's `light::making::Making::descriptor` writes.
-    #[repr(C)]
-    pub struct Making {
-        partitions: u32,
-        partition_records: u32,
-        record_bytes: u32,
-        /// the steps are those of the partitions from this one …
-        first: u32,
-        /// … to before this one
-        end: u32,
-        seed: Place,
-        challenge: Place,
-        point: Place,
-        words: Place,
-        permutation: Place,
-        buckets: Place,
-        parities: Place,
-        sum: Place,
-        tags: Place,
-        records: Place,
-        /// u32s and bytes
-        overwritten: [Place; 2],
-        restored: Place,
-    }
-
-    /// Goes steps of a reply for a light hint; whether its descriptor made sense.
-    ///
-    /// # Safety
-    /// As of [`run`]: the reply lives, its database does not change, and nobody else works on it.
-    #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn make(making: *const Making) -> u32 {
-        // SAFETY: the caller's. Addresses of u16 and u32 are those of slices of the core's, so aligned.
-        let made = u32::from(unsafe { make_steps(&*making) });
-        wipe_stack();
-        made
-    }
-
-    /// # Safety
-    /// As of [`make`].
-    #[inline(never)]
-    unsafe fn make_steps(making: &Making) -> bool {
-        let (m, record_bytes) = (making.partition_records as usize, making.record_bytes as usize);
-        // SAFETY: the caller's.
-        let (seed, challenge, point, sum) =
-            unsafe { (making.seed.bytes(), making.challenge.bytes(), making.point.bytes(), making.sum.bytes_mut()) };
-        let [indices, old_records] = &making.overwritten;
-        // SAFETY: the caller's.
-        let mut work = unsafe {
-            Work {
-                partition_records: m,
-                record_bytes,
-                records: making.records.bytes(),
-                overwritten: Overwritten {
-                    indices: from_raw_parts(indices.0 as *const u32, indices.1 as usize),
-                    records: old_records.bytes(),
-                    nodes: &[],
-                },
-                restored: making.restored.bytes_mut(),
-                seed: seed.first_chunk(),
-                challenge: challenge.first_chunk(),
-                point: point.first_chunk(),
-                words: from_raw_parts_mut(making.words.0 as *mut [u8; 8], making.words.1 as usize),
-                permutation: from_raw_parts_mut(making.permutation.0 as *mut u16, making.permutation.1 as usize),
-                buckets: making.buckets.bytes_mut(),
-                parities: making.parities.bytes_mut(),
-                tags: making.tags.bytes_mut(),
-            }
-        };
-        if making.end > making.partitions {
-            return false;
-        }
-        work.run(making.first as usize..making.end as usize);
-        if making.end == making.partitions && work.challenge.is_some() {
-            Buckets::new(record_bytes).sum(work.buckets, sum);
-        }
-        true
-    }
-
-    /// What has been called before leaves nothing of its secrets on the stack.
-    #[inline(never)]
-    fn wipe_stack() {
-        /// More than the frames of any call here take together.
-        const FRAMES_BYTES: usize = 48 << 10;
-        let frames = [0u8; FRAMES_BYTES];
-        core::hint::black_box(&frames);
     }
 
     /// Goes all steps of an instant lookups' pass; whether its descriptor made sense.

@@ -19,7 +19,6 @@ export async function serveOwnCopy(updatable: UpdatableDatabase, { publicKey }: 
     datasets: [{ updatable, publisherKeys: [publicKey] }],
     allowOrigins: [],
     instant: false,
-    light: false,
   })
   const close = async () => {
     app.server.closeAllConnections()

@@ -10,7 +10,7 @@ export interface PlanArguments {
   readonly keyed?: boolean
   readonly variable?: boolean
   readonly partitions?: number[]
-  readonly pack?: number | 'auto'
+  readonly pack?: number
   readonly batch?: number
   readonly lookupsPerDay?: number
   readonly changesPerDay?: number
@@ -87,7 +87,6 @@ function describeCurve(plans: readonly Plan[], plannedPartitions: number): strin
 const MODES: Record<ModeCosts['mode'], string> = {
   local: 'keep it all (local)',
   instant: 'instant',
-  light: 'light hint',
   full: 'full hint',
   single: 'one server',
 }
@@ -96,7 +95,7 @@ const MODES: Record<ModeCosts['mode'], string> = {
 function modeRows(modes: readonly ModeCosts[]): string[][] {
   const head = ['', 'before the first', 'a lookup', 'a day', 'memory', 'disk', 'servers, before', 'servers, a lookup']
   const rows = modes.map(costs => [
-    `${MODES[costs.mode]}${costs.mode === 'light' || costs.mode === 'full' ? `, ${costs.proofs}` : ''}`,
+    `${MODES[costs.mode]}${costs.mode === 'full' ? `, ${costs.proofs}` : ''}`,
     bytes(costs.firstBytes),
     ...[costs.lookupBytesUp + costs.lookupBytesDown, costs.dayBytes, costs.memoryBytes, costs.diskBytes].map(bytes),
     ...[costs.serverPrepareMicros, costs.serverLookupMicros].map(micros => (micros === 0 ? '–' : duration(micros))),

@@ -42,10 +42,6 @@ export interface ServeArguments {
   /** worker threads; false: off; missing: as many as suit the machine */
   readonly instant?: number | false
   readonly instantRateLimit: number
-  /** light hints made at a time; false: off */
-  readonly light: number | false
-  readonly lightRateLimit: number
-  readonly lightTotalLimit: number
   readonly metrics?: { readonly host: string; readonly port: number }
   /** how long /readyz says no before nothing new is answered */
   readonly drainSeconds: number
@@ -71,8 +67,6 @@ export async function serve(options: ServeArguments): Promise<void> {
     rateLimit: options.rateLimit,
     instant: options.instant === false ? false : { workers: options.instant },
     instantRateLimit: options.instantRateLimit,
-    light: options.light === false ? false : { computations: options.light, rateLimit: options.lightTotalLimit },
-    lightRateLimit: options.lightRateLimit,
     metrics,
     log: { level: options.logLevel, stream: new BoundedLog(process.stderr) },
   })

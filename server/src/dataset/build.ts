@@ -41,8 +41,8 @@ export interface BuildOptions {
   readonly valueEncoding?: ValueEncoding | undefined
   /** Q; default: the planner's */
   readonly partitions?: number | undefined
-  /** g, the records of a block, or what is best for light hints; default 1 */
-  readonly pack?: number | 'auto' | undefined
+  /** g, the records of a block; default 1 */
+  readonly pack?: number | undefined
   /** keyed formats only: gives every record room for a value of this length, and a length of its own */
   readonly maxValueBytes?: number | undefined
   /** plans for this many records more, so that updates find room in the partitions there are; default 0 */
@@ -164,10 +164,7 @@ function checkOptions(options: BuildOptions, format: Format): void {
   if (options.prover !== undefined && options.ceremony === undefined) {
     throw new BuildError('--prover means nothing without --ceremony')
   }
-  if (options.pack === 'auto' && options.proofs === 'tags') {
-    throw new BuildError('--pack auto and --proofs tags contradict each other: light hints need commitments')
-  }
-  if (options.pack !== undefined && options.pack !== 'auto') checkRange('pack', options.pack, 1, MAX_RECORD_BYTES)
+  if (options.pack !== undefined) checkRange('pack', options.pack, 1, MAX_RECORD_BYTES)
   if (options.succeeds !== undefined && options.name !== undefined) {
     throw new BuildError('--name and --succeeds contradict each other: a successor keeps its database id')
   }

@@ -21,7 +21,7 @@ import { recordBytesView } from './view.js'
 /** How records are laid out, and what proves them (BuildOptions says more of each). */
 export interface LayoutOptions {
   readonly partitions?: number | undefined
-  readonly pack?: number | 'auto' | undefined
+  readonly pack?: number | undefined
   readonly headroom?: number | undefined
   readonly maxValueBytes?: number | undefined
   readonly proofs?: Proofs | undefined
@@ -93,14 +93,13 @@ function recordShapeOf(table: KeyedRecords, maxValueBytes: number | undefined, f
 /** As planned, all zero. Throws BuildError. */
 export function allocate(
   core: Core,
-  { partitions, pack = 1, headroom = 0, proofs }: LayoutOptions,
+  { partitions, pack: blockRecords = 1, headroom = 0, proofs }: LayoutOptions,
   records: number,
   recordBytes: number,
   file?: string,
 ): { layout: LayoutHandle; database: DatabaseHandle } {
   try {
     const room = records + headroom
-    const blockRecords = pack === 'auto' ? core.planBlockRecords(room, recordBytes, partitions) : pack
     const plan = core.planLayout(room, recordBytes, partitions, blockRecords)
     const layout = core.layout(records, recordBytes, plan.partitions, plan.partitionRecords, blockRecords)
     plan.free()

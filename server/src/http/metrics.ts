@@ -69,7 +69,7 @@ export class Metrics {
   /** Reads these whenever it is asked. Once. */
   watch(watched: Watched): void {
     const { datasets, readiness, unsent, bodies, connections } = watched
-    const { instant, light } = watched.computations
+    const { instant } = watched.computations
     this.#gauge('ready', 'What /readyz says', () => Number(readiness.ready))
     this.#gauge('problems', 'What /readyz says does not work besides', () => readiness.problems.length)
     this.#gauge('unsent_bytes', 'Reserved for replies that have not left', () => unsent.bytes)
@@ -79,10 +79,6 @@ export class Metrics {
     if (instant !== undefined) {
       this.#gauge('instant_waiting', 'Queries that wait for a pass', () => instant.waiting)
       this.#gauge('instant_passes', 'Passes under way', () => instant.passes)
-    }
-    if (light !== undefined) {
-      this.#gauge('light_waiting', 'Requests of light hints that wait', () => light.waiting)
-      this.#gauge('light_computing', 'Replies to them that are being computed', () => light.computing)
     }
     const databases = datasets.map(({ name = '', dataset, updatable }) => ({
       name,

@@ -19,7 +19,6 @@ import { fenceRoute } from './routes/fence.js'
 import { healthRoutes } from './routes/health.js'
 import { infoRoute } from './routes/info.js'
 import { instantRoute } from './routes/instant.js'
-import { lightRoutes } from './routes/light.js'
 import { manifestRoute } from './routes/manifest.js'
 import { publishRoutes } from './routes/publish.js'
 import type { Routes } from './routes/types.js'
@@ -40,7 +39,7 @@ export interface KeyhushOptions {
   /** the same for bodies on their way */
   readonly bodies?: Unsent | undefined
   /**
-   * What instant lookups and light hints are computed by, shared by the databases of one process. Default: its own.
+   * What instant lookups are computed by, shared by the databases of one process. Default: its own.
    * Whoever made it closes it, once no request is under way.
    */
   readonly computations?: Computations | undefined
@@ -48,8 +47,6 @@ export interface KeyhushOptions {
   readonly rateLimit?: number | undefined
   /** the same for those of instant lookups, which cost a server far more */
   readonly instantRateLimit?: number | undefined
-  /** the same for requests of light hints, of either kind */
-  readonly lightRateLimit?: number | undefined
   /**
    * The core has trapped: its memory cannot be trusted, and every database in this process shares it. Nothing is
    * answered from here on; the process is to be replaced. Default: it exits with code 1, for a supervisor to restart.
@@ -75,11 +72,11 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
   takeBytes(app, options.bodies ?? new Unsent())
 
   const routes = app as unknown as Routes
-  const limits = [options.rateLimit, options.instantRateLimit, options.lightRateLimit] as const
-  const [rateLimit, instantRateLimit, lightRateLimit] = await limitRates(app, limits)
+  const limits = [options.rateLimit, options.instantRateLimit] as const
+  const [rateLimit, instantRateLimit] = await limitRates(app, limits)
   manifestRoute(routes, epochs, unsent)
-  const { instant, light } = options.computations ?? ownComputations(app, onTrap)
-  infoRoute(routes, epochs, updatable, { instant: instant !== undefined, light: light !== undefined })
+  const { instant } = options.computations ?? ownComputations(app, onTrap)
+  infoRoute(routes, epochs, updatable, { instant: instant !== undefined })
   blobRoute(routes, epochs, unsent)
   const trapped = (error: Error) => {
     readiness.stop('this server has failed and is restarting')
@@ -89,7 +86,6 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
   if (instant !== undefined) {
     instantRoute(routes, { epochs, lookups: instant, readiness, unsent, rateLimit: ofQueries(instantRateLimit) })
   }
-  if (light !== undefined) lightRoutes(routes, { epochs, hints: light, readiness, unsent, rateLimit: lightRateLimit })
   readiness.watch(() => expiredIn(epochs.newest.manifest))
   if (updatable !== undefined) {
     readiness.needs(() => updatable.behind)

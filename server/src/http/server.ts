@@ -5,7 +5,6 @@ import { BuildError } from '../base/errors.js'
 import type { UpdatableDatabase } from '../database/updatable.js'
 import type { Dataset } from '../dataset/load.js'
 import type { InstantOptions } from '../instant/lookups.js'
-import type { LightOptions } from '../light/hints.js'
 import { Computations } from './computations.js'
 import { frame, surround } from './frame.js'
 import type { Metrics } from './metrics.js'
@@ -31,10 +30,6 @@ export interface ServerOptions {
   readonly instant?: InstantOptions | false | undefined
   /** requests of instant lookups a minute that one client address may send; 0 (default): any number */
   readonly instantRateLimit?: number | undefined
-  /** how light hints are made; false: not at all */
-  readonly light?: LightOptions | false | undefined
-  /** requests of light hints, of either kind, a minute that one client address may send; 0 (default): any number */
-  readonly lightRateLimit?: number | undefined
   /** pino's level and where lines go; default: no log */
   readonly log?: { readonly level: string; readonly stream: { write(line: string): void } } | undefined
   /** how much of replies may stand in memory, for clients that do not read; and as much of bodies on their way */
@@ -78,7 +73,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   const [readiness, allowOrigins] = [new Readiness(), options.allowOrigins ?? ['*']]
   const { app, unsent, bodies, connections } = frame({ readiness, unsent: most, log, trustProxy })
   app.decorate('readiness', readiness)
-  const computations = new Computations({ instant: options.instant, light: options.light })
+  const computations = new Computations({ instant: options.instant })
   const onTrap = options.onTrap ?? exitSoon
   computations.onFailure = error => {
     readiness.stop('this server has failed and is restarting')
@@ -94,11 +89,11 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     publisherPaths: publisherPathsOf(options),
   })
   for (const { name, dataset, updatable, publisherKeys } of datasets) {
-    const { instantRateLimit, lightRateLimit } = options
+    const { instantRateLimit } = options
     const prefix = prefixOf(name)
     await app.register(keyhushPlugin, {
       ...{ prefix, dataset, updatable, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
-      ...{ computations, instantRateLimit, lightRateLimit },
+      ...{ computations, instantRateLimit },
     })
   }
   // Whoever restarts or routes to this process asks at the root, also when every database has a name.

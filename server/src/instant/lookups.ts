@@ -73,8 +73,6 @@ interface Taken {
 }
 
 export class InstantLookups implements Source {
-  /** a pass that has begun is with a thread to its end */
-  readonly isAwaited = false
   readonly #wake: (core: Core) => void
   /** of those whose queries are not all taken */
   readonly #queue: FairQueue<Entry>

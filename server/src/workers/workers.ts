@@ -1,6 +1,4 @@
-// Who gets the worker threads: sources of tasks in their order, the first one that has any. So an instant lookup's pass
-// waits for no more of a light hint than a step. But a source goes first for as long as an update waits for what it has begun:
-// whoever keeps the passes busy must not keep publishers waiting.
+// Has worker threads do what a source of tasks has for them.
 
 import type { Core } from '@keyhush/wasm'
 import { type Task, Threads } from './threads.js'
@@ -14,8 +12,6 @@ export interface Work extends Task {
 }
 
 export interface Source {
-  /** Whether an update waits for the rest of what it has begun. */
-  readonly isAwaited: boolean
   /** What a thread could do now; undefined: nothing. Throws if the core has trapped. */
   next(): Work | undefined
   /** No thread will ever do anything again. */
@@ -27,16 +23,16 @@ export class Workers {
   onFailure: (error: Error) => void = () => {}
 
   readonly #most: number
-  readonly #sources: readonly Source[]
+  readonly #source: Source
   #threads: Threads | undefined
   readonly #tasks = new Set<Promise<void>>()
   #starting: Promise<void> | undefined
   #failed = false
 
-  /** At most so many threads; `sources`: who goes first, first. */
-  constructor(most: number, sources: readonly Source[]) {
+  /** At most so many threads. */
+  constructor(most: number, source: Source) {
     this.#most = most
-    this.#sources = sources
+    this.#source = source
   }
 
   /** Has free threads do what there is to do, in this core's memory. */
@@ -47,7 +43,7 @@ export class Workers {
     }
     try {
       while (!this.#failed && this.#threads.free) {
-        const work = this.#next()
+        const work = this.#source.next()
         if (work === undefined) return
         const task = this.#run(this.#threads, work).then(() => {
           this.#tasks.delete(task)
@@ -76,7 +72,7 @@ export class Workers {
   #fail(error: Error): void {
     if (this.#failed) return
     this.#failed = true
-    for (const source of this.#sources) source.stop()
+    this.#source.stop()
     this.onFailure(error)
   }
 
@@ -85,15 +81,6 @@ export class Workers {
     await this.#starting
     while (this.#tasks.size > 0) await Promise.allSettled(this.#tasks)
     await this.#threads?.close()
-  }
-
-  #next(): Work | undefined {
-    const inOrder = [...this.#sources].sort((a, b) => Number(b.isAwaited) - Number(a.isAwaited))
-    for (const source of inOrder) {
-      const work = source.next()
-      if (work !== undefined) return work
-    }
-    return undefined
   }
 
   async #start(core: Core): Promise<void> {

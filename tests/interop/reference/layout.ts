@@ -41,17 +41,6 @@ export function planLayout(records: number, recordBytes: number, partitions?: nu
   return { records, recordBytes, partitions: q, partitionRecords: Math.ceil(blocks / q) * g, blockRecords }
 }
 
-/** g with `--pack auto`. `records`: with room to grow. */
-export function planBlockRecords(records: number, recordBytes: number, partitions?: number): number {
-  const replyBytes = (g: number) => {
-    const plan = planLayout(records, recordBytes, partitions, g)
-    const sum = 8 * Math.ceil((g * recordBytes) / 8)
-    return partitionBytes(plan) + sum + 8 * plan.partitions * blocksOf(plan).partitionRecords
-  }
-  const possible = Array.from({ length: 9 }, (_, log) => 2 ** log).filter(g => g === 1 || g * recordBytes <= 256)
-  return possible.reduce((best, g) => (replyBytes(g) < replyBytes(best) ? g : best))
-}
-
 export function checkLayout({ records, recordBytes, partitions, partitionRecords, blockRecords: g = 1 }: Layout): void {
   const within = (value: number, most: number) => value >= 1 && value <= most
   const possible =

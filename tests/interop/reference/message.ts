@@ -4,7 +4,7 @@ import { concatBytes } from '@noble/hashes/utils.js'
 import { Reader, Writer } from './bytes.js'
 import { blockLayout } from './directory.js'
 import { answerBytes, splitQueries } from './instant.js'
-import { blocksOf, entryBytes, type Layout, partitionBytes, type Suite, split } from './layout.js'
+import { entryBytes, type Layout, type Suite, split } from './layout.js'
 import type { Manifest } from './manifest.js'
 
 /** The epoch that a message speaks of. A manifest is one. */
@@ -101,46 +101,6 @@ export function decodeInstantAnswer(manifest: Manifest, of: InstantOf, count: nu
   const answers = reader.take(count * each)
   reader.end()
   return split(answers, each)
-}
-
-/** Half of a light hint. */
-export type LightPart = 'hint' | 'tags'
-
-/** With the bytes of secrets in suite 1 and in suite 2. */
-const LIGHT = {
-  hint: { request: 'PIRH', reply: 'PIRP', secretBytes: [64, 72] },
-  tags: { request: 'PIRT', reply: 'PIRS', secretBytes: [8, 40] },
-} as const
-
-export function encodeLightRequest(epoch: Epoch, part: LightPart, suite: Suite, secrets: Uint8Array): Uint8Array {
-  return header(LIGHT[part].request, epoch, 0, suite).put(secrets).bytes()
-}
-
-export function decodeLightRequest(epoch: Epoch, part: LightPart, suite: Suite, bytes: Uint8Array): Uint8Array {
-  return readLight(LIGHT[part].request, epoch, suite, bytes, LIGHT[part].secretBytes[suite - 1]!)
-}
-
-export function encodeLightReply(epoch: Epoch, part: LightPart, suite: Suite, body: Uint8Array): Uint8Array {
-  return header(LIGHT[part].reply, epoch, 0, suite).put(body).bytes()
-}
-
-export function decodeLightReply(epoch: Epoch, part: LightPart, suite: Suite, bytes: Uint8Array): Uint8Array {
-  const { recordBytes, partitions, partitionRecords } = blocksOf(epoch)
-  const sum = 8 * Math.ceil(recordBytes / 8)
-  const tags = (partitions: number) => 8 * partitions * partitionRecords
-  const bodyBytes = {
-    hint: partitionBytes(epoch) + sum + (suite === 2 ? tags(partitions - 1) : 0),
-    tags: (suite === 2 ? sum : 0) + tags(partitions),
-  }
-  return readLight(LIGHT[part].reply, epoch, suite, bytes, bodyBytes[part])
-}
-
-function readLight(magic: string, epoch: Epoch, suite: Suite, bytes: Uint8Array, bodyBytes: number): Uint8Array {
-  const reader = new Reader(bytes)
-  if (readHeader(magic, epoch, reader, suite) !== 0) throw new Error('a count')
-  const body = reader.take(bodyBytes)
-  reader.end()
-  return body
 }
 
 const HEAD_BYTES = 40

@@ -107,7 +107,7 @@ export class OwnServer {
       epochs: [{ generation, epoch, manifest: this.built.manifestHash }],
       offers: {
         ...{ proofs: ['merkle', 'tags'], updates: false, push: false, fence: false },
-        ...{ instant: true, light: false, single: false, history: 0 },
+        ...{ instant: true, single: false, history: 0 },
       },
       signatures: [],
     }

@@ -41,6 +41,7 @@ export const chooseScheme: Choose = (core, manifest, { lookups, apart }) => {
 }
 
 function choose(core: Core, manifest: Manifest, instant: boolean, lookups: number): Mode {
-  const offers = { instant, light: false }
-  return withLayout(core, manifest, layout => inCore(core, () => core.chooseMode(layout, manifest, offers, lookups)))
+  return withLayout(core, manifest, layout =>
+    inCore(core, () => core.chooseMode(layout, manifest, { instant }, lookups)),
+  )
 }

@@ -215,7 +215,6 @@ export class Network {
       push: false,
       fence: this.fence,
       instant: true,
-      light: true,
       single: this.single,
       history: 64,
     }

@@ -3,8 +3,7 @@
 //!
 //! Tags are linear (kernels, `linear`): that of an XOR of records is the XOR of their tags. So they follow an update by the
 //! difference alone, and check sums of records (docs/protocol.md, One server). They are made under a point that is drawn with
-//! the hint and never leaves the client. Those of a light hint come from two servers instead, each of which tags every block
-//! at a point of its own: their sum is one that neither could have made. docs/threat-model.md derives what forging costs.
+//! the hint and never leaves the client. docs/threat-model.md derives what forging costs.
 //!
 //! Comparing does not branch: differences are collected over a whole answer and looked at once.
 
@@ -38,7 +37,7 @@ impl Tags {
         Ok(tags)
     }
 
-    /// Those that two servers have made of all slots, each at its own point, added up.
+    /// These tags of all slots, made at each point of the key and added up.
     pub(crate) fn of_both(key: [u8; TAG_KEY_BYTES], of_slots: Vec<u64>) -> Self {
         let points: &[[u8; TAG_BYTES]] = key.as_chunks().0;
         let points = points.iter().map(|point| u64::from_le_bytes(*point)).filter(|point| *point != 0);

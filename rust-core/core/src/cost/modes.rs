@@ -2,15 +2,13 @@
 
 use super::{
     BINDING_BYTES, COUNT_BYTES, Costs, DEFAULT_MEMORY_BYTES, FRAME_BYTES, LAYOUT_BYTES, MESSAGE_HEADER_BYTES,
-    NAME_BYTES, SECRET_BYTES, SERVERS, TAG_BYTES, TAG_KEY_BYTES, Workload, journal_limit, light_proofs, micros,
-    tags_fit,
+    NAME_BYTES, SECRET_BYTES, SERVERS, TAG_BYTES, TAG_KEY_BYTES, Workload, journal_limit, micros, tags_fit,
 };
 use crate::commitment::Proofs;
 use crate::directory;
 use crate::instant;
 use crate::key::ROW_NAME_BYTES;
 use crate::layout::Layout;
-use crate::light;
 use crate::single::geometry::Geometry;
 use crate::single::making::{MAX_LOOKUPS, lookups};
 
@@ -25,8 +23,6 @@ pub enum Mode {
     Local,
     /// two servers sum up all of it for each lookup: [`crate::instant`]
     Instant,
-    /// two servers are asked, from a hint that one of them made: [`crate::light`]
-    Light,
     /// two servers are asked, from a hint made of a full download: [`crate::tapir`]
     Full,
     /// one server is asked, from hints made of a full download, which run out: [`crate::single`]
@@ -38,8 +34,6 @@ pub enum Mode {
 pub struct Offers {
     /// instant lookups
     pub instant: bool,
-    /// light hints
-    pub light: bool,
 }
 
 /// What the directory of a keyed database is to a client.
@@ -73,11 +67,9 @@ pub fn choose_mode(layout: &Layout, directory: &DirectorySize, offers: Offers, l
         return Mode::Local;
     }
     let tags = tags_fit(layout, directory.bytes, DEFAULT_MEMORY_BYTES);
-    let light = light_proofs(layout);
     let mine = |row: &ModeCosts| match row.mode {
         Mode::Local | Mode::Single => false,
         Mode::Instant => offers.instant,
-        Mode::Light => offers.light && row.proofs == Some(light),
         Mode::Full => row.proofs == Some(if tags { Proofs::Tags } else { Proofs::Openings }),
     };
     let workload = Workload::new(0, 0);
@@ -162,14 +154,6 @@ struct Speeds;
 impl Speeds {
     /// bytes a microsecond that a pass for an instant lookup reads, of records and of trees
     const SCAN: u64 = 10_000;
-    /// bytes a microsecond that are folded into parities and summed up for challenges
-    const PARITIES: u64 = 1_500;
-    /// nanoseconds more for each record
-    const PARITIES_RECORD: u64 = 50;
-    /// bytes a microsecond that are tagged
-    const TAGS: u64 = 1_700;
-    /// nanoseconds more for each record
-    const TAGS_RECORD: u64 = 7;
     /// nanoseconds for an entry of an answer
     const ENTRY: u64 = 150;
     /// bytes a microsecond of its proof
@@ -184,23 +168,14 @@ impl Speeds {
         (layout.database_bytes() as u64 + instant::tree_bytes_read(layout)) / Self::SCAN
     }
 
-    fn parities(layout: &Layout) -> u64 {
-        layout.database_bytes() as u64 / Self::PARITIES + layout.slots() as u64 * Self::PARITIES_RECORD / 1000
-    }
-
-    fn tags(layout: &Layout) -> u64 {
-        layout.database_bytes() as u64 / Self::TAGS + layout.slots() as u64 * Self::TAGS_RECORD / 1000
-    }
-
     /// So many entries of one answer.
     fn answer(entries: u64, proof_bytes: u64) -> u64 {
         entries * Self::ENTRY / 1000 + entries * proof_bytes / Self::PROOF
     }
 }
 
-/// What each way of looking up costs under a layout: first the honest one, to keep it all; then instant lookups, light
-/// hints and full ones, both of these with either kind of proof, and with Pointproofs; and last, hints for one server,
-/// where it can answer. Of those, what a database has with these kinds of `proofs`: without commitments there are only the
+/// What each way of looking up costs under a layout: first the honest one, to keep it all; then instant lookups;
+/// hints with either kind of proof, and with Pointproofs; and last, hints for one server, where it can answer. Of those, what a database has with these kinds of `proofs`: without commitments there are only the
 /// first, full hints with tags, and the last. Of the workload, what is done: batch, lookups and changes a day, and lookups
 /// that hints for one server are made for.
 #[must_use]
@@ -210,15 +185,12 @@ pub fn modes(layout: &Layout, directory: &DirectorySize, proofs: &[Proofs], work
     let mut rows = vec![keeping_all(&merkle, workload)];
     if proofs.contains(&Proofs::Openings) {
         rows.push(instantly(layout, directory, &merkle, workload));
-        rows.extend(
-            [(&merkle, both[0]), (&tags, both[1])].map(|(costs, proofs)| lightly(layout, costs, proofs, workload)),
-        );
         rows.push(fully(layout, &merkle, both[0], workload));
     }
     rows.push(fully(layout, &tags, both[1], workload));
     if proofs.contains(&Proofs::Pointproofs) {
         let costs = Costs::new(layout, directory.bytes, workload, Proofs::Pointproofs);
-        rows.extend([lightly, fully].map(|of| of(layout, &costs, Proofs::Pointproofs, workload)));
+        rows.push(fully(layout, &costs, Proofs::Pointproofs, workload));
     }
     rows.extend(singly(layout, &merkle, workload));
     rows
@@ -277,24 +249,6 @@ fn instantly(layout: &Layout, directory: &DirectorySize, merkle: &Costs, workloa
         disk_bytes: 0,
         server_prepare_micros: 0,
         server_lookup_micros: micros,
-    }
-}
-
-/// The refresh server makes the parities and the retrieve server tags them; with tags, each does both.
-fn lightly(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> ModeCosts {
-    let requests = light::parities_request_bytes(proofs) + light::tags_request_bytes(proofs);
-    let replies = light::parities_reply_bytes(layout, proofs) + light::tags_reply_bytes(layout, proofs);
-    // For tags that neither server can forge: the other server's sum and its tags too.
-    let crosswise = if proofs == Proofs::Tags { Speeds::parities(layout) / 2 + Speeds::tags(layout) } else { 0 };
-    let prepare_bytes_up = SERVERS * MESSAGE_HEADER_BYTES + requests as u64;
-    let prepare_bytes_down = SERVERS * MESSAGE_HEADER_BYTES + replies + hint.verifier_bytes;
-    ModeCosts {
-        mode: Mode::Light,
-        prepare_bytes_up,
-        prepare_bytes_down,
-        first_bytes: SERVERS * hint.manifest_bytes + hint.directory_bytes + prepare_bytes_up + prepare_bytes_down,
-        server_prepare_micros: Speeds::parities(layout) + Speeds::tags(layout) + crosswise,
-        ..fully(layout, hint, proofs, workload)
     }
 }
 

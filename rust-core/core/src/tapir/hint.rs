@@ -94,7 +94,7 @@ impl Hint {
     }
 
     /// The same hint, but that it checks answers against these tags of all blocks, under both points: for tests
-    /// that enumerate hints. A light hint comes to them in another way.
+    /// that enumerate hints.
     #[must_use]
     pub fn hazmat_keep_tags(mut self, key: [u8; TAG_KEY_BYTES], of_blocks: Vec<u64>) -> Self {
         self.checks = Checks::Tags(Tags::of_both(key, of_blocks));

@@ -1,6 +1,6 @@
 // GET /v1/info: what this server offers. Clients do not compare it, so nothing that decides an answer's meaning is here.
 
-import { FORMAT, hasInstant, hasLight, type Info, proofsOf, SUITE_PARITIES } from '@keyhush/protocol'
+import { FORMAT, hasInstant, type Info, proofsOf, SUITE_PARITIES } from '@keyhush/protocol'
 import { InfoSchema } from '@keyhush/protocol/schemas'
 import { SOFTWARE } from '../../base/version.js'
 import type { Epochs } from '../../database/epochs.js'
@@ -11,7 +11,7 @@ export function infoRoute(
   app: Routes,
   epochs: Epochs,
   updatable: UpdatableDatabase | undefined,
-  computes: { readonly instant: boolean; readonly light: boolean },
+  computes: { readonly instant: boolean },
 ): void {
   app.get('/v1/info', { schema: { response: { 200: InfoSchema } } }, async (_request, reply) => {
     const info: Info = {
@@ -24,7 +24,6 @@ export function infoRoute(
         push: updatable !== undefined,
         fence: updatable !== undefined,
         instant: computes.instant && hasInstant(epochs.newest.manifest),
-        light: computes.light && hasLight(epochs.newest.manifest),
         single: epochs.newest.suites.includes(SUITE_PARITIES),
         history: updatable?.history ?? 0,
       },
