@@ -1,10 +1,10 @@
-// docs/protocol.md, HTTP, Instant lookups and Light hints: what has the 40 bytes of a query's head.
+// docs/protocol.md, HTTP and Instant lookups: what has the 40 bytes of a query's head.
 
 import { concatBytes } from '@noble/hashes/utils.js'
 import { Reader, Writer } from './bytes.js'
 import { blockLayout } from './directory.js'
 import { answerBytes, splitQueries } from './instant.js'
-import { entryBytes, type Layout, type Suite, split } from './layout.js'
+import { blocksOf, entryBytes, type Layout, type Suite, split } from './layout.js'
 import type { Manifest } from './manifest.js'
 
 /** The epoch that a message speaks of. A manifest is one. */
