@@ -46,7 +46,7 @@ test('every way to look up has a row, and keeping it all is the first', async ()
 })
 
 /** In memory and on disk, and no time of any server. */
-const KEPT = ['33.6 MB', '33.6 MB', '–', '–']
+const KEPT = ['33.6 MB', '33.6 MB', '–']
 
 test('JSON is what the core computes, of one plan or of several', async () => {
   const core = await loadCore()

@@ -27,7 +27,6 @@ const rows: readonly Row[] = [
   ['A day of lookups', costs => size(costs.dayBytes)],
   ['Kept in memory', costs => size(costs.memoryBytes)],
   ['Kept on disk, at most', costs => size(costs.diskBytes)],
-  ['Servers’ processors, before', costs => time(costs.serverPrepareMicros)],
   ['Servers’ processors, a lookup', costs => time(costs.serverLookupMicros)],
 ]
 

@@ -644,9 +644,7 @@ export interface ModeCosts {
   readonly memoryBytes: number
   /** at most: state, manifest, directory, what is pending, journal */
   readonly diskBytes: number
-  /** both servers' processors, to prepare: by a model that is right to within a factor of two */
-  readonly serverPrepareMicros: number
-  /** the same for a lookup */
+  /** both servers' processors for a lookup: by a model that is right to within a factor of two */
   readonly serverLookupMicros: number
 }
 

@@ -50,7 +50,6 @@ fn mode_object(costs: &ModeCosts) -> Object {
         ("dayBytes", costs.day_bytes),
         ("memoryBytes", costs.held.bytes()),
         ("diskBytes", costs.disk_bytes),
-        ("serverPrepareMicros", costs.server_prepare_micros),
         ("serverLookupMicros", costs.server_lookup_micros),
     ]);
     set(&out, "mode", mode_name(costs.mode));

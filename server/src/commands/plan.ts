@@ -93,12 +93,12 @@ const MODES: Record<ModeCosts['mode'], string> = {
 
 /** A head, and a row for each way to look up. */
 function modeRows(modes: readonly ModeCosts[]): string[][] {
-  const head = ['', 'before the first', 'a lookup', 'a day', 'memory', 'disk', 'servers, before', 'servers, a lookup']
+  const head = ['', 'before the first', 'a lookup', 'a day', 'memory', 'disk', 'servers, a lookup']
   const rows = modes.map(costs => [
     `${MODES[costs.mode]}${costs.mode === 'full' ? `, ${costs.proofs}` : ''}`,
     bytes(costs.firstBytes),
     ...[costs.lookupBytesUp + costs.lookupBytesDown, costs.dayBytes, costs.memoryBytes, costs.diskBytes].map(bytes),
-    ...[costs.serverPrepareMicros, costs.serverLookupMicros].map(micros => (micros === 0 ? '–' : duration(micros))),
+    costs.serverLookupMicros === 0 ? '–' : duration(costs.serverLookupMicros),
   ])
   return [head, ...rows]
 }

@@ -127,9 +127,7 @@ pub struct ModeCosts {
     pub held: Held,
     /// on disk, at most: what is stored, with its manifest and its directory, what is pending, and the journal
     pub disk_bytes: u64,
-    /// both servers' processors, to prepare, by the model of [`Speeds`]; what is downloaded takes none
-    pub server_prepare_micros: u64,
-    /// the same for a lookup
+    /// both servers' processors for a lookup, by the model of [`Speeds`]
     pub server_lookup_micros: u64,
 }
 
@@ -141,7 +139,7 @@ impl ModeCosts {
             let moved = micros(up, workload.uplink_kbit).saturating_add(micros(down, workload.downlink_kbit));
             u128::from(moved) + u128::from(computed)
         };
-        let prepare = time(self.prepare_bytes_up, self.prepare_bytes_down, self.server_prepare_micros);
+        let prepare = time(self.prepare_bytes_up, self.prepare_bytes_down, 0);
         prepare + u128::from(lookups) * time(self.lookup_bytes_up, self.lookup_bytes_down, self.server_lookup_micros)
     }
 }
@@ -219,7 +217,6 @@ fn keeping_all(merkle: &Costs, workload: &Workload) -> ModeCosts {
                 + merkle.manifest_bytes
                 + merkle.directory_bytes,
         ),
-        server_prepare_micros: 0,
         server_lookup_micros: 0,
     }
 }
@@ -247,7 +244,6 @@ fn instantly(layout: &Layout, directory: &DirectorySize, merkle: &Costs, workloa
         day_bytes: lookups_per_day.saturating_mul(up + down).saturating_add(update_bytes),
         held: Held::default(),
         disk_bytes: 0,
-        server_prepare_micros: 0,
         server_lookup_micros: micros,
     }
 }
@@ -324,7 +320,6 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
             + pending_bytes
             + journal_limit(held.hints + held.tags)
             + effect_bytes,
-        server_prepare_micros: 0,
         server_lookup_micros: batch * stripes * Speeds::STRIPE / 1000,
     })
 }
@@ -355,7 +350,6 @@ fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> 
             + hint.verifier_bytes
             + hint.pending_bytes
             + hint.journal_bytes,
-        server_prepare_micros: 0,
         server_lookup_micros: SERVERS
             * (Speeds::answer(entries, hint.entry_bytes - layout.record_bytes() as u64) + together),
     }
