@@ -94,7 +94,7 @@ program
   )
   .option(
     '--rate-limit <n>',
-    'queries a minute of one client address, and other requests of each kind; 0: any number',
+    'what one client address may ask for in a minute, in queries to hints (an instant one counts as 20); 0: any number',
     wholeNumber,
     0,
   )
@@ -102,12 +102,6 @@ program
     '--instant <workers>',
     'worker threads for instant lookups; off: they are not offered (default: one less than processors, 1 to 4)',
     workers,
-  )
-  .option(
-    '--instant-rate-limit <n>',
-    'queries of instant lookups a minute for one client address; 0: any number',
-    wholeNumber,
-    0,
   )
   .option(
     '--publisher-key <[name=]key...>',

@@ -4,7 +4,7 @@
 import { encodeInstantQuery, INSTANT_PATH } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { expect, onTestFinished, test } from 'vitest'
-import { Unsent } from '../dist/http/unsent.js'
+import { Unsent } from '../dist/http/limits/unsent.js'
 import { Computations } from '../dist/index.js'
 import { pseudoRandom } from './helpers.js'
 import { served } from './sockets.js'

@@ -4,7 +4,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { expect, test, vi } from 'vitest'
-import { Unsent } from '../dist/http/unsent.js'
+import { Unsent } from '../dist/http/limits/unsent.js'
 import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
 import { served } from './sockets.js'
 
@@ -30,8 +30,8 @@ test.each(['ended by the client', 'torn', 'left open'])('connections of every ki
   const whole = [head(`POST ${post}`, length), query] as const
   const kinds: Record<string, readonly (string | Uint8Array)[]> = {
     whole,
-    pipelined: [...whole, ...whole, head('GET /v1/manifest'), ...whole],
-    'HEAD, pipelined': [head('HEAD /v1/manifest'), head('HEAD /v1/manifest'), ...whole],
+    pipelined: [...whole, ...whole],
+    HEAD: [head('HEAD /v1/manifest')],
     'told to go on': [head(`POST ${post}`, length, 'Expect: 100-continue'), query],
     'told not to': [head(`POST ${post}`, length, 'Expect: something'), query],
     upgraded: [head(`POST ${post}`, length, 'Connection: Upgrade', 'Upgrade: h2c'), query],
@@ -46,11 +46,11 @@ test.each(['ended by the client', 'torn', 'left open'])('connections of every ki
   const sockets: Socket[] = []
   for (const pieces of Object.values(kinds)) sockets.push(await sent(port, ...pieces))
   const halves = [
-    await sent(port, head(`POST ${post}`, length), query.subarray(0, 10)),
-    await sent(port, head(`POST ${post}`, 'Transfer-Encoding: chunked'), '3\r\nabc\r\n'),
+    await sent(port, head(`POST ${post}`, 'Content-Length: 1500'), 'abc'),
+    await sent(port, head(`POST ${post}`, 'Content-Length: 1500')),
     await sent(port, ...whole, head(`POST ${post}`, length, 'Expect: 100-continue')),
   ]
-  await vi.waitFor(() => expect(bodies.bytes).toBeGreaterThanOrEqual(2 * query.length))
+  await vi.waitFor(() => expect(bodies.bytes).toBe(3000))
   await vi.waitFor(() => expect(statuses.filter(status => status === 200).length).toBeGreaterThanOrEqual(9))
   for (const half of halves) half.destroy()
   if (ending === 'torn') for (const socket of sockets) socket.resetAndDestroy()

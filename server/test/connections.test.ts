@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { NEEDS_LINUX } from '../../tests/support/needs.js'
-import { Connections, mostConnections } from '../dist/http/connections.js'
+import { Connections, mostConnections } from '../dist/http/limits/connections.js'
 import { createServer as createKeyhush } from '../dist/index.js'
 import { builtDataset, builtDirectory, pseudoRandom } from './helpers.js'
 
@@ -38,7 +38,7 @@ const closed = (socket: Socket) => socket.closed || once(socket, 'close')
 test('connections beyond the bound are counted, and told once a minute', async () => {
   let time = 0
   const server = createServer()
-  const connections = new Connections(server, { most: 2, now: () => time })
+  const connections = Connections.of(server, { most: 2, now: () => time })
   const told: number[] = []
   connections.tell = refused => told.push(refused)
   server.listen(0, '127.0.0.1')

@@ -1,12 +1,10 @@
 // Clients that ask and do not read, over real sockets: what stands in memory for them is bounded, and others are served.
 
 import { once } from 'node:events'
-import { createServer, type ServerResponse } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { answerBytes, parseErrorReply, toHex } from '@keyhush/protocol'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { boundUnderWay } from '../dist/http/under-way.js'
-import { Unsent } from '../dist/http/unsent.js'
+import { Unsent } from '../dist/http/limits/unsent.js'
 import { loadDataset, MemoryStorage, UpdatableDatabase } from '../dist/index.js'
 import { builtDataset, builtDirectory, pseudoRandom, queryAt } from './helpers.js'
 import { deaf, served, twoKeys } from './sockets.js'
@@ -35,7 +33,7 @@ test('answers that nobody reads stay within their bound; others are refused, and
   const { port, statuses } = await served({ dataset, unsent })
   const query = posted(queryAt(manifest, 0, count, 'tags'))
   const sockets: Socket[] = []
-  for (let i = 0; i < 30; i++) sockets.push(await deaf(port, query, query, query))
+  for (let i = 0; i < 30; i++) sockets.push(await deaf(port, query))
   await vi.waitFor(() => expect(statuses.length).toBeGreaterThanOrEqual(30), { timeout: 20_000 })
   // Half of all, for they are one network.
   expect(unsent.bytes).toBeLessThanOrEqual(4 * bytes)
@@ -147,23 +145,6 @@ test('one network has its share of event streams', async () => {
   })
 }, 60_000)
 
-/** A server whose requests are all counted, and answered when the test says so. */
-async function counting(...most: Parameters<typeof boundUnderWay> extends [unknown, ...infer M] ? M : never) {
-  const begun: ServerResponse[] = []
-  const server = createServer((request, response) => begun.push(response.setHeader('x-path', request.url!)))
-  boundUnderWay(server, ...most)
-  boundUnderWay(server) // once is enough
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return { begun, port: (server.address() as AddressInfo).port }
-}
-
-const asks = (...paths: (string | number)[]) => paths.map(path => `GET /${path} HTTP/1.1\r\nHost: x\r\n\r\n`).join('')
-
 test('event streams take half of the connections at most', async () => {
   const { app, url } = await served({ updatable: await twoKeys() })
   app.server.maxConnections = 6
@@ -176,59 +157,6 @@ test('event streams take half of the connections at most', async () => {
   expect(statuses).toEqual([200, 200, 200, 429])
   expect((await fetch(`${url}/v1/manifest`)).status).toBe(200)
 })
-
-test('requests under way: a connection has its share; beyond that of all, the one that has most is hung up on', async () => {
-  const { begun, port } = await counting({ ofConnection: 10, inAll: 16 })
-  const asking = async (times: number) => {
-    const socket = await deaf(port, asks(...Array(times).keys()))
-    socket.resume()
-    return socket
-  }
-  const few = await asking(6)
-  await vi.waitFor(() => expect(begun.length).toBe(1))
-  await once(await asking(11), 'close')
-  const many = await asking(10)
-  await vi.waitFor(() => expect(begun.length).toBe(3))
-  const one = await asking(1)
-  await once(many, 'close')
-  await vi.waitFor(() => expect(begun.length).toBe(4))
-  expect([few.closed, one.closed]).toEqual([false, false])
-})
-
-test('of one connection a request is handled when the reply before it has left, and in its turn; others do not wait', async () => {
-  const { begun, port } = await counting()
-  const paths = Array.from({ length: 100 }, (_, i) => i)
-  const socket = connect(port, '127.0.0.1')
-  onTestFinished(() => void socket.destroy())
-  let received = ''
-  socket.setEncoding('latin1').on('data', chunk => {
-    received += chunk
-  })
-  socket.write(asks(...paths))
-  const gone = await deaf(port, asks(...paths))
-  await vi.waitFor(() => expect(begun.length).toBe(2))
-  const [, other] = begun
-  expect(await fetchedBeside(port, begun)).toBe('/beside')
-  gone.destroy()
-  await once(other!, 'close')
-  for (let i = 0; i < paths.length; i++) {
-    const last = begun.filter(response => response !== other && response.getHeader('x-path') !== '/beside').at(-1)!
-    expect(last.getHeader('x-path')).toBe(`/${i}`)
-    last.end('reply')
-    if (i + 1 < paths.length) await vi.waitFor(() => expect(begun.length).toBe(4 + i))
-  }
-  await vi.waitFor(() => expect(received.match(/reply/g)?.length).toBe(100))
-  expect(Array.from(received.matchAll(/x-path: \/(\d+)/g), ([, path]) => Number(path))).toEqual(paths)
-  expect(begun.length).toBe(102) // and none of a connection that has gone
-})
-
-/** A request of another connection is handled while those wait. */
-async function fetchedBeside(port: number, begun: ServerResponse[]): Promise<string | null> {
-  const reply = fetch(`http://127.0.0.1:${port}/beside`)
-  await vi.waitFor(() => expect(begun.at(-1)!.getHeader('x-path')).toBe('/beside'))
-  begun.at(-1)!.end()
-  return (await reply).headers.get('x-path')
-}
 
 test('bodies that have begun to come have their bound; one that does not come makes room', async () => {
   const dataset = await builtDataset('a.bin', pseudoRandom(16 * 4096), { recordBytes: 4096 })
@@ -252,8 +180,6 @@ test('bodies that have begun to come have their bound; one that does not come ma
       expect(await post(url, query)).toEqual([200, null])
     } else {
       expect(await post(url, query)).toEqual([429, '1'])
-      // Of a length that is not said, so the longest.
-      expect(await post(url, new Blob([query]).stream())).toEqual([429, '1'])
       begun[0]!.write(query.subarray(-1))
       await vi.waitFor(() => expect(statuses.at(-1)).toBe(200))
       expect(bodies.bytes).toBe(query.length) // though nobody has read the answer

@@ -41,7 +41,6 @@ export interface ServeArguments {
   readonly rateLimit: number
   /** worker threads; false: off; missing: as many as suit the machine */
   readonly instant?: number | false
-  readonly instantRateLimit: number
   readonly metrics?: { readonly host: string; readonly port: number }
   /** how long /readyz says no before nothing new is answered */
   readonly drainSeconds: number
@@ -66,7 +65,6 @@ export async function serve(options: ServeArguments): Promise<void> {
     trustProxy: options.trustProxy === true ? PRIVATE_ADDRESSES : options.trustProxy,
     rateLimit: options.rateLimit,
     instant: options.instant === false ? false : { workers: options.instant },
-    instantRateLimit: options.instantRateLimit,
     metrics,
     log: { level: options.logLevel, stream: new BoundedLog(process.stderr) },
   })

@@ -1,7 +1,7 @@
 // What routes share whose requests and replies are bytes: how a request is read, which epoch it asks at, how a reply leaves.
 
-import { equalBytes, WireError } from '@keyhush/protocol'
-import type { FastifyReply } from 'fastify'
+import { claimedCount, equalBytes, WireError } from '@keyhush/protocol'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Epoch, Epochs } from '../database/epochs.js'
 
@@ -10,6 +10,11 @@ export interface Asked {
   readonly databaseId: Uint8Array
   readonly generation: number
   readonly epoch: number
+}
+
+/** How many queries a request says it carries, for the rate limit. */
+export function queriesIn({ body }: FastifyRequest): number {
+  return body instanceof Uint8Array ? claimedCount(body) : 1
 }
 
 /** Throws a `bad_request` Refusal for a body that is none. */

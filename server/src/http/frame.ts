@@ -1,17 +1,13 @@
 // What surrounds routes in every deployment: timeouts, bounds, log, errors, headers.
 
-import { createServer, type RequestListener, STATUS_CODES } from 'node:http'
-import type { Socket } from 'node:net'
 import { type FastifyInstance, fastify } from 'fastify'
 import { Refusal } from '../base/refusal.js'
-import { Connections, mostConnections } from './connections.js'
-import { hangUpWhenIdle } from './idle.js'
+import { boundedServer, Connections, mostConnections } from './limits/connections.js'
+import { Unsent, type UnsentOptions } from './limits/unsent.js'
 import { errors, frameworkError } from './plugins/errors.js'
 import { type HeadersOptions, headers } from './plugins/headers.js'
 import { logging, loggingOptions, serializers } from './plugins/logging.js'
 import type { Readiness } from './readiness.js'
-import { boundUnderWay } from './under-way.js'
-import { Unsent, type UnsentOptions } from './unsent.js'
 
 export interface FrameOptions {
   readonly readiness: Readiness
@@ -29,11 +25,6 @@ export interface Frame {
   readonly connections: Connections
 }
 
-const SECOND = 1000
-
-/** How long a connection stands yet of which nothing more is read. */
-const LINGER_MILLISECONDS = SECOND
-
 /** What a server says that is about to end. */
 export const SHUTTING_DOWN = 'this server is shutting down'
 
@@ -42,12 +33,12 @@ export function frame(options: FrameOptions): Frame {
   const { readiness, log } = options
   const app: FastifyInstance = fastify({
     ...loggingOptions,
-    serverFactory: listener,
-    pluginTimeout: 30 * SECOND,
+    serverFactory: boundedServer,
+    pluginTimeout: 30_000,
     logger: log === undefined ? false : { ...log, base: null, serializers },
     trustProxy: options.trustProxy ?? false,
     frameworkErrors: frameworkError,
-    clientErrorHandler: answerBrokenRequest,
+    clientErrorHandler: (error, socket) => connections.answerBroken(error, socket),
     genReqId: () => '', // nobody reads it
     return503OnClosing: false, // its reply would not have the protocol's form; Readiness gives ours
   })
@@ -56,10 +47,14 @@ export function frame(options: FrameOptions): Frame {
     if (readiness.leaving) reply.header('connection', 'close')
     done()
   })
-  app.addHook('preClose', async () => readiness.stop(SHUTTING_DOWN))
-  hangUpWhenIdle(app)
-  boundUnderWay(app.server)
-  const connections = new Connections(app.server, { most: mostConnections() })
+  // What no route takes is not read.
+  app.removeAllContentTypeParsers()
+  const connections = Connections.of(app.server, { most: mostConnections() })
+  app.addHook('preClose', async () => {
+    readiness.stop(SHUTTING_DOWN)
+    connections.close()
+    if (!app.server.listening) app.server.close() // which Fastify leaves to who has made it, and Node keeps it otherwise
+  })
   connections.tell = refused => {
     const most = app.server.maxConnections
     app.log.warn({ refused, most }, 'connections are refused: the process may open no more files')
@@ -80,43 +75,10 @@ export async function surround(
   await app.register(logging)
   await app.register(errors, { databases })
   await app.register(headers, origins)
-}
-
-/**
- * Made here, since Fastify has a server of its own for each further address of `localhost`, of which no bound would know. A query
- * is at most a few kilobytes and arrives at once; a partition may take a slow line minutes, but keeps moving.
- */
-export function listener(handler: RequestListener) {
-  const timeouts = {
-    requestTimeout: 30 * SECOND, // until a request has arrived whole
-    headersTimeout: 30 * SECOND, // by itself a minute, and of the two Node takes the longer one for a body
-    connectionsCheckingInterval: SECOND, // by itself 30 s
-    keepAliveTimeout: 75 * SECOND, // longer than common proxies keep theirs, so that they close first
-  }
-  return createServer(timeouts, handler).setTimeout(60 * SECOND) // without any traffic
-}
-
-/** Replies to what is not HTTP, or did not arrive in time. It has no log line: the error holds the bytes. */
-function answerBrokenRequest({ code }: Error & { code?: string }, socket: Socket): void {
-  if (!socket.writable) return
-  const { statusCode, reply } = refusalOfBroken(code)
-  const body = JSON.stringify(reply)
-  socket.end(
-    `HTTP/1.1 ${statusCode} ${STATUS_CODES[statusCode]}\r\nContent-Type: application/json; charset=utf-8\r\n` +
-      `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
-  )
-  // Whoever goes on sending has had time to read that.
-  const timer = setTimeout(() => socket.destroy(), LINGER_MILLISECONDS).unref()
-  socket.once('close', () => clearTimeout(timer))
-}
-
-function refusalOfBroken(code: string | undefined): Refusal {
-  switch (code) {
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new Refusal('bad_request', 'the request came too slowly', 408)
-    case 'HPE_HEADER_OVERFLOW':
-      return new Refusal('bad_request', 'the headers are too long', 431)
-    default:
-      return new Refusal('bad_request', 'the request is not well-formed HTTP')
-  }
+  app.addHook('onRequest', ({ raw: { httpVersion, headers } }, _reply, done) => {
+    if (httpVersion === '1.1' && headers.host === undefined) {
+      throw new Refusal('bad_request', 'a request of HTTP/1.1 has a Host header')
+    }
+    done()
+  })
 }

@@ -5,15 +5,14 @@ import { statfs } from 'node:fs/promises'
 import { type FastifyInstance, fastify } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Computations } from './computations.js'
-import type { Connections } from './connections.js'
-import { listener } from './frame.js'
+import { boundedServer, Connections } from './limits/connections.js'
+import type { Unsent } from './limits/unsent.js'
 import { whenOver } from './over.js'
 import { sendError } from './plugins/errors.js'
 import { routeOf } from './plugins/logging.js'
 import type { Readiness } from './readiness.js'
 import { healthRoutes } from './routes/health.js'
 import type { MountedDataset } from './server.js'
-import type { Unsent } from './unsent.js'
 
 /** What there is to watch of a server. */
 export interface Watched {
@@ -76,6 +75,10 @@ export class Metrics {
     this.#gauge('incoming_bytes', 'Reserved for bodies that are on their way', () => bodies.bytes)
     const help = 'Connections refused because the process may open no more files'
     this.#counter('connections_refused_total', help, () => connections.refused)
+    this.#counter('requests_total', 'Requests that came, whatever they were answered', () => connections.requests)
+    const pipelined = 'Requests on a connection that had one under way, which was hung up on'
+    this.#counter('pipelined_total', pipelined, () => connections.pipelined)
+    this.#counter('broken_total', 'What came and was no request, or came too slowly', () => connections.broken)
     if (instant !== undefined) {
       this.#gauge('instant_waiting', 'Queries that wait for a pass', () => instant.waiting)
       this.#gauge('instant_passes', 'Passes under way', () => instant.passes)
@@ -120,8 +123,9 @@ export class Metrics {
 
   /** What is to listen on a port of its own: /metrics, /healthz, /readyz. Hangs up on everybody when it closes. */
   async server(readiness: Readiness): Promise<FastifyInstance> {
-    const app = fastify({ logger: false, serverFactory: listener, forceCloseConnections: true })
-    app.server.maxConnections = MOST_CONNECTIONS
+    const app = fastify({ logger: false, serverFactory: boundedServer, forceCloseConnections: true })
+    Connections.of(app.server, { most: MOST_CONNECTIONS })
+    app.removeAllContentTypeParsers()
     app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
     app.get('/metrics', async (_request, reply) => {
       return reply.type(this.#registry.contentType).send(await this.#registry.metrics())

@@ -1,4 +1,4 @@
-// When a reply is over: it has left, or its connection is gone. Each has its connection from when it is begun on (under-way.ts).
+// When a reply is over: it has left, or its connection is gone. Each has its connection from when it is begun on (limits/connections.ts).
 
 import type { FastifyReply } from 'fastify'
 

@@ -3,14 +3,15 @@
 
 import type { Manifest } from '@keyhush/protocol'
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
-import { Refusal } from '../base/refusal.js'
 import { type Epochs, FixedEpochs } from '../database/epochs.js'
 import type { UpdatableDatabase } from '../database/updatable.js'
 import type { Dataset } from '../dataset/load.js'
-import { boundBodies } from './bodies.js'
 import { Computations } from './computations.js'
+import { takeBodies } from './limits/bodies.js'
+import { Connections } from './limits/connections.js'
+import { RateLimit } from './limits/rate.js'
+import { Unsent } from './limits/unsent.js'
 import { sendError } from './plugins/errors.js'
-import { limitRates, ofQueries } from './plugins/rate-limit.js'
 import { Readiness } from './readiness.js'
 import { answerRoute } from './routes/answer.js'
 import { blobRoute } from './routes/blobs.js'
@@ -22,8 +23,6 @@ import { instantRoute } from './routes/instant.js'
 import { manifestRoute } from './routes/manifest.js'
 import { publishRoutes } from './routes/publish.js'
 import type { Routes } from './routes/types.js'
-import { boundUnderWay } from './under-way.js'
-import { Unsent } from './unsent.js'
 
 export interface KeyhushOptions {
   /** a database that does not change, or … */
@@ -43,10 +42,8 @@ export interface KeyhushOptions {
    * Whoever made it closes it, once no request is under way.
    */
   readonly computations?: Computations | undefined
-  /** queries a minute that one client address may send; 0 (default): any number */
-  readonly rateLimit?: number | undefined
-  /** the same for those of instant lookups, which cost a server far more */
-  readonly instantRateLimit?: number | undefined
+  /** what one client address may ask for in a minute, in queries to hints (limits/rate.ts), or what counts it; 0 (default): any number */
+  readonly rateLimit?: number | RateLimit | undefined
   /**
    * The core has trapped: its memory cannot be trusted, and every database in this process shares it. Nothing is
    * answered from here on; the process is to be replaced. Default: it exits with code 1, for a supervisor to restart.
@@ -54,7 +51,6 @@ export interface KeyhushOptions {
   readonly onTrap?: ((error: Error) => void) | undefined
 }
 
-const OCTET_STREAM = 'application/octet-stream'
 const FAREWELL_MILLISECONDS = 250
 
 /**
@@ -69,11 +65,13 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
   const unsent = options.unsent ?? new Unsent().watch(app)
   const epochs = epochsOf(options)
 
-  takeBytes(app, options.bodies ?? new Unsent())
+  Connections.of(app.server)
+  takeBodies(app, options.bodies ?? new Unsent())
+  app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
 
   const routes = app as unknown as Routes
-  const limits = [options.rateLimit, options.instantRateLimit] as const
-  const [rateLimit, instantRateLimit] = await limitRates(app, limits)
+  const { rateLimit } = options
+  const rate = rateLimit instanceof RateLimit ? rateLimit : new RateLimit({ perMinute: rateLimit })
   manifestRoute(routes, epochs, unsent)
   const { instant } = options.computations ?? ownComputations(app, onTrap)
   infoRoute(routes, epochs, updatable, { instant: instant !== undefined })
@@ -82,10 +80,8 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
     readiness.stop('this server has failed and is restarting')
     onTrap(error)
   }
-  answerRoute(routes, { epochs, fence: updatable?.fence, readiness, unsent, rateLimit: ofQueries(rateLimit), trapped })
-  if (instant !== undefined) {
-    instantRoute(routes, { epochs, lookups: instant, readiness, unsent, rateLimit: ofQueries(instantRateLimit) })
-  }
+  answerRoute(routes, { epochs, fence: updatable?.fence, readiness, unsent, rate, trapped })
+  if (instant !== undefined) instantRoute(routes, { epochs, lookups: instant, readiness, unsent, rate })
   readiness.watch(() => expiredIn(epochs.newest.manifest))
   if (updatable !== undefined) {
     readiness.needs(() => updatable.behind)
@@ -94,8 +90,8 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
     readiness.watch(() => updatable.fence.problem)
     updatable.onFoldingFailure(error => app.log.error({ err: error }, 'folding edits into openings has failed'))
     eventsRoute(app, updatable)
-    fenceRoute(routes, { updatable, readiness, rateLimit })
-    publishRoutes(routes, { updatable, readiness, publisherKeys: options.publisherKeys ?? [], rateLimit, onTrap })
+    fenceRoute(routes, { updatable, readiness, rate })
+    publishRoutes(routes, { updatable, readiness, publisherKeys: options.publisherKeys ?? [], rate, onTrap })
   }
   healthRoutes(app, readiness)
 }
@@ -104,23 +100,6 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
 function expiredIn({ epoch, expires }: Manifest): string | undefined {
   if (expires === 0 || Date.now() < expires * 1000) return undefined
   return `epoch ${epoch} has expired, and apps that know its publisher's key refuse it: the next one is due (publish)`
-}
-
-/** Has `app` take the bodies of its POST routes as bytes, within bounds, and its errors leave in the protocol's form. */
-export function takeBytes(app: FastifyInstance, bodies: Unsent): void {
-  boundUnderWay(app.server)
-  app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser(OCTET_STREAM, { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
-  app.addHook('onRequest', (request, _reply, done) => {
-    // A body is bytes, whatever its Content-Type says, and it need not have one.
-    request.headers['content-type'] = OCTET_STREAM
-    if (request.method === 'POST' && request.headers['content-encoding'] !== undefined) {
-      throw new Refusal('unsupported_encoding', 'what is posted has no Content-Encoding')
-    }
-    done()
-  })
-  boundBodies(app, bodies)
 }
 
 function ownComputations(app: FastifyInstance, onTrap: (error: Error) => void): Computations {

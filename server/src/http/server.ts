@@ -7,12 +7,13 @@ import type { Dataset } from '../dataset/load.js'
 import type { InstantOptions } from '../instant/lookups.js'
 import { Computations } from './computations.js'
 import { frame, surround } from './frame.js'
+import { RateLimit } from './limits/rate.js'
+import type { UnsentOptions } from './limits/unsent.js'
 import type { Metrics } from './metrics.js'
 import { exitSoon, keyhushPlugin } from './plugin.js'
 import { Readiness } from './readiness.js'
 import { healthRoutes } from './routes/health.js'
 import { PUBLISHER_ROUTES } from './routes/publish.js'
-import type { UnsentOptions } from './unsent.js'
 
 export interface ServerOptions {
   /** A database with a name is served under `/name/v1/…`, the one without under `/v1/…`. */
@@ -24,12 +25,10 @@ export interface ServerOptions {
    * `loopback`, `linklocal`, `uniquelocal`. Default: none. Matters to the rate limit alone.
    */
   readonly trustProxy?: string | undefined
-  /** queries a minute that one client address may send; 0 (default): any number */
+  /** what one client address may ask for in a minute, in queries to hints (limits/rate.ts); 0 (default): any number */
   readonly rateLimit?: number | undefined
   /** how instant lookups are answered; false: not at all */
   readonly instant?: InstantOptions | false | undefined
-  /** requests of instant lookups a minute that one client address may send; 0 (default): any number */
-  readonly instantRateLimit?: number | undefined
   /** pino's level and where lines go; default: no log */
   readonly log?: { readonly level: string; readonly stream: { write(line: string): void } } | undefined
   /** how much of replies may stand in memory, for clients that do not read; and as much of bodies on their way */
@@ -69,7 +68,8 @@ declare module 'fastify' {
  */
 export async function createServer(options: ServerOptions): Promise<FastifyInstance> {
   checkNames(options.datasets)
-  const { metrics, datasets, log, trustProxy, rateLimit, unsent: most } = options
+  const { metrics, datasets, log, trustProxy, unsent: most } = options
+  const rateLimit = new RateLimit({ perMinute: options.rateLimit })
   const [readiness, allowOrigins] = [new Readiness(), options.allowOrigins ?? ['*']]
   const { app, unsent, bodies, connections } = frame({ readiness, unsent: most, log, trustProxy })
   app.decorate('readiness', readiness)
@@ -89,11 +89,10 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
     publisherPaths: publisherPathsOf(options),
   })
   for (const { name, dataset, updatable, publisherKeys } of datasets) {
-    const { instantRateLimit } = options
     const prefix = prefixOf(name)
     await app.register(keyhushPlugin, {
       ...{ prefix, dataset, updatable, publisherKeys, readiness, unsent, bodies, rateLimit, onTrap },
-      ...{ computations, instantRateLimit },
+      computations,
     })
   }
   // Whoever restarts or routes to this process asks at the root, also when every database has a name.

@@ -2,10 +2,13 @@
 // of ours it learns nothing, and the log gets the place in the code but not the message, which might quote a body.
 
 import { DATABASE_PATH, DATABASES_NAMED } from '@keyhush/protocol'
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger, FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Refusal } from '../../base/refusal.js'
 import { StorageError } from '../../storage/storage.js'
+
+const TOLD_EVERY_MILLISECONDS = 1000
+const MOST_KINDS = 100
 
 export interface ErrorsOptions {
   /** paths under which databases are: `/` or `/names` */
@@ -42,9 +45,26 @@ export function sendError(app: FastifyInstance, error: unknown, reply: FastifyRe
 /** What an error is to whoever asked. The log is told what is ours. */
 export function refusalOf(app: FastifyInstance, error: unknown): Refusal {
   const refusal = refusalFor(error)
-  if (refusal.code === 'internal' || error instanceof StorageError)
-    app.log.error(describeError(error), 'a request failed')
+  if (refusal.code === 'internal' || error instanceof StorageError) tell(app.log, error)
   return refusal
+}
+
+const toldOf = new WeakMap<object, Map<string, { readonly at: number; more: number }>>()
+
+/** Anybody may ask for what fails: an error that comes again is told once a second, with how often it came meanwhile. */
+function tell(log: FastifyBaseLogger, error: unknown): void {
+  const described = describeError(error)
+  const kind = `${described.error} ${described.at[0]}`
+  const told = toldOf.get(log) ?? new Map<string, { readonly at: number; more: number }>()
+  toldOf.set(log, told)
+  const [last, now] = [told.get(kind), performance.now()]
+  if (last !== undefined && now - last.at < TOLD_EVERY_MILLISECONDS) {
+    last.more++
+    return
+  }
+  if (told.size >= MOST_KINDS) told.clear()
+  told.set(kind, { at: now, more: 0 })
+  log.error({ ...described, ...(last !== undefined && last.more > 0 && { more: last.more }) }, 'a request failed')
 }
 
 /** What an error may tell the log: its kind and where it arose. */
@@ -71,16 +91,9 @@ function refusalFor(error: unknown): Refusal {
     const what = error.kind === 'away' ? 'the database of this server is away' : 'this server cannot write to its store'
     return new Refusal('not_ready', `${what} at the moment; nothing was kept: send the same again when it can`)
   }
-  switch ((error as Partial<FastifyError>).code) {
-    case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return new Refusal('too_large', 'the body is longer than any of its kind')
-    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return new Refusal('bad_request', 'the body is not as long as Content-Length says')
-    case 'ECONNRESET':
-      return new Refusal('bad_request', 'the request has not come whole') // who has hung up hears of nothing
-    case 'FST_ERR_VALIDATION':
-      return new Refusal('bad_request', 'a parameter in the URL is malformed')
-    default:
-      return new Refusal('internal', 'the server failed; the fault is not in the request')
-  }
+  const { code, statusCode = 500 } = error as Partial<FastifyError>
+  if (code === 'ECONNRESET') return new Refusal('bad_request', 'the request has not come whole') // who has hung up hears of nothing
+  // Fastify's own, of a request that is none of ours.
+  if (statusCode < 500) return new Refusal('bad_request', 'the request is malformed')
+  return new Refusal('internal', 'the server failed; the fault is not in the request')
 }

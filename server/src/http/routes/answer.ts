@@ -19,9 +19,10 @@ import { Refusal } from '../../base/refusal.js'
 import type { Epoch, Epochs } from '../../database/epochs.js'
 import type { Fence } from '../../database/fence.js'
 import { type Answered, answerQuery } from '../answer.js'
-import { sendBytes } from '../binary.js'
+import { queriesIn, sendBytes } from '../binary.js'
+import { type RateLimit, WEIGHTS } from '../limits/rate.js'
+import type { Unsent } from '../limits/unsent.js'
 import type { Readiness } from '../readiness.js'
-import type { Unsent } from '../unsent.js'
 import type { Routes } from './types.js'
 
 export interface AnswerOptions {
@@ -30,22 +31,21 @@ export interface AnswerOptions {
   readonly fence: Fence | undefined
   readonly readiness: Readiness
   readonly unsent: Unsent
-  /** configuration of @fastify/rate-limit for this route */
-  readonly rateLimit: object | undefined
+  readonly rate: RateLimit
   /** the core has failed in a way that leaves its memory in doubt; nothing is answered after that */
   readonly trapped: (error: Error) => void
 }
 
 export function answerRoute(app: Routes, options: AnswerOptions): void {
-  const { epochs, fence, readiness, unsent, rateLimit, trapped } = options
+  const { epochs, fence, readiness, unsent, rate, trapped } = options
   const routeOptions = {
     bodyLimit: longestQuery(epochs.newest, fence !== undefined),
     compress: false, // for an app that uses @fastify/compress
-    ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
     onRequest: readiness.hook,
   }
   // No promise without a claim: it takes as long as decoding a query.
   app.post('/v1/answer', routeOptions, (request, reply) => {
+    rate.take(request, reply, WEIGHTS.answer * queriesIn(request))
     const { answer, claim } = answered(request, reply)
     if (claim === undefined) {
       sendBytes(reply, answer)

@@ -6,7 +6,7 @@ import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../../base/refusal.js'
 import { type Blob, type Epochs, SLICE_BYTES } from '../../database/epochs.js'
-import type { Unsent } from '../unsent.js'
+import type { Unsent } from '../limits/unsent.js'
 import type { Routes } from './types.js'
 
 export function blobRoute(app: Routes, epochs: Epochs, unsent: Unsent): void {

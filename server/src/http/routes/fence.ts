@@ -1,25 +1,28 @@
 // POST /v1/fence: how far a hint has come; 80 bytes in, 8 bytes out.
 
 import { decodeFenceRequest, encodeFenceReply, equalBytes } from '@keyhush/protocol'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
 import { decoded } from '../binary.js'
+import { type RateLimit, WEIGHTS } from '../limits/rate.js'
 import type { Readiness } from '../readiness.js'
 import type { Routes } from './types.js'
 
 export interface FenceRouteOptions {
   readonly updatable: UpdatableDatabase
   readonly readiness: Readiness
-  /** configuration of @fastify/rate-limit for this route */
-  readonly rateLimit: object | undefined
+  readonly rate: RateLimit
 }
 
-export function fenceRoute(app: Routes, { updatable, readiness, rateLimit }: FenceRouteOptions): void {
+export function fenceRoute(app: Routes, { updatable, readiness, rate }: FenceRouteOptions): void {
   const options = {
     bodyLimit: MOST_BYTES,
-    ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
-    onRequest: readiness.hook,
+    onRequest: async (request: FastifyRequest, reply: FastifyReply) => {
+      rate.take(request, reply, WEIGHTS.fence)
+      readiness.check()
+    },
   }
   app.post('/v1/fence', options, async (request, reply) => {
     const fenceRequest = decoded(request.body, decodeFenceRequest)

@@ -15,10 +15,11 @@ import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
 import type { Epoch, Epochs } from '../../database/epochs.js'
 import { checkQueries, type InstantLookups, type InstantSizes, sharedOf } from '../../instant/lookups.js'
-import { decoded, epochOf, expectPartitions, sendBytes } from '../binary.js'
+import { decoded, epochOf, expectPartitions, queriesIn, sendBytes } from '../binary.js'
+import { type RateLimit, WEIGHTS } from '../limits/rate.js'
+import type { Unsent } from '../limits/unsent.js'
 import { whenOver } from '../over.js'
 import type { Readiness } from '../readiness.js'
-import type { Unsent } from '../unsent.js'
 import type { Routes } from './types.js'
 
 export interface InstantRouteOptions {
@@ -26,22 +27,21 @@ export interface InstantRouteOptions {
   readonly lookups: InstantLookups
   readonly readiness: Readiness
   readonly unsent: Unsent
-  /** configuration of @fastify/rate-limit for this route */
-  readonly rateLimit: object | undefined
+  readonly rate: RateLimit
 }
 
 /** When to come again if the queue is full: always the same, whatever is in it. */
 const RETRY_AFTER_SECONDS = 1
 
 export function instantRoute(app: Routes, options: InstantRouteOptions): void {
-  const { epochs, lookups, readiness, unsent, rateLimit } = options
+  const { epochs, lookups, readiness, unsent, rate } = options
   const routeOptions = {
     bodyLimit: MAX_INSTANT_BYTES,
     compress: false, // for an app that uses @fastify/compress
-    ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
     onRequest: readiness.hook,
   }
   app.post(INSTANT_PATH, routeOptions, async (request, reply) => {
+    rate.take(request, reply, WEIGHTS.instant * queriesIn(request))
     const query = decoded(request.body, decodeInstantQuery)
     const epoch = findEpoch(epochs, query)
     const { answerBytes } = checked(epoch, query)

@@ -3,7 +3,7 @@
 import { ManifestQuerySchema, ManifestsQuerySchema } from '@keyhush/protocol/schemas'
 import { epochUnknown, Refusal } from '../../base/refusal.js'
 import type { Epochs } from '../../database/epochs.js'
-import type { Unsent } from '../unsent.js'
+import type { Unsent } from '../limits/unsent.js'
 import { numberOf } from './numbers.js'
 import type { Routes } from './types.js'
 

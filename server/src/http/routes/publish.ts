@@ -2,13 +2,13 @@
 // two that write do not exist unless the operator named a key.
 
 import type { IncomingMessage } from 'node:http'
-import { Readable } from 'node:stream'
 import { fromHex, parseSignature, type SignatureInfo, toHex, WireError } from '@keyhush/protocol'
 import { EpochParamsSchema } from '@keyhush/protocol/schemas'
-import type { FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { parseMembers } from '../../base/json.js'
 import { epochUnknown, Refusal } from '../../base/refusal.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
+import { type RateLimit, WEIGHTS } from '../limits/rate.js'
 import { whenOver } from '../over.js'
 import { checkKey, signedBatch } from '../publishers.js'
 import type { Readiness } from '../readiness.js'
@@ -32,14 +32,13 @@ export interface PublishOptions {
   readonly readiness: Readiness
   /** 32 bytes each: batches must be signed with one of them, and no other key's signatures are kept */
   readonly publisherKeys: readonly Uint8Array[]
-  /** configuration of @fastify/rate-limit for signatures, which anybody who knows one may send */
-  readonly rateLimit: object | undefined
+  readonly rate: RateLimit
   /** the core has failed, or memory and disk have parted */
   readonly onTrap: (error: Error) => void
 }
 
 export function publishRoutes(app: Routes, options: PublishOptions): void {
-  const { updatable, readiness, publisherKeys, rateLimit, onTrap } = options
+  const { updatable, readiness, publisherKeys, rate, onTrap } = options
   // Of one character at least: without any it is no path of ours.
   app.get(`${EPOCHS}/:epoch([^]+)`, { schema: { params: EpochParamsSchema } }, async (request, reply) => {
     const status = await updatable.status(numberOf(request.params.epoch))
@@ -56,6 +55,7 @@ export function publishRoutes(app: Routes, options: PublishOptions): void {
   // Whoever was sent a signed header before, the other operator, has it for good: those are counted apart from the next.
   const underWay = { next: new Map<IncomingMessage, number>(), others: new Map<IncomingMessage, number>() }
   const beforeBatch = async (request: FastifyRequest, reply: FastifyReply) => {
+    rate.take(request, reply, WEIGHTS.signature)
     const signed = signedBatch(request.headers, updatable.databaseId, publisherKeys)
     readiness.check()
     const isNext = toHex(signed.previousManifest) === updatable.newest.manifestHash
@@ -65,24 +65,11 @@ export function publishRoutes(app: Routes, options: PublishOptions): void {
     uploads.set(raw, raw.socket.bytesRead)
     whenOver(reply, () => uploads.delete(raw))
   }
-  // Put together as they come: Fastify does that at the end, all at once, which for a long one holds the event loop.
-  const bodies = new WeakMap<IncomingMessage, Uint8Array>()
-  const batches = {
-    bodyLimit: MOST_BATCH_BYTES,
-    config: { boundsBodies: true as const },
-    onRequest: beforeBatch,
-    preParsing: async ({ headers, raw }: FastifyRequest, _reply: FastifyReply, body: RequestPayload) => {
-      const bytes = Number(headers['content-length'] ?? 0)
-      // What is too long is refused unread; what does not say how long it is Fastify puts together.
-      if (!(bytes > 0 && bytes <= MOST_BATCH_BYTES)) return body
-      bodies.set(raw, await inOnePiece(body, bytes))
-      return Object.assign(Readable.from([]), { receivedEncodedLength: bytes })
-    },
-  }
+  const batches = { bodyLimit: MOST_BATCH_BYTES, config: { boundsBodies: true as const }, onRequest: beforeBatch }
   app.post(EPOCHS, batches, async (request, reply) => {
     try {
       const signed = signedBatch(request.headers, updatable.databaseId, publisherKeys)
-      const status = await updatable.publish(bodies.get(request.raw) ?? bytesOf(request.body), signed)
+      const status = await updatable.publish(bytesOf(request.body), signed)
       return await reply.header('cache-control', 'no-store').send(status as never)
     } catch (error) {
       if (error instanceof Error && error.name === 'RuntimeError') updatable.onFailure(error)
@@ -92,8 +79,10 @@ export function publishRoutes(app: Routes, options: PublishOptions): void {
 
   const signatures = {
     bodyLimit: MOST_SIGNATURE_BYTES,
-    ...(rateLimit === undefined ? {} : { config: { rateLimit } }),
-    onRequest: async () => readiness.check(),
+    onRequest: async (request: FastifyRequest, reply: FastifyReply) => {
+      rate.take(request, reply, WEIGHTS.signature)
+      readiness.check()
+    },
   }
   app.post(SIGNATURES, signatures, async (request, reply) => {
     const signature = readSignature(bytesOf(request.body))
@@ -115,18 +104,6 @@ function makePlace(uploads: Map<IncomingMessage, number>): void {
   const [least] = coming.reduce((a, b) => (brought(b) < brought(a) ? b : a))
   uploads.delete(least)
   least.socket.destroy()
-}
-
-/** A body of at most so many bytes. Rejects with what is answered with 400 if it breaks off. */
-async function inOnePiece(body: RequestPayload, bytes: number): Promise<Uint8Array> {
-  const whole = Buffer.allocUnsafe(bytes)
-  let length = 0
-  try {
-    for await (const chunk of body) length += (chunk as Buffer).copy(whole, length)
-  } catch (error) {
-    throw Object.assign(error as Error, { statusCode: 400 })
-  }
-  return whole.subarray(0, length)
 }
 
 function bytesOf(body: unknown): Uint8Array {

@@ -4,9 +4,9 @@
 
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { networkOf } from '../base/address.js'
-import { Refusal } from '../base/refusal.js'
-import { whenOver } from './over.js'
+import { networkOf } from '../../base/address.js'
+import { Refusal } from '../../base/refusal.js'
+import { whenOver } from '../over.js'
 
 export interface UnsentOptions {
   /** in all; default 256 MiB */
@@ -58,7 +58,7 @@ export class Unsent {
 
   /**
    * Reserves `bytes` for a reply, until it has left. A network (half of all) and the process have their shares, and a
-   * connection one reply at a time (under-way.ts); whoever has nothing standing gets one of any size. Throws a `rate_limited` Refusal beyond them. With
+   * connection one reply at a time (connections.ts); whoever has nothing standing gets one of any size. Throws a `rate_limited` Refusal beyond them. With
    * `waits` the reply has yet to wait for what makes it, and nobody is hung up on for that: what is returned is to be
    * called when it is there. `length`: of a reply that is not in memory all at once.
    */

@@ -1,0 +1,166 @@
+// How many connections a server takes, and what each may do: one request at a time. A process that has opened all the files that
+// the system allows can neither take a connection nor read its store.
+
+import { readFileSync } from 'node:fs'
+import type { Server, ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import { Refusal } from '../../base/refusal.js'
+
+const SECOND = 1000
+const KIB = 1024
+
+/** For files, a database, threads and the port of figures; but never more than half of what there is. */
+const ROOM = 256
+
+/** The log is told when connections begin to be refused, and then at most so often. */
+const TOLD_EVERY_MILLISECONDS = 60 * SECOND
+
+/** How long a connection stands yet of which nothing more is read. */
+const LINGER_MILLISECONDS = SECOND
+
+/**
+ * A server with bounds on what is read before a request is anybody's. Fastify makes another one for each further address of
+ * `localhost` if this is not given to it.
+ */
+export function boundedServer(handler: RequestListener): Server {
+  const options = {
+    maxHeaderSize: 8 * KIB, // by itself 16
+    requireHostHeader: false, // Node would answer by itself, behind what the connection has under way
+    requestTimeout: 30 * SECOND, // until a request has arrived whole
+    headersTimeout: 30 * SECOND, // by itself a minute, and of the two Node takes the longer one for a body
+    connectionsCheckingInterval: SECOND, // by itself 30 s
+    keepAliveTimeout: 75 * SECOND, // longer than common proxies keep theirs, so that they close first
+  }
+  return createServer(options, handler).setTimeout(60 * SECOND) // without any traffic
+}
+
+export interface ConnectionsOptions {
+  /** default: any number */
+  readonly most?: number | undefined
+  /** default: the monotonic clock, milliseconds */
+  readonly now?: (() => number) | undefined
+}
+
+/** How many connections this process may have, by what Linux says of it; undefined where nothing does, or it says there is no limit. */
+export function mostConnections(limits = ownLimits()): number | undefined {
+  const [, soft] = /^Max open files\s+(\d+)/m.exec(limits) ?? []
+  if (soft === undefined) return undefined
+  return Math.max(Number(soft) - ROOM, Math.floor(Number(soft) / 2))
+}
+
+function ownLimits(): string {
+  try {
+    return readFileSync('/proc/self/limits', 'latin1')
+  } catch {
+    return '' // not Linux
+  }
+}
+
+const known = new WeakMap<Server, Connections>()
+
+/** Those of a server, bounded, and counted whoever answers them. */
+export class Connections {
+  /** connections that were refused */
+  refused = 0
+  /** requests that came, whatever they were answered, or whether they were */
+  requests = 0
+  /** of these, those on a connection that had one under way: it was hung up on */
+  pipelined = 0
+  /** what came and was no request */
+  broken = 0
+  /** hears of connections that were refused, now and then */
+  tell: (refused: number) => void = () => {}
+  readonly #open = new Set<Socket>()
+  /** by what the request under way is answered */
+  readonly #answering = new WeakMap<Socket, ServerResponse>()
+  #isClosing = false
+
+  /** Those of `server`; who asks first has them bounded. */
+  static of(server: Server, options: ConnectionsOptions = {}): Connections {
+    return known.get(server) ?? new Connections(server, options)
+  }
+
+  private constructor(server: Server, options: ConnectionsOptions) {
+    known.set(server, this)
+    this.#boundNumber(server, options)
+    server.on('connection', (socket: Socket) => {
+      if (this.#isClosing) socket.destroy()
+      this.#open.add(socket)
+      socket.once('close', () => this.#open.delete(socket))
+    })
+    const handlers = server.listeners('request')
+    server.removeAllListeners('request')
+    server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+      if (!this.#begins(request, response)) return
+      for (const handler of handlers) handler.call(server, request, response)
+    })
+    // Node would answer what it does not know to expect by itself.
+    server.on('checkExpectation', (request, response) => server.emit('request', request, response))
+  }
+
+  /** From now on a connection ends when nothing is under way on it. Node leaves open those that have brought nothing. */
+  close(): void {
+    this.#isClosing = true
+    for (const socket of this.#open) if (!this.#answering.has(socket)) socket.destroy()
+  }
+
+  /** Replies to what is not HTTP, or did not arrive in time, unless a reply is on its way. It has no log line: the error holds the bytes. */
+  answerBroken({ code }: Error & { code?: string }, socket: Socket): void {
+    this.broken++
+    const answering = this.#answering.get(socket)
+    if (!socket.writable || answering?.headersSent || answering?.req.complete) {
+      socket.destroy()
+      return
+    }
+    const { statusCode, reply } = refusalOfBroken(code)
+    const body = JSON.stringify(reply)
+    socket.end(
+      `HTTP/1.1 ${statusCode} ${STATUS_CODES[statusCode]}\r\nContent-Type: application/json; charset=utf-8\r\n` +
+        `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+    )
+    // Whoever goes on sending has had time to read that.
+    const timer = setTimeout(() => socket.destroy(), LINGER_MILLISECONDS).unref()
+    socket.once('close', () => clearTimeout(timer))
+  }
+
+  #boundNumber(server: Server, { most, now = () => performance.now() }: ConnectionsOptions): void {
+    if (most === undefined) return
+    let toldAt = Number.NEGATIVE_INFINITY
+    server.maxConnections = most
+    server.on('drop', () => {
+      this.refused++
+      if (now() - toldAt < TOLD_EVERY_MILLISECONDS) return
+      toldAt = now()
+      this.tell(this.refused)
+    })
+  }
+
+  /** Whether it is the only one of its connection. Replies behind one that nobody reads would stand in memory, so others are not begun. */
+  #begins({ socket }: IncomingMessage, response: ServerResponse): boolean {
+    this.requests++
+    if (socket.destroyed) return false
+    if (this.#answering.has(socket)) {
+      this.pipelined++
+      socket.destroy()
+      return false
+    }
+    this.#answering.set(socket, response)
+    response.once('close', () => {
+      this.#answering.delete(socket)
+      if (this.#isClosing) socket.destroySoon()
+    })
+    return true
+  }
+}
+
+function refusalOfBroken(code: string | undefined): Refusal {
+  switch (code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new Refusal('bad_request', 'the request came too slowly', 408)
+    case 'HPE_HEADER_OVERFLOW':
+      return new Refusal('bad_request', 'the headers are too long', 431)
+    default:
+      return new Refusal('bad_request', 'the request is not well-formed HTTP')
+  }
+}

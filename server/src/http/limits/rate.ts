@@ -1,0 +1,60 @@
+// One limit on what a client address (of IPv6 a /64) may ask for in a minute, weighed by the work it makes. Addresses are in memory
+// for that minute and go nowhere else.
+
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { clientOf } from '../../base/address.js'
+import { Refusal } from '../../base/refusal.js'
+
+const WINDOW_MILLISECONDS = 60_000
+const MOST_CLIENTS = 100_000
+
+/** What counts for how much. The unit is a query to a hint; `npm run bench -- capacity` measures what others take beside it. */
+export const WEIGHTS = {
+  /** a query of POST /v1/answer */
+  answer: 1,
+  /** a query of POST /v1/instant, which reads the whole database */
+  instant: 20,
+  /** POST /v1/fence */
+  fence: 1,
+  /** POST /v1/signatures and /v1/epochs: a signature is verified */
+  signature: 5,
+} as const
+
+export interface RateLimitOptions {
+  /** 0 (default): any number */
+  readonly perMinute?: number | undefined
+  /** default: the monotonic clock, milliseconds */
+  readonly now?: (() => number) | undefined
+}
+
+export class RateLimit {
+  readonly #most: number
+  readonly #now: () => number
+  #since = Number.NEGATIVE_INFINITY
+  #used = new Map<string, number>()
+
+  constructor({ perMinute = 0, now = () => performance.now() }: RateLimitOptions = {}) {
+    this.#most = perMinute
+    this.#now = now
+  }
+
+  /** Counts a request. Whoever has any left may ask for any weight. Throws a `rate_limited` Refusal where nothing is left. */
+  take(request: Pick<FastifyRequest, 'ip'>, reply: Pick<FastifyReply, 'header'>, weight: number): void {
+    if (this.#most === 0) return
+    const now = this.#now()
+    if (now - this.#since >= WINDOW_MILLISECONDS) this.#begin(now)
+    const client = clientOf(request.ip)
+    const used = this.#used.get(client) ?? 0
+    if (used >= this.#most) {
+      reply.header('retry-after', Math.ceil((this.#since + WINDOW_MILLISECONDS - now) / 1000))
+      throw new Refusal('rate_limited', 'too many queries; Retry-After says when to come again')
+    }
+    if (used === 0 && this.#used.size >= MOST_CLIENTS) this.#begin(now)
+    this.#used.set(client, used + weight)
+  }
+
+  #begin(now: number): void {
+    this.#since = now
+    this.#used = new Map()
+  }
+}

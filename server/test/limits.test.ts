@@ -1,0 +1,236 @@
+// What a server bounds, over real sockets: one test for each rule of server/src/http/limits/README.md that has no file of its own.
+
+import { once } from 'node:events'
+import { Agent, get } from 'node:http'
+import { connect } from 'node:net'
+import { parseErrorReply } from '@keyhush/protocol'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { Connections } from '../dist/http/limits/connections.js'
+import { RateLimit } from '../dist/http/limits/rate.js'
+import { Unsent } from '../dist/http/limits/unsent.js'
+import { createServer, Metrics, type ServerOptions } from '../dist/index.js'
+import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
+import { deaf, served, twoKeys } from './sockets.js'
+
+const MIB = 1024 * 1024
+const small = () => builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
+
+/** A whole server that listens until the test has ended. */
+async function listening(options: ServerOptions) {
+  const app = await createServer(options)
+  onTestFinished(() => {
+    app.server.closeAllConnections()
+    return app.close()
+  })
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  return { app, url, port: Number(new URL(url).port), connections: Connections.of(app.server) }
+}
+
+/** Sends, and resolves to what has come when `until` has, or the connection is gone. */
+async function exchanged(port: number, sent: string | Buffer, until?: RegExp): Promise<string> {
+  const socket = connect(port, '127.0.0.1')
+  onTestFinished(() => void socket.destroy())
+  let received = ''
+  const over = new Promise<void>(resolve => {
+    socket.on('error', () => {}).on('close', () => resolve())
+    socket.setEncoding('latin1').on('data', chunk => {
+      received += chunk
+      if (until?.test(received)) resolve()
+    })
+  })
+  socket.write(sent)
+  await over
+  return received
+}
+
+const EVENTS = 'GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n'
+
+test.each([
+  ['with a Host', 'GET /v1/info HTTP/1.1\r\nHost: x\r\n\r\n'],
+  ['without a Host', 'GET /v1/info HTTP/1.1\r\n\r\n'],
+  ['with an unknown expectation', 'GET /v1/info HTTP/1.1\r\nHost: x\r\nExpect: nothing\r\n\r\n'],
+  ['with long headers', `GET /v1/info HTTP/1.1\r\nHost: x\r\n${'a:\r\n'.repeat(1500)}\r\n`],
+])('a connection has one request under way: one behind it, %s, has it hung up on', async (_name, request) => {
+  const { port, connections } = await listening({ datasets: [{ updatable: await twoKeys() }] })
+  const socket = await deaf(port, EVENTS + request.repeat(200))
+  socket.resume()
+  await once(socket, 'close')
+  expect(connections.pipelined).toBe(1)
+  expect(connections.requests).toBeGreaterThan(1)
+})
+
+test('what a reply had reserved is given back when its connection was hung up on', async () => {
+  const dataset = await builtDataset('a.bin', pseudoRandom(32 * 65_536), { recordBytes: 65_536, proofs: 'tags' })
+  const query = Buffer.from(queryAt(dataset.manifest, 0, dataset.manifest.maxBatch, 'tags'))
+  const unsent = new Unsent({ total: 64 * MIB })
+  const { port, statuses } = await served({ dataset, unsent })
+  const head = `POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: ${query.length}\r\n\r\n`
+  const socket = await deaf(port, Buffer.concat([Buffer.from(head), query]))
+  await vi.waitFor(() => expect(unsent.bytes).toBeGreaterThan(MIB))
+  socket.write(head)
+  socket.resume()
+  await once(socket, 'close')
+  await vi.waitFor(() => expect(unsent.bytes).toBe(0))
+  expect(statuses).toEqual([200])
+})
+
+test('a connection may be kept: requests one after the other are answered, each of them', async () => {
+  const { url, connections } = await listening({ datasets: [{ dataset: await small() }] })
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  onTestFinished(() => agent.destroy())
+  const ask = () =>
+    new Promise<number>((resolve, reject) => {
+      const sent = get(`${url}/v1/manifest`, { agent }, reply => {
+        reply.resume().on('end', () => resolve(reply.statusCode!))
+      })
+      sent.on('error', reject)
+    })
+  for (let i = 0; i < 50; i++) expect(await ask()).toBe(200)
+  expect([connections.requests, connections.pipelined]).toEqual([50, 0])
+})
+
+test('what Node would answer by itself is answered as any request, and counted', async () => {
+  const { port, connections } = await listening({ datasets: [{ dataset: await small() }] })
+  const without = await exchanged(port, 'GET /v1/info HTTP/1.1\r\nConnection: close\r\n\r\n')
+  expect(without).toMatch(/^HTTP\/1\.1 400 /)
+  expect(parseErrorReply(without.split('\r\n\r\n')[1]!).code).toBe('bad_request')
+  expect(await exchanged(port, 'GET /v1/info HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /)
+  const expecting = 'GET /v1/info HTTP/1.1\r\nHost: x\r\nExpect: nothing\r\nConnection: close\r\n\r\n'
+  expect(await exchanged(port, expecting)).toMatch(/^HTTP\/1\.1 200 /)
+  expect(connections.requests).toBe(3)
+  expect(await exchanged(port, 'nothing\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 /)
+  expect(connections.broken).toBe(1)
+})
+
+test('headers are no longer than 8 KiB', async () => {
+  const { port, connections } = await listening({ datasets: [{ dataset: await small() }] })
+  const head = (bytes: number) =>
+    `GET /v1/info HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: ${'x'.repeat(bytes)}\r\n\r\n`
+  expect(await exchanged(port, head(7 * 1024))).toMatch(/^HTTP\/1\.1 200 /)
+  expect(await exchanged(port, head(8 * 1024))).toMatch(/^HTTP\/1\.1 431 /)
+  expect(connections.broken).toBe(1)
+})
+
+test('what is broken behind a request writes nothing into the reply to that', async () => {
+  const { port, connections } = await listening({ datasets: [{ updatable: await twoKeys() }] })
+  const received = await exchanged(port, `${EVENTS}nothing\r\n\r\n`)
+  expect(received).not.toContain('400')
+  const socket = connect(port, '127.0.0.1')
+  const [reply] = (await Promise.all([once(socket, 'data'), socket.write(EVENTS)]))[0] as [Buffer]
+  expect(reply.toString('latin1')).toMatch(/^HTTP\/1\.1 200 /)
+  let more = ''
+  socket.setEncoding('latin1').on('data', chunk => {
+    more += chunk
+  })
+  socket.write('nothing\r\n\r\n')
+  await once(socket, 'close')
+  expect(more).not.toContain('HTTP/1.1')
+  expect(connections.broken).toBe(2)
+})
+
+test('a body that no route takes is not waited for, whatever its type', async () => {
+  const metrics = new Metrics()
+  const { app, port } = await listening({ datasets: [{ dataset: await small() }], metrics })
+  const figures = await metrics.server(app.readiness)
+  onTestFinished(() => figures.close())
+  const other = Number(new URL(await figures.listen({ host: '127.0.0.1', port: 0 })).port)
+  for (const type of ['application/json', 'text/plain', 'application/octet-stream']) {
+    const head = `POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Type: ${type}\r\nContent-Length: 500000\r\n\r\n{"a":`
+    for (const each of [port, other]) expect(await exchanged(each, head, /\r\n\r\n\{.*\}/)).toMatch(/^HTTP\/1\.1 404 /)
+  }
+})
+
+test('a body says how long it is: chunks are refused unread, and the connection ends', async () => {
+  const dataset = await small()
+  const { port } = await listening({ datasets: [{ dataset }] })
+  const head = 'POST /v1/answer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
+  const reply = await exchanged(port, head + '1\r\nx\r\n'.repeat(10_000))
+  expect(reply).toMatch(/^HTTP\/1\.1 411 /)
+  expect(parseErrorReply(reply.split('\r\n\r\n')[1]!).code).toBe('bad_request')
+})
+
+test('a body in pieces of one byte is one buffer', async () => {
+  const dataset = await small()
+  const { port } = await listening({ datasets: [{ dataset }] })
+  const query = queryAt(dataset.manifest, 0)
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+  onTestFinished(() => void socket.destroy())
+  socket.write(`POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: ${query.length}\r\n\r\n`)
+  for (const byte of query) await new Promise(resolve => socket.write(Buffer.of(byte), resolve))
+  const [reply] = (await once(socket, 'data')) as [Buffer]
+  expect(reply.toString('latin1')).toMatch(/^HTTP\/1\.1 200 /)
+})
+
+test('what Fastify refuses is the request’s fault, and is not logged', async () => {
+  const lines: string[] = []
+  const log = { level: 'warn', stream: { write: (line: string) => void lines.push(line) } }
+  const { port } = await listening({ datasets: [{ dataset: await small() }], log })
+  for (const path of ['/v1/answer', '/nothing']) {
+    for (const more of ['', 'Content-Length: 3\r\n']) {
+      const request = `QUERY ${path} HTTP/1.1\r\nHost: x\r\n${more}\r\n${more && 'abc'}`
+      expect(await exchanged(port, request, /\r\n\r\n\{.*\}/)).toMatch(/^HTTP\/1\.1 4\d\d /)
+    }
+  }
+  expect(lines).toEqual([])
+})
+
+test('the log is told of the same error once a second, with how often it came', async () => {
+  const dataset = await small()
+  const lines: string[] = []
+  const log = { level: 'warn', stream: { write: (line: string) => void lines.push(line) } }
+  const failing = () => {
+    throw new Error('for this test')
+  }
+  const database = Object.create(dataset.database, { answer: { value: failing } })
+  const { app } = await listening({ datasets: [{ dataset: { ...dataset, database } }], log })
+  const clock = vi.spyOn(performance, 'now')
+  onTestFinished(() => clock.mockRestore())
+  const ask = async (now: number) => {
+    clock.mockReturnValue(now)
+    const reply = await app.inject({ method: 'POST', url: '/v1/answer', payload: queryAt(dataset.manifest, 0) })
+    expect(reply.statusCode).toBe(500)
+  }
+  const begin = performance.now()
+  for (const after of [0, 1, 500, 999, 1000]) await ask(begin + after)
+  expect(lines.map(line => JSON.parse(line).more)).toEqual([undefined, 3])
+})
+
+test('rates begin anew each minute by a clock that nobody sets, and weigh what is asked for', () => {
+  let now = 0
+  const rate = new RateLimit({ perMinute: 3, now: () => now })
+  const said: unknown[] = []
+  const reply = { header: (_name: string, value: unknown) => said.push(value) } as never
+  const take = (ip: string, weight: number) => {
+    try {
+      rate.take({ ip }, reply, weight)
+      return true
+    } catch {
+      return false
+    }
+  }
+  vi.useFakeTimers({ toFake: ['Date'] })
+  onTestFinished(() => void vi.useRealTimers())
+  expect([1, 1, 1, 1].map(weight => take('192.0.2.1', weight))).toEqual([true, true, true, false])
+  expect([1, 20, 1].map(weight => take('192.0.2.2', weight))).toEqual([true, true, false])
+  expect(['2001:db8:0:1::1', '2001:db8:0:1:f::2', '2001:db8:0:2::1'].map(ip => take(ip, 3))).toEqual([
+    true,
+    false,
+    true,
+  ])
+  vi.setSystemTime(Date.now() - 3_600_000)
+  now = 59_001
+  expect(take('192.0.2.1', 1)).toBe(false)
+  expect(said.at(-1)).toBe(1)
+  now = 60_000
+  expect(take('192.0.2.1', 1)).toBe(true)
+})
+
+test('addresses that rates are counted for are few', () => {
+  const rate = new RateLimit({ perMinute: 1, now: () => 0 })
+  const reply = { header: () => {} } as never
+  const take = (n: number) => rate.take({ ip: `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}` }, reply, 1)
+  for (let n = 0; n < 100_000; n++) take(n)
+  expect(() => take(0)).toThrow('too many queries')
+  take(100_000) // and they are forgotten
+  take(0)
+})
