@@ -133,6 +133,24 @@ test('in Node the packages build, serve and look up', async () => {
   expect(await run(app, join(app, 'node_modules/.bin/keyhush'), '--version')).toMatch(/^\d+\.\d+\.\d+\n$/)
 })
 
+test('what a package apart brings is asked for by its name', async () => {
+  const keyhush = join(app, 'node_modules/.bin/keyhush')
+  const asked = run(app, keyhush, 'ceremony', 'init', '--out', 'begun')
+  await expect(asked).rejects.toThrow(
+    'keyhush: pointproofs need a package of their own: npm install @keyhush/pointproofs',
+  )
+  await writeFile(
+    join(app, 'proofs.js'),
+    `import { open } from '@keyhush/client'
+     const servers = ['https://a.example', 'https://b.example']
+     await open({ servers, mode: 'full', proofs: 'pointproofs' }).catch(({ code, message }) => console.log(code, message))`,
+  )
+  expect(await run(app, process.execPath, 'proofs.js')).toBe(
+    "usage proofs: 'pointproofs' needs its package: npm install @keyhush/pointproofs, " +
+      "and pass open({ pointproofs: () => import('@keyhush/pointproofs') })\n",
+  )
+})
+
 /** Looks one up, with what an app bundled for Node may import. */
 const lookUpOnce = (urls: readonly string[]) => `
   const { mode } = await estimate(${JSON.stringify(urls)})
