@@ -206,7 +206,7 @@ async function testFiles(files, options = []) {
     // Some start the demo, or look at its page.
     if (typescript.some(file => /^(demo|tests\/e2e)\//.test(file))) await build()
     else await buildProduct()
-    if (typescript.some(file => /^packages\/pointproofs\/|^tests\/package\//.test(file))) await buildPackaged()
+    if (typescript.some(file => file.startsWith('packages/pointproofs/'))) await buildPackaged()
     // As a whole path, so that it is no other's end.
     runs.push(await testTypeScript([...typescript.map(file => join(root, file)), ...options]))
   }
@@ -269,7 +269,6 @@ async function fuzz() {
 
 async function matrix() {
   await buildProduct()
-  await buildPackaged()
   return await program('matrix', args)
 }
 
@@ -294,7 +293,6 @@ async function fetchLarge() {
 
 async function docs() {
   await buildProduct() // which makes types that the sources import
-  await buildPackaged()
   await cachedStep(
     'typedoc',
     'Installing TypeDoc',
