@@ -3,6 +3,7 @@
 // that is not pending on the disk, every value is right at some epoch, and a caller gets a KeyhushError or a value.
 
 import { expect, test } from 'vitest'
+import { THOROUGH } from '../../../tests/support/thorough.js'
 import { InternalError, KeyhushError, type KeyhushMap } from '../src/index.js'
 import { type Choose, chooseScheme, SCHEMES } from '../src/scheme/table.js'
 import { tapir } from '../src/scheme/tapir/tapir.js'
@@ -13,7 +14,7 @@ import { core, hex, sameOnBoth } from './support/harness.js'
 import { A, B, bytesOf, ok, problem } from './support/network.js'
 import { type Life, records, World } from './support/world.js'
 
-const RUNS = process.env['KEYHUSH_THOROUGH'] === '1' ? 300 : 12
+const RUNS = THOROUGH ? 300 : 12
 const STEPS = 60
 
 const value = (byte: number) => new Uint8Array(8).fill(byte)

@@ -1,11 +1,10 @@
 // The conformance suite as vitest tests.
 
 import { describe, test } from 'vitest'
-import { THOROUGH } from '../../../../tests/support/thorough.js'
 import { conformance, type Setup } from '../../src/testing/store.js'
 import { runSchedules } from './schedules.js'
 
-export function testConformance(name: string, setup: Setup, runs = THOROUGH ? 1000 : 250): void {
+export function testConformance(name: string, setup: Setup, runs = 250): void {
   describe(`${name} store`, () => {
     test.each(conformance)('$name', async ({ run }) => {
       const bench = await setup()

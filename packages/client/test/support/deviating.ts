@@ -13,9 +13,6 @@ import { core, hex, keyed, NAMES, sameOnBoth } from './harness.js'
 import { A, B, bytesOf, ok, problem } from './network.js'
 import { World } from './world.js'
 
-/** Of each mode. */
-const RUNS = process.env['KEYHUSH_THOROUGH'] === '1' ? 100 : 2
-
 const text = (value: string) => new TextEncoder().encode(value)
 /** What is published, one after the other, into a database of NAMES. */
 export const CHANGES: Operation[][] = [
@@ -210,10 +207,10 @@ export interface Deviating extends Pick<OpenOptions, 'proofs' | 'pointproofs'> {
   readonly epochs: readonly Database[]
 }
 
-/** Tests of each of these modes. */
-export function deviate(modes: readonly string[], by: Deviating = { epochs: plain }): void {
+/** Tests of each of these modes, `runs` of each. */
+export function deviate(modes: readonly string[], runs: number, by: Deviating = { epochs: plain }): void {
   describe.each(modes)('mode %s', mode => {
-    for (let seed = 1; seed <= RUNS; seed++) {
+    for (let seed = 1; seed <= runs; seed++) {
       test(`what a deviating server makes both see does not depend on the keys (seed ${seed})`, async () => {
         const all = []
         for (const pattern of Object.values(patterns)) all.push(await seenIn(mode, seed, pattern, by))
