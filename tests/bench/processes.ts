@@ -14,7 +14,8 @@ import { median } from './report.js'
 import { newestManifest, processorMs, pseudorandomBytes, Stage } from './stage.js'
 
 const RECORD_BYTES = 32
-const CLIENTS = 32
+/** Of each process: what whoever asks can keep up with. */
+const PER_SECOND = 2000
 const DISTINCT = 32
 const WARM_UP_MS = 500
 
@@ -69,9 +70,12 @@ async function measured(
   seconds: number,
 ): Promise<number[]> {
   const each = servers.map(async ({ url, pid }) => {
-    await offer(url, questions, { clients: CLIENTS, milliseconds: WARM_UP_MS })
+    await offer(url, questions, { perSecond: PER_SECOND, milliseconds: WARM_UP_MS })
     const before = await processorMs(pid)
-    const { inTimePerSecond, late } = await offer(url, questions, { clients: CLIENTS, milliseconds: 1000 * seconds })
+    const { inTimePerSecond, late } = await offer(url, questions, {
+      perSecond: PER_SECOND,
+      milliseconds: 1000 * seconds,
+    })
     const after = await processorMs(pid)
     return (1000 * ((after ?? Number.NaN) - (before ?? Number.NaN))) / (inTimePerSecond * seconds + late)
   })

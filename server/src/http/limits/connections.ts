@@ -88,6 +88,7 @@ export class Connections {
       if (this.#isClosing) socket.destroy()
       this.#open.add(socket)
       socket.once('close', () => this.#open.delete(socket))
+      this.#stopParsing(socket)
     })
     const handlers = server.listeners('request')
     server.removeAllListeners('request')
@@ -134,6 +135,23 @@ export class Connections {
       toldAt = now()
       this.tell(this.refused)
     })
+  }
+
+  /**
+   * What is pipelined is not even read: Node would make a thousand requests of one read, before anybody can hang up. To its parser
+   * this says, as Node does of an upgrade, that no HTTP follows (2). Without such a parser `#begins` does the same, later.
+   */
+  #stopParsing(socket: Socket): void {
+    const { parser } = socket as { parser?: { onIncoming?: ((...args: unknown[]) => number) | null } }
+    if (!parser?.onIncoming) return
+    const next = parser.onIncoming
+    parser.onIncoming = (...args) => {
+      if (!this.#answering.has(socket)) return next(...args)
+      this.requests++
+      this.pipelined++
+      socket.destroy()
+      return 2
+    }
   }
 
   /** Whether it is the only one of its connection. Replies behind one that nobody reads would stand in memory, so others are not begun. */
