@@ -41,8 +41,6 @@ import {
   whenStopped,
 } from './steps.mjs'
 
-const WASM_BINDGEN = '0.2.130' // the same as in rust-core/wasm/Cargo.toml
-const WASM_PACK = '0.15.1'
 const CARGO_FUZZ = '0.13.2'
 const tsc = 'typescript/bin/tsc'
 const biome = '@biomejs/biome/bin/biome'
@@ -50,13 +48,14 @@ const toolsBin = '.tools/bin'
 const papersFolder = join(root, 'rust-core/papers')
 const pointproofsFolder = join(root, 'packages/pointproofs/rust')
 const sumOfTest = join(cache, 'test.json')
+const wasmTools = ['rust-toolchain.toml', 'tools/wasm', 'tools/build-wasm.mjs', 'package-lock.json']
 const typescriptSources = ['packages', 'packages/wasm/generated', 'server', 'demo', 'tsconfig.json']
 
 const commands = {
   start,
   test,
   'test:all': testAll,
-  build,
+  build: buildAll,
   export: exportDemo,
   papers,
   bench,
@@ -221,6 +220,11 @@ function cargoTarget(file) {
   return ['-p', `keyhush-${crate}`, ...(folder === 'tests' ? ['--test', name] : ['--lib'])]
 }
 
+async function buildAll() {
+  await build()
+  await buildPackaged()
+}
+
 async function build() {
   await buildProduct()
   await buildPage()
@@ -262,7 +266,16 @@ async function program(name, programArgs) {
 
 async function fuzz() {
   await buildProduct()
-  await installTool('cargo-fuzz', 'cargo-fuzz', CARGO_FUZZ)
+  await cachedStep(
+    'cargo-fuzz',
+    `Installing cargo-fuzz ${CARGO_FUZZ}`,
+    { inputs: [], also: [CARGO_FUZZ], outputs: [`${toolsBin}/cargo-fuzz`] },
+    () =>
+      run('cargo', ['install', '--locked', '--root', '.tools', '--force', 'cargo-fuzz', '--version', CARGO_FUZZ], {
+        // It does little itself: compiling it fast matters more than a fast program.
+        env: { CARGO_PROFILE_RELEASE_OPT_LEVEL: '0', CARGO_PROFILE_RELEASE_LTO: 'off' },
+      }),
+  )
   const { fuzz: run } = await import('./fuzz.mjs')
   return await run(args, toolsBin)
 }
@@ -380,31 +393,28 @@ async function installRust() {
 
 /** What the page and the servers need. */
 async function buildProduct() {
-  await installTool('wasm-bindgen', 'wasm-bindgen-cli', WASM_BINDGEN)
-  await installTool('wasm-pack', 'wasm-pack', WASM_PACK)
   await cachedStep(
     'wasm',
     'Building the WebAssembly core',
     {
       inputs: [
-        ...[...['Cargo.toml', 'Cargo.lock', '.cargo', 'core/Cargo.toml', 'core/src', 'kernels', 'wasm', 'worker']].map(
+        ...['Cargo.toml', 'Cargo.lock', '.cargo', 'core/Cargo.toml', 'core/src', 'kernels', 'wasm', 'worker'].map(
           path => `rust-core/${path}`,
         ),
-        ...['rust-toolchain.toml', 'tools/build-wasm.mjs', 'package-lock.json'],
+        ...wasmTools,
       ],
-      also: [WASM_BINDGEN, WASM_PACK],
       outputs: wasmOutputs,
     },
-    () => buildWasm(toolsBin),
+    buildWasm,
   )
   await cachedStep(
     'typescript',
     'Compiling TypeScript',
     {
       inputs: [...typescriptSources, 'package-lock.json'],
-      outputs: ['packages/client/dist', 'server/dist', 'demo/build'],
+      outputs: ['packages/client/dist/node.js', 'server/dist', 'demo/build'],
     },
-    () => runPackage(tsc, ['-b', 'demo']),
+    () => runPackage(tsc, ['-b', 'demo', 'packages/client/tsconfig.node.json']),
   )
   await cachedStep(
     'one-file',
@@ -434,12 +444,12 @@ async function buildPackaged() {
         ...['Cargo.toml', 'Cargo.lock', '.cargo', 'pointproofs/Cargo.toml', 'pointproofs/src', 'wasm'].map(
           path => `packages/pointproofs/rust/${path}`,
         ),
-        ...['rust-toolchain.toml', 'tools/build-wasm.mjs', 'tools/build-pointproofs.mjs', 'package-lock.json'],
+        ...wasmTools,
+        'tools/build-pointproofs.mjs',
       ],
-      also: [WASM_BINDGEN, WASM_PACK],
       outputs: pointproofsOutputs,
     },
-    () => buildPointproofs(toolsBin),
+    buildPointproofs,
   )
   await cachedStep(
     'pointproofs',
@@ -449,24 +459,6 @@ async function buildPackaged() {
       outputs: ['packages/pointproofs/dist/index.js'],
     },
     () => runPackage(tsc, ['-b', 'packages/pointproofs']),
-  )
-}
-
-/** A command that cargo compiles. */
-async function installTool(name, crate, version) {
-  await cachedStep(
-    name,
-    `Installing ${name} ${version} (a minute or two, but once)`,
-    { inputs: [], also: [version], outputs: [`${toolsBin}/${name}${process.platform === 'win32' ? '.exe' : ''}`] },
-    async () => {
-      const install = lock =>
-        run('cargo', ['install', '--root', '.tools', '--force', crate, '--version', version, ...lock], {
-          // It works for a fraction of a second: compiling it fast matters more than a fast program.
-          env: { CARGO_PROFILE_RELEASE_OPT_LEVEL: '0', CARGO_PROFILE_RELEASE_LTO: 'off' },
-        })
-      // Not every mirror of the registry has what a tool's own lock file names.
-      await install(['--locked']).catch(() => install([]))
-    },
   )
 }
 

@@ -2,14 +2,15 @@
 // servers and Node; and for browsers, without the server half, `instant`, which can do instant lookups alone, `client`, and
 // `single`, which can do lookups with one server as well. And `worker`, for a server's worker threads.
 //
-//   1. wasm-pack     core.js, core.d.ts, core_bg.wasm, each through cargo, wasm-bindgen and wasm-opt (their options are in
-//                    the crate's Cargo.toml); it installs nothing: all three have to be there
-//   2. share         core_bg.wasm and core.js for a memory that worker threads can read
-//   3. worker        worker.wasm, through cargo and wasm-opt: it has no glue
-//   4. inline        what browsers load as strings, for apps that ship JavaScript only
+//   1. compile       each through cargo, beside the tools for the next step (tools/wasm)
+//   2. wasm-pack     core.js, core.d.ts, core_bg.wasm, through wasm-bindgen and wasm-opt (their options are in the crate's
+//                    Cargo.toml); it installs nothing
+//   3. share         core_bg.wasm and core.js for a memory that worker threads can read
+//   4. worker        worker.wasm, through cargo and wasm-opt: it has no glue
+//   5. inline        what browsers load as strings, for apps that ship JavaScript only
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, delimiter, join } from 'node:path'
-import { environment, Failure, root, run, runPackage } from './steps.mjs'
+import { environment, Failure, root, run, runPackage, step } from './steps.mjs'
 
 export const generated = 'packages/wasm/generated'
 export const wasmOutputs = [
@@ -19,13 +20,13 @@ export const wasmOutputs = [
   ...['inline.js', 'inline.d.ts', 'inline-single.js', 'inline-single.d.ts'],
 ].map(name => `${generated}/${name}`)
 
+const tools = '.tools/wasm'
 const target = 'wasm32-unknown-unknown'
 const stackBytes = 2 ** 20 // rustc's default; the stack lies first in memory
 const mostPages = 2 ** 16 // 4 GiB: all that 32 bits address
 
-/** Builds all, with the tools in the folder `bin`. */
-export async function buildWasm(bin) {
-  await inGenerated(generated, fresh => buildAll(bin, fresh))
+export async function buildWasm() {
+  await inGenerated(generated, buildAll)
 }
 
 /** Makes a folder of generated files beside the real one, which it replaces at the end: nobody sees half of a build. */
@@ -39,14 +40,19 @@ export async function inGenerated(folder, build) {
   renameSync(fresh, finished)
 }
 
-async function buildAll(bin, fresh) {
-  await buildCrate(bin, fresh, 'rust-core', 'core', [])
-  // Small rather than fast: it hashes one path and stretches one seed where the others go through whole databases.
-  await buildCrate(bin, fresh, 'rust-core', 'instant', ['--no-default-features'], {
-    CARGO_PROFILE_RELEASE_OPT_LEVEL: 's',
+// Small rather than fast: it hashes one path and stretches one seed where the others go through whole databases. What others
+// have written is compiled once for all variants.
+const small = ['core', 'kernels', 'wasm'].flatMap(name => [
+  ...['--config', `profile.release.package.keyhush-${name}.opt-level="s"`],
+])
+
+async function buildAll(fresh) {
+  await buildVariants('rust-core', fresh, {
+    core: [],
+    single: ['--no-default-features', '--features', 'single'],
+    client: ['--no-default-features', '--features', 'hints'],
+    instant: ['--no-default-features', ...small],
   })
-  await buildCrate(bin, fresh, 'rust-core', 'client', ['--no-default-features', '--features', 'hints'])
-  await buildCrate(bin, fresh, 'rust-core', 'single', ['--no-default-features', '--features', 'single'])
   shareMemory(join(fresh, 'core_bg.wasm'), join(fresh, 'core.js'))
   await buildWorker(fresh)
 
@@ -65,23 +71,58 @@ export function inline(wasm, to) {
   writeFileSync(`${to}.d.ts`, 'export declare const WASM_HEX: string\n')
 }
 
-/** Compiles the crate `wasm` of a workspace to `name`. */
-export async function buildCrate(bin, into, workspace, name, cargoFeatures, env = {}) {
-  // A folder for each, because wasm-pack optimises all it finds where it writes.
-  const own = join(into, name)
-  const path = [join(root, bin), join(root, 'node_modules', '.bin'), environment.PATH].join(delimiter)
-  await run(
-    join(root, bin, 'wasm-pack'),
-    [
-      ...['build', 'wasm', '--release', '--target', 'web', '--mode', 'no-install', '--no-pack', '--no-gitignore'],
-      ...['--out-dir', own, '--out-name', name, '--', '--locked', ...cargoFeatures],
-    ],
+/** Compiles the crate `wasm` of a workspace once for each of `variants`: what cargo is told, by what the files are called. */
+export async function buildVariants(workspace, into, variants) {
+  const named = Object.entries(variants)
+  const compile = async () => {
+    for (const [name, options] of named) {
+      await step(`Compiling ${name}`, () =>
+        run(
+          'cargo',
+          ['build', '--lib', '--release', '--locked', '--target', target, ...options],
+          inCrate(workspace, name),
+        ),
+      )
+    }
+  }
+  await Promise.all([compileTools(), compile()])
+  await Promise.all(
+    named.map(([name, options]) => step(`Optimising ${name}`, () => pack(workspace, into, name, options))),
+  )
+}
+
+function compileTools() {
+  const manifest = ['--manifest-path', 'tools/wasm/Cargo.toml', '--target-dir', tools]
+  return step('Compiling wasm-pack and wasm-bindgen', () =>
+    run('cargo', ['build', '--release', '--locked', ...manifest]),
+  )
+}
+
+function inCrate(workspace, name) {
+  const built = join(root, workspace, 'target')
+  const path = [join(root, tools, 'release'), join(root, 'node_modules', '.bin'), environment.PATH].join(delimiter)
+  return {
     // rustc's flags (SIMD) are in the workspace's .cargo/config.toml, which cargo reads only when started below it. An
     // environment that sets RUSTFLAGS would replace them.
-    {
-      cwd: join(root, workspace),
-      env: { ...env, PATH: path, RUSTFLAGS: undefined, CARGO_ENCODED_RUSTFLAGS: undefined },
+    cwd: join(root, workspace, 'wasm'),
+    env: {
+      ...{ PATH: path, RUSTFLAGS: undefined, CARGO_ENCODED_RUSTFLAGS: undefined },
+      // Variants share what they are linked from; each has a folder for its module, which all call by the same name.
+      ...{ CARGO_BUILD_BUILD_DIR: built, CARGO_TARGET_DIR: join(built, 'wasm', name) },
     },
+  }
+}
+
+async function pack(workspace, into, name, options) {
+  // A folder for each, because wasm-pack optimises all it finds where it writes.
+  const own = join(into, name)
+  await run(
+    join(root, tools, 'release/wasm-pack'),
+    [
+      ...['build', '--release', '--target', 'web', '--mode', 'no-install', '--no-pack', '--no-gitignore'],
+      ...['--out-dir', own, '--out-name', name, '--', '--locked', ...options],
+    ],
+    inCrate(workspace, name),
   )
   for (const file of [`${name}.js`, `${name}.d.ts`, `${name}_bg.wasm`]) renameSync(join(own, file), join(into, file))
   rmSync(own, { recursive: true })

@@ -112,7 +112,8 @@ function endLine() {
 export async function step(what, work) {
   const start = performance.now()
   const line = Symbol(what)
-  if (unfinished === undefined && showing === 0) {
+  if (showing === 0) {
+    endLine()
     unfinished = line
     process.stdout.write(`${what} … `)
   }

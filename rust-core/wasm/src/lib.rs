@@ -20,6 +20,7 @@ mod cost;
 #[cfg(feature = "hints")]
 mod directory;
 mod instant;
+mod js;
 #[cfg(feature = "hints")]
 #[cfg(feature = "hints")]
 mod local;
@@ -40,7 +41,6 @@ mod tapir;
 
 use std::alloc::System;
 
-use js_sys::{Error as JsError, Reflect};
 use keyhush_core::error::Error;
 use keyhush_core::key;
 use keyhush_core::layout::Layout;
@@ -72,8 +72,8 @@ impl Drop for WipesStack {
 
 #[allow(clippy::needless_pass_by_value)] // as map_err wants it
 fn thrown(error: Error) -> JsValue {
-    let thrown = JsError::new(&error.to_string());
-    let _ = Reflect::set(&thrown, &"code".into(), &error.code().into());
+    let thrown = js::Error::new(&error.to_string());
+    thrown.set_code(error.code());
     thrown.into()
 }
 

@@ -1,12 +1,12 @@
 //! The planner, of modes: plain objects out, as packages/wasm/src/core.ts types them.
 
-use js_sys::{Array, Object, Reflect};
 use keyhush_core::commitment::Proofs;
 use keyhush_core::cost::{self, Mode, ModeCosts, Workload};
 use keyhush_core::error::Error;
 use wasm_bindgen::prelude::*;
 
 use crate::cost::{directory_size, mode_name};
+use crate::js::{self, Array, Object};
 use crate::proofs::{name_of, proofs_named};
 use crate::{LayoutHandle, Outcome, thrown};
 
@@ -37,7 +37,11 @@ pub fn mode_costs(
 }
 
 pub(crate) fn modes_array(modes: &[ModeCosts]) -> Array {
-    modes.iter().map(mode_object).collect()
+    let out = Array::new();
+    for costs in modes {
+        out.push(&mode_object(costs));
+    }
+    out
 }
 
 fn mode_object(costs: &ModeCosts) -> Object {
@@ -72,7 +76,7 @@ fn mode_object(costs: &ModeCosts) -> Object {
 /// A missing property has the default of [`Workload::new`].
 #[allow(clippy::cast_sign_loss)] // checked
 pub(crate) fn read(workload: &JsValue) -> Result<Workload, Error> {
-    let property = |name: &str| Reflect::get(workload, &name.into()).unwrap_or(JsValue::UNDEFINED);
+    let property = |name: &str| js::get(workload, name).unwrap_or(JsValue::UNDEFINED);
     let number = |name: &str| match property(name) {
         value if value.is_undefined() => Ok(None),
         value => value
@@ -110,5 +114,5 @@ pub(crate) fn object(numbers: impl IntoIterator<Item = (&'static str, u64)>) -> 
 }
 
 pub(crate) fn set(object: &Object, name: &str, value: impl Into<JsValue>) {
-    let _ = Reflect::set(object, &name.into(), &value.into());
+    js::set(object, name, &value.into());
 }

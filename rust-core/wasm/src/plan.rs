@@ -1,10 +1,10 @@
 //! The planner, of databases: a workload in, plain objects out, as packages/wasm/src/core.ts types them.
 
-use js_sys::Object;
 use keyhush_core::cost::{self, Costs, Plan, Workload};
 use keyhush_core::layout::Layout;
 use wasm_bindgen::prelude::*;
 
+use crate::js::Object;
 use crate::mode_costs::{modes_array, object, read, set};
 use crate::proofs::name_of;
 use crate::{LayoutHandle, Outcome, thrown, whole};

@@ -1,6 +1,5 @@
 //! The server half: databases, batches, building directories; and what only tests of the whole need.
 
-use js_sys::{Error as JsError, Reflect};
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::epoch::{self, Draft, FlatBatch, Operation, Reason};
 use keyhush_core::database::flat::{At, Database};
@@ -15,7 +14,7 @@ use wasm_bindgen::prelude::*;
 
 use crate::directory::DirectoryHandle;
 use crate::proofs::proofs_named;
-use crate::{LayoutHandle, Outcome, exactly, thrown};
+use crate::{LayoutHandle, Outcome, exactly, js, thrown};
 
 /// 16 bytes for each key; key i ends at `ends[i]` of `keys`.
 ///
@@ -399,10 +398,10 @@ fn refused(refused: &epoch::Refused) -> JsValue {
         Reason::Full => "the generation is full; begin a new one",
         Reason::Failed(error) => return thrown(error.clone()),
     };
-    let thrown = JsError::new(&format!("operation {} of the batch: {reason}", refused.operation));
-    let _ = Reflect::set(&thrown, &"code".into(), &"refused".into());
-    let _ = Reflect::set(&thrown, &"operation".into(), &(refused.operation as u32).into());
-    let _ = Reflect::set(&thrown, &"reason".into(), &reason.into());
+    let thrown = js::Error::new(&format!("operation {} of the batch: {reason}", refused.operation));
+    thrown.set_code("refused");
+    thrown.set_operation(refused.operation as u32);
+    thrown.set_reason(reason);
     thrown.into()
 }
 

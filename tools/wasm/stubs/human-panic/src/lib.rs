@@ -1,0 +1,1 @@
+//! Reports of panics. Only wasm-pack's own `main` makes them.
