@@ -92,61 +92,63 @@ async function missing(): Promise<string | undefined> {
 }
 
 const why = await missing()
-test('a server whose disk becomes read-only goes on answering and says so, and goes on writing when it is mounted again', {
-  ...needs(why === undefined, `a file system of its own: ${why}`),
-}, async () => {
-  const dir = await temporaryDirectory()
-  const at = join(dir, 'disk')
-  await mkdir(at)
-  const lines = Array.from({ length: 500 }, (_, i) => `key ${i},value ${i}\n`).join('')
-  const dataset = await loadDataset(await builtDirectory('a.csv', `key,value\n${lines}`))
-  const storage = openLmdb(join(dir, 'store'))
-  await UpdatableDatabase.create(storage, dataset)
-  dataset.close()
-  const updatable = await UpdatableDatabase.open(storage)
-  const { manifest, manifestHash } = updatable.newest
-  const batch = encodeBatch({
-    ...{ encoding: 'utf8', databaseId: manifest.databaseId, generation: manifest.generation, expires: 0 },
-    ...{ epoch: manifest.epoch + 1, previousManifest: fromHex(manifestHash) },
-    operations: Buffer.from('{"op":"edit","key":"key 3","value":"new"}\n'),
-  })
-  await updatable.close()
+const disk = needs(why === undefined, `a file system of its own: ${why}`)
 
-  const disk = new Disk(dir)
-  execFileSync(...disk.with('cp', '-r', join(dir, 'store'), at))
-  const first = await serve(disk, join(at, 'store'))
-  const hash = new Uint8Array(32).fill(7)
-  expect(await first.fence(manifest, 'register', 1)).toBe('granted')
-  expect(await first.fence(manifest, 'confirm', 1, 5, hash)).toBe('granted')
+test(
+  'a server whose disk becomes read-only goes on answering and says so, and goes on writing when it is mounted again',
+  disk,
+  async () => {
+    const dir = await temporaryDirectory()
+    const at = join(dir, 'disk')
+    await mkdir(at)
+    const lines = Array.from({ length: 500 }, (_, i) => `key ${i},value ${i}\n`).join('')
+    const dataset = await loadDataset(await builtDirectory('a.csv', `key,value\n${lines}`))
+    const storage = openLmdb(join(dir, 'store'))
+    await UpdatableDatabase.create(storage, dataset)
+    dataset.close()
+    const updatable = await UpdatableDatabase.open(storage)
+    const { manifest, manifestHash } = updatable.newest
+    const batch = encodeBatch({
+      ...{ encoding: 'utf8', databaseId: manifest.databaseId, generation: manifest.generation, expires: 0 },
+      ...{ epoch: manifest.epoch + 1, previousManifest: fromHex(manifestHash) },
+      operations: Buffer.from('{"op":"edit","key":"key 3","value":"new"}\n'),
+    })
+    await updatable.close()
 
-  disk.fail()
-  for (let i = 0; i < 3; i++) {
-    expect(await first.fence(manifest, 'confirm', 1, 6 + i, hash)).toEqual([503, 'not_ready'])
-    expect(await first.fence(manifest, 'register', 2 + i)).toEqual([503, 'not_ready'])
-    expect(await first.publish(batch)).toEqual([503, 'not_ready'])
-  }
-  const ready = await first.ask('/readyz')
-  const problems = [expect.stringContaining('the store cannot be written (EROFS')]
-  expect([ready.status, await ready.json()]).toEqual([200, { status: 'ready', problems }])
-  const answer = await first.ask('/v1/answer', { method: 'POST', body: queryAt(manifest, 0) })
-  expect(answer.status).toBe(200)
-  expect(first.log()).toContain('StorageError EROFS')
-  await first.stop()
+    const disk = new Disk(dir)
+    execFileSync(...disk.with('cp', '-r', join(dir, 'store'), at))
+    const first = await serve(disk, join(at, 'store'))
+    const hash = new Uint8Array(32).fill(7)
+    expect(await first.fence(manifest, 'register', 1)).toBe('granted')
+    expect(await first.fence(manifest, 'confirm', 1, 5, hash)).toBe('granted')
 
-  disk.check()
-  const second = await serve(disk, join(at, 'store'))
-  expect(await (await second.ask('/readyz')).json()).toEqual({ status: 'ready' })
-  // What was granted is kept, and what was refused was not.
-  expect(await second.fence(manifest, 'confirm', 1, 4, hash)).toBe('refused')
-  expect(await second.fence(manifest, 'confirm', 1, 6, hash)).toBe('granted')
-  expect(await second.fence(manifest, 'register', 2)).toBe('granted')
-  expect(await second.publish(batch)).toBe('published')
-  await second.stop()
-})
+    disk.fail()
+    for (let i = 0; i < 3; i++) {
+      expect(await first.fence(manifest, 'confirm', 1, 6 + i, hash)).toEqual([503, 'not_ready'])
+      expect(await first.fence(manifest, 'register', 2 + i)).toEqual([503, 'not_ready'])
+      expect(await first.publish(batch)).toEqual([503, 'not_ready'])
+    }
+    const ready = await first.ask('/readyz')
+    const problems = [expect.stringContaining('the store cannot be written (EROFS')]
+    expect([ready.status, await ready.json()]).toEqual([200, { status: 'ready', problems }])
+    const answer = await first.ask('/v1/answer', { method: 'POST', body: queryAt(manifest, 0) })
+    expect(answer.status).toBe(200)
+    expect(first.log()).toContain('StorageError EROFS')
+    await first.stop()
 
-test('a store that is begun on a full disk is refused in words', async context => {
-  const why = await missing()
-  if (why !== undefined) return context.skip(why)
+    disk.check()
+    const second = await serve(disk, join(at, 'store'))
+    expect(await (await second.ask('/readyz')).json()).toEqual({ status: 'ready' })
+    // What was granted is kept, and what was refused was not.
+    expect(await second.fence(manifest, 'confirm', 1, 4, hash)).toBe('refused')
+    expect(await second.fence(manifest, 'confirm', 1, 6, hash)).toBe('granted')
+    expect(await second.fence(manifest, 'register', 2)).toBe('granted')
+    expect(await second.publish(batch)).toBe('published')
+    await second.stop()
+  },
+)
+
+test('a store that is begun on a full disk is refused in words', disk, async () => {
   const dir = await temporaryDirectory()
   const at = join(dir, 'disk')
   await mkdir(at)

@@ -55,7 +55,7 @@ test.each(['ended by the client', 'torn', 'left open'])('connections of every ki
   for (const half of halves) half.destroy()
   if (ending === 'torn') for (const socket of sockets) socket.resetAndDestroy()
   if (ending === 'ended by the client') for (const socket of sockets) socket.end()
-  await vi.waitFor(() => expect([unsent.bytes, bodies.bytes]).toEqual([0, 0]), { timeout: 10_000 })
+  await vi.waitFor(() => expect([unsent.bytes, bodies.bytes]).toEqual([0, 0]))
   const reply = await fetch(`http://127.0.0.1:${port}${post}`, { method: 'POST', body: new Uint8Array(query) })
   expect(reply.status).toBe(200)
   expect((await reply.arrayBuffer()).byteLength).toBeGreaterThan(4096)

@@ -83,7 +83,7 @@ test('a process with few files to open says whom it refuses', NEEDS_LINUX, async
     log += text
   })
   const urlIn = async (text: () => string, pattern: RegExp) => {
-    await vi.waitFor(() => expect(text()).toMatch(pattern), { timeout: 30_000 })
+    await vi.waitFor(() => expect(text()).toMatch(pattern))
     return pattern.exec(text())![1]!
   }
   const url = await urlIn(() => out, /listening on (\S+)\n/)
@@ -91,13 +91,13 @@ test('a process with few files to open says whom it refuses', NEEDS_LINUX, async
   // The port of figures takes few of the files.
   const watching: Socket[] = []
   for (let i = 0; i < 80; i++) watching.push(await connected(Number(new URL(figures).port)))
-  await vi.waitFor(() => expect(watching.filter(({ closed }) => closed).length).toBe(80 - 64), { timeout: 10_000 })
+  await vi.waitFor(() => expect(watching.filter(({ closed }) => closed).length).toBe(80 - 64))
   for (const socket of watching) socket.destroy()
   const sockets: Socket[] = []
   for (let i = 0; i < 2 * FILES; i++) sockets.push(await connected(Number(new URL(url).port)))
   const most = FILES / 2
   const refused = sockets.length - most
-  await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed).length).toBe(refused), { timeout: 10_000 })
+  await vi.waitFor(() => expect(sockets.filter(({ closed }) => closed).length).toBe(refused))
   expect(sockets.slice(0, most).some(({ closed }) => closed)).toBe(false)
   const text = await vi.waitFor(async () => (await fetch(figures)).text())
   expect(text).toMatch(new RegExp(`^keyhush_connections_refused_total ${refused}$`, 'm'))
@@ -105,7 +105,7 @@ test('a process with few files to open says whom it refuses', NEEDS_LINUX, async
   expect(lines.map(line => JSON.parse(line))).toMatchObject([{ level: 40, refused: 1, most }])
   // Whoever leaves makes room.
   for (const socket of sockets) socket.destroy()
-  await vi.waitFor(async () => expect((await fetch(`${url}/v1/manifest`)).status).toBe(200), { timeout: 10_000 })
+  await vi.waitFor(async () => expect((await fetch(`${url}/v1/manifest`)).status).toBe(200))
 })
 
 test('a name with several addresses is listened for at one, where all bounds are', async () => {

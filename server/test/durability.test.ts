@@ -162,7 +162,6 @@ describe('a process that is killed while it begins a generation leaves the old o
 
 // The limit on a file's size is what a full disk is to LMDB, and can be lifted again.
 test('a server whose disk is full goes on answering, says so, and publishes when there is room', {
-  timeout: 60_000,
   retry: 1,
 }, async () => {
   const dir = await temporaryDirectory()

@@ -372,7 +372,7 @@ describe('keyhush build', () => {
     const data = await dataFile('a.bin', pseudoRandom(8_000_000))
     const args = ['build', data, '--record-bytes', '100', '--partitions', '2000', '--out', join(parent, 'out')]
     const { child, finished } = start(args)
-    await expect.poll(() => readdir(parent), { interval: 5, timeout: 20_000 }).not.toEqual([])
+    await expect.poll(() => readdir(parent), { interval: 5 }).not.toEqual([])
     child.kill('SIGINT')
     const { code } = await finished
     // It may have been quicker than the signal; then it is whole.

@@ -387,7 +387,7 @@ test('random batches and restarts make what a plain map makes', async () => {
     expect(await contents(updatable)).toEqual(new Map([...model].map(([key, value]) => [printOf(key), value])))
   }
   await updatable.close()
-}, 60_000)
+})
 
 describe('stored records, which are written behind the epochs,', () => {
   const RECORD_BYTES = 8

@@ -414,7 +414,7 @@ describe('stored', () => {
     return { world, life, map }
   }
 
-  test('killed during the download, it goes on where it was', { timeout: 240_000 }, async () => {
+  test('killed during the download, it goes on where it was', async () => {
     let resumed = 0
     for (let turns = 10, over = false; !over; turns += THOROUGH ? 5 : 45) {
       const world = new World()
