@@ -154,8 +154,5 @@ fn the_shared_vectors_are_what_this_crate_makes() {
     if std::env::var_os("KEYHUSH_WRITE_VECTORS").is_some() {
         std::fs::write(FILE, &made).unwrap();
     }
-    assert!(
-        made == std::fs::read_to_string(FILE).unwrap(),
-        "pointproofs.json is of another format; see this file's head"
-    );
+    assert!(made == std::fs::read_to_string(FILE).unwrap(), "vectors.json is of another format; see this file's head");
 }
