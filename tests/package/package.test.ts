@@ -78,7 +78,7 @@ describe.each(packageNames)('@keyhush/%s', name => {
       .map(entry => join(entry.parentPath, entry.name).slice(installed.length + 1))
     const strange = files.filter(
       file =>
-        !/^(dist\/.*\.(js|d\.ts)(\.map)?|src\/.*\.ts|generated\/[^/]*\.(js|d\.ts|wasm)|bin\/keyhush\.js|[^/]*\.(md|json)|LICENSE[^/]*)$/.test(
+        !/^(dist\/.*\.(js|d\.ts)(\.map)?|src\/.*\.(ts|md)|generated\/[^/]*\.(js|d\.ts|wasm)|bin\/keyhush\.js|[^/]*\.(md|json)|LICENSE[^/]*)$/.test(
           file,
         ),
     )
