@@ -55,8 +55,8 @@ test.each([
   const socket = await deaf(port, EVENTS + request.repeat(200))
   socket.resume()
   await once(socket, 'close')
-  expect(connections.pipelined).toBe(1)
-  expect(connections.requests).toBeGreaterThan(1)
+  // None behind that was read.
+  expect([connections.requests, connections.pipelined]).toEqual([2, 1])
 })
 
 test('what a reply had reserved is given back when its connection was hung up on', async () => {
@@ -190,7 +190,7 @@ test('the log is told of the same error once a second, with how often it came', 
     const reply = await app.inject({ method: 'POST', url: '/v1/answer', payload: queryAt(dataset.manifest, 0) })
     expect(reply.statusCode).toBe(500)
   }
-  const begin = performance.now()
+  const begin = Math.ceil(performance.now())
   for (const after of [0, 1, 500, 999, 1000]) await ask(begin + after)
   expect(lines.map(line => JSON.parse(line).more)).toEqual([undefined, 3])
 })
