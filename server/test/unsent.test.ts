@@ -180,6 +180,8 @@ test('bodies that have begun to come have their bound; one that does not come ma
       expect(await post(url, query)).toEqual([200, null])
     } else {
       expect(await post(url, query)).toEqual([429, '1'])
+      // Of a length that is not said, so the longest.
+      expect(await post(url, new Blob([query]).stream())).toEqual([429, '1'])
       begun[0]!.write(query.subarray(-1))
       await vi.waitFor(() => expect(statuses.at(-1)).toBe(200))
       expect(bodies.bytes).toBe(query.length) // though nobody has read the answer

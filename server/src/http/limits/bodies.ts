@@ -1,7 +1,7 @@
-// Bodies: each says how long it is, takes room before it is read, and is read into one buffer. A route whose bodies are bounded by
+// Bodies: each takes room before it is read, and is read into one buffer. A route whose bodies are bounded by
 // something else says so (`config.boundsBodies`).
 
-import type { FastifyInstance, FastifyRequest, RequestPayload } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
 import { Refusal } from '../../base/refusal.js'
 import type { Unsent } from './unsent.js'
 
@@ -20,7 +20,6 @@ const NO_BYTES = 1024
 /** Has `app` take the bodies of its POST routes as bytes, for as long as `room` has any. */
 export function takeBodies(app: FastifyInstance, room: Unsent): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(OCTET_STREAM, inOnePiece)
   app.addHook('onRequest', (request, _reply, done) => {
     // A body is bytes, whatever its Content-Type says, and it need not have one.
     request.headers['content-type'] = OCTET_STREAM
@@ -32,46 +31,55 @@ export function takeBodies(app: FastifyInstance, room: Unsent): void {
   app.addHook('preParsing', (request, reply, body, done) => {
     if (request.method === 'POST') {
       const { bodyLimit, config } = request.routeOptions
-      const refusal = refusalOf(request, bodyLimit)
-      if (refusal !== undefined) {
-        reply.header('connection', 'close') // nothing more of it is read
-        throw refusal
-      }
-      const bytes = lengthOf(request)
+      // One in chunks counts as the longest of its kind: proxies pass on so what came over HTTP/2 without a length.
+      const bytes = lengthOf(request) ?? bodyLimit
+      if (bytes > bodyLimit) throw tooLarge(reply)
       if (bytes > NO_BYTES && !config.boundsBodies) room.reserveBody(request, reply, bytes)
     }
     done(null, body)
   })
+  app.addContentTypeParser(OCTET_STREAM, inOnePiece)
 }
 
-/** Chunks of one byte would cost hundreds each. Clients of ours know the length of what they send. */
-function refusalOf(request: FastifyRequest, bodyLimit: number): Refusal | undefined {
-  if (request.headers['transfer-encoding'] !== undefined) {
-    return new Refusal('bad_request', 'a body says how long it is: expected Content-Length, got chunks', 411)
-  }
-  if (lengthOf(request) > bodyLimit) return new Refusal('too_large', 'the body is longer than any of its kind')
-  return undefined
+function tooLarge(reply?: FastifyReply): Refusal {
+  reply?.header('connection', 'close') // nothing more of it is read
+  return new Refusal('too_large', 'the body is longer than any of its kind')
 }
 
-function lengthOf({ headers }: FastifyRequest): number {
-  return Number(headers['content-length'] ?? 0)
+/** undefined: it comes in chunks. */
+function lengthOf({ headers }: FastifyRequest): number | undefined {
+  return headers['transfer-encoding'] === undefined ? Number(headers['content-length'] ?? 0) : undefined
 }
 
-/** Reads a body into a buffer of its length, for pieces cost more than the bytes in them. */
+/** Reads a body into one buffer, for a piece of one byte takes hundreds where it is kept. */
 function inOnePiece(
   request: FastifyRequest,
   payload: RequestPayload,
   done: (error: Error | null, body?: Uint8Array) => void,
 ): void {
-  const bytes = Buffer.allocUnsafe(lengthOf(request))
+  const { bodyLimit } = request.routeOptions
+  const said = lengthOf(request)
+  let bytes = Buffer.allocUnsafe(said ?? NO_BYTES)
   let length = 0
-  payload.on('data', (piece: Buffer) => {
+  const take = (piece: Buffer) => {
+    const needed = length + piece.length
+    if (said === undefined && needed > bodyLimit) {
+      payload.off('data', take)
+      done(tooLarge())
+      return
+    }
+    if (said === undefined && needed > bytes.length) {
+      const larger = Buffer.allocUnsafe(Math.min(bodyLimit, 2 * needed))
+      bytes.copy(larger, 0, 0, length)
+      bytes = larger
+    }
     piece.copy(bytes, length)
-    length += piece.length
-  })
+    length = needed
+  }
+  payload.on('data', take)
   payload.once('error', done)
   payload.once('end', () => {
-    if (length === bytes.length) done(null, bytes)
-    else done(new Refusal('bad_request', `the body is not as long as Content-Length says: expected ${bytes.length}`))
+    if (said === undefined || length === said) done(null, bytes.subarray(0, length))
+    else done(new Refusal('bad_request', `the body is not as long as Content-Length says: expected ${said}`))
   })
 }
