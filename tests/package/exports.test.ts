@@ -10,10 +10,14 @@ const folders = workspaces.flatMap(name =>
   name.endsWith('/*') ? readdirSync(join(root, dirname(name))).map(one => join(dirname(name), one)) : [name],
 )
 
+type Target = string | { [condition: string]: Target }
+const filesOf = (target: Target): string[] =>
+  typeof target === 'string' ? [target] : Object.values(target).flatMap(filesOf)
+
 test('npm run build makes every file that a package exports', () => {
   const exported = folders.flatMap(folder => {
-    const text = JSON.stringify(JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8')).exports ?? {})
-    return [...text.matchAll(/"\.\/([^"]*\.(?:js|d\.ts|wasm))"/g)].map(([, file]) => join(folder, file!))
+    const { exports = {} } = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8'))
+    return filesOf(exports).map(file => join(folder, file))
   })
   expect(exported).toContain('packages/client/dist/node.js')
   expect(exported).toContain('server/dist/index.d.ts')
