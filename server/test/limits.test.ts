@@ -140,7 +140,7 @@ test('a body that no route takes is not waited for, whatever its type', async ()
   }
 })
 
-test('a body in chunks of one byte is read, and is no longer than its kind', async () => {
+test('a body in chunks of one byte is read, but not one of thousands', async () => {
   const dataset = await small()
   const { port } = await listening({ datasets: [{ dataset }] })
   const head = 'POST /v1/answer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
@@ -148,7 +148,8 @@ test('a body in chunks of one byte is read, and is no longer than its kind', asy
     Buffer.concat([...Array.from(body, byte => Buffer.from([49, 13, 10, byte, 13, 10])), Buffer.from('0\r\n\r\n')])
   const sent = (body: Uint8Array) => exchanged(port, Buffer.concat([Buffer.from(head), chunks(body)]), /\r\n\r\n./)
   expect(await sent(queryAt(dataset.manifest, 0))).toMatch(/^HTTP\/1\.1 200 /)
-  expect(await sent(new Uint8Array(2 ** 17))).toMatch(/^HTTP\/1\.1 413 /)
+  // Of many it is hung up on: they cost far more than they weigh.
+  expect(await sent(new Uint8Array(3000))).toBe('')
 })
 
 test('a body in pieces of one byte is one buffer', async () => {
