@@ -422,7 +422,7 @@ test.each<[string, bundle: (entry: string, outFolder: string) => Promise<unknown
     const files = await readdir(join(app, name))
     // A bundler that splits what is imported lazily makes files of it, which a map loads that needs them.
     const named = (parts: readonly string[]) => files.filter(file => parts.includes(file.replace(/-.{8}\.js$/, '')))
-    const never = ['ed25519', 'inline-single', 'pointproofs', 'pointproofs-inline', 'single']
+    const never = ['ed25519', 'inline-single', 'single']
     const without = {
       instant: [...never, 'client', 'inline', 'keeping', 'stores'],
       full: [...never, 'inline-instant', 'instant'],
