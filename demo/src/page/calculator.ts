@@ -90,7 +90,7 @@ export class Calculator {
         `${grouped(partitionRecords)}.`,
     ])
     // A hint takes the proofs that suit it.
-    const shown = plan.modes.filter(({ proofs }) => proofs === undefined || proofs === plan.recommended)
+    const shown = plan.modes.filter(({ mode, proofs }) => mode !== 'full' || proofs === plan.recommended)
     const cells = ([label, cell]: Row) =>
       element(
         'tr',
