@@ -1,10 +1,10 @@
-// A worker thread that runs kernels: answers each descriptor with itself.
+// A worker thread that runs passes: answers each descriptor with itself.
 
 import { parentPort, workerData } from 'node:worker_threads'
-import { startKernels } from '@keyhush/wasm/worker'
+import { passRunner } from '@keyhush/wasm/worker'
 
-const kernels = startKernels(workerData)
-parentPort.on('message', ({ kernel, descriptor }) => {
-  kernels[kernel](descriptor)
+const runPass = passRunner(workerData)
+parentPort.on('message', descriptor => {
+  runPass(descriptor)
   parentPort.postMessage(descriptor)
 })

@@ -32,7 +32,7 @@ class PassWorker {
   async answer(core: Core, database: DatabaseHandle, queries: Uint8Array): Promise<Uint8Array> {
     const pass = core.newInstantPass(database, queries, flags(database, queries))
     try {
-      await this.#run('runInstantPass', pass.descriptor(database))
+      await this.#run(pass.descriptor(database))
       pass.stepped()
       return pass.finish(database)
     } finally {
@@ -40,9 +40,9 @@ class PassWorker {
     }
   }
 
-  async #run(kernel: 'runInstantPass', descriptor: number): Promise<void> {
+  async #run(descriptor: number): Promise<void> {
     const done = once(this.#worker, 'message')
-    this.#worker.postMessage({ kernel, descriptor })
+    this.#worker.postMessage(descriptor)
     await done
   }
 

@@ -106,7 +106,7 @@ export interface BatchRecord {
 }
 
 /** What a generation is proved with. */
-export interface StoredProofs {
+interface StoredProofs {
   readonly transcript: Uint8Array
   readonly rowLists: Uint8Array
   /** of each row, by its number */

@@ -5,7 +5,7 @@
 import { crc32 } from 'node:zlib'
 import type { Storage, Transaction } from '../storage/storage.js'
 
-export const DAY_SECONDS = 24 * 60 * 60
+const DAY_SECONDS = 24 * 60 * 60
 
 /** How far a start may move it on: a server that was away for longer gives its entries that much more. */
 const MOST_AWAY_DAYS = 30

@@ -54,7 +54,7 @@ export interface Loaded {
   readonly proofs: LoadedProofs | undefined
 }
 
-export interface LoadedProofs {
+interface LoadedProofs {
   readonly openings: RowProofs
   /** the row lists of the previous epoch; undefined: there is none */
   readonly before: Uint8Array | undefined
@@ -162,7 +162,7 @@ export async function advance(
 }
 
 /** Runs `work` on what was stored; anything wrong with it names the file. */
-export function reading<T>(location: string, work: () => T): T {
+function reading<T>(location: string, work: () => T): T {
   try {
     return work()
   } catch (error) {

@@ -18,7 +18,7 @@ export interface InMemory {
 }
 
 /** The directory of the next epoch. */
-export interface NextDirectory {
+interface NextDirectory {
   readonly handle: ServerDirectoryHandle
   readonly bytes: Uint8Array
   /** BLAKE3 of them */

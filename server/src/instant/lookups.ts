@@ -11,7 +11,6 @@ import type { Core, DatabaseHandle, InstantPassHandle } from '@keyhush/wasm'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Epoch, Epochs, SharedDatabase } from '../database/epochs.js'
 import { FairQueue } from '../workers/fair-queue.js'
-import { clientGone, Requests } from '../workers/requests.js'
 import { isFatal, type Source, type Work } from '../workers/workers.js'
 
 export interface InstantOptions {
@@ -80,7 +79,10 @@ export class InstantLookups implements Source {
   /** for how many queries the next pass waits, and until when */
   #gathering = { queries: 0, until: 0 }
   #timer: NodeJS.Timeout | undefined
-  readonly #requests = new Requests()
+  /** of requests that are still to be answered */
+  readonly #replies = new Set<Promise<unknown>>()
+  /** why nothing is taken on any more */
+  #closed: Refusal | undefined
 
   /** `wake`: called when there may be a pass to begin */
   constructor({ waiting = DEFAULT_WAITING }: InstantOptions, wake: (core: Core) => void) {
@@ -100,7 +102,7 @@ export class InstantLookups implements Source {
 
   /** Lets a request wait for its passes. Throws an `instant_full` Refusal if there is no room for it. */
   submit(request: InstantRequest): Waiting {
-    this.#requests.assertOpen()
+    if (this.#closed !== undefined) throw this.#closed
     let entry: Entry | undefined
     const answers = new Promise<Uint8Array>((resolve, reject) => {
       entry = { request, network: request.network, taken: 0, answered: 0, answers: [], resolve, reject }
@@ -108,19 +110,23 @@ export class InstantLookups implements Source {
     const leaving = this.#queue.add(entry!)
     if (leaving === undefined) throw full()
     for (const { reject } of leaving) reject(full())
-    this.#requests.add(answers)
+    this.#replies.add(answers)
+    const settled = () => void this.#replies.delete(answers)
+    answers.then(settled, settled)
     this.#wake(request.epochs.newest.shared().core)
-    return { answers, cancel: () => this.#drop(entry!, clientGone()) }
+    return { answers, cancel: () => this.#drop(entry!, new Refusal('not_ready', 'the client has gone')) }
   }
 
   /** From now on nothing is taken on. What waits is answered. */
   async close(): Promise<void> {
-    await this.#requests.close()
+    this.#closed ??= new Refusal('not_ready', 'this server is shutting down')
+    while (this.#replies.size > 0) await Promise.allSettled(this.#replies)
     clearTimeout(this.#timer)
   }
 
   stop(): void {
-    const refusal = this.#requests.stop()
+    const refusal = new Refusal('not_ready', 'this server has failed and is restarting')
+    this.#closed = refusal
     for (const entry of this.#queue.inTurn()) this.#drop(entry, refusal)
   }
 
@@ -213,7 +219,7 @@ export class InstantLookups implements Source {
         over()
         this.#giveUp(taken, error)
       }
-      return { kernel: 'runInstantPass', descriptor, done, failed }
+      return { descriptor, done, failed }
     } catch (error) {
       pass?.free()
       throw error

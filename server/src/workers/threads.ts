@@ -1,32 +1,25 @@
-// Worker threads that run the core's kernels on the one copy of the records, which is in the core's memory. A thread begins
+// Worker threads that run instant passes on the one copy of the records, which is in the core's memory. A thread begins
 // when it is first needed.
 
 import { Worker } from 'node:worker_threads'
 import type { Core, WorkerStackHandle } from '@keyhush/wasm'
-import type { Kernels, KernelsOptions } from '@keyhush/wasm/worker'
-
-/** What a thread is told to do. */
-export interface Task {
-  readonly kernel: keyof Kernels
-  /** address of what the kernel is told, in the core's memory */
-  readonly descriptor: number
-}
+import type { PassOptions } from '@keyhush/wasm/worker'
 
 interface Thread {
   readonly worker: Worker
   readonly stack: WorkerStackHandle
-  /** of the task under way */
+  /** of the pass under way */
   done: { resolve(): void; reject(error: Error): void } | undefined
 }
 
 export class Threads {
   readonly #core: Core
-  readonly #module: KernelsOptions['module']
+  readonly #module: PassOptions['module']
   readonly #most: number
   readonly #threads: Thread[] = []
   #closing = false
 
-  private constructor(core: Core, module: KernelsOptions['module'], most: number) {
+  private constructor(core: Core, module: PassOptions['module'], most: number) {
     this.#core = core
     this.#module = module
     this.#most = most
@@ -36,22 +29,22 @@ export class Threads {
     return new Threads(core, await core.workerModule(), most)
   }
 
-  /** Whether a task can begin. */
+  /** Whether a pass can begin. */
   get free(): boolean {
     return this.#threads.length < this.#most || this.#threads.some(({ done }) => done === undefined)
   }
 
-  /** Has a thread run a kernel; only while there is a free one. Rejects if the thread has failed. */
-  run({ kernel, descriptor }: Task): Promise<void> {
+  /** Has a thread run the pass of this descriptor; only while there is a free one. Rejects if the thread has failed. */
+  run(descriptor: number): Promise<void> {
     const thread = this.#threads.find(({ done }) => done === undefined) ?? this.#start()
     return new Promise((resolve, reject) => {
       thread.done = { resolve, reject }
-      thread.worker.ref() // a process that is to end waits for a task, and for nothing else here
-      thread.worker.postMessage({ kernel, descriptor })
+      thread.worker.ref() // a process that is to end waits for a pass, and for nothing else here
+      thread.worker.postMessage(descriptor)
     })
   }
 
-  /** Ends all threads and gives their stacks back. No task may be under way. */
+  /** Ends all threads and gives their stacks back. No pass may be under way. */
   async close(): Promise<void> {
     this.#closing = true
     for (const { worker, stack } of this.#threads.splice(0)) {

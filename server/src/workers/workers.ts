@@ -1,10 +1,12 @@
 // Has worker threads do what a source of tasks has for them.
 
 import type { Core } from '@keyhush/wasm'
-import { type Task, Threads } from './threads.js'
+import { Threads } from './threads.js'
 
-/** A task, and who hears what becomes of it. */
-export interface Work extends Task {
+/** A pass, and who hears what becomes of it. */
+export interface Work {
+  /** its address in the core's memory */
+  readonly descriptor: number
   /** Throws if the core has trapped. */
   done(): void
   /** The thread has failed, and may still be at it. */
@@ -58,7 +60,7 @@ export class Workers {
 
   async #run(threads: Threads, work: Work): Promise<void> {
     try {
-      await threads.run(work).catch((error: Error) => {
+      await threads.run(work.descriptor).catch((error: Error) => {
         work.failed(error)
         throw error
       })

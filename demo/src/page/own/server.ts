@@ -12,8 +12,9 @@ import {
   type Manifest,
   toHex,
 } from '@keyhush/protocol'
-import { BuildError, type CsvRecords, manifestOf, named, type Placed, place, readCsv } from '@keyhush/server/dataset'
+import { BuildError, manifestOf, named, type Placed, place } from '@keyhush/server/dataset'
 import type { Core, CoreError } from '@keyhush/wasm/server'
+import { type CsvRecords, readCsv } from './csv.js'
 
 /** Of all values, each as long as the longest. */
 const MOST_ROOM_BYTES = 128_000_000

@@ -11,7 +11,7 @@ export const BACKOFF_MS = 1_000
 export const SILENCE_MS = 10_000
 
 /** The slowest connection served, 256 kbit/s. A server that drips bytes more slowly counts as hanging. */
-export const SLOWEST_BYTES_PER_MS = 32
+const SLOWEST_BYTES_PER_MS = 32
 
 /** Longest time for a request of `bytes` in both directions together. */
 export function deadlineMs(bytes: number): number {

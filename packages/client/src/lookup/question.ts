@@ -162,7 +162,7 @@ function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
 }
 
 /** Uniform below `bound`, at most 2³²: draws that would favour small numbers are drawn again. */
-export function randomBelow(bound: number, random: Environment['random']): number {
+function randomBelow(bound: number, random: Environment['random']): number {
   const fair = 2 ** 32 - (2 ** 32 % bound)
   for (;;) {
     const bytes = random(4)

@@ -120,6 +120,6 @@ function portOf({ port, protocol }: URL): string {
   return port || (protocol === 'https:' ? '443' : '80')
 }
 
-export function nameOf(url: URL): string {
+function nameOf(url: URL): string {
   return url.origin + url.pathname.replace(/\/+$/, '')
 }

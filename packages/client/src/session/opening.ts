@@ -15,7 +15,7 @@ import type { Session } from './session.js'
 import { StatelessSession } from './stateless.js'
 
 /** A session that is still to begin. */
-export interface UnbegunSession extends Session {
+interface UnbegunSession extends Session {
   begin(progress: ProgressMeter, signal: AbortSignal): Promise<void>
   /** hears of new epochs from now on */
   listen(): void
@@ -24,7 +24,7 @@ export interface UnbegunSession extends Session {
 /** Makes a session that keeps a state, or may come to. */
 export type Keeping = (parts: KeepingParts) => Promise<UnbegunSession>
 
-export type KeepingParts = Omit<Parts, 'choose' | 'schemes'>
+type KeepingParts = Omit<Parts, 'choose' | 'schemes'>
 
 export interface SessionParts extends Omit<KeepingParts, 'core' | 'stats'> {
   /** what may be used, by name */

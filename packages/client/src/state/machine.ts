@@ -74,7 +74,7 @@ export type Phase =
   | { readonly is: 'live' | 'stale' | 'lost'; readonly hint: Hint }
   | Condemned
 
-export interface Condemned {
+interface Condemned {
   readonly is: 'condemned'
   readonly hintId: Uint8Array
   /** undefined: the state itself was at fault */

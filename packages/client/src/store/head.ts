@@ -5,7 +5,7 @@ import type { StoredHead } from './rules.js'
 import { type StateHead, StateUnreadableError, StoreUnavailableError } from './store.js'
 
 /** The one format that is read; any other is refused. Format 1 knew one epoch only, format 2 one scheme, format 3 one fence. */
-export const FORMAT = 4
+const FORMAT = 4
 
 /** What is written. */
 export function toRow(head: StoredHead): StoredHead & { readonly format: number } {

@@ -43,7 +43,7 @@ export function sendError(app: FastifyInstance, error: unknown, reply: FastifyRe
 }
 
 /** What an error is to whoever asked. The log is told what is ours. */
-export function refusalOf(app: FastifyInstance, error: unknown): Refusal {
+function refusalOf(app: FastifyInstance, error: unknown): Refusal {
   const refusal = refusalFor(error)
   if (refusal.code === 'internal' || error instanceof StorageError) tell(app.log, error)
   return refusal

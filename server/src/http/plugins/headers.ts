@@ -52,9 +52,7 @@ export const headers = fp(async (app: FastifyInstance, { allowOrigins, publisher
 })
 
 /** What @fastify/cors says of a reply, for one that never gets to it: the headers for a request's Origin. */
-export function readableBy(
-  allowOrigins: readonly string[],
-): (origin: string | undefined) => Readonly<Record<string, string>> {
+function readableBy(allowOrigins: readonly string[]): (origin: string | undefined) => Readonly<Record<string, string>> {
   const exposed = { 'access-control-expose-headers': EXPOSED_HEADERS }
   const toAny = { 'access-control-allow-origin': '*', ...exposed }
   if (allowOrigins.includes('*')) return () => toAny

@@ -1,10 +1,8 @@
 // csv out of memory, in one go: for a browser, where a file is as large as a person drops.
 
-import type { Core } from '@keyhush/wasm'
+import { BuildError, type KeyedRecords, parsing, Rows, Table } from '@keyhush/server/dataset'
+import type { Core } from '@keyhush/wasm/server'
 import { parse } from 'csv-parse/browser/esm/sync'
-import { BuildError } from '../../base/errors.js'
-import { parsing, Rows } from './csv.js'
-import { type KeyedRecords, Table } from './table.js'
 
 const NAME = 'the file'
 const REPORT_ROWS = 4096
