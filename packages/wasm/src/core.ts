@@ -626,8 +626,6 @@ export interface ModeCosts {
   readonly mode: Mode
   /** what proves answers; missing: nothing is asked */
   readonly proofs?: Proofs
-  /** sent to prepare */
-  readonly prepareBytesUp: number
   /** received to prepare, without manifests and directory */
   readonly prepareBytes: number
   /** both ways before the first lookup: manifests and directory, and preparing */

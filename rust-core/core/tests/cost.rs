@@ -285,7 +285,7 @@ fn hints_for_one_server_cost_what_is_planned() {
         let journal = journal_limit(row.held.hints + row.held.tags) as usize;
         assert!(row.disk_bytes as usize >= stored + journal);
         assert!(row.disk_bytes as usize <= stored + journal + 8 * pairs + 16 * 1024 + stored / 50);
-        assert_eq!(row.prepare_bytes_down, plan.layout.database_bytes() as u64);
+        assert_eq!(row.prepare_bytes, plan.layout.database_bytes() as u64);
     }
 }
 
@@ -357,7 +357,7 @@ fn modes_only_ever_change_to_one_that_takes_more_preparing() {
         [(1 << 20, 32), (1 << 20, 48), (1 << 22, 16), (1 << 20, 256), (1 << 24, 32), (1 << 16, 1024)]
     {
         for plan in [packed(records, value_bytes), Plan::new(&Workload::new(records, value_bytes)).unwrap()] {
-            let prepared = |mode| rows(&plan, mode).iter().map(|row| row.prepare_bytes_down).min().unwrap();
+            let prepared = |mode| rows(&plan, mode).iter().map(|row| row.prepare_bytes).min().unwrap();
             let changes = changes(&plan.layout, ALL);
             assert!(changes.windows(2).all(|pair| prepared(pair[0].1) < prepared(pair[1].1)), "{changes:?}");
             assert_eq!(
@@ -374,7 +374,7 @@ fn with_pointproofs_a_hint_is_made_as_for_merkle_and_keeps_what_verifies() {
     let plan = Plan::new(&Workload::new(1 << 20, 32)).unwrap();
     let verifier = 49_292 + 16 * (32 + 48 * 256);
     let [merkle, tags, proved] = rows(&plan, Mode::Full)[..] else { panic!("three rows") };
-    assert_eq!((merkle.prepare_bytes_down, proved.prepare_bytes_down), (32 << 20, (32 << 20) + verifier));
+    assert_eq!((merkle.prepare_bytes, proved.prepare_bytes), (32 << 20, (32 << 20) + verifier));
     assert_eq!(proved.held.verifier, verifier);
     assert_eq!(proved.held.bytes(), merkle.held.bytes() + verifier);
     assert_eq!(proved.lookup_bytes_down, tags.lookup_bytes_down + 2 * 48);

@@ -46,8 +46,7 @@ pub(crate) fn modes_array(modes: &[ModeCosts]) -> Array {
 
 fn mode_object(costs: &ModeCosts) -> Object {
     let out = object([
-        ("prepareBytesUp", costs.prepare_bytes_up),
-        ("prepareBytes", costs.prepare_bytes_down),
+        ("prepareBytes", costs.prepare_bytes),
         ("firstBytes", costs.first_bytes),
         ("lookupBytesUp", costs.lookup_bytes_up),
         ("lookupBytesDown", costs.lookup_bytes_down),

@@ -111,10 +111,8 @@ pub struct ModeCosts {
     pub mode: Mode,
     /// what proves answers; `None`: nothing is asked
     pub proofs: Option<Proofs>,
-    /// sent to prepare
-    pub prepare_bytes_up: u64,
-    /// received to prepare: without manifests and directory
-    pub prepare_bytes_down: u64,
+    /// received to prepare, without manifests and directory
+    pub prepare_bytes: u64,
     /// both ways before the first lookup: manifests and directory, and preparing
     pub first_bytes: u64,
     /// both requests of a lookup, without the fence's part
@@ -139,7 +137,7 @@ impl ModeCosts {
             let moved = micros(up, workload.uplink_kbit).saturating_add(micros(down, workload.downlink_kbit));
             u128::from(moved) + u128::from(computed)
         };
-        let prepare = time(self.prepare_bytes_up, self.prepare_bytes_down, 0);
+        let prepare = time(0, self.prepare_bytes, 0);
         prepare + u128::from(lookups) * time(self.lookup_bytes_up, self.lookup_bytes_down, self.server_lookup_micros)
     }
 }
@@ -202,8 +200,7 @@ fn keeping_all(merkle: &Costs, workload: &Workload) -> ModeCosts {
     ModeCosts {
         mode: Mode::Local,
         proofs: None,
-        prepare_bytes_up: 0,
-        prepare_bytes_down: merkle.database_bytes,
+        prepare_bytes: merkle.database_bytes,
         first_bytes: merkle.offline_bytes,
         lookup_bytes_up: 0,
         lookup_bytes_down: 0,
@@ -236,8 +233,7 @@ fn instantly(layout: &Layout, directory: &DirectorySize, merkle: &Costs, workloa
     ModeCosts {
         mode: Mode::Instant,
         proofs: Some(Proofs::Openings),
-        prepare_bytes_up: 0,
-        prepare_bytes_down: 0,
+        prepare_bytes: 0,
         first_bytes: manifests,
         lookup_bytes_up: up,
         lookup_bytes_down: down,
@@ -302,8 +298,7 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
     Some(ModeCosts {
         mode: Mode::Single,
         proofs: None,
-        prepare_bytes_up: 0,
-        prepare_bytes_down: merkle.database_bytes,
+        prepare_bytes: merkle.database_bytes,
         first_bytes: merkle.manifest_bytes + merkle.directory_bytes + merkle.database_bytes,
         lookup_bytes_up: up,
         lookup_bytes_down: down,
@@ -330,8 +325,7 @@ fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> 
     ModeCosts {
         mode: Mode::Full,
         proofs: Some(proofs),
-        prepare_bytes_up: 0,
-        prepare_bytes_down: hint.database_bytes + hint.verifier_bytes,
+        prepare_bytes: hint.database_bytes + hint.verifier_bytes,
         first_bytes: hint.offline_bytes,
         lookup_bytes_up: hint.lookup_bytes_up,
         lookup_bytes_down: hint.lookup_bytes_down,
