@@ -3,10 +3,11 @@
 
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { Unsent } from '../dist/http/limits/unsent.js'
 import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
-import { served } from './sockets.js'
+import { served, twoKeys } from './sockets.js'
+import { batchOn } from './updatable-helpers.js'
 
 const head = (line: string, ...headers: string[]) =>
   `${[`${line} HTTP/1.1`, 'Host: x', ...headers].join('\r\n')}\r\n\r\n`
@@ -61,4 +62,24 @@ test.each(['ended by the client', 'torn', 'left open'])('connections of every ki
   expect((await reply.arrayBuffer()).byteLength).toBeGreaterThan(4096)
   await vi.waitFor(() => expect([unsent.bytes, bodies.bytes]).toEqual([0, 0]))
   for (const socket of sockets) socket.destroy()
+})
+
+test('a chain of manifests takes its room before it is made', async () => {
+  const updatable = await twoKeys()
+  for (const value of ['third', 'other'])
+    await updatable.publish(batchOn(updatable, `{"op":"edit","key":"one","value":"${value}"}\n`))
+  const chain = (await updatable.since(1))!
+  const unsent = new Unsent()
+  const { url } = await served({ updatable, unsent })
+  const { concat } = Buffer
+  const reserved: number[] = []
+  const spy = vi.spyOn(Buffer, 'concat').mockImplementation((list, length) => {
+    const made = concat.call(Buffer, list, length) as Buffer<ArrayBuffer>
+    if (chain.length === made.length) reserved.push(unsent.bytes)
+    return made
+  })
+  onTestFinished(() => spy.mockRestore())
+  const reply = await fetch(`${url}/v1/manifests?since=1`)
+  expect(Buffer.compare(Buffer.from(await reply.arrayBuffer()), chain)).toBe(0)
+  expect(reserved[0]).toBe(chain.length)
 })

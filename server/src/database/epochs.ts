@@ -57,8 +57,8 @@ export interface Epochs {
   list(): EpochInfo[]
   /** a manifest's bytes, as far back as history goes */
   manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined>
-  /** the manifests after `epoch`, one after the other; undefined: not known that far back, or yet */
-  since(epoch: number): Promise<Uint8Array | undefined>
+  /** the manifests after `epoch`, one after the other; undefined: not known that far back, or yet. `reserve` is as for an answer */
+  since(epoch: number, reserve?: (bytes: number) => void): Promise<Uint8Array | undefined>
   /** by its hash in hex */
   findBlob(hash: string): Promise<Blob | undefined>
 }
@@ -115,10 +115,11 @@ export class FixedEpochs implements Epochs {
     return this.find(generation, epoch)?.manifestBytes
   }
 
-  async since(epoch: number): Promise<Uint8Array | undefined> {
+  async since(epoch: number, reserve: (bytes: number) => void = () => {}): Promise<Uint8Array | undefined> {
     const { manifest, manifestBytes } = this.newest
-    if (epoch === manifest.epoch - 1) return manifestBytes
-    return epoch === manifest.epoch ? new Uint8Array() : undefined
+    if (epoch !== manifest.epoch - 1) return epoch === manifest.epoch ? new Uint8Array() : undefined
+    reserve(manifestBytes.length)
+    return manifestBytes
   }
 
   async findBlob(hash: string): Promise<Blob | undefined> {

@@ -309,7 +309,7 @@ export class UpdatableDatabase implements Epochs {
     return bytes !== undefined && decodeManifest(bytes).generation === generation ? bytes : undefined
   }
 
-  async since(epoch: number): Promise<Uint8Array | undefined> {
+  async since(epoch: number, reserve: (bytes: number) => void = () => {}): Promise<Uint8Array | undefined> {
     const newest = this.#newest.manifest.epoch
     if (epoch > this.#latest.manifest.epoch) return undefined
     const chain: Uint8Array[] = []
@@ -321,6 +321,7 @@ export class UpdatableDatabase implements Epochs {
       chain.push(manifest)
       bytes += manifest.length
     }
+    reserve(bytes)
     return Buffer.concat(chain)
   }
 
