@@ -118,7 +118,9 @@ program
 const devCommand = program
   .command('dev <data>')
   .description('Both servers on this machine, for whoever writes an app: prints what to paste into it.')
-  .option('--ports <a,b>', 'ports to listen on; 0: any free one', twoPorts, [0, 0])
+  .addOption(
+    new Option('--ports <a,b>', 'ports to listen on; 0: any free one').argParser(twoPorts).default([0, 0], '0,0'),
+  )
   .option('--folder <dir>', 'keep stores and key there (default: a temporary folder)')
   .option('--allow-origin <origin...>', 'as for serve (default: localhost)', origins)
   .option('--log-level <level>', 'as for serve', 'warn')

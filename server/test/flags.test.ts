@@ -23,3 +23,9 @@ test.each(['serve', 'build', 'publish'])('each flag of %s has its row in docs/op
   expect(flags.length).toBeGreaterThan(5)
   expect(flags.filter(flag => !rows.some(row => row.split('|')[1]!.includes(flag)))).toEqual([])
 })
+
+test('help shows the ports of dev as they are typed', async () => {
+  expect((await runKeyhush('dev', '--help')).replace(/\s+/g, ' ')).toContain(
+    '--ports <a,b> ports to listen on; 0: any free one (default: 0,0)',
+  )
+})
