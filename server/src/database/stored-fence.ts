@@ -68,7 +68,7 @@ export class StoredFence implements Fence {
   /** of new ones, oldest first */
   #buckets: Bucket[] = []
   /** keys of buckets that have gone, and may have entries in the storage yet */
-  readonly #gone: string[] = []
+  #gone: string[] = []
   /** the day on which the latest round over all confirmed ones began; … */
   #roundOf = 0
   /** … the last of them that it has seen; undefined: it is over */
@@ -218,7 +218,7 @@ export class StoredFence implements Fence {
     this.#gone.push(key)
     return () => {
       this.#buckets.unshift(bucket)
-      this.#gone.splice(this.#gone.indexOf(key), 1)
+      this.#gone = this.#gone.filter(other => other !== key) // unless a sweep has been there
     }
   }
 
