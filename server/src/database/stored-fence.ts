@@ -253,7 +253,7 @@ export class StoredFence implements Fence {
     for await (const [key] of this.#storage.entries(prefix)) {
       if (keys.push(key) === SWEPT_TOGETHER) break
     }
-    if (keys.length < SWEPT_TOGETHER) this.#gone.shift()
+    if (keys.length < SWEPT_TOGETHER) this.#gone = this.#gone.filter(other => other !== prefix)
     await this.#storage.transact([], transaction => {
       for (const key of keys) transaction.remove(key)
     })
