@@ -1,6 +1,6 @@
 // Every route, status and error code of docs/protocol.md, through a server without a socket.
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decodeAnswer, ERROR_CODES, encodeQuery, parseErrorReply, parseInfo, toHex, withClaim } from '@keyhush/protocol'
@@ -568,4 +568,17 @@ test('a blob whose file is gone is the server’s fault, not the client’s', as
   const hash = toHex(dataset.manifest.directoryHash)
   await rm(`${dir}/blobs/${hash}`)
   expectError(await app.inject(`/v1/blobs/${hash}`), 'internal')
+})
+
+test('a blob that fails at its first byte is refused as anything else is', async () => {
+  const dir = await builtDirectory('a.txt', 'alpha\n')
+  const dataset = await loadDataset(dir)
+  onTestFinished(() => dataset.close())
+  const app = await serverFor(dataset)
+  const hash = toHex(dataset.manifest.directoryHash)
+  await rm(`${dir}/blobs/${hash}`)
+  await mkdir(`${dir}/blobs/${hash}`) // opens, and cannot be read
+  const reply = await app.inject(`/v1/blobs/${hash}`)
+  expectError(reply, 'internal')
+  expect([reply.headers.etag, reply.headers['cache-control']]).toEqual([undefined, 'no-store'])
 })

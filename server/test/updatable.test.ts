@@ -513,6 +513,27 @@ describe('a failure to write', () => {
     expect(await contents(again)).toEqual(await contents(twin))
   })
 
+  test('refuses the partitions that the batch changed, until it is on disk', async () => {
+    const storage = await storageOf('a.csv', KEYED)
+    const updatable = await opened(storage)
+    const app = await createServer({ datasets: [{ updatable }] })
+    onTestFinished(() => app.close())
+    const download = () => {
+      const { partitions, contentHashes } = updatable.newest.manifest
+      const hashes = Array.from({ length: partitions }, (_, q) => toHex(contentHashes.subarray(32 * q, 32 * (q + 1))))
+      return Promise.all(hashes.map(hash => app.inject(`/v1/blobs/${hash}`)))
+    }
+    storage.fails = () => true
+    const body = batchOn(updatable, [{ op: 'delete', key: 'one' }])
+    await expect(updatable.publish(body)).rejects.toThrow('ENOSPC')
+    const changed = (await download()).filter(({ statusCode }) => statusCode !== 200)
+    expect(changed).not.toEqual([])
+    for (const reply of changed) expect([reply.statusCode, reply.json().code]).toEqual([503, 'not_ready'])
+    storage.fails = () => false
+    await updatable.publish(body)
+    for (const reply of await download()) expect(reply.statusCode).toBe(200)
+  })
+
   // In memory is then an epoch that is not on disk.
   test('stops writing chunks behind', async () => {
     const twin = await keyed()

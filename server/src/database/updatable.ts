@@ -911,10 +911,11 @@ export class UpdatableDatabase implements Epochs {
     const database = this.#database
     const hash = contentHash(manifest, q)
     const length = partitionBytes(manifest)
+    const isThere = () => database === this.#database && equalBytes(database.contentHash(q), hash)
+    // A batch that could not be written is in memory already.
+    if (!isThere()) throw new Refusal('not_ready', 'a batch that is not on disk yet has changed this partition')
     const slice = (first: number, last: number) => {
-      if (database !== this.#database || !equalBytes(database.contentHash(q), hash)) {
-        throw new Error('the partition has changed')
-      }
+      if (!isThere()) throw new Error('the partition has changed')
       return recordBytesView(this.#core, database, q * length + first, last - first + 1).slice()
     }
     return slicedBlob(length, slice)

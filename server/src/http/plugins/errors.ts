@@ -81,7 +81,10 @@ export function describeError(error: unknown): { error: string; at: string[] } {
 
 function sendRefusal(reply: FastifyReply, refusal: Refusal): FastifyReply {
   // Headers of the reply that was to be; an error must not be cached under them.
-  for (const name of ['etag', 'content-length', 'accept-ranges']) reply.removeHeader(name)
+  for (const name of ['etag', 'content-type', 'content-length', 'accept-ranges']) {
+    reply.removeHeader(name)
+    if (!reply.raw.headersSent) reply.raw.removeHeader(name) // a stream that fails at its first byte has set them there
+  }
   return reply.code(refusal.statusCode).header('cache-control', 'no-store').send(refusal.reply)
 }
 
