@@ -561,24 +561,25 @@ describe('readiness', () => {
 })
 
 test('a blob whose file is gone is the server’s fault, not the client’s', async () => {
-  const dir = await builtDirectory('a.txt', 'alpha\n')
-  const dataset = await loadDataset(dir)
-  onTestFinished(() => dataset.close())
-  const app = await serverFor(dataset)
-  const hash = toHex(dataset.manifest.directoryHash)
-  await rm(`${dir}/blobs/${hash}`)
-  expectError(await app.inject(`/v1/blobs/${hash}`), 'internal')
+  const { app, url, file } = await servedBlob()
+  await rm(file)
+  expectError(await app.inject(url), 'internal')
 })
 
 test('a blob that fails at its first byte is refused as anything else is', async () => {
-  const dir = await builtDirectory('a.txt', 'alpha\n')
-  const dataset = await loadDataset(dir)
-  onTestFinished(() => dataset.close())
-  const app = await serverFor(dataset)
-  const hash = toHex(dataset.manifest.directoryHash)
-  await rm(`${dir}/blobs/${hash}`)
-  await mkdir(`${dir}/blobs/${hash}`) // opens, and cannot be read
-  const reply = await app.inject(`/v1/blobs/${hash}`)
+  const { app, url, file } = await servedBlob()
+  await rm(file)
+  await mkdir(file) // opens, and cannot be read
+  const reply = await app.inject(url)
   expectError(reply, 'internal')
   expect([reply.headers.etag, reply.headers['cache-control']]).toEqual([undefined, 'no-store'])
 })
+
+/** A server of one key, and where its directory of keys is. */
+async function servedBlob() {
+  const dir = await builtDirectory('a.txt', 'alpha\n')
+  const dataset = await loadDataset(dir)
+  onTestFinished(() => dataset.close())
+  const hash = toHex(dataset.manifest.directoryHash)
+  return { app: await serverFor(dataset), url: `/v1/blobs/${hash}`, file: `${dir}/blobs/${hash}` }
+}

@@ -68,7 +68,7 @@ export class StoredFence implements Fence {
   /** of new ones, oldest first */
   #buckets: Bucket[] = []
   /** keys of buckets that have gone, and may have entries in the storage yet */
-  #gone: string[] = []
+  readonly #gone = new Set<string>()
   /** the day on which the latest round over all confirmed ones began; … */
   #roundOf = 0
   /** … the last of them that it has seen; undefined: it is over */
@@ -215,10 +215,10 @@ export class StoredFence implements Fence {
   #forgetOldest(): () => void {
     const bucket = this.#buckets.shift()!
     const key = bucketKey(bucket)
-    this.#gone.push(key)
+    this.#gone.add(key)
     return () => {
       this.#buckets.unshift(bucket)
-      this.#gone = this.#gone.filter(other => other !== key) // unless a sweep has been there
+      this.#gone.delete(key)
     }
   }
 
@@ -253,7 +253,7 @@ export class StoredFence implements Fence {
     for await (const [key] of this.#storage.entries(prefix)) {
       if (keys.push(key) === SWEPT_TOGETHER) break
     }
-    if (keys.length < SWEPT_TOGETHER) this.#gone = this.#gone.filter(other => other !== prefix)
+    if (keys.length < SWEPT_TOGETHER) this.#gone.delete(prefix)
     await this.#storage.transact([], transaction => {
       for (const key of keys) transaction.remove(key)
     })
