@@ -11,20 +11,21 @@ const THOROUGH = process.env.KEYHUSH_THOROUGH === '1'
 
 /** What puts something else in the place of a global or a module, or looks at the memory of the whole process. */
 const alone = [
-  'packages/client/test/{break-bell,break-yield,locks,memory,page,starting}.test.ts',
+  'packages/client/test/{aborted-tasks,lock-waiters-are-heard,locks,memory,page,starting}.test.ts',
   'packages/client/test/store/file.test.ts',
-  'server/test/break-{anonymous-load,descriptors}.test.ts',
-  'packages/pointproofs/test/break-threads.all.test.ts',
+  'server/test/{anonymous-load,open-files}.test.ts',
+  'packages/pointproofs/test/prover-threads.all.test.ts',
   'tests/costs/{hashes,memory}.test.ts',
 ]
 
 /** What takes ten seconds or more: it does not begin when everything else is over. The rest goes by size. */
 const long = [
   ...['durability', 'process'].map(name => `server/test/${name}`),
-  ...['package/package', 'living/living', 'living/mutants', 'store-browser/store'].map(name => `tests/${name}`),
-  ...['sdk', 'demo', 'sizes', 'testing', 'packed'].map(name => `tests/e2e/${name}`),
-  ...['kills', 'tabs', 'browsers', 'every-step'].map(name => `tests/state/${name}`),
-  'tests/faults/trust',
+  ...['package/package', 'world/living/living', 'world/living/mutants.all', 'world/state/every-step'].map(
+    name => `tests/${name}`,
+  ),
+  ...['sizes', 'testing', 'packed', 'trust'].map(name => `tests/e2e/${name}`),
+  ...['demo', 'kills', 'reloads-and-private-windows', 'sdk', 'store', 'tabs'].map(name => `tests/browsers/${name}`),
   'packages/pointproofs/test/end-to-end',
 ].map(name => `/${name}.test.ts`)
 
@@ -70,7 +71,7 @@ const onOldestPostgres = {
     ...common,
     name: 'on PostgreSQL 15',
     env: { ...common.env, KEYHUSH_POSTGRES_PROGRAMS: oldestPostgres },
-    include: ['server/test/{break-postgres,postgres,replicas}.test.ts'],
+    include: ['server/test/{postgres,postgres-faults,replicas}.test.ts'],
   },
 }
 

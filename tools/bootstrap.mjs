@@ -11,7 +11,7 @@
 //                            bench [args]         build, then tests/bench;
 //                                                 `bench capacity --write` the table of docs/operations.md,
 //                                                 `bench processes` what a second process adds
-//                            soak [PART] [args]   build, then what nobody waits for: tests/state/soak.ts, or after `living`, `replicas`,
+//                            soak [PART] [args]   build, then what nobody waits for: tests/world/state/soak.ts, or after `living`, `replicas`,
 //                                                 `memory` or `fence` the one of that name
 //                            fuzz [args]          the decoders on bytes nobody meant (tools/fuzz.mjs)
 //                            matrix [SETUP…]      the packed packages in what apps are built and run with (tests/package/matrix.ts)
@@ -203,7 +203,7 @@ async function testFiles(files, options = []) {
   if (pointproofs.length > 0) runs.push(await testPointproofs([...pointproofs.flatMap(cargoTarget), ...options]))
   if (typescript.length > 0) {
     // Some start the demo, or look at its page.
-    if (typescript.some(file => /^(demo|tests\/e2e)\//.test(file))) await build()
+    if (typescript.some(file => /^(demo|tests\/(browsers|e2e))\//.test(file))) await build()
     else await buildProduct()
     if (typescript.some(file => file.startsWith('packages/pointproofs/'))) await buildPackaged()
     // As a whole path, so that it is no other's end.

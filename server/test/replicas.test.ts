@@ -1,5 +1,5 @@
 // Several processes that answer from one PostgreSQL store, here in one process, each with connections of its own.
-// tests/replicas/simulate.ts kills real ones.
+// tests/soak/killed-replicas.ts kills real ones.
 
 import { decodeAnswer, entryBytes, equalBytes, type Manifest } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'

@@ -1,5 +1,5 @@
 // Blocks of four records, through everything: the command builds and publishes, two processes serve, the SDK looks up in
-// every mode, against a plain map. (tests/living has blocks under faults, restarts and generations.)
+// every mode, against a plain map. (tests/world/living has blocks under faults, restarts and generations.)
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

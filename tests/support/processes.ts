@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
 const command = fileURLToPath(new URL('../../server/bin/keyhush.js', import.meta.url))
-const collecting = new URL('../operations/collect.mjs', import.meta.url).href
+const collecting = new URL('../soak/collect.mjs', import.meta.url).href
 const serve = ['serve', '--port', '0', '--log-level', 'warn', '--drain-seconds', '0']
 
 /** Runs `keyhush …` to its end; returns what it printed. Throws if it fails. (server/test/command.ts runs it here.) */

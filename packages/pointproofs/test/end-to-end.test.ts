@@ -4,7 +4,7 @@
 import { estimate, open } from '@keyhush/client'
 import { createServer, type Dataset, loadDataset } from '@keyhush/server'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { about, changed, flippedEverywhere } from '../../../tests/faults/lies.js'
+import { about, changed, flippedEverywhere } from '../../../tests/support/lies.js'
 import { LyingProxy } from '../../../tests/support/proxy.js'
 import { DATASET } from './support/small.js'
 

@@ -1,4 +1,4 @@
-// What decodeManifest does besides what tests/interop/vectors/wire.json and tests/fuzz hold it to, and what encodeManifest refuses.
+// What decodeManifest does besides what tests/interop/vectors/wire.json and decoders.test.ts hold it to, and what encodeManifest refuses.
 
 import { describe, expect, test } from 'vitest'
 import {

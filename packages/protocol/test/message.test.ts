@@ -1,5 +1,5 @@
 // What is made of queries, claims and answers before they leave. What is read of them is held to tests/interop/vectors/wire.json,
-// and to any bytes in tests/fuzz.
+// and to any bytes in decoders.test.ts.
 
 import { describe, expect, test } from 'vitest'
 import {

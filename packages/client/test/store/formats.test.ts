@@ -1,5 +1,5 @@
 // What is stored in the one format that is read, is read as it was meant, also by later versions of this software; what is
-// in another is refused. (For IndexedDB see tests/store-browser.)
+// in another is refused. (For IndexedDB see tests/browsers.)
 
 import { expect, test } from 'vitest'
 import { FileStore } from '../../src/store/file.js'

@@ -1,0 +1,19 @@
+// A Chromium that is killed with SIGKILL in the middle of lookups, or of the offline phase, and reopened with the same
+// profile: the same bytes are sent again, every value is right, and nothing is downloaded twice.
+
+import { test } from 'vitest'
+import { needsBrowser } from '../support/needs.js'
+import { THOROUGH } from '../support/thorough.js'
+import { killMidDownload, killMidLookup } from './kills.js'
+import { onStage } from './stage.js'
+
+const CHROMIUM = await needsBrowser('chromium')
+const [LOOKUPS, DOWNLOADS] = THOROUGH ? [10, 4] : [2, 1]
+
+test(`killed ${LOOKUPS} times in the middle of lookups`, CHROMIUM, async () => {
+  await onStage(4096, stage => killMidLookup(stage, 1, LOOKUPS))
+})
+
+test(`killed ${DOWNLOADS} times in the middle of the offline phase`, CHROMIUM, async () => {
+  await onStage(65_536, stage => killMidDownload(stage, 1, DOWNLOADS))
+})

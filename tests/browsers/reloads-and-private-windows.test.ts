@@ -1,0 +1,93 @@
+// What browsers do to state besides: Firefox reloads a page in the middle of a lookup; a private window keeps it for as
+// long as it is open, or only in the page's memory, as `storage` asks.
+
+import type { Browser, Page } from 'puppeteer-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { launchBrowser } from '../../tools/browsers.mjs'
+import * as lies from '../support/lies.js'
+import { inBrowsers } from '../support/needs.js'
+import { THOROUGH } from '../support/thorough.js'
+import { lookUp, openMap, recordAt, Stage } from './stage.js'
+import { assertNothingReused } from './transcripts.js'
+
+let stage: Stage
+beforeAll(async () => {
+  stage = await Stage.start(4096)
+})
+afterAll(() => stage.close())
+
+await inBrowsers(['firefox'], '%s', () => {
+  let browser: Browser
+  beforeAll(async () => {
+    browser = await launchBrowser('firefox')
+  })
+  afterAll(() => browser.close())
+
+  test.each([0, 1] as const)('reloads the page while server %d is silent', async silent => {
+    for (const proxy of stage.proxies) proxy.seen.length = 0
+    const page = await stage.page(await browser.createBrowserContext())
+    await openMap(page, stage.servers)
+    expect(await lookUp(page, [5, 6])).toEqual([5, 6].map(recordAt))
+    const asked = new Promise<void>(resolve => {
+      stage.proxies[silent]!.lie = lies.about('/v1/answer', (...exchange) => {
+        resolve()
+        return lies.silent(...exchange)
+      })
+    })
+    await page.evaluate(() => {
+      globalThis.opened!.map.at(7).catch(() => {})
+    })
+    await asked
+    stage.calm()
+    await page.reload()
+    expect(await openMap(page, stage.servers)).toEqual(['resumed hint true'])
+    expect(await lookUp(page, [7, 5])).toEqual([7, 5].map(recordAt))
+    expect(assertNothingReused(stage.proxies).queries).toBe(5)
+    expect(stage.bytesOf('/v1/blobs/')).toBe(4096 * 32)
+  })
+})
+
+// Firefox's in `npm run test:all`: its windows are private only in a Firefox that was started for that.
+const PRIVATE = THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as const)
+
+await inBrowsers(PRIVATE, 'a private window of %s', name => {
+  let browser: Browser
+  beforeAll(async () => {
+    browser = await launchBrowser(name, { preferences: { 'browser.privatebrowsing.autostart': true } })
+  })
+  afterAll(() => browser.close())
+
+  /** Firefox's windows are all private here; Chromium's contexts are. */
+  const newPage = async (): Promise<Page> =>
+    await stage.page(name === 'firefox' ? browser : await browser.createBrowserContext())
+
+  const storageOf = (page: Page) => page.evaluate(() => globalThis.opened!.map.storage)
+
+  test('memory: nothing is kept', async () => {
+    const page = await newPage()
+    expect(await openMap(page, stage.servers, 'memory')).toEqual([])
+    expect(await storageOf(page)).toBe('memory')
+    expect(await lookUp(page, [8, 9])).toEqual([8, 9].map(recordAt))
+    expect(await page.evaluate(() => indexedDB.databases())).toEqual([])
+  })
+
+  test('preferred: a map that works, wherever its state is', async () => {
+    const page = await newPage()
+    const events = await openMap(page, stage.servers, 'preferred')
+    const storage = await storageOf(page)
+    expect(events).toEqual(storage === 'memory' ? ['storage memory unavailable'] : [])
+    expect(await lookUp(page, [8, 9])).toEqual([8, 9].map(recordAt))
+    await page.reload()
+    const resumed = await openMap(page, stage.servers, 'preferred')
+    // With the batch of the last lookup pending, or not: an answer does not wait until its effect is stored.
+    expect(resumed).toEqual(storage === 'memory' ? events : [expect.stringMatching(/^resumed hint (true|false)$/)])
+    expect(await lookUp(page, [9, 10])).toEqual([9, 10].map(recordAt))
+  })
+
+  test('required: durable until the window is closed, or an error', async () => {
+    const page = await newPage()
+    const outcome = await openMap(page, stage.servers, 'required').catch((error: Error) => error.message)
+    if (typeof outcome === 'string') expect(outcome).toMatch(/durable storage is required/)
+    else expect(await lookUp(page, [8])).toEqual([recordAt(8)])
+  })
+})

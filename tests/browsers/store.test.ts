@@ -1,0 +1,104 @@
+// The IndexedDB store in real browsers: the conformance suite that all stores pass, and what only browsers do.
+
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import type { Browser, Page } from 'puppeteer-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { conformance } from '../../packages/client/src/testing/store.js'
+import { launchBrowser } from '../../tools/browsers.mjs'
+import { inBrowsers } from '../support/needs.js'
+import { THOROUGH } from '../support/thorough.js'
+import { bundle } from '../support/web.js'
+import { storeTests } from './store-page.js'
+
+const names = conformance.map(({ name }) => name)
+const SEED = 20_261_120
+
+let server: Server
+let url: string
+
+beforeAll(async () => {
+  const source = `export { storeTests } from ${JSON.stringify(fileURLToPath(new URL('page.ts', import.meta.url)))}`
+  const script = await bundle(source, { format: 'iife', globalName: 'page', minify: false })
+  server = createServer((request, response) => {
+    if (request.url === '/page.js') response.setHeader('content-type', 'text/javascript').end(script)
+    else {
+      response
+        .setHeader('content-type', 'text/html; charset=utf-8')
+        .end('<!doctype html><title>Stores</title><link rel="icon" href="data:,"><script src="/page.js"></script>')
+    }
+  })
+  await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+})
+
+afterAll(async () => {
+  server.closeAllConnections()
+  await new Promise(resolve => void server.close(resolve))
+})
+
+await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'IndexedDB in %s', name => {
+  let browser: Browser
+  let page: Page
+
+  beforeAll(async () => {
+    browser = await launchBrowser(name)
+    page = await open()
+  })
+  afterAll(() => browser.close())
+
+  async function open(): Promise<Page> {
+    const page = await browser.newPage()
+    await page.goto(url)
+    return page
+  }
+
+  describe.each(['sealed', 'unsealed'] as const)('%s', kind => {
+    test.each(names)('%s', async name => {
+      await page.evaluate((kind, name) => globalThis.page.storeTests.conform(kind, name), kind, name)
+    })
+
+    const runs = (kind === 'sealed' ? 10 : 20) * (THOROUGH ? 10 : 1)
+    test(`${runs} random schedules agree with the model`, async () => {
+      await page.evaluate((kind, options) => globalThis.page.storeTests.schedules(kind, options), kind, {
+        runs,
+        seed: SEED,
+      })
+    })
+  })
+
+  test.each(Object.keys(storeTests.specials))('%s', async name => {
+    await page.evaluate(name => globalThis.page.storeTests.specials[name]!(), name)
+  })
+
+  test('three tabs on one state: every lookup has its own version, and none is lost', async () => {
+    const tabs = [await open(), await open(), await open()]
+    const names = ['first', 'second', 'third']
+    await page.evaluate(() => globalThis.page.storeTests.beginContest())
+    const got = await Promise.all(
+      tabs.map((tab, i) => tab.evaluate(name => globalThis.page.storeTests.contend(name, 40), names[i]!)),
+    )
+    const makers = await page.evaluate(names => globalThis.page.storeTests.endContest(names), names)
+    // Who finds a batch pending finishes it, and whoever put it loses that race: its effect is there all the same.
+    got.forEach((versions, i) => {
+      for (const version of versions) expect(makers[version]).toBe(names[i])
+    })
+    expect(makers).not.toContain(undefined)
+    expect(makers.length).toBeGreaterThanOrEqual(120)
+    for (const tab of tabs) await tab.close()
+  })
+
+  // Firefox has no way to set one.
+  const inChromium = name === 'chromium' ? test : () => {}
+  inChromium('a full quota is told from other failures, and changes nothing', async () => {
+    // An origin of its own: Chromium remembers for a while how much room another one had.
+    const fresh = url.replace('127.0.0.1', 'quota.localhost')
+    const tab = await browser.newPage()
+    await tab.goto(fresh)
+    const session = await tab.createCDPSession()
+    await session.send('Storage.overrideQuotaForOrigin', { origin: new URL(fresh).origin, quotaSize: 12 * 2 ** 20 })
+    await tab.evaluate(() => globalThis.page.storeTests.overflow())
+    await tab.close()
+  })
+})

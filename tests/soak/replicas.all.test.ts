@@ -1,0 +1,10 @@
+// Replicas that are killed under load while epochs turn: half a minute.
+
+import { expect, test } from 'vitest'
+import { simulate } from './killed-replicas.js'
+
+test('of three replicas and a writer that are killed nobody gives a wrong record, loses a lookup or passes the fence', async () => {
+  const outcome = await simulate(1, 10)
+  expect(outcome.epochs).toBeGreaterThanOrEqual(10)
+  expect(Math.min(outcome.kills, outcome.lookups, outcome.raced)).toBeGreaterThan(0)
+})

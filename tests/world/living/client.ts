@@ -1,0 +1,393 @@
+// One process of the client: a tab, from its opening until it is closed or killed. The SDK in it is the real one; whatever
+// it asks of its environment happens when the world says so, or never.
+
+import type { KeyhushMap, MapEvent } from '@keyhush/client'
+import { type Environment, type OpenedStore, openWith, type StateStore, type Tabs } from '@keyhush/client/environment'
+import {
+  type AskedHandle,
+  type ClientHandle,
+  type HintBuilderHandle,
+  loadCore,
+  type ServerDirectoryHandle,
+  type SingleBuilderHandle,
+} from '@keyhush/wasm'
+import { Disk, type OnWrite } from '../disk.js'
+import { Locks } from '../locks.js'
+import { responseOf, SERVERS, type ServerName, splitUrl } from '../network.js'
+import { BLOB_MS, type SimulatedTab } from '../simulation.js'
+import { storeOn } from '../store.js'
+import { Draws } from './audit.js'
+import type { Question } from './questions.js'
+import type { Stream } from './servers.js'
+import type { World } from './world.js'
+
+export const core = await loadCore()
+
+type Preparers = Exclude<OpenedStore['preparers'], 'platform' | undefined>
+
+/** What the tabs of one browser have in common. */
+export class Profile {
+  readonly disk = new Disk(true)
+  readonly tabs = new Company()
+  readonly locks: Locks | undefined
+  constructor(withLocks: boolean) {
+    this.locks = withLocks ? new Locks() : undefined
+  }
+}
+
+/** Tabs that know of each other: one leads, and what one tells the others hear. */
+class Company {
+  readonly #queue: { readonly tab: Tab; readonly lead: () => void }[] = []
+  readonly #listeners = new Map<Tab, () => void>()
+  #preparing: { readonly tab: Tab }[] = []
+
+  of(tab: Tab): Tabs {
+    return {
+      elect: async (_name, task, signal) => {
+        await new Promise<void>(lead => {
+          signal.addEventListener('abort', () => lead(), { once: true })
+          this.#queue.push({ tab, lead })
+          if (this.#queue.length === 1) lead()
+        })
+        if (!signal.aborted) await task(signal)
+        this.leave(tab)
+      },
+      subscribe: (_name, listener) => {
+        this.#listeners.set(tab, listener)
+        return () => this.#listeners.delete(tab)
+      },
+      notify: () => {
+        for (const [other, listener] of this.#listeners) if (other !== tab) void other.hears(listener)
+      },
+    }
+  }
+
+  /** Those that prepare hints. */
+  preparers(tab: Tab): Preparers {
+    return {
+      join: async () => {
+        const me = { tab }
+        this.#preparing.push(me)
+        return () => {
+          this.#preparing = this.#preparing.filter(other => other !== me)
+        }
+      },
+      whileNone: async task => {
+        this.#preparing = this.#preparing.filter(({ tab }) => tab.state !== 'dead')
+        if (this.#preparing.length === 0) await task()
+      },
+    }
+  }
+
+  /** The tab is gone, or leads no more: the next one does. */
+  leave(tab: Tab): void {
+    const leads = this.#queue[0]?.tab === tab
+    const at = this.#queue.findIndex(each => each.tab === tab)
+    if (at >= 0) this.#queue.splice(at, 1)
+    if (leads) this.#queue[0]?.lead()
+  }
+}
+
+/** What somebody waits for. */
+export interface Call {
+  readonly tab: Tab
+  readonly what: string
+  /** undefined: there was none yet */
+  readonly map: KeyhushMap | undefined
+  /** undefined: it is not a lookup */
+  readonly question: Question | undefined
+  readonly giveUp: AbortController
+  /** the newest epoch that both servers had, by their own word, when it began */
+  readonly agreed: number
+  /** nothing was published from its beginning to its end */
+  calm: boolean
+  /** misfortunes there had been when it began */
+  readonly misfortunes: number
+  outcome: Outcome | undefined
+}
+
+export type Outcome = { readonly value: unknown } | { readonly error: unknown }
+
+export class Tab implements SimulatedTab {
+  readonly name: string
+  readonly environment: Environment
+  readonly calls: Call[] = []
+  readonly events: MapEvent[] = []
+  readonly draws = new Draws()
+  readonly #streams = new Set<Stream>()
+  /** of the last batch that it has made, and rows that it has read since */
+  #queries = 0
+  #rowsRead = 0
+  /** key directories in its memory */
+  readonly directories = new Set<ServerDirectoryHandle>()
+  map: KeyhushMap | undefined
+  /** where its state is */
+  disk: Disk
+  state: 'running' | 'frozen' | 'dead' = 'running'
+  readonly #world: World
+
+  constructor(
+    world: World,
+    number: number,
+    readonly profile: Profile,
+  ) {
+    const { chance } = world
+    this.#world = world
+    this.name = `tab ${number}`
+    this.disk = profile.disk
+    const clock = world.clockOf(this)
+    this.environment = {
+      clock,
+      fetch: (url, init) => this.#fetch(url, init),
+      random: bytes => {
+        const drawn = chance.bytes(bytes)
+        this.draws.drew(drawn)
+        return drawn.slice()
+      },
+      openStore: async (_identity, preference) => {
+        const durable = preference !== 'memory'
+        if (!durable) this.disk = new Disk(false)
+        const store = this.#mount(this.disk)
+        if (!durable) return { store, storage: 'memory' }
+        return { store, storage: 'best-effort', preparers: profile.tabs.preparers(this) }
+      },
+      locks: profile.locks?.of(this, clock) ?? { hold: (_name, _patience, task) => task() },
+      tabs: profile.tabs.of(this),
+      loadCore: async () => this.#watchedCore(),
+      pause: () => this.#comes('a pause ends'),
+    }
+  }
+
+  /** Calls somebody waits for. */
+  get waiting(): number {
+    return this.calls.filter(({ outcome }) => outcome === undefined).length
+  }
+
+  open(): Call {
+    const { chance, faults } = this.#world
+    const options = {
+      servers: (chance.happens(0.5) ? SERVERS : [...SERVERS].reverse()) as [string, string],
+      storage: faults.storage,
+      mode: faults.mode,
+      // Few enough that they run out.
+      ...(faults.mode === 'single' && ({ collusion: 'tolerated', lookups: 48 } as const)),
+      proofs: faults.mode === 'full' ? faults.proofs : ('auto' as const),
+      rollback: faults.rollback,
+      push: faults.push,
+      onEvent: (event: MapEvent) => this.#hear(event),
+    }
+    return this.#call('open', undefined, async signal => {
+      this.map = await openWith(this.environment, { ...options, signal })
+    })
+  }
+
+  ask(question: Question): Call {
+    return this.#call(question.what, question, signal => question.ask(this.map!, signal))
+  }
+
+  sync(): Call {
+    return this.#call('sync', undefined, signal => this.map!.sync({ signal }))
+  }
+
+  reset(): Call {
+    return this.#call('reset', undefined, signal => this.map!.reset({ signal }))
+  }
+
+  close(): Call {
+    const { map } = this
+    this.map = undefined
+    return this.#call('close', undefined, () => map!.close())
+  }
+
+  /** Another tab has told something. */
+  async hears(listener: () => void): Promise<void> {
+    await this.#comes('a word of another tab').then(listener, () => {})
+  }
+
+  /** Its connections are closed, as those of a process that has ended. */
+  hangUp(): void {
+    for (const stream of this.#streams) stream.end()
+  }
+
+  #call(what: string, question: Question | undefined, work: (signal: AbortSignal) => Promise<unknown>): Call {
+    const world = this.#world
+    const giveUp = new AbortController()
+    const call: Call = {
+      ...{ tab: this, what, map: this.map, question, giveUp, outcome: undefined },
+      ...{ agreed: world.publisher.agreed, calm: world.publisher.atRest },
+      misfortunes: world.misfortunes - (world.troubled ? 1 : 0),
+    }
+    this.calls.push(call)
+    world.note(this, `${what} …`)
+    const end = (outcome: Outcome) => {
+      if (this.state === 'dead') return
+      call.outcome = outcome
+      world.ended(call, outcome)
+    }
+    work(giveUp.signal).then(
+      value => end({ value }),
+      error => end({ error }),
+    )
+    return call
+  }
+
+  #hear(event: MapEvent): void {
+    if (this.state === 'dead') return
+    this.events.push(event)
+    const what = Object.values(event).join(' ')
+    this.#world.note(this, `hears: ${what}`)
+    this.#world.heard(this, event)
+  }
+
+  #comes(what: string): Promise<void> {
+    return this.#world.comes(this, what)
+  }
+
+  // ---- the network -------------------------------------------------------------------------------
+
+  async #fetch(url: string, init: RequestInit): Promise<Response> {
+    const world = this.#world
+    const { server, path, letter: name } = splitUrl(url)
+    const body = (init.body as Uint8Array | undefined)?.slice()
+    const what = path.replace(/^\/v1\//, '').replace(/(blobs\/.{4}).*/, '$1')
+    if (path === '/v1/events') return await this.#listen(server, name, init.signal!)
+    if (path === '/v1/answer' && this.state !== 'dead') world.audit.sent(server, body!, this.disk.durable)
+    await this.#comes(`${what} reaches ${name}`)
+    if (path.startsWith('/v1/blobs/')) world.now += BLOB_MS
+    const reply = await world.asked(server, path, { method: body ? 'POST' : 'GET', body })
+    await this.#comes(`${name} on ${what}: ${reply.status}`)
+    const pieces = [reply.body]
+    return responseOf(reply.status, reply.headers, async () => pieces.shift()?.slice())
+  }
+
+  /** A stream of events, of which every line takes its time. */
+  async #listen(server: ServerName, name: string, signal: AbortSignal): Promise<Response> {
+    await this.#comes(`events reach ${name}`)
+    const stream = await this.#world.listened(server)
+    this.#streams.add(stream)
+    signal.addEventListener('abort', () => {
+      stream.end()
+      this.#streams.delete(stream)
+    })
+    let before = ''
+    return responseOf(200, {}, async () => {
+      for (;;) {
+        const line = await stream.next()
+        // The same again, which comes by the clock of this machine, is left out: a seed is a schedule.
+        if (line !== undefined && `${line}` === before) continue
+        before = `${line}`
+        await this.#comes(`a line of ${name}`)
+        return line
+      }
+    })
+  }
+
+  // ---- the store ---------------------------------------------------------------------------------
+
+  #mount(disk: Disk): StateStore {
+    const world = this.#world
+    return storeOn(disk, {
+      inOrder: true,
+      comes: what => this.#comes(what),
+      fails: () => false,
+      wrote: (...written) => {
+        this.#intends(...written)
+        return world.wrote(this, ...written)
+      },
+      flushed: heads => world.audit.flushed(heads),
+      note: what => world.note(this, what),
+      count: what => {
+        if (what === 'store: readRow') this.#rowsRead++
+        world.count(what)
+      },
+      reported: result => world.journalsLookLong(result),
+    })
+  }
+
+  /** Where tags are in rows, one is read for each query before a batch is stored, whichever they are in. */
+  #intends(...[{ method }, before]: Parameters<OnWrite>): void {
+    const { faults } = this.#world
+    if (method !== 'putPending' || before?.pending !== undefined || faults.mode !== 'single' || !faults.rows) return
+    if (this.#rowsRead >= this.#queries) return
+    this.#world.violate(`${this.name} stores ${this.#queries} queries, and ${this.#rowsRead} rows were read for it`)
+  }
+
+  // ---- the core ----------------------------------------------------------------------------------
+
+  /** The core itself, but for a look at what random bytes it is given, and at the directories in use. */
+  #watchedCore(): typeof core {
+    return {
+      ...core,
+      decodeDirectory: (bytes, records) => this.#watchedDirectory(core.decodeDirectory(bytes, records)),
+      newHintBuilder: (layout, commitments, contentHashes, entropy, proofs) => {
+        this.#use(entropy)
+        return this.#watchedBuilder(core.newHintBuilder(layout, commitments, contentHashes, entropy, proofs))
+      },
+      resumeHintBuilder: (...stored) => this.#watchedBuilder(core.resumeHintBuilder(...stored)),
+      reopenClient: (...stored) => this.#watchedClient(core.reopenClient(...stored)),
+      newSingleBuilder: (layout, contentHashes, entropy, lookups) => {
+        this.#use(entropy)
+        const { rows } = this.#world.faults
+        return this.#watchedSingleBuilder(core.newSingleBuilder(layout, contentHashes, entropy, lookups, rows))
+      },
+      resumeSingleBuilder: (...stored) => this.#watchedSingleBuilder(core.resumeSingleBuilder(...stored)),
+      reopenSingle: (...stored) => this.#watchedQueries(core.reopenSingle(...stored)),
+    }
+  }
+
+  #watchedSingleBuilder(builder: SingleBuilderHandle): SingleBuilderHandle {
+    const finish = builder.finish.bind(builder)
+    return Object.assign(builder, { finish: (version: number) => this.#watchedQueries(finish(version)) })
+  }
+
+  #watchedQueries<H extends AskedHandle>(handle: H): H {
+    const query = handle.query.bind(handle)
+    return Object.assign(handle, {
+      query: (indices: Uint32Array, entropy: Uint8Array) => {
+        this.#use(entropy)
+        this.#queries = indices.length
+        this.#rowsRead = 0
+        query(indices, entropy)
+      },
+    })
+  }
+
+  #watchedBuilder(builder: HintBuilderHandle): HintBuilderHandle {
+    const finish = builder.finish.bind(builder)
+    return Object.assign(builder, { finish: (version?: number) => this.#watchedClient(finish(version)) })
+  }
+
+  #watchedClient(client: ClientHandle): ClientHandle {
+    const update = client.update.bind(client)
+    return Object.assign(this.#watchedQueries(client), {
+      update: (...[list, after, commitments, entropy]: Parameters<ClientHandle['update']>) => {
+        this.#use(entropy)
+        return update(list, after, commitments, entropy)
+      },
+    })
+  }
+
+  #watchedDirectory(directory: ServerDirectoryHandle): ServerDirectoryHandle {
+    const { updated, replayed, free } = directory
+    this.directories.add(directory)
+    return Object.assign(directory, {
+      updated: (...change: Parameters<typeof updated>) => this.#watchedDirectory(updated.apply(directory, change)),
+      replayed: (...change: Parameters<typeof replayed>) => {
+        const next = replayed.apply(directory, change)
+        return next && this.#watchedDirectory(next)
+      },
+      free: () => {
+        this.directories.delete(directory)
+        free.call(directory)
+      },
+    })
+  }
+
+  #use(entropy: Uint8Array): void {
+    try {
+      this.draws.use(entropy)
+    } catch (error) {
+      this.#world.violate(`${this.name}: ${(error as Error).message}`)
+    }
+  }
+}

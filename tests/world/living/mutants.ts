@@ -1,0 +1,264 @@
+// Mutants: each changes one place of the client or the server into a known mistake.
+
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { createServer, createServerModuleRunner, type ViteDevServer } from 'vite'
+import type { hunt } from './hunt.js'
+
+export interface Mutant {
+  readonly name: string
+  /** a schedule that finds it */
+  readonly seed: number
+  /** of its schedules, where it is not `full` */
+  readonly mode?: 'single'
+  /** of its schedules, where tags are in rows */
+  readonly rows?: true
+  /** from the root of the repository */
+  readonly file: string
+  /** what stands there, once */
+  readonly find: string
+  readonly replace: string
+  /** what the world is to say of it */
+  readonly shows: RegExp
+}
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: 'a half-made hint takes a delta twice',
+    seed: 1,
+    file: 'packages/client/src/scheme/tapir/preparation.ts',
+    find: '() => this.#builder.update(list, before, after, commitments, contentHashes))',
+    replace: `() => {
+      this.#builder.update(list, before, after, commitments, contentHashes)
+      if (before.records === after.records)
+        this.#builder.update(list, before, after, commitments, contentHashes)
+    })`,
+    shows: /should be|StorageError|parities are wrong|condemned/,
+  },
+  {
+    name: 'a pending batch for one server is made anew by the next tab, for the same record',
+    seed: 5,
+    mode: 'single',
+    file: 'packages/client/src/scheme/core-state.ts',
+    find: 'this.readBack(handle => handle.resume(pending))',
+    replace: `this.readBack(handle => handle.resume(pending))
+    const view = new DataView(pending.buffer, pending.byteOffset)
+    const indices = Uint32Array.from({ length: this.pending }, (_, i) => view.getUint32(52 + 12 * i, true))
+    this.withdraw()
+    this.query(indices)`,
+    shows: /is sent what was not stored|refuses every change/,
+  },
+  {
+    name: 'the directory stays as it was',
+    seed: 1,
+    file: 'packages/client/src/state/advancing.ts',
+    find: 'hint.moveTo(step, directory)',
+    replace: 'hint.moveTo(step, undefined)',
+    shows: /should be|condemned|different directories|two directories|contradicts itself|discarded: unreadable/,
+  },
+  {
+    name: 'a key that was moved meanwhile is answered from its index',
+    seed: 3,
+    file: 'packages/client/src/lookup/moved.ts',
+    find: '  return record\n}',
+    replace: '  return undefined\n}',
+    shows: /should be/,
+  },
+  {
+    name: 'the pending batch is not extended in the store',
+    seed: 1,
+    file: 'packages/client/src/store/rules.ts',
+    find: '    journalBytes: whole.journalBytes + entry.length,\n    pending,',
+    replace: '    journalBytes: whole.journalBytes + entry.length,\n    pending: whole.pending,',
+    shows: /discarded: unreadable|not stored|StorageError/,
+  },
+  {
+    name: 'an update does not count as a version',
+    seed: 1,
+    file: 'packages/client/src/store/rules.ts',
+    find: '    record: movedTo(whole.record, epoch),\n    version: version + 1,',
+    replace: '    record: movedTo(whole.record, epoch),\n    version,',
+    shows: /names version|StorageError|discarded: unreadable/,
+  },
+  {
+    name: 'new permutations come from the same random bytes each time',
+    seed: 1,
+    file: 'packages/client/src/scheme/hint-state.ts',
+    find: 'client.update(list, after, commitments, entropy)',
+    replace: 'client.update(list, after, commitments, new Uint8Array(32))',
+    shows: /not drawn, or used before/,
+  },
+  {
+    name: 'a pending batch is forgotten when the state is opened',
+    seed: 6,
+    file: 'packages/client/src/state/restoring.ts',
+    find: '      state.resume(pending)\n',
+    replace: '',
+    shows: /StorageError|the first was shown|two different vectors|condemned/,
+  },
+  {
+    name: 'a tab that has caught up stays at the epoch it was at',
+    seed: 1,
+    file: 'packages/client/src/state/applying.ts',
+    find: '      hint.moveTo(at, directory)',
+    replace: '      hint.moveTo({ ...at, manifest: hint.manifest }, directory)',
+    shows: /outdated: manifest|records, and the map says|should be|is at|StorageError|fails with/,
+  },
+  {
+    name: 'the client goes where only one of the servers is',
+    seed: 1,
+    file: 'packages/client/src/servers/updates.ts',
+    find: 'const [first, ...others] = chains\n',
+    replace:
+      'const longest = Math.max(...chains.map(({ length }) => length))\n' +
+      '  chains = chains.map(() => chains.find(({ length }) => length === longest)!)\n' +
+      '  const [first, ...others] = chains\n',
+    shows: /not both servers have|fails with/,
+  },
+  {
+    name: 'the epoch before the newest is answered from the newest',
+    seed: 1,
+    file: 'server/src/database/updatable.ts',
+    find: "#begun(): void {\n    this.#newest.isCores = 'previous'",
+    replace: '#begun(): void {',
+    shows: /condemned|TamperedError|should be/,
+  },
+  {
+    name: 'the fence lets a version pass that it is beyond',
+    seed: 48,
+    file: 'server/src/database/stored-fence.ts',
+    find: 'if (kept === undefined || request.version < kept.version) return false',
+    replace: 'if (kept === undefined) return false\n  if (request.version < kept.version) return true',
+    shows: /the first was shown|two different vectors|a column twice|not stored/,
+  },
+  {
+    name: 'the fence does not hear of the claim behind a query',
+    seed: 19,
+    file: 'server/src/http/routes/answer.ts',
+    find: 'return judge(claim).then(',
+    replace: "return Promise.resolve('granted').then(",
+    shows: /the first was shown|two different vectors|a column twice|not stored/,
+  },
+  {
+    name: 'a claim is named anew when its batch is extended',
+    seed: 1,
+    file: 'packages/client/src/lookup/admission.ts',
+    find: 'version: placeOf(version, manifest), requestHash }',
+    replace: 'version, requestHash }',
+    shows: /another claim than its own \(e\)/,
+  },
+  {
+    name: 'the rows of a batch are read once it is stored',
+    seed: 1,
+    mode: 'single',
+    rows: true,
+    file: 'packages/client/src/lookup/pending.ts',
+    find: 'const provided = provide(machine, hint, own)',
+    replace: 'await intend(machine, hint, own)\n  const provided = provide(machine, hint, own)',
+    shows: /rows were read for it/,
+  },
+  {
+    name: 'of several queries of a batch for one stripe, the row is read once',
+    seed: 1,
+    mode: 'single',
+    rows: true,
+    file: 'packages/client/src/scheme/single/state.ts',
+    find: '    for (const name of wanted) {\n      const row = await rows.read(name)',
+    replace: `    const read = new Map<string, Uint8Array>()
+    for (const name of wanted) {
+      const row = read.get(name) ?? (await rows.read(name))
+      read.set(name, row)`,
+    shows: /rows were read for it/,
+  },
+  {
+    name: 'a row that was made anew is taken over, and not kept',
+    seed: 19,
+    mode: 'single',
+    rows: true,
+    file: 'packages/client/src/scheme/single/state.ts',
+    find: '      await rows.put(toHex(name), bytes)\n',
+    replace: '',
+    shows: /StorageError|a stored row is lost|discarded: unreadable/,
+  },
+  {
+    name: 'a checkpoint names no rows',
+    seed: 3,
+    mode: 'single',
+    rows: true,
+    file: 'packages/client/src/state/checkpoints.ts',
+    find: '{ checkpoint, manifest, directory }, state.rows)',
+    replace: '{ checkpoint, manifest, directory })',
+    shows: /StorageError|a stored row is lost|discarded: unreadable/,
+  },
+]
+
+const root = fileURLToPath(new URL('../../../', import.meta.url))
+
+/** Loads the client and the server from their sources, as the tests do not, with a bug in one of them. */
+export class Compiler {
+  private constructor(
+    private readonly vite: ViteDevServer,
+    private readonly chosen: { mutant: Mutant | undefined },
+  ) {}
+
+  static async start(): Promise<Compiler> {
+    const chosen: { mutant: Mutant | undefined } = { mutant: undefined }
+    const source = (path: string) => `${root}${path}`
+    const vite = await createServer({
+      root,
+      configFile: false,
+      appType: 'custom',
+      logLevel: 'error',
+      server: { middlewareMode: true, ws: false, watch: null },
+      optimizeDeps: { noDiscovery: true },
+      resolve: {
+        alias: [
+          { find: '@keyhush/client/environment', replacement: source('packages/client/src/testing.ts') },
+          { find: /^@keyhush\/client$/, replacement: source('packages/client/src/index.ts') },
+          { find: '@keyhush/server', replacement: source('server/src/index.ts') },
+        ],
+      },
+      plugins: [
+        {
+          name: 'a mutant',
+          enforce: 'pre',
+          load: async id => (chosen.mutant && id === root + chosen.mutant.file ? await mutated(chosen.mutant) : null),
+        },
+      ],
+    })
+    return new Compiler(vite, chosen)
+  }
+
+  close(): Promise<void> {
+    return this.vite.close()
+  }
+
+  /** Runs schedules on the sources with a bug in them. Returns the seed and what was wrong; undefined: nothing was. */
+  async huntDown(mutant: Mutant, schedules: number): Promise<ReturnType<typeof hunt>> {
+    this.chosen.mutant = mutant
+    this.forget(mutant)
+    // All modules anew; what the others are compiled to stays.
+    const runner = createServerModuleRunner(this.vite.environments.ssr, { hmr: false })
+    try {
+      const module = await runner.import<{ hunt: typeof hunt }>('/tests/world/living/hunt.ts')
+      const { seed, mode, rows } = mutant
+      return await module.hunt([seed, ...Array.from({ length: schedules }, (_, i) => i + 1)], mode, rows)
+    } finally {
+      await runner.close()
+      this.chosen.mutant = undefined
+      this.forget(mutant)
+    }
+  }
+
+  private forget({ file }: Mutant): void {
+    const { moduleGraph } = this.vite.environments.ssr
+    for (const module of moduleGraph.getModulesByFile(root + file) ?? []) moduleGraph.invalidateModule(module)
+  }
+}
+
+/** The source with the bug in it. Throws if its place is not there any more. */
+export async function mutated({ name, file, find, replace }: Mutant): Promise<string> {
+  const parts = (await readFile(root + file, 'utf8')).split(find)
+  if (parts.length !== 2) throw new Error(`${name}: its place in ${file} is not there, or not once`)
+  return parts.join(replace)
+}

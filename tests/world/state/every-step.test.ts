@@ -1,0 +1,28 @@
+// One misfortune, at every step of opening a map and looking three records up, or at every seventh: the tab is killed, or
+// frozen while another goes on, the power fails, or the disk is put back to an older copy. Then whoever comes next finds
+// everything in order, or is refused by the fence before it shows anything twice.
+
+import { describe, expect, test } from 'vitest'
+import { THOROUGH } from '../../support/thorough.js'
+import { type FaultProfile, noFaults } from './faults.js'
+import { UNCHANGED } from './mutants.js'
+import { report, simulate } from './simulate.js'
+
+/** Odd, so that steps of all kinds come by. */
+const EVERY = THOROUGH ? 1 : 7
+
+describe.each<[string, Partial<FaultProfile>]>([
+  ['one tab', { tabs: 1 }],
+  ['two tabs that take turns', { tabs: 2 }],
+  ['two tabs without locks', { tabs: 2, locks: false }],
+  ['one tab that waits for the fence', { tabs: 1, rollback: 'strict' }],
+])('%s', (_, situation) => {
+  test.each(['kill', 'freeze', 'power loss', 'rollback'] as const)('%s', async what => {
+    const steps = (await simulate(1, UNCHANGED, noFaults(situation))).faultySteps
+    expect(steps).toBeGreaterThan(50)
+    for (let step = 2; step <= steps; step += EVERY) {
+      const outcome = await simulate(1, UNCHANGED, noFaults({ ...situation, ordained: { step, what } }))
+      if (outcome.violation !== undefined) expect.fail(`at step ${step}: ${report(outcome)}`)
+    }
+  })
+})

@@ -1,0 +1,48 @@
+// The client against the model, on schedules drawn from seeds: whatever crashes, freezes, fails or lies, and whenever,
+// (a)–(g) of harness/model.ts hold. `npm run soak` runs more of them.
+
+import { expect, test } from 'vitest'
+import { THOROUGH } from '../../support/thorough.js'
+import { type Outcome, report, simulate } from './simulate.js'
+
+const SCHEDULES = THOROUGH ? 150 : 60
+
+/** Schedules beyond those, which came across what is rare. */
+const RARE = [67, 131, 213, 240, 255, 682, 957, 1320, 2203, 3744]
+const MOST = 6000
+
+/** What the schedules of `npm run test:all` must have come across, lest they prove nothing. */
+const MET = [
+  ...['begin', 'putPartial', 'complete', 'putPending', 'commit', 'condemn', 'putCheckpoint', 'read', 'readPartial'],
+  ...['readHint', 'readEntries'],
+].flatMap(method => [`store: ${method}`, `killed before: ${method} begins`, `killed before: ${method} is done`])
+
+MET.push(
+  ...['query reaches', 'answer of', 'claim reaches', 'verdict of', 'manifests of an epoch reaches'].flatMap(what =>
+    ['A', 'B'].map(server => `killed before: ${what} ${server}`),
+  ),
+  ...['putPending', 'commit', 'begin', 'putPartial'].map(method => `refused: ${method}`),
+  ...['resumed download false', 'resumed hint true', 'resumed hint false', 'condemned', 'storage memory failed'].map(
+    event => `event: ${event}`,
+  ),
+  ...['unreadable', 'manifest'].map(reason => `event: discarded ${reason}`),
+  ...['the disk is put back', 'refused by the fence', 'condemned for its past', 'condemned by a slander'],
+  ...['refused by itself', 'refused behind an answer'],
+  ...['finished for another tab that the fence refuses', 'opened with a batch that could not be finished'],
+  ...['sent again', 'sent again by another tab', 'locks taken away', 'power losses that undid something'],
+)
+
+test(`${SCHEDULES} schedules`, async () => {
+  const met = new Map<string, number>()
+  const unmet = () => MET.filter(what => !met.has(what))
+  const run = async (seed: number) => {
+    const outcome: Outcome = await simulate(seed)
+    if (outcome.violation !== undefined) expect.fail(report(outcome))
+    for (const [what, count] of outcome.counts) met.set(what, (met.get(what) ?? 0) + count)
+  }
+  for (let seed = 1; seed <= SCHEDULES; seed++) await run(seed)
+  if (!THOROUGH) return
+  for (const seed of RARE) await run(seed)
+  for (let seed = SCHEDULES + 1; seed <= MOST && unmet().length > 0; seed++) await run(seed)
+  expect(unmet()).toEqual([])
+})
