@@ -4,6 +4,9 @@
 import type { Clock } from '@keyhush/client/environment'
 import type { Chance } from './chance.js'
 import { type Timer, Timers } from './clock.js'
+import type { Disk } from './disk.js'
+import type { Locks } from './locks.js'
+import type { Outcome } from './tab.js'
 
 /** What a partition takes: as long as the SDK lets pass between two saves of a half-made hint, so that each is worth one. */
 export const BLOB_MS = 2_000
@@ -11,7 +14,15 @@ export const BLOB_MS = 2_000
 /** A client in its process: it runs, stands still, or is dead. */
 export interface SimulatedTab {
   readonly name: string
+  readonly map: { close(): Promise<void> } | undefined
   state: 'running' | 'frozen' | 'dead'
+}
+
+/** A tab's call, as far as the world tells of it. */
+interface Ended<Tab> {
+  readonly tab: Tab
+  readonly what: string
+  readonly question: unknown
 }
 
 /** What somebody waits for. */
@@ -28,6 +39,7 @@ export interface Coming<Who> {
 /** `Who`: tabs, and others that wait, by their names. */
 export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | string = Tab> {
   readonly chance: Chance
+  readonly tabs: Tab[] = []
   now = 0
   /** what happened, one line each */
   readonly trace: string[] = []
@@ -87,7 +99,19 @@ export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | str
     if (times > 0) this.counts.set(what, (this.counts.get(what) ?? 0) + times)
   }
 
+  ended({ tab, what, question }: Ended<Tab>, outcome: Outcome): void {
+    const how = 'error' in outcome ? (outcome.error as Error).name : 'done'
+    this.note(tab as Who, `${what}: ${how}`)
+    this.count(`${question ? 'lookups' : what}: ${how}`)
+  }
+
   // ---- what the world does -----------------------------------------------------------------------
+
+  protected comesToBe(tab: Tab): Tab {
+    this.tabs.push(tab)
+    this.count('tabs')
+    return tab
+  }
 
   /** It happens now. */
   protected letCome(coming: Coming<Who>): void {
@@ -112,15 +136,32 @@ export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | str
     const own = this.coming.filter(({ who }) => who === tab)
     this.coming = this.coming.filter(({ who }) => who !== tab)
     this.#never.push(...own)
+    this.note(tab as Who, `is killed, waiting for: ${own.map(({ what }) => what).join(', ') || 'nothing'}`)
     return own
   }
 
+  protected abstract kill(tab: Tab): void
+
+  protected killAll(): void {
+    for (const tab of this.tabs) if (tab.state !== 'dead') this.kill(tab)
+  }
+
+  protected async losePower(disk: Disk): Promise<void> {
+    this.killAll()
+    const lost = this.chance.below(disk.unflushed + 1)
+    this.note(undefined, `the power fails, and ${lost} writes are lost`)
+    this.count(lost > 0 ? 'power losses that undid something' : 'power losses')
+    await disk.losePower(lost)
+  }
+
   /** Everything fails that anybody waits for, and all time is up, so that the SDK lets go of its memory. */
-  protected end(): void {
+  protected async end(allLocks: readonly (Locks | undefined)[]): Promise<void> {
     this.#over = true
     const error = new Error('the world is over')
     for (const { fail } of [...this.coming.splice(0), ...this.#never.splice(0)]) fail(error)
     for (const { callback } of this.#timers.takeAll()) callback()
+    for (const locks of allLocks) locks?.giveToAll()
+    await Promise.all([...this.tabs.map(({ map }) => map?.close().catch(() => {})), turn()])
   }
 
   #startTimer(tab: Tab, callback: () => void, ms: number): Timer<Tab> {
@@ -136,6 +177,9 @@ export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | str
     return new Promise((come, fail) => void list.push({ who, what, come, fail, notBefore: 0 }))
   }
 }
+
+/** Of the event loop. */
+export const turn = () => new Promise<void>(resolve => void setImmediate(resolve))
 
 /** Timers that still run out when the world is over, for the SDK to come to its end. */
 const MOST_LATE = 10_000

@@ -13,7 +13,8 @@
 import type { MapEvent } from '@keyhush/client'
 import { decodeManifest } from '@keyhush/protocol'
 import type { Head } from '../ledger.js'
-import type { Call, Outcome, Tab } from './client.js'
+import type { Outcome } from '../tab.js'
+import type { Call, Tab } from './client.js'
 import type { World } from './world.js'
 
 /** What the checker goes by. */

@@ -1,5 +1,4 @@
-// One process of the client: a tab, from its opening until it is closed or killed. The SDK in it is the real one; whatever
-// it asks of its environment happens when the world says so, or never.
+// A tab of a database that changes: it hears of other tabs and of epochs, and its core is watched.
 
 import type { KeyhushMap, MapEvent } from '@keyhush/client'
 import { type Environment, type OpenedStore, openWith, type StateStore, type Tabs } from '@keyhush/client/environment'
@@ -14,8 +13,8 @@ import {
 import { Disk, type OnWrite } from '../disk.js'
 import { Locks } from '../locks.js'
 import { responseOf, SERVERS, type ServerName, splitUrl } from '../network.js'
-import { BLOB_MS, type SimulatedTab } from '../simulation.js'
-import { storeOn } from '../store.js'
+import { BLOB_MS } from '../simulation.js'
+import { ClientTab, type Call as TabCall } from '../tab.js'
 import { Draws } from './audit.js'
 import type { Question } from './questions.js'
 import type { Stream } from './servers.js'
@@ -88,31 +87,21 @@ class Company {
   }
 }
 
-/** What somebody waits for. */
-export interface Call {
-  readonly tab: Tab
-  readonly what: string
+export type Call = TabCall<Tab, Question, Facts>
+
+interface Facts {
   /** undefined: there was none yet */
   readonly map: KeyhushMap | undefined
-  /** undefined: it is not a lookup */
-  readonly question: Question | undefined
-  readonly giveUp: AbortController
   /** the newest epoch that both servers had, by their own word, when it began */
   readonly agreed: number
   /** nothing was published from its beginning to its end */
   calm: boolean
   /** misfortunes there had been when it began */
   readonly misfortunes: number
-  outcome: Outcome | undefined
 }
 
-export type Outcome = { readonly value: unknown } | { readonly error: unknown }
-
-export class Tab implements SimulatedTab {
-  readonly name: string
+export class Tab extends ClientTab<Tab, Question, Facts> {
   readonly environment: Environment
-  readonly calls: Call[] = []
-  readonly events: MapEvent[] = []
   readonly draws = new Draws()
   readonly #streams = new Set<Stream>()
   /** of the last batch that it has made, and rows that it has read since */
@@ -120,20 +109,18 @@ export class Tab implements SimulatedTab {
   #rowsRead = 0
   /** key directories in its memory */
   readonly directories = new Set<ServerDirectoryHandle>()
-  map: KeyhushMap | undefined
   /** where its state is */
   disk: Disk
-  state: 'running' | 'frozen' | 'dead' = 'running'
-  readonly #world: World
+  protected readonly world: World
 
   constructor(
     world: World,
     number: number,
     readonly profile: Profile,
   ) {
+    super(number)
     const { chance } = world
-    this.#world = world
-    this.name = `tab ${number}`
+    this.world = world
     this.disk = profile.disk
     const clock = world.clockOf(this)
     this.environment = {
@@ -147,24 +134,19 @@ export class Tab implements SimulatedTab {
       openStore: async (_identity, preference) => {
         const durable = preference !== 'memory'
         if (!durable) this.disk = new Disk(false)
-        const store = this.#mount(this.disk)
+        const store = this.#mountOn(this.disk)
         if (!durable) return { store, storage: 'memory' }
         return { store, storage: 'best-effort', preparers: profile.tabs.preparers(this) }
       },
       locks: profile.locks?.of(this, clock) ?? { hold: (_name, _patience, task) => task() },
       tabs: profile.tabs.of(this),
       loadCore: async () => this.#watchedCore(),
-      pause: () => this.#comes('a pause ends'),
+      pause: () => this.comes('a pause ends'),
     }
   }
 
-  /** Calls somebody waits for. */
-  get waiting(): number {
-    return this.calls.filter(({ outcome }) => outcome === undefined).length
-  }
-
   open(): Call {
-    const { chance, faults } = this.#world
+    const { chance, faults } = this.world
     const options = {
       servers: (chance.happens(0.5) ? SERVERS : [...SERVERS].reverse()) as [string, string],
       storage: faults.storage,
@@ -174,34 +156,20 @@ export class Tab implements SimulatedTab {
       proofs: faults.mode === 'full' ? faults.proofs : ('auto' as const),
       rollback: faults.rollback,
       push: faults.push,
-      onEvent: (event: MapEvent) => this.#hear(event),
+      onEvent: (event: MapEvent) => this.hear(event),
     }
-    return this.#call('open', undefined, async signal => {
+    return this.call('open', undefined, async signal => {
       this.map = await openWith(this.environment, { ...options, signal })
     })
   }
 
-  ask(question: Question): Call {
-    return this.#call(question.what, question, signal => question.ask(this.map!, signal))
-  }
-
   sync(): Call {
-    return this.#call('sync', undefined, signal => this.map!.sync({ signal }))
-  }
-
-  reset(): Call {
-    return this.#call('reset', undefined, signal => this.map!.reset({ signal }))
-  }
-
-  close(): Call {
-    const { map } = this
-    this.map = undefined
-    return this.#call('close', undefined, () => map!.close())
+    return this.call('sync', undefined, signal => this.map!.sync({ signal }))
   }
 
   /** Another tab has told something. */
   async hears(listener: () => void): Promise<void> {
-    await this.#comes('a word of another tab').then(listener, () => {})
+    await this.comes('a word of another tab').then(listener, () => {})
   }
 
   /** Its connections are closed, as those of a process that has ended. */
@@ -209,61 +177,33 @@ export class Tab implements SimulatedTab {
     for (const stream of this.#streams) stream.end()
   }
 
-  #call(what: string, question: Question | undefined, work: (signal: AbortSignal) => Promise<unknown>): Call {
-    const world = this.#world
-    const giveUp = new AbortController()
-    const call: Call = {
-      ...{ tab: this, what, map: this.map, question, giveUp, outcome: undefined },
-      ...{ agreed: world.publisher.agreed, calm: world.publisher.atRest },
-      misfortunes: world.misfortunes - (world.troubled ? 1 : 0),
-    }
-    this.calls.push(call)
-    world.note(this, `${what} …`)
-    const end = (outcome: Outcome) => {
-      if (this.state === 'dead') return
-      call.outcome = outcome
-      world.ended(call, outcome)
-    }
-    work(giveUp.signal).then(
-      value => end({ value }),
-      error => end({ error }),
-    )
-    return call
-  }
-
-  #hear(event: MapEvent): void {
-    if (this.state === 'dead') return
-    this.events.push(event)
-    const what = Object.values(event).join(' ')
-    this.#world.note(this, `hears: ${what}`)
-    this.#world.heard(this, event)
-  }
-
-  #comes(what: string): Promise<void> {
-    return this.#world.comes(this, what)
+  protected facts(): Facts {
+    const { publisher, misfortunes, troubled } = this.world
+    const { agreed, atRest: calm } = publisher
+    return { map: this.map, agreed, calm, misfortunes: misfortunes - (troubled ? 1 : 0) }
   }
 
   // ---- the network -------------------------------------------------------------------------------
 
   async #fetch(url: string, init: RequestInit): Promise<Response> {
-    const world = this.#world
+    const world = this.world
     const { server, path, letter: name } = splitUrl(url)
     const body = (init.body as Uint8Array | undefined)?.slice()
     const what = path.replace(/^\/v1\//, '').replace(/(blobs\/.{4}).*/, '$1')
     if (path === '/v1/events') return await this.#listen(server, name, init.signal!)
     if (path === '/v1/answer' && this.state !== 'dead') world.audit.sent(server, body!, this.disk.durable)
-    await this.#comes(`${what} reaches ${name}`)
+    await this.comes(`${what} reaches ${name}`)
     if (path.startsWith('/v1/blobs/')) world.now += BLOB_MS
     const reply = await world.asked(server, path, { method: body ? 'POST' : 'GET', body })
-    await this.#comes(`${name} on ${what}: ${reply.status}`)
+    await this.comes(`${name} on ${what}: ${reply.status}`)
     const pieces = [reply.body]
     return responseOf(reply.status, reply.headers, async () => pieces.shift()?.slice())
   }
 
   /** A stream of events, of which every line takes its time. */
   async #listen(server: ServerName, name: string, signal: AbortSignal): Promise<Response> {
-    await this.#comes(`events reach ${name}`)
-    const stream = await this.#world.listened(server)
+    await this.comes(`events reach ${name}`)
+    const stream = await this.world.listened(server)
     this.#streams.add(stream)
     signal.addEventListener('abort', () => {
       stream.end()
@@ -276,7 +216,7 @@ export class Tab implements SimulatedTab {
         // The same again, which comes by the clock of this machine, is left out: a seed is a schedule.
         if (line !== undefined && `${line}` === before) continue
         before = `${line}`
-        await this.#comes(`a line of ${name}`)
+        await this.comes(`a line of ${name}`)
         return line
       }
     })
@@ -284,32 +224,29 @@ export class Tab implements SimulatedTab {
 
   // ---- the store ---------------------------------------------------------------------------------
 
-  #mount(disk: Disk): StateStore {
-    const world = this.#world
-    return storeOn(disk, {
+  #mountOn(disk: Disk): StateStore {
+    const { world } = this
+    return this.mount(disk, {
       inOrder: true,
-      comes: what => this.#comes(what),
       fails: () => false,
       wrote: (...written) => {
         this.#intends(...written)
         return world.wrote(this, ...written)
       },
       flushed: heads => world.audit.flushed(heads),
-      note: what => world.note(this, what),
       count: what => {
         if (what === 'store: readRow') this.#rowsRead++
         world.count(what)
       },
-      reported: result => world.journalsLookLong(result),
     })
   }
 
   /** Where tags are in rows, one is read for each query before a batch is stored, whichever they are in. */
   #intends(...[{ method }, before]: Parameters<OnWrite>): void {
-    const { faults } = this.#world
+    const { faults } = this.world
     if (method !== 'putPending' || before?.pending !== undefined || faults.mode !== 'single' || !faults.rows) return
     if (this.#rowsRead >= this.#queries) return
-    this.#world.violate(`${this.name} stores ${this.#queries} queries, and ${this.#rowsRead} rows were read for it`)
+    this.world.violate(`${this.name} stores ${this.#queries} queries, and ${this.#rowsRead} rows were read for it`)
   }
 
   // ---- the core ----------------------------------------------------------------------------------
@@ -327,7 +264,7 @@ export class Tab implements SimulatedTab {
       reopenClient: (...stored) => this.#watchedClient(core.reopenClient(...stored)),
       newSingleBuilder: (layout, contentHashes, entropy, lookups) => {
         this.#use(entropy)
-        const { rows } = this.#world.faults
+        const { rows } = this.world.faults
         return this.#watchedSingleBuilder(core.newSingleBuilder(layout, contentHashes, entropy, lookups, rows))
       },
       resumeSingleBuilder: (...stored) => this.#watchedSingleBuilder(core.resumeSingleBuilder(...stored)),
@@ -387,7 +324,7 @@ export class Tab implements SimulatedTab {
     try {
       this.draws.use(entropy)
     } catch (error) {
-      this.#world.violate(`${this.name}: ${(error as Error).message}`)
+      this.world.violate(`${this.name}: ${(error as Error).message}`)
     }
   }
 }

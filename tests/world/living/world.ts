@@ -7,11 +7,12 @@ import type { MapEvent } from '@keyhush/client'
 import type { Chance } from '../chance.js'
 import type { Head, Write } from '../ledger.js'
 import { SERVERS, type ServerName } from '../network.js'
-import { type Coming, Simulation, Violation } from '../simulation.js'
+import { type Coming, Simulation, turn, Violation } from '../simulation.js'
+import type { Outcome } from '../tab.js'
 import { Audit } from './audit.js'
 import { Batches } from './batches.js'
 import { Checker } from './checker.js'
-import { type Call, type Outcome, Profile, Tab } from './client.js'
+import { type Call, Profile, Tab } from './client.js'
 import { type Foundation, renewed } from './databases.js'
 import type { Card, FaultProfile, Ordeal } from './faults.js'
 import { assertDirectory, assertStored } from './inspect.js'
@@ -42,7 +43,6 @@ const MOST_TURNS = 100_000
 export class World extends Simulation<Tab, Who> {
   readonly faults: FaultProfile
   readonly audit: Audit
-  readonly tabs: Tab[] = []
   readonly batches: Batches
   /** drawn from the deck so far */
   steps = 0
@@ -97,7 +97,8 @@ export class World extends Simulation<Tab, Who> {
         await this.#check(round === this.faults.rounds)
       }
     } finally {
-      await this.#end()
+      await this.end(this.tabs.map(({ profile }) => profile.locks))
+      for (const server of SERVERS) await this.#servers[server].remove()
     }
   }
 
@@ -144,10 +145,8 @@ export class World extends Simulation<Tab, Who> {
     return head
   }
 
-  ended(call: Call, outcome: Outcome): void {
-    const how = 'error' in outcome ? (outcome.error as Error).name : 'done'
-    this.note(call.tab, `${call.what}: ${how}`)
-    this.count(`${call.question ? 'lookups' : call.what}: ${how}`)
+  override ended(call: Call, outcome: Outcome): void {
+    super.ended(call, outcome)
     try {
       this.#checker.ended(call, outcome)
     } catch (error) {
@@ -272,9 +271,9 @@ export class World extends Simulation<Tab, Who> {
       }),
     'kill a tab': () => {
       const tab = this.#pick(this.tabs.filter(({ state }) => state !== 'dead'))
-      return tab && (() => this.#killTab(tab))
+      return tab && (() => this.kill(tab))
     },
-    'lose power': () => () => this.#losePower(),
+    'lose power': () => () => this.losePower(this.#profile.disk),
     'freeze a tab': () => {
       const tab = this.#pick(this.tabs.filter(({ state }) => state === 'running'))
       return tab && (() => this.#freeze(tab))
@@ -312,10 +311,7 @@ export class World extends Simulation<Tab, Who> {
   // ---- what people do ----------------------------------------------------------------------------
 
   #newTab(profile = this.#profile): Tab {
-    const tab = new Tab(this, this.tabs.length + 1, profile)
-    this.tabs.push(tab)
-    this.count('tabs')
-    return tab
+    return this.comesToBe(new Tab(this, this.tabs.length + 1, profile))
   }
 
   #maps(): Tab[] {
@@ -424,18 +420,17 @@ export class World extends Simulation<Tab, Who> {
   async #suffer(what: Ordeal): Promise<void> {
     const tab = this.tabs.find(({ state }) => state !== 'dead')
     const plays = {
-      kill: tab && (() => this.#killTab(tab)),
+      kill: tab && (() => this.kill(tab)),
       freeze: tab && (() => this.#freeze(tab)),
-      'power loss': () => this.#losePower(),
+      'power loss': () => this.losePower(this.#profile.disk),
       rollback: this.#plays['restore a backup'](),
     }
     if (plays[what] !== undefined) this.count(`ordained: ${what}`)
     await plays[what]?.()
   }
 
-  #killTab(tab: Tab): void {
+  protected kill(tab: Tab): void {
     const own = this.abandon(tab)
-    this.note(tab, `is killed, waiting for: ${own.map(({ what }) => what).join(', ') || 'nothing'}`)
     this.count('tabs killed')
     if (own.some(({ what }) => / (begins|is done)$/.test(what))) this.count('tabs killed while they write')
     if (own.some(({ what }) => what.includes('answer'))) this.count('tabs killed while they look up')
@@ -459,18 +454,9 @@ export class World extends Simulation<Tab, Who> {
     this.note(coming.who, `held back: ${coming.what}`)
   }
 
-  async #losePower(): Promise<void> {
-    for (const tab of this.tabs) if (tab.state !== 'dead') this.#killTab(tab)
-    const { disk } = this.#profile
-    const lost = this.chance.below(disk.unflushed + 1)
-    this.note(undefined, `the power fails, and ${lost} writes are lost`)
-    this.count(lost > 0 ? 'power losses that undid something' : 'power losses')
-    await disk.losePower(lost)
-  }
-
   /** Somebody puts an older copy of the state in place of the newest. */
   async #restore(): Promise<void> {
-    for (const tab of this.tabs) if (tab.state !== 'dead') this.#killTab(tab)
+    this.killAll()
     const { disk } = this.#profile
     const back = this.chance.between(1, Math.min(disk.writes - 1, 12))
     this.note(undefined, `a backup is restored: ${back} writes are undone`)
@@ -637,18 +623,7 @@ export class World extends Simulation<Tab, Who> {
   #pick<T>(choices: readonly T[]): T | undefined {
     return choices.length === 0 ? undefined : this.chance.pick(choices)
   }
-
-  async #end(): Promise<void> {
-    this.end()
-    for (const { profile } of this.tabs) profile.locks?.giveToAll()
-    const closing = this.tabs.map(tab => tab.map?.close().catch(() => {}))
-    await Promise.all([...closing, turn()])
-    for (const server of SERVERS) await this.#servers[server].remove()
-  }
 }
-
-/** Of the event loop. */
-const turn = () => new Promise<void>(resolve => void setImmediate(resolve))
 
 /** When servers are processes, they need the processor, too. */
 const moment = () => new Promise<void>(resolve => void setTimeout(resolve, 1))

@@ -28,11 +28,12 @@ import { decodePending, type PendingForm } from '../forms.js'
 import { hexOf } from '../hex.js'
 import { after, type Head, type Write } from '../ledger.js'
 import { SERVERS, type ServerName as Server } from '../network.js'
+import type { Outcome } from '../tab.js'
 import { DATABASES, type Database } from './databases.js'
 import { paritiesUnder, storedHint } from './inspect.js'
 import type { Question } from './questions.js'
 import type { Request, Servers, Word } from './servers.js'
-import type { Call, Outcome, Tab } from './tab.js'
+import type { Call, Tab } from './tab.js'
 
 type Permutations = readonly (readonly number[])[]
 

@@ -1,7 +1,6 @@
-// One process of the client: a tab, from its opening until it is closed or killed. The SDK in it is the real one; whatever
-// it asks of its environment happens when the world says so, or never.
+// A tab whose requests meet with every fault of a network, and whose store may fail. Its client may be a mutant.
 
-import type { KeyhushMap, MapEvent } from '@keyhush/client'
+import type { MapEvent } from '@keyhush/client'
 import {
   type Environment,
   type Fetch,
@@ -13,57 +12,45 @@ import {
 } from '@keyhush/client/environment'
 import { Disk } from '../disk.js'
 import { responseOf, SERVERS, type ServerName as Server, splitUrl } from '../network.js'
-import { BLOB_MS, type SimulatedTab } from '../simulation.js'
-import { storeOn } from '../store.js'
+import { BLOB_MS } from '../simulation.js'
+import { ClientTab, type Call as TabCall } from '../tab.js'
 import { core } from './databases.js'
 import type { Mutant } from './mutants.js'
 import type { Question } from './questions.js'
 import type { Delivered, Request } from './servers.js'
 import type { World } from './world.js'
 
-/** What somebody waits for. */
-export interface Call {
-  readonly tab: Tab
-  readonly what: string
-  /** undefined: it is not a lookup */
-  readonly question: Question | undefined
-  readonly giveUp: AbortController
+export type Call = TabCall<Tab, Question, Facts>
+
+interface Facts {
   /** tabs there had been when it began, if all others were dead; else 0 */
   readonly aloneAmong: number
   /** of this tab, when it began */
   readonly troublesBefore: number
-  outcome: Outcome | undefined
 }
 
-export type Outcome = { readonly value: unknown } | { readonly error: unknown }
-
-export class Tab implements SimulatedTab {
-  readonly name: string
+export class Tab extends ClientTab<Tab, Question, Facts> {
   readonly environment: Environment
   /** as the app names them: in either order */
   readonly servers: readonly Server[]
-  readonly calls: Call[] = []
-  readonly events: MapEvent[] = []
-  map: KeyhushMap | undefined
   /** where its state is */
   disk: Disk | undefined
-  state: 'running' | 'frozen' | 'dead' = 'running'
   /** requests that a server has not answered as it should, or not in time, and calls of the disk that have failed */
   troubles = 0
-  readonly #world: World
+  protected readonly world: World
   readonly #preference: StoragePreference
   readonly #mutant: Mutant
 
   constructor(world: World, number: number, preference: StoragePreference, mutant: Mutant) {
+    super(number)
     const { chance } = world
-    this.#world = world
+    this.world = world
     this.#preference = preference
     this.#mutant = mutant
-    this.name = `tab ${number}`
     this.servers = chance.happens(0.5) ? SERVERS : [...SERVERS].reverse()
     const clock = world.clockOf(this)
     const fetch: Fetch = (url, init) => this.#fetch(url, init)
-    const place = { tab: this, disk: world.disk, chance, comes: (what: string) => this.#comes(what) }
+    const place = { tab: this, disk: world.disk, chance, comes: (what: string) => this.comes(what) }
     this.environment = {
       clock,
       fetch: mutant.fetch?.(fetch) ?? fetch,
@@ -73,99 +60,52 @@ export class Tab implements SimulatedTab {
         return drawn.slice()
       },
       openStore: async (_identity, preference) => {
-        await this.#comes('the store opens')
+        await this.comes('the store opens')
         return this.#openStore(preference, store => mutant.store?.(store, place) ?? store)
       },
       tabs: noTabs,
       locks: world.locks?.of(this, clock) ?? { hold: (_name, _patience, task) => task() },
       loadCore: async () => {
-        await this.#comes('the core is loaded')
+        await this.comes('the core is loaded')
         return mutant.core?.(core, place) ?? core
       },
-      pause: () => this.#comes('a pause ends'),
+      pause: () => this.comes('a pause ends'),
     }
-  }
-
-  /** Calls somebody waits for. */
-  get waiting(): number {
-    return this.calls.filter(({ outcome }) => outcome === undefined).length
-  }
-
-  get opening(): boolean {
-    return this.calls.some(({ what, outcome }) => what === 'open' && outcome === undefined)
   }
 
   open(): void {
     const options = {
       servers: this.servers as [string, string],
       storage: this.#preference,
-      rollback: this.#world.faults.rollback,
+      rollback: this.world.faults.rollback,
       push: false,
-      onEvent: (event: MapEvent) => this.#hear(event),
+      onEvent: (event: MapEvent) => this.hear(event),
     }
-    this.#call('open', undefined, async signal => {
+    this.call('open', undefined, async signal => {
       const map = await openWith(this.environment, { mode: 'full', proofs: 'merkle', ...options, signal })
       this.map = this.#mutant.map?.(map, this) ?? map
     })
   }
 
-  ask(question: Question): Call {
-    return this.#call(question.what, question, signal => question.ask(this.map!, signal))
+  override reset(): Call {
+    this.world.model.mayReset(this)
+    return super.reset()
   }
 
-  reset(): void {
-    this.#world.model.mayReset(this)
-    this.#call('reset', undefined, signal => this.map!.reset({ signal }))
-  }
-
-  close(): void {
-    const { map } = this
-    this.map = undefined
-    this.#call('close', undefined, () => map!.close())
-  }
-
-  #call(what: string, question: Question | undefined, work: (signal: AbortSignal) => Promise<unknown>): Call {
-    const { tabs } = this.#world
+  protected facts(): Facts {
+    const { tabs } = this.world
     const aloneAmong = tabs.every(tab => tab === this || tab.state === 'dead') ? tabs.length : 0
-    const call: Call = {
-      tab: this,
-      what,
-      question,
-      giveUp: new AbortController(),
-      aloneAmong,
-      troublesBefore: this.troubles,
-      outcome: undefined,
-    }
-    this.calls.push(call)
-    this.#world.note(this, `${what} …`)
-    if (question) this.#world.model.asked(call)
-    const end = (outcome: Outcome) => {
-      if (this.state === 'dead') return
-      call.outcome = outcome
-      this.#world.ended(call, outcome)
-    }
-    work(call.giveUp.signal).then(
-      value => end({ value }),
-      error => end({ error }),
-    )
-    return call
+    return { aloneAmong, troublesBefore: this.troubles }
   }
 
-  #hear(event: MapEvent): void {
-    this.events.push(event)
-    const what = Object.values(event).join(' ')
-    this.#world.note(this, `hears: ${what}`)
-    this.#world.count(`event: ${event.type === 'condemned' ? 'condemned' : what}`)
-  }
-
-  #comes(what: string): Promise<void> {
-    return this.#world.comes(this, what)
+  protected override begins(call: Call): void {
+    if (call.question) this.world.model.asked(call)
   }
 
   // ---- the network -------------------------------------------------------------------------------
 
   async #fetch(url: string, init: RequestInit): Promise<Response> {
-    const world = this.#world
+    const world = this.world
     const { server, path, letter: name } = splitUrl(url)
     const body = init.body as Uint8Array | undefined
     const request: Request = { server, path, body: body?.slice() }
@@ -175,7 +115,7 @@ export class Tab implements SimulatedTab {
     init.signal?.addEventListener('abort', () => {
       if (!whole) this.troubles++
     })
-    await this.#comes(`${what} reaches ${name}`)
+    await this.comes(`${what} reaches ${name}`)
     if (path.startsWith('/v1/blobs/')) world.now += BLOB_MS
     const delivered = world.servers.reply(request)
     if (delivered === 'silence') return await world.never(this)
@@ -194,7 +134,7 @@ export class Tab implements SimulatedTab {
   #response({ status, headers, body, broken }: Delivered, slowly: string | undefined, whole: () => void): Response {
     const pieces = [...body]
     const next = async () => {
-      if (slowly) await this.#comes(slowly)
+      if (slowly) await this.comes(slowly)
       const value = pieces.shift()
       if (value === undefined && broken) throw new TypeError('the connection is lost')
       if (value === undefined) whole()
@@ -206,27 +146,18 @@ export class Tab implements SimulatedTab {
   // ---- the store ---------------------------------------------------------------------------------
 
   #openStore(preference: StoragePreference, changed: (store: StateStore) => StateStore): OpenedStore {
-    const world = this.#world
+    const world = this.world
     const durable = preference !== 'memory'
     if (durable && world.diskFails(this)) throw new Error('no store to be had')
     const disk = durable ? world.disk : new Disk(false)
     this.disk = disk
-    const store = this.#mount(disk)
-    return durable ? { store: changed(store), storage: 'best-effort' } : { store, storage: 'memory' }
-  }
-
-  #mount(disk: Disk): StateStore {
-    const world = this.#world
-    return storeOn(disk, {
+    const store = this.mount(disk, {
       inOrder: world.faults.storeInOrder,
-      comes: what => this.#comes(what),
       fails: method => disk.durable && world.diskFails(this, method),
       wrote: (...written) => world.model.wrote(this, disk, ...written),
       flushed: heads => world.model.flushed(heads),
-      note: what => world.note(this, what),
-      count: what => world.count(what),
-      reported: result => world.journalsLookLong(result),
     })
+    return durable ? { store: changed(store), storage: 'best-effort' } : { store, storage: 'memory' }
   }
 }
 

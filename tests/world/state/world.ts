@@ -1,17 +1,19 @@
 // The simulated world: tabs, their disk, two servers, and time. Everything the tabs wait for stands in one list, and in
 // each step one thing out of it comes, or somebody asks something, or a misfortune happens, or time passes: by the seed.
 
+import type { MapEvent } from '@keyhush/client'
 import { Chance } from '../chance.js'
 import { Disk, type Method } from '../disk.js'
 import { Locks } from '../locks.js'
 import { SERVERS } from '../network.js'
-import { Simulation, Violation } from '../simulation.js'
+import { Simulation, turn, Violation } from '../simulation.js'
+import type { Outcome } from '../tab.js'
 import { anyFaults, type FaultProfile } from './faults.js'
 import { Model } from './model.js'
 import type { Mutant } from './mutants.js'
 import { anyQuestion } from './questions.js'
 import { Servers } from './servers.js'
-import { type Call, type Outcome, Tab } from './tab.js'
+import { type Call, Tab } from './tab.js'
 
 /** Something that may happen next without anybody waiting for it. */
 interface Move {
@@ -28,7 +30,6 @@ export class World extends Simulation<Tab> {
   readonly servers: Servers
   readonly locks: Locks | undefined
   readonly model: Model
-  readonly tabs: Tab[] = []
   steps = 0
   /** until the faults was calm */
   faultySteps = 0
@@ -59,7 +60,7 @@ export class World extends Simulation<Tab> {
       await this.#clearUp()
       await this.#lookBack()
     } finally {
-      await this.#end()
+      await this.end([this.locks])
     }
   }
 
@@ -74,10 +75,12 @@ export class World extends Simulation<Tab> {
     return true
   }
 
-  ended(call: Call, outcome: Outcome): void {
-    const how = 'error' in outcome ? (outcome.error as Error).name : 'done'
-    this.note(call.tab, `${call.what}: ${how}`)
-    this.count(`${call.question ? 'lookups' : call.what}: ${how}`)
+  heard(_tab: Tab, event: MapEvent): void {
+    this.count(`event: ${event.type === 'condemned' ? 'condemned' : Object.values(event).join(' ')}`)
+  }
+
+  override ended(call: Call, outcome: Outcome): void {
+    super.ended(call, outcome)
     this.model.ended(call, outcome, call.aloneAmong === this.tabs.length)
   }
 
@@ -159,7 +162,7 @@ export class World extends Simulation<Tab> {
 
   /** Lets everything run that does not wait for the world. */
   async #quiet(): Promise<void> {
-    await new Promise<void>(resolve => void setImmediate(resolve))
+    await turn()
     if (++this.steps > MOST_STEPS) this.#fail('it comes to no end')
     if (this.model.violation !== undefined) throw new Violation(this.model.violation)
   }
@@ -177,10 +180,7 @@ export class World extends Simulation<Tab> {
   }
 
   #newTab(): Tab {
-    const tab = new Tab(this, this.tabs.length + 1, this.faults.storage, this.#mutant)
-    this.tabs.push(tab)
-    this.count('tabs')
-    return tab
+    return this.comesToBe(new Tab(this, this.tabs.length + 1, this.faults.storage, this.#mutant))
   }
 
   // ---- what people do ----------------------------------------------------------------------------
@@ -238,7 +238,7 @@ export class World extends Simulation<Tab> {
       if (left.kills > 0) {
         may(4, () => {
           left.kills--
-          this.#kill(tab)
+          this.kill(tab)
         })
       }
       if (left.freezes > 0 && tab.state === 'running') {
@@ -257,7 +257,7 @@ export class World extends Simulation<Tab> {
     if (left.powerLosses > 0) {
       may(3, async () => {
         left.powerLosses--
-        await this.#losePower()
+        await this.losePower(this.disk)
       })
     }
     if (left.rollbacks > 0 && this.disk.writes > 0) {
@@ -296,21 +296,15 @@ export class World extends Simulation<Tab> {
 
   async #suffer(what: NonNullable<FaultProfile['ordained']>['what']): Promise<void> {
     const [first] = this.tabs
-    if (what === 'power loss') await this.#losePower()
+    if (what === 'power loss') await this.losePower(this.disk)
     else if (what === 'rollback') await this.#putBack()
-    else if (what === 'kill') this.#kill(first!)
+    else if (what === 'kill') this.kill(first!)
     else this.#freeze(first!)
   }
 
-  #kill(tab: Tab): void {
-    const own = this.abandon(tab)
-    this.note(tab, `is killed, waiting for: ${own.map(({ what }) => what).join(', ') || 'nothing'}`)
-    for (const { what } of own) this.count(`killed before: ${what.replace(/ \d+/, '')}`)
+  protected kill(tab: Tab): void {
+    for (const { what } of this.abandon(tab)) this.count(`killed before: ${what.replace(/ \d+/, '')}`)
     this.locks?.leave(tab)
-  }
-
-  #killAll(): void {
-    for (const tab of this.tabs) if (tab.state !== 'dead') this.#kill(tab)
   }
 
   #freeze(tab: Tab): void {
@@ -323,7 +317,7 @@ export class World extends Simulation<Tab> {
 
   /** Somebody restores a backup. Whoever is still running is stopped for it. */
   async #putBack(): Promise<void> {
-    this.#killAll()
+    this.killAll()
     const { writes } = this.disk
     if (writes === 0) return
     const kept = this.chance.below(writes)
@@ -331,20 +325,5 @@ export class World extends Simulation<Tab> {
     this.count('the disk is put back')
     this.model.diskIsPutBack()
     await this.disk.putBack(kept)
-  }
-
-  async #losePower(): Promise<void> {
-    this.#killAll()
-    const lost = this.chance.below(this.disk.unflushed + 1)
-    this.note(undefined, `the power fails, and ${lost} writes are lost`)
-    this.count(lost > 0 ? 'power losses that undid something' : 'power losses')
-    await this.disk.losePower(lost)
-  }
-
-  async #end(): Promise<void> {
-    this.end()
-    this.locks?.giveToAll()
-    const closing = this.tabs.map(tab => tab.map?.close().catch(() => {}))
-    await Promise.all([...closing, new Promise<void>(resolve => void setImmediate(resolve))])
   }
 }
