@@ -9,8 +9,7 @@ const programs = {
   bench: '/bench/main.ts',
   capacity: '/bench/capacity.ts',
   processes: '/bench/processes.ts',
-  soak: '/world/state/soak.ts',
-  living: '/world/living/soak.ts',
+  soak: '/world/soak.ts', // takes `living` itself
   replicas: '/soak/replicas.ts',
   memory: '/soak/memory.ts',
   fence: '/soak/fence.ts',
@@ -24,7 +23,7 @@ const programs = {
 const [name, ...args] = process.argv.slice(2)
 const others = {
   bench: ['capacity', 'processes'],
-  soak: ['living', 'replicas', 'memory', 'fence'],
+  soak: ['replicas', 'memory', 'fence'],
 }
 const program = others[name]?.includes(args[0]) ? args.shift() : name
 const compiler = await createServer({

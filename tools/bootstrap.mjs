@@ -11,8 +11,8 @@
 //                            bench [args]         build, then tests/bench;
 //                                                 `bench capacity --write` the table of docs/operations.md,
 //                                                 `bench processes` what a second process adds
-//                            soak [PART] [args]   build, then what nobody waits for: tests/world/state/soak.ts, or after `living`, `replicas`,
-//                                                 `memory` or `fence` the one of that name
+//                            soak [PART] [args]   build, then what nobody waits for: tests/world/soak.ts, or after `replicas`, `memory`
+//                                                 or `fence` the one of that name in tests/soak
 //                            fuzz [args]          the decoders on bytes nobody meant (tools/fuzz.mjs)
 //                            matrix [SETUP…]      the packed packages in what apps are built and run with (tests/package/matrix.ts)
 //                            lint | format        check or rewrite the sources

@@ -13,10 +13,10 @@ import {
 import { Disk, type OnWrite } from '../disk.js'
 import { Locks } from '../locks.js'
 import { responseOf, SERVERS, type ServerName, splitUrl } from '../network.js'
+import type { Question } from '../questions.js'
 import { BLOB_MS } from '../simulation.js'
 import { ClientTab, type Call as TabCall } from '../tab.js'
 import { Draws } from './audit.js'
-import type { Question } from './questions.js'
 import type { Stream } from './servers.js'
 import type { World } from './world.js'
 

@@ -7,7 +7,7 @@ import { encodeRecord } from '../../interop/reference/record.js'
 import { answer } from '../../interop/reference/single.js'
 import { fromStored, layoutHandle } from '../../support/wasm.js'
 import type { Disk } from '../disk.js'
-import { decodeCheckpoint } from '../forms.js'
+import { storedHint } from '../inspect.js'
 import type { Head } from '../ledger.js'
 import { core, type Tab } from './client.js'
 import { bytesOf } from './databases.js'
@@ -25,7 +25,7 @@ export async function assertStored(disk: Disk, version: Version, manifestBytes: 
   const { scheme } = (await disk.store.read())!.record
   if (scheme === 'local') return await assertStoredWhole(disk, head.hint, version, manifestBytes)
   if (scheme === 'single') return await assertStoredSingle(disk, head, version, manifestBytes)
-  const stored = await storedHint(disk, head.hint, manifestBytes)
+  const stored = await storedHint(core, disk, head.hint, manifestBytes)
   if (hex(stored.hintId) !== head.hint || stored.version !== head.version) throw new Error('another hint is stored')
   if (manifest.keyed && hex(hash(stored.directory)) !== hex(manifest.directoryHash)) {
     throw new Error('the stored directory is not the one that a new client is given')
@@ -106,34 +106,6 @@ export function assertDirectory(tab: Tab, fresh: Tab): void {
   if (tab.directories.size > (tab.map?.mode === 'single' ? 3 : 2))
     throw new Error(`${tab.name} keeps ${tab.directories.size} directories`)
   if (own !== other) throw new Error(`${tab.name} and a new client have different directories`)
-}
-
-async function storedHint({ store }: Disk, hint: string, newest: Uint8Array) {
-  const { checkpoint, manifest: bytes, directory, entries } = await store.readHint(Buffer.from(hint, 'hex'))
-  const [then, now] = [decodeManifest(bytes), decodeManifest(newest)]
-  const layout = layoutHandle(core, then)
-  const client = fromStored(core, checkpoint, form =>
-    core.reopenClient(form, layout, then.commitments, core.blake3(bytes)),
-  )
-  let known = then.keyed ? core.decodeDirectory(directory, then.records) : undefined
-  try {
-    for (const entry of entries) {
-      const before = client.layout
-      const next = known?.replayed(entry, before)
-      before.free()
-      client.replay(entry)
-      if (next === undefined) continue
-      known?.free()
-      known = next
-    }
-    client.rebind(now.commitments)
-    const form = decodeCheckpoint(client.checkpoint(core.blake3(newest)).take(), now, client.proofs === 'tags')
-    return { ...form, directory: known?.encode() ?? new Uint8Array() }
-  } finally {
-    known?.free()
-    client.free()
-    layout.free()
-  }
 }
 
 function recordAt(

@@ -1,59 +1,9 @@
-// What an app asks, and what the plain database says to it at a given epoch.
+// What apps ask of a database that changes: mostly what was changed lately, and in the end everything.
 
-import type { KeyhushMap } from '@keyhush/client'
 import type { Chance } from '../chance.js'
+import { at, get, getMany, has, type Question } from '../questions.js'
 import type { Batches } from './batches.js'
 import type { Version } from './model.js'
-
-type Answer = readonly (Uint8Array | boolean | undefined)[]
-
-export interface Question {
-  /** for the trace */
-  readonly what: string
-  /** none if it is about an index */
-  readonly keys: readonly string[]
-  /** none if it is about keys */
-  readonly index?: number
-  ask(map: KeyhushMap, signal: AbortSignal): Promise<Answer>
-  answer(version: Version): Answer
-}
-
-export function at(index: number): Question {
-  return {
-    what: `at ${index}`,
-    keys: [],
-    index,
-    ask: async (map, signal) => [await map.at(index, { signal })],
-    answer: version => [version.at(index)],
-  }
-}
-
-function get(key: string): Question {
-  return {
-    what: `get ${key}`,
-    keys: [key],
-    ask: async (map, signal) => [await map.get(key, { signal })],
-    answer: version => [version.get(key)],
-  }
-}
-
-function has(key: string): Question {
-  return {
-    what: `has ${key}`,
-    keys: [key],
-    ask: async (map, signal) => [await map.has(key, { signal })],
-    answer: version => [version.get(key) !== undefined],
-  }
-}
-
-export function getMany(keys: readonly string[], padTo: number): Question {
-  return {
-    what: `get ${keys.join(', ')} (${padTo})`,
-    keys,
-    ask: (map, signal) => map.getMany(keys, { padTo, signal }),
-    answer: version => keys.map(key => version.get(key)),
-  }
-}
 
 /** Mostly about what was changed lately. `version`: what the map that is asked is at. */
 export function anyQuestion(chance: Chance, version: Version, batches: Batches): Question {

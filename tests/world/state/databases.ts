@@ -5,8 +5,8 @@ import { type Core, loadCore } from '@keyhush/wasm'
 import { buildDatabase, type Database, later } from '../../../packages/client/test/support/database.js'
 import { decodeDirectory, indexOf } from '../../interop/reference/directory.js'
 import { fingerprint } from '../../interop/reference/hash.js'
-
 import { hexOf } from '../hex.js'
+import type { Plain } from '../questions.js'
 
 export type { Database }
 
@@ -38,7 +38,9 @@ const directory = decodeDirectory(DATABASES[0]!.blobs.get(hexOf(DATABASES[0]!.ma
 /** The record that a lookup of this key asks for, whether the key is there or not. */
 export const indexOfKey = (key: string): number => indexOf(directory, fingerprint(bytes(key)), RECORDS)
 
-export const valueAt = ({ byIndex }: Database, index: number): Uint8Array => byIndex[index]!
-
-export const valueOfKey = ({ manifest }: Database, key: string): Uint8Array | undefined =>
-  ABSENT.includes(key) ? undefined : valueIn(manifest.epoch, key)
+export function plainOf({ byIndex, manifest }: Database): Plain {
+  return {
+    at: index => byIndex[index],
+    get: key => (ABSENT.includes(key) ? undefined : valueIn(manifest.epoch, key)),
+  }
+}

@@ -19,6 +19,7 @@
 import type { RollbackPreference } from '@keyhush/client'
 import type { HintRecord, StateStore } from '@keyhush/client/environment'
 import { decodeFenceRequest, decodeManifest, type FenceClaim, type FenceRequest } from '@keyhush/protocol'
+import { partitionBytes, split } from '../../interop/reference/layout.js'
 import { encodeQuery } from '../../interop/reference/message.js'
 import { permutations } from '../../interop/reference/random.js'
 import { type Identity, identityFrom, makeBatch, type Batch as ReferenceBatch } from '../../interop/reference/scheme.js'
@@ -26,12 +27,13 @@ import type { Disk } from '../disk.js'
 import { claimFor, nameOfClaim, splitClaim } from '../fence.js'
 import { decodePending, type PendingForm } from '../forms.js'
 import { hexOf } from '../hex.js'
+import { storedHint } from '../inspect.js'
 import { after, type Head, type Write } from '../ledger.js'
 import { SERVERS, type ServerName as Server } from '../network.js'
+import type { Question } from '../questions.js'
 import type { Outcome } from '../tab.js'
-import { DATABASES, type Database } from './databases.js'
-import { paritiesUnder, storedHint } from './inspect.js'
-import type { Question } from './questions.js'
+import { core, DATABASES, type Database, plainOf } from './databases.js'
+import { indicesOf } from './questions.js'
 import type { Request, Servers, Word } from './servers.js'
 import type { Call, Tab } from './tab.js'
 
@@ -281,7 +283,7 @@ export class Model {
     if (head === undefined || disk.torn || head.condemned || head.stage !== 'whole') return
     const { database, permutations } = this.#hints.get(head.hint)!
     const expected = permutations[head.version]!
-    const stored = await storedHint(disk, database, head.hint)
+    const stored = await storedHint(core, disk, head.hint, database.manifestBytes)
     if (hexOf(stored.hintId) !== head.hint || stored.version !== head.version) this.#fault('another hint is stored')
     if (show(stored.permutations) !== show(expected)) this.#fault('the stored permutations are not the right ones')
     if (hexOf(stored.parities) !== hexOf(paritiesUnder(expected, database)))
@@ -451,7 +453,7 @@ export class Model {
     if (batch === undefined) throw new Error(' succeeds without a query of its own (P4)')
     if (batch.shownTo.size < 2) throw new Error(' succeeds, and not both servers were asked')
     if (this.#of(call.tab).betrayed.has(batch.hint)) throw new Error(' succeeds after a lie was found out')
-    const [found, expected] = [value, question.answer(this.#hints.get(batch.hint)!.database)].map(show)
+    const [found, expected] = [value, question.answer(plainOf(this.#hints.get(batch.hint)!.database))].map(show)
     if (found !== expected) throw new Error(` should be ${expected}, and the map says ${found}`)
   }
 
@@ -515,10 +517,25 @@ export class Model {
 
 const second = (version: number) => `a second batch for version ${version}: the first was shown`
 
-function isQuestion({ indices, queries }: { indices: readonly number[]; queries: number }, form: PendingForm): boolean {
-  return form.indices.length === queries && indices.every((index, i) => form.indices[i] === index)
+function isQuestion(question: Question, form: PendingForm): boolean {
+  const { indices } = form
+  return indices.length === question.queries && indicesOf(question).every((index, i) => indices[i] === index)
 }
 
 function show(value: unknown): string {
   return JSON.stringify(value, (_key, part) => (part instanceof Uint8Array ? hexOf(part) : part))
+}
+
+/** h_j = ⊕_q DB_q[σ_q(j)] */
+function paritiesUnder(permutations: readonly (readonly number[])[], { manifest, blobs }: Database): Uint8Array {
+  const partitions = split(manifest.contentHashes, 32).map(hash => split(blobs.get(hexOf(hash))!, manifest.recordBytes))
+  const parities = new Uint8Array(partitionBytes(manifest))
+  permutations.forEach((permutation, q) => {
+    permutation.forEach((offset, j) => {
+      partitions[q]![offset]!.forEach((byte, b) => {
+        parities[j * manifest.recordBytes + b]! ^= byte
+      })
+    })
+  })
+  return parities
 }

@@ -12,11 +12,11 @@ import {
 } from '@keyhush/client/environment'
 import { Disk } from '../disk.js'
 import { responseOf, SERVERS, type ServerName as Server, splitUrl } from '../network.js'
+import type { Question } from '../questions.js'
 import { BLOB_MS } from '../simulation.js'
 import { ClientTab, type Call as TabCall } from '../tab.js'
 import { core } from './databases.js'
 import type { Mutant } from './mutants.js'
-import type { Question } from './questions.js'
 import type { Delivered, Request } from './servers.js'
 import type { World } from './world.js'
 
