@@ -3,15 +3,17 @@
 import { spawn } from 'node:child_process'
 import dns from 'node:dns'
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, request } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { HEADER_BYTES } from '@keyhush/protocol'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { NEEDS_LINUX } from '../../tests/support/needs.js'
+import { NEEDS_LINUX, NEEDS_POSIX } from '../../tests/support/needs.js'
 import { Connections, mostConnections } from '../dist/http/limits/connections.js'
 import { createServer as createKeyhush } from '../dist/index.js'
-import { builtDataset, builtDirectory, pseudoRandom } from './helpers.js'
+import { builtDataset, builtDirectory, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
 
 const limitsOf = (soft: string) =>
   `Limit                     Soft Limit           Hard Limit           Units\nMax processes             7                    7                    processes\nMax open files            ${soft.padEnd(21)}1048576              files\n`
@@ -123,4 +125,30 @@ test('a name with several addresses is listened for at one, where all bounds are
   onTestFinished(() => app.close())
   await app.listen({ host: 'localhost', port: 0 })
   expect(app.addresses()).toHaveLength(1)
+})
+
+// The other end has reset the connection by the time that the request is handled, or the server listens at a path.
+test('requests on a connection without an address are answered, and log no error', NEEDS_POSIX, async () => {
+  const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
+  const lines: string[] = []
+  const log = { level: 'warn', stream: { write: (line: string) => void lines.push(line) } }
+  const app = await createKeyhush({ datasets: [{ dataset }], log, rateLimit: 100 })
+  onTestFinished(() => app.close())
+  const socketPath = join(await temporaryDirectory(), 'listening')
+  await app.listen({ path: socketPath })
+  const ask = (path: string, body?: Uint8Array) =>
+    new Promise<[number, number]>((resolve, reject) => {
+      const sent = request({ socketPath, path, method: body === undefined ? 'GET' : 'POST' }, reply => {
+        let bytes = 0
+        reply.on('data', (chunk: Buffer) => {
+          bytes += chunk.length
+        })
+        reply.on('end', () => resolve([reply.statusCode!, bytes]))
+      })
+      sent.on('error', reject).end(body)
+    })
+  expect(await ask('/v1/manifest')).toEqual([200, dataset.manifestBytes.length])
+  const [status, bytes] = await ask('/v1/answer', queryAt(dataset.manifest, 0, 2))
+  expect([status, bytes > HEADER_BYTES]).toEqual([200, true])
+  expect(lines).toEqual([])
 })

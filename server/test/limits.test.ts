@@ -237,3 +237,11 @@ test('addresses that rates are counted for are few', () => {
   take(100_000) // and they are forgotten
   take(0)
 })
+
+test('HEAD requests hold no event streams', async () => {
+  const { url } = await served({ updatable: await twoKeys() })
+  for (let i = 0; i < 256; i++) await fetch(`${url}/v1/events`, { method: 'HEAD' })
+  const reply = await fetch(`${url}/v1/events`)
+  await reply.body?.cancel()
+  expect(reply.status).toBe(200)
+})

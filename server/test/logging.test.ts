@@ -1,15 +1,17 @@
 // P7: a server logs route, status, size and duration, and nothing else that a request says or is.
 
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import type { IncomingMessage } from 'node:http'
+import { Agent, get, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
+import { fileURLToPath } from 'node:url'
 import { encodeQuery } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { PUBLISHER, signed } from '../../tests/support/publishing.js'
 import { createServer, type Dataset } from '../dist/index.js'
-import { builtDataset, pseudoRandom, queryAt, vectors } from './helpers.js'
+import { builtDataset, builtDirectory, pseudoRandom, queryAt, vectors } from './helpers.js'
 import { batchOn, keyed } from './updatable-helpers.js'
 
 const CANARY = 'canary7f3a'
@@ -237,3 +239,44 @@ async function expectNoTrace(lines: string[]): Promise<void> {
     expect(line).not.toContain([...Buffer.from(CANARY)].slice(0, 4).join(','))
   }
 }
+
+test('a log that nobody reads is cut, requests are answered, and the log counts the lines that are missing', async () => {
+  const REQUESTS = 10_000
+  const BOUND = 256 * 1024
+  const SYSTEM = 512 * 1024 // what a pipe may hold by itself
+  const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
+  const args = ['serve', '--dataset', await builtDirectory('a.txt', 'alpha\n'), '--port', '0', '--drain-seconds', '0']
+  const server = spawn(process.execPath, [command, ...args, '--log-level', 'debug'], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  onTestFinished(() => void server.kill('SIGKILL'))
+  server.stderr.pause()
+  const [line] = (await once(server.stdout, 'data')) as [Buffer]
+  const url = String(line).trim().replace('listening on ', '')
+  const agent = new Agent({ keepAlive: true, maxSockets: 16 })
+  onTestFinished(() => agent.destroy())
+  const ask = () =>
+    new Promise<number | undefined>((resolve, reject) => {
+      get(`${url}/v1/manifest`, { agent }, reply => reply.resume().once('end', () => resolve(reply.statusCode)))
+        .once('error', reject)
+        .setTimeout(20_000, () => reject(new Error('no reply')))
+    })
+  for (let asked = 0; asked < REQUESTS; asked += 500) {
+    expect(new Set(await Promise.all(Array.from({ length: 500 }, ask)))).toEqual(new Set([200]))
+  }
+
+  const chunks: Buffer[] = []
+  server.stderr.on('data', chunk => chunks.push(chunk)).resume()
+  const lines = () => Buffer.concat(chunks).toString().split('\n').slice(0, -1)
+  const dropped = () => lines().map(text => (JSON.parse(text) as { dropped?: number }).dropped ?? 0)
+  // What stood there comes first.
+  for (let more = 0; more < 100 && dropped().every(count => count === 0); more++) await ask()
+  expect(Buffer.concat(chunks).length).toBeLessThan(BOUND + SYSTEM)
+  server.kill('SIGTERM')
+  await once(server, 'close')
+  // Every request has its line, or is counted among those that have none.
+  const told = lines().filter(text => text.includes('GET /v1/manifest')).length
+  const missing = dropped().reduce((sum, count) => sum + count, 0)
+  expect(missing).toBeGreaterThan(0)
+  expect(told + missing).toBeGreaterThanOrEqual(REQUESTS)
+})

@@ -1,8 +1,10 @@
 // The figures for whoever watches a server: what they count, on which port, and that nothing of a request is in them (P7).
 
+import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
+import { type AddressInfo, connect } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { createServer, Metrics } from '../dist/index.js'
+import { createServer, Metrics, Readiness } from '../dist/index.js'
 import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
 import { batchOn, keyed } from './updatable-helpers.js'
 
@@ -121,4 +123,16 @@ test('every figure that the dashboard draws is there', async () => {
   )
   expect(new Set(drawn).size).toBeGreaterThan(10)
   expect(drawn.filter(name => !new RegExp(`^(# TYPE )?${name}[{ ]`, 'm').test(text))).toEqual([])
+})
+
+test('the port of the figures closes although a connection has sent nothing, as a load balancer’s probe', async () => {
+  const figures = await new Metrics().server(new Readiness())
+  await figures.listen({ host: '127.0.0.1', port: 0 })
+  const socket = connect((figures.server.address() as AddressInfo).port, '127.0.0.1')
+  socket.on('error', () => {})
+  onTestFinished(() => void socket.destroy())
+  await once(socket, 'connect')
+  const closed = new Promise(resolve => socket.once('close', resolve))
+  await figures.close() // Node would for a minute, which is more than a test may take
+  await closed
 })

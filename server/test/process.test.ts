@@ -4,7 +4,7 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { Agent, type IncomingMessage, request } from 'node:http'
-import { connect, type Socket } from 'node:net'
+import { type AddressInfo, connect, createServer as createListener, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -290,12 +290,43 @@ describe('keyhush serve', () => {
     expect((await fetch(`${url}/readyz`)).status).toBe(200)
   })
 
-  test('refuses a damaged dataset, naming the file, and a port in use, in one line', async () => {
-    const dir = await builtDirectory('a.txt', 'alpha\n')
-    const { url } = await serve(['--dataset', dir])
-    const busy = await run('serve', '--dataset', dir, '--port', new URL(url).port)
-    expect([busy.code, busy.stderr]).toEqual([1, expect.stringMatching(/^keyhush: .*EADDRINUSE.*\n$/)])
+  // A process that only shows its figures, and has locked the store, would keep a supervisor from beginning another.
+  test.each(['--port', '--metrics'])('%s in use ends the process, whatever listens already', async taken => {
+    const other = createListener().listen(0, '127.0.0.1')
+    await once(other, 'listening')
+    onTestFinished(() => void other.close())
+    const { port } = other.address() as AddressInfo
+    const source = ['--dataset', await builtDirectory('a.txt', 'alpha\n'), '--store', await temporaryDirectory()]
+    const ports = ['--port', '--metrics'].flatMap(name => [name, name === taken ? `${port}` : '0'])
+    const { code, stderr } = await run('serve', ...source, ...ports, '--log-level', 'silent')
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/^keyhush: 127\.0\.0\.1:\d+: .*EADDRINUSE.*\n$/)])
+  })
 
+  test('waits for the process before it, which has the store until it has drained', async () => {
+    const dataset = await builtDirectory('a.csv', 'key,value\na,b\n')
+    const store = join(await temporaryDirectory(), 'store')
+    const begin = (...args: string[]) =>
+      start(['serve', '--store', store, '--port', '0', '--log-level', 'error', ...args]).child
+    const says = (child: ChildProcess, stream: 'stdout' | 'stderr', words: string) =>
+      new Promise<void>((resolve, reject) => {
+        child[stream]!.on('data', text => String(text).includes(words) && resolve())
+        child.once('exit', () => reject(new Error(`it did not say: ${words}`)))
+      })
+    const first = begin('--dataset', dataset, '--drain-seconds', '60')
+    await says(first, 'stdout', 'listening on')
+    first.kill('SIGTERM')
+    const second = begin('--drain-seconds', '0')
+    await says(second, 'stderr', `by process ${first.pid} on`)
+    const killed = once(first, 'exit')
+    first.kill('SIGKILL')
+    await says(second, 'stdout', 'listening on')
+    expect(await killed).toEqual([null, 'SIGKILL'])
+    second.kill('SIGTERM')
+    expect(await once(second, 'exit')).toEqual([0, null])
+  })
+
+  test('refuses a damaged dataset, naming the file, in one line', async () => {
+    const dir = await builtDirectory('a.txt', 'alpha\n')
     const [blob] = await readdir(join(dir, 'blobs'))
     await writeFile(join(dir, 'blobs', blob!), 'x')
     const damaged = await run('serve', '--dataset', dir, '--port', '0')

@@ -1,19 +1,23 @@
-// Whoever makes a database can plant a record in it that is none. What a lookup of it fails with must not send the app to
-// reset(), which shows: nothing here is at fault where all that was read was checked by itself.
+// The maker of a database can plant a malformed record in it. A lookup of its key fails, and nothing else changes: an app that
+// calls reset() then, or a hint that ends, would show the maker, who may run a server, which key was looked up.
 
 import { describe, expect, test } from 'vitest'
+import { settle } from './support/clock.js'
 import { Harness, keyless } from './support/harness.js'
+import { A, B, type Network } from './support/network.js'
 
 const PLANTED = 7
 const RECORD_BYTES = 2 + 5
+const plantedIn = () =>
+  keyless(15, {
+    variable: true,
+    // A value longer than any.
+    planted: records => records.fill(200, PLANTED * RECORD_BYTES, PLANTED * RECORD_BYTES + 1),
+  })
 
 describe.each(['instant', 'local', 'auto'] as const)('mode %s', mode => {
-  test('a record that is none is the database’s fault, and is asked for like any other', async () => {
-    const { network } = keyless(15, {
-      variable: true,
-      // A value longer than any.
-      planted: records => records.fill(200, PLANTED * RECORD_BYTES, PLANTED * RECORD_BYTES + 1),
-    })
+  test('a malformed record is the database’s fault, and is asked for like any other', async () => {
+    const { network } = plantedIn()
     const harness = new Harness(network)
     const map = await harness.open({ mode, storage: 'memory' })
     const seen = []
@@ -31,5 +35,40 @@ describe.each(['instant', 'local', 'auto'] as const)('mode %s', mode => {
     expect(seen[1]).toEqual(seen[0])
     expect(map.condemned).toBeUndefined()
     await harness.drive(map.close())
+  })
+})
+
+const one = { servers: [A], integrity: 'server', mode: 'single' } as const
+
+describe.each([
+  ['one server', one],
+  ['two that may be one', { servers: [A, B], collusion: 'tolerated', mode: 'single' }],
+] as const)('a malformed record of %s', (_what, servers) => {
+  /** What servers see of four lookups, and of what is done behind them. */
+  async function seen(index: number, lookups: number) {
+    const { network } = plantedIn()
+    const harness = new Harness(network)
+    const map = await harness.open({ ...servers, lookups, storage: 'memory' })
+    for (const asked of [1, 2, index, 3]) {
+      const found = harness.drive(map.at(asked))
+      if (asked !== PLANTED) await found
+      else
+        await expect(found).rejects.toMatchObject({ code: 'protocol', message: expect.stringContaining('malformed') })
+      await settle() // what is made behind is made
+    }
+    await harness.drive(map.close())
+    return { traffic: traffic(network), condemned: map.condemned, left: map.lookupsLeft }
+  }
+
+  const traffic = (network: Network) => network.seen.map(({ server, path, body }) => `${server} ${path} ${body.length}`)
+
+  test.each([
+    ['are many', 60],
+    ['run out with it', 3],
+    ['are made anew behind it', 4],
+  ])('fails its lookup, and no server can tell: hints %s', async (_what, lookups) => {
+    const usual = await seen(5, lookups)
+    expect(usual.condemned).toBeUndefined()
+    expect(await seen(PLANTED, lookups)).toEqual(usual)
   })
 })

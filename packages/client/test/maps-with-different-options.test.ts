@@ -25,6 +25,5 @@ test.each([
   }
   for (const map of maps) await w.drive(map.close())
   await w.auditor.assertSound()
-  console.log({ downloads: (blobs() - before) / 16 })
   expect((blobs() - before) / 16).toBeLessThan(3)
 })

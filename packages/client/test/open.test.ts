@@ -23,6 +23,8 @@ describe('servers', () => {
     ['two ports of one host', ['https://a.example', 'https://a.example:8443']],
     ['two ports of one host, with and without a final dot', ['https://a.example', 'https://a.example.:8443']],
     ['http and https of one host', ['https://a.example', 'http://a.example']],
+    ['one address, also mapped into IPv6', ['https://192.0.2.7', 'https://[::ffff:192.0.2.7]']],
+    ['two ports of one address, also mapped into IPv6', ['https://192.0.2.7:1', 'https://[::ffff:c000:207]:2']],
     ['plain http', ['https://a.example', 'http://b.example']],
     ['plain http, to both', ['http://a.example', 'http://b.example']],
     ['plain http to an address that is not loopback', ['http://192.168.0.1:8001', 'http://[fe80::1]:8002']],
