@@ -203,7 +203,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     }
   })
 
-  test('an unlisted domain is proved absent, and beside it stands who would have learnt what, and who did', async () => {
+  test('an unlisted domain is proved absent, and the card says who learnt what', async () => {
     expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'absent' })
     await page.waitForSelector('#phishing:not([aria-busy=true]) .learnt:not([hidden])')
     const told = await page.$$eval('#phishing .learnt figure', all => all.map(figure => figure.textContent))
@@ -216,7 +216,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     }
   })
 
-  test('a name in the key directory leads to its key, and another to none', async () => {
+  test('a name in the key directory leads to its key, an unknown name to none', async () => {
     const [{ name, key }] = keyDirectory() as unknown as [{ name: string; key: string }]
     await (await page.waitForSelector('#keys-tab'))!.click()
     await keys().ready()
@@ -227,7 +227,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     await (await page.waitForSelector('#phishing-tab'))!.click()
   })
 
-  test('a map that is left to choose answers instantly, and says so', async () => {
+  test('mode auto answers instantly at first, and says so', async () => {
     await (await page.waitForSelector('#keys-tab'))!.click()
     expect(await keys().mode()).toBe('Instant')
     expect(demo.proxies.B.seen.at(-1)).toMatchObject({ database: 'keys', of: 'bytes', vectors: [expect.any(Array)] })
@@ -238,7 +238,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     await (await page.waitForSelector('#phishing-tab'))!.click()
   })
 
-  test('a lie in an instant answer is caught, nobody is named, and a hint takes over', async () => {
+  test('a lie in an instant answer is caught, names no server, and a hint takes over', async () => {
     const context = await browser.createBrowserContext() // with nothing stored
     const stranger = await context.newPage()
     const complaintsOfStranger = await complaintsOf(stranger)
@@ -261,7 +261,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     await page.bringToFront()
   })
 
-  test('a name that is free and one that is not look the same to both servers', async () => {
+  test('a free name and a taken name look the same to both servers', async () => {
     const names = new Panel(page, 'names')
     await page.click('#names-tab')
     await names.ready()
@@ -287,7 +287,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     }
   })
 
-  test('a file of one’s own is built in the page, twice, and looked up in; what is wrong with one is said', async () => {
+  test('the page builds a visitor’s file twice and looks it up; a faulty file is refused with the reason', async () => {
     await page.click('#own-tab')
     await page.waitForFunction(() => document.querySelector<HTMLTextAreaElement>('#own textarea')?.value !== '')
     const builds = async (text: string, kind: string) => {
@@ -309,7 +309,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     await page.click('#phishing-tab')
   })
 
-  test('the page as files, on another origin and with its servers elsewhere, looks up; what it cannot do it does not offer', async () => {
+  test('the page as static files, with servers on another origin, looks up, and offers only what works there', async () => {
     const folder = await temporaryFolder()
     const { publisherKey } = (await (await fetch(`${demo.url}/config.json`)).json()) as { publisherKey: string }
     const out = join(folder.path, 'page')
@@ -353,7 +353,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     await page.bringToFront()
   })
 
-  test('what belongs to the phishing list alone is shown with it alone', async () => {
+  test('what belongs to the phishing list is shown with that list alone', async () => {
     const shown = () => page.$eval('#publishing', section => section.checkVisibility())
     expect(await shown()).toBe(true)
     await (await page.waitForSelector('#keys-tab'))!.click()
@@ -362,7 +362,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     expect(await shown()).toBe(true)
   })
 
-  test('the toy adds up: whichever letter is asked for comes out, from two choices that differ in it alone', async () => {
+  test('the toy adds up: two choices that differ in one letter give that letter', async () => {
     const letters = await page.$$('#toy .letters label')
     for (const letter of [letters[0]!, letters[9]!, letters[15]!]) {
       await letter.click()
@@ -456,7 +456,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     }
   })
 
-  test('server A alone answers, where that is chosen, and a lie of its is caught; then both again', async () => {
+  test('with one server chosen server A alone answers, and its lie is caught; then both answer again', async () => {
     const choose = async (asked: 'one' | 'two', mode: string) => {
       await page.click(`#asked input[value=${asked}]`)
       const shown = (mode: string) => document.querySelector('#phishing .mode-title')?.textContent === mode
@@ -486,7 +486,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     expect(demo.proxies.B.seen.at(-1)).toMatchObject({ database: 'phishing', of: 'offsets' })
   })
 
-  test('answers are proved by what is chosen, with a lie caught each time, and what they came to is shown', async () => {
+  test('the chosen kind of proof checks answers, catches a lie, and its cost is shown', async () => {
     const shown = () => page.$eval('#proving', section => section.checkVisibility())
     expect(await shown()).toBe(false)
     await (await page.waitForSelector('#passwords-tab'))!.click()
@@ -525,27 +525,30 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     await (await page.waitForSelector('#phishing-tab'))!.click()
   })
 
-  test.each(['A', 'B'] as const)('when server %s lies it is caught, and starting afresh helps', async liar => {
-    await makeLie(liar)
-    expect(await phishing().ask('wikipedia.org')).toMatchObject({
-      kind: 'caught',
-      text: expect.stringContaining(`Server ${liar} lied, and was caught`),
-    })
-    await page.waitForSelector('#phishing:not([aria-busy=true])')
-    const kept = ['.costs', '.clock'].map(part => `#phishing ${part}`)
-    for (const part of kept) expect(await page.$eval(part, shown => shown.checkVisibility()), part).toBe(false) // of the lookup before
-    await makeLie('')
-    expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'caught' }) // condemned
-    await page.reload()
-    await phishing().ready()
-    const said = await page.$eval('#phishing .verdict[data-kind=caught]', verdict => verdict.textContent)
-    expect(said).toContain(`Server ${liar} had lied.`)
-    await phishing().startAfresh()
-    expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'absent' })
-  })
+  test.each(['A', 'B'] as const)(
+    'a lie of server %s is caught, and lookups work again after starting afresh',
+    async liar => {
+      await makeLie(liar)
+      expect(await phishing().ask('wikipedia.org')).toMatchObject({
+        kind: 'caught',
+        text: expect.stringContaining(`Server ${liar} lied, and was caught`),
+      })
+      await page.waitForSelector('#phishing:not([aria-busy=true])')
+      const kept = ['.costs', '.clock'].map(part => `#phishing ${part}`)
+      for (const part of kept) expect(await page.$eval(part, shown => shown.checkVisibility()), part).toBe(false) // of the lookup before
+      await makeLie('')
+      expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'caught' }) // condemned
+      await page.reload()
+      await phishing().ready()
+      const said = await page.$eval('#phishing .verdict[data-kind=caught]', verdict => verdict.textContent)
+      expect(said).toContain(`Server ${liar} had lied.`)
+      await phishing().startAfresh()
+      expect(await phishing().ask('wikipedia.org')).toMatchObject({ kind: 'absent' })
+    },
+  )
 
   // In a page of its own: browsers complain of replies that end half-way.
-  test('whatever becomes of answers nothing wrong is shown: of zeros, and of one that ends half-way', async () => {
+  test('no wrong value is shown for an answer of zeros, nor for one that ends half-way', async () => {
     const context = await browser.createBrowserContext()
     const visitor = await context.newPage()
     await visitor.goto(demo.url)
@@ -572,7 +575,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     await page.bringToFront()
   })
 
-  test('what is published every open page learns, and it is signed', async () => {
+  test('every open page learns of a published epoch, and the epoch is signed', async () => {
     const publish = async (op: 'add' | 'delete', domain: string) => {
       const input = (await page.$('#publish [name=domain]'))!
       await input.evaluate(element => (element as HTMLInputElement).select())
@@ -621,7 +624,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     await other.close()
   })
 
-  test('the calculator follows what is typed, with the costs that the core computes', async () => {
+  test('the calculator shows the costs that the core computes for what is typed', async () => {
     const type = async (name: string, text: string) => {
       const input = (await page.$(`#plan [name=${name}]`))!
       await input.evaluate(element => (element as HTMLInputElement).select())
@@ -665,7 +668,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     expect(await page.$('#plan-costs[hidden]')).not.toBeNull()
   })
 
-  test('nothing is complained about', async () => {
+  test('the browser’s console has no errors', async () => {
     expect(await complaints.all()).toEqual([])
   })
 })

@@ -10,10 +10,10 @@ import { onStage } from './stage.js'
 const CHROMIUM = await needsBrowser('chromium')
 const [LOOKUPS, DOWNLOADS] = THOROUGH ? [10, 4] : [2, 1]
 
-test(`killed ${LOOKUPS} times in the middle of lookups`, CHROMIUM, async () => {
+test(`state survives ${LOOKUPS} kills in the middle of lookups`, CHROMIUM, async () => {
   await onStage(4096, stage => killMidLookup(stage, 1, LOOKUPS))
 })
 
-test(`killed ${DOWNLOADS} times in the middle of the offline phase`, CHROMIUM, async () => {
+test(`state survives ${DOWNLOADS} kills in the middle of the offline phase`, CHROMIUM, async () => {
   await onStage(65_536, stage => killMidDownload(stage, 1, DOWNLOADS))
 })

@@ -72,7 +72,7 @@ await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
     while (!(await isAlone(page, pair))) await page.evaluate(() => new Promise(resolve => setTimeout(resolve)))
   }
 
-  test('one that lives is seen, by itself too; until it has left, as often as it had joined, or is closed', async () => {
+  test('a tab that prepares is seen, by itself too, until it has left as often as it joined, or is closed', async () => {
     const [one, other] = [await tab(), await tab()]
     const pair = ++pairs
     expect(await isAlone(other, pair)).toBe(true)
@@ -93,7 +93,7 @@ await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
     await other.close()
   })
 
-  test('one that is left is gone, and is back with the page', async () => {
+  test('a tab that was left no longer counts, and counts again when its page is back', async () => {
     const [one, other] = [await tab(), await tab()]
     const pair = ++pairs
     await join(one, pair)
@@ -106,7 +106,7 @@ await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
     for (const page of [one, other]) await page.close()
   })
 
-  test('who joins waits for one that sweeps, but not where that is left, and not beyond its end', async () => {
+  test('a tab that joins waits for one that sweeps, until that one is left or ends', async () => {
     const [one, other] = [await tab(), await tab()]
     for (const leaves of [true, false]) {
       const pair = ++pairs

@@ -23,7 +23,7 @@ await inBrowsers(['firefox'], '%s', () => {
   })
   afterAll(() => browser.close())
 
-  test.each([0, 1] as const)('reloads the page while server %d is silent', async silent => {
+  test.each([0, 1] as const)('a page that is reloaded while server %d is silent goes on', async silent => {
     for (const proxy of stage.proxies) proxy.seen.length = 0
     const page = await stage.page(await browser.createBrowserContext())
     await openMap(page, stage.servers)
@@ -71,7 +71,7 @@ await inBrowsers(PRIVATE, 'a private window of %s', name => {
     expect(await page.evaluate(() => indexedDB.databases())).toEqual([])
   })
 
-  test('preferred: a map that works, wherever its state is', async () => {
+  test('preferred: the map works, with its state on disk or in memory', async () => {
     const page = await newPage()
     const events = await openMap(page, stage.servers, 'preferred')
     const storage = await storageOf(page)

@@ -113,7 +113,7 @@ await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
     expect(found).toEqual({ get: expected, has: expected.map(value => value !== null), getMany: expected })
   })
 
-  test('one server is enough: hints are stored, taken up by the next page, and used up by both', async () => {
+  test('one server: hints are stored, the next page goes on with them, and both pages use them up', async () => {
     const [one] = at('names')
     // What other tests have stored with this server and the other one would be discarded, with an event.
     await page.evaluate(servers => keyhush.discardState({ servers }), at('names'))
@@ -147,27 +147,30 @@ await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
     expect(await look(then)).toEqual({ found: expected(then), mode: 'single', lookupsLeft: 978, events: ['resumed'] })
   })
 
-  test.each([0, 1] as const)('a byte flipped by server %d is caught, until reset()', async liar => {
-    const handle = await page.evaluateHandle(servers => keyhush.open({ servers, mode: 'full' }), at('records'))
-    const ask = (index: number) =>
-      handle.evaluate(
-        (map, index) =>
-          map.at(index).then(
-            value => Array.from(value ?? []),
-            ({ code, server }) => ({ code, server }),
-          ),
-        index,
-      )
-    proxies[liar]!.lie = lies.about('/records/v1/answer', lies.changed(lies.flippedAt(40)))
-    const server = at('records')[liar]
-    expect(await ask(3)).toEqual({ code: 'tampered', server })
-    proxies[liar]!.lie = undefined
-    expect(await ask(3)).toEqual({ code: 'condemned', server })
-    await handle.evaluate(map => map.reset())
-    expect(await ask(3)).toEqual([...values[3]!])
-    await handle.evaluate(map => map.close())
-    expect(await ask(3)).toEqual({ code: 'closed', server: undefined })
-  })
+  test.each([0, 1] as const)(
+    'a byte flipped by server %d is caught, and the map stays condemned until reset()',
+    async liar => {
+      const handle = await page.evaluateHandle(servers => keyhush.open({ servers, mode: 'full' }), at('records'))
+      const ask = (index: number) =>
+        handle.evaluate(
+          (map, index) =>
+            map.at(index).then(
+              value => Array.from(value ?? []),
+              ({ code, server }) => ({ code, server }),
+            ),
+          index,
+        )
+      proxies[liar]!.lie = lies.about('/records/v1/answer', lies.changed(lies.flippedAt(40)))
+      const server = at('records')[liar]
+      expect(await ask(3)).toEqual({ code: 'tampered', server })
+      proxies[liar]!.lie = undefined
+      expect(await ask(3)).toEqual({ code: 'condemned', server })
+      await handle.evaluate(map => map.reset())
+      expect(await ask(3)).toEqual([...values[3]!])
+      await handle.evaluate(map => map.close())
+      expect(await ask(3)).toEqual({ code: 'closed', server: undefined })
+    },
+  )
 
   test('a compressed answer is refused', async () => {
     proxies[0]!.lie = lies.about('/records/v1/answer', lies.compressed)
@@ -205,11 +208,11 @@ await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
     expect([...atA].filter(id => atB.has(id))).toEqual([])
   })
 
-  test('nothing is complained about', async () => {
+  test('the browser’s console has no errors', async () => {
     expect(await complaints.all()).toEqual([])
   })
 
-  test('a policy without WebAssembly is named', async () => {
+  test('a policy that forbids WebAssembly is named in the error', async () => {
     await expectToldOfPolicy(async (url, work, servers) => {
       await page.goto(url)
       return await page.evaluate(work, servers)

@@ -72,7 +72,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'IndexedDB i
     await page.evaluate(name => globalThis.page.storeTests.specials[name]!(), name)
   })
 
-  test('three tabs on one state: every lookup has its own version, and none is lost', async () => {
+  test('three tabs on one state: each lookup has a version of its own, and no lookup is lost', async () => {
     const tabs = [await open(), await open(), await open()]
     const names = ['first', 'second', 'third']
     await page.evaluate(() => globalThis.page.storeTests.beginContest())

@@ -82,27 +82,31 @@ test('a page is closed in the middle of a lookup: the others finish it and go on
   expect(resent).toBeGreaterThan(0)
 })
 
-test('a page is frozen while it holds the lock: another goes on, and it follows when it thaws', CHROMIUM, async () => {
-  const [first, second] = (await pages(2)) as [Page, Page]
-  const cdp = await first.createCDPSession()
-  const silenced = silence(1)
-  const asking = lookUp(first, [1, 2, 3])
-  await silenced
-  await second.bringToFront() // only what is hidden can be frozen
-  await cdp.send('Page.setWebLifecycleState', { state: 'frozen' })
-  stage.calm()
-  expect(await lookUp(second, wanted(1, 10))).toEqual(wanted(1, 10).map(recordAt))
-  const meanwhile = answers(stage.proxies[0].seen).length
-  await cdp.send('Page.setWebLifecycleState', { state: 'active' })
-  const [found, alsoFound] = await Promise.all([asking, lookUp(second, wanted(2, 10))])
-  expect(found).toEqual([1, 2, 3].map(recordAt))
-  expect(alsoFound).toEqual(wanted(2, 10).map(recordAt))
-  expect(answers(stage.proxies[0].seen).length).toBeGreaterThan(meanwhile)
-  expect(assertNothingReused(stage.proxies, { frozen: true }).queries).toBe(3 + 20)
-})
+test(
+  'a page is frozen while it holds the lock: another goes on, and the frozen page follows when it thaws',
+  CHROMIUM,
+  async () => {
+    const [first, second] = (await pages(2)) as [Page, Page]
+    const cdp = await first.createCDPSession()
+    const silenced = silence(1)
+    const asking = lookUp(first, [1, 2, 3])
+    await silenced
+    await second.bringToFront() // only what is hidden can be frozen
+    await cdp.send('Page.setWebLifecycleState', { state: 'frozen' })
+    stage.calm()
+    expect(await lookUp(second, wanted(1, 10))).toEqual(wanted(1, 10).map(recordAt))
+    const meanwhile = answers(stage.proxies[0].seen).length
+    await cdp.send('Page.setWebLifecycleState', { state: 'active' })
+    const [found, alsoFound] = await Promise.all([asking, lookUp(second, wanted(2, 10))])
+    expect(found).toEqual([1, 2, 3].map(recordAt))
+    expect(alsoFound).toEqual(wanted(2, 10).map(recordAt))
+    expect(answers(stage.proxies[0].seen).length).toBeGreaterThan(meanwhile)
+    expect(assertNothingReused(stage.proxies, { frozen: true }).queries).toBe(3 + 20)
+  },
+)
 
 test(
-  'a page in front keeps the lock between lookups, until another asks for it; one that is hidden does not',
+  'a page in front keeps the lock between lookups until another asks for it; a hidden page does not',
   CHROMIUM,
   async () => {
     const [first, second] = (await pages(2)) as [Page, Page]

@@ -50,32 +50,35 @@ await inBrowsers(['webkit'], 'in %s', () => {
     await folder.remove()
   })
 
-  test.each(['full', 'local', 'instant'] as const)('mode %s: keys that are there and keys that are not', async mode => {
-    const asked = [...names.slice(0, 10), 'nobody', 'NAME 1 é']
-    const found = await webkit.evaluate(
-      async (servers, mode, asked) => {
-        await keyhush.discardState({ servers })
-        const map = await keyhush.open({ servers, mode })
-        const found: (string | null)[] = []
-        for (const key of asked) found.push((await map.getText(key)) ?? null)
-        found.push(
-          ...(await map.getMany(asked, { padTo: 20 }))
-            .map(value => value && new TextDecoder().decode(value))
-            .map(value => value ?? null),
-        )
-        found.push(map.storage, map.mode ?? null)
-        await map.close()
-        return found
-      },
-      urls,
-      mode,
-      asked,
-    )
-    const expected = asked.map(key => (names.includes(key) ? `hello, ${key}` : null))
-    expect(found).toEqual([...expected, ...expected, mode === 'instant' ? 'memory' : 'best-effort', mode])
-  })
+  test.each(['full', 'local', 'instant'] as const)(
+    'mode %s: present keys are found, absent keys are not',
+    async mode => {
+      const asked = [...names.slice(0, 10), 'nobody', 'NAME 1 é']
+      const found = await webkit.evaluate(
+        async (servers, mode, asked) => {
+          await keyhush.discardState({ servers })
+          const map = await keyhush.open({ servers, mode })
+          const found: (string | null)[] = []
+          for (const key of asked) found.push((await map.getText(key)) ?? null)
+          found.push(
+            ...(await map.getMany(asked, { padTo: 20 }))
+              .map(value => value && new TextDecoder().decode(value))
+              .map(value => value ?? null),
+          )
+          found.push(map.storage, map.mode ?? null)
+          await map.close()
+          return found
+        },
+        urls,
+        mode,
+        asked,
+      )
+      const expected = asked.map(key => (names.includes(key) ? `hello, ${key}` : null))
+      expect(found).toEqual([...expected, ...expected, mode === 'instant' ? 'memory' : 'best-effort', mode])
+    },
+  )
 
-  test('a page that is reloaded amid lookups leaves the next one free', async () => {
+  test('a page that is reloaded during lookups does not block the next page', async () => {
     for (let round = 0; round < 8; round++) {
       const found = await webkit.evaluate(
         async (servers, names) => {
@@ -93,7 +96,7 @@ await inBrowsers(['webkit'], 'in %s', () => {
     }
   })
 
-  test('a page that is left follows nothing, and follows again when it is back', async () => {
+  test('a page that is left does not follow epochs, and follows again when it is back', async () => {
     const open = async () =>
       await webkit.evaluate(async servers => {
         const seen: string[] = []
@@ -159,7 +162,7 @@ await inBrowsers(['webkit'], 'in %s', () => {
     await demo.close()
   })
 
-  test('a policy without WebAssembly is named', async () => {
+  test('a policy that forbids WebAssembly is named in the error', async () => {
     await expectToldOfPolicy(async (url, work, servers) => {
       await webkit.goto(url)
       return await webkit.evaluate(work, servers)

@@ -55,7 +55,7 @@ test('the table of modes in README.md says what the core computes, in the mode a
   }
 })
 
-test('the tables of docs/operations.md are those that their commands make', async () => {
+test('the tables of docs/operations.md are what their commands print', async () => {
   const document = await read('operations.md')
   expect(between(document, 'shards').trim()).toBe(shardTable(await loadCore()))
   const rows = (name: string) =>
@@ -87,7 +87,7 @@ test('the tables of docs/operations.md are those that their commands make', asyn
     expect(fence).toContain(phase)
 })
 
-test('its comparisons with the papers are those of tests/bench/traffic.ts', async () => {
+test('the comparisons with the papers are what tests/bench/traffic.ts computes', async () => {
   const document = await read('costs.md')
   const all = comparisons(await loadCore())
   expect(all.length).toBe(document.split('](plots/').length - 1)

@@ -40,7 +40,7 @@ test.each([
   [300, 1],
   [64, 64],
   [500, 250],
-])('of %i records in %s partitions', (records, partitions) => {
+])('hashes of %i records in %s partitions are as planned', (records, partitions) => {
   const valueBytes = 7
   const layout = planLayout(records, valueBytes, partitions)
   const database = new Database(layout, Buffer.concat(distinctRecords(records, valueBytes)))

@@ -196,38 +196,41 @@ describe.each(kinds)('%s', kind => {
     expect(client.passed()).toEqual({ up, down, offline: 0 })
   })
 
-  test.each(['keyless records', 'keys and values of many lengths'])('with a fence: %s', async name => {
-    const { data, workload } = databases[name]!
-    const { map, manifest, passedEach, urls } = await openMeasured(data, kind, { living: true })
-    const counters = () => urls.map(url => map.stats.servers.find(({ server }) => server === url)!)
-    const lookUp = async (batch: number) => {
-      if (manifest.keyed) await map.getMany([keyOf(0)], { padTo: batch })
-      else await map.at(0)
-    }
-    await lookUp(1) // with whatever a new hint is registered and confirmed by
-    passedEach()
-    for (const batch of manifest.keyed ? [1, 8] : [1]) {
-      const before = counters()
-      await lookUp(batch)
-      const costs = costsOf({ ...workload, batch, changesPerDay: 1 })
-      const [up, down] = [costs.lookupBytesUp / 2, costs.lookupBytesDown / 2]
-      const fence = { up: costs.fenceBytesUp, down: costs.fenceBytesDown }
-      expect(fence).toEqual({ up: 80, down: 8 })
-      const each = passedEach()
-      const refresh = each.findIndex(passed => passed.fence.up > 0)
-      const fenceOf = (s: number) => (s === refresh ? fence : { up: 0, down: 0 })
-      expect([0, 1]).toContain(refresh)
-      expect(each).toEqual([0, 1].map(s => ({ up, down, fence: fenceOf(s), offline: 0 })))
-      expect(map.stats.lastLookup).toMatchObject({ bytesUp: 2 * up, bytesDown: 2 * down })
-      const counted = counters().map(({ lookups, fence }, s) => ({
-        lookups: since(before[s]!.lookups, lookups),
-        fence: since(before[s]!.fence, fence),
-      }))
-      expect(counted).toEqual([0, 1].map(s => ({ lookups: { up, down }, fence: fenceOf(s) })))
-    }
-  })
+  test.each(['keyless records', 'keys and values of many lengths'])(
+    'with a fence, costs are as planned: %s',
+    async name => {
+      const { data, workload } = databases[name]!
+      const { map, manifest, passedEach, urls } = await openMeasured(data, kind, { living: true })
+      const counters = () => urls.map(url => map.stats.servers.find(({ server }) => server === url)!)
+      const lookUp = async (batch: number) => {
+        if (manifest.keyed) await map.getMany([keyOf(0)], { padTo: batch })
+        else await map.at(0)
+      }
+      await lookUp(1) // with whatever a new hint is registered and confirmed by
+      passedEach()
+      for (const batch of manifest.keyed ? [1, 8] : [1]) {
+        const before = counters()
+        await lookUp(batch)
+        const costs = costsOf({ ...workload, batch, changesPerDay: 1 })
+        const [up, down] = [costs.lookupBytesUp / 2, costs.lookupBytesDown / 2]
+        const fence = { up: costs.fenceBytesUp, down: costs.fenceBytesDown }
+        expect(fence).toEqual({ up: 80, down: 8 })
+        const each = passedEach()
+        const refresh = each.findIndex(passed => passed.fence.up > 0)
+        const fenceOf = (s: number) => (s === refresh ? fence : { up: 0, down: 0 })
+        expect([0, 1]).toContain(refresh)
+        expect(each).toEqual([0, 1].map(s => ({ up, down, fence: fenceOf(s), offline: 0 })))
+        expect(map.stats.lastLookup).toMatchObject({ bytesUp: 2 * up, bytesDown: 2 * down })
+        const counted = counters().map(({ lookups, fence }, s) => ({
+          lookups: since(before[s]!.lookups, lookups),
+          fence: since(before[s]!.fence, fence),
+        }))
+        expect(counted).toEqual([0, 1].map(s => ({ lookups: { up, down }, fence: fenceOf(s) })))
+      }
+    },
+  )
 
-  test('a journal does not grow beyond what is planned, if there are pauses', async () => {
+  test('a journal does not grow beyond the planned length, if there are pauses', async () => {
     // With tags large enough that the least journal does not decide, and they count.
     const { data, workload } = keyed(kind === 'tags' ? 200_000 : 20_000, 4, false)
     const { map, store, idle } = await openMeasured(data, kind)

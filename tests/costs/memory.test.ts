@@ -12,7 +12,7 @@ function expectAsPlanned(bytes: number, planned: number): void {
   expect(bytes).toBeLessThan(planned * 1.005 + 4 * 65_536)
 }
 
-test.each<EntryProofs>(['merkle', 'tags'])('of a server and of a client, with %s', async proofs => {
+test.each<EntryProofs>(['merkle', 'tags'])('memory of a server and of a client with %s is as planned', async proofs => {
   const core = await loadCore()
   /** What memory grows by, for good: it never shrinks. */
   const growth = <T>(work: () => T): { bytes: number; value: T } => {

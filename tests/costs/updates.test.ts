@@ -70,7 +70,7 @@ test.each(Object.entries(cases))('%s', async (_, { data, workload, operations })
   }
 })
 
-test('a database that changes has a fence, and one that does not has none of this', () => {
+test('only a database that changes has the costs of a fence and of updates', () => {
   const { merkle, tags } = core.plan({ records: 1000, valueBytes: 8, changesPerDay: 1 })
   for (const costs of [merkle, tags]) {
     expect([costs.fenceBytesUp, costs.fenceBytesDown]).toEqual([FENCE_REQUEST_BYTES, FENCE_REPLY_BYTES])
@@ -79,7 +79,7 @@ test('a database that changes has a fence, and one that does not has none of thi
   expect([still.fenceBytesUp, still.fenceBytesDown, still.updateListBytes, still.updateBytes]).toEqual([0, 0, 0, 0])
 })
 
-test('a day is its lookups, their fence, and its changes', () => {
+test('a day costs its lookups, their fence, and its changes', () => {
   const { merkle, tags } = core.plan({ records: 1000, valueBytes: 8, lookupsPerDay: 7, changesPerDay: 3 })
   for (const costs of [merkle, tags]) {
     expect(costs.dayBytesUp).toBe(7 * (costs.lookupBytesUp + costs.fenceBytesUp))

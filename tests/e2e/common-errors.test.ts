@@ -20,7 +20,7 @@ const [, forClients, forOperators, replies] = /^## Client$(.*)^## Server$(.*)^##
 )!
 const headings = (text: string) => [...text.matchAll(/^### (.*)$/gm)].map(([, heading]) => heading!)
 
-test('every class of error has its section, with its code, and no other has', () => {
+test('the page has one section for every class of error, with its code', () => {
   const sections = headings(forClients!).flatMap(heading => {
     const [, name, code] = /^`(\w+Error)`(?: \(`(\w+)`\))?$/.exec(heading) ?? []
     return name === undefined ? [] : [`${name} ${code}`]
@@ -33,7 +33,7 @@ test('every class of error has its section, with its code, and no other has', ()
   expect(sections.sort()).toEqual([...made, 'AbortError undefined'].sort()) // the platform's
 })
 
-test('every reason of UnsupportedError has its row, and no other has', () => {
+test('the page has one row for every reason of UnsupportedError', () => {
   const source = readFileSync(join(root, 'packages/client/src/base/errors.ts'), 'utf8')
   const [, union] = /export type UnsupportedReason =\n((?: +\| '\w+'\n)+)/.exec(source)!
   const reasons = [...union!.matchAll(/'(\w+)'/g)].map(([, reason]) => reason)
@@ -42,7 +42,7 @@ test('every reason of UnsupportedError has its row, and no other has', () => {
   expect(rows).toEqual(reasons)
 })
 
-test('every code that a server replies with has its row, with its status, and no other has', () => {
+test('the page has one row for every code of a server, with its status', () => {
   const rows = [...replies!.matchAll(/^\| (\d+) `(\w+)`/gm)].map(([, status, code]) => `${code} ${status}`)
   expect(rows.sort()).toEqual(
     Object.entries(ERROR_CODES)
@@ -54,7 +54,7 @@ test('every code that a server replies with has its row, with its status, and no
 /** What the platform says, below, and not our sources. */
 const PLATFORM = /\((EADDRINUSE|EMFILE|ENOENT)\)$/
 
-test('what an operator reads is what is quoted', () => {
+test('every quoted message of an operator’s error is in the sources', () => {
   const folders = [
     'server/src',
     'rust-core/core/src',
@@ -88,7 +88,7 @@ test('what an operator reads is what is quoted', () => {
   expect(missing).toEqual([])
 })
 
-test('of a busy port and a missing file the platform says what is quoted', async () => {
+test('the platform’s messages for a busy port and a missing file are as quoted', async () => {
   const folder = await temporaryFolder()
   const other = createServer()
   await once(other.listen(0, '127.0.0.1'), 'listening')

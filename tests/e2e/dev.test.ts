@@ -61,7 +61,7 @@ async function publish({ servers, keyFile }: Awaited<ReturnType<typeof dev>>, op
 
 const text = (value: Uint8Array | undefined) => value && new TextDecoder().decode(value)
 
-test('two servers answer for a file, take what is signed, and go with Ctrl-C, leaving nothing', async () => {
+test('two servers answer for a file, accept signed batches, and end with Ctrl-C without leaving files', async () => {
   const running = await dev()
   const { servers, publisherKey } = running
   expect(new URL(servers[0]).port).not.toBe(new URL(servers[1]).port)
@@ -89,7 +89,7 @@ test('two servers answer for a file, take what is signed, and go with Ctrl-C, le
   expect(await readdir(join(folder.path, 'temporary'))).toEqual([])
 })
 
-test('a folder keeps key and changes; other data are not mixed with it', async () => {
+test('a folder keeps key and changes, and is not mixed with other data', async () => {
   const kept = ['--folder', join(folder.path, 'kept')]
   const first = await dev(...kept)
   await publish(first, { op: 'edit', key: 'heron', value: 'marsh' })

@@ -90,7 +90,7 @@ async function ask(at: string, name: string, typed: readonly string[]): Promise<
   return said
 }
 
-test('node: a script says what is known', CHROMIUM, async () => {
+test('node: a script looks up and prints', CHROMIUM, async () => {
   const script = path('examples/node/lookup.js')
   const env = { ...process.env, STATE: path('state') }
   for (let run = 0; run < 2; run++) {
@@ -99,17 +99,17 @@ test('node: a script says what is known', CHROMIUM, async () => {
   }
 })
 
-test('import-map: a page without a bundler', CHROMIUM, async () => {
+test('import-map: a page without a bundler looks up', CHROMIUM, async () => {
   const said = await ask('/examples/import-map/', 'key', ['dragon', 'wyvern'])
   expect(said).toEqual(['Yes, it is.', 'No, and that is proved.'])
 })
 
-test.each(['static', 'service-worker'])('%s: a page and one file of the package', CHROMIUM, async name => {
+test.each(['static', 'service-worker'])('%s: a page with one file of the package looks up', CHROMIUM, async name => {
   const said = await ask(`/examples/${name}/`, 'key', ['dragon', 'wyvern'])
   expect(said).toEqual(['Yes, it is.', 'No, and that is proved.'])
 })
 
-test('key-directory: who has signed, as its README says', CHROMIUM, async () => {
+test('key-directory: a signature is checked as its README says', CHROMIUM, async () => {
   const readme = await readFile(join(root, 'demo/examples/README.md'), 'utf8')
   const [, message, signature] = /^node verify\.js ada '(.+)' (\S+)$/m.exec(readme)!
   const asked = async (...args: string[]) => {
@@ -124,7 +124,7 @@ test('key-directory: who has signed, as its README says', CHROMIUM, async () => 
   expect(await asked('mallory', message!, signature!)).toBe('There is nobody called mallory, and that is proved.\n')
 })
 
-test('vite: a form that refuses known passwords, and nobody whose password cannot be checked', CHROMIUM, async () => {
+test('vite: a form refuses known passwords, and accepts a password that cannot be checked', CHROMIUM, async () => {
   const outDir = path('built')
   const vite = join(folder.path, 'examples/vite')
   await build({ root: vite, base: '/built/', configFile: false, logLevel: 'error', build: { outDir } })

@@ -132,7 +132,7 @@ async function recover(heading: string): Promise<void> {
 }
 
 test.each([['### From the other server'], ['### From the dataset it was begun with']])(
-  'what stands under %s brings the server back, and with it every client',
+  'the commands under %s bring the server back, and every client goes on',
   async heading => {
     const edit = (i: number, value: string) => ({ op: 'edit', key: names[i]!, value })
     const clients = [await new Client(`${heading} 0`).prepare()]

@@ -75,11 +75,11 @@ async function publish(operations: readonly { op: string; key: string; value?: s
   }
 }
 
-test('every key is found, and no other, in every mode', async () => {
+test('every mode finds all keys and no others', async () => {
   await expectTheModel(1)
 })
 
-test('an update falls into its slot: edits, a delete, and adds that fill the last block', async () => {
+test('an update changes its slots: edits, a delete, and adds that fill the last block', async () => {
   await publish([
     { op: 'edit', key: 'key 3', value: 'edited.3' },
     { op: 'delete', key: 'key 4' },
@@ -90,7 +90,7 @@ test('an update falls into its slot: edits, a delete, and adds that fill the las
   await expectTheModel(2)
 })
 
-test('adds go on into an emptied slot and a partition that they open', async () => {
+test('adds fill an emptied slot, then open a partition', async () => {
   await publish([32, 33, 34, 35].map(i => ({ op: 'add', key: `key ${i}`, value: `added.${i}` })))
   const manifest = decodeManifest(new Uint8Array(await (await fetch(`${servers[0].url}/v1/manifest`)).arrayBuffer()))
   expect(manifest).toMatchObject({ ...LAYOUT, records: 35, partitions: 3 })

@@ -208,7 +208,7 @@ async function clientAt(port: number) {
 describe.each(['nginx', 'caddy'] as const)('%s', kind => {
   const proxied = needs(programs[kind] !== undefined && (kind !== 'nginx' || opensslThere), `${kind} and openssl`)
 
-  test('answers over HTTP/2 what the server does, on connections that it keeps', proxied, async () => {
+  test('passes answers on over HTTP/2 unchanged, on connections that it keeps', proxied, async () => {
     const server = await backend()
     const proxy = await started(kind, server.port, false)
     const client = await clientAt(proxy.port)
@@ -312,7 +312,7 @@ describe('keyhush.service', () => {
     await promisify(execFile)('systemd-analyze', ['security', '--offline=true', '--threshold=20', unit])
   })
 
-  test('begins what it says, is told when that is ready and when it stops, and ends with 0', async () => {
+  test('starts the server, is told when it is ready and when it stops, and ends with 0', async () => {
     const dir = await files()
     // What it tells systemd, by the program that is called for it.
     await writeFile(join(dir, 'systemd-notify'), `#!/bin/sh\necho "$1" >> ${dir}/told\n`)
@@ -348,7 +348,7 @@ describe('Containerfile', () => {
   }
 
   // No container is built: its image is in a registry. What would run in it, runs here.
-  test('begins a server, whose health its check sees', async () => {
+  test('starts a server, and its health check works', async () => {
     const dir = await files()
     const parts = await instructions()
     const [entry] = JSON.parse(parts.get('ENTRYPOINT')!) as string[]

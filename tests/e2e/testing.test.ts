@@ -23,7 +23,7 @@ test.each<[Misbehaviour, string]>([
   ['truncates', 'protocol'],
   ['hangs up', 'network'],
   ['limits', 'rate_limited'],
-])('one that %s: a lookup fails with %s and names it', async (how, code) => {
+])('a server that %s: a lookup fails with %s and names it', async (how, code) => {
   for (const server of [0, 1] as const) {
     const map = await opened('full')
     expect(await map.getText('otter')).toBe('river')
@@ -39,7 +39,7 @@ test.each<[Misbehaviour, string]>([
   }
 })
 
-test('one that lies is not told from the other in mode instant, and is replaced in a download', async () => {
+test('a server that lies cannot be named in mode instant, and is replaced in a download', async () => {
   const map = await opened('instant')
   both.misbehave(1, 'lies')
   expect(await failure(map.get('otter'))).toBe('tampered')
@@ -51,13 +51,13 @@ test('one that lies is not told from the other in mode instant, and is replaced 
   await local.close()
 })
 
-test('one that forks is not believed, and neither is the other', async () => {
+test('with a server that forks, neither server is believed', async () => {
   both.misbehave(0, 'forks')
   expect(await failure(opened('full'))).toBe('servers_disagree')
   both.misbehave(0, undefined)
 })
 
-test('one that stalls keeps a lookup waiting, until it does not', async () => {
+test('a server that stalls delays a lookup until it goes on', async () => {
   const map = await opened('full')
   both.misbehave(1, 'stalls')
   let over = false
@@ -72,7 +72,7 @@ test('one that stalls keeps a lookup waiting, until it does not', async () => {
   await map.close()
 })
 
-test('while one lags, the app sees what both have', async () => {
+test('while one server lags, the app sees the newest epoch that both have', async () => {
   const map = await opened('full')
   both.misbehave(1, 'lags')
   const batch = [{ op: 'edit', key: 'otter', value: 'lakes' }] as const

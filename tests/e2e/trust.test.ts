@@ -134,7 +134,7 @@ async function textOf(map: KeyhushMap, key: string): Promise<string | undefined>
 const answered = () => operators.map(operator => operator.asked('/v1/answer'))
 
 describe('a publisher who signs', () => {
-  test('is followed from epoch to epoch; what it has not signed is not', async () => {
+  test('is followed from epoch to epoch; an epoch without its signature is not', async () => {
     const { map } = await opened({ publisherKey })
     const before = map.epoch
     expect(await textOf(map, names[3]!)).toBe('value 3')
@@ -154,7 +154,7 @@ describe('a publisher who signs', () => {
     await map.close()
   })
 
-  test('and nobody else: not under another key of keygen', async () => {
+  test('is the only one: epochs under another key of keygen are refused', async () => {
     const other = /[0-9a-f]{64}/.exec(await runKeyhush('keygen', '--out', path('other-key')))![0]
     await expect(opened({ publisherKey: other })).rejects.toMatchObject({ code: 'signature' })
     expect(answered()).toEqual([0, 0])
@@ -189,7 +189,7 @@ describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollbac
     await map.close()
   }
 
-  test('what it knows survives kill -9: the same state goes on', async () => {
+  test('its entries survive kill -9: the same state goes on', async () => {
     const state = `killed-${rollback}`
     const refresh = await used(state)
     await refresh.killed(async () => {})
@@ -199,7 +199,7 @@ describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollbac
     await map.close()
   })
 
-  test('killed between a lookup and the next: an open map goes on when it is back', async () => {
+  test('its server is killed between two lookups: an open map goes on when it is back', async () => {
     const { map } = await opened({ rollback })
     expect(await textOf(map, names[10]!)).toBe('value 10')
     const [refresh] = operators.filter(operator => operator.asked('/v1/fence') > 0)
@@ -208,7 +208,7 @@ describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollbac
     await map.close()
   })
 
-  test('what it knows is lost: the hint is condemned before a vector leaves', async () => {
+  test('its entries are lost: the hint is condemned before a vector leaves', async () => {
     const state = `lost-${rollback}`
     const refresh = await used(state)
     await refresh.killed(async store => {
@@ -223,7 +223,7 @@ describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollbac
     await assertCondemned(state)
   })
 
-  test('a copy in use beside its original: who comes second is condemned, having shown one lookup at most', async () => {
+  test('a copy in use beside its original: the second to look up is condemned, after one lookup at most', async () => {
     const state = `cloned-${rollback}`
     const refresh = await used(state)
     await cp(path(state), path(`${state}-copy`), { recursive: true })
@@ -243,7 +243,7 @@ describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollbac
     await copy.close()
   })
 
-  test('a copy of the files put back is caught before a vector leaves, also after updates', async () => {
+  test('an older copy of the files is caught before a vector leaves, also after updates', async () => {
     const state = `restored-${rollback}`
     await used(state)
     await cp(path(state), path(`${state}-backup`), { recursive: true })

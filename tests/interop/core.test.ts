@@ -152,7 +152,7 @@ test('what the wire puts around records is what the planner counts', async () =>
   }
 })
 
-test('both accept and refuse the same directories: every byte changed in three ways, one too few, one too many', async () => {
+test('both implementations accept and refuse the same directories: every byte changed in three ways, one too few, one too many', async () => {
   const core = await wasm()
   const prints = Array.from({ length: 17 }, (_, i) => reference.fingerprint(utf8ToBytes(`key ${i}`)))
   const valid = reference.buildDirectory(prints, prints.length)

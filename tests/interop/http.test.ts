@@ -63,7 +63,7 @@ describe('the reference client with tags of its own', () => {
     }
   })
 
-  test('is refused proofs where there are none', async () => {
+  test('is refused proofs where the database has none', async () => {
     await expect(
       ReferenceClient.open(...(await startServers({ ...keyless, proofs: 'tags' })), 1).then(client => client.at(0)),
     ).rejects.toThrow(/400 .*suite/)

@@ -118,7 +118,7 @@ describe.each(vectors)('the WebAssembly core asks one server of $recordsLabel', 
     ).toThrow()
   })
 
-  test('and refuses a lie in either parity', () => {
+  test('and refuses a false parity of either kind', () => {
     const { indices, entropy, answer } = vector.batches[1]!
     for (const at of [0, answer.length / 2 - 1]) {
       const hints = hintsOf()

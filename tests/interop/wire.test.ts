@@ -193,12 +193,12 @@ describe.each([
     expect({ publicKey: hex(publicKey), signature: hex(signature) }).toEqual(expected)
   })
 
-  test.each(vectors.fenceRequests)('reads and writes what a fence is asked: $fields.kind', ({ fields, bytes }) => {
+  test.each(vectors.fenceRequests)('reads and writes a request to a fence: $fields.kind', ({ fields, bytes }) => {
     expect(codecs.encodeFenceRequest(fields)).toBe(bytes)
     expect(codecs.decodeFenceRequest(bytes)).toEqual(fields)
   })
 
-  test.each(vectors.fenceReplies)('reads and writes what a fence says: $verdict', ({ verdict, bytes }) => {
+  test.each(vectors.fenceReplies)('reads and writes a verdict of a fence: $verdict', ({ verdict, bytes }) => {
     expect(codecs.encodeFenceReply(verdict)).toBe(bytes)
     expect(codecs.decodeFenceReply(bytes)).toBe(verdict)
   })
@@ -258,7 +258,7 @@ test('the signatures are those of an independent library, and servers verify the
   }
 })
 
-describe('both accept and refuse the same bytes: every byte changed in three ways, one too few, one too many', () => {
+describe('both implementations accept and refuse the same bytes: every byte changed in three ways, one too few, one too many', () => {
   /** What a decoder makes of bytes; undefined: it refuses them. */
   const attempt = <T>(decode: () => T): T | undefined => {
     try {

@@ -12,7 +12,7 @@ const AT_ONCE_BYTES = 25_500
 /** Of one that keeps a state from the first: with what makes hints, with stores, and the WebAssembly that hints take. */
 const KEEPING_BYTES = 158_500
 
-test('an app that looks up instantly ships 60 kB of brotli at most; what keeps a state, and what checks signatures, are parts of their own, loaded by who needs them', async () => {
+test('an app that looks up instantly ships at most 60 kB of brotli; code for states and for signatures is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
   const bytes = { atOnce: bytesOf(parts.atOnce), instant: bytesOf(parts.instant), keeping: bytesOf(parts.keeping) }
   console.log('brotli, bytes:', { ...bytes, 'auto, in the end': bytesOf([...parts.instant, ...parts.keeping]) })
@@ -49,7 +49,7 @@ test('an app that looks up instantly ships 60 kB of brotli at most; what keeps a
   onDemand(/generated\/inline/, 3)
 })
 
-test('an app that only estimates loads no WebAssembly, and nothing that keeps a state, before it does', async () => {
+test('an app that only estimates starts without WebAssembly and without code for states', async () => {
   const { metafile } = await build({
     stdin: { contents: `export { estimate } from '@keyhush/client'`, resolveDir: import.meta.dirname },
     ...{ bundle: true, minify: true, splitting: true, write: false, metafile: true },

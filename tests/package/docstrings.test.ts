@@ -61,7 +61,7 @@ test.each(ENTRIES)('%s', entry => {
   expect(lacking).toEqual([])
 })
 
-test('what an app calls is among them', () => {
+test('the functions that an app calls are among those checked', () => {
   const names = [0, 1].flatMap(i => functionsOf(join(root, ENTRIES[i]!)).map(({ name }) => name))
   const calls = ['get', 'getText', 'getJson', 'has', 'at', 'getMany', 'on', 'sync', 'reset', 'close']
   expect(names).toEqual(

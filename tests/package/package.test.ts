@@ -71,7 +71,7 @@ afterAll(async () => {
 })
 
 describe.each(packageNames)('@keyhush/%s', name => {
-  test('holds what it needs: what it was built into, and its sources for those who debug', async () => {
+  test('has its built files, its sources for debugging, and nothing else', async () => {
     const installed = join(app, 'node_modules/@keyhush', name)
     const files = (await readdir(installed, { recursive: true, withFileTypes: true }))
       .filter(entry => entry.isFile())
@@ -134,7 +134,7 @@ test('in Node the packages build, serve and look up', async () => {
   expect(await run(app, join(app, 'node_modules/.bin/keyhush'), '--version')).toMatch(/^\d+\.\d+\.\d+\n$/)
 })
 
-test('what a package apart brings is asked for by its name', async () => {
+test('a feature of a separate package names the package to install', async () => {
   const keyhush = join(app, 'node_modules/.bin/keyhush')
   const asked = run(app, keyhush, 'ceremony', 'init', '--out', 'begun')
   await expect(asked).rejects.toThrow(
@@ -159,7 +159,7 @@ const lookUpOnce = (urls: readonly string[]) => `
   console.log(mode, await map.getText('otter'))
   await map.close()`
 
-describe('where nothing but one file of JavaScript is, as on a server that renders pages', () => {
+describe('where only one file of JavaScript is, as on a server that renders pages', () => {
   let servers: Awaited<ReturnType<typeof startPair>>
   beforeAll(async () => {
     servers = await startPair({ format: 'csv', content: 'key,value\notter,river\n' })
@@ -306,7 +306,7 @@ describe('types', () => {
   )
 })
 
-test('the suites for stores and storages of others run where nothing of this repository is', async () => {
+test('the conformance suites for stores and storages run outside of this repository', async () => {
   await writeFile(
     join(app, 'suites.js'),
     `import { MemoryStore } from '@keyhush/client/environment'
@@ -323,7 +323,7 @@ test('the suites for stores and storages of others run where nothing of this rep
   expect(await run(app, process.execPath, 'suites.js')).toBe('true true\n')
 })
 
-test('what the README says is done word for word, and comes out as it says', async () => {
+test('the commands of the README run word for word and print what it says', async () => {
   const { pack, shown, program, start, publisher, one, other, again } = quickStart
   const workspaces = packageNames.map(name => `-w ${packages[name]}`).join(' ')
   expect(pack).toBe(`npm run build\nmkdir -p ../try\nnpm pack ${workspaces} --pack-destination ../try\n`)
@@ -413,40 +413,35 @@ test.each<[string, bundle: (entry: string, outFolder: string) => Promise<unknown
         build: { outDir, lib: { entry, formats: ['es'], fileName: 'browser' } },
       }),
   ],
-])(
-  '%s makes files of the SDK that need nothing of Node; each mode does without what only others need',
-  async (name, bundle) => {
-    const entry = join(app, 'browser.js')
-    await writeFile(entry, `export { open } from '@keyhush/client'`)
-    await bundle(entry, join(app, name))
-    const files = await readdir(join(app, name))
-    // A bundler that splits what is imported lazily makes files of it, which a map loads that needs them.
-    const named = (parts: readonly string[]) => files.filter(file => parts.includes(file.replace(/-.{8}\.js$/, '')))
-    const never = ['ed25519', 'inline-single', 'single']
-    const without = {
-      instant: [...never, 'client', 'inline', 'keeping', 'stores'],
-      full: [...never, 'inline-instant', 'instant'],
-    }
-    if (name === 'esbuild') expect(files).toEqual(['browser.js'])
-    else for (const parts of Object.values(without)) expect(named(parts)).toHaveLength(parts.length)
-    for (const file of files) {
-      expect(await readFile(join(app, name, file), 'utf8')).not.toMatch(
-        /\bimport\b[^.(]*['"](?!\.\/)|\brequire\(|node:/,
-      )
-    }
+])('%s bundles the SDK without anything of Node, and each mode without the code of others', async (name, bundle) => {
+  const entry = join(app, 'browser.js')
+  await writeFile(entry, `export { open } from '@keyhush/client'`)
+  await bundle(entry, join(app, name))
+  const files = await readdir(join(app, name))
+  // A bundler that splits what is imported lazily makes files of it, which a map loads that needs them.
+  const named = (parts: readonly string[]) => files.filter(file => parts.includes(file.replace(/-.{8}\.js$/, '')))
+  const never = ['ed25519', 'inline-single', 'single']
+  const without = {
+    instant: [...never, 'client', 'inline', 'keeping', 'stores'],
+    full: [...never, 'inline-instant', 'instant'],
+  }
+  if (name === 'esbuild') expect(files).toEqual(['browser.js'])
+  else for (const parts of Object.values(without)) expect(named(parts)).toHaveLength(parts.length)
+  for (const file of files) {
+    expect(await readFile(join(app, name, file), 'utf8')).not.toMatch(/\bimport\b[^.(]*['"](?!\.\/)|\brequire\(|node:/)
+  }
 
-    const servers = await startPair({ format: 'bin', content: Buffer.concat(values), recordBytes: 16 })
-    for (const mode of ['instant', 'full'] as const) {
-      const served = join(app, name, mode)
-      await mkdir(served)
-      for (const file of files) await cp(join(app, name, file), join(served, file))
-      for (const file of named(without[mode])) await rm(join(served, file))
-      const script = pathToFileURL(join(served, 'browser.js')).href
-      const { open } = (await import(script)) as typeof import('@keyhush/client')
-      const map = await open({ servers: servers.urls, mode })
-      for (const [index, value] of values.entries()) expect(await map.at(index)).toEqual(value)
-      await map.close()
-    }
-    await servers.close()
-  },
-)
+  const servers = await startPair({ format: 'bin', content: Buffer.concat(values), recordBytes: 16 })
+  for (const mode of ['instant', 'full'] as const) {
+    const served = join(app, name, mode)
+    await mkdir(served)
+    for (const file of files) await cp(join(app, name, file), join(served, file))
+    for (const file of named(without[mode])) await rm(join(served, file))
+    const script = pathToFileURL(join(served, 'browser.js')).href
+    const { open } = (await import(script)) as typeof import('@keyhush/client')
+    const map = await open({ servers: servers.urls, mode })
+    for (const [index, value] of values.entries()) expect(await map.at(index)).toEqual(value)
+    await map.close()
+  }
+  await servers.close()
+})

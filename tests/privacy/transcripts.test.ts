@@ -144,7 +144,7 @@ describe.each<[string, Roles & RigOptions]>([
   })
 })
 
-test('and so they do where there is no fence, which is found out once', async () => {
+test('two sequences look the same where there is no fence, which the client finds out once', async () => {
   const fixed = await Rig.start(keylessData)
   try {
     const expected = await shapes(fixed, 'a', inTurn([0, 0, 0]))
@@ -217,7 +217,7 @@ test('both servers are asked before either has answered', async () => {
   await client.run(map.close())
 })
 
-test('where the fence is waited for, both servers are asked when it has been heard', async () => {
+test('with rollback strict, both servers are asked once the fence has replied', async () => {
   const { client, map } = await opened(keyless, 'strict', { refresh: 1, rollback: 'strict' })
   for (let lookup = 0; lookup < 3; lookup++) {
     client.events.length = 0

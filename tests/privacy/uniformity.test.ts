@@ -17,7 +17,7 @@ describe(`with seed "${scale.seed}"`, async () => {
     expect(suspicious(wasm, usage, scale)).toEqual([])
   })
 
-  test.each(usageNames)('nor does the reference without defects: %s', usage => {
+  test.each(usageNames)('the reference without defects shows nothing: %s', usage => {
     expect(suspicious(referenceSubject(), usage, scale)).toEqual([])
   })
 

@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest'
 import { simulate } from './killed-replicas.js'
 
-test('of three replicas and a writer that are killed nobody gives a wrong record, loses a lookup or passes the fence', async () => {
+test('three replicas and a writer that are killed give no wrong record, lose no lookup, and keep the fence', async () => {
   const outcome = await simulate(1, 10)
   expect(outcome.epochs).toBeGreaterThanOrEqual(10)
   expect(Math.min(outcome.kills, outcome.lookups, outcome.raced)).toBeGreaterThan(0)

@@ -11,7 +11,7 @@ function saw(staysAt: (seconds: number) => number): Sample[] {
   })
 }
 
-test('what goes up and down does not grow, and what is left behind each time does', () => {
+test('a figure that goes up and down does not grow; one of which something stays each time does', () => {
   const growthOf = (staysAt: (seconds: number) => number) => growthPerHour(floors(saw(staysAt), 120))
   expect(Math.abs(growthOf(() => 500))).toBeLessThan(5)
   const leaking = growthOf(seconds => 500 + (100 * seconds) / HOUR)
@@ -19,6 +19,6 @@ test('what goes up and down does not grow, and what is left behind each time doe
   expect(leaking).toBeLessThan(105)
 })
 
-test('of one sample, or none, nothing is said', () => {
+test('one sample, or none, shows no growth', () => {
   expect([growthPerHour([]), growthPerHour([{ seconds: 1, value: 9 }])]).toEqual([0, 0])
 })

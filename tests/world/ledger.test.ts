@@ -30,7 +30,7 @@ async function headOf(store: StateStore): Promise<Head | undefined> {
   return { hint, manifest, stage, version, pending, condemned: condemned !== undefined }
 }
 
-test('1000 random schedules', async () => {
+test('the ledger and the store agree on 1000 random schedules', async () => {
   const accepted = new Map<string, number>()
   const property = fc.asyncProperty(schedule, async steps => {
     const disk = new MemoryStore({ durable: true })

@@ -86,7 +86,7 @@ describe('passes in four worker threads', () => {
     database.free()
   })
 
-  test('the memory is one, and shared', () => {
+  test('all threads share one memory', () => {
     expect(Object.prototype.toString.call(core.memory.buffer)).toBe('[object SharedArrayBuffer]')
   })
 
@@ -117,7 +117,7 @@ describe('passes in four worker threads', () => {
     },
   )
 
-  test('an answer changed by one bit is refused', async () => {
+  test('an answer with one bit changed is refused', async () => {
     const query = core.newInstantQuery(database.layout, Uint32Array.of(77), stream('entropy', 32))
     const [zero, one] = await Promise.all(
       [0, 1].map(async server => workers[server]!.answer(core, database, query.request(server as 0 | 1))),

@@ -31,14 +31,14 @@ const ORDEALS: readonly (readonly [Ordeal, turn: number])[] = [
 ]
 // `npm test`: each situation once, in a turn of lookups. `npm run test:all`: an ordeal in every turn.
 test.each(SITUATIONS.map(([name, situation], s) => [name, situation, ...ORDEALS[s % ORDEALS.length]!] as const))(
-  'mode single, %s: one ordeal',
+  'mode single, %s: whatever happens in a turn, no state is shown twice',
   async (_name, situation, what, turn) => {
     expect(await suffered(what, situation, turn)).toBe(1)
   },
 )
 
 if (THOROUGH) {
-  test('mode single, in every turn one ordeal after the other, in one situation after the other', async () => {
+  test('mode single: an ordeal in every turn, in each situation, shows no state twice', async () => {
     const undisturbed = await Promise.all(SITUATIONS.map(([, situation]) => run('kill', situation, 0)))
     for (const { counts } of undisturbed) expect(counts.get('checks')).toBeGreaterThan(0)
     const turns = Math.max(...undisturbed.map(({ turns }) => turns))

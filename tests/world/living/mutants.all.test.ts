@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => compiler.close())
 
-test.each(MUTANTS)('$name: found', async mutant => {
+test.each(MUTANTS)('a schedule finds the mutant: $name', async mutant => {
   const found = await compiler.huntDown(mutant, SCHEDULES)
   expect(found?.violation).toMatch(mutant.shows)
   if (found!.seed !== mutant.seed) {
@@ -21,6 +21,6 @@ test.each(MUTANTS)('$name: found', async mutant => {
   }
 })
 
-test('all of them have their places in the sources', async () => {
+test('every mutant has its place in the sources', async () => {
   for (const mutant of MUTANTS) expect(await mutated(mutant)).toContain(mutant.replace)
 })

@@ -8,7 +8,7 @@ import { simulate } from './simulate.js'
 /** Those tried when the known one does not find it any more. */
 const SCHEDULES = 500
 
-test.each(MUTANTS)('$name: found', async mutant => {
+test.each(MUTANTS)('a schedule finds the mutant: $name', async mutant => {
   const seeds = [mutant.seed, ...Array.from({ length: SCHEDULES }, (_, i) => i + 1)]
   for (const seed of seeds) {
     const { violation } = await simulate(seed, mutant)

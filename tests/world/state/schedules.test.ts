@@ -32,7 +32,7 @@ MET.push(
   ...['sent again', 'sent again by another tab', 'locks taken away', 'power losses that undid something'],
 )
 
-test(`${SCHEDULES} schedules`, async () => {
+test(`${SCHEDULES} schedules: the client does what the model allows`, async () => {
   const met = new Map<string, number>()
   const unmet = () => MET.filter(what => !met.has(what))
   const run = async (seed: number) => {
