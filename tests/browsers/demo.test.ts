@@ -1,6 +1,5 @@
-// The demo as a person uses it, in real browsers: a listed domain is found, an unlisted one proved absent, a lie caught
-// and its teller named, and everything works again after starting afresh. What is published, every open page learns.
-// (In Firefox too in `npm run test:all`; the SDK runs there in every `npm test`, in sdk.test.ts.)
+// The demo in real browsers, as a person uses it. `npm run test:all` runs it in Firefox too; `npm test` runs the SDK there
+// (sdk.test.ts).
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -22,7 +21,7 @@ import { temporaryFolder } from '../support/servers.js'
 import { THOROUGH } from '../support/thorough.js'
 import { complaintsOf, serveFiles } from '../support/web.js'
 
-/** In the place of 4.5 million. */
+/** Instead of 4.5 million names. */
 const PACKAGES = Array.from({ length: 500 }, (_, i) => `package-${i}`)
 
 let demo: Demo
@@ -42,7 +41,7 @@ class Panel {
     await this.page.waitForSelector(`#${this.id} .search button:not([disabled])`)
   }
 
-  /** Types and presses Enter; the verdict in words, and what kind it is. */
+  /** Types and presses Enter. Returns the verdict's text and kind. */
   async ask(text: string): Promise<{ kind: string; text: string }> {
     const input = await this.page.waitForSelector(`#${this.id}:not([aria-busy=true]) input[name=text]`)
     await input!.evaluate(element => element.select())
@@ -52,22 +51,22 @@ class Panel {
     return verdict!.evaluate(shown => ({ kind: shown.getAttribute('data-kind')!, text: shown.textContent ?? '' }))
   }
 
-  /** The news of an epoch, once the page has followed there by itself. */
+  /** Waits until the page has followed to an epoch by itself; returns its news. */
   async newsOf(epoch: number): Promise<string> {
     const arrived = (id: string, epoch: number) =>
       document.querySelector(`#${id} .epoch`)?.textContent === `Version ${epoch}` &&
       document.querySelector(`#${id} .news`)?.textContent
-    // Not by frames: only the page in front has any.
+    // Not by animation frames: only the page in front has them.
     const news = await this.page.waitForFunction(arrived, { polling: 'mutation' }, this.id, epoch)
     return (await news.jsonValue()) as string
   }
 
-  /** What it says answers. */
+  /** The mode that the page says answers. */
   async mode(): Promise<string> {
     return await this.page.$eval(`#${this.id} .mode-title`, shown => shown.textContent ?? '')
   }
 
-  /** What it says when another mode has taken over. */
+  /** The page's words when another mode has taken over. */
   async changeOfMode(): Promise<string> {
     const said = (id: string) => {
       const text = document.querySelector(`#${id} .change`)?.textContent ?? ''
@@ -91,7 +90,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
   const phishing = () => new Panel(page, 'phishing')
   const keys = () => new Panel(page, 'keys')
 
-  /** ids of what the servers had seen when this browser came */
+  /** ids of what the servers had seen before this browser started */
   let earlier: Record<'A' | 'B', number>
   const seenBy = (server: 'A' | 'B') => demo.proxies[server].seen.filter(({ id }) => id > earlier[server])
 
@@ -126,7 +125,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
             list.reduce((sum, entry) => sum + (entry as PerformanceEntry & { value: number }).value, 0)
           const observer = new PerformanceObserver(list => resolve(sum(list.getEntries())))
           observer.observe({ type: 'layout-shift', buffered: true })
-          // Two frames later what there is has been told.
+          // Two frames later the observer has reported everything.
           requestAnimationFrame(() => requestAnimationFrame(() => resolve(sum(observer.takeRecords()))))
         }),
     )
@@ -180,9 +179,9 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
       const after = await said()
       expect(after.title).toMatch(/^Server A saw \d+ B$/)
       expect(after.learns).toMatch(/^It knows that you asked, and when. Not what/)
-      // In one browser: what fits depends on the fonts that another one has here.
+      // In one browser only: what fits depends on the installed fonts.
       if (name === 'chromium') for (const { bottom } of [before, after]) expect(bottom).toBeLessThanOrEqual(height)
-      // Further down costs are planned by then, seen or not.
+      // By then the costs further down are planned, visible or not.
       await visitor.waitForSelector('#plan-costs[data-recommended]')
       const hints = await visitor.$$eval('#phishing .clock dt', all => all.map(({ textContent }) => textContent))
       expect(hints).toEqual([...['Just ask, and it knows', 'Instant', 'Full hint (here)', 'One server', 'Keep it all']])
@@ -267,7 +266,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     await names.ready()
     expect(await names.ask('left-pad')).toMatchObject({ kind: 'found', text: expect.stringContaining('Taken') })
     expect(await names.ask('my-idea')).toMatchObject({ kind: 'absent', text: expect.stringContaining('Still free') })
-    // The page says so itself, of what went through its own hands.
+    // The page reports its own traffic.
     await page.waitForSelector('#side-by-side .same')
     expect(await page.$$eval('#checks li', lines => lines.map(line => line.dataset['holds']))).toEqual(
       Array(6).fill('true'),
@@ -333,7 +332,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     }
     expect(await elsewhere.$eval('#asking', shown => shown.checkVisibility())).toBe(true)
 
-    // Where nobody signs, nothing is offered that a signature is needed for.
+    // Without a signature, the page offers nothing that needs one.
     const { publisherKey: _, ...unsigned } = JSON.parse(await readFile(join(out, 'config.json'), 'utf8'))
     await writeFile(join(out, 'config.json'), JSON.stringify(unsigned))
     await elsewhere.reload()
@@ -411,7 +410,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     const { estimate } = await import('@keyhush/client')
     const { modes: ofTwo, directoryBytes } = await estimate([`${demo.servers.A}/keys`, `${demo.servers.B}/keys`])
     const modes = { ...(await estimate([`${demo.servers.A}/keys`])).modes, ...ofTwo }
-    // Manifests come on top, of both servers.
+    // The manifests of both servers are added.
     const least = (mode: string) =>
       (mode === 'instant' ? 0 : directoryBytes) + modes[mode]!.prepareBytes + modes[mode]!.lookupBytesDown
     expect(moved[0]).toBeGreaterThan(least('instant'))
@@ -499,7 +498,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
       if (i > 0) {
         const before = demo.proxies.B.seen.length
         await page.click(`#proving [value=${proofs}]`)
-        // The map before is closed: nothing of it is shown any more.
+        // The previous map is closed, and the page shows nothing of it.
         await page.waitForSelector('#passwords .search button:disabled')
         await passwords.ready()
         expect(demo.proxies.B.seen).toHaveLength(before)
@@ -547,7 +546,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     },
   )
 
-  // In a page of its own: browsers complain of replies that end half-way.
+  // In a page of its own: browsers log an error for a reply that ends half-way.
   test('no wrong value is shown for an answer of zeros, nor for one that ends half-way', async () => {
     const context = await browser.createBrowserContext()
     const visitor = await context.newPage()

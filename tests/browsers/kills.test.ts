@@ -1,5 +1,5 @@
-// A Chromium that is killed with SIGKILL in the middle of lookups, or of the offline phase, and reopened with the same
-// profile: the same bytes are sent again, every value is right, and nothing is downloaded twice.
+// Chromium is killed with SIGKILL during lookups or the offline phase, and reopened with the same profile. It sends the same
+// bytes again, finds every value, and downloads nothing twice.
 
 import { test } from 'vitest'
 import { needsBrowser } from '../support/needs.js'

@@ -1,7 +1,7 @@
 // A browser that is killed, again and again, and comes back with the same profile.
 //
-// Chromium's IndexedDB does not always survive that: about once in 400 kills it begins again without any of the origin's
-// files. A witness in the same origin, nothing of Keyhush's, tells that from a client that loses its state.
+// About once in 400 kills Chromium's IndexedDB loses all files of the origin. A witness in the same origin, which Keyhush does
+// not touch, tells this from a client that loses its state.
 
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { Chance } from '../world/chance.js'
 import { lookUp, openMap, PARTITIONS, RECORD_BYTES, recordAt, type Stage } from './stage.js'
 import { assertNothingReused } from './transcripts.js'
 
-/** Without a word to anybody: the browser and all its processes. */
+/** Kills the browser and all its processes with SIGKILL. */
 export async function kill(browser: Browser): Promise<void> {
   const { pid, exitCode, signalCode } = browser.process()!
   if (exitCode !== null || signalCode !== null) return
@@ -23,8 +23,8 @@ export async function kill(browser: Browser): Promise<void> {
 }
 
 /**
- * Kills a browser in the middle of lookups, `times` over; each time its successor finds everything in order. Most of them
- * ask for the same record: a query made anew instead of sent again would be almost the same, and be seen.
+ * Kills a browser `times` times during lookups, and checks what the next one finds. Most lookups ask for the same record, so
+ * that a query that is made anew instead of sent again is almost the same, and is noticed.
  */
 export async function killMidLookup(stage: Stage, seed: number, times: number): Promise<void> {
   const chance = new Chance(seed)
@@ -57,7 +57,7 @@ export async function killMidLookup(stage: Stage, seed: number, times: number): 
   assert.equal(stage.bytesOf('/v1/blobs/'), downloads * stage.records * RECORD_BYTES)
 }
 
-/** Whether the browser has kept what an earlier life of its origin has written. If not, it is written now, durably. */
+/** Whether the browser has kept the witness of an earlier life. If not, writes it now, durably. */
 async function hasKept(page: Page): Promise<boolean> {
   return await page.evaluate(async () => {
     const done = (request: IDBRequest | IDBTransaction, event: 'success' | 'complete') =>
@@ -80,7 +80,7 @@ async function hasKept(page: Page): Promise<boolean> {
   })
 }
 
-/** `silenced`: the server whose answer does not come when the browser is killed, 0 or 1; 2: it is killed at any time. */
+/** `silenced`: the server, 0 or 1, whose answer is missing when the browser is killed; 2: killed at any time. */
 async function dieLookingUp(
   stage: Stage,
   browser: Browser,
@@ -115,7 +115,7 @@ async function dieLookingUp(
   assert.deepEqual(wrong, [])
 }
 
-/** Kills a browser in the middle of the offline phase, `times` over (at most 5), and then lets it finish. */
+/** Kills a browser `times` times (at most 5) during the offline phase, then lets it finish. */
 export async function killMidDownload(stage: Stage, seed: number, times: number): Promise<void> {
   const chance = new Chance(seed)
   const profile = join(stage.folder, `downloads ${seed}`)
@@ -125,7 +125,7 @@ export async function killMidDownload(stage: Stage, seed: number, times: number)
     const browser = await launchBrowser('chromium', { profile })
     try {
       const page = await stage.page(browser)
-      // As on a slow line: the time of a partition is enough for another save.
+      // As on a slow line: each partition takes long enough for another save.
       await page.evaluate(() => {
         const now = performance.now.bind(performance)
         performance.now = () => 10_000 * now()
@@ -149,11 +149,11 @@ export async function killMidDownload(stage: Stage, seed: number, times: number)
   }
   const [database, partition] = [stage.records * RECORD_BYTES, (stage.records / PARTITIONS) * RECORD_BYTES]
   assert(beginnings <= 2, `the browser lost its storage ${beginnings - 1} times`)
-  // A kill costs what was on its way, or being saved: one partition a server.
+  // A kill costs at most one partition per server: the one being downloaded or saved.
   assert(stage.bytesOf('/v1/blobs/') < (beginnings + 0.1) * database + 2 * times * partition)
 }
 
-/** Resolves when so many blobs have been asked for. No more of them are given out. */
+/** Resolves when so many blobs have been requested; serves no more of them. */
 function passBlobs(stage: Stage, count: number): Promise<void> {
   return new Promise(resolve => {
     let left = count

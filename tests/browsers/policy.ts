@@ -1,4 +1,4 @@
-// A page whose content security policy forbids WebAssembly is told so, in the words of no engine.
+// Where a page's content security policy forbids WebAssembly, the SDK's error says so in the same words in every browser.
 
 import { expect } from 'vitest'
 import { startPage } from '../support/web.js'
@@ -12,7 +12,7 @@ const opened = (servers: readonly [string, string]) =>
 
 const NOWHERE = ['http://localhost:1', 'http://localhost:2'] as const
 
-/** `evaluate` goes to a page in some browser, and runs a function there. */
+/** `evaluate` opens a page in some browser and runs a function there. */
 export async function expectToldOfPolicy(
   evaluate: (url: string, work: typeof opened, servers: typeof NOWHERE) => Promise<string>,
 ): Promise<void> {

@@ -1,5 +1,5 @@
-// Which tabs prepare hints, as real browsers' locks tell: one that lives keeps its rows from being swept up, one that is closed,
-// killed or left does not, and nobody waits for one that is about to be frozen.
+// Which tabs prepare hints, by the locks of real browsers. Rows of a living tab are not swept up; rows of a tab that is closed,
+// killed or left are. No tab waits for one that is about to be frozen.
 
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -53,13 +53,13 @@ await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
     return page
   }
 
-  /** The servers of each test are its own. */
+  /** Each test has servers of its own. */
   let pairs = 0
   const join = (page: Page, pair: number) =>
     page.evaluate(async pair => {
       globalThis.leave = await globalThis.tab.preparersOf([`https://${pair}.example`])!.join()
     }, pair)
-  /** Whether nobody prepares, as this tab is told. */
+  /** Whether this tab sees no other that prepares. */
   const isAlone = (page: Page, pair: number) =>
     page.evaluate(async pair => {
       let alone = false

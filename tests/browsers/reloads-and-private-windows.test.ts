@@ -1,5 +1,5 @@
-// What browsers do to state besides: Firefox reloads a page in the middle of a lookup; a private window keeps it for as
-// long as it is open, or only in the page's memory, as `storage` asks.
+// State in Firefox when a page reloads during a lookup, and in private windows, which keep it while they are open or only in
+// the page's memory, as `storage` asks.
 
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -79,7 +79,7 @@ await inBrowsers(PRIVATE, 'a private window of %s', name => {
     expect(await lookUp(page, [8, 9])).toEqual([8, 9].map(recordAt))
     await page.reload()
     const resumed = await openMap(page, stage.servers, 'preferred')
-    // With the batch of the last lookup pending, or not: an answer does not wait until its effect is stored.
+    // The batch of the last lookup may be pending: an answer does not wait until its effect is stored.
     expect(resumed).toEqual(storage === 'memory' ? events : [expect.stringMatching(/^resumed hint (true|false)$/)])
     expect(await lookUp(page, [9, 10])).toEqual([9, 10].map(recordAt))
   })

@@ -1,5 +1,5 @@
-// The SDK in real browsers, against two `keyhush` processes: right for every index and key, told of a lie, and no
-// more on the wire than it has to be.
+// The SDK in real browsers, against two `keyhush` processes: right for every index and key, notices lies, and sends nothing
+// that it need not send.
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -115,7 +115,7 @@ await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
 
   test('one server: hints are stored, the next page goes on with them, and both pages use them up', async () => {
     const [one] = at('names')
-    // What other tests have stored with this server and the other one would be discarded, with an event.
+    // The state that other tests have stored with these servers would be discarded, with an event.
     await page.evaluate(servers => keyhush.discardState({ servers }), at('names'))
     const look = (asked: readonly string[]) =>
       page.evaluate(
@@ -192,7 +192,7 @@ await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
         .flat()
         .filter(exchange => exchange.method === method)
         .map(exchange => exchange.headers)
-      // A POST's length is the batch's.
+      // The length of a POST depends on the batch only.
       const constant = headers.map(all => all.filter(([header]) => header.toLowerCase() !== 'content-length'))
       for (const each of constant) expect(each).toEqual(constant[0])
       const names = constant[0]!.map(([header]) => header.toLowerCase())

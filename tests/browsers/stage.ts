@@ -1,5 +1,5 @@
-// Two `keyhush` processes, a proxy before each that writes down what it sees, and a page with the SDK: all at the same
-// addresses for as long as the stage stands, whatever browsers come and go.
+// Two `keyhush` processes, a recording proxy before each, and a page with the SDK. Their addresses stay the same while
+// browsers start and end.
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { temporaryFolder } from '../support/servers.js'
 import { startPage } from '../support/web.js'
 
 declare global {
-  /** the map that a page has opened, and what it has been told of its state */
+  /** the map that a page has opened, and its events */
   var opened: { map: KeyhushMap; events: string[] } | undefined
   /** of the page, to the test */
   function tell(value: string): void

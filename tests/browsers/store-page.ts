@@ -18,7 +18,7 @@ const A = recordOf(1)
 const [PARTIAL, CHECKPOINT, DIRECTORY] = [bytes('partial', 40), bytes('checkpoint', 60), epochOf(1).directory]
 
 let pairs = 0
-/** A pair of servers that nothing is stored for. */
+/** A pair of servers without stored state. */
 function newPair(): Servers {
   pairs++
   return [`https://a${pairs}.example`, `https://b${pairs}.example`]
@@ -75,7 +75,7 @@ async function lookUp(store: StateStore, version: number): Promise<void> {
   await store.commit(A.hintId, version, bytes(`effect ${version}`, 20))
 }
 
-/** The database without our code: what a foreign script, a newer version or an accident does to it. */
+/** Changes the database without the SDK, as a foreign script, a newer version or an accident would. */
 async function raw<T>(storeName: string, work: (store: IDBObjectStore) => IDBRequest<T>): Promise<T> {
   const database = await settled(indexedDB.open(DATABASE))
   try {
@@ -444,7 +444,7 @@ const specials: Record<string, () => Promise<void>> = {
 
   async 'a write that fails at any of its requests has changed nothing'() {
     const { put, delete: remove } = IDBObjectStore.prototype
-    /** Lets so many requests pass; resolves to whether `call` needed no more. */
+    /** Lets so many requests pass; resolves to whether they were enough for `call`. */
     const afterRequests = async (count: number, call: () => Promise<unknown>): Promise<boolean> => {
       let left = count
       const counted = <P extends unknown[], R>(method: (...parameters: P) => R) =>
@@ -569,7 +569,7 @@ async function replaced<T>(owner: object, name: string, by: PropertyDescriptor, 
   }
 }
 
-/** Fills what the browser grants. Resolves once a checkpoint has been refused, and lookups have gone on. */
+/** Fills the quota. Resolves once a checkpoint has been refused and lookups have gone on. */
 async function overflow(): Promise<void> {
   const { store } = await openIndexedDbStore(newPair())
   await fill(store)
@@ -585,8 +585,7 @@ async function overflow(): Promise<void> {
 }
 
 /**
- * One of several tabs at work on one state: does `lookups` lookups of its own, whichever versions they get. Resolves to
- * the versions it got.
+ * One of several tabs on one state: makes `lookups` lookups of its own, and resolves to the versions that they got.
  */
 async function contend(servers: Servers, name: string, lookups: number): Promise<number[]> {
   const { store } = await openIndexedDbStore(servers)
@@ -594,7 +593,7 @@ async function contend(servers: Servers, name: string, lookups: number): Promise
   while (got.length < lookups) {
     const { version, pending } = (await store.read())!
     try {
-      // Somebody's pending batch is finished first, as it is.
+      // A pending batch of another tab is finished first, unchanged.
       const batch = pending ?? bytes(`${name} ${version}`, 30)
       await store.putPending(A.hintId, version, batch)
       await store.commit(A.hintId, version, batch)
@@ -616,7 +615,7 @@ async function beginContest(): Promise<void> {
   await store.close()
 }
 
-/** The version reached, and who made each effect. */
+/** The version reached, and the tab that made each effect. */
 async function endContest(names: readonly string[]): Promise<(string | undefined)[]> {
   const { store } = await openIndexedDbStore(contested)
   const { entries } = await store.readHint(A.hintId)

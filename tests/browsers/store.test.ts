@@ -80,7 +80,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'IndexedDB i
       tabs.map((tab, i) => tab.evaluate(name => globalThis.page.storeTests.contend(name, 40), names[i]!)),
     )
     const makers = await page.evaluate(names => globalThis.page.storeTests.endContest(names), names)
-    // Who finds a batch pending finishes it, and whoever put it loses that race: its effect is there all the same.
+    // Another tab may finish a pending batch first. Then its owner's commit is refused, but the effect is stored.
     got.forEach((versions, i) => {
       for (const version of versions) expect(makers[version]).toBe(names[i])
     })
@@ -89,7 +89,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'IndexedDB i
     for (const tab of tabs) await tab.close()
   })
 
-  // Firefox has no way to set one.
+  // Firefox has no way to set a quota.
   const inChromium = name === 'chromium' ? test : () => {}
   inChromium('a full quota is told from other failures, and changes nothing', async () => {
     // An origin of its own: Chromium remembers for a while how much room another one had.

@@ -1,5 +1,5 @@
-// Several real pages of one origin on one state: they look up at once, one is closed, one is frozen. Every value is
-// right, no query is used twice, nobody waits for ever.
+// Several real pages of one origin share one state: they look up at once, and one is closed or frozen. Every value is right, no
+// query is used twice, and no page waits for ever.
 
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
@@ -43,7 +43,7 @@ async function pages(count: number): Promise<Page[]> {
 const wanted = (page: number, count: number) =>
   Array.from({ length: count }, (_, i) => ((page % 2) * 7 + i * 13) % 4096)
 
-/** What a page finds, all asked for at once. */
+/** The values that a page finds for all of them at once. */
 function lookUpAtOnce(page: Page, indices: readonly number[]): Promise<string[]> {
   return page.evaluate(
     indices =>

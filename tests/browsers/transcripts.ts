@@ -1,4 +1,4 @@
-// What two proxies have seen of one hint, and what must be true of it although nobody knows the client's secrets.
+// Checks on what two proxies have seen of one hint, without the client's secrets.
 
 import assert from 'node:assert/strict'
 import { decodeClaimedQuery } from '@keyhush/protocol'

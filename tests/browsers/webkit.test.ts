@@ -1,5 +1,5 @@
-// The SDK in WebKit, whose pages go on after they are gone: promises of one that was reloaded settle, and its window leads
-// to the new page's functions.
+// The SDK in WebKit, where code of a page runs on after a reload: its promises settle, and its `window` has the functions of
+// the new page.
 
 import { cp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// The tables and plots of docs/costs.md are what the commands beside them make.
+// The tables and plots of docs/costs.md are what the commands named there print.
 
 import { readFile } from 'node:fs/promises'
 import { loadCore } from '@keyhush/wasm'

@@ -1,5 +1,5 @@
-// Hashes as planned and as counted: in the independent implementation, whose every leaf, node and tag is one call, of a
-// server that commits and of a client that checks its lookups.
+// Planned numbers of hashes equal counted ones, for a server that commits and a client that checks lookups. They are counted in
+// the reference, which makes one call for each leaf, node and tag.
 
 import { loadCore } from '@keyhush/wasm'
 import { beforeEach, expect, test, vi } from 'vitest'

@@ -1,6 +1,5 @@
-// Costs computed equal costs measured, byte for byte: what a plan says, against what the SDK and real servers exchange,
-// hold and store. docs/costs.md names this file; buffers inside the core are held to their formulas in
-// rust-core/core/tests/cost.rs, memory in memory.test.ts.
+// Computed costs equal measured ones, byte for byte: a plan against what the SDK and real servers exchange, hold and store.
+// rust-core/core/tests/cost.rs checks the core's buffers, memory.test.ts the memory.
 
 import type { KeyhushMap, Traffic } from '@keyhush/client'
 import { type Environment, openWith, platformEnvironment } from '@keyhush/client/environment'
@@ -71,11 +70,11 @@ interface Client {
   readonly store: MeasuringStore
   readonly manifest: Manifest
   readonly urls: readonly string[]
-  /** the lookups so far are stored and what they made due is done */
+  /** resolves when all lookups are stored and the work after them is done */
   readonly idle: () => Promise<void>
-  /** what passed each server since the last call */
+  /** bytes at each server since the last call */
   readonly passedEach: () => Passed[]
-  /** what passed both servers together since the last call, if they have no fence */
+  /** bytes at both servers together since the last call, if they have no fence */
   readonly passed: () => Omit<Passed, 'fence'>
 }
 
@@ -118,7 +117,7 @@ async function openMeasured(data: Data, proofs: EntryProofs, kind: { living?: bo
   const total = (lengths: readonly number[]) => lengths.reduce((sum, length) => sum + length, 0)
   const passedEach = () =>
     proxies.map(({ seen }): Passed => {
-      // What is told a fence by itself is not of a lookup; one that has none says so once.
+      // Requests to a fence alone do not count as lookups; a server without a fence says so once.
       const all = seen.splice(0).filter(({ path }) => path !== '/v1/fence')
       const queries = answers(all)
       const claims = queries.filter(query => claimIn(query) !== undefined).length
@@ -164,7 +163,7 @@ describe.each(kinds)('%s', kind => {
     const costs = costsOf(workload)
 
     expect(manifest).toMatchObject(core.plan(workload).layout)
-    // How long a directory is depends on the keys: the plan has its expected length.
+    // The length of a directory depends on the keys; the plan has the expected one.
     const off = Math.abs(manifest.directoryBytes - costs.directoryBytes)
     expect(off).toBeLessThanOrEqual(manifest.keyed ? costs.directoryBytes * 0.04 : 0)
     const offlineBytes = costs.offlineBytes - costs.directoryBytes + manifest.directoryBytes
@@ -188,7 +187,7 @@ describe.each(kinds)('%s', kind => {
     await map.close()
     expect(store.lengths).toEqual(stored)
 
-    // The SDK asks for records by index one by one; a client of one's own need not.
+    // The SDK asks for indices one by one; another client may batch them.
     const batch = 8
     const query = encodeQuery(manifest, batch, new Uint8Array(vectorBytes(manifest, batch)), kind)
     await Promise.all(client.urls.map(url => fetch(`${url}/v1/answer`, { method: 'POST', body: query })))

@@ -1,6 +1,6 @@
 import { MemoryStore, type StoredCheckpoint } from '@keyhush/client/environment'
 
-/** A store that writes down how long the stored forms were. */
+/** A store that records the lengths of stored forms. */
 export class MeasuringStore extends MemoryStore {
   readonly lengths: Record<'checkpoint' | 'pending' | 'effect', number[]> = { checkpoint: [], pending: [], effect: [] }
   longestJournal = 0

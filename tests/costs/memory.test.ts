@@ -1,5 +1,5 @@
-// Memory as planned and as WebAssembly's grows: of a server that commits to a database, and of a client that downloads
-// it. Each in a fresh instance: memory that was freed before would hide what is taken.
+// Planned memory equals the growth of WebAssembly's memory, for a server that commits to a database and a client that downloads
+// it. Each in a fresh instance: memory freed before would hide the growth.
 
 import { discardCore, type EntryProofs, loadCore } from '@keyhush/wasm'
 import { expect, test } from 'vitest'

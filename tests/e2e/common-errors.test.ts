@@ -1,5 +1,5 @@
-// docs/common-errors.md and the code have the same errors: every class, code and reason is on the page, and what the page
-// quotes is what is said.
+// docs/common-errors.md and the code have the same errors: the page has every class, code and reason, and quotes messages as
+// they are.
 
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -51,7 +51,7 @@ test('the page has one row for every code of a server, with its status', () => {
   )
 })
 
-/** What the platform says, below, and not our sources. */
+/** Messages of the platform, which are checked below. */
 const PLATFORM = /\((EADDRINUSE|EMFILE|ENOENT)\)$/
 
 test('every quoted message of an operator’s error is in the sources', () => {
@@ -68,7 +68,7 @@ test('every quoted message of an operator’s error is in the sources', () => {
       .filter(name => /\.(ts|rs)$/.test(name))
       .map(name => readFileSync(join(root, folder, name), 'utf8')),
   )
-  // Strings over several lines, and quotes within them, are put together first.
+  // Joins strings over several lines, and unescapes quotes.
   const said = sources
     .join('\n')
     .replaceAll(/['"`] \+\n\s*['"`]|\\\n\s*/g, '')
@@ -77,7 +77,7 @@ test('every quoted message of an operator’s error is in the sources', () => {
     [...heading.matchAll(/`([^`]+)`/g)].map(([, text]) => text!),
   )
   const missing = quoted.filter(text => {
-    // A file and a line, and whatever else differs from time to time, is left out: the longest piece between is looked for.
+    // Leaves out file, line and other variable parts, and looks for the longest piece between them.
     const pieces = text
       .replace(/^(\S+:\d+:|\S+\/\S+:) /, '')
       .split(/…|\d+|`|\bkey and value\b|dataset:|transcript:|--\S+/)

@@ -1,4 +1,4 @@
-// `keyhush dev`: one command makes two servers, and what it prints is all that an app needs.
+// `keyhush dev` starts two servers, and prints all that an app needs.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -81,7 +81,7 @@ test('two servers answer for a file, accept signed batches, and end with Ctrl-C 
     const { headers } = await fetch(`${servers[0]}/v1/info`, { headers: { origin } })
     expect([origin, headers.get('access-control-allow-origin')]).toEqual([origin, allowed ? origin : null])
   }
-  // Nobody else's word counts.
+  // An unsigned batch is refused.
   const unsigned = await fetch(`${servers[1]}/v1/publish`, { method: 'POST', body: 'x' })
   expect(unsigned.ok).toBe(false)
   await map.close()

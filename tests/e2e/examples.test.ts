@@ -1,4 +1,4 @@
-// The examples in demo/examples, as they are: only what `keyhush dev` would have printed is put in its place.
+// The examples in demo/examples run unchanged, except that addresses and key are filled in as `keyhush dev` prints them.
 
 import { execFile } from 'node:child_process'
 import { cp, readFile, symlink, writeFile } from 'node:fs/promises'
@@ -132,7 +132,7 @@ test('vite: a form refuses known passwords, and accepts a password that cannot b
   expect(said[0]).toContain('Choose another.')
   expect(said[1]).toContain('Nobody is known to know this one.')
   both.misbehave(0, 'hangs up')
-  // What is kept whole by now answers without its servers, from what was signed; what is not, says that it cannot.
+  // A signed list that is downloaded by now answers without its servers; another one reports an error.
   const [away] = await ask('/built/', 'password', ['another'])
   expect(away).toMatch(/^(Nobody is known to know this one|It could not be checked \(network\))\.$/)
   both.misbehave(0, undefined)

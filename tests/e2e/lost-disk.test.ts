@@ -1,4 +1,4 @@
-// An operator's disk is lost: what docs/operations.md says to do then, command by command, and what clients see of it.
+// An operator loses its disk. The test runs the commands of docs/operations.md, and checks what clients see.
 
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -80,7 +80,7 @@ class Client {
     return this
   }
 
-  /** What it looks up is right: at once, unless its fence was lost, and then after it has begun anew. */
+  /** Its lookups are right: at once, or after a new hint if its fence was lost. */
   async expectRecovered(lost: number): Promise<void> {
     const map = await this.open()
     if (this.fencedBy === lost) {
@@ -114,7 +114,7 @@ async function commandsUnder(heading: string): Promise<string[][]> {
   })
 }
 
-/** The second operator does, and has the publisher do, what the page says. */
+/** The second operator and the publisher follow the page. */
 async function recover(heading: string): Promise<void> {
   const commands = await commandsUnder(heading)
   expect(commands.filter(([command]) => command === 'serve')).toHaveLength(1)

@@ -1,5 +1,5 @@
-// Blocks of four records, through everything: the command builds and publishes, two processes serve, the SDK looks up in
-// every mode, against a plain map. (tests/world/living has blocks under faults, restarts and generations.)
+// Blocks of four records from end to end: the command builds and publishes, two processes serve, the SDK looks up in every
+// mode, against a plain map. (tests/world/living has blocks under faults, restarts and generations.)
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -48,7 +48,7 @@ afterAll(async () => {
   await folder.remove()
 })
 
-/** Every key that there is or was, one by one and in batches, in every mode. */
+/** Looks up all present and former keys, one by one and in batches, in every mode. */
 async function expectTheModel(epoch: number): Promise<void> {
   for (const [name, map] of Object.entries(maps)) {
     await map.sync()

@@ -1,5 +1,5 @@
-// docs/samples, run: proxies that keep connections, answers and secrets as they are and write down nothing of clients; systemd's
-// unit; what is in the container. Where a program cannot be had, its test says that it was skipped.
+// Runs docs/samples: proxies keep connections, pass answers on unchanged and log nothing of clients; systemd's unit; the
+// contents of the container. Where a program is missing, its test is skipped and says so.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -85,7 +85,7 @@ async function backend() {
   return { url, port: Number(new URL(url).port), manifest: updatable.newest.manifest, seen, close }
 }
 
-/** What is changed in a sample so that it runs in `dir`, at `port`, before `upstream`. */
+/** The changes that make a sample run in `dir`, at `port`, before `upstream`. */
 const kinds = {
   nginx: {
     file: 'nginx.conf',
@@ -230,7 +230,7 @@ describe.each(['nginx', 'caddy'] as const)('%s', kind => {
     }
     expect(server.seen.connections - before).toBeLessThanOrEqual(1)
     expect([...server.seen.forwardedFor]).toEqual([CLIENT])
-    // A stream of events begins at once, and a refusal keeps its form.
+    // A stream of events begins at once, and a refusal is passed on unchanged.
     const events = client.ask('/v1/events')
     const [line] = (await once(events, 'data')) as [Buffer]
     expect(JSON.parse(line.toString())).toEqual({ generation: 1, epoch: 1 })
@@ -241,10 +241,10 @@ describe.each(['nginx', 'caddy'] as const)('%s', kind => {
     await proxy.stop()
   })
 
-  // The second shows that the first would find it.
+  // The second case shows that the first can fail.
   test.each([
-    ['writes down nothing of clients', false],
-    ['would, without the line in the sample that keeps it from that', true],
+    ['logs nothing of clients', false],
+    ['logs clients without the line in the sample that prevents it', true],
   ])('%s', proxied, async (_, leaky) => {
     const server = await backend()
     const proxy = await started(kind, server.port, leaky)
@@ -314,7 +314,7 @@ describe('keyhush.service', () => {
 
   test('starts the server, is told when it is ready and when it stops, and ends with 0', async () => {
     const dir = await files()
-    // What it tells systemd, by the program that is called for it.
+    // The messages to systemd, through the program that is called for them.
     await writeFile(join(dir, 'systemd-notify'), `#!/bin/sh\necho "$1" >> ${dir}/told\n`)
     await chmod(join(dir, 'systemd-notify'), 0o755)
     const [, command] = /^ExecStart=(.+)$/m.exec(await sample('keyhush.service'))!
@@ -347,7 +347,7 @@ describe('Containerfile', () => {
     return new Map([...stage.matchAll(/^([A-Z]+) (.+)$/gm)].map(([, name, rest]) => [name!, rest!]))
   }
 
-  // No container is built: its image is in a registry. What would run in it, runs here.
+  // Builds no container, since its image is in a registry. What would run in it runs here.
   test('starts a server, and its health check works', async () => {
     const dir = await files()
     const parts = await instructions()

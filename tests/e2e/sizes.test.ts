@@ -1,4 +1,4 @@
-// Sizes at the edges, through everything: each is built, two processes serve, the SDK reads.
+// Extreme sizes from end to end: the command builds, two processes serve, the SDK looks up.
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -57,7 +57,7 @@ afterAll(async () => {
 test.each(Object.entries(sizes))('%s', async (name, { records, bytes }) => {
   const [a, b] = servers.map(({ url }) => `${url}/${id(name)}`)
   const values = distinctRecords(records, bytes)
-  // All of a few, and the ends and some between of many; each of them again, when it has been shuffled.
+  // All of a few records; of many the first, the last and some between. Each again after the hint was shuffled.
   const step = Math.max(1, Math.floor(records / 37))
   const indices = [0, records - 1, ...Array.from({ length: Math.ceil(records / step) }, (_, i) => i * step)]
   const ways = [

@@ -1,4 +1,4 @@
-// The servers that apps test with: each misbehaviour shows as it is said to, and is over when it is over.
+// The servers for tests of apps: each misbehaviour shows as documented, and ends when it is switched off.
 
 import { type KeyhushError, open } from '@keyhush/client'
 import { type Misbehaviour, startTestServers, type TestServers } from '@keyhush/server/testing'

@@ -1,5 +1,4 @@
-// Whom a client trusts, with real keys, real servers and real files: a publisher who signs what both servers have, and
-// the rollback fence that the refresh server keeps in its store.
+// The publisher's signature and the rollback fence from end to end, with real keys, servers and files.
 
 import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -18,7 +17,7 @@ import { buildInto, temporaryFolder } from '../support/servers.js'
 const TEXT = new TextDecoder()
 const names = Array.from({ length: 40 }, (_, i) => `name-${i}.example`)
 
-/** One operator's server, at one address for good. */
+/** One operator's server, whose address stays the same. */
 class Operator {
   private constructor(
     readonly store: string,
@@ -36,12 +35,12 @@ class Operator {
     return this.proxy.url
   }
 
-  /** What it has been asked under one path. */
+  /** The requests to one path. */
   asked(path: string): number {
     return this.proxy.seen.filter(seen => seen.path === path).length
   }
 
-  /** kill -9, then `work` on what is on its disk, and it is back. */
+  /** kill -9, then `work` on its files, then a new start. */
   async killed(work: (store: string) => Promise<void>): Promise<void> {
     await this.process.kill()
     await work(this.store)
@@ -145,7 +144,7 @@ describe('a publisher who signs', () => {
     await publish({ batch: [edit(names[4]!, 'not yet')], sign: false })
     await map.sync()
     expect([map.epoch, await textOf(map, names[4]!)]).toEqual([before + 1, 'value 4'])
-    // A fresh map cannot have the epoch before any more: partitions are served at the newest alone.
+    // A fresh map cannot open the previous epoch: partitions are served at the newest alone.
     await expect(opened({ publisherKey, storage: 'memory' })).rejects.toMatchObject({ code: 'signature' })
 
     await publish({ sign: true })
@@ -163,7 +162,7 @@ describe('a publisher who signs', () => {
 })
 
 describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollback => {
-  /** A map with state in files that has been used; and which operator has its fence. */
+  /** A used map with state in files, and the operator that has its fence. */
   async function used(state: string): Promise<Operator> {
     const { map } = await opened({ ...stateIn(state), rollback, publisherKey })
     for (let i = 10; i < 15; i++) expect(await textOf(map, names[i]!)).toBe(`value ${i}`)
@@ -230,7 +229,7 @@ describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollbac
     const { map: original } = await opened({ ...stateIn(state), rollback })
     const { map: copy } = await opened({ ...stateIn(`${state}-copy`), rollback })
     expect(await textOf(original, names[11]!)).toBe('value 11')
-    // What was said behind the answer is on the disk.
+    // The claim behind the query is on the disk.
     await refresh.killed(async () => {})
     const before = answered()
     await expect(copy.get(names[12]!)).rejects.toMatchObject({ code: 'condemned', server: undefined })
@@ -252,7 +251,7 @@ describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollbac
     await map.close()
     for (let i = 0; i < 3; i++) await publish({ batch: [edit(names[30]!, `update ${i} ${rollback}`)], sign: true })
     await assertCondemned(`${state}-backup`)
-    // And what was copied goes on.
+    // The original, which is newer, goes on.
     const { map: original } = await opened({ ...stateIn(state), rollback })
     expect(await textOf(original, names[30]!)).toBe(`update 2 ${rollback}`)
     await original.close()

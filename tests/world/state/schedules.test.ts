@@ -1,5 +1,5 @@
 // The client against the model, on schedules drawn from seeds: whatever crashes, freezes, fails or lies, and whenever,
-// (a)–(g) of harness/model.ts hold. `npm run soak` runs more of them.
+// (a)–(g) of model.ts hold. `npm run soak` runs more of them.
 
 import { expect, test } from 'vitest'
 import { THOROUGH } from '../../support/thorough.js'
