@@ -1,6 +1,5 @@
-// `npm run bench`, `npm run soak` and `npm run fuzz -- wire` begin here: `node tests/run.mjs bench [capacity | processes] | soak [living |
-// replicas | memory | fence] | matrix | traffic | papers | speeds | pointproofs | wire [args]`. All are
-// TypeScript, which Vite compiles as it is loaded.
+// Runs a program in TypeScript, which Vite compiles as it is loaded, for `npm run bench`, `soak`, `matrix`, `papers` and `fuzz`:
+// `node tests/run.mjs PROGRAM [PART] [args]`.
 
 import { fileURLToPath } from 'node:url'
 import { createServer } from 'vite'

@@ -1,15 +1,15 @@
-// What an app ships that imports the SDK: within a budget, and without what only some apps need.
+// What an app ships that imports the SDK: within a budget, and without code that only some apps need.
 
 import { readFile } from 'node:fs/promises'
 import { build } from 'esbuild'
 import { expect, test } from 'vitest'
 import { shipped } from '../support/shipped.js'
 
-/** Of an app that looks up instantly and keeps nothing. */
+/** For an app that looks up instantly and keeps no state. */
 const INSTANT_BYTES = 60_000
 /** of it, before there is a map */
 const AT_ONCE_BYTES = 25_500
-/** Of one that keeps a state from the first: with what makes hints, with stores, and the WebAssembly that hints take. */
+/** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
 const KEEPING_BYTES = 158_500
 
 test('an app that looks up instantly ships at most 60 kB of brotli; code for states and for signatures is loaded on demand', async () => {
@@ -19,7 +19,7 @@ test('an app that looks up instantly ships at most 60 kB of brotli; code for sta
   expect(bytes.atOnce).toBeLessThan(AT_ONCE_BYTES)
   expect(bytes.instant).toBeLessThan(INSTANT_BYTES)
   expect(bytes.keeping).toBeLessThan(KEEPING_BYTES)
-  // What the README says is loaded besides when a map begins to keep a state.
+  // The README's figure for what is loaded when a map begins to keep a state.
   const more = [...parts.keeping].filter(file => !parts.instant.has(file))
   const isModule = (file: string) => sourcesOf([file]).some(source => source.includes('generated/inline'))
   const [script, module] = [more.filter(file => !isModule(file)), more.filter(isModule)].map(bytesOf)
@@ -32,11 +32,11 @@ test('an app that looks up instantly ships at most 60 kB of brotli; code for sta
   const ofState = /client\/dist\/(state|store\/(?!store\.js)|.*\/(stateful|choosing|tapir|local|single)\.js)/
   expect(sources.filter(source => ofState.test(source) || source.includes('node_modules/'))).toEqual([])
   expect(sourcesOf(parts.keeping).filter(source => ofState.test(source)).length).toBeGreaterThan(20)
-  // What lookups with one server need is another module, with glue of its own.
+  // Lookups with one server need another module, with glue of its own.
   const alone = /generated\/(single|inline-single)/
   expect([...sources, ...sourcesOf(parts.keeping)].filter(source => alone.test(source))).toEqual([])
 
-  // There is no way but an import() to what only some need.
+  // Only an import() leads to code that only some apps need.
   const onDemand = (isSuch: RegExp, files: number) => {
     const names = Object.keys(outputs).filter(name => sourcesOf([name]).some(source => isSuch.test(source)))
     expect(names).toHaveLength(files)

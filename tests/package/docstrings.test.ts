@@ -1,5 +1,5 @@
-// What hovers show: every function that the packages give to apps, operators' code and tests says what it throws, and how it is
-// called.
+// Docstrings: every function that the packages export for apps, operators' code and tests says what it throws, and how to call
+// it.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -17,7 +17,7 @@ interface Declared {
 
 const DOCSTRING = String.raw`(?:\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\n *)?`
 
-/** Functions that a file exports, by name; those of other files of the package that it passes on, too. */
+/** Functions that a file exports, by name, re-exports included. */
 function functionsOf(file: string): Declared[] {
   const text = read(file)
   const passedOn = [...text.matchAll(/^export \{([^}]*)\} from '(\.[^']*)\.js'$/gm)].flatMap(([, names, path]) => {
@@ -28,12 +28,12 @@ function functionsOf(file: string): Declared[] {
     const other = functionsOf(join(dirname(file), `${path}.ts`))
     return other.filter(({ name }) => values.includes(name.split('.')[0]!))
   })
-  // What is loaded once is a constant.
+  // A loader that loads once is a constant.
   const own = [
     ...text.matchAll(new RegExp(`^${DOCSTRING}export (async function|function|const(?= load)) (\\w+)`, 'gm')),
   ].map(([, docstring, how, name]) => ({ name: name!, isAsync: how !== 'function', docstring }))
   const classes = [...text.matchAll(/^export (?:abstract )?class (\w+)[\s\S]*?^\}$/gm)].flatMap(([body, name]) =>
-    // Getters say what is there; asynchronous methods that everybody calls, and the subscription.
+    // No getters: asynchronous methods, and the subscription.
     [...body.matchAll(new RegExp(`^  ${DOCSTRING}(static async |async |)(\\w+)[<(]`, 'gm'))]
       .filter(
         ([, , how, method]) => how === 'static async ' || (name === 'KeyhushMap' && (how !== '' || method === 'on')),

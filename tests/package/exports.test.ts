@@ -1,4 +1,4 @@
-// What `npm run build` has made: every file that a package exports.
+// `npm run build` makes every file that a package exports.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

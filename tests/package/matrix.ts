@@ -1,6 +1,5 @@
-// `npm run matrix -- [SETUP…]`: the packages as they would be published, in what apps are built and run with. Each setup is an app
-// that has installed the tarballs and nothing of this repository; each looks up in every way that loads a part of its own. Versions
-// are those of matrix/package-lock.json; Chromium is the tests' own.
+// `npm run matrix -- [SETUP…]`: the packages as published, in bundlers, runtimes and frameworks. Each setup is an app outside of
+// this repository that has installed the tarballs, and looks up in every mode. Versions: matrix/package-lock.json.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -24,7 +23,7 @@ const env = {
   ...{ NEXT_TELEMETRY_DISABLED: '1', DENO_NO_UPDATE_CHECK: '1' },
 }
 
-/** What every app says of its lookups. */
+/** What every app prints of its lookups. */
 const EXPECTED = 'instant river false, full river false, local river false, single river false'
 const PROBE = `export async function probe(open, servers) {
   const said = []
@@ -51,20 +50,20 @@ const STRICT = "default-src 'none'; img-src data:; worker-src 'self'; connect-sr
 interface App {
   readonly path: string
   readonly urls: readonly string[]
-  /** Runs a command of a package, or an executable; what it has printed. */
+  /** Runs a command of a package, or an executable; resolves to what it printed. */
   run(command: string, ...args: string[]): Promise<string>
-  /** Runs one that serves, until the others have run; waits for its URL. */
+  /** Starts a command that serves until the end; resolves to its URL. */
   serve(command: string, ...args: string[]): Promise<string>
-  /** What a page calls itself once it has looked up; files of this folder, with this policy. */
+  /** The title of a page once it has looked up; serves files of this folder, with this policy. */
   titleOf(folder: string, policy?: string): Promise<string>
   titleAt(url: string): Promise<string>
-  /** What a page with a form for a key and a status says to each, one after the other. */
+  /** The status that a page with a form shows for each key, one after the other. */
   askAt(url: string, keys: readonly string[]): Promise<string[]>
 }
 
 const lastLine = (text: string) => text.trim().split('\n').at(-1)!
 
-/** Each returns what it has said, EXPECTED if all is well. */
+/** Each returns what its app printed: EXPECTED, if all is well. */
 const setups: Record<string, (app: App) => Promise<string>> = {
   'Node, import': async app => lastLine(await app.run('node', 'program.mjs')),
 
@@ -275,14 +274,14 @@ async function vitePage(path: string): Promise<void> {
   await writeFile(join(path, 'vite/index.html'), page('<script type="module" src="/page.js"></script>'))
 }
 
-/** What is copied out of the package, and what the probe is. */
+/** The package's one file, and the probe. */
 async function oneFile(path: string): Promise<void> {
   await mkdir(join(path, 'out-file'), { recursive: true })
   await cp(join(path, 'node_modules/@keyhush/client/dist/keyhush.js'), join(path, 'out-file/keyhush.js'))
   for (const name of ['probe.mjs', 'servers.mjs']) await cp(join(path, name), join(path, 'out-file', name))
 }
 
-/** A page whose server component looks up while it is rendered, and whose client component does when it is there. */
+/** A page whose server component looks up while it renders, and whose client component does afterwards. */
 async function nextApp(path: string): Promise<void> {
   await mkdir(join(path, 'next/app'), { recursive: true })
   for (const name of ['probe.mjs', 'servers.mjs']) await cp(join(path, name), join(path, 'next/app', name))
@@ -317,7 +316,7 @@ const both = (title: string) => (title === `${EXPECTED}|${EXPECTED}` ? EXPECTED 
 const testOf = (head: string, up: string) =>
   `${head}${PROGRAM.replaceAll('./', up)}test('looks up', async () => { expect(await probe(open, servers)).toBe(${JSON.stringify(EXPECTED)}) }, 60_000)\n`
 
-/** Runs those of which the name holds one of `wanted`; 1 if one fails. */
+/** Runs the setups whose names contain one of `wanted`. Returns the exit code. */
 export async function matrix(wanted: readonly string[]): Promise<number> {
   const folder = await temporaryFolder()
   const servers = await startPair({ format: 'csv', content: 'key,value\notter,river\nheron,shore\n' })

@@ -1,5 +1,5 @@
-// The packages as npm would publish them, in an app that is no part of this workspace: they hold what they need and no
-// more, their types and entries resolve, they run in Node, and bundlers make of the SDK what runs without Node.
+// The packages as npm would publish them, in an app outside of this workspace: contents, types, entries, Node, and bundles that
+// run without Node.
 
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -21,7 +21,7 @@ const packages = { protocol: 'packages/protocol', wasm: 'packages/wasm', client:
 type PackageName = keyof typeof packages
 const packageNames = Object.keys(packages) as PackageName[]
 
-/** npm asks for nothing that it has already. */
+/** npm uses its cache. */
 const env = { ...process.env, npm_config_prefer_offline: 'true', npm_config_audit: 'false', npm_config_fund: 'false' }
 
 /** Runs a command; its error shows what it printed. */
@@ -36,7 +36,7 @@ async function run(cwd: string, command: string, ...args: string[]): Promise<str
 
 const tool = (path: string, ...args: string[]) => run(root, process.execPath, join(root, 'node_modules', path), ...args)
 
-/** What a package says that it exports: entries as one imports them, and their files. */
+/** The exports of a package: its entries, and their files. */
 function exportsOf(name: PackageName): { entries: string[]; files: string[] } {
   const { exports } = JSON.parse(readFileSync(join(root, packages[name], 'package.json'), 'utf8'))
   const files = [...JSON.stringify(exports).matchAll(/"\.\/((?:dist|generated)\/[^"]*)"/g)].map(([, file]) => file!)
@@ -105,7 +105,7 @@ describe.each(packageNames)('@keyhush/%s', name => {
 
   test('satisfies publint', () => tool('publint/src/cli.js', 'run', tarballs[name], '--strict'))
 
-  // Of what apps import first; of all in `npm run test:all`. Below, apps are compiled with all four.
+  // `npm test` checks the client's; `npm run test:all` all. Below, apps are compiled with all four.
   const modules = exportsOf(name).entries.filter(entry => entry.endsWith('.wasm'))
   const sampled = THOROUGH || name === 'client' ? test : () => {}
   sampled('has types and entries for every way to import it', () =>
@@ -152,7 +152,7 @@ test('a feature of a separate package names the package to install', async () =>
   )
 })
 
-/** Looks one up, with what an app bundled for Node may import. */
+/** One lookup, of an app that is bundled for Node. */
 const lookUpOnce = (urls: readonly string[]) => `
   const { mode } = await estimate(${JSON.stringify(urls)})
   const map = await open({ servers: ${JSON.stringify(urls)} })
@@ -252,7 +252,7 @@ function shortened(inputs: Record<string, unknown>): Record<string, unknown> {
 }
 
 describe('types', () => {
-  /** What an app may write; a type that says less, or more, does not compile. */
+  /** What an app may write; with a narrower or wider type it does not compile. */
   const source = `
     import { estimate, type Found, open, KeyhushError, type KeyhushErrorCode, type Progress, ServerError, type Value } from '@keyhush/client'
     export async function main(): Promise<string> {
@@ -287,7 +287,7 @@ describe('types', () => {
     ],
     ['a worker', ['--module', 'esnext', '--moduleResolution', 'bundler', '--lib', 'es2022,webworker', '--types', '']],
   ]
-  // Of pages and workers one in `npm test`.
+  // `npm test` takes every other one.
   test.each(settings.filter((_, i) => THOROUGH || i % 2 === 0))(
     'of %s hold without skipLibCheck',
     async (_name, options) => {
@@ -347,7 +347,7 @@ test('the commands of the README run word for word and print what it says', asyn
   await b.interrupt()
 })
 
-/** What the README has to be done. */
+/** The commands and programs of the README's quick start. */
 async function quickStartOf(readme: string) {
   const [blocks] = /^## Quick start\n[\s\S]*?(?=^## What it costs)/m.exec(await readFile(readme, 'utf8'))!
   const all = [...blocks.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)]
@@ -357,7 +357,7 @@ async function quickStartOf(readme: string) {
   return texts as Record<(typeof names)[number], string>
 }
 
-/** Runs commands of which the last goes on until Ctrl-C; waits until this was printed. */
+/** Runs commands, the last of which runs until Ctrl-C; waits until it has printed `until`. */
 async function begin(cwd: string, commands: string, until: string) {
   const child = spawn('bash', ['-euc', commands], { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   const orphaned = () => process.kill(-child.pid!, 'SIGKILL')
@@ -375,7 +375,7 @@ async function begin(cwd: string, commands: string, until: string) {
   })
   return {
     printed: await printed,
-    /** as a terminal does: to all of them; resolves when none is left */
+    /** as a terminal does, to the process group; resolves when all have ended */
     async interrupt(): Promise<void> {
       process.kill(-child.pid!, 'SIGINT')
       await ended
@@ -383,7 +383,7 @@ async function begin(cwd: string, commands: string, until: string) {
   }
 }
 
-/** Two that nobody listens on. */
+/** Two free ports. */
 async function freePorts(): Promise<[number, number]> {
   const servers = [createServer(), createServer()]
   const ports: number[] = []
@@ -418,7 +418,7 @@ test.each<[string, bundle: (entry: string, outFolder: string) => Promise<unknown
   await writeFile(entry, `export { open } from '@keyhush/client'`)
   await bundle(entry, join(app, name))
   const files = await readdir(join(app, name))
-  // A bundler that splits what is imported lazily makes files of it, which a map loads that needs them.
+  // A bundler that splits makes a file of each dynamic import, which maps load on demand.
   const named = (parts: readonly string[]) => files.filter(file => parts.includes(file.replace(/-.{8}\.js$/, '')))
   const never = ['ed25519', 'inline-single', 'single']
   const without = {

@@ -3,7 +3,7 @@
 
 import { uniformityPValue } from './chi-square.js'
 
-/** The vectors of offsets that came to one server, in order. */
+/** The vectors of offsets that one server received, in order. */
 export type Sight = readonly ArrayLike<number>[]
 
 export interface Statistic {
@@ -12,9 +12,9 @@ export interface Statistic {
 }
 
 /**
- * All statistics of one server's sight of offsets below `m`: each position by itself, neighbours in one vector, and
- * each position with itself one and two requests later (the latter for lookups that alternate). Pairs are disjoint, so
- * that they are independent; `phase` says whether they begin with the first request or later.
+ * All statistics of the offsets below `m` that one server saw: each position alone, neighbours in one vector, and each
+ * position with itself one and two requests later (two, for lookups that alternate). Pairs are disjoint and so independent;
+ * `phase` is the first request of the first pair.
  */
 export function statistics(sight: Sight, m: number): Statistic[] {
   const requests = withoutRepeats(sight)

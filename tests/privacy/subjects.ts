@@ -1,5 +1,5 @@
-// Clients under test, driven without a network: the WebAssembly core as the SDK drives it, and the reference, which can
-// be given any of the defects that a client must not have.
+// Clients without a network: the WebAssembly core as the SDK drives it, and the reference, which can have any of the defects
+// that a client must not have.
 
 import { loadCore } from '@keyhush/wasm'
 import type { Layout } from '../interop/reference/layout.js'
@@ -15,7 +15,7 @@ export interface Attempt {
 }
 
 export interface Client {
-  /** Looks one record up. The answers of the first `lost` attempts never come. */
+  /** Looks up one record. The answers of the first `lost` attempts are lost. */
   lookUp(index: number, lost: number): Attempt[]
   close(): void
 }

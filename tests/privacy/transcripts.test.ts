@@ -1,10 +1,8 @@
-// The transcript recorder: everything either server could see of the SDK over real HTTP. Whatever is looked up, as long
-// as it is equally often, the transcripts have one shape: they differ in the offsets of the vectors alone, and those
-// are held to uniformity in uniformity.test.ts and in rust-core.
+// Everything that either server can see of the SDK over real HTTP. The same number of lookups gives the same transcript,
+// whatever is looked up, except for the offsets of the vectors; uniformity.test.ts and rust-core check those.
 //
-// Which server is the refresh server is drawn at random, and shows: it alone is asked for the rollback fence, and sent a
-// claim behind each query. So runs are compared that have drawn alike: each seed is a series of seeds, of which the first
-// counts that leads to these roles.
+// The refresh server is drawn at random, and transcripts show it: it alone is asked for the fence, and gets a claim with each
+// query. So runs with equal roles are compared: each seed stands for a series, whose first member with these roles is used.
 
 import type { KeyhushMap } from '@keyhush/client'
 import { bytesToHex } from '@noble/hashes/utils.js'
@@ -39,11 +37,11 @@ afterAll(async () => {
 type Use = (map: KeyhushMap, client: RigClient) => Promise<unknown>
 
 interface Roles {
-  /** of the two, the one that is to be the refresh server; undefined: whichever is drawn */
+  /** the refresh server of the two; undefined: whichever is drawn */
   readonly refresh?: 0 | 1 | undefined
 }
 
-/** A new client whose randomness is its own, and which has drawn these roles. */
+/** A new client with randomness of its own that has drawn these roles. */
 async function opened(
   rig: Rig,
   seed: string | undefined,
@@ -60,7 +58,7 @@ async function opened(
   }
 }
 
-/** What each server has seen: all exchanges, in the order in which the client sent them. */
+/** All exchanges of each server, in the order in which the client sent them. */
 function seenBy({ proxies }: Rig): [Exchange[], Exchange[]] {
   const inOrder = (seen: readonly Exchange[]) => [...seen].sort((a, b) => a.number - b.number)
   return [inOrder(proxies[0].seen), inOrder(proxies[1].seen)]

@@ -1,6 +1,5 @@
-// What a server sees is uniform and independent, whatever is looked up (uniformity.ts). The seed is fixed, so that this is
-// not flaky; clients with defects must fail.
-// (Joint uniformity is enumerated exactly at tiny sizes in rust-core; this is the same law at a larger size.)
+// What a server sees is uniform and independent, whatever is looked up (uniformity.ts). The seed is fixed. Clients with defects
+// must fail. rust-core enumerates the joint distribution exactly at tiny sizes; this tests it at a larger size.
 
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../support/thorough.js'

@@ -49,7 +49,7 @@ const usages = {
 export type UsageName = keyof typeof usages
 export const usageNames = Object.keys(usages) as UsageName[]
 
-/** The statistics of both servers that are less likely than chance allows. */
+/** The statistics of both servers that are too unlikely. */
 export function suspicious(subject: Subject, usage: UsageName, scale: Scale): Statistic[] {
   const attempts = usages[usage](subject, scale)
   const all = (['retrieve', 'refresh'] as const).flatMap(role =>

@@ -1,14 +1,14 @@
-// One address before several processes that answer from one store: each request goes to any of them that is there, and what is
-// published to the one that writes. It repeats nothing: whoever was connected to one that dies has to ask again.
+// One address before several processes on one store. Lookups go to any process that runs, batches to the one that writes. It
+// repeats nothing: a client of a process that dies has to ask again.
 
 import { createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { ServerProcess } from '../support/processes.js'
 
 export class Balancer {
-  /** what answers, … */
+  /** the processes that answer */
   readonly targets: Pick<ServerProcess, 'url'>[] = []
-  /** … and what writes; undefined: it is away */
+  /** the process that writes; undefined: it is away */
   writer: string | undefined
   readonly #choose: (count: number) => number
   readonly #server: Server

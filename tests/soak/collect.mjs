@@ -1,5 +1,5 @@
-// Loaded into a server before its own code, with --expose-gc: asked over the channel to its parent, it tells the bytes that its
-// heap holds once all that nothing points at has been collected. (Threads load it as well, and have no such channel.)
+// Loaded into a server before its own code, with --expose-gc: on a message from its parent it collects garbage and replies with
+// the bytes in use. (Threads load it as well, and have no channel to the parent.)
 
 import { setImmediate as turn } from 'node:timers/promises'
 

@@ -1,5 +1,5 @@
-// A fence of many hints in an LMDB store, filled, and then as a server has it: `fill DIR COUNT NEW` and `measure DIR COUNT NEW`.
-// A process of its own, so that its memory is the fence's. Prints what it measured, as JSON. `measured` is for other stores too.
+// `fill DIR COUNT NEW` fills the fence of an LMDB store with many hints; `measure DIR COUNT NEW` measures it as a server uses it,
+// and prints JSON. A process of its own, so that its memory is the fence's. Other stores use `measured` too.
 
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ const ZERO = new Uint8Array(32)
 /** Bytes that follow from `text` and look random. */
 const scattered = (text, length) => createHash('sha256').update(text).digest().subarray(0, length)
 
-/** Of hint `i` of `count`: ids ascend with i, and are as far apart as random ones. */
+/** The id of hint `i` of `count`: ids ascend with i, as far apart as random ones. */
 export function hintId(i, count) {
   const id = Buffer.from(scattered(`hint ${i}`, 16))
   id.writeUInt32BE(Math.floor((i * 2 ** 32) / count))
@@ -23,8 +23,8 @@ export function hintId(i, count) {
 }
 
 /**
- * As many requests have left it: in passes over all ids, so that pages are as full as those of entries that came in no order. A
- * day's share of them expires each day.
+ * Fills it as many requests would: in passes over all ids, so that pages are as full as after random inserts. Each day a share
+ * of the entries expires.
  */
 async function fill(dir, count, fresh) {
   const storage = openLmdb(dir)
@@ -82,7 +82,7 @@ async function measure(dir, count, fresh) {
   return { startSeconds, ...figures }
 }
 
-/** What a fence costs that has `count` hints; `pass` lets days go by. */
+/** The costs of a fence with `count` hints; `pass` lets days pass. */
 export async function measured(fence, count, pass) {
   const delay = monitorEventLoopDelay({ resolution: 1 })
   delay.enable()

@@ -1,5 +1,5 @@
-// `npm run soak -- fence` begins here: what a rollback fence of many hints costs the server that has it, in memory, on disk, at
-// a start, for each request, and on the day when some of them expire.
+// `npm run soak -- fence`: the costs of a rollback fence with many hints: memory, disk, start, each request, and the day on which
+// some hints expire.
 //
 //   npm run soak -- fence                       10 000 000 confirmed hints, and as many new ones as there may be
 //   npm run soak -- fence 100000                so many
@@ -19,7 +19,7 @@ import { PostgresServer, queryStore, storeAt } from '../support/postgres.js'
 import { temporaryFolder } from '../support/servers.js'
 import { DAYS, type Measured, measured } from './fence-process.mjs'
 
-/** Nothing may hold the event loop for longer, whatever the fence has: on a quiet machine it takes a tenth of that. */
+/** The longest that anything may hold the event loop; on a quiet machine it is a tenth of that. */
 const LONGEST_MS = 100
 
 /** Returns the exit code. */

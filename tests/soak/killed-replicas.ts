@@ -1,8 +1,8 @@
-// Three replicas, and the process that writes, on one PostgreSQL store, behind one address; the other operator's server; maps
-// that look up all the time; a publisher; and whoever kills processes. Processes, database and lookups are real.
+// Three replicas and the process that writes, on one PostgreSQL store behind one address; the other operator's server; maps that
+// look up all the time; a publisher. Processes are killed at random. Processes, database and lookups are real.
 //
-// What must never happen: a record that is none of the key's during its lookup, a lookup that is lost although it is called
-// again, an epoch that is, two requests granted for one step of a hint, a step that was taken back.
+// Must never happen: a value that the key did not have during its lookup; a lookup or an epoch that is lost although it is
+// repeated; two requests granted for one step of a hint; a step that is taken back.
 
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
@@ -19,16 +19,16 @@ import { Balancer } from './balancer.js'
 const KEYS = 300
 const MAPS = 4
 const REPLICAS = 3
-/** how often a lookup is called again before it counts as lost */
+/** how often a lookup is repeated before it counts as lost */
 const CALLS = 20
 
 export interface Outcome {
   readonly lookups: number
-  /** that failed, and were called again */
+  /** lookups that failed and were repeated */
   readonly repeated: number
   readonly epochs: number
   readonly kills: number
-  /** steps of hints that processes were asked for at once */
+  /** steps of hints that several processes were asked for at once */
   readonly raced: number
 }
 
@@ -64,7 +64,7 @@ class World {
   readonly #publish: (operations: readonly object[]) => Promise<number>
   #writer: ServerProcess
   readonly #replicas: ServerProcess[] = []
-  /** a key's values, each from the time its publishing began to the time its successor's had ended */
+  /** a key's values, each from when its publishing began until its successor's had ended */
   readonly #values = new Map<string, { value: string; from: number; to: number }[]>()
   #over = false
   #lookups = 0
@@ -125,7 +125,7 @@ class World {
     const publishing = async (operations: readonly object[]) => {
       const lines = operations.map(operation => `${JSON.stringify(operation)}\n`).join('')
       const servers = [balancer.url, other.url] as const
-      // As an operator does: whatever happened, the same again.
+      // As an operator would: repeats it.
       for (let attempt = 1; ; attempt++) {
         try {
           const summary = await publish({ servers, key, record, operations: Buffer.from(lines), generation: false })
@@ -170,7 +170,7 @@ class World {
     return await this.#repeat(() => open({ servers, mode: 'full', storage: 'memory', rollback: 'strict' }))
   }
 
-  /** Calls again what has failed on the way, and nothing else. */
+  /** Repeats a call that failed on the network, and no other. */
   async #repeat<T>(work: () => Promise<T>): Promise<T> {
     for (let call = 1; ; call++) {
       try {
@@ -198,7 +198,7 @@ class World {
     }
   }
 
-  /** The next epoch: some keys that were there from the beginning change, none goes. */
+  /** The next epoch: some of the first keys change, none is deleted. */
   async #turn(round: number): Promise<number> {
     const keys = [...new Set(Array.from({ length: 1 + this.#chance(8) }, () => `key ${this.#chance(KEYS)}`))]
     const from = performance.now()
@@ -235,7 +235,7 @@ class World {
     }
   }
 
-  /** Copies of one client, each at another process: of each step of its hint one gets ahead, and none goes back. */
+  /** Copies of one client, each at another process: one copy is granted each step of its hint, and no step is taken back. */
   async #race(): Promise<void> {
     const manifest = decodeManifest(new Uint8Array(await (await fetch(`${this.#other}/v1/manifest`)).arrayBuffer()))
     const hintId = randomBytes(16)
@@ -266,7 +266,7 @@ class World {
       )
       const granted = requests.filter((_, n) => verdicts[n] === 'granted')
       if (granted.length > 1) throw new Error(`the fence was passed: ${granted.length} requests for version ${version}`)
-      // Whoever was granted, a reply that was lost included, is it for good; for the others it stays closed.
+      // A grant, even one whose reply was lost, is final; the other copies stay refused.
       const again = await Promise.all(requests.map(hash => surely('confirm', version, hash)))
       const winners = requests.filter((_, n) => again[n] === 'granted')
       if (winners.length !== 1 || (granted.length === 1 && winners[0] !== granted[0])) {
@@ -279,7 +279,7 @@ class World {
     }
   }
 
-  /** In the end all show the newest epoch, in the same bytes. */
+  /** In the end all have the newest epoch, in the same bytes. */
   async #expectTogether(epoch: number): Promise<void> {
     const urls = [this.#other, this.#writer.url, ...this.#replicas.map(({ url }) => url)]
     const shown: string[] = []

@@ -1,5 +1,5 @@
-// Batches as large as hundreds of thousands of edits, on PostgreSQL: how long lookups wait meanwhile, at who writes and at a
-// replica, and whether whoever is killed amid one leaves the epoch before or the one after, and nothing between.
+// Batches of hundreds of thousands of edits on PostgreSQL: how long lookups wait meanwhile, at the writer and at a replica, and
+// whether a process that is killed amid one leaves the epoch before or the one after.
 
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -15,7 +15,7 @@ import { PUBLISHER_KEY, signed } from '../support/publishing.js'
 const CHECKED = 50
 const PATIENCE_MS = 120_000
 
-/** `chance`: a number below what it is given. Throws what is wrong. */
+/** `chance(n)`: a number below n. Throws what is wrong. */
 export async function largeBatches(
   operations: number,
   kills: number,
@@ -43,7 +43,7 @@ export async function largeBatches(
       const response = await fetch(`${writer.url}/v1/epochs`, { method: 'POST', headers: signed(body), body })
       if (response.status !== 200) throw new Error(`a batch was refused: ${await response.text()}`)
     }
-    /** Of lookups at `server` while `work` is done. */
+    /** The times of lookups at `server` while `work` runs. */
     const waitsWhile = async (servers: readonly ServerProcess[], work: () => Promise<void>) => {
       const askers = await Promise.all(
         servers.map(async ({ url }) => {

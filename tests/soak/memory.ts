@@ -1,13 +1,11 @@
-// `npm run soak -- memory` begins here: two servers that are used in every way there is, rightly and wrongly, and whether
-// their memory grows.
+// `npm run soak -- memory`: whether the memory of two servers grows that are used in every way, rightly and wrongly.
 //
 //   npm run soak -- memory                 an hour, from a random seed
 //   npm run soak -- memory 45 --seed 7     so many minutes, from seed 7
 //
-// The first third of the time is for code, caches and history to fill. After it, neither the least of each two minutes of what
-// a process has for itself (without the files it maps), nor what its JavaScript heap holds after a collection, each two
-// minutes, may grow, by the median slope between any two, by more than GROWTH allows. A run of less than half an hour says
-// little: so short a slope is mostly noise.
+// In the first third of the time, code, caches and history fill. Then two figures, taken every two minutes, may not grow faster
+// than GROWTH, by the median slope: the least private memory of a process, and its JavaScript heap after a collection. In less
+// than half an hour the slope is mostly noise.
 
 import { randomBytes, randomInt } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
@@ -28,7 +26,7 @@ const RECORDS = 2 ** 14
 const SAMPLE_SECONDS = 10
 const SPAN_SECONDS = 120
 const TOLD_SECONDS = 300
-/** how often a batch is sent again before that counts as a failure */
+/** how often a batch is repeated before it counts as a failure */
 const CALLS = 30
 
 /** MiB an hour. */
@@ -105,7 +103,7 @@ async function begin(dir: string, servers: Server[]): Promise<Publishing> {
     const urls = [`${servers[0]!.url}/${name}`, `${servers[1]!.url}/${name}`] as const
     const lines = operations.map(operation => `${JSON.stringify(operation)}\n`).join('')
     const record = records.get(name)!
-    // As a publisher does: whatever happened, the same again.
+    // As a publisher would: repeats it.
     for (let attempt = 1; ; attempt++) {
       try {
         await publish({ servers: urls, key, record, operations: Buffer.from(lines), generation: false })
@@ -240,7 +238,7 @@ async function lookUp(
   }
 }
 
-/** What may happen to a request under way: a server that has no time, or one that is an epoch ahead. Nothing else may. */
+/** Allowed errors: a server that is busy, or an epoch ahead. */
 function whileAlive(counts: Counts, over: AbortSignal): (error: unknown) => Promise<undefined> {
   return async error => {
     const { code } = error as { code?: string }
@@ -286,7 +284,7 @@ async function listen(urls: readonly string[], chance: Chance, counts: Counts, o
   }
 }
 
-/** Who does not keep to the protocol, or to HTTP, or does not read. What is not refused counts as nothing. */
+/** Clients that break the protocol or HTTP, or do not read. Random bytes must be refused. */
 async function misbehave(urls: readonly string[], chance: Chance, counts: Counts, over: AbortSignal): Promise<void> {
   const names = Object.keys(MAPS)
   const routes = ['answer', 'instant', 'hint', 'tags', 'fence', 'epochs', 'signatures', 'nothing']
@@ -302,11 +300,11 @@ async function misbehave(urls: readonly string[], chance: Chance, counts: Counts
         await reply.arrayBuffer()
         if (reply.status < 400) throw new Error(`${path} took random bytes: ${reply.status}`)
       },
-      // A body that does not come, one that is longer than it says, and what is no HTTP.
+      // A body that never comes, one that is longer than its header says, and bytes that are no HTTP.
       () => throwAt(server, Buffer.from(`${head}Content-Length: 1000\r\n\r\n`), chance(2000)),
       () => throwAt(server, Buffer.concat([Buffer.from(`${head}Content-Length: 5\r\n\r\n`), body]), chance(500)),
       () => throwAt(server, body, chance(500)),
-      // Much is asked for, and nothing read.
+      // Asks for much, and reads nothing.
       () =>
         throwAt(
           server,

@@ -1,4 +1,4 @@
-// Whether a figure that goes up and down all the time grows.
+// Whether a figure grows that goes up and down all the time.
 
 export interface Sample {
   readonly seconds: number

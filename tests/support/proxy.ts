@@ -1,5 +1,5 @@
-// A proxy before a real server. It writes down all that the server sees, and can be told to lie. It serves one test at a
-// time and never waits by the clock: whoever it keeps waiting stands in `held`.
+// A proxy before a real server. It records all that the server sees, and can lie. It serves one test at a time and never waits
+// by the clock: requests that it keeps waiting are in `held`.
 
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -15,7 +15,7 @@ export interface Exchange {
   readonly body: Uint8Array
   /** the rig's, in the order in which requests left; on two connections they may come in another */
   readonly number: number
-  /** undefined while there is none, or if a lie took it over */
+  /** undefined while there is none, or if a lie took over the connection */
   reply?: Reply
 }
 
@@ -38,7 +38,7 @@ export class LyingProxy {
   lie: Lie | undefined
   /** numbers of the requests that a lie has left without an end */
   readonly held = new Set<string>()
-  /** where the server is; it may come back elsewhere */
+  /** the server's address, which may change */
   target: string
   readonly #server: Server
 
@@ -87,7 +87,7 @@ export class LyingProxy {
     return { status: answer.statusCode!, headers: headersOf(answer), body: new Uint8Array(await buffer(answer)) }
   }
 
-  /** A stream is passed on as it comes, until either side ends it. No lie is told about it. */
+  /** Passes a stream on until either side ends it. Streams are never changed. */
   async #stream(exchange: Exchange, outgoing: ServerResponse): Promise<void> {
     const answer = await this.#forwarded(exchange)
     outgoing.writeHead(answer.statusCode!, headersOf(answer))

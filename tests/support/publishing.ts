@@ -1,4 +1,4 @@
-// The publisher of tests: one key, and what stands at the head of a batch that it signs.
+// The publisher of tests: its key, and the headers of a batch that it signs.
 
 import {
   BATCH_SIGNATURE_HEADER,
@@ -21,7 +21,7 @@ export const PUBLISHER: SigningKey = ed25519.keygen(new Uint8Array(32).fill(7))
 /** As `serve --publisher-key` takes it. */
 export const PUBLISHER_KEY = toHex(PUBLISHER.publicKey)
 
-/** The headers of a batch that is signed with a key; `other`: what is signed in place of what the batch has. */
+/** The headers of a signed batch; `other`: fields that are signed instead of the batch's own. */
 export function signed(
   batch: Uint8Array,
   { publicKey, secretKey } = PUBLISHER,

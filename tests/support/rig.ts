@@ -1,8 +1,7 @@
-// The SDK on two real servers, with a proxy before each, and with its time and chance in the test's hands.
+// The SDK on two real servers with a proxy before each. The test controls its time and randomness.
 //
-// Time stands still while anything is under way on the network. Only when nothing is, or when all that is waits for a
-// proxy that keeps it waiting, does the earliest timer run. So deadlines and pauses take no time, and no outcome
-// depends on how fast this machine is.
+// Time stands still while a request is under way. The earliest timer runs only when none is, or when proxies hold all of them.
+// So deadlines and pauses take no time, and no outcome depends on the speed of the machine.
 
 import type { KeyhushMap } from '@keyhush/client'
 import {
@@ -50,7 +49,7 @@ export class Rig {
   }
 }
 
-/** What happens between the SDK and the network, in its order. */
+/** What happens between the SDK and the network, in order. */
 export type NetworkEvent = 'fetch called' | 'response begun' | 'response read' | 'request failed'
 
 export type RigOptions = Omit<OpenWithOptions, 'servers'>
@@ -100,21 +99,21 @@ export class RigClient {
     for (let idleTurns = 0; !settled; ) {
       await new Promise(resolve => void setImmediate(resolve))
       idleTurns = this.#nothingCanGoOn() ? idleTurns + 1 : 0
-      // A few turns for whatever the end of a request set going.
+      // A few turns for what the end of a request started.
       if (idleTurns < 10) continue
       if (this.#clock.advance()) idleTurns = 0
     }
     return await work
   }
 
-  /** What `work` fails with. */
+  /** The error of `work`. */
   async failure(work: Promise<unknown>): Promise<Failure> {
     const value = await this.run(work.catch((error: Failure) => ({ failedWith: error }) as const))
     if (typeof value === 'object' && value !== null && 'failedWith' in value) return value.failedWith as Failure
     throw new Error(`expected a failure, got ${String(value)}`)
   }
 
-  /** All requests under way, if there are any, are kept waiting. */
+  /** Whether proxies hold all requests under way. */
   #nothingCanGoOn(): boolean {
     return [...this.#underWay].every(number => this.#proxies.some(({ held }) => held.has(number)))
   }
@@ -145,7 +144,7 @@ export interface Failure extends Error {
   readonly server?: string
 }
 
-/** The same response; `ended` is told, once, whether its body was read to the end, which is where it has said that it will be. */
+/** The same response; calls `ended` once, with whether its body was read to its declared end. */
 function watched(
   response: Response,
   signal: AbortSignal | null | undefined,
@@ -193,7 +192,7 @@ function seededRandom(seed: string): Environment['random'] {
   return bytes => Uint8Array.from({ length: bytes }, () => words.next() & 0xff)
 }
 
-/** Time that goes on only by `advance`. */
+/** A clock that moves only by `advance`. */
 class StandingClock implements Clock {
   #now = 0
   #next = 0
@@ -212,7 +211,7 @@ class StandingClock implements Clock {
     this.#timers.delete(timer as number)
   }
 
-  /** Goes on to the earliest timer and runs it. false: there is none. */
+  /** Moves to the earliest timer and runs it. false: there is none. */
   advance(): boolean {
     const [first] = [...this.#timers].sort(([, a], [, b]) => a.due - b.due)
     if (first === undefined) return false

@@ -38,7 +38,7 @@ export async function buildInto(parent: string, { content, ...options }: Data): 
 
 export interface ServerPair {
   readonly urls: readonly [string, string]
-  /** makes the next epoch of both, if they are living */
+  /** publishes the next epoch to both, if they are living */
   publish(operations: readonly object[]): Promise<void>
   close(): Promise<void>
 }

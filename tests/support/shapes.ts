@@ -1,5 +1,5 @@
-// What two transcripts are compared by: everything but the offsets, the entries, and the date; of what the fence is told,
-// behind a query or by itself, everything but the hint's id and the hash of a request.
+// The shape of an exchange, by which transcripts are compared: all but the offsets, the entries and the date, and of a claim all
+// but the hint's id and the hash of a request.
 
 import { bytesToHex, concatBytes } from '@noble/hashes/utils.js'
 import type { Exchange } from './proxy.js'
@@ -21,10 +21,10 @@ function publicBytes(exchange: Exchange): Uint8Array {
   return concatBytes(queryIn(exchange).subarray(0, 40), claim.subarray(0, 24), claim.subarray(40, 48))
 }
 
-/** A request without what it tells a fence. */
+/** A request without its claim. */
 export const queryIn = (exchange: Exchange) => exchange.body.subarray(0, claimAt(exchange))
 
-/** What a request tells a fence, by itself or behind a query; undefined: nothing. */
+/** The claim in a request, alone or behind a query; undefined: none. */
 export function claimIn(exchange: Exchange): Uint8Array | undefined {
   const at = claimAt(exchange)
   return at === exchange.body.length ? undefined : exchange.body.subarray(at)
@@ -45,8 +45,8 @@ const isFence = (path: string) => path.endsWith('/v1/fence')
 /** The exchanges about queries among others. */
 export const answers = (exchanges: readonly Exchange[]) => exchanges.filter(({ path }) => isAnswer(path))
 
-/** The exchanges about nothing but claims. */
+/** The exchanges with claims alone. */
 export const fences = (exchanges: readonly Exchange[]) => exchanges.filter(({ path }) => isFence(path))
 
-/** What fences are told, in either form. */
+/** All claims, in either form. */
 export const claims = (exchanges: readonly Exchange[]) => exchanges.map(claimIn).filter(claim => claim !== undefined)

@@ -1,5 +1,4 @@
-// What an app ships that imports `open()`, bundled and split as bundlers do: which files, by what is asked of a map, and how many
-// bytes they are in brotli.
+// What an app ships that imports `open()`, bundled and split: the files for each use of a map, and their bytes in brotli.
 
 import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, constants } from 'node:zlib'

@@ -1,5 +1,5 @@
-// A temporary folder for a whole test run: whatever tests, their servers and their browsers put into the system's, killed
-// ones included, is below it, and goes with it. What tests should have removed themselves is complained about.
+// One temporary folder for a whole test run. All temporary files of tests, servers and browsers are in it and removed with it, also
+// those of killed processes. A test that leaves files is reported.
 
 import { rmSync } from 'node:fs'
 import { mkdtemp, readdir, rm } from 'node:fs/promises'

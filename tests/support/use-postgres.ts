@@ -3,7 +3,7 @@
 import { afterAll, beforeAll } from 'vitest'
 import { PostgresServer, storeAt } from './postgres.js'
 
-/** In a file of tests: there is a server while they run. */
+/** Starts a server for the tests of a file. */
 export function usePostgres() {
   const named = process.env['KEYHUSH_POSTGRES_PROGRAMS'] === undefined ? process.env['KEYHUSH_POSTGRES'] : undefined
   let own: PostgresServer | undefined
@@ -12,9 +12,9 @@ export function usePostgres() {
   })
   afterAll(() => own?.remove())
   return {
-    /** the URL of a store that nobody has used */
+    /** the URL of a new store */
     store: () => storeAt(own?.url ?? named!),
-    /** one that may be stopped and started, while nobody else uses it; undefined: it is somebody else's */
+    /** a server that the test may stop and start; undefined: KEYHUSH_POSTGRES names it */
     own: () => own,
   }
 }

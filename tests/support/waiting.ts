@@ -1,4 +1,4 @@
-// How long `vi.waitFor` waits for what has to come: vitest has no setting for it.
+// The timeout of `vi.waitFor`, for which vitest has no setting.
 
 import { vi } from 'vitest'
 
