@@ -1,10 +1,10 @@
-// All that a schedule leaves to chance, drawn from its seed and from nothing else: the seed is the schedule.
+// All random choices of a schedule, drawn from its seed alone: the same seed is the same schedule.
 
 export class Chance {
   #state: number
 
   constructor(seed: number) {
-    // Neighbouring seeds begin far apart.
+    // Spreads neighbouring seeds.
     this.#state = Math.imul(seed ^ 0x5bd1e995, 0x9e3779b1) >>> 0
   }
 

@@ -1,4 +1,4 @@
-// The timers of simulated tabs. One whose tab stands still is not due before that runs again; time is the world's to move.
+// The timers of simulated tabs. The world moves time. A frozen tab's timers wait until it runs again.
 
 export interface Timer<Tab> {
   readonly tab: Tab
@@ -17,7 +17,7 @@ export class Timers<Tab extends { readonly state: string }> {
     this.#timers = this.#timers.filter(other => other !== timer)
   }
 
-  /** The earliest of those whose tabs are running, which it is no longer among. */
+  /** Removes and returns the earliest timer of a running tab. */
   takeFirst(): Timer<Tab> | undefined {
     const running = this.#timers.filter(({ tab }) => tab.state === 'running')
     const first = running.reduce<Timer<Tab> | undefined>(

@@ -1,22 +1,22 @@
-// A disk, shared by all tabs of an origin and outliving them. What the tabs write goes through the SDK's own memory
-// store, in the order in which it takes effect. A strict write is flushed, with all that came before it, when the tab is
-// told that it is done; a power loss keeps what is flushed and an arbitrary part of what followed.
+// A disk that all tabs of an origin share and that outlives them. Writes go through the SDK's own memory store, in the order in
+// which they take effect. When a strict write is reported as done, it and all before it are flushed. A power loss keeps flushed
+// writes and some of those after them.
 
 import { MemoryStore, type StateStore, StateUnreadableError } from '@keyhush/client/environment'
 import { type Head, isStrict, isWrite, type Write } from './ledger.js'
 
 export type Method = Exclude<keyof StateStore, 'durable'>
 
-/** Told of a write that was accepted; `torn`: what it replaced could not be read. Returns the head it has led to. */
+/** Called for each accepted write; `torn`: it replaced something unreadable. Returns the new head. */
 export type OnWrite = (write: Write, before: Head | undefined, torn: boolean) => Head | undefined
 
 export class Disk {
   readonly durable: boolean
-  /** what stands there cannot be read any more */
+  /** the stored state is unreadable */
   torn = false
   /** what the writes amount to, after none, one, two … of them */
   #heads: (Head | undefined)[] = [undefined]
-  /** writes that no power loss undoes */
+  /** number of writes that no power loss undoes */
   #flushed = 0
   store: StateStore
   #log: (Write | undefined)[] = []
@@ -30,7 +30,7 @@ export class Disk {
     return this.#heads.at(-1)
   }
 
-  /** Carries a call out, at once. Resolves to its result, and the number of writes to be flushed when it is done. */
+  /** Carries a call out at once. Resolves to its result, and the number of writes to flush when it is reported. */
   async perform(method: Method, parameters: unknown[], onWrite: OnWrite): Promise<{ result: unknown; flush: number }> {
     const [before, torn] = [this.head, this.torn]
     if (torn) this.#clear(method, parameters)
@@ -42,14 +42,14 @@ export class Disk {
     return { result, flush: isStrict(write) ? this.#heads.length - 1 : 0 }
   }
 
-  /** The first `writes` are safe from now on. Returns the heads that this is true of for the first time. */
+  /** Flushes the first `writes`. Returns the heads that were not flushed before. */
   flush(writes: number): (Head | undefined)[] {
     const from = this.#flushed
     this.#flushed = Math.max(from, writes)
     return this.#heads.slice(from + 1, this.#flushed + 1)
   }
 
-  /** Writes since there was nothing, or since what was torn was cleared away. */
+  /** Number of writes since the disk was empty, or since a torn state was removed. */
   get writes(): number {
     return this.#heads.length - 1
   }
@@ -59,12 +59,12 @@ export class Disk {
     return this.#heads.length - 1 - this.#flushed
   }
 
-  /** The newest `lost` of the unflushed writes have never happened. */
+  /** Undoes the newest `lost` of the unflushed writes. */
   async losePower(lost: number): Promise<void> {
     await this.restore(this.writes - lost)
   }
 
-  /** What stood there after the first `writes` writes is put back, flushed or not. */
+  /** Puts the state after the first `writes` writes back, flushed or not. */
   async restore(writes: number): Promise<void> {
     this.#heads.length = writes + 1
     this.#log.length = writes
@@ -72,13 +72,13 @@ export class Disk {
     await this.#replay()
   }
 
-  /** A copy that was made after the first `kept` writes is put in its place. */
+  /** Restores a copy that was made after the first `kept` writes. */
   async putBack(kept: number): Promise<void> {
     this.torn = false
     await this.restore(kept)
   }
 
-  /** Some writes have never happened, though nobody is told. */
+  /** Removes some writes without any report. */
   async forget(which: (write: Write) => boolean): Promise<void> {
     this.#log = this.#log.map(write => (write && which(write) ? undefined : write))
     await this.#replay()
@@ -89,7 +89,7 @@ export class Disk {
     for (const write of this.#log) if (write) await call(this.store, write.method, write.parameters)
   }
 
-  /** As with any store whose head cannot be read, all that works is to discard it or to begin anew. */
+  /** As with any store whose head is unreadable, only discard and begin work. */
   #clear(method: Method, parameters: unknown[]): void {
     const replaced = { begin: parameters[3], discard: parameters[0] }[method as string]
     if (replaced !== undefined || (method !== 'begin' && method !== 'discard')) {

@@ -1,4 +1,4 @@
-// What a server's rollback fence is told, and what it says to it, as the table of docs/protocol.md has it.
+// A server's rollback fence, by the table of docs/protocol.md.
 
 import {
   decodeClaimedQuery,
@@ -11,15 +11,15 @@ import {
 import type { Epoch } from '../interop/reference/message.js'
 import { hexOf } from './hex.js'
 
-/** A request hash that says that there is no request yet. */
+/** The request hash where there is no request yet. */
 const NONE = '00'.repeat(32)
 
-/** How far a hint is said to have come. Ids and hashes in hex. */
+/** A hint's place. Ids and hashes in hex. */
 export function claimOf(hint: string, version: number, hash: string): string {
   return `${hint} ${version} ${hash}`
 }
 
-/** The same, as somebody has said it. */
+/** The place that a claim names. */
 export function nameOfClaim({ hintId, version, requestHash }: FenceClaim): string {
   return claimOf(hexOf(hintId), version, hexOf(requestHash))
 }
@@ -42,7 +42,7 @@ export function splitClaim(body: Uint8Array): { query: Uint8Array; claim: FenceC
 }
 
 export class Fence {
-  /** a mutant's: it grants whatever is asked */
+  /** of a mutant: it grants every claim */
   asleep = false
   /** claims that were granted, as `claimOf` names them */
   readonly granted = new Set<string>()

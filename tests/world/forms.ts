@@ -1,5 +1,5 @@
-// The core's stored forms, as far as the model reads them (rust-core/core/src/tapir/state). Written from their description,
-// not with the core's own decoder.
+// Decoders of the core's stored forms for the model, written from their description (rust-core/core/src/tapir/state) and
+// independent of the core.
 
 import { Reader } from '../interop/reference/bytes.js'
 import { blocksOf, type Layout, partitionBytes } from '../interop/reference/layout.js'
@@ -15,7 +15,7 @@ export interface PendingForm {
   readonly indices: readonly number[]
   readonly retrieve: Vectors
   readonly refresh: Vectors
-  /** what the rollback fence knows it by, 32 bytes */
+  /** the hash that the rollback fence knows, 32 bytes */
   readonly name: Uint8Array
 }
 
@@ -60,7 +60,7 @@ export function decodeSinglePending(bytes: Uint8Array, layout: Layout): SinglePe
   return form
 }
 
-/** `tags`: the hint keeps them; they are not looked at. */
+/** `tags`: the hint keeps tags, which are skipped. */
 export function decodeCheckpoint(bytes: Uint8Array, layout: Layout, tags = false): CheckpointForm {
   const { reader, hintId, version } = openFrame(bytes, 'PIRc', layout)
   reader.take(64) // what it is bound to, and its secret

@@ -1,4 +1,4 @@
-// The hint that is stored, journal included, as it was at the newest epoch: what the worlds compare, to the last bit.
+// Reads a stored hint with its journal, at the newest epoch. The worlds compare it to the last bit.
 
 import { decodeManifest } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'

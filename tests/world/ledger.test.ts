@@ -1,5 +1,5 @@
-// The model's ledger against the SDK's own store, on random schedules of calls: what the store accepts, the ledger takes
-// to the same head; what the store refuses, the ledger finds wrong.
+// The model's ledger against the SDK's own store, on random schedules of calls: both accept the same writes with the same head,
+// and refuse the same.
 
 import { MemoryStore, type StateStore } from '@keyhush/client/environment'
 import fc from 'fast-check'
@@ -52,7 +52,7 @@ test('the ledger and the store agree on 1000 random schedules', async () => {
         expect(head).toEqual(await headOf(disk))
         accepted.set(write.method, (accepted.get(write.method) ?? 0) + 1)
       } else if (write.method !== 'putCheckpoint') {
-        // (A checkpoint may be refused for the sake of a newer one, of which the ledger knows nothing.)
+        // (The store may refuse a checkpoint because of a newer one, which the ledger does not know.)
         expect(() => after(head, write!, false)).toThrow()
       }
     }

@@ -1,5 +1,5 @@
-// The store's contract (packages/client/src/store/store.ts) as the model understands it: what every write that was
-// accepted has made of the head, and whether it should have been accepted at all.
+// The store's contract (packages/client/src/store/store.ts) as the model has it: the head after each write, and whether the write
+// should be accepted.
 
 import type { StateStore } from '@keyhush/client/environment'
 import { hexOf } from './hex.js'
@@ -45,7 +45,7 @@ export interface Head {
   readonly condemned: boolean
 }
 
-/** The head after an accepted write. Throws if it ought to have been refused. `torn`: the state cannot be read. */
+/** The head after a write. Throws if the store should refuse it. `torn`: the state is unreadable. */
 export function after(head: Head | undefined, { method, parameters }: Write, torn: boolean): Head | undefined {
   if (method === 'erase') return undefined
   if (method === 'putRow' || method === 'sweepRows') return head
@@ -71,7 +71,7 @@ export function after(head: Head | undefined, { method, parameters }: Write, tor
   if (head.stage !== stage) throw new Error(`${method} to a hint that is ${head.stage}`)
   if (method === 'putVerifier') return head
   const [, version] = parameters
-  // A checkpoint may be of an earlier one.
+  // A checkpoint may be of an earlier version.
   if (method !== 'putCheckpoint' && version !== head.version) {
     throw new Error(`${method} names version ${version}, but ${head.version} was stored`)
   }

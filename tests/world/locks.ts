@@ -1,5 +1,5 @@
-// The locks of an origin, as browsers have them: given in order of asking, let go by the dead, and taken from whoever
-// holds on for longer than the next in line has patience. Who asked before hears of it, if it runs, after a while.
+// The locks of an origin, as in browsers: granted in order, released by dead tabs, and stolen when the next tab's patience ends.
+// The tab that asked before hears of each new request after a while, if it runs.
 
 import type { Clock, Locks as SdkLocks } from '@keyhush/client/environment'
 
@@ -10,7 +10,7 @@ interface Hold {
   readonly want: () => void
 }
 
-/** All of them have one name: there is one pair of servers. */
+/** There is one name, since there is one pair of servers. */
 export class Locks {
   /** how often the lock was taken from its holder */
   stolen = 0
@@ -34,19 +34,19 @@ export class Locks {
     }
   }
 
-  /** The tab is dead. It does not hold the lock any more, and will never get it. */
+  /** The tab is dead: it releases the lock and never gets it again. */
   leave(tab: object): void {
     this.#dead.push(...this.#waiting.filter(waiting => waiting.tab === tab))
     this.#waiting = this.#waiting.filter(waiting => waiting.tab !== tab)
     this.letGo(tab)
   }
 
-  /** At the end of the world everybody gets it, even the dead. */
+  /** At the end of the world every tab gets it, dead ones too. */
   giveToAll(): void {
     for (const { go } of [...this.#waiting.splice(0), ...this.#dead.splice(0)]) go()
   }
 
-  /** The tab does not hold the lock any more, though what it did with it goes on. */
+  /** The tab loses the lock, while its task goes on. */
   letGo(tab: object): void {
     if (this.#holder?.tab !== tab) return
     this.#holder.want()

@@ -1,6 +1,6 @@
-// The network between simulated clients and servers: names, and responses that come piece by piece.
+// The network between simulated clients and servers: names, and responses in pieces.
 
-/** As callers name them. One has a path. */
+/** The servers' URLs. One has a path. */
 export const SERVERS = ['https://a.example/pir', 'https://b.example'] as const
 export type ServerName = (typeof SERVERS)[number]
 
@@ -11,7 +11,7 @@ export function splitUrl(url: string): { readonly server: ServerName; readonly p
 }
 
 /**
- * A response whose body comes as `next` says; undefined: that was all. The platform's own takes its time from the event
+ * A response whose body `next` gives piece by piece; undefined: the end. The platform's own Response would depend on the event
  * loop.
  */
 export function responseOf(

@@ -1,5 +1,5 @@
-// A simulated world, as far as all have the same: time, what somebody waits for, and what is told of it. Nothing comes by
-// itself: in each turn the world picks, by its seed, one thing that somebody waits for, and lets it come.
+// What simulated worlds share: time, pending events, and the trace. In each turn the world picks one pending event by its seed and
+// lets it happen. Nothing happens by itself.
 
 import type { Clock } from '@keyhush/client/environment'
 import type { Chance } from './chance.js'
@@ -8,35 +8,35 @@ import type { Disk } from './disk.js'
 import type { Locks } from './locks.js'
 import type { Outcome } from './tab.js'
 
-/** What a partition takes: as long as the SDK lets pass between two saves of a half-made hint, so that each is worth one. */
+/** The time for a partition: the SDK's pause between two saves of a half-made hint, so that it saves after each. */
 export const BLOB_MS = 2_000
 
-/** A client in its process: it runs, stands still, or is dead. */
+/** A client in its process: running, frozen or dead. */
 export interface SimulatedTab {
   readonly name: string
   readonly map: { close(): Promise<void> } | undefined
   state: 'running' | 'frozen' | 'dead'
 }
 
-/** A tab's call, as far as the world tells of it. */
+/** A tab's call, for the trace. */
 interface Ended<Tab> {
   readonly tab: Tab
   readonly what: string
   readonly question: unknown
 }
 
-/** What somebody waits for. */
+/** A pending event. */
 export interface Coming<Who> {
   readonly who: Who
   readonly what: string
   readonly come: () => void
   /** at the end of the world */
   readonly fail: (error: Error) => void
-  /** not before this moment, which the world counts */
+  /** the step before which it does not happen */
   notBefore: number
 }
 
-/** `Who`: tabs, and others that wait, by their names. */
+/** `Who`: a tab, or the name of another that waits. */
 export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | string = Tab> {
   readonly chance: Chance
   readonly tabs: Tab[] = []
@@ -46,7 +46,7 @@ export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | str
   /** what happened how often */
   readonly counts = new Map<string, number>()
   protected coming: Coming<Who>[] = []
-  /** what will never come */
+  /** events that never happen */
   readonly #never: Coming<Who>[] = []
   readonly #timers = new Timers<Tab>()
   #over = false
@@ -57,7 +57,7 @@ export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | str
     this.chance = chance
   }
 
-  /** How much longer journals look than they are, so that checkpoints come after some entries, not after some thousand. */
+  /** Multiplies the length of journals, so that checkpoints come after some entries instead of thousands. */
   protected abstract readonly journalFactor: number
 
   get over(): boolean {
@@ -66,7 +66,7 @@ export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | str
 
   // ---- what those in it call ---------------------------------------------------------------------
 
-  /** Resolves when it has come; for a tab that is dead, never. */
+  /** Resolves when the event happens; for a dead tab, never. */
   comes(who: Who, what: string): Promise<void> {
     return this.#wait(isDead(who) ? this.#never : this.coming, who, what)
   }
@@ -113,14 +113,14 @@ export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | str
     return tab
   }
 
-  /** It happens now. */
+  /** Lets an event happen now. */
   protected letCome(coming: Coming<Who>): void {
     this.coming.splice(this.coming.indexOf(coming), 1)
     this.note(coming.who, coming.what)
     coming.come()
   }
 
-  /** To the earliest timer. false: there is none. */
+  /** Moves time to the earliest timer. false: there is none. */
   protected timePasses(): boolean {
     const first = this.#timers.takeFirst()
     if (first === undefined) return false
@@ -130,7 +130,7 @@ export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | str
     return true
   }
 
-  /** What a tab waits for will never come. Returns it. */
+  /** The tab dies. Returns its events, which never happen. */
   protected abandon(tab: Tab): readonly Coming<Who>[] {
     tab.state = 'dead'
     const own = this.coming.filter(({ who }) => who === tab)
@@ -154,7 +154,7 @@ export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | str
     await disk.losePower(lost)
   }
 
-  /** Everything fails that anybody waits for, and all time is up, so that the SDK lets go of its memory. */
+  /** Fails all events and runs all timers, so that the SDK frees its memory. */
   protected async end(allLocks: readonly (Locks | undefined)[]): Promise<void> {
     this.#over = true
     const error = new Error('the world is over')
@@ -167,7 +167,7 @@ export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | str
   #startTimer(tab: Tab, callback: () => void, ms: number): Timer<Tab> {
     const timer = { tab, due: this.now + ms, callback }
     if (!this.#over) this.#timers.add(timer)
-    // Whoever listens would try again for ever.
+    // A client that listens for events would try again for ever.
     else if (++this.#late < MOST_LATE) queueMicrotask(callback)
     return timer
   }
@@ -178,17 +178,17 @@ export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | str
   }
 }
 
-/** Of the event loop. */
+/** One turn of the event loop. */
 export const turn = () => new Promise<void>(resolve => void setImmediate(resolve))
 
-/** Timers that still run out when the world is over, for the SDK to come to its end. */
+/** Timers that still run when the world is over, so that the SDK can end. */
 const MOST_LATE = 10_000
 
 function isDead(who: SimulatedTab | string): boolean {
   return typeof who !== 'string' && who.state === 'dead'
 }
 
-/** A schedule has shown something that must not be. */
+/** A schedule has broken a rule. */
 export class Violation extends Error {
   override readonly name = 'Violation'
 }

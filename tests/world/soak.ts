@@ -1,4 +1,4 @@
-// `npm run soak` begins here: as many schedules as one likes of the world `state`, or after `living` of that world.
+// `npm run soak` runs schedules of the world `state`, or after `living` of that world.
 //
 //   npm run soak                             1 000 000 schedules from a random seed on, until interrupted or one fails
 //   npm run soak -- 20000                    so many
@@ -7,7 +7,7 @@
 //   npm run soak -- --mutant roles           with a mutant whose name contains this
 //   npm run soak -- living [300] [--seed 7]  the same in the other world
 //   npm run soak -- living 20 --processes    servers are processes of their own, with LMDB files, and are killed with
-//                                            SIGKILL; what happens when is then up to the machine as well
+//                                            SIGKILL; timing then depends on the machine, too
 
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'

@@ -1,14 +1,14 @@
-// A tab's store: the disk, at some distance.
+// A tab's store: the disk, with a delay before and after each call.
 
 import type { StateStore } from '@keyhush/client/environment'
 import type { Disk, Method, OnWrite } from './disk.js'
 import type { Head } from './ledger.js'
 
-/** What a tab's store asks of its world, and tells it. */
+/** What a tab's store needs of its world. */
 export interface Distance {
   /** calls are carried out in the order they were made, as with IndexedDB; else in any */
   readonly inOrder: boolean
-  /** resolves when it has come */
+  /** resolves when the event happens */
   comes(what: string): Promise<void>
   /** whether a call fails now: before it is carried out, or when it is reported */
   fails(method: Method): boolean
@@ -17,11 +17,11 @@ export interface Distance {
   flushed(heads: readonly (Head | undefined)[]): void
   note(what: string): void
   count(what: string): void
-  /** what the tab is told instead */
+  /** the result that the tab gets instead */
   reported(result: unknown): unknown
 }
 
-/** A call takes its time before it is carried out, and again until it is reported. */
+/** A call waits before it is carried out, and again before it is reported. */
 export function storeOn(disk: Disk, distance: Distance): StateStore {
   let earlier = Promise.resolve()
   const call = async (method: Method, parameters: unknown[]) => {

@@ -1,5 +1,5 @@
-// One process of the client: a tab, from its opening until it is closed or killed. The SDK in it is the real one; whatever
-// it asks of its environment happens when the world says so, or never.
+// A tab: one process of the client, until it is closed or killed. It runs the real SDK. The world decides when, and whether, each
+// request to its environment completes.
 
 import type { KeyhushMap, MapEvent } from '@keyhush/client'
 import type { StateStore } from '@keyhush/client/environment'
@@ -15,7 +15,7 @@ export interface Asking {
 
 export type Outcome = { readonly value: unknown } | { readonly error: unknown }
 
-/** What somebody waits for. `Facts`: what the world notes when it begins. */
+/** A call of an app. `Facts`: what the world records when it begins. */
 export type Call<Tab, Question, Facts> = Facts & {
   readonly tab: Tab
   readonly what: string
@@ -52,7 +52,7 @@ export abstract class ClientTab<Tab, Question extends Asking, Facts extends obje
 
   protected abstract facts(): Facts
 
-  /** Calls somebody waits for. */
+  /** Number of calls under way. */
   get waiting(): number {
     return this.calls.filter(({ outcome }) => outcome === undefined).length
   }

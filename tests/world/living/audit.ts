@@ -1,16 +1,16 @@
-// What the servers get to see, held against what is stored and what they have seen before:
+// Rules for what the servers see, checked against what is stored and what they saw before:
 //
-//   (a) whatever is sent has been stored before as a pending batch, safely, and is for this server's role in it;
-//   (b) of one batch, a server sees one vector a query, at most longer by the partitions that were added meanwhile (which
-//       a copy of the state that was put back draws anew, with permutations of its own);
-//   (c) two batches of one hint never show the same column: their vectors do not agree but by chance; with one server,
-//       no two queries are of one of its hints;
-//   (d) every random draw goes into one hint, batch or update, and was drawn by whoever uses it;
-//   (e) behind a query to the refresh server stands the claim of its batch, which is the same at every epoch; the
-//       retrieve server sees none.
+//   (a) every query was safely stored before as a pending batch, and fits this server's role in it;
+//   (b) of one batch, a server sees one vector per query, which grows only by partitions that were added meanwhile (a
+//       copy of the state that was put back draws those anew);
+//   (c) two batches of one hint never show the same column: their vectors agree only by chance. With one server, no two
+//       queries use the same hint;
+//   (d) every random draw goes into one hint, batch or update of the tab that drew it;
+//   (e) the claim of a batch follows its query to the refresh server, the same at every epoch; the retrieve server gets
+//       none.
 //
-// Once a backup is restored, a batch is excepted whose claim was lost on the way: the one lookup that a copy may make
-// again if it does not wait for the fence.
+// Exception after a restored backup: a batch whose claim was lost. A copy that does not wait for the fence may make that
+// one lookup again.
 
 import { decodeFenceRequest, type FenceClaim } from '@keyhush/protocol'
 import { decodeManifest } from '../../interop/reference/manifest.js'
@@ -27,11 +27,11 @@ type Vectors = readonly (readonly number[])[]
 interface Batch {
   /** Q when it was made */
   readonly partitions: number
-  /** what the fence is told of it */
+  /** its claim */
   readonly claim: string
-  /** the one that the state led on from before it was put back: the fence, if it has heard of that, must not let this one leave */
+  /** the batch of this version from before the state was put back; if the fence knows that one, it must refuse this one */
   readonly instead?: Batch | undefined
-  /** its state was put back since, so that it may be extended again, under permutations that are new as well */
+  /** its state was put back since, so that it may be extended again under new permutations */
   putBack: boolean
   /** the longest vectors that each server was sent */
   readonly shown: Map<ServerName, Vectors>
@@ -51,7 +51,7 @@ interface Hint {
   readonly retrieveServer: string | undefined
   /** by the version they lead from */
   readonly batches: Map<number, Batch>
-  /** every vector of every batch that a server has been sent, and whose it is */
+  /** every vector that a server has been sent, and its batch */
   readonly seen: Map<ServerName, { readonly batch: Batch; readonly vector: readonly number[] }[]>
 }
 
@@ -67,7 +67,7 @@ const nameOf = (body: Uint8Array) => hex(body.subarray(8))
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
 
 export class Audit {
-  /** the first thing that was not as it must be */
+  /** the first broken rule */
   fault: string | undefined
   readonly #hints = new Map<string, Hint>()
   /** by server and body, in hex */
@@ -111,7 +111,7 @@ export class Audit {
     for (const head of heads) if (head?.pending) this.#safe.add(hex(head.pending))
   }
 
-  /** What is stored is what was stored some time ago. */
+  /** An older copy of the state is restored. */
   putBack(): void {
     for (const { batches } of this.#hints.values()) for (const batch of batches.values()) batch.putBack = true
   }
@@ -126,7 +126,7 @@ export class Audit {
     }
   }
 
-  /** A server has replied to a request as it should. */
+  /** A server has replied rightly to a request. */
   answered(path: string, body: Uint8Array): void {
     const claim = path === '/v1/fence' ? decodeFenceRequest(body) : splitClaim(body).claim
     if (claim) this.#heard.add(nameOfClaim(claim))
@@ -178,7 +178,7 @@ export class Audit {
     this.#pending(head, { partitions, claim, instead, putBack: false, shown: new Map() })
   }
 
-  /** From now on this is what a batch may be sent as. */
+  /** From now on a batch is sent in this form. */
   #pending({ hint: id, version, pending, manifest: bytes }: Head, batch: Batch): void {
     const hint = this.#hints.get(id)!
     hint.batches.set(version, batch)
@@ -224,7 +224,7 @@ export class Audit {
   }
 }
 
-/** What a client draws, and what it makes of it. */
+/** What a client draws, and its uses. */
 export class Draws {
   readonly #unused = new Set<string>()
 

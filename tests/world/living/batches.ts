@@ -1,10 +1,10 @@
-// What a publisher may think of: batches that fit what the database holds by then, and some that do not.
+// Draws a publisher's batches: valid ones for the database at that time, and some invalid ones.
 
 import type { Chance } from '../chance.js'
 import { bytesOf } from './databases.js'
 import { type Operation, Version } from './model.js'
 
-/** Draws batches, and remembers what was changed lately: that is what is worth asking for. */
+/** Draws batches, and remembers recent changes, which lookups ask for most. */
 export class Batches {
   readonly #chance: Chance
   readonly #mostRecords: number
@@ -27,7 +27,7 @@ export class Batches {
     return this.#deleted
   }
 
-  /** One that can be. What becomes of `keys` first: they are added, changed, moved or deleted. */
+  /** A valid batch. It adds, changes, moves or deletes `keys` first. */
   next(version: Version, keys: readonly string[] = []): readonly Operation[] {
     const operations: Operation[] = []
     let now = version
@@ -41,7 +41,7 @@ export class Batches {
     for (const key of keys) for (const operation of this.#turnOf(key, now)) add(operation)
     const many = now.size < this.#mostRecords && this.#chance.happens(0.2)
     if (many) {
-      // Beyond what the last partition has left: one or more are opened.
+      // More than the last partition has room for: the batch opens one or more.
       const { partitionRecords } = version.shape
       const count = this.#chance.between(partitionRecords, 3 * partitionRecords)
       for (let i = 0; i < count; i++) add(this.#add(version))
@@ -51,7 +51,7 @@ export class Batches {
     return operations
   }
 
-  /** One whose last operation cannot be. */
+  /** A batch whose last operation is invalid. */
   refused(version: Version): readonly Operation[] {
     const good = this.#chance.happens(0.5) ? [this.#add(version)] : []
     const { keyed, valueBytes } = version.shape

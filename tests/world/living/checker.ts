@@ -1,7 +1,7 @@
-// What must be true of whatever the client says:
+// Rules for the client's results and events:
 //
-//   - a lookup's result is what the model has at the epoch that the map is at when the call ends (`map.epoch`), and so is
-//     `map.size`. A map's epoch never goes back, and is never one that not both servers have;
+//   - a lookup's result and `map.size` are the model's at `map.epoch` when the call ends. A map's epoch never goes back, and
+//     both servers have it;
 //   - after sync(), and after open() if no server was away, the epoch is at least the newest that both servers had when
 //     the call began, and the newest there is if nothing was published meanwhile; but open() may end at the last epoch of
 //     an old generation, until the new one is fetched, and so before one that outgrows hints for one server;
@@ -17,7 +17,7 @@ import type { Outcome } from '../tab.js'
 import type { Call, Tab } from './client.js'
 import type { World } from './world.js'
 
-/** What the checker goes by. */
+/** What the checker needs of the world. */
 type Facts = Pick<World, 'publisher' | 'faults' | 'misfortunes' | 'putBack' | 'counts' | 'count'>
 
 export class Checker {
@@ -31,7 +31,7 @@ export class Checker {
     this.#facts = facts
   }
 
-  /** Throws if it must not have ended so. */
+  /** Throws if the call must not end so. */
   ended(call: Call, outcome: Outcome): void {
     if ('error' in outcome) this.#assertPlausible(call, outcome.error as Error)
     else this.#assertRight(call, outcome.value)
@@ -49,7 +49,7 @@ export class Checker {
     if (event.type !== 'discarded' && event.type !== 'outdated') return undefined
     const epoch = event.type === 'discarded' ? this.#discarded.get(tab) : tab.map?.epoch
     const explanations: Partial<Record<typeof event.reason, boolean>> = {
-      // Another tab has discarded it, which had a reason.
+      // Another tab has discarded it, with a reason.
       missing: this.#discarded.size > 0,
       history: epoch !== undefined && publisher.newest.epoch - epoch > faults.history,
       generation:
@@ -65,7 +65,7 @@ export class Checker {
     const { publisher, putBack, count } = this.#facts
     const { tab, what, question } = call
     if (what === 'close') return
-    // Of a condemned map nothing is known.
+    // Nothing is known of a condemned map.
     if (what === 'open' && putBack) return
     const { epoch, size } = call.map ?? tab.map!
     const before = this.#seen.get(tab) ?? 0
@@ -82,9 +82,9 @@ export class Checker {
       return
     }
     if (what === 'open' && epoch === publisher.lastOf(version.shape.generation)) return
-    // As that, where the database has outgrown its hints since.
+    // Likewise where the database has outgrown the hints since.
     if (what === 'open' && this.#facts.faults.mode === 'single' && publisher.newest.size > size) return
-    // A map that is stored opens while a server is away, as it was.
+    // A stored map opens unchanged while a server is away.
     if (what === 'open' && this.#facts.misfortunes > call.misfortunes) return
     const least = call.calm ? publisher.newest.epoch : call.agreed
     if (epoch < least) throw new Error(`: the map is at epoch ${epoch}, and both servers had ${least}`)
@@ -97,9 +97,9 @@ export class Checker {
       closed: tab.calls.some(({ what }) => what === 'close'),
       network: this.#facts.misfortunes > misfortunes,
       condemned: putBack,
-      // A generation that is not answered a moment longer is not answered by one server while it is the other's newest.
+      // Without lingering, one server no longer answers a generation that is still the other's newest.
       version: faults.lingerHours === 0 && counts.has('new generation'),
-      // Three times over, what one server had shown the other had forgotten before it was asked for it.
+      // Three times, one server had forgotten an epoch before it was asked for what the other had shown.
       servers_disagree: publisher.newest.epoch - agreed > 3 * faults.history,
       // A new generation has no empty slots.
       usage: question?.index !== undefined && question.index >= (map?.size ?? 0),

@@ -1,4 +1,4 @@
-// A tab of a database that changes: it hears of other tabs and of epochs, and its core is watched.
+// A tab of a database that changes. It hears of other tabs and of epochs; its core's random bytes and directories are watched.
 
 import type { KeyhushMap, MapEvent } from '@keyhush/client'
 import { type Environment, type OpenedStore, openWith, type StateStore, type Tabs } from '@keyhush/client/environment'
@@ -24,7 +24,7 @@ export const core = await loadCore()
 
 type Preparers = Exclude<OpenedStore['preparers'], 'platform' | undefined>
 
-/** What the tabs of one browser have in common. */
+/** What the tabs of one browser share. */
 export class Profile {
   readonly disk = new Disk(true)
   readonly tabs = new Company()
@@ -34,7 +34,7 @@ export class Profile {
   }
 }
 
-/** Tabs that know of each other: one leads, and what one tells the others hear. */
+/** The tabs of a browser: one leads, and each hears the others' messages. */
 class Company {
   readonly #queue: { readonly tab: Tab; readonly lead: () => void }[] = []
   readonly #listeners = new Map<Tab, () => void>()
@@ -61,7 +61,7 @@ class Company {
     }
   }
 
-  /** Those that prepare hints. */
+  /** The tabs that prepare hints. */
   preparers(tab: Tab): Preparers {
     return {
       join: async () => {
@@ -78,7 +78,7 @@ class Company {
     }
   }
 
-  /** The tab is gone, or leads no more: the next one does. */
+  /** The tab is gone or leads no more: the next one leads. */
   leave(tab: Tab): void {
     const leads = this.#queue[0]?.tab === tab
     const at = this.#queue.findIndex(each => each.tab === tab)
@@ -92,7 +92,7 @@ export type Call = TabCall<Tab, Question, Facts>
 interface Facts {
   /** undefined: there was none yet */
   readonly map: KeyhushMap | undefined
-  /** the newest epoch that both servers had, by their own word, when it began */
+  /** the newest epoch that both servers had confirmed when it began */
   readonly agreed: number
   /** nothing was published from its beginning to its end */
   calm: boolean
@@ -167,7 +167,7 @@ export class Tab extends ClientTab<Tab, Question, Facts> {
     return this.call('sync', undefined, signal => this.map!.sync({ signal }))
   }
 
-  /** Another tab has told something. */
+  /** Another tab has sent a message. */
   async hears(listener: () => void): Promise<void> {
     await this.comes('a word of another tab').then(listener, () => {})
   }
@@ -213,7 +213,7 @@ export class Tab extends ClientTab<Tab, Question, Facts> {
     return responseOf(200, {}, async () => {
       for (;;) {
         const line = await stream.next()
-        // The same again, which comes by the clock of this machine, is left out: a seed is a schedule.
+        // Repeated lines come by this machine's clock. They are skipped, so that a seed stays a schedule.
         if (line !== undefined && `${line}` === before) continue
         before = `${line}`
         await this.comes(`a line of ${name}`)
@@ -241,7 +241,7 @@ export class Tab extends ClientTab<Tab, Question, Facts> {
     })
   }
 
-  /** Where tags are in rows, one is read for each query before a batch is stored, whichever they are in. */
+  /** With tags in rows, one row is read for each query before its batch is stored. */
   #intends(...[{ method }, before]: Parameters<OnWrite>): void {
     const { faults } = this.world
     if (method !== 'putPending' || before?.pending !== undefined || faults.mode !== 'single' || !faults.rows) return
@@ -251,7 +251,7 @@ export class Tab extends ClientTab<Tab, Question, Facts> {
 
   // ---- the core ----------------------------------------------------------------------------------
 
-  /** The core itself, but for a look at what random bytes it is given, and at the directories in use. */
+  /** The core, with its random bytes and directories watched. */
   #watchedCore(): typeof core {
     return {
       ...core,

@@ -1,6 +1,5 @@
-// What the servers begin with: a few small databases, built by the product, and the model's idea of them. Small, so that
-// every record can be read often; with many partitions, so that two vectors that are alike are no coincidence; with few
-// records in each, so that a batch of adds opens several.
+// The servers' first databases, built by the product, and the model of each. Small, so that every record is read often; many
+// partitions, so that equal vectors are no coincidence; few records in each, so that a batch of adds opens several.
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -76,7 +75,7 @@ async function keyless(folder: string, count: number, valueBytes: number): Promi
 /** The first epoch of the next generation (docs/protocol.md, A new generation), with room for `headroom` more records. */
 export function renewed({ shape, epoch, slots }: Version, headroom: number): Version {
   const kept = slots.filter(slot => slot !== undefined)
-  // The length of a record is of no consequence to a database as small as this.
+  // The record's length does not affect the layout of so small a database.
   const { partitions, partitionRecords } = planLayout(kept.length + headroom, 1, undefined, shape.blockRecords)
   const next = { ...shape, partitionRecords, generation: shape.generation + 1 }
   if (!shape.keyed) return new Version(next, epoch + 1, kept)

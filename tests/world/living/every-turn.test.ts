@@ -1,6 +1,6 @@
-// One misfortune, in every turn of opening a map for one server, looking records up and following an epoch, or in one of them: the
-// tab is killed, or frozen while another goes on, the power fails, or an older copy of the disk is put back. Then whoever
-// comes next finds everything as a plain map says, or is refused by the fence before it shows anything twice (world.ts).
+// One fault in one turn, or every turn, of opening a map for one server, lookups and following an epoch: the tab is killed, or
+// frozen while another goes on, the power fails, or an older copy of the disk is restored. The next tab finds what the plain map
+// says, or the fence refuses it before it shows a state twice (world.ts).
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { THOROUGH } from '../../support/thorough.js'
@@ -22,7 +22,7 @@ const SITUATIONS: readonly [string, Partial<FaultProfile>][] = [
   ['one tab with tags in rows', { rows: true }],
   ['two tabs without locks, with tags in rows', { tabs: 2, locks: false, rows: true }],
 ]
-/** Each of them, and a turn of lookups. In that of the first a batch is pending: another that is made in its place is found out. */
+/** Each with a turn of lookups. In the first one's a batch is pending: a batch made in its place is noticed. */
 const ORDEALS: readonly (readonly [Ordeal, turn: number])[] = [
   ['kill', 136],
   ['freeze', 121],

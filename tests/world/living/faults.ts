@@ -1,4 +1,4 @@
-// The fault profile of a schedule: what it is to meet with, drawn once at its beginning.
+// The fault profile of a schedule, drawn once at its beginning.
 
 import type { StoragePreference } from '@keyhush/client/environment'
 import type { Proofs } from '@keyhush/protocol'
@@ -27,7 +27,7 @@ export interface Deck {
   'kill a tab': number
   'lose power': number
   'freeze a tab': number
-  /** something that a tab waits for comes late */
+  /** an event that a tab waits for is late */
   'hold back': number
   'close a tab': number
   reset: number
@@ -41,13 +41,13 @@ export interface Deck {
 
 export type Card = keyof Deck
 
-/** What may befall the first tab, or its machine. */
+/** A fault of the first tab, or of its machine. */
 export type Ordeal = 'kill' | 'freeze' | 'power loss' | 'rollback'
 
 export interface FaultProfile {
   /** which database */
   readonly foundation: number
-  /** times with faults, each with a check of everything after it */
+  /** times with faults, each followed by a full check */
   readonly rounds: number
   /** at a time */
   readonly tabs: number
@@ -69,18 +69,18 @@ export interface FaultProfile {
   readonly lmdb: boolean
   /** how often a request, or its reply, is lost */
   readonly losses: number
-  /** how often time passes although something could come */
+  /** how often time passes although an event is pending */
   readonly delays: number
-  /** how often there is a new step although something could come */
+  /** how often there is a new step although an event is pending */
   readonly haste: number
-  /** journals look that much longer than they are */
+  /** factor on the length of journals */
   readonly journal: number
   readonly deck: Deck
-  /** what happens for certain, and in which turn; 0: never */
+  /** a certain fault, and its turn; 0: never */
   readonly ordained?: { readonly turn: number; readonly what: Ordeal }
 }
 
-/** Nothing fails but what is ordained: lookups before and after an epoch, which comes while nobody waits for anything. */
+/** Only the ordained fault: lookups before and after an epoch, which is published while no call is under way. */
 export function noFaults(change: Partial<FaultProfile>): FaultProfile {
   const faults = anyFaults(new Chance(1))
   const none = Object.fromEntries(Object.keys(faults.deck).map(card => [card, 0])) as Record<Card, number>

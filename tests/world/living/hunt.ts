@@ -1,4 +1,4 @@
-// Schedules until one shows something wrong. Loaded anew for every mutant (mutants.ts).
+// Runs schedules until one breaks a rule. Loaded anew for every mutant (mutants.ts).
 
 import { join } from 'node:path'
 import { Chance } from '../chance.js'

@@ -1,5 +1,4 @@
-// What a client has, in memory and on disk, against what it ought to have: to the last bit, even where no lookup happens
-// to come across it.
+// Compares a client's state in memory and on disk with the right one, to the last bit, whether or not lookups read it.
 
 import { decodeManifest } from '@keyhush/protocol'
 import { fingerprint, hash } from '../../interop/reference/hash.js'

@@ -1,6 +1,5 @@
-// The product against the model, on schedules drawn from seeds: lookups, batches, epochs that come to one server first,
-// tabs, servers and machines that die at any moment, and always what a plain map says (world.ts). `npm run soak -- living`
-// runs more of them.
+// Client and servers against a plain map, on schedules drawn from seeds: lookups, batches, epochs that reach one server first, and
+// tabs, servers and machines that die at any moment (world.ts). `npm run soak -- living` runs more schedules.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { THOROUGH } from '../../support/thorough.js'
@@ -9,13 +8,13 @@ import { type Foundations, layFoundations } from './databases.js'
 import { anyFaults, type FaultProfile } from './faults.js'
 import { report, simulate } from './simulate.js'
 
-/** Those that `npm test` runs. `npm run test:all` goes on from them until all that is rare was met. */
+/** Seeds of `npm test`. `npm run test:all` goes on until all rare events were met. */
 const SEEDS = [17, 37, 61, 67]
 const MOST = 60
 const LOCAL_SEEDS = [16, 29, 30]
 const SINGLE_SEEDS = [3, 16, 17]
 
-/** What the schedules of `npm run test:all` must have come across, lest they prove nothing. */
+/** The events that the schedules of `npm run test:all` must meet; without them they prove nothing. */
 const MET = [
   ...['lookups: done', 'sync: done', 'reset: done', 'epochs', 'checks'],
   ...['publish', 'publish twice', 'publish under way', 'publish to one', 'publish slowly', 'publish what cannot be'],
@@ -44,14 +43,14 @@ beforeAll(async () => {
 })
 afterAll(() => laid.remove())
 
-/** What schedules must have come across in which the whole database is kept. */
+/** The events that schedules in mode local must meet. */
 const MET_LOCALLY = [
   ...['lookups: done', 'sync: done', 'epochs', 'checks', 'publish twice', 'publish to one', 'new generation'],
   ...['kill a tab', 'lose power', 'restore a backup', 'store: updatePartial', 'store: advance', 'store: putCheckpoint'],
   ...['resumed', 'updated', 'outdated generation'].map(event => `event: ${event}`),
 ]
 
-/** What schedules of one server must have come across. */
+/** The events that schedules with one server must meet. */
 const MET_ALONE = [
   ...['lookups: done', 'sync: done', 'reset: done', 'epochs', 'checks', 'new generation', 'restore a backup'],
   ...['kill a tab', 'lose power', 'freeze a tab', 'publish under way', 'queries sent again'],

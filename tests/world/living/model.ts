@@ -1,5 +1,5 @@
-// The database as anybody would write it down: a map from keys to values, or a list of values, once for every epoch. What
-// the client finds is held to this and to nothing else. Where records lie follows docs/protocol.md, Updates, point 1.
+// The database as a plain map from keys to values, or a list of values, for every epoch. Lookups are checked against this alone.
+// Records have their places by docs/protocol.md, Updates, point 1.
 
 export interface Operation {
   readonly op: 'add' | 'edit' | 'delete'
@@ -18,7 +18,7 @@ export interface Slot {
   readonly value: Uint8Array
 }
 
-/** Why a batch cannot be: its first wrong operation, from 0. */
+/** An invalid batch: the number of its first wrong operation, from 0. */
 export interface Refused {
   readonly operation: number
 }

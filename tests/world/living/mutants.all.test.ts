@@ -1,10 +1,10 @@
-// The model finds what it is there to find: every mutant, in the schedule that is known to. When client or servers change,
-// so do schedules: then another has to find it, and the test says which.
+// The model notices every mutant, in a known schedule. When client or servers change, schedules change; then the test looks for
+// another one and prints its seed.
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { Compiler, MUTANTS, mutated } from './mutants.js'
 
-/** Those tried when the known one does not find it any more. */
+/** Schedules to try when the known one does not find it any more. */
 const SCHEDULES = 40
 
 let compiler: Compiler

@@ -1,4 +1,4 @@
-// Mutants: each changes one place of the client or the server into a known mistake.
+// Mutants: each puts a known mistake into one place of the client's or the server's sources.
 
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
@@ -18,7 +18,7 @@ export interface Mutant {
   /** what stands there, once */
   readonly find: string
   readonly replace: string
-  /** what the world is to say of it */
+  /** the world's finding */
   readonly shows: RegExp
 }
 
@@ -194,7 +194,7 @@ export const MUTANTS: readonly Mutant[] = [
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 
-/** Loads the client and the server from their sources, as the tests do not, with a bug in one of them. */
+/** Loads client and server from their sources, with a bug in one of them. (Tests load what was built.) */
 export class Compiler {
   private constructor(
     private readonly vite: ViteDevServer,
@@ -237,7 +237,7 @@ export class Compiler {
   async huntDown(mutant: Mutant, schedules: number): Promise<ReturnType<typeof hunt>> {
     this.chosen.mutant = mutant
     this.forget(mutant)
-    // All modules anew; what the others are compiled to stays.
+    // Loads all modules anew; only the changed one is compiled again.
     const runner = createServerModuleRunner(this.vite.environments.ssr, { hmr: false })
     try {
       const module = await runner.import<{ hunt: typeof hunt }>('/tests/world/living/hunt.ts')

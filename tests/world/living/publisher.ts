@@ -1,5 +1,5 @@
-// The publisher: the same batches to both servers in the same order, never more than one epoch apart. It sends a batch
-// until both have taken it, whatever happens to them meanwhile.
+// The publisher sends the same batches to both servers in the same order, never more than one epoch apart. It repeats a batch
+// until both have accepted it.
 
 import { encodeBatch } from '@keyhush/protocol'
 import { hash } from '../../interop/reference/hash.js'
@@ -23,9 +23,9 @@ interface Batch {
   readonly epoch: number
   /** sent, though a reply may not have come */
   readonly sent: Set<ServerName>
-  /** servers that have it, by their own word */
+  /** servers that have confirmed it */
   readonly taken: Set<ServerName>
-  /** the manifest's hash that the first of them told */
+  /** the manifest's hash that the first of them returned */
   manifest: string | undefined
 }
 
@@ -33,7 +33,7 @@ export class Publisher {
   /** what every epoch holds, by number */
   readonly versions = new Map<number, Version>()
   newest: Version
-  /** not taken by both yet */
+  /** not accepted by both yet */
   #batch: Batch | undefined
   #earlier: Batch | undefined
   readonly #ask: Ask
@@ -44,7 +44,7 @@ export class Publisher {
     this.#ask = ask
   }
 
-  /** Whether both servers have all there is. */
+  /** Whether both servers have the newest epoch. */
   get atRest(): boolean {
     return this.#batch === undefined
   }
@@ -55,7 +55,7 @@ export class Publisher {
     return versions.at(-1)!.epoch
   }
 
-  /** The newest epoch that both have said to have. */
+  /** The newest epoch that both have confirmed. */
   get agreed(): number {
     return this.newest.epoch - (this.atRest ? 0 : 1)
   }
@@ -79,7 +79,7 @@ export class Publisher {
     this.newest = next
   }
 
-  /** Sends the batch under way to a server. Whether it has taken it; false: it could not be reached. */
+  /** Sends the batch under way to a server. Resolves to whether it accepted it; false: it could not be reached. */
   async deliver(server: ServerName): Promise<boolean> {
     const batch = this.#batch
     if (batch === undefined) return true
@@ -109,7 +109,7 @@ export class Publisher {
     if (reply.status !== 200 || manifest !== batch.manifest) throw new Error(`${server} takes a batch twice`)
   }
 
-  /** Sends a batch that cannot be, of which operation `wrong` is to blame. */
+  /** Sends an invalid batch, whose operation `wrong` the server must name. */
   async offend(operations: readonly Operation[], wrong: number, server: ServerName): Promise<void> {
     const reply = await this.#post(server, await this.#encode(operations, server))
     if (reply === undefined) return

@@ -16,7 +16,7 @@ export function anyQuestion(chance: Chance, version: Version, batches: Batches):
   return getMany(keys, keys.length + chance.below(3))
 }
 
-/** Everything there is, and what is not there any more. Where records can only be had one by one, `most` of them. */
+/** All present and former keys, or `most` of the indices, which are looked up one by one. */
 export function everyQuestion(chance: Chance, version: Version, batches: Batches, most: number): readonly Question[] {
   const { keyed } = version.shape
   const indices = Array.from(version.slots.keys())

@@ -1,6 +1,5 @@
-// One of the two servers, the real one: its database, its routes, its storage. It can be killed at any moment, and starts
-// again from what its storage has. Here its process is simulated; processes.ts has
-// those that are processes of their own.
+// A real server in a simulated process: database, routes, storage. It can be killed at any moment and restarts from its storage.
+// (processes.ts has servers in processes of their own.)
 
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
@@ -33,7 +32,7 @@ export interface Reply {
 export interface Stream {
   /** The next piece; undefined: it has ended. Rejects when the connection breaks. */
   next(): Promise<Uint8Array | undefined>
-  /** Nobody reads on. */
+  /** Stops reading. */
   end(): void
 }
 
@@ -43,10 +42,10 @@ export interface RunningServer {
   ask(path: string, asked: Asked): Promise<Reply>
   /** The stream of events. Rejects as `ask` does. */
   listen(): Promise<Stream>
-  /** Nothing of it happens any more. What its storage has is what was written by then. */
+  /** Kills it: its storage keeps what was written by then. */
   kill(): Promise<void>
   start(): Promise<void>
-  /** Waits some of the time that a request takes it; `turn` lets it do one thing more. */
+  /** Waits for a part of a request; `turn` lets it do one more step. */
   meanwhile(chance: Chance, turn: () => Promise<void>): Promise<void>
   /** For good. */
   remove(): Promise<void>
@@ -66,8 +65,8 @@ class Memory implements Place {
 }
 
 /**
- * An LMDB file. What a process that was killed has left is a copy of the file at that moment: a transaction writes to
- * pages that no earlier one needs, and its head page last.
+ * An LMDB file. A killed process leaves a copy of the file at that moment: a transaction writes to pages that no earlier
+ * one needs, and its head page last.
  */
 class Lmdb implements Place {
   #processes = 0
@@ -81,7 +80,7 @@ class Lmdb implements Place {
   #path = () => join(this.folder, `${this.#processes}`)
 }
 
-/** Resolves when it may happen; rejects if the server has been killed. */
+/** Resolves when the step may happen; rejects if the server was killed. */
 export type Slowly = (what: string) => Promise<void>
 
 /** From its start until it is killed. */
@@ -104,7 +103,7 @@ export interface LocalOptions {
   readonly folder: string | undefined
   /** what its transactions wait for, before and after */
   readonly slowly: Slowly
-  /** told of what must not happen in a server that is alive */
+  /** called for failures of a living server */
   readonly onFailure: (error: Error) => void
 }
 
@@ -206,13 +205,13 @@ export class LocalServer implements RunningServer {
   }
 }
 
-/** Memory is given back, as it is when a process ends. */
+/** Frees its memory, as the end of a process does. */
 async function dismantled({ app, database }: Process): Promise<void> {
   await app.close()
   await database.close()
 }
 
-/** A storage whose transactions take their time, in the order they were begun, and which nothing reaches once it is cut. */
+/** A storage whose transactions wait, in order, and fail once it is cut. */
 class Leash implements Storage {
   cut = false
   readonly #storage: Storage

@@ -15,7 +15,7 @@ export interface Outcome {
   /** undefined: nothing was wrong */
   readonly violation: string | undefined
   readonly steps: number
-  /** of the world, while anything could happen */
+  /** of the world, in the times with faults */
   readonly turns: number
   /** what happened how often */
   readonly counts: ReadonlyMap<string, number>

@@ -1,7 +1,5 @@
-// The world of one schedule: tabs, two servers, a publisher, and time. Everything the tabs and the servers wait for stands
-// in one list. In each turn one thing out of it comes, or, in a step, somebody does something or something happens to
-// somebody: by the seed. Between the rounds everything that is to be found out is found out. What has to be right is in
-// checker.ts.
+// The world of one schedule: tabs, two servers, a publisher, and time. In each turn a pending event happens, or a step is made (an
+// app or the publisher acts, or a fault occurs), by the seed. A full check follows each round. checker.ts has the rules.
 
 import type { MapEvent } from '@keyhush/client'
 import type { Chance } from '../chance.js'
@@ -34,7 +32,7 @@ export interface Setup {
   ) => Promise<Readonly<Record<ServerName, RunningServer>>>
 }
 
-/** Turns without a step after which a faulty time is over. */
+/** Turns without a step after which a time with faults is over. */
 const PATIENCE = 2000
 
 /** More turns than any round takes. */
@@ -44,9 +42,9 @@ export class World extends Simulation<Tab, Who> {
   readonly faults: FaultProfile
   readonly audit: Audit
   readonly batches: Batches
-  /** drawn from the deck so far */
+  /** cards played so far */
   steps = 0
-  /** reasons for calls to fail so far */
+  /** faults so far for which calls may fail */
   misfortunes = 0
   violation: string | undefined
   publisher: Publisher
@@ -54,19 +52,19 @@ export class World extends Simulation<Tab, Who> {
   readonly #start: Setup['start']
   readonly #checker = new Checker(this)
   #profile: Profile
-  /** requests that a server is dealing with */
+  /** requests that servers are answering */
   #asked = 0
   #turns = 0
-  /** everything comes at once */
+  /** events happen at once */
   #swift = false
-  /** servers that are not ready, tabs that stand still, servers that are dead: until which step */
+  /** the step until which a server is not ready or dead, or a tab frozen */
   readonly #until = new Map<Who, number>()
   readonly #refusing = new Set<ServerName>()
   /** the state was put back, and may have been shown before */
   putBack = false
-  /** there have been while anything could happen */
+  /** turns in the times with faults */
   turns = 0
-  /** while no card could be played */
+  /** lulls: times when no card could be played */
   #lulls = 0
   readonly #delivering = new Set<Promise<unknown>>()
 
@@ -152,7 +150,7 @@ export class World extends Simulation<Tab, Who> {
     } catch (error) {
       this.violate(`${call.tab.name}: ${call.what}${(error as Error).message}`)
     }
-    // What an app does then.
+    // An app would reset then.
     const condemned = 'error' in outcome && (outcome.error as { code?: string }).code === 'condemned'
     if (condemned && call.tab.map && call.tab.waiting === 0 && !this.over) call.tab.reset()
   }
@@ -169,11 +167,10 @@ export class World extends Simulation<Tab, Who> {
 
   // ---- the schedule ------------------------------------------------------------------------------
 
-  /** Anything may happen. */
+  /** The time with faults. */
   async #disturb(): Promise<void> {
     const deck = this.#shuffledDeck()
-    // Some cards may never come to be played.
-    // What is ordained may come while the last call is under way.
+    // Some cards may never be playable. The ordained fault may come while the last call is under way.
     const isOver = () => this.faults.ordained === undefined || this.tabs.every(({ waiting }) => waiting === 0)
     for (let idle = 0, left = 0; (deck.length > 0 || !isOver()) && idle < PATIENCE; ) {
       idle = deck.length === left ? idle + 1 : 0
@@ -402,12 +399,12 @@ export class World extends Simulation<Tab, Who> {
     return done
   }
 
-  /** Does something that nothing else may come between. */
+  /** Does `work` without any event in between. */
   async #swiftly<T>(work: () => Promise<T>): Promise<T> {
     const before = this.#swift
     this.#swift = true
     try {
-      // Writes under way come first.
+      // Pending writes come first.
       for (const coming of this.coming.filter(({ who }) => !(who instanceof Tab))) this.letCome(coming)
       return await work()
     } finally {
@@ -444,7 +441,7 @@ export class World extends Simulation<Tab, Who> {
     this.note(tab, 'freezes')
     tab.state = 'frozen'
     this.#until.set(tab, this.#moment + this.chance.between(1, 8))
-    // Browsers tell a page, which lets go of its lock; unless it is the whole machine that is suspended.
+    // Browsers tell a page, which releases its lock; but not if the whole machine is suspended.
     if (this.chance.happens(0.5)) tab.profile.locks?.letGo(tab)
   }
 
@@ -454,7 +451,7 @@ export class World extends Simulation<Tab, Who> {
     this.note(coming.who, `held back: ${coming.what}`)
   }
 
-  /** Somebody puts an older copy of the state in place of the newest. */
+  /** An older copy of the state replaces the newest. */
   async #restore(): Promise<void> {
     this.killAll()
     const { disk } = this.#profile
@@ -494,18 +491,18 @@ export class World extends Simulation<Tab, Who> {
     this.misfortunes++
   }
 
-  /** Whether something is the matter that calls begun now may fail of. */
+  /** Whether calls that begin now may fail because of a present fault. */
   get troubled(): boolean {
-    // What was held back may be late although it could come by now.
+    // An event that was held back may still be late.
     return this.#until.size > 0 || this.coming.some(({ notBefore }) => notBefore > 0)
   }
 
-  /** How far the schedule is: what lasts, lasts for some steps, and lulls. */
+  /** Steps and lulls so far, by which lasting faults are timed. */
   get #moment(): number {
     return this.steps + this.#lulls
   }
 
-  /** What lasts for some steps ends. */
+  /** Ends the faults whose time is over. */
   #wake(): void {
     for (const [who, step] of this.#until) if (step <= this.#moment) this.#restoreTo(who)
   }
@@ -526,7 +523,7 @@ export class World extends Simulation<Tab, Who> {
 
   // ---- looking back ------------------------------------------------------------------------------
 
-  /** Nothing happens any more: everything must come to its end, and be as it must. */
+  /** No more faults: everything under way must end, and be right. */
   async #check(last: boolean): Promise<void> {
     this.note(undefined, '— calm —')
     for (const who of [...this.#until.keys()]) this.#restoreTo(who)
@@ -568,7 +565,7 @@ export class World extends Simulation<Tab, Who> {
     if (tab.map!.epoch !== newest.epoch) this.violate(`${tab.name} is at ${tab.map!.epoch}, not at ${newest.epoch}`)
   }
 
-  /** What the tabs have, in memory and on disk, is what a new client is given. */
+  /** The tabs' state, in memory and on disk, equals that of a new client. */
   async #compare(): Promise<void> {
     const fresh = this.#newTab(new Profile(true))
     fresh.open()
@@ -587,7 +584,7 @@ export class World extends Simulation<Tab, Who> {
     fresh.state = 'dead'
   }
 
-  /** Goes on until nobody waits for anything. */
+  /** Goes on until nothing is under way. */
   async #settle(): Promise<void> {
     for (;;) {
       await this.#quiet()
@@ -601,11 +598,11 @@ export class World extends Simulation<Tab, Who> {
     }
   }
 
-  /** Lets everything run that does not wait for the world. */
+  /** Runs everything that does not wait for the world. */
   async #quiet(): Promise<void> {
     for (let idle = 0, held = 0, turns = 0; idle < 2; turns++) {
       await (turns < 100 ? turn() : moment())
-      // A server whose write is held up may hold up others that ask it.
+      // A server with a delayed write may delay requests to it.
       const waits = this.coming.some(({ who }) => !(who instanceof Tab))
       idle = this.#asked === 0 || (waits && ++held > 10) ? idle + 1 : 0
     }
@@ -613,7 +610,7 @@ export class World extends Simulation<Tab, Who> {
     if (this.violation !== undefined) throw new Violation(this.violation)
   }
 
-  /** What can come now. */
+  /** Events that can happen now. */
   #ready(): Coming<Who>[] {
     return this.coming.filter(
       ({ who, notBefore }) => notBefore <= this.#moment && (!(who instanceof Tab) || who.state === 'running'),
@@ -625,7 +622,7 @@ export class World extends Simulation<Tab, Who> {
   }
 }
 
-/** When servers are processes, they need the processor, too. */
+/** Gives the processor to servers that are processes. */
 const moment = () => new Promise<void>(resolve => void setTimeout(resolve, 1))
 
 const NOT_READY: Reply = {

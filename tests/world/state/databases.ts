@@ -1,5 +1,5 @@
-// What the simulated servers hold: in every epoch the same keys, with other values. Small, so that thousands of
-// schedules are quick; large enough that two fresh vectors are hardly ever equal (15 offsets to the 6th power).
+// The servers' databases: the same keys in every epoch, with other values. Small, so that thousands of schedules are quick; large
+// enough that two fresh vectors are hardly ever equal (15 offsets to the 6th power).
 
 import { type Core, loadCore } from '@keyhush/wasm'
 import { buildDatabase, type Database, later } from '../../../packages/client/test/support/database.js'
@@ -19,7 +19,7 @@ export const ALL_KEYS = [...KEYS, ...ABSENT]
 const bytes = (text: string) => new TextEncoder().encode(text)
 const valueIn = (epoch: number, key: string) => bytes(`${key} in epoch ${epoch}`)
 
-/** Every epoch there will be, oldest first. */
+/** All epochs, oldest first. */
 export const DATABASES: readonly Database[] = [1, 2, 3].map(epoch =>
   buildDatabase(core, {
     keys: KEYS,

@@ -1,6 +1,6 @@
-// One misfortune, at every step of opening a map and looking three records up, or at every seventh: the tab is killed, or
-// frozen while another goes on, the power fails, or the disk is put back to an older copy. Then whoever comes next finds
-// everything in order, or is refused by the fence before it shows anything twice.
+// One fault at every step, or every seventh, of opening a map and three lookups: the tab is killed, or frozen while another goes
+// on, the power fails, or an older copy of the disk is restored. The next tab finds everything in order, or the fence refuses it
+// before it shows a column twice.
 
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../support/thorough.js'

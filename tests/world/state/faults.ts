@@ -1,5 +1,4 @@
-// The fault profile of a schedule: what it may meet with, drawn once at its beginning. Some have hardly a fault, some
-// hardly anything else.
+// The fault profile of a schedule, drawn once at its beginning: from hardly a fault to hardly anything else.
 
 import type { RollbackPreference, StoragePreference } from '@keyhush/client'
 import type { Chance } from '../chance.js'
@@ -16,17 +15,17 @@ export interface FaultProfile {
   readonly network: NetworkFaults
   /** how often a call of the disk fails */
   readonly storeFaults: number
-  /** what a tab tells its disk is done in that order, as with IndexedDB; else in any */
+  /** a tab's disk works in the order of calls, as IndexedDB does; else in any */
   readonly storeInOrder: boolean
-  /** how often, in a step, something happens to somebody */
+  /** probability of a misfortune in a step */
   readonly misfortunes: number
-  /** what happens to the first tab for certain, and when */
+  /** a certain misfortune of the first tab, and its step */
   readonly ordained?: { readonly step: number; readonly what: Ordeal }
-  /** how often time passes although something could come */
+  /** probability that time passes although an event is pending */
   readonly delays: number
-  /** journals look that much longer than they are */
+  /** factor on the length of journals */
   readonly journal: number
-  /** after which nothing fails any more, whatever is left */
+  /** after which nothing fails any more */
   readonly steps: number
   /** how often each may happen */
   readonly left: {
@@ -45,7 +44,7 @@ export interface FaultProfile {
   }
 }
 
-/** No faults: three lookups, and what is ordained. */
+/** No faults: three lookups, and the ordained misfortune. */
 export function noFaults(change: Partial<FaultProfile>): FaultProfile {
   return {
     tabs: 1,

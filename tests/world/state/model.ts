@@ -1,20 +1,19 @@
-// What must be true of a client whatever happens to it, decided from outside: from the random bytes it drew, the writes
-// its store accepted, the requests its servers saw, and the results of its calls. A second implementation of the scheme
-// (tests/interop/reference) says what the one right request is.
+// The rules for a client, checked from outside: from the random bytes it drew, the writes its store accepted, the requests its
+// servers saw, and the results of its calls. The independent reference (tests/interop/reference) makes the one right request.
 //
 //   (a) every request is one whose batch is safely stored, or a byte-identical repetition to the same server;
-//   (b) of each hint, at each version, only one batch is ever shown, and it is the one that the reference makes of the
-//       permutations at that version, of random bytes never used before, and of what a call asked;
+//   (b) at each version of a hint, only one batch is ever shown. It is the one that the reference makes from the
+//       permutations at that version, fresh random bytes, and the question of a call;
 //   (c) every result is what the plain database says, at the epoch of the hint that was asked;
 //   (d) a hint is given up, or another begun in its place, only for a reason; what is stored never goes back;
-//   (e) a condemned hint stays until a reset() has put another in its place, and only a liar's victim is condemned, or
-//       one whose disk was put back;
+//   (e) a condemned hint stays until a reset() replaces it; a hint is condemned only after a lie, or after its disk was put
+//       back;
 //   (f) every call that succeeds has made exactly one batch of its own, of the hint that answered it, and shown it to
 //       both servers;
-//   (g) a hint is registered with its refresh server before it is first stored. What a batch has this server confirm
-//       stands behind its query, and no batch is shown that was not confirmed before, if `rollback` is strict or the
-//       server was not heard lately; no effect is stored before it is granted. The retrieve server never sees the hint's
-//       id. When the disk is put back to an older copy, (b) still holds.
+//   (g) a hint is registered with its refresh server before it is first stored. A batch's claim follows its query. If
+//       `rollback` is strict, or the fence was not heard lately, a batch is confirmed before it is shown. No effect is
+//       stored before it is granted. The retrieve server never sees the hint's id. After the disk is put back to an
+//       older copy, (b) still holds.
 
 import type { RollbackPreference } from '@keyhush/client'
 import type { HintRecord, StateStore } from '@keyhush/client/environment'
@@ -45,9 +44,9 @@ interface Batch {
   readonly version: number
   /** the one request that each server may get for it, in hex */
   readonly requests: Readonly<Record<Server, string>>
-  /** what the fence is told of it */
+  /** its claim */
   readonly claim: string
-  /** another for the same version, that was shown before the disk was put back */
+  /** another batch for the same version, shown before the disk was put back */
   readonly against: Batch | undefined
   /** the permutations once it is applied */
   readonly after: Permutations
@@ -72,19 +71,19 @@ interface ModelHint {
   readonly batches: Batch[]
 }
 
-/** What the fence has told a tab of one hint. */
+/** The fence's verdicts on one hint that a tab has heard. */
 interface Heard {
   /** claims, as `claimOf` names them */
   readonly granted: Set<string>
-  /** claims on which it has heard nothing yet, and the versions they are of */
+  /** claims without a verdict so far, and their versions */
   readonly unheard: Map<string, number>
-  /** claims whose batch was shown when it could be, so that the same bytes may follow, whatever it hears meanwhile */
+  /** claims whose batch was rightly shown, so that the same bytes may follow whatever the verdict */
   readonly left: Set<string>
   /** when it last heard, if that was a grant */
   at: number | undefined
 }
 
-/** For how long the fence need not have been heard. */
+/** How long a grant of the fence is good. */
 const AWAKE_MS = 60_000
 
 /** What the model knows of one tab. */
@@ -106,7 +105,7 @@ class Book {
 }
 
 export class Model {
-  /** the first thing that was not as it must be */
+  /** the first broken rule */
   violation: string | undefined
   readonly #hints = new Map<string, ModelHint>()
   readonly #servers: Servers
@@ -115,14 +114,14 @@ export class Model {
   readonly #count: (what: string) => void
   readonly #books = new Map<Tab, Book>()
   readonly #batches = new Map<Call, Batch>()
-  /** all requests that a server has seen, in hex, and whose they were first */
+  /** all requests that a server has seen, in hex, and the tab that sent each first */
   readonly #seen = new Map<Server, Map<string, Tab>>(SERVERS.map(server => [server, new Map()]))
   #diskHasFailed = false
 
   /** hints, and where they are registered; `granted` once a tab has heard so */
   readonly #registrations = new Map<string, { readonly server: Server; granted: boolean }>()
 
-  /** `count` is told of what is worth counting. */
+  /** `count`: counts what happened. */
   constructor(
     { servers, rollback, now }: { servers: Servers; rollback: RollbackPreference; now: () => number },
     count: (what: string) => void,
@@ -215,7 +214,7 @@ export class Model {
     else seen.set(request, tab)
   }
 
-  /** The fence is told something, by itself or behind a query. */
+  /** The fence gets a claim, alone or behind a query. */
   #claimed(tab: Tab, server: Server, claim: FenceRequest): void {
     const id = hexOf(claim.hintId)
     const hint = this.#hints.get(id)
@@ -230,7 +229,7 @@ export class Model {
     this.#wordOn(tab, id).unheard.set(nameOfClaim(claim), claim.version)
   }
 
-  /** What the fence says to that has reached the tab. */
+  /** The fence's verdict has reached the tab. */
   heard(tab: Tab, { claim, verdict }: Word): void {
     const id = hexOf(claim.hintId)
     if (claim.kind === 'register') {
@@ -244,7 +243,7 @@ export class Model {
       for (const [earlier, of] of word.unheard) if (of <= claim.version) word.unheard.delete(earlier)
     } else {
       this.#count('refused by the fence')
-      // Whoever was refused because another tab is further has been awake all the same.
+      // A tab that was refused because another is ahead has been awake, too.
       word.granted.clear()
       word.unheard.delete(nameOfClaim(claim))
     }
@@ -271,13 +270,13 @@ export class Model {
     }
   }
 
-  /** A call of the disk fails, or what is stored is torn. `condemning`: that is what the tab was about to do. */
+  /** A call of the disk fails, or the stored state is torn. `condemning`: the call was to condemn. */
   diskFails(tab?: Tab, condemning = false): void {
     this.#diskHasFailed = true
     if (tab && condemning) this.#of(tab).excused = true
   }
 
-  /** What is stored in the end is what the model says, to the last bit. */
+  /** The stored hint equals the model's, to the last bit. */
   async inspect(disk: Disk): Promise<void> {
     const { head } = disk
     if (head === undefined || disk.torn || head.condemned || head.stage !== 'whole') return
@@ -323,7 +322,7 @@ export class Model {
 
   #assertReasonToDiscard({ durable }: Disk, before: Head | undefined): void {
     if (before === undefined) return
-    // In memory there is nothing to go on with.
+    // A state in memory does not survive its tab.
     if (!durable && before.stage === 'partial') return
     const epoch = this.#hints.get(before.hint)!.database.manifest.epoch
     if (epoch >= DATABASES[this.#servers.newest]!.manifest.epoch)
@@ -363,9 +362,9 @@ export class Model {
     const inTurn = asking.find(({ giveUp }) => !giveUp.signal.aborted)
     const earlier = inTurn && this.#batches.get(inTurn)
     if (inTurn) this.#batches.set(inTurn, batch)
-    // One more, of a hint that another tab has begun since: the fence lets the old one make no more.
+    // One more batch, since another tab has begun a new hint: the fence refuses the old one.
     if (inTurn && earlier?.hint !== batch.hint) return
-    // It, or the one before it, was made for a call that was given up just then.
+    // This batch, or the one before it, was made for a call that was given up at that moment.
     const givenUp = asking.find(call => call.giveUp.signal.aborted && !this.#batches.has(call))
     if (givenUp === undefined) throw new Error('a batch for which there is no call, or the second of one')
     this.#batches.set(givenUp, earlier ?? batch)
@@ -416,7 +415,7 @@ export class Model {
   /** A batch is about to be shown. */
   #assertFenced(tab: Tab, server: Server, { hint: id, version, claim, against, applied }: Batch): void {
     const { granted, unheard, left, at } = this.#wordOn(tab, id)
-    // What was not heard of earlier batches does not matter if they are finished: nothing moves on unheard.
+    // Missing verdicts on earlier batches do not matter if these are finished: no effect is stored without one.
     const { batches } = this.#hints.get(id)!
     const settled = (other: string) => batches.find(batch => batch.claim === other)?.applied !== false
     const lately = at !== undefined && this.#now() - at < AWAKE_MS
@@ -428,13 +427,13 @@ export class Model {
       else this.#fault(`${tab.name} sends ${server} a query that the fence has not confirmed (S8)`)
     }
     if (against === undefined) return
-    // One lookup whose claim was lost on the way is the price of not waiting for the fence.
+    // Without waiting for the fence, one lookup whose claim was lost may be shown again.
     const known = this.#servers.fences[this.#hints.get(id)!.refreshServer].granted
     if (this.#rollback === 'strict' || known.has(against.claim)) this.#fault(`${tab.name}: ${second(version)}`)
     this.#count('a lookup that the fence had not heard of was forgotten')
   }
 
-  /** Whether the fence has reason, or pretends to have, to refuse a hint. */
+  /** Whether the fence may refuse a hint, rightly or as a lie. */
   #isRefusable(id: string): boolean {
     return this.#hints.get(id)!.rewound || this.#servers.slandered.has(id)
   }

@@ -1,11 +1,11 @@
-// The harness finds what it is there to find: every mutant, in the schedule that is known to. When the client changes, so
-// do schedules: then another has to find it, and the test says which.
+// The model notices every mutant, in a known schedule. When the client changes, schedules change; then the test looks for another
+// one and prints its seed.
 
 import { expect, test } from 'vitest'
 import { MUTANTS } from './mutants.js'
 import { simulate } from './simulate.js'
 
-/** Those tried when the known one does not find it any more. */
+/** Schedules to try when the known one does not find it any more. */
 const SCHEDULES = 500
 
 test.each(MUTANTS)('a schedule finds the mutant: $name', async mutant => {

@@ -1,5 +1,4 @@
-// Mutants: each turns the client, or the store under it, into one that makes a known mistake. They are changed from
-// outside, in the store that a tab is given, in the core that it loads, or around its map.
+// Mutants: clients or stores with a known mistake, made by a change of the tab's store, core or map.
 
 import type { KeyhushMap } from '@keyhush/client'
 import type { Fetch, StateStore } from '@keyhush/client/environment'
@@ -28,7 +27,7 @@ export interface Mutant {
   readonly name: string
   /** a schedule that finds it */
   readonly seed: number
-  /** what the harness is to say of it */
+  /** the model's finding */
   readonly shows: RegExp
   readonly servers?: (servers: Servers) => void
   readonly fetch?: (fetch: Fetch) => Fetch
@@ -37,7 +36,7 @@ export interface Mutant {
   readonly map?: (map: KeyhushMap, tab: Tab) => KeyhushMap
 }
 
-/** Where it is changed. */
+/** The tab to change, and its surroundings. */
 export interface Place {
   readonly tab: Tab
   readonly disk: Disk
@@ -276,7 +275,7 @@ const isQuery = (url: string) => url.endsWith('/v1/answer')
 /** A query without its claim. */
 const bare = ({ body }: RequestInit) => splitClaim(body as Uint8Array).query as Uint8Array<ArrayBuffer>
 
-/** Claims of one kind never leave. */
+/** Grants claims of one kind without sending them. */
 function takenAsGranted(fetch: Fetch, kind: FenceKind): Fetch {
   return async (url, init) => {
     if (!isClaim(url) || decodeFenceRequest(init.body as Uint8Array).kind !== kind) return await fetch(url, init)
@@ -287,14 +286,14 @@ function takenAsGranted(fetch: Fetch, kind: FenceKind): Fetch {
   }
 }
 
-/** A piece of an answer, in which no fence refuses anything. */
+/** A piece of an answer, with a refusal turned into a grant. */
 function granted(piece: Uint8Array): Uint8Array {
   const end = piece.length - FENCE_REPLY_BYTES
   const refuses = hexOf(piece.subarray(end)) === hexOf(encodeFenceReply('refused'))
   return refuses ? Buffer.concat([piece.subarray(0, end), encodeFenceReply('granted')]) : piece
 }
 
-/** What a tab has recovered of a batch that was pending when it came. */
+/** Records that a tab has recovered from a batch that was pending when it opened. */
 const recovered = new WeakMap<Tab, { readonly indices: readonly number[]; readonly records: Uint8Array }>()
 
 function changed(store: StateStore, change: Partial<StateStore>): StateStore {

@@ -1,5 +1,5 @@
-// The client against the model, on schedules drawn from seeds: whatever crashes, freezes, fails or lies, and whenever,
-// (a)–(g) of model.ts hold. `npm run soak` runs more of them.
+// The client against the model, on schedules drawn from seeds: rules (a) to (g) of model.ts hold, whatever crashes, freezes, fails
+// or lies, and whenever. `npm run soak` runs more schedules.
 
 import { expect, test } from 'vitest'
 import { THOROUGH } from '../../support/thorough.js'
@@ -7,11 +7,11 @@ import { type Outcome, report, simulate } from './simulate.js'
 
 const SCHEDULES = THOROUGH ? 150 : 60
 
-/** Schedules beyond those, which came across what is rare. */
+/** Further seeds that meet rare events. */
 const RARE = [67, 131, 213, 240, 255, 682, 957, 1320, 2203, 3744]
 const MOST = 6000
 
-/** What the schedules of `npm run test:all` must have come across, lest they prove nothing. */
+/** The events that the schedules of `npm run test:all` must meet; without them they prove nothing. */
 const MET = [
   ...['begin', 'putPartial', 'complete', 'putPending', 'commit', 'condemn', 'putCheckpoint', 'read', 'readPartial'],
   ...['readHint', 'readEntries'],

@@ -1,5 +1,5 @@
-// Two servers on the real core, and the network before them with its faults: replies that never come, come late, in
-// pieces, cut short, twice over, from the wrong request, or as a lie.
+// Two servers on the real core behind a faulty network: replies are lost, late, in pieces, cut short, repeated, to another request,
+// or forged. (The other world runs the real servers, which cannot lie.)
 
 import {
   decodeClaimedQuery,
@@ -29,7 +29,7 @@ export interface Delivered {
   readonly body: readonly Uint8Array[]
   /** the connection breaks after that */
   readonly broken?: boolean
-  /** what the fence says in it, by itself or behind an answer, to whoever can read all of it */
+  /** the verdict in it, alone or behind an answer, once all of it is read */
   readonly word?: Word
   /** for the trace */
   readonly remark: string
@@ -79,12 +79,12 @@ export class Servers {
     this.faults = faults
   }
 
-  /** The epoch that any server has come to, as an index into DATABASES. */
+  /** The newest epoch of either server, as an index into DATABASES. */
   get newest(): number {
     return Math.max(...SERVERS.map(server => this.#newest[server]))
   }
 
-  /** Another database under the next epoch, to which no update leads. One server has it first. */
+  /** One server goes to the next epoch, to which no update leads. */
   publish(server: Server): void {
     this.#newest[server] = Math.min(this.#newest[server] + 1, DATABASES.length - 1)
   }
@@ -125,12 +125,12 @@ export class Servers {
     return claim ? this.#judged(server, { kind: 'confirm', ...claim }, answer) : whole(answer)
   }
 
-  /** What a fence says, behind an answer if there is one. */
+  /** A fence's verdict, behind an answer if there is one. */
   #judged(server: Server, claim: FenceRequest, answer = new Uint8Array()): Delivered {
     return saying({ claim, verdict: this.fences[server].judge(claim) }, answer)
   }
 
-  /** A forged entry or verdict, an answer to something else, or a hint refused that ought not to be. */
+  /** A forged entry or verdict, an answer to another request, or a false refusal. */
   #lie({ server, path, body }: Request, genuine: Delivered): Reply {
     const [bytes] = genuine.body as [Uint8Array]
     if (body === undefined) return whole(this.#flipped(bytes, 0), 'forged')

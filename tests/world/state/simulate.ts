@@ -9,7 +9,7 @@ export interface Outcome {
   readonly seed: number
   /** undefined: nothing was wrong */
   readonly violation: string | undefined
-  /** until the faults was calm */
+  /** before the calm at the end */
   readonly faultySteps: number
   /** what happened how often */
   readonly counts: ReadonlyMap<string, number>

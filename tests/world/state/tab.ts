@@ -23,19 +23,19 @@ import type { World } from './world.js'
 export type Call = TabCall<Tab, Question, Facts>
 
 interface Facts {
-  /** tabs there had been when it began, if all others were dead; else 0 */
+  /** number of tabs when it began, if all others were dead; else 0 */
   readonly aloneAmong: number
-  /** of this tab, when it began */
+  /** `troubles` when it began */
   readonly troublesBefore: number
 }
 
 export class Tab extends ClientTab<Tab, Question, Facts> {
   readonly environment: Environment
-  /** as the app names them: in either order */
+  /** in the order in which the app names them */
   readonly servers: readonly Server[]
   /** where its state is */
   disk: Disk | undefined
-  /** requests that a server has not answered as it should, or not in time, and calls of the disk that have failed */
+  /** requests without a proper reply in time, and failed calls of the disk */
   troubles = 0
   protected readonly world: World
   readonly #preference: StoragePreference
@@ -130,7 +130,7 @@ export class Tab extends ClientTab<Tab, Question, Facts> {
     return this.#response(delivered, reply && `${reply} of ${name}`, read)
   }
 
-  /** `whole` is called when all of it has been read. */
+  /** Calls `whole` when all of it has been read. */
   #response({ status, headers, body, broken }: Delivered, slowly: string | undefined, whole: () => void): Response {
     const pieces = [...body]
     const next = async () => {
@@ -161,7 +161,7 @@ export class Tab extends ClientTab<Tab, Question, Facts> {
   }
 }
 
-/** What a request, and a reply that is waited for at length, are called in the trace. */
+/** Names in the trace: of the request, and of a reply that takes its time. */
 function wordsFor({ path, body }: Request): [string, string | undefined] {
   if (path === '/v1/fence') return ['claim', 'verdict']
   if (body) return ['query', 'answer']

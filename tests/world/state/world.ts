@@ -1,5 +1,5 @@
-// The simulated world: tabs, their disk, two servers, and time. Everything the tabs wait for stands in one list, and in
-// each step one thing out of it comes, or somebody asks something, or a misfortune happens, or time passes: by the seed.
+// The world of one schedule: tabs, their disk, two servers, and time. In each step a pending event happens, an app calls, a fault
+// occurs, or time passes, by the seed.
 
 import type { MapEvent } from '@keyhush/client'
 import { Chance } from '../chance.js'
@@ -15,13 +15,13 @@ import { anyQuestion } from './questions.js'
 import { Servers } from './servers.js'
 import { type Call, Tab } from './tab.js'
 
-/** Something that may happen next without anybody waiting for it. */
+/** A call or a fault that may happen next. */
 interface Move {
   readonly weight: number
   readonly happen: () => void | Promise<void>
 }
 
-/** More than any schedule takes. */
+/** More steps than any schedule takes. */
 const MOST_STEPS = 20_000
 
 export class World extends Simulation<Tab> {
@@ -31,7 +31,7 @@ export class World extends Simulation<Tab> {
   readonly locks: Locks | undefined
   readonly model: Model
   steps = 0
-  /** until the faults was calm */
+  /** before the calm at the end */
   faultySteps = 0
   #left: FaultProfile['left']
   #calm = false
@@ -86,7 +86,7 @@ export class World extends Simulation<Tab> {
 
   // ---- the schedule ------------------------------------------------------------------------------
 
-  /** Anything may happen. */
+  /** The time with faults. */
   async #disturb(): Promise<void> {
     while (this.steps < this.faults.steps) {
       await this.#quiet()
@@ -103,7 +103,7 @@ export class World extends Simulation<Tab> {
     }
   }
 
-  /** No more misfortunes: whatever is under way must come to an end. */
+  /** No more faults: everything under way must end. */
   async #clearUp(): Promise<void> {
     this.note(undefined, '— calm —')
     this.faultySteps = this.steps
@@ -115,7 +115,7 @@ export class World extends Simulation<Tab> {
     await this.#settle()
   }
 
-  /** Whoever comes now, and whoever is still there, is served; a condemned state after a reset. */
+  /** A new tab and all living ones are served; a condemned state, after a reset. */
   async #lookBack(): Promise<void> {
     const late = this.#newTab()
     late.open()
@@ -148,7 +148,7 @@ export class World extends Simulation<Tab> {
     return calls.flatMap(({ tab, outcome }) => (outcome && 'error' in outcome ? { tab, error: outcome.error } : []))
   }
 
-  /** Goes on until nobody waits for anything. */
+  /** Goes on until no call is under way. */
   async #settle(): Promise<void> {
     for (;;) {
       await this.#quiet()
@@ -160,7 +160,7 @@ export class World extends Simulation<Tab> {
     }
   }
 
-  /** Lets everything run that does not wait for the world. */
+  /** Runs everything that does not wait for the world. */
   async #quiet(): Promise<void> {
     await turn()
     if (++this.steps > MOST_STEPS) this.#fail('it comes to no end')
@@ -311,11 +311,11 @@ export class World extends Simulation<Tab> {
     this.note(tab, 'freezes')
     this.count('tabs frozen')
     tab.state = 'frozen'
-    // Browsers tell a page, which lets go of its lock; unless it is the whole machine that is suspended.
+    // Browsers tell a page, which releases its lock; but not if the whole machine is suspended.
     if (this.chance.happens(0.5)) this.locks?.letGo(tab)
   }
 
-  /** Somebody restores a backup. Whoever is still running is stopped for it. */
+  /** A backup is restored, for which all tabs are stopped. */
   async #putBack(): Promise<void> {
     this.killAll()
     const { writes } = this.disk
