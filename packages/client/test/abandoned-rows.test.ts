@@ -1,5 +1,5 @@
-// Rows of hints that are prepared and come to nothing: a server that withholds the end of every download, and a page that was left
-// while another tab swept up. The disk does not fill, and reset() does not say that it has begun anew when it has not.
+// Rows prepared for hints that never begin, because a server withholds the end of every download, or another tab swept them up. They
+// do not fill the disk, and reset() fails rather than report a new hint that is not there.
 
 import { toHex } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
@@ -46,7 +46,7 @@ test('a server that withholds the end of every download does not fill the disk',
   expect(await rows()).toBe(ROWS)
 })
 
-test('reset() fails where what it had prepared was swept up, and the next one begins anew', async () => {
+test('reset() fails if its prepared rows were swept up, and the next reset() succeeds', async () => {
   const disk = new MemoryStore({ durable: true })
   const world = new World({ disk })
   const life = world.life({ loadCore })

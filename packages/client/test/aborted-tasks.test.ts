@@ -1,6 +1,5 @@
-// A lookup that the app makes in a task of scheduler.postTask(), which is then aborted. scheduler.yield() is told of that wherever
-// the task's promises lead, and rejects, also after a fetch: inside this package, whose work the app must not call off (P5), and
-// whose queue others wait in.
+// An app looks up in a task of scheduler.postTask(), then aborts the task. scheduler.yield() then rejects inside the SDK as well, even
+// after a fetch. But the app must not stop a lookup that has begun (P5), nor others in its queue.
 
 import { afterEach, expect, test, vi } from 'vitest'
 import { platformEnvironment } from '../src/platform/environment.js'
@@ -11,7 +10,7 @@ afterEach(() => {
   vi.unstubAllGlobals()
 })
 
-/** As Chromium has it, of a task that `abort` aborts. */
+/** scheduler.yield() as in Chromium, of a task that `abort` aborts. */
 function yieldingTask(): { abort(): void; isOver(): void } {
   const over = () => new DOMException('signal is aborted without reason', 'AbortError')
   let aborted = false
@@ -48,7 +47,7 @@ const moments: [string, (world: World, abort: () => void) => void][] = [
   ],
 ]
 
-test.each(moments)('aborted %s: it ends as ever, and so do others', async (_when, arrange) => {
+test.each(moments)('a task aborted %s: its lookup and others end as usual', async (_when, arrange) => {
   const world = new World()
   const task = yieldingTask()
   const map = await world.life({ pause }).open()
@@ -58,7 +57,7 @@ test.each(moments)('aborted %s: it ends as ever, and so do others', async (_when
   for (const server of [A, B]) world.network.misbehave[server] = undefined
   await world.checkValues(map, [6, 6, 999])
   for (const server of [A, B]) expect(world.auditor.distinct(server)).toBe(4)
-  expect(world.network.queries()).toHaveLength(2 * 4) // nobody hears that anything was given up
+  expect(world.network.queries()).toHaveLength(2 * 4) // no server notices that a task was aborted
   await world.drive(map.reset())
   await world.checkValues(map, [62])
   await world.drive(map.close())
@@ -66,7 +65,7 @@ test.each(moments)('aborted %s: it ends as ever, and so do others', async (_when
   await world.auditor.assertSound()
 })
 
-test('what nobody waits for does not go on first, before replies that are there', async () => {
+test('background work does not run before replies that have arrived', async () => {
   const first = vi.fn(() => Promise.resolve())
   vi.stubGlobal('scheduler', { yield: first })
   await pause('behind')

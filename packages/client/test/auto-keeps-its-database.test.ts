@@ -1,6 +1,5 @@
-// Mode `auto` with the publisher's key: what instant lookups have shown holds when a state takes over, and what a half-made
-// state has been at holds when instant lookups begin. Else two servers that lie together take a map over to another database
-// of its publisher, or back to an older epoch.
+// Mode `auto` with the publisher's key keeps database and epoch from instant lookups to a state, and from a half-made state to instant
+// lookups. Otherwise two servers that lie together could switch a map to another database of its publisher, or to an older epoch.
 
 import { expect, test } from 'vitest'
 import type { KeyhushMap } from '../src/index.js'
@@ -25,7 +24,7 @@ const epochs = [first]
 for (let i = 1; i <= 2; i++)
   epochs.push(nextEpoch(core, epochs.at(-1)!, [{ op: 'edit', index: i, value: text(`ep. ${i}`) }]))
 
-test('a map that has shown one database is not taken over to another of its publisher when a state takes over', async () => {
+test('a map stays at its database when a state takes over, although both servers show another of its publisher', async () => {
   const id = core.databaseId(text('another'))
   const values = someValues(15, 5).map(value => value.map(byte => byte ^ 0x55))
   const another = buildDatabase(core, { values, partitions: 4, manifest: { databaseId: id } })
@@ -49,14 +48,14 @@ test('a map that has shown one database is not taken over to another of its publ
   const map = await opened(w.life())
   const value = await w.drive(map.at(3)).catch((error: Error) => error.name)
   await w.drive(map.close())
-  // Its value of the database it was opened on, or an error; never a value of the other.
+  // The value in its own database, or an error; never a value of the other.
   expect(value).not.toEqual(another.byIndex[3])
 })
 
-test('a half-made state remembers how far it has come, also for the lookups before it is whole', async () => {
+test('lookups before a state is whole do not go back behind the epoch of the half-made state', async () => {
   const before = new World({ network: signedOnBoth(...epochs), database: first })
   for (const server of [A, B]) before.network.misbehave[server] = hang('/v1/blobs/')
-  // Full, so that what is half-made is stored; it has been at epoch 3.
+  // Mode full stores the half-made state, which has been at epoch 3.
   const full = before.life()
   const opening = full.openIdle({ mode: 'full', push: false, publisherKey }).catch(() => {})
   await rest()
@@ -64,10 +63,10 @@ test('a half-made state remembers how far it has come, also for the lookups befo
   full.kill()
   void opening
 
-  // Genuine and signed, and two epochs behind.
+  // Genuine, signed, and two epochs older.
   const back = new World({ network: signedOnBoth(first), database: first, before })
   const life = back.life()
-  // For comparison, what is promised, and held in the other modes: client/epoch-outlives-failed-download.test.ts
+  // epoch-outlives-failed-download.test.ts holds the same in the other modes.
   const control = await back
     .copy()
     .life()
@@ -82,7 +81,7 @@ test('a half-made state remembers how far it has come, also for the lookups befo
   expect(outcome).toBe('signature')
 })
 
-test('of what was half-made in mode auto itself, too', async () => {
+test('nor behind the epoch of a state that was half-made in mode auto', async () => {
   const before = new World({ network: signedOnBoth(...epochs), database: first })
   for (const server of [A, B]) before.network.misbehave[server] = hang('/v1/blobs/')
   const map = await opened(before.life())

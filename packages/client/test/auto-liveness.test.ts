@@ -1,4 +1,4 @@
-// Mode `auto`: what it says about itself (I3, P5, docs/threat-model.md), and ways in which it could stay stuck.
+// Mode `auto` does not get stuck, and calls that send nothing stay silent (I3, P5, docs/threat-model.md).
 
 import { INSTANT_PATH } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
@@ -17,7 +17,7 @@ const openedBy = async (life: Life, options: Partial<OpenWithOptions> = {}): Pro
   return map
 }
 
-/** Its state is being prepared, lookups go on meanwhile, and then the preparation fails: it may be tried again. */
+/** A map whose preparation of a state has failed, with lookups meanwhile: the preparation may be repeated. */
 async function afterAFailure() {
   const w = new World()
   const release: (() => void)[] = []
@@ -50,7 +50,7 @@ test.each<[string, (map: KeyhushMap) => Promise<unknown>]>([
   await w.drive(map.close())
 })
 
-test('servers without instant lookups: one failure of the preparation is not the end', async () => {
+test('servers without instant lookups: the preparation is repeated after a failure', async () => {
   const w = new World()
   for (const server of [A, B]) {
     w.network.misbehave[server] = ({ path }, genuine) => {
@@ -60,7 +60,7 @@ test('servers without instant lookups: one failure of the preparation is not the
   }
   const map = await openedBy(w.life())
   await rest()
-  // What was in the way has gone; lookups without a state are still not offered, as `serve --no-instant` has it.
+  // The fault is gone. The servers still offer no instant lookups, as with `serve --no-instant`.
   for (const server of [A, B]) w.network.misbehave[server] = on(INSTANT_PATH, () => problem(404, 'not_found'))
   for (let i = 0; i < 20; i++) {
     await w.drive(map.at(i).catch(() => {}))
@@ -70,7 +70,7 @@ test('servers without instant lookups: one failure of the preparation is not the
   await w.drive(map.close())
 })
 
-test('storage that is only preferred, and cannot be read, keeps nobody from opening a map', async () => {
+test('a map opens although its storage, which is only preferred, cannot be read', async () => {
   const failing = (): StateStore =>
     new (class extends MemoryStore {
       override async read(): Promise<never> {
@@ -109,7 +109,7 @@ test('close() does not wait for a lock that another tab holds, also while a stat
   const pays = (_core: unknown, _manifest: unknown, lookups: number) => lookups >= 12
   const map = await w.drive(openWith(two.environment, options, SCHEMES, pays))
   expect(map.mode).toBe('instant')
-  // Another tab takes the lock, and stands still.
+  // Another tab takes the lock and freezes.
   const other = w.life()
   const name = `keyhush ${[A, B].sort().join(' ')}`
   void other.environment.locks.hold(name, 45_000, () => new Promise<void>(() => {}))
@@ -132,7 +132,7 @@ test('reset() of an instant map begins anew with what the servers have now', asy
   const w = new World()
   const map = await openedBy(w.life(), { mode: 'instant' } as never)
   expect(map.size).toBe(1000)
-  // Its publisher has built the database anew, under another name.
+  // The publisher has built the database again, under another name.
   const id = core.databaseId(new TextEncoder().encode('rebuilt'))
   const rebuilt = buildDatabase(core, {
     values: someValues(500, 8),

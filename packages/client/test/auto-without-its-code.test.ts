@@ -1,5 +1,5 @@
-// Mode `auto` loads what a state takes when it makes one. Whoever serves the app's files may keep it waiting for them, or have them no
-// more: no call waits for that which has nothing to do with it, and nothing stored is lost by it.
+// Mode `auto` loads the code for states when it prepares one. If the app's host delays these files, or has removed them, lookups go
+// on, and no stored state is lost.
 
 import { expect, test } from 'vitest'
 import { SCHEMES } from '../src/scheme/table.js'
@@ -18,14 +18,14 @@ async function opened(world: World, life: Life) {
   return map
 }
 
-/** The part of `client` comes as it is said. */
+/** Loads the code for states by `ofHints`. */
 const parts = (ofHints: () => Promise<typeof core>): Partial<Environment> => ({
   loadCore: async build => (build === 'client' ? await ofHints() : core),
 })
 
 const gone = () => Promise.reject(new TypeError('Failed to fetch dynamically imported module'))
 
-test('a part that never comes: lookups go on, reset() and close() end', async () => {
+test('code that never loads: lookups go on, reset() and close() end', async () => {
   const world = new World()
   let asked = 0
   const never = () => {
@@ -41,7 +41,7 @@ test('a part that never comes: lookups go on, reset() and close() end', async ()
   await world.drive(map.close())
 })
 
-test('a part that has gone: lookups go on, and the state is made once it is there', async () => {
+test('missing code: lookups go on, and the state is prepared once the code is there', async () => {
   const world = new World()
   let load: () => Promise<typeof core> = gone
   const map = await opened(world, world.life(parts(() => load())))
@@ -56,7 +56,7 @@ test('a part that has gone: lookups go on, and the state is made once it is ther
   await world.drive(map.close())
 })
 
-test('a part that has gone when a state is there: open() says so, and the state stays', async () => {
+test('missing code for a stored state: open() fails and says so, and the state stays', async () => {
   const world = new World()
   const map = await opened(world, world.life())
   await world.checkValues(map, [1, 2, 3])

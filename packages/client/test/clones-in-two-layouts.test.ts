@@ -1,6 +1,6 @@
-// Clones whose generators are in one state: what an instant lookup's keys are drawn from must depend on the epoch, too. The same
-// index in two layouts, before and after a new generation, would give keys with the same seeds and other corrections, and
-// those show how the two groups differ.
+// Clones with equal random generators: the seeds of an instant lookup's keys must depend on the epoch, too. Otherwise the same index
+// in two layouts, before and after a new generation, gives keys with equal seeds and other corrections, which show how the two
+// groups differ.
 
 import { decodeInstantQuery, INSTANT_PATH } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
@@ -10,7 +10,7 @@ import { B } from './support/network.js'
 
 const values = someValues(3000, 256)
 
-/** What server B is sent by a clone that asks for this record: seed, and all that follows it. */
+/** The key that a clone sends to server B for this record: the seed, and the rest. */
 async function sent(database: Database, index: number) {
   const network = sameOnBoth(database)
   const harness = new Harness(network, 7) // the same chance for all

@@ -1,6 +1,5 @@
-// Condemned is condemned until reset(). What is being made behind the hints when one of them is condemned, because lookups run
-// out or the database has been laid out anew, does not take their place: a server that lies would be asked again, by an app
-// that has never said so.
+// A condemned hint stays condemned until reset(). Hints that are being made meanwhile, because lookups run out or a new generation
+// began, do not replace it: otherwise a server that lies would be asked again without the app's consent.
 
 import { HEADER_BYTES } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
@@ -15,7 +14,7 @@ const rest = async () => {
   for (let i = 0; i < 60; i++) await settle()
 }
 
-test.each(['this', 'another'])('by %s tab, while others are made', async tab => {
+test.each(['this', 'another'])('a hint condemned by %s tab is not replaced by hints in the making', async tab => {
   const world = new World()
   const life = world.life()
   const map = await life.open(one)

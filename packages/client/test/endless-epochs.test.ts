@@ -1,5 +1,5 @@
-// One server alone says what the newest epoch is, where nobody signs it: it can answer every query with yet another. A lookup
-// follows so far and no further; else it would never end, and keep all the lists there ever were.
+// Without signatures, a single server can answer every query with another new epoch. A lookup follows a bounded number of them;
+// otherwise it would never end, and keep all update lists.
 
 import { expect, test } from 'vitest'
 import { Harness } from './support/harness.js'
@@ -8,7 +8,7 @@ import { A } from './support/network.js'
 
 const one = { servers: [A], integrity: 'server', mode: 'single', lookups: 60, storage: 'memory' } as const
 
-test('a server that is always further on: the lookup fails, and the next one goes on with it', async () => {
+test('a server that always has a newer epoch: the lookup fails, and the next one goes on', async () => {
   const living = livingKeyless()
   const { network } = living
   const harness = new Harness(network)

@@ -1,4 +1,4 @@
-// Two servers that lie together, against a map with the publisher's key: what it has been at must outlive a failed download.
+// A map with the publisher's key keeps the newest epoch it has been at, also when a download fails and two servers lie together.
 
 import { expect, test } from 'vitest'
 import { buildDatabase, someValues } from './support/database.js'
@@ -24,7 +24,7 @@ test.each(['full', 'local'] as const)(
     expect(map.epoch).toBe(3)
     await before.drive(map.close())
 
-    // Genuine and signed, but the way there is forgotten; and as soon as the map has let go of what it has, nothing more.
+    // Genuine and signed, but without the updates to it; and once the map has dropped its state, no more replies.
     const stalling = signedOnBoth(epochs[4]!)
     let manifests = 0
     for (const server of [A, B]) {
@@ -36,7 +36,7 @@ test.each(['full', 'local'] as const)(
     const life = meanwhile.life()
     expect((await life.failure(life.openIdle(options))).code).toBe('network')
 
-    // The map has been at epoch 3; epoch 1 is two behind.
+    // The map has been at epoch 3; epoch 1 is two older.
     const back = new World({ network: signedOnBoth(first), database: first, before: meanwhile })
     const later = back.life()
     expect((await later.failure(later.openIdle(options))).code).toBe('signature')

@@ -1,4 +1,4 @@
-// docs/threat-model.md: of a map in mode local "nothing at all is shown by a lookup".
+// A lookup of a map in mode local sends nothing (docs/threat-model.md).
 
 import { describe, expect, test } from 'vitest'
 import type { OpenWithOptions } from '../src/testing.js'
@@ -19,7 +19,7 @@ function world(expires: number) {
   return new World({ network: signedOnBoth(database), database })
 }
 
-test('also when the newest epoch has expired, because a server withholds the next', async () => {
+test('nor when the newest epoch has expired, because a server withholds the next', async () => {
   const there = world(NOW + DAY)
   const life = there.life()
   const map = await life.open(options)
@@ -34,7 +34,7 @@ describe('also when the servers were away at open()', () => {
   const isAway = (there: World) => {
     for (const server of [A, B]) there.network.misbehave[server] = () => problem(503, 'not_ready')
   }
-  /** What a lookup ends with, without traffic. */
+  /** A lookup's value or error, after a check that it sent nothing. */
   const outcome = async (there: World, wish: Partial<OpenWithOptions> = options) => {
     const life = there.life()
     const map = await life.open(wish)
@@ -49,7 +49,7 @@ describe('also when the servers were away at open()', () => {
     return values[0]
   }
 
-  test('what is stored with a signature that holds is answered from', async () => {
+  test('a stored copy with a valid signature answers', async () => {
     const there = world(0)
     await there.drive((await there.life().open(options)).close())
     isAway(there)
@@ -57,7 +57,7 @@ describe('also when the servers were away at open()', () => {
     expect(await outcome(there, { publisherKey, mode: 'auto' })).toEqual(there.database.byIndex[3])
   })
 
-  test('so is what was followed to since, and what a download that was interrupted ended at', async () => {
+  test('so does a copy that followed epochs, or that ended an interrupted download', async () => {
     const first = buildDatabase(core, { values: someValues(15, 5), partitions: 4 })
     const next = nextEpoch(core, first, [{ op: 'edit', index: 3, value: new TextEncoder().encode('three') }])
     for (const interrupted of [false, true]) {

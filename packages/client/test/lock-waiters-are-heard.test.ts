@@ -1,5 +1,5 @@
-// Two tabs that ask for the lock at the same time. What a tab asks for reaches the browser in order; what two ask for does in any:
-// the one who gets the lock may have taken the bell after the one who waits for it, and be told of nobody.
+// Two tabs ask for the lock at the same time. Requests of one tab reach the browser in order, those of two tabs in any: the tab that
+// gets the lock may have taken the bell after the one that waits, and would not hear of it.
 
 import { afterEach, expect, test, vi } from 'vitest'
 import { LOCK_PATIENCE_MS } from '../src/base/constants.js'
@@ -12,7 +12,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-test('who waits is heard by who has the lock, whoever rang last', async () => {
+test('the tab that has the lock hears of the one that waits, whichever rang last', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   const manager = new LockManager()
   const underWay = deferred()

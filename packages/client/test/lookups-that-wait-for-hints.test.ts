@@ -1,5 +1,5 @@
-// A lookup that finds too few lookups left waits for other hints, and whoever serves their download decides how long that
-// takes. It has shown nothing yet: so it can be called off, close() does not wait for it, and reset() is in reach.
+// A lookup that finds its hints used up waits for new ones, for as long as the server takes for their download. It has shown nothing
+// yet: so it can be called off, close() does not wait for it, and reset() goes ahead.
 
 import { describe, expect, test } from 'vitest'
 import { settle } from './support/clock.js'
@@ -12,7 +12,7 @@ const rest = async () => {
   for (let i = 0; i < 10; i++) await settle()
 }
 
-/** A map without lookups left, and a lookup that waits for others, which do not come. */
+/** A map without hints left, and a lookup that waits for new ones, which do not come. */
 async function waiting(signal?: AbortSignal) {
   const { network, database } = keyless()
   const harness = new Harness(network)
@@ -29,14 +29,14 @@ async function waiting(signal?: AbortSignal) {
 }
 
 describe('a lookup that waits for other hints', () => {
-  test('is over when the map is closed, at once', async () => {
+  test('ends at once when the map is closed', async () => {
     const { harness, map, lookup, now } = await waiting()
     await harness.drive(map.close())
     expect(await lookup).toBe('ClosedError')
     expect(harness.clock.now()).toBe(now)
   })
 
-  test('that is called off keeps nobody from reset()', async () => {
+  test('does not block reset() once it is called off', async () => {
     const giving = new AbortController()
     const { network, database, harness, map, lookup, now } = await waiting(giving.signal)
     giving.abort()

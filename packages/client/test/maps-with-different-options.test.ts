@@ -1,4 +1,4 @@
-// Two maps of one identity in one origin, with different options: two pages of an app, one of which was updated first.
+// Two maps of one identity with different options, as in two pages of an app, one of which was updated first.
 
 import { expect, test } from 'vitest'
 import { rest } from './support/clock.js'

@@ -1,4 +1,4 @@
-// Whatever an app passes: what it catches is a KeyhushError.
+// Whatever an app passes, it catches a KeyhushError.
 
 import { expect, test } from 'vitest'
 import { KeyhushError } from '../src/base/errors.js'
@@ -9,7 +9,7 @@ import { A, B } from './support/network.js'
 
 const any = (value: unknown) => value as never
 
-test('from open()', async () => {
+test('open() throws only KeyhushErrors', async () => {
   const { network } = keyed()
   const harness = new Harness(network)
   const servers = [A, B] as const
@@ -37,7 +37,7 @@ test('from open()', async () => {
   expect(leaks).toEqual([])
 })
 
-test('from a map', async () => {
+test('a map throws only KeyhushErrors', async () => {
   const { network } = keyed()
   const harness = new Harness(network)
   const leaks: string[] = []
@@ -75,7 +75,7 @@ test('from a map', async () => {
   expect(leaks).toEqual([])
 })
 
-test('from estimate(): a number that is none is the caller’s mistake, and no database’s', async () => {
+test('estimate() throws a UsageError for a number that is none, and blames no database', async () => {
   const { network } = keyed()
   for (const name of ['lookupsPerDay', 'changesPerDay']) {
     for (const number of [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53, '20', null, {}]) {

@@ -1,12 +1,12 @@
-// A reply that says how long it is, has come whole, and never ends: under an encoding that a browser hides, whose last bytes are
-// withheld, say. It is not waited for; nor is it kept, or who answers so would have a client hold a connection for each reply.
+// A reply that has arrived at its declared length, but never ends, for example under an encoding whose last bytes are withheld. The
+// client does not wait for its end, and hangs up, so that such replies cannot hold connections open.
 
 import { expect, test } from 'vitest'
 import { settle } from './support/clock.js'
 import { Harness, keyless } from './support/harness.js'
 import { A, B, bytesOf, type Misbehave } from './support/network.js'
 
-/** Replies that have not ended, and how many were begun. */
+/** Replies without end, and how many have begun. */
 function withholding(path: string, more: Uint8Array | undefined) {
   const open = new Set<object>()
   let begun = 0

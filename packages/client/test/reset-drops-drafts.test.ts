@@ -1,6 +1,6 @@
-// reset() of a map in mode `auto` that answers instantly: it begins anew, and nothing before is used again, of a state that
-// is being made behind it either. Whoever has restored a backup or cloned a machine, where there is no fence, is told to call
-// it (docs/threat-model.md, Old state put back); a half-made hint that goes on all the same is one hint in two places.
+// reset() of a map in mode `auto` that answers instantly also drops the state in the making. Apps call it after a restored backup or a
+// cloned machine where there is no fence (docs/threat-model.md, Old state put back); a half-made hint that went on would be in use
+// twice.
 
 import { expect, test } from 'vitest'
 import { settle } from './support/clock.js'
@@ -12,7 +12,7 @@ const rest = async () => {
   for (let i = 0; i < 60; i++) await settle()
 }
 
-/** Downloads stop after so many partitions, until they are let go on. */
+/** Downloads stop after so many partitions, until released. */
 function holding(w: World, partitions: number) {
   const gate = { open: false }
   let given = 0
@@ -25,7 +25,7 @@ function holding(w: World, partitions: number) {
   return gate
 }
 
-/** A disk with half a hint on it, and two copies of that. */
+/** A disk with a half-made hint, and two copies of it. */
 async function halfMade() {
   const first = new World()
   first.network.fence = false
@@ -36,7 +36,7 @@ async function halfMade() {
   return first
 }
 
-test.each(['stored before', 'begun in this life'])('a state in the making, %s, is none after reset()', async when => {
+test.each(['stored before', 'begun in this life'])('reset() drops a state in the making that was %s', async when => {
   const w = when === 'stored before' ? await halfMade() : new World()
   const half = (await w.head())?.record.hintId
   const gate = holding(w, when === 'stored before' ? 0 : 5)

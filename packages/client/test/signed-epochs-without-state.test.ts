@@ -1,5 +1,5 @@
-// Maps with a publisher's key that keep no state, against docs/protocol.md, Decisions: an epoch that has expired, and a newest
-// epoch that is not signed yet.
+// Maps with a publisher's key and without stored state follow docs/protocol.md, Decisions, when their epoch has expired, and when the
+// newest epoch is not signed yet.
 
 import { expect, test } from 'vitest'
 import { buildDatabase, type Database, someValues } from './support/database.js'

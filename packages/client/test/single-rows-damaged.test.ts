@@ -1,6 +1,5 @@
-// Rows of tags, attacked: a disk that is full in the middle of them, gives them back swapped, torn, of another hint, or not at
-// all; tabs that are killed while they prepare them; a server that lies where they are used. Nothing that is asked then is
-// answered wrongly, nothing is sent that is not judged, and nothing is left behind.
+// Damaged rows of tags: a full disk; rows that are swapped, torn, missing or of another hint; tabs that are killed while they prepare
+// rows; a server that lies. No answer is wrong or goes unchecked, and no row is left behind.
 
 import { HEADER_BYTES } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
@@ -24,7 +23,7 @@ const full = () => {
   throw new StoreFullError('no space is left')
 }
 
-/** Knows whose rows it was given, and may not have some of them any more. */
+/** A store that knows each row's hint, and can lose rows. */
 class Rows extends MemoryStore {
   /** by name, the hint's id */
   readonly owners = new Map<string, Uint8Array>()
@@ -45,14 +44,14 @@ class Rows extends MemoryStore {
     return await super.readRow(hintId, name, since)
   }
 
-  /** How many there are of hints that are not stored, or are not any more. */
+  /** Number of rows of hints that are not stored, or no longer. */
   async strays(): Promise<number> {
     const { record } = (await this.read())!
     const none = new Uint8Array()
     let strays = 0
     for (const [name, hintId] of this.owners) {
       if (Buffer.compare(hintId, record.hintId) === 0) continue
-      // A hint may begin of which the rows that it has are there.
+      // A hint may begin only if all its rows are there.
       const begun = this.copy().begin({ ...record, hintId }, none, none, record.hintId, [name])
       strays += await begun.then(
         () => 1,
@@ -71,7 +70,7 @@ function publishing(disk: Rows, seed = 1): { living: Living; world: World } {
 const many = (round: number) => Array.from({ length: 150 }, (_, i) => edit((i * 37 + round) % 1000, `round ${round}x`))
 
 describe('rows that are prepared for a hint that has not begun', () => {
-  /** A tab that stands at its tenth row of a hint behind the one in use. */
+  /** A tab that is preparing the tenth row of a hint behind the one in use. */
   async function preparing(act: (life: Life) => void | Promise<void>) {
     const disk = new Rows({ durable: true })
     const world = new World({ disk })
@@ -91,7 +90,7 @@ describe('rows that are prepared for a hint that has not begun', () => {
     return { disk, world, map }
   }
 
-  test('go with the next map, if the tab was killed', async () => {
+  test('go when the next map opens, if the tab was killed', async () => {
     const { disk, world } = await preparing(life => life.kill())
     const map = await world.life({ loadCore }).open({ ...options, lookups: 8 })
     await settle()
@@ -100,7 +99,7 @@ describe('rows that are prepared for a hint that has not begun', () => {
     await world.auditor.assertSound()
   })
 
-  test('stay while the tab lives, whoever opens the map meanwhile', async () => {
+  test('stay while the tab lives, although another tab opens the map', async () => {
     const { promise: stands, resolve: goOn } = deferred()
     const { disk, world, map } = await preparing(() => stands)
     const { hintId } = (await world.head())!.record
@@ -114,7 +113,7 @@ describe('rows that are prepared for a hint that has not begun', () => {
     await world.auditor.assertSound()
   })
 
-  test('go at once, if the download is given up', async () => {
+  test('go at once if the download is given up', async () => {
     const disk = new Rows({ durable: true })
     const world = new World({ disk })
     const life = world.life({ loadCore })
@@ -146,7 +145,7 @@ describe('a disk that is full in the middle of rows', () => {
     await world.auditor.assertSound()
   })
 
-  test('while they are made anew: lookups go on, in this life and the next, and a later checkpoint has them', async () => {
+  test('while rows are made anew: lookups go on, in this map and the next, and a later checkpoint stores the rows', async () => {
     const disk = new Rows({ durable: true })
     const { living, world } = publishing(disk)
     let rows = 0
@@ -184,7 +183,7 @@ describe('a disk that is full in the middle of rows', () => {
     await world.auditor.assertSound()
   })
 
-  test('behind the lookups: they go on, and the one that none is left for fails until there is space', async () => {
+  test('while rows are made behind lookups: these go on until hints run out, and then fail until there is space', async () => {
     const disk = new Rows({ durable: true })
     const world = new World({ disk })
     const life = world.life({ loadCore })
@@ -230,7 +229,7 @@ describe('rows that are not all there', () => {
 describe('a folder whose files were changed', () => {
   const ROW = /^([0-9a-f]{32})\.row\.([0-9a-f]{32})$/
 
-  /** A map's files when it was closed, and what becomes of the map when they are put back in another way. */
+  /** Closes a map, changes its files, and opens it again. */
   async function changed(change: (files: string[], disk: SimulatedDisk) => SimulatedDisk) {
     const world = new World()
     const disk = new SimulatedDisk()
@@ -253,7 +252,7 @@ describe('a folder whose files were changed', () => {
     ['cut off', (files, disk) => files.reduce((cut, name) => cut.with(name, disk.peek(name)!.slice(0, -1)), disk)],
     ['empty', (files, disk) => files.reduce((cut, name) => cut.with(name, new Uint8Array()), disk)],
   ] as [string, typeof swapped][])(
-    'rows that are %s: lookups fail, nothing is sent, nobody is blamed, and reset() begins anew',
+    'rows that are %s: lookups fail, nothing is sent, no server is blamed, and reset() begins anew',
     async (_, change) => {
       const { world, life, map } = await changed(change)
       for (const index of [0, 500, 999]) expect((await life.failure(map.at(index))).code).toBe('storage')
@@ -264,7 +263,7 @@ describe('a folder whose files were changed', () => {
     },
   )
 
-  test('one row that is removed: nothing of the state is used', async () => {
+  test('one row is removed: nothing of the state is used', async () => {
     const { world, life, map } = await changed((files, disk) => disk.with(files[7]!, undefined))
     expect(life.events[0]).toEqual({ type: 'discarded', reason: 'unreadable' })
     await world.checkValues(map)
@@ -286,7 +285,7 @@ describe('a folder whose files were changed', () => {
   })
 })
 
-test('a server that lies in either parity is condemned, whatever was asked, and no row is left', async () => {
+test('a server that lies in either parity is condemned, whatever was looked up, and no row is left', async () => {
   const seen: unknown[] = []
   const { recordBytes } = records.manifest
   for (const [parity, index] of [

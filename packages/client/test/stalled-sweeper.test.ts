@@ -1,5 +1,5 @@
-// A tab that stands still, in a debugger say, while it sweeps up what others have left: whoever is to prepare a hint waits for it,
-// but not for ever, can be called off meanwhile, and keeps nobody else waiting then.
+// A tab freezes, in a debugger for example, while it sweeps up rows of others. A tab that prepares a hint waits for it, but not
+// for ever; it can be called off meanwhile, and then blocks no other call.
 
 import { expect, test } from 'vitest'
 import type { KeyhushMap } from '../src/index.js'
@@ -26,7 +26,7 @@ test('reset() goes ahead after a while, and begins anew', async () => {
   await world.auditor.assertSound()
 })
 
-test('reset() that is called off keeps no lookup waiting', async () => {
+test('a reset() that is called off delays no lookup', async () => {
   const { world, map } = await opened()
   const controller = new AbortController()
   const reset = map.reset({ signal: controller.signal })
@@ -39,7 +39,7 @@ test('reset() that is called off keeps no lookup waiting', async () => {
   expect(world.clock.now()).toBe(before)
 })
 
-test('close() does not wait for it, in reset() or behind lookups', async () => {
+test('close() does not wait for the sweeper, in reset() or behind lookups', async () => {
   const { world, map } = await opened()
   const reset = map.reset().catch((error: { code: string }) => error.code)
   await settle()

@@ -1,6 +1,6 @@
-// Two tabs over one disk, in modes that replace one another, and servers that fail, lag, move on and lie: opened, closed,
-// killed, frozen and reset at any moment, in schedules drawn from seeds. No column is ever shown in two ways, nothing is sent
-// that is not pending on the disk, every value is right at some epoch, and a caller gets a KeyhushError or a value.
+// Two tabs on one disk whose modes change, and servers that fail, lag, publish and lie. Tabs are opened, closed, killed, frozen and
+// reset at any moment, by seed. No column is shown twice with different contents; every query sent is pending on the disk; every
+// value is right at some epoch; every call ends with a value or a KeyhushError.
 
 import { expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
@@ -20,7 +20,7 @@ const STEPS = 60
 const value = (byte: number) => new Uint8Array(8).fill(byte)
 const epochs = [records]
 for (let i = 0; i < 6; i++) {
-  // One of them opens a partition.
+  // The third batch opens a partition.
   const added = Array.from({ length: i === 2 ? 60 : 1 }, () => ({ op: 'add', value: value(0x77) }) as const)
   epochs.push(nextEpoch(core, epochs.at(-1)!, [{ op: 'edit', index: 7 * i, value: value(i + 1) }, ...added]))
 }
@@ -37,7 +37,7 @@ class Schedule {
   readonly world: World
   readonly tabs: [Tab, Tab]
   readonly failures: unknown[] = []
-  /** maps that choose make hints, however small the database is */
+  /** maps in mode auto prepare hints, however small the database is */
   makesHints = false
   readonly #published: Record<string, number> = { [A]: 0, [B]: 0 }
   #state: number

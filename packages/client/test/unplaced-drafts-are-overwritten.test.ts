@@ -1,5 +1,5 @@
-// Hints that are made behind those in use, and whole when the map is closed, while another tab is to have the lock first: they are put
-// in no place any more. close() overwrites them all the same, as it does all that is secret.
+// A map is closed when new hints are complete but not in use, because another tab gets the lock first. close() overwrites them
+// in memory, like all secrets.
 
 import { expect, test } from 'vitest'
 import { LOCK_LEASE_MS } from '../src/base/constants.js'
@@ -8,7 +8,7 @@ import { core } from './support/harness.js'
 import { A } from './support/network.js'
 import { World } from './support/world.js'
 
-test('closed before they are put in place, they are overwritten', async () => {
+test('close() overwrites complete hints that are not yet in use', async () => {
   const made: { isOver: boolean }[] = []
   const newSingleBuilder: typeof core.newSingleBuilder = (...parameters) => {
     const builder = core.newSingleBuilder(...parameters)
