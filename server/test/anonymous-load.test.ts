@@ -1,4 +1,4 @@
-// What an anonymous client can have a server do, for next to nothing.
+// What an anonymous client can make a server do at little cost to itself.
 
 import { once } from 'node:events'
 import { get } from 'node:http'
@@ -13,7 +13,7 @@ import { publisherKeys, served, twoKeys } from './sockets.js'
 const MIB = 1024 * 1024
 const secret = new Uint8Array(32).fill(7)
 
-test('a signature that is here already, and that anybody can read at /v1/info, is told to nobody again', async () => {
+test('a signature that the server has already is not sent to listeners again', async () => {
   const updatable = await twoKeys()
   const { url } = await served({ updatable, publisherKeys })
   const { manifest, manifestBytes } = updatable.newest
@@ -80,7 +80,7 @@ test('a body longer than any query of this database, in any layout to come, is t
   expect(reply).toContain('too_large')
 })
 
-test('what clients have begun to send takes no more memory than what they do not read, 256 MiB', async () => {
+test('bodies that clients have begun to send take at most 256 MiB, as much as replies that they do not read', async () => {
   const { port, longest } = await smallRecords()
   const connections = 12
   const body = 30 * MIB // with a limit of `longest`, the server hangs up

@@ -1,5 +1,5 @@
-// A server that is behind is sent the batches it missed again, signed. Which of the files made which epoch the other server is
-// asked; its operator must not be able to have another one sent in its place, which would part the two servers for good.
+// A server that is behind is sent the batches that it missed, signed. The other server says which file made which epoch; its operator
+// must not be able to substitute another batch, which would make the two servers disagree for good.
 
 import { toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
@@ -37,7 +37,7 @@ async function served(dir: string) {
 
 const operations = (value: string) => new TextEncoder().encode(`${JSON.stringify({ op: 'edit', key: 'one', value })}\n`)
 
-test('the server that has all epochs cannot have another of the batches sent in the place of one', async () => {
+test('the server that has all epochs cannot make the publisher send another batch in place of one', async () => {
   const dir = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
   const [ahead, first] = [await served(dir), await served(dir)]
   const record = new PublisherRecord()

@@ -1,6 +1,6 @@
-// Whoever made a dataset may run one of the two servers. A record in it that is none, with digests that fit, would fail the
-// lookups of that one key after they were answered, and a hint with it: the maker would see who looks it up, for they ask no
-// more. So what is served is read through first, by an operator who was handed the dataset, too.
+// The maker of a dataset may run one of the two servers. A malformed record with matching digests would fail lookups of its key after
+// they were answered, and end the hint: the maker would see which clients stop asking. So every server checks all records when it
+// loads a dataset.
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -43,7 +43,7 @@ describe.each([0, 1, 2, 3])('record %i', index => {
     })
   })
 
-  test('as it was built is not', async () => {
+  test('the dataset as it was built is not refused', async () => {
     const dataset = await loadDataset(await planted(index, 37, 0))
     dataset.close()
   })

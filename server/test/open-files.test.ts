@@ -1,5 +1,5 @@
-// One connection that asks for a byte of a file again and again, and reads nothing: how many files does it hold open? What
-// stands unread is counted in bytes, and a byte is little.
+// One connection that asks for a byte of a file again and again and reads nothing does not hold many files open. (Unread replies are
+// bounded in bytes, and these are small.)
 
 import { readdir } from 'node:fs/promises'
 import { toHex } from '@keyhush/protocol'

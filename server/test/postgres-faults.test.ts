@@ -1,5 +1,5 @@
-// What an attacker found of a store in PostgreSQL: locks that wait for who reads, a writer that does not know yet that it is
-// none, a database that went back, standbys, and what the database's own settings and a URL's parameters overrode.
+// A store in PostgreSQL under faults: locks held by readers, a writer that has lost its lock unnoticed, a database that went back,
+// standbys, and settings of the database or parameters of the URL that would override the store's.
 
 import { createServer } from 'node:net'
 import pg from 'pg'
@@ -41,7 +41,7 @@ async function backup(url: string): Promise<void> {
   for (const { tablename } of tables.rows) await client.query(`LOCK TABLE ${schema}.${tablename} IN ACCESS SHARE MODE`)
 }
 
-test('a process that starts during a backup does not wait for it, nor do the others behind', async () => {
+test('a process that starts during a backup does not wait for it, and blocks no other', async () => {
   const url = postgres.store()
   const writer = await opened(url)
   await PostgresFence.open(writer.engine)
@@ -53,7 +53,7 @@ test('a process that starts during a backup does not wait for it, nor do the oth
   await writer.transact([], transaction => transaction.put('a', Uint8Array.of(1)))
 })
 
-test('who has lost the writer’s lock writes nothing more from when another has it, though it has not heard of that', async () => {
+test('a process that has lost the writer’s lock writes nothing once another has it, even before it notices', async () => {
   const url = postgres.store()
   const first = await opened(url)
   const name = new URL(url).searchParams.get('schema')!
@@ -75,7 +75,7 @@ test('who has lost the writer’s lock writes nothing more from when another has
   expect([...(await second.get('a'))!]).toEqual([2])
 })
 
-test('a database that went back behind an epoch can be served again', async () => {
+test('a database that went back to an older epoch can be served again', async () => {
   const url = postgres.store()
   const storage = await openPostgres(url)
   const dataset = await loadDataset(await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 }))
@@ -104,7 +104,7 @@ test('a database that went back behind an epoch can be served again', async () =
   expect(status.epoch).toBe(2)
 })
 
-test('a server that only reads, such as a standby that is behind, grants nothing', async () => {
+test('a read-only server, such as a standby that is behind, grants nothing', async () => {
   const url = postgres.store()
   const fence = await PostgresFence.open((await opened(url, 'replica')).engine)
   const ask = asking(fence)
@@ -122,7 +122,7 @@ test('a server that only reads, such as a standby that is behind, grants nothing
   await expect(confirm()).rejects.toMatchObject({ code: '25006' })
 })
 
-test('what is usual in that database, or among the URL’s options, does not change what a transaction is', async () => {
+test('defaults of the database and options in the URL do not change the kind of transaction', async () => {
   const url = new URL(postgres.store())
   url.searchParams.set(
     'options',
@@ -144,7 +144,7 @@ test.each([
   expect(error).toMatchObject({ name: 'DatasetError', message: expect.not.stringContaining('hunter2') })
 })
 
-test('a host among the parameters is no less another host: it is asked for TLS', async () => {
+test('a remote host in the URL’s parameters requires TLS, too', async () => {
   const first = new Promise<Buffer>(resolve => {
     const server = createServer(socket => {
       socket.on('error', () => {})

@@ -1,5 +1,5 @@
-// A disk that becomes read-only under a server, as Linux makes one on which it has found an error. What cannot be written is
-// refused and said, lookups go on; and when the disk has been checked and mounted again, the server goes on where it was.
+// A disk becomes read-only under a server, as Linux does after an error. Writes are refused and reported, lookups go on, and after the
+// disk is checked and mounted again the server continues.
 
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -148,7 +148,7 @@ test(
   },
 )
 
-test('a store that is begun on a full disk is refused in words', disk, async () => {
+test('a store on a full disk is refused with a message', disk, async () => {
   const dir = await temporaryDirectory()
   const at = join(dir, 'disk')
   await mkdir(at)

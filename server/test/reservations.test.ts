@@ -1,5 +1,5 @@
-// Whatever a connection does, what was reserved for it is given back, once: when its replies have left and its bodies are here,
-// or when it is gone. What leaked would in the end keep everybody out.
+// Memory reserved for a connection is released exactly once, whatever the connection does: when its replies have left and its bodies
+// have arrived, or when it ends. A leak would in the end lock all clients out.
 
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -64,7 +64,7 @@ test.each(['ended by the client', 'torn', 'left open'])('connections of every ki
   for (const socket of sockets) socket.destroy()
 })
 
-test('a chain of manifests takes its room before it is made', async () => {
+test('memory for a chain of manifests is reserved before the chain is made', async () => {
   const updatable = await twoKeys()
   for (const value of ['third', 'other'])
     await updatable.publish(batchOn(updatable, `{"op":"edit","key":"one","value":"${value}"}\n`))

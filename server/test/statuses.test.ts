@@ -1,4 +1,4 @@
-// Statuses that say another thing than 400 and 206, for whoever goes by them: proxies, logs, tools.
+// The exact statuses of refused requests and ranges, on which proxies, logs and tools rely.
 
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -28,13 +28,13 @@ async function replyTo(port: number, request: string): Promise<string> {
 
 const partsOf = (reply: string) => [reply.split(' ', 2)[1], parseErrorReply(reply.split('\r\n\r\n')[1]!).code]
 
-test('headers that are too long are 431, in the protocol’s form', async () => {
+test('headers that are too long get 431, in the protocol’s form', async () => {
   const { port } = await listening()
   const reply = await replyTo(port, `GET /v1/info HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`)
   expect(partsOf(reply)).toEqual(['431', 'bad_request'])
 })
 
-test('a request that does not come in time is 408, in the protocol’s form', async () => {
+test('a request that does not arrive in time gets 408, in the protocol’s form', async () => {
   const { app, port } = await listening()
   // What Node says of it, at once instead of after half a minute.
   const late = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
@@ -42,13 +42,13 @@ test('a request that does not come in time is 408, in the protocol’s form', as
   expect(partsOf(await replyTo(port, 'GET /v1/info HTTP/1.1\r\n'))).toEqual(['408', 'bad_request'])
 })
 
-test('how long a request may take is looked at every second', async () => {
+test('the server checks every second how long requests take', async () => {
   const { app, port } = await listening()
   app.server.requestTimeout = 1
   expect(partsOf(await replyTo(port, 'GET /v1/info HTTP/1.1\r\n'))).toEqual(['408', 'bad_request'])
 })
 
-test('who goes on sending a request that has come too slowly is hung up on', async () => {
+test('a client that goes on sending a request that was too slow is hung up on', async () => {
   const { app, port } = await listening()
   const { headersTimeout, requestTimeout } = app.server
   expect([headersTimeout, requestTimeout]).toEqual([30_000, 30_000]) // Node takes the longer one for bodies
@@ -66,7 +66,7 @@ test('who goes on sending a request that has come too slowly is hung up on', asy
   expect(await new Promise(resolve => app.server.getConnections((_, count) => resolve(count)))).toBe(0)
 })
 
-test('a Range is for GET alone: HEAD is told of the whole, whatever the Range', async () => {
+test('a Range is for GET alone: HEAD ignores it', async () => {
   const { app, dataset } = await listening()
   const url = `/v1/blobs/${toHex(dataset.manifest.contentHashes.subarray(0, 32))}`
   const whole = await app.inject({ method: 'HEAD', url })

@@ -1,5 +1,5 @@
-// Where the store is elsewhere, it may be away, or take long. What a server offers, which every client asks that opens a map, must neither
-// end with it, nor cost it something each time; and who catches up must not wait for an epoch that is being stored.
+// A remote store may be unreachable or slow. /v1/info, which every client asks for at open(), still answers, and does not read the
+// store each time. A client that catches up does not wait for an epoch that is being stored.
 
 import { parseInfo, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
@@ -45,7 +45,7 @@ async function begun() {
   return { storage, updatable: await opened(storage) }
 }
 
-test('what a server offers, signatures included, is said while the store is away, and read once', async () => {
+test('/v1/info answers while the store is away, with signatures, and reads them once', async () => {
   const { storage, updatable } = await begun()
   const app = await createServer({ datasets: [{ updatable }], instant: false })
   onTestFinished(() => app.close())
@@ -74,7 +74,7 @@ test('what a server offers, signatures included, is said while the store is away
   expect(await signatures()).toEqual([first, second])
 })
 
-test('while the store hangs, what a server offers is said at once, and signatures as they were last', async () => {
+test('/v1/info answers at once while the store hangs, with the last known signatures', async () => {
   const { storage, updatable } = await begun()
   const { manifest, manifestBytes } = updatable.newest
   const { generation, epoch } = manifest
@@ -90,7 +90,7 @@ test('while the store hangs, what a server offers is said at once, and signature
   answer()
 })
 
-test('of history each manifest is read from the store once, however many clients are behind', async () => {
+test('each manifest of the history is read from the store once, however many clients are behind', async () => {
   const { storage, updatable } = await begun()
   for (let i = 0; i < 20; i++) {
     await updatable.publish(batchOn(updatable, `{"op":"edit","key":"one","value":"${i}"}\n`))
@@ -103,7 +103,7 @@ test('of history each manifest is read from the store once, however many clients
   expect(storage.manifestsRead).toBe(20)
 })
 
-test('while an epoch is being stored, for however long, update lists and directory are there for who catches up', async () => {
+test('update lists and directory are served while an epoch is being stored, however long that takes', async () => {
   const { storage, updatable } = await begun()
   await updatable.publish(batchOn(updatable, '{"op":"edit","key":"one","value":"x"}\n'))
   const { updateListHash, updateListBytes, directoryHash } = updatable.newest.manifest

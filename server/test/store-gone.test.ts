@@ -1,5 +1,5 @@
-// A store that is moved, removed or replaced under a server. The system lets a file that has no name be written, and nobody finds it
-// again: what is granted there would be forgotten, and a fence would have gone back.
+// A store is moved, removed or replaced under a server. The system still writes to the nameless file, which no restart finds: its grants
+// would be lost, and the fence would go back. So the server stops granting.
 
 import { open as openAsFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
