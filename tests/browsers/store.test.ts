@@ -19,7 +19,7 @@ let server: Server
 let url: string
 
 beforeAll(async () => {
-  const source = `export { storeTests } from ${JSON.stringify(fileURLToPath(new URL('page.ts', import.meta.url)))}`
+  const source = `export { storeTests } from ${JSON.stringify(fileURLToPath(new URL('store-page.ts', import.meta.url)))}`
   const script = await bundle(source, { format: 'iife', globalName: 'page', minify: false })
   server = createServer((request, response) => {
     if (request.url === '/page.js') response.setHeader('content-type', 'text/javascript').end(script)
