@@ -48,12 +48,6 @@ export const DATABASE_ID_BYTES = 16
 /** The head of a query and of an answer; vectors or entries follow. */
 export const HEADER_BYTES = 40
 
-/** The fixed part of a manifest; 64 bytes for each partition follow. */
-export const MANIFEST_HEADER_BYTES = 224
-
-/** What follows those in suite 6. */
-export const MANIFEST_POINTPROOFS_BYTES = 104
-
 /** The head of an update list; its entries follow. */
 export const UPDATE_LIST_HEADER_BYTES = 40
 
@@ -74,7 +68,3 @@ export const MAX_ENTRIES_BYTES = 2 ** 24
 export const MAX_PARTITIONS = 65_536
 export const MAX_PARTITION_RECORDS = 65_536
 export const MAX_RECORD_BYTES = 65_536
-
-/** No manifest is longer. */
-export const LONGEST_MANIFEST_BYTES =
-  MANIFEST_HEADER_BYTES + 2 * HASH_BYTES * MAX_PARTITIONS + MANIFEST_POINTPROOFS_BYTES

@@ -3,10 +3,11 @@
 // is asked, and is the core's to say.
 
 import { checkInteger, checkLength } from './bytes.js'
-import { HEADER_BYTES, MAX_BATCH, SUITE_INSTANT, SUITE_INSTANT_DIRECTORY, SUITE_TAGS } from './constants.js'
+import { HEADER_BYTES, MAX_BATCH, SUITE_INSTANT, SUITE_INSTANT_DIRECTORY } from './constants.js'
 import { malformed } from './errors.js'
 import type { Manifest } from './manifest.js'
 import { ANSWER_MAGIC, checkAnswered, decodeHeader, encodeMessage, type MessageHeader, QUERY_MAGIC } from './message.js'
+import { isCommitted } from './proofs.js'
 
 /** Where they are asked. */
 export const INSTANT_PATH = '/v1/instant'
@@ -17,7 +18,7 @@ export const MAX_INSTANT_BYTES = HEADER_BYTES + MAX_BATCH * 440
 /** What can be asked: the records, or in a keyed database the blocks of the directory. */
 export type InstantOf = 'records' | 'directory'
 
-const SUITES = { records: SUITE_INSTANT, directory: SUITE_INSTANT_DIRECTORY } as const
+export const INSTANT_SUITES = { records: SUITE_INSTANT, directory: SUITE_INSTANT_DIRECTORY } as const
 
 /** A request as it arrives at a server, which has yet to find the manifest it speaks of. */
 export interface InstantQuery extends MessageHeader {
@@ -27,8 +28,8 @@ export interface InstantQuery extends MessageHeader {
 }
 
 /** Whether a database can have instant lookups: it needs commitments. */
-export function hasInstant({ suite }: Pick<Manifest, 'suite'>): boolean {
-  return suite !== SUITE_TAGS
+export function hasInstant(manifest: Pick<Manifest, 'suite'>): boolean {
+  return isCommitted(manifest)
 }
 
 /** The layout that is asked. The blocks of a keyed database's directory are one partition. */
@@ -54,14 +55,14 @@ export function encodeInstantQuery(
   queries: Uint8Array,
 ): Uint8Array<ArrayBuffer> {
   checkInteger('count', count, 1, MAX_BATCH)
-  return encodeMessage(QUERY_MAGIC, manifest, SUITES[of], count, queries)
+  return encodeMessage(QUERY_MAGIC, manifest, INSTANT_SUITES[of], count, queries)
 }
 
 /** Reads a request's header. Throws WireError on anything malformed; what follows the header is the server's to check. */
 export function decodeInstantQuery(bytes: Uint8Array): InstantQuery {
-  const header = decodeHeader('query', QUERY_MAGIC, bytes, Object.values(SUITES))
+  const header = decodeHeader('query', QUERY_MAGIC, bytes, Object.values(INSTANT_SUITES))
   checkInteger('count', header.count, 1, MAX_BATCH)
-  const of = header.suite === SUITE_INSTANT ? 'records' : 'directory'
+  const of = header.suite === INSTANT_SUITES.records ? 'records' : 'directory'
   return { ...header, of, queries: bytes.subarray(HEADER_BYTES) }
 }
 
@@ -72,7 +73,7 @@ export function encodeInstantAnswer(
   count: number,
   answers: Uint8Array,
 ): Uint8Array<ArrayBuffer> {
-  return encodeMessage(ANSWER_MAGIC, manifest, SUITES[of], count, answers)
+  return encodeMessage(ANSWER_MAGIC, manifest, INSTANT_SUITES[of], count, answers)
 }
 
 /**
@@ -86,8 +87,8 @@ export function decodeInstantAnswer(
   answerBytes: number,
   bytes: Uint8Array,
 ): Uint8Array {
-  const header = decodeHeader('answer', ANSWER_MAGIC, bytes, Object.values(SUITES))
-  if (header.suite !== SUITES[of]) malformed('answer suite', SUITES[of], header.suite)
+  const header = decodeHeader('answer', ANSWER_MAGIC, bytes, Object.values(INSTANT_SUITES))
+  if (header.suite !== INSTANT_SUITES[of]) malformed('answer suite', INSTANT_SUITES[of], header.suite)
   checkAnswered(manifest, count, header)
   checkLength('answer length', bytes, HEADER_BYTES + count * answerBytes)
   return bytes.subarray(HEADER_BYTES)

@@ -13,17 +13,7 @@ import {
   viewOf,
   writeMagic,
 } from './bytes.js'
-import {
-  DATABASE_ID_BYTES,
-  FORMAT,
-  HEADER_BYTES,
-  MAX_PARTITIONS,
-  OFFSET_BYTES,
-  SUITE_MERKLE_BLAKE3,
-  SUITE_PARITIES,
-  SUITE_POINTPROOFS,
-  SUITE_TAGS,
-} from './constants.js'
+import { DATABASE_ID_BYTES, FORMAT, HEADER_BYTES, MAX_PARTITIONS, OFFSET_BYTES, SUITE_PARITIES } from './constants.js'
 import { malformed } from './errors.js'
 import {
   decodeFenceReply,
@@ -35,8 +25,9 @@ import {
   type FenceClaim,
   type FenceVerdict,
 } from './fence.js'
-import { answerBytes, type Proofs, proofsOf, suiteOf, vectorBytes } from './geometry.js'
+import { answerBytes, vectorBytes } from './geometry.js'
 import { checkVersion, type Manifest } from './manifest.js'
+import { MANIFEST_SUITES, type Proofs, proofsOf, suiteOf } from './proofs.js'
 
 /** What a query or an answer says before its body. */
 export interface MessageHeader {
@@ -126,7 +117,7 @@ export function withClaim(query: Uint8Array, claim: FenceClaim): Uint8Array<Arra
 }
 
 /** Suites of queries that a claim may stand behind. */
-const ANSWERED = [SUITE_MERKLE_BLAKE3, SUITE_TAGS, SUITE_PARITIES, SUITE_POINTPROOFS]
+const CLAIMED_SUITES = [...MANIFEST_SUITES, SUITE_PARITIES]
 
 /**
  * A request's query as in `decodeQuery`, and the claim behind it, if there is one. How long one query of suite 3 is follows
@@ -137,7 +128,7 @@ export function decodeClaimedQuery(
   bytes: Uint8Array,
   parityQueryBytes?: (header: MessageHeader) => number,
 ): { query: Query; claim: FenceClaim | undefined } {
-  const header = decodeHeader('query', QUERY_MAGIC, bytes, parityQueryBytes && ANSWERED)
+  const header = decodeHeader('query', QUERY_MAGIC, bytes, parityQueryBytes && CLAIMED_SUITES)
   const each = (header.suite === SUITE_PARITIES ? parityQueryBytes : undefined)?.(header) ?? vectorOf(header)
   const end = HEADER_BYTES + header.count * each
   if (bytes.length !== end + FENCE_REQUEST_BYTES) return { query: queryOf(header, bytes, each), claim: undefined }

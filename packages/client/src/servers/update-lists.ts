@@ -1,7 +1,7 @@
 // What changed in each epoch that a state follows to (docs/protocol.md, Updates). Nothing of the client's state is touched here:
 // what comes out has been checked by the hashes that both servers agree on, and is applied by others, whole.
 
-import { equalBytes, type Manifest, SUITE_POINTPROOFS, splitUpdateList, toHex } from '@keyhush/protocol'
+import { equalBytes, hasRows, type Manifest, splitUpdateList, toHex } from '@keyhush/protocol'
 import { ATTEMPTS } from '../base/constants.js'
 import { ServerError, TamperedError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
@@ -31,7 +31,7 @@ export async function stepsAfter(
     for (const next of wanted) {
       const bytes = await updateList(following, next.manifest, signal)
       const whole = { list: bytes, rows: new Uint8Array() }
-      steps.push({ ...next, ...(next.manifest.suite === SUITE_POINTPROOFS ? splitUpdateList(bytes) : whole) })
+      steps.push({ ...next, ...(hasRows(next.manifest) ? splitUpdateList(bytes) : whole) })
     }
   } catch (error) {
     // What they told of a moment ago they may have forgotten by now: asked again, they say so.
