@@ -6,9 +6,10 @@ import { abortable } from './base/abort.js'
 import { AppFailure, checkNames, checkOptions, toApp } from './base/boundary.js'
 import { StorageError, UsageError } from './base/errors.js'
 import type { MapEvent, OnEvent } from './base/events.js'
+import { hasIndexedDb } from './base/indexed-db.js'
 import type { OnProgress, Progress } from './base/progress.js'
 import { KeyhushMap } from './map.js'
-import { checkOpenOptions, type OpenOptions, type Options, readOptions, type Wishes } from './options.js'
+import { checkOpenOptions, isSameWish, type OpenOptions, type Options, readOptions, type Wishes } from './options.js'
 import { type Environment, platformEnvironment } from './platform/environment.js'
 import { KNOWN } from './scheme/known.js'
 import { apartOf, identityOf, parseServers, type Servers } from './servers/pair.js'
@@ -98,23 +99,11 @@ export async function discardState(options: DiscardOptions): Promise<void> {
   checkOptions('discardState', options, ['store'])
   checkNames('discardState', options, ['servers', 'store'])
   const { servers, store } = options
-  try {
-    await discardStateWith(platformEnvironment(undefined, store), { servers })
-  } catch (error) {
-    const nowhere = store === undefined && error instanceof StorageError && !isIndexedDbHere()
-    if (!nowhere) throw error
-    const message =
-      'discardState: nothing is kept here, unless open() was given a store; pass the same: { servers, store }'
-    throw new UsageError(message)
+  if (store === undefined && !hasIndexedDb()) {
+    const what = 'expected the store that open() was given, got none, and this platform has no IndexedDB'
+    throw new UsageError(`discardState: ${what}; pass { servers, store }`)
   }
-}
-
-function isIndexedDbHere(): boolean {
-  try {
-    return globalThis.indexedDB !== undefined
-  } catch {
-    return true // a page may be refused it, which throws
-  }
+  await discardStateWith(platformEnvironment(undefined, store), { servers })
 }
 
 /** As `discardState`, with storage passed in. For tests. */
@@ -230,15 +219,6 @@ function isOfSame(a: Servers, b: Servers): boolean {
   return identityOf(a).join(' ') === identityOf(b).join(' ')
 }
 
-function isSameWish(a: Wishes, b: Wishes): boolean {
-  const common = ['storage', 'publisherKey', 'rollback', 'lookups', 'mode', 'push', 'apart'] as const
-  const wishes = [...common, 'proofs', 'allowDevelopmentCeremony'] as const
-  // An app may write the import() anew each time: what it loads is the same.
-  const isSamePackage = (a.pointproofs === undefined) === (b.pointproofs === undefined)
-  return isSamePackage && wishes.every(wish => a[wish] === b[wish])
-}
-
 function isSameEnvironment(a: Environment, b: Environment): boolean {
-  const outside = ['clock', 'fetch', 'random', 'openStore', 'locks', 'tabs', 'pause'] as const
-  return [...outside, 'loadCore' as const].every(part => a[part] === b[part])
+  return (Object.keys(a) as (keyof Environment)[]).every(part => a[part] === b[part])
 }

@@ -1,13 +1,13 @@
 // What `open()` takes, and what of it can be: read once, before any traffic.
 
-import type { ModuleSource } from '@keyhush/wasm/client'
+import type { Mode, ModuleSource } from '@keyhush/wasm/client'
 import { checkNames, checkOptions, expected, oneOf } from './base/boundary.js'
 import { UsageError } from './base/errors.js'
 import type { OnEvent } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
 import type { Normalize } from './lookup/keys.js'
 import type { Fetch } from './platform/environment.js'
-import { missingFor } from './scheme/kinds.js'
+import { KINDS, missingFor } from './scheme/kinds.js'
 import { schemesFor } from './scheme/known.js'
 import type { LoadProofs } from './scheme/packaged.js'
 import type { KnownScheme, ProofsPreference } from './scheme/scheme.js'
@@ -80,7 +80,7 @@ export interface OpenWithOptions extends Allowances {
    * cheaper from the beginning; then `map.mode` changes, with an event. With one server: `local`
    * for databases of at most 16 MiB, else `single`.
    */
-  readonly mode?: 'auto' | 'local' | 'full' | 'instant' | 'single' | undefined
+  readonly mode?: 'auto' | Mode | undefined
   /**
    * What proves that answers are genuine, in modes `full` and `auto` with two servers; in others there is no choice, and
    * UsageError for one. `merkle`: proofs that the servers send. `tags`: nothing
@@ -142,6 +142,13 @@ export interface Wishes {
   readonly apart: Apart
 }
 
+/** Whether maps may share a session. An app may write the import() of a package anew each time: what it loads is the same. */
+export function isSameWish(a: Wishes, b: Wishes): boolean {
+  const isSame = (one: unknown, other: unknown) =>
+    one === other || (typeof one === 'function' && typeof other === 'function')
+  return (Object.keys(a) as (keyof Wishes)[]).every(wish => isSame(a[wish], b[wish]))
+}
+
 /** `OpenWithOptions`, of schemes that may exist in tests alone. */
 export type Options = Omit<OpenWithOptions, 'mode'> & { readonly mode?: string | undefined }
 
@@ -195,7 +202,7 @@ export function readOptions(
   const { storage = 'preferred', rollback = 'confirm', proofs = 'auto', mode = 'auto', lookups } = options
   oneOf('storage', ['required', 'preferred', 'memory'], storage)
   oneOf('rollback', ['confirm', 'strict'], rollback)
-  oneOf('proofs', ['auto', 'tags', 'merkle', 'pointproofs'], proofs)
+  oneOf('proofs', ['auto', ...Object.keys(KINDS)], proofs)
   const servers = parseServers(options.servers)
   const apart = apartOf(options.servers, options.collusion)
   assertParties(servers, apart, options)

@@ -514,7 +514,7 @@ describe('of an option that cannot be, the message says what was expected and wh
     const failed = client.discardState({ servers: [A, B] })
     await expect(failed).rejects.toMatchObject({
       code: 'usage',
-      message: expect.stringMatching(/given a store; pass the same/),
+      message: expect.stringMatching(/expected the store that open\(\) was given/),
     })
     const store = () => Promise.reject(new Error('no such folder'))
     const broken = client.discardState({ servers: [A, B], store })

@@ -8,7 +8,7 @@ import { hintsOf, inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { CoreState } from './core-state.js'
 import { batchLimit } from './costs.js'
-import { isUsable } from './kinds.js'
+import { isUsable, KINDS } from './kinds.js'
 import type { Batch, SchemeContext, SchemeOptions, Sizes, Sources, Update, Verdict } from './scheme.js'
 import { fromStored } from './stored-form.js'
 import { type Verifier, verifierOf } from './verifier.js'
@@ -42,7 +42,7 @@ export class HintState extends CoreState<ClientHandle> {
   }
 
   get recognises(): boolean {
-    return this.#proofs === 'tags'
+    return KINDS[this.#proofs].recognises
   }
 
   suits(options: SchemeOptions): boolean {

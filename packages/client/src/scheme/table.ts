@@ -1,5 +1,5 @@
-// All schemes there are, with what they do, and the choice among them. A further one is a folder beside this file, a line here, and
-// what it is in facts.ts and known.ts.
+// The schemes with their code, a row each, and the choice among them. To add one: its name in `Mode`, its folder beside this file,
+// its facts in facts.ts; without its row here and in known.ts the compiler complains.
 
 import type { Manifest } from '@keyhush/protocol'
 import type { Core, Mode } from '@keyhush/wasm/client'
@@ -14,7 +14,7 @@ import { tapir } from './tapir/tapir.js'
 
 /** By name, which is the mode that an app asks for. */
 export const SCHEMES: ReadonlyMap<string, Scheme> = new Map(
-  [tapir, local, instant, single].map(scheme => [scheme.name, scheme]),
+  Object.entries({ full: tapir, local, instant, single } satisfies Record<Mode, Scheme>),
 )
 
 /** What the choice follows from beside the manifest. */

@@ -7,7 +7,7 @@ import { coreCode, inCore } from '../platform/core.js'
 import { startPackage } from '../platform/starting.js'
 import { withRetry } from '../servers/retry.js'
 import { getWholeBlob } from '../servers/transport.js'
-import { KINDS, missingFor, type ProofKind } from './kinds.js'
+import { KINDS, missingFor, type PackagedKind } from './kinds.js'
 import type { AnswerVerifier } from './packaged.js'
 import type { SchemeContext, Sources, Update } from './scheme.js'
 
@@ -15,18 +15,18 @@ type Fetching = Pick<Sources, 'servers' | 'failures' | 'received'>
 
 /** What verifies answers with these proofs; undefined: the core does. */
 export function verifierOf(context: SchemeContext, proofs: Proofs): Verifier | undefined {
-  const kind = KINDS[proofs]
+  const kind = KINDS[proofs].packaged
   return kind && new Verifier(context, proofs, kind)
 }
 
 export class Verifier {
   readonly #context: SchemeContext
   readonly #proofs: Proofs
-  readonly #kind: ProofKind
+  readonly #kind: PackagedKind
   #loaded: AnswerVerifier | undefined
   #freed = false
 
-  constructor(context: SchemeContext, proofs: Proofs, kind: ProofKind) {
+  constructor(context: SchemeContext, proofs: Proofs, kind: PackagedKind) {
     this.#context = context
     this.#proofs = proofs
     this.#kind = kind

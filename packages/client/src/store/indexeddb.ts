@@ -36,6 +36,7 @@
 
 import { toHex } from '@keyhush/protocol'
 import { type DBSchema, type IDBPDatabase, type IDBPTransaction, openDB } from 'idb'
+import { hasIndexedDb } from '../base/indexed-db.js'
 import { fromRow, isBytes, isSameHead, toRow } from './head.js'
 import * as rules from './rules.js'
 import { newSealingKey, SealedStore } from './sealed.js'
@@ -102,8 +103,7 @@ export async function openIndexedDbStore(
   servers: readonly string[],
   pause?: () => Promise<void>,
 ): Promise<DurableStore> {
-  // A page may be refused it, which throws.
-  if (attempt(() => indexedDB) === undefined) {
+  if (!hasIndexedDb()) {
     throw new StoreUnavailableError('there is no IndexedDB here; Node has fileStore(folder), of @keyhush/client/node')
   }
   const store = new IndexedDbStore([...servers].sort().join(' '))

@@ -17,7 +17,7 @@ export function chooseProofs(core: Core, manifest: Manifest, options: SchemeOpti
   const { proofs: wish } = options
   const offered = proofsOf(manifest)
   if (wish !== 'auto') {
-    KINDS[wish]?.assertTrusted(manifest, options)
+    KINDS[wish].packaged?.assertTrusted(manifest, options)
     if (offered.includes(wish)) return wish
     throw new UnsupportedError(
       'offer',
@@ -30,7 +30,8 @@ export function chooseProofs(core: Core, manifest: Manifest, options: SchemeOpti
     const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
     const suitable = hintsOf(core).suitableProofs(layout, directoryBytes)
     layout.free()
-    if (suitable === 'tags') return suitable
-    return offered.find(proofs => KINDS[proofs] !== undefined && isUsable(proofs, manifest, options)) ?? suitable
+    const better = (proofs: Proofs) =>
+      KINDS[proofs].packaged?.insteadOf === suitable && isUsable(proofs, manifest, options)
+    return offered.find(better) ?? suitable
   })
 }
