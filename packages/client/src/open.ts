@@ -6,7 +6,6 @@ import { abortable } from './base/abort.js'
 import { AppFailure, checkNames, checkOptions, toApp } from './base/boundary.js'
 import { StorageError, UsageError } from './base/errors.js'
 import type { MapEvent, OnEvent } from './base/events.js'
-import { hasIndexedDb } from './base/indexed-db.js'
 import type { OnProgress, Progress } from './base/progress.js'
 import { KeyhushMap } from './map.js'
 import { checkOpenOptions, isSameWish, type OpenOptions, type Options, readOptions, type Wishes } from './options.js'
@@ -16,6 +15,7 @@ import { apartOf, identityOf, parseServers, type Servers } from './servers/pair.
 import { Publisher } from './servers/signatures.js'
 import { buildFor, openSession, type SessionParts } from './session/opening.js'
 import type { Session } from './session/session.js'
+import { hasIndexedDb } from './store/store.js'
 
 /**
  * Opens a map: takes up the state of an earlier visit, or begins.

@@ -36,7 +36,6 @@
 
 import { toHex } from '@keyhush/protocol'
 import { type DBSchema, type IDBPDatabase, type IDBPTransaction, openDB } from 'idb'
-import { hasIndexedDb } from '../base/indexed-db.js'
 import { fromRow, isBytes, isSameHead, toRow } from './head.js'
 import * as rules from './rules.js'
 import { newSealingKey, SealedStore } from './sealed.js'
@@ -44,6 +43,7 @@ import {
   type Advance,
   type DurableStore,
   type HintRecord,
+  hasIndexedDb,
   type PartialUpdate,
   type StateHead,
   StateMovedError,
