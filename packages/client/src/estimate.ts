@@ -11,7 +11,6 @@ import type { LoadProofs } from './scheme/packaged.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 import { agree } from './servers/manifests.js'
 import { apartOf, parseServers } from './servers/pair.js'
-import { Meter } from './servers/stats.js'
 import { linksOf } from './servers/transport.js'
 import { buildFor } from './session/opening.js'
 
@@ -82,8 +81,7 @@ export async function estimate(
   const parsed = parseServers(servers)
   const apart = apartOf(parsed, options.collusion)
   const environment = platformEnvironment(options.fetch)
-  const meters = parsed.map(() => new Meter())
-  const links = linksOf(parsed, environment, meters)
+  const links = linksOf(parsed, environment)
   const work = async () => {
     const { manifest } = await scoped([options.signal], signal => agree(links, signal))
     const [core, { chooseScheme, SCHEMES }] = await Promise.all([

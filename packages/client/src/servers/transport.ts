@@ -8,7 +8,7 @@ import { deadlineMs, ERROR_REPLY_BYTES, EVENTS_A_STREAM, SILENCE_MS } from '../b
 import { KeyhushError, NetworkError, ProtocolError, RateLimitedError, VersionError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import type { Server, Servers } from './pair.js'
-import type { Meter } from './stats.js'
+import { Meter } from './stats.js'
 
 /** One server, and the way to it. */
 export interface Link {
@@ -20,9 +20,9 @@ export interface Link {
 /** To all servers of a map, in their order. */
 export type Links = readonly Link[]
 
-/** `meters`: one a server. */
-export function linksOf(servers: Servers, environment: Link['environment'], meters: readonly Meter[]): Links {
-  return servers.map((server, s) => ({ server, environment, meter: meters[s]! }))
+/** `meters`: one a server; without them nobody reads what is counted. */
+export function linksOf(servers: Servers, environment: Link['environment'], meters?: readonly Meter[]): Links {
+  return servers.map((server, s) => ({ server, environment, meter: meters?.[s] ?? new Meter() }))
 }
 
 /** Receives a body piece by piece; the next piece is read when it is done. */
