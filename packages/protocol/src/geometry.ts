@@ -1,10 +1,10 @@
-// Sizes that follow from a manifest's layout (docs/protocol.md, Words). Nothing here is ever taken from a peer's
-// message: a reader knows how long a body must be before it reads it.
+// Sizes that follow from a manifest's layout (docs/protocol.md, Words). A reader knows a body's length before it reads the body,
+// and takes no length from a message.
 
 import { HASH_BYTES, HEADER_BYTES, OFFSET_BYTES, POINTPROOF_BYTES, POINTPROOFS_ROW_RECORDS } from './constants.js'
 import { PROOF_KINDS, type Proofs, proofsOf } from './proofs.js'
 
-/** The part of a manifest that decides sizes: ℓ, Q, M and g, and whether there are commitments. */
+/** The fields of a manifest that decide sizes. */
 export interface Geometry {
   /** ℓ: bytes of one stored record */
   readonly recordBytes: number
@@ -33,7 +33,7 @@ export function depth(layout: Geometry): number {
   return 32 - Math.clz32(partitionBlocks(layout) - 1)
 }
 
-/** Bytes of what proves one entry. */
+/** Bytes of proof behind one entry. */
 export function proofBytes(layout: Geometry, proofs: Proofs = proofsOf(layout)[0]): number {
   return PROOF_KINDS[proofs].levelBytes * depth(layout)
 }
