@@ -44,9 +44,9 @@ describe('servers', () => {
   })
 
   test.each<[string, string, RegExp]>([
-    ['https://a.example', 'https://a.example:8443', /both are on a\.example; whoever runs it .* allowSameHost: true/],
-    ['https://a.example', 'http://b.example', /http:\/\/b\.example is plain http; everybody .* allowPlainHttp: true/],
-    ['http://localhost:80', 'http://[::1]', /both are at localhost; whoever answers there would see both queries/],
+    ['https://a.example', 'https://a.example:8443', /both are on a\.example; its operator .* allowSameHost: true/],
+    ['https://a.example', 'http://b.example', /http:\/\/b\.example is plain http; anybody .* allowPlainHttp: true/],
+    ['http://localhost:80', 'http://[::1]', /expected two operators, got localhost twice, which would see both queries/],
   ])('%s, %s: the message says why, and what to do', async (a, b, message) => {
     const harness = new Harness(keyless().network)
     expect((await harness.failure(harness.open({ servers: [a, b] }))).message).toMatch(message)
