@@ -46,7 +46,11 @@ describe('servers', () => {
   test.each<[string, string, RegExp]>([
     ['https://a.example', 'https://a.example:8443', /both are on a\.example; its operator .* allowSameHost: true/],
     ['https://a.example', 'http://b.example', /http:\/\/b\.example is plain http; anybody .* allowPlainHttp: true/],
-    ['http://localhost:80', 'http://[::1]', /expected two operators, got localhost twice, which would see both queries/],
+    [
+      'http://localhost:80',
+      'http://[::1]',
+      /expected two operators, got localhost twice, which would see both queries/,
+    ],
   ])('%s, %s: the message says why, and what to do', async (a, b, message) => {
     const harness = new Harness(keyless().network)
     expect((await harness.failure(harness.open({ servers: [a, b] }))).message).toMatch(message)
@@ -110,7 +114,7 @@ test.each(['instant', 'local'])('proofs in mode %s, which has no choice of them:
     const error = await new Harness(network).failure(new Harness(network).open({ mode: mode as 'local', proofs }))
     expect(error).toMatchObject({
       name: 'UsageError',
-      message: expect.stringContaining(`no choice of them in mode '${mode}'`),
+      message: expect.stringContaining(`expected mode 'full' or 'auto' with two servers, got mode '${mode}'`),
     })
   }
   const alone = { servers: [A], integrity: 'server', proofs: 'merkle' } as const

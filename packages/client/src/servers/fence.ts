@@ -79,9 +79,7 @@ export class Fence {
     this.#granted = { claim: nameOf(claim), at: this.#now() }
   }
 
-  /**
-   * Throws if the refresh server cannot be reached. Cannot be called off, and is repeated as often as a lookup's requests.
-   */
+  /** Throws if the refresh server cannot be reached. Cannot be called off, and is repeated as often as a lookup's requests. */
   async confirm(claim: FenceClaim): Promise<FenceVerdict> {
     const request = { kind: 'confirm', ...claim } as const
     const never = new AbortController().signal
