@@ -12,10 +12,7 @@ export const KNOWN: ReadonlyMap<string, KnownScheme> = new Map(
   Object.entries({ full: TAPIR, local: LOCAL, instant, single: SINGLE } satisfies Record<Mode, KnownScheme>),
 )
 
-/**
- * Those that may be used where so many parties stand apart: what needs two learns with one all there is to know; and of two
- * that do, none need be asked alone.
- */
+/** The schemes for as many parties that do not collude, and those that ask nobody. */
 export function schemesFor<S extends KnownScheme>(
   schemes: ReadonlyMap<string, S>,
   apart: Apart,
@@ -23,7 +20,7 @@ export function schemesFor<S extends KnownScheme>(
   return new Map([...schemes].filter(([, { parties }]) => parties.length === 0 || parties.length === apart))
 }
 
-/** What answers before there is a state, if anything does. */
+/** The scheme that answers before there is a state; undefined: none. */
 export function firstScheme(schemes: ReadonlyMap<string, KnownScheme>): StatelessScheme | undefined {
   return [...schemes.values()].find(scheme => scheme.kind === 'stateless')
 }

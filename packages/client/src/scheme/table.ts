@@ -17,17 +17,17 @@ export const SCHEMES: ReadonlyMap<string, Scheme> = new Map(
   Object.entries({ full: tapir, local, instant, single } satisfies Record<Mode, Scheme>),
 )
 
-/** What the choice follows from beside the manifest. */
+/** What the choice depends on beside the manifest. */
 export interface Basis {
-  /** how many were made */
+  /** lookups made so far */
   readonly lookups: number
   readonly apart: Apart
 }
 
-/** Whether a state is worth being made after so many lookups without one. */
+/** Whether making a state pays after so many lookups without one. */
 export type Pays = (core: Core, manifest: Manifest, lookups: number) => boolean
 
-/** The scheme that a new map is made for where the app leaves it open. */
+/** The scheme that mode `auto` prepares for a new map. */
 export type Choose = (core: Core, manifest: Manifest, basis: Basis) => StatefulScheme
 
 /** The planner's rule. */

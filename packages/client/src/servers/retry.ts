@@ -67,9 +67,7 @@ export function worstOf(errors: readonly ServerError[]): ServerError {
   return other === undefined ? worst : joined(worst, other)
 }
 
-/**
- * The failure to show: first a lie, then any other, last `not_found`, which a client that asked earlier would not have had.
- */
+/** The failure to show: first a lie, then any other, last `not_found`, which a client that asked earlier would not have had. */
 function worseOf<T extends KeyhushError>(one: T, other: T): T {
   return gravity(other) > gravity(one) ? other : one
 }

@@ -134,9 +134,7 @@ export async function hasMore(link: Link, core: Core, base: Agreed, signal: Abor
   return chain === 'forgotten' || linkedTo(core, base, chain).length > 0
 }
 
-/**
- * A server's manifests from `base` on, `base` first; none if the server is behind. `forgotten`: it no longer keeps them.
- */
+/** A server's manifests from `base` on, `base` first; none if the server is behind. `forgotten`: it no longer keeps them. */
 async function chainFrom(link: Link, base: Agreed, signal: AbortSignal): Promise<Agreed[] | 'forgotten'> {
   const { epoch } = base.manifest
   const path = `/v1/manifests?since=${epoch - 1}`
