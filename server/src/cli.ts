@@ -2,6 +2,7 @@
 
 import { isIP } from 'node:net'
 import { getSystemErrorMap } from 'node:util'
+import { PROOF_KINDS } from '@keyhush/protocol'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { OperatorError } from './base/errors.js'
 import { VERSION } from './base/version.js'
@@ -35,7 +36,7 @@ const layoutOptions = () => [
   new Option(
     '--proofs <kind>',
     'merkle: commit to partitions, so that clients choose between proofs and tags of their own (default); tags: commit to nothing; pointproofs: as merkle, and one short proof an answer (about two milliseconds a record and core, once)',
-  ).choices(['merkle', 'tags', 'pointproofs']),
+  ).choices(Object.keys(PROOF_KINDS)),
   new Option('--ceremony <transcript>', 'pointproofs: the ceremony that the key comes from'),
   new Option(
     '--receipt <file>',

@@ -1,5 +1,6 @@
 // Holds the WebAssembly core and the independent reference to vectors/core.json, which the native core made.
 
+import { readFile } from 'node:fs/promises'
 import {
   answerBytes,
   entryBytes,
@@ -7,6 +8,7 @@ import {
   FENCE_REQUEST_BYTES,
   HASH_BYTES,
   MANIFEST_HEADER_BYTES,
+  MANIFEST_POINTPROOFS_BYTES,
   partitionBytes,
   queryBytes,
   UPDATE_ENTRY_HEADER_BYTES,
@@ -132,6 +134,13 @@ test('the core, the reference and the wire format derive the same sizes from lay
         }
       }
     }
+  }
+})
+
+test('the planner in the core has the lengths of manifests that packages/protocol has: change them there, too', async () => {
+  const source = await readFile(new URL('../../rust-core/core/src/cost.rs', import.meta.url), 'utf8')
+  for (const [name, bytes] of Object.entries({ MANIFEST_HEADER_BYTES, MANIFEST_POINTPROOFS_BYTES })) {
+    expect(source).toContain(`const ${name}: u64 = ${bytes};`)
   }
 })
 

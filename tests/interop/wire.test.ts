@@ -8,6 +8,7 @@
 import { writeFileSync } from 'node:fs'
 import { bytesToHex as hex, hexToBytes as unhex, utf8ToBytes } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
+import { keyless as shared } from '../../packages/protocol/test/manifests.js'
 import { verifies } from '../../server/dist/base/ed25519.js'
 import {
   type BatchFields,
@@ -578,27 +579,16 @@ function bytes(label: string, count: number): string {
   return hex(stream(label, count))
 }
 
+/** The same values with their bytes in hex. */
+function inHex<T extends object>(values: T): { [K in keyof T]: T[K] extends Uint8Array ? string : T[K] } {
+  const inHex = ([name, value]: [string, unknown]) => [name, value instanceof Uint8Array ? hex(value) : value]
+  return Object.fromEntries(Object.entries(values).map(inHex))
+}
+
 function makeManifests(): Manifest[] {
   const zero = '00'.repeat(32)
-  const keyless = {
-    suite: 1 as Suite,
-    databaseId: bytes('database', 16),
-    generation: 1,
-    epoch: 1,
-    keyed: false,
-    variable: false,
-    maxBatch: 64,
-    expires: 0,
-    directoryBytes: 0,
-    updateListBytes: 0,
-    directoryHash: zero,
-    updateListHash: zero,
-    previousManifest: zero,
-    directoryBlockLog: 0,
-    directoryBlockBytes: 0,
-    directorySeed: '00'.repeat(16),
-    directoryCommitment: zero,
-  }
+  const { commitments, contentHashes, pointproofs, ...plain } = shared
+  const keyless = { ...inHex(plain), suite: 1 as Suite, databaseId: bytes('database', 16) }
   const keyed = {
     ...{ ...keyless, keyed: true, directoryBytes: 68, directoryHash: bytes('directory', 32) },
     ...{ directoryBlockLog: 7, directoryBlockBytes: 640, directorySeed: bytes('directory seed', 16) },
@@ -612,7 +602,7 @@ function makeManifests(): Manifest[] {
     updateListHash: bytes('update list', 32),
     previousManifest: bytes('previous manifest', 32),
   }
-  const pointproofs = {
+  const proved = {
     ...{ rowsHash: bytes('rows', 32), keyHash: bytes('key', 32), transcriptHash: bytes('transcript', 32) },
     development: false,
   }
@@ -648,14 +638,14 @@ function makeManifests(): Manifest[] {
       ...{ ...keyless, suite: 2, ...sized(5, 8, 2, 3), recordBytes: 8 },
       commitments: [zero, zero],
     },
-    'with Pointproofs': { ...keyless, suite: 6, ...sized(5, 8, 2, 3), recordBytes: 8, pointproofs },
+    'with Pointproofs': { ...keyless, suite: 6, ...sized(5, 8, 2, 3), recordBytes: 8, pointproofs: proved },
     'with Pointproofs for development': {
       ...{ ...keyed, suite: 6, ...sized(9, 8, 2, 8), recordBytes: 24, blockRecords: 4 },
       ...{ generation: 2, epoch: 2, previousManifest: changed.previousManifest },
-      pointproofs: { ...pointproofs, development: true },
+      pointproofs: { ...proved, development: true },
     },
     'with Pointproofs, later': {
-      ...{ ...keyless, ...changed, suite: 6, ...sized(5, 8, 2, 3), recordBytes: 8, pointproofs },
+      ...{ ...keyless, ...changed, suite: 6, ...sized(5, 8, 2, 3), recordBytes: 8, pointproofs: proved },
       updateListBytes: 40 + 5 * (53 + 8),
     },
     'longest answers': { ...keyless, ...sized(128, 65_536, 128, 1), recordBytes: 65_536, maxBatch: 2 },

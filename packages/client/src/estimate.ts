@@ -1,4 +1,4 @@
-// What a map will cost, from its manifest alone: before anything large is downloaded.
+// What a map will cost, computed from the manifest before anything large is downloaded.
 
 import { scoped } from './base/abort.js'
 import { checkNames, checkOptions, expected, toApp } from './base/boundary.js'
@@ -11,20 +11,19 @@ import type { LoadProofs } from './scheme/packaged.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 import { agree } from './servers/manifests.js'
 import { apartOf, parseServers } from './servers/pair.js'
-import { Meter } from './servers/stats.js'
 import { linksOf } from './servers/transport.js'
 import { buildFor } from './session/opening.js'
 
 export interface Estimate {
   /** N */
   readonly records: number
-  /** the version of the database that this is about */
+  /** the version of the database that the figures are of */
   readonly epoch: number
   /** what `mode: 'auto'` would choose */
   readonly mode: string
-  /** of a keyed database: downloaded once, and held, in every mode but `instant` */
+  /** of a keyed database's directory: downloaded once, and held, in every mode but `instant` */
   readonly directoryBytes: number
-  /** By mode. `local` is the honest baseline: keep it all, and ask nobody. */
+  /** By mode. Compare with `local`, which keeps the whole database. */
   readonly modes: Readonly<Record<string, SchemeCosts>>
 }
 
@@ -39,11 +38,11 @@ export interface EstimateOptions {
   readonly pointproofs?: LoadProofs | undefined
   /** as in `open()` */
   readonly collusion?: 'tolerated' | undefined
-  /** for the bytes of a day: 20 unless said otherwise */
+  /** for the bytes of a day; missing: 20 */
   readonly lookupsPerDay?: number | undefined
-  /** for the bytes of a day: records that change; 0 */
+  /** for the bytes of a day: records that change; missing: 0 */
   readonly changesPerDay?: number | undefined
-  /** calls it off */
+  /** aborts the call */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -59,9 +58,8 @@ const OPTIONS: Record<keyof EstimateOptions, true> = {
 }
 
 /**
- * What a map will cost, in each mode. Asks the servers for their manifest, and no more: nothing secret is sent, so that it takes any
- * servers, one or two.
- * @throws {UsageError} for options that cannot be, before any traffic
+ * What a map will cost, in each mode. Asks one or two servers for their manifest, and sends nothing secret.
+ * @throws {UsageError} for wrong options, before any traffic
  * @throws {KeyhushError} as `open`
  * @example
  * const { mode, modes } = await estimate(['https://a.example', 'https://b.example'])
@@ -82,8 +80,7 @@ export async function estimate(
   const parsed = parseServers(servers)
   const apart = apartOf(parsed, options.collusion)
   const environment = platformEnvironment(options.fetch)
-  const meters = parsed.map(() => new Meter())
-  const links = linksOf(parsed, environment, meters)
+  const links = linksOf(parsed, environment)
   const work = async () => {
     const { manifest } = await scoped([options.signal], signal => agree(links, signal))
     const [core, { chooseScheme, SCHEMES }] = await Promise.all([
@@ -101,7 +98,7 @@ export async function estimate(
         try {
           return [[name, scheme.costs(core, manifest, schemeOptions)]]
         } catch (error) {
-          // A mode that this database does not have is none of its costs.
+          // A database need not offer every mode.
           const optional = scheme.kind === 'stateless' || scheme.parties.length === 1
           if (error instanceof UnsupportedError && optional) return []
           throw error

@@ -1,5 +1,4 @@
-// Opening maps, and sharing them: two maps of one identity, the same set of servers in the same environment with the
-// same preference, have one session, one hint and one queue.
+// Opens maps, and shares sessions: maps with the same servers, environment and wishes have one session, one hint and one queue.
 
 import { useModule } from '@keyhush/wasm/client'
 import { abortable } from './base/abort.js'
@@ -8,17 +7,18 @@ import { StorageError, UsageError } from './base/errors.js'
 import type { MapEvent, OnEvent } from './base/events.js'
 import type { OnProgress, Progress } from './base/progress.js'
 import { KeyhushMap } from './map.js'
-import { checkOpenOptions, type OpenOptions, type Options, readOptions, type Wishes } from './options.js'
+import { checkOpenOptions, isSameWish, type OpenOptions, type Options, readOptions, type Wishes } from './options.js'
 import { type Environment, platformEnvironment } from './platform/environment.js'
 import { KNOWN } from './scheme/known.js'
 import { apartOf, identityOf, parseServers, type Servers } from './servers/pair.js'
 import { Publisher } from './servers/signatures.js'
 import { buildFor, openSession, type SessionParts } from './session/opening.js'
 import type { Session } from './session/session.js'
+import { hasIndexedDb } from './store/store.js'
 
 /**
- * Opens a map: takes up the state of an earlier visit, or begins.
- * @throws {UsageError} for options that cannot be, before any traffic
+ * Opens a map with the state of an earlier visit, or a new one.
+ * @throws {UsageError} for wrong options, before any traffic
  * @throws {KeyhushError} by class or `code`: docs/common-errors.md has each with its way out
  * @example
  * const map = await open({ servers: ['https://a.example', 'https://b.example'] })
@@ -36,7 +36,7 @@ async function loadKeeping() {
   return (await import('./session/keeping.js')).keeping()
 }
 
-/** As `open`, with everything outside passed in, and what schemes there are. */
+/** As `open`, with the environment and the schemes passed in. */
 export async function openBy(
   environment: Environment,
   options: Options,
@@ -47,7 +47,7 @@ export async function openBy(
   signal?.throwIfAborted()
 
   const shared = join(environment, servers, { known: usable, loadKeeping }, wishes)
-  // A listener that throws fails its own open(), and nobody else's.
+  // A listener that throws fails its own open(), and no other that shares the session.
   const broken = new AbortController()
   const listener = (progress: Progress) => {
     try {
@@ -59,7 +59,7 @@ export async function openBy(
   shared.listeners.add(listener)
   const subscribed = new Set<() => void>()
   const subscribe = (listener: OnEvent) => {
-    const notify = (event: MapEvent) => listener(event) // of its own: the same listener may be given twice
+    const notify = (event: MapEvent) => listener(event) // a new function: an app may give one listener twice
     const unsubscribe = () => {
       shared.subscribers.delete(notify)
       subscribed.delete(unsubscribe)
@@ -77,7 +77,7 @@ export async function openBy(
     const session = await toApp(abortable(abortable(shared.opening, broken.signal), signal), signal)
     return new KeyhushMap({ session, random: environment.random, normalize, subscribe, leave: go })
   } catch (error) {
-    go().catch(() => {}) // the caller does not wait for what is left to be cleared away
+    go().catch(() => {}) // the caller does not wait for this
     throw error
   } finally {
     shared.listeners.delete(listener)
@@ -85,12 +85,11 @@ export async function openBy(
 }
 
 /**
- * Removes what is stored for these servers, whatever it is: readable or not, half-made, with a lookup pending, condemned.
- * The next `open()` begins anew, as after `reset()`. For an app whose `open()` keeps failing on what is stored: a state that
- * contradicts what the servers have now, say, or a database that its publisher has replaced. Tabs that have such a map open
- * begin anew at their next lookup.
+ * Removes everything that is stored for these servers, readable or not. The next `open()` begins anew, as after `reset()`. For an app
+ * whose `open()` keeps failing because of the stored state, after the publisher has replaced the database, for example. Other tabs
+ * with such a map begin anew at their next lookup.
  * @throws {StorageError} if it could not be removed
- * @throws {UsageError} where nothing is kept, as in Node without a `store`
+ * @throws {UsageError} without a `store` where there is no IndexedDB, as in Node
  * @example
  * await discardState({ servers: ['https://a.example', 'https://b.example'] })
  */
@@ -98,23 +97,11 @@ export async function discardState(options: DiscardOptions): Promise<void> {
   checkOptions('discardState', options, ['store'])
   checkNames('discardState', options, ['servers', 'store'])
   const { servers, store } = options
-  try {
-    await discardStateWith(platformEnvironment(undefined, store), { servers })
-  } catch (error) {
-    const nowhere = store === undefined && error instanceof StorageError && !isIndexedDbHere()
-    if (!nowhere) throw error
-    const message =
-      'discardState: nothing is kept here, unless open() was given a store; pass the same: { servers, store }'
-    throw new UsageError(message)
+  if (store === undefined && !hasIndexedDb()) {
+    const what = 'expected the store that open() was given, got none, and this platform has no IndexedDB'
+    throw new UsageError(`discardState: ${what}; pass { servers, store }`)
   }
-}
-
-function isIndexedDbHere(): boolean {
-  try {
-    return globalThis.indexedDB !== undefined
-  } catch {
-    return true // a page may be refused it, which throws
-  }
+  await discardStateWith(platformEnvironment(undefined, store), { servers })
 }
 
 /** As `discardState`, with storage passed in. For tests. */
@@ -132,7 +119,7 @@ export async function discardStateWith(
     }
   } catch (cause) {
     const why = cause instanceof Error ? `: ${cause.message}` : '; see `cause`'
-    throw new StorageError(`what is stored could not be removed; close maps that use it${why}`, { cause })
+    throw new StorageError(`the stored state could not be removed; close maps that use it${why}`, { cause })
   }
 }
 
@@ -149,14 +136,14 @@ interface Shared {
   readonly controller: AbortController
   readonly opening: Promise<Session>
   session: Session | undefined
-  /** maps, and calls of open() that may become maps */
+  /** open maps, and pending calls of open() */
   holders: number
 }
 
-/** By the clock, which maps have in common that may share: the sessions of an environment go with it. */
+/** Open sessions by their environment's clock, which maps that share have in common. Entries end with their environment. */
 const everyShared = new WeakMap<Environment['clock'], Set<Shared>>()
 
-/** The session of this identity, one more holder counted; begun if there is none. */
+/** The session that a map with these wishes shares, or a new one. Counts one holder more. */
 function join(environment: Environment, servers: Servers, schemes: Schemes, wishes: Wishes): Shared {
   const others = everyShared.get(environment.clock) ?? new Set()
   everyShared.set(environment.clock, others)
@@ -174,7 +161,7 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
   }
   const subscribers = new Set<OnEvent>()
   const announce = (event: MapEvent) => {
-    // In a microtask of its own: a listener that throws is the platform's to report, and disturbs nothing here.
+    // In a microtask each: the platform reports what a listener throws.
     for (const notify of subscribers) {
       queueMicrotask(() => {
         if (subscribers.has(notify)) notify(event)
@@ -217,7 +204,7 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
   return shared
 }
 
-/** One holder fewer. The last one out calls the opening off, or closes the session. */
+/** Counts one holder fewer. The last one aborts the opening, or closes the session. */
 async function leave(shared: Shared): Promise<void> {
   if (--shared.holders > 0) return
   everyShared.get(shared.environment.clock)?.delete(shared)
@@ -230,15 +217,6 @@ function isOfSame(a: Servers, b: Servers): boolean {
   return identityOf(a).join(' ') === identityOf(b).join(' ')
 }
 
-function isSameWish(a: Wishes, b: Wishes): boolean {
-  const common = ['storage', 'publisherKey', 'rollback', 'lookups', 'mode', 'push', 'apart'] as const
-  const wishes = [...common, 'proofs', 'allowDevelopmentCeremony'] as const
-  // An app may write the import() anew each time: what it loads is the same.
-  const isSamePackage = (a.pointproofs === undefined) === (b.pointproofs === undefined)
-  return isSamePackage && wishes.every(wish => a[wish] === b[wish])
-}
-
 function isSameEnvironment(a: Environment, b: Environment): boolean {
-  const outside = ['clock', 'fetch', 'random', 'openStore', 'locks', 'tabs', 'pause'] as const
-  return [...outside, 'loadCore' as const].every(part => a[part] === b[part])
+  return (Object.keys(a) as (keyof Environment)[]).every(part => a[part] === b[part])
 }

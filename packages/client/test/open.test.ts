@@ -46,9 +46,13 @@ describe('servers', () => {
   })
 
   test.each<[string, string, RegExp]>([
-    ['https://a.example', 'https://a.example:8443', /both are on a\.example; whoever runs it .* allowSameHost: true/],
-    ['https://a.example', 'http://b.example', /http:\/\/b\.example is plain http; everybody .* allowPlainHttp: true/],
-    ['http://localhost:80', 'http://[::1]', /both are at localhost; whoever answers there would see both queries/],
+    ['https://a.example', 'https://a.example:8443', /both are on a\.example; its operator .* allowSameHost: true/],
+    ['https://a.example', 'http://b.example', /http:\/\/b\.example is plain http; anybody .* allowPlainHttp: true/],
+    [
+      'http://localhost:80',
+      'http://[::1]',
+      /expected two operators, got localhost twice, which would see both queries/,
+    ],
   ])('%s, %s: the message says why, and what to do', async (a, b, message) => {
     const harness = new Harness(keyless().network)
     expect((await harness.failure(harness.open({ servers: [a, b] }))).message).toMatch(message)
@@ -112,7 +116,7 @@ test.each(['instant', 'local'])('proofs in mode %s, which has no choice of them:
     const error = await new Harness(network).failure(new Harness(network).open({ mode: mode as 'local', proofs }))
     expect(error).toMatchObject({
       name: 'UsageError',
-      message: expect.stringContaining(`no choice of them in mode '${mode}'`),
+      message: expect.stringContaining(`expected mode 'full' or 'auto' with two servers, got mode '${mode}'`),
     })
   }
   const alone = { servers: [A], integrity: 'server', proofs: 'merkle' } as const
@@ -516,7 +520,7 @@ describe('of an option that cannot be, the message says what was expected and wh
     const failed = client.discardState({ servers: [A, B] })
     await expect(failed).rejects.toMatchObject({
       code: 'usage',
-      message: expect.stringMatching(/given a store; pass the same/),
+      message: expect.stringMatching(/expected the store that open\(\) was given/),
     })
     const store = () => Promise.reject(new Error('no such folder'))
     const broken = client.discardState({ servers: [A, B], store })

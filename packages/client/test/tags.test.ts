@@ -71,5 +71,5 @@ test('auto: tags while all that is held fits 64 MB, whatever the device; proofs 
   ).toEqual(['tags', 'tags', 'tags', 'merkle'])
   const without = { ...of(2 ** 20), suite: 2 }
   expect(chooseProofs(core, without, { proofs: 'auto' })).toBe('tags')
-  expect(() => chooseProofs(core, without, { proofs: 'merkle' })).toThrow(/offered/)
+  expect(() => chooseProofs(core, without, { proofs: 'merkle' })).toThrow(/expected a kind that these servers offer/)
 })

@@ -1,18 +1,17 @@
-// Pointproofs as JavaScript sees them: what `rust/wasm` exports to who verifies and who takes part in a ceremony
-// (docs/protocol.md, Pointproofs).
+// The interface of the WebAssembly modules (docs/protocol.md, Pointproofs): verifying answers, and ceremonies.
 
-/** A database as far as its proofs depend on it: Q partitions of M records of ℓ bytes, as blocks where it has such. */
+/** The layout that proofs depend on: Q partitions of M records of ℓ bytes. With blocks, a record is a block. */
 export interface Shape {
   readonly partitions: number
   readonly partitionRecords: number
   readonly recordBytes: number
 }
 
-/** A verifier's key and the rows of one epoch. `free()` gives their memory back. */
+/** A verifier's key and the rows of one epoch. `free()` frees their memory. */
 export interface PointproofsVerifier {
   /**
    * Begins to verify that an answer's 48-byte proof holds for its records (count·Q·ℓ bytes), its header (40 bytes), the hash of its
-   * manifest and the offsets that were asked for. Throws with code `length`, `index` or `rows`.
+   * manifest and the offsets of its query. Throws with code `length`, `index` or `rows`.
    */
   begin(
     manifestHash: Uint8Array,
@@ -24,35 +23,35 @@ export interface PointproofsVerifier {
   free(): void
 }
 
-/** An answer that is being verified, in pieces of some milliseconds, so that a page can have its thread back in between. */
+/** Verifies an answer in pieces of some milliseconds, so that the caller can yield the thread. */
 export interface PointproofsVerification {
-  /** Does a piece. Whether another is to be done. How many there are follows from how many entries the answer has. */
+  /** Does a piece, and says whether there is another. Their number follows from the number of entries. */
   step(): boolean
-  /** Does what is left, one more piece after all steps, and says whether the proof holds. Frees this. Throws with code `rows`. */
+  /** Does the last piece, and says whether the proof holds. Frees this. Throws with code `rows`. */
   finish(): boolean
   /** Frees what `finish` has not. */
   free(): void
 }
 
-/** A transcript all of which has been verified. `free()` gives its memory back. */
+/** A verified transcript. `free()` frees its memory. */
 export interface Ceremony {
-  /** who contributed, in order */
+  /** names of the contributors, in order */
   readonly names: string[]
   readonly development: boolean
   /** BLAKE3 of the transcript */
   readonly hash: Uint8Array
-  /** Whether the contribution that this receipt (32 bytes) was given for is in it. */
+  /** Whether the contribution with this receipt (32 bytes) is in it. */
   has(receipt: Uint8Array): boolean
-  /** The verifier's key. Throws with code `transcript` before anybody has contributed. */
+  /** The verifier's key. Throws with code `transcript` before the first contribution. */
   key(): Uint8Array
-  /** The transcript with one contribution more, made with 32 bytes of fresh entropy, and behind it the receipt, 32 bytes. */
+  /** Contributes with 32 bytes of fresh entropy: the new transcript, then the receipt, 32 bytes. */
   contribute(name: string, entropy: Uint8Array): Uint8Array
   free(): void
 }
 
 /** The module's functions. Their errors have a `code`: `length`, `index`, `point`, `key`, `rows`, `transcript`, `name`. */
 export interface Pointproofs {
-  /** Reads a key, whose BLAKE3 has to be `keyHash`, and the Q row lists one behind the other. */
+  /** Reads a key with BLAKE3 `keyHash`, and the Q row lists, one behind the other. */
   verifier(
     key: Uint8Array,
     keyHash: Uint8Array,
@@ -60,7 +59,7 @@ export interface Pointproofs {
     shape: Shape,
     rowLists: Uint8Array,
   ): PointproofsVerifier
-  /** A transcript nobody has contributed to. */
+  /** A transcript without contributions. */
   beginCeremony(development: boolean): Uint8Array
   /** Reads a transcript and verifies it, with 32 bytes of fresh entropy. */
   ceremony(transcript: Uint8Array, entropy: Uint8Array): Ceremony

@@ -1,9 +1,9 @@
-// Pointproofs' interface over the glue of either build that has it.
+// The interface of api.ts over the glue of either build.
 
 import type * as pointproofsGlue from '../generated/pointproofs.js'
 import type { Pointproofs } from './api.js'
 
-/** What builds for verifying and for proving have in common. */
+/** What both builds have, for verifying and for proving. */
 export type SharedGlue = Pick<typeof pointproofsGlue, 'VerifierHandle' | 'CeremonyHandle' | 'beginCeremony'>
 
 export function pointproofs(glue: SharedGlue): Pointproofs {
@@ -15,7 +15,7 @@ export function pointproofs(glue: SharedGlue): Pointproofs {
   }
 }
 
-/** A loader that starts one instance, and after a failure another time the next one. */
+/** A loader that starts one instance. After a failure the next call starts another. */
 export function once<T>(load: () => Promise<T>): () => Promise<T> {
   let loading: Promise<T> | undefined
   return () => {

@@ -1,4 +1,4 @@
-// For apps: open({ proofs: 'pointproofs', pointproofs: () => import('@keyhush/pointproofs') }). What servers prove with is in
+// For apps: open({ proofs: 'pointproofs', pointproofs: () => import('@keyhush/pointproofs') }). Servers load
 // `@keyhush/pointproofs/server`.
 
 import type { AnswerVerifier, VerifierContext } from '@keyhush/client'
@@ -8,7 +8,7 @@ import { Verifier } from './verifier.js'
 export type { Ceremony, Pointproofs, PointproofsVerification, PointproofsVerifier, Shape } from './api.js'
 export { loadPointproofs } from './module.js'
 
-/** What a map verifies its answers with; `open()` calls it. Starts the WebAssembly module, which a page has once. */
+/** A map's verifier; the client calls this. Starts the WebAssembly module, one for the whole page. */
 export async function newVerifier(context: VerifierContext): Promise<AnswerVerifier> {
   return new Verifier(await loadPointproofs(), context)
 }

@@ -1,5 +1,4 @@
-// The loader for clients, in browsers and Node: a WebAssembly module of its own, as JavaScript, which nobody loads who does
-// not ask for it.
+// Loads the WebAssembly module for clients, in browsers and Node. Bundles have it as JavaScript, in a part of its own.
 
 import { beginCeremony, CeremonyHandle, initSync, VerifierHandle } from '../generated/pointproofs.js'
 import type { Pointproofs } from './api.js'

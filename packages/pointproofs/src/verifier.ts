@@ -1,5 +1,5 @@
-// What verifies answers of suite 6 (docs/protocol.md, Pointproofs): a WebAssembly module, a key and row lists. All are public,
-// checked by what both servers have agreed on, and had before anything of a lookup leaves.
+// Verifies answers of suite 6 (docs/protocol.md, Pointproofs) with a key and row lists, which are public. They are checked by hashes
+// that both servers agree on, and downloaded before a lookup is sent.
 
 import type { AnswerVerifier, FetchBlob, VerifierContext } from '@keyhush/client'
 import {
@@ -17,7 +17,7 @@ import {
 } from '@keyhush/protocol'
 import type { Pointproofs, PointproofsVerifier } from './api.js'
 
-/** Why answers cannot be verified. `code` is what the client knows it by. */
+/** Why answers cannot be verified. The client reads `code`. */
 export class VerifierError extends Error {
   override readonly name = 'VerifierError'
 
@@ -30,18 +30,18 @@ export class VerifierError extends Error {
   }
 }
 
-/** A key and row lists that are the ones of a manifest, and what the module has made of them. */
+/** The module's verifier for one manifest. */
 interface Ready {
   readonly handle: PointproofsVerifier
   readonly manifest: Manifest
   readonly manifestHash: Uint8Array
 }
 
-/** What verifies the answers to one hint, as epochs go by. */
+/** Verifies the answers to one hint, from epoch to epoch. */
 export class Verifier implements AnswerVerifier {
   readonly #module: Pointproofs
   readonly #context: VerifierContext
-  /** key and row lists, one behind the other, as of the manifest they were checked by last */
+  /** key and row lists, one behind the other, as checked last */
   #bytes: Uint8Array | undefined
   #ready: Ready | undefined
 
@@ -109,7 +109,7 @@ export class Verifier implements AnswerVerifier {
     }
   }
 
-  /** Asked twice a lookup, nearly always of the very one it was made ready for. */
+  /** Called twice a lookup, nearly always with the manifest of `#ready`: that case is fast. */
   isFor(manifest: Manifest): boolean {
     const ready = this.#ready
     if (ready === undefined || manifest === ready.manifest) return ready !== undefined
@@ -122,7 +122,8 @@ export class Verifier implements AnswerVerifier {
 
   async verify(manifest: Manifest, answer: Uint8Array, vectors: Uint8Array): Promise<boolean> {
     const ready = this.#ready
-    if (ready === undefined || !this.isFor(manifest)) throw new VerifierError('absent', 'key and rows are not at hand')
+    if (ready === undefined || !this.isFor(manifest))
+      throw new VerifierError('absent', 'expected the key and rows of this epoch, got none')
     const view = new DataView(vectors.buffer, vectors.byteOffset, vectors.length)
     const offsets = Uint16Array.from({ length: vectors.length / 2 }, (_, n) => view.getUint16(2 * n, true))
     const end = answer.length - POINTPROOF_BYTES
@@ -163,7 +164,7 @@ function joinedParts(key: Uint8Array, rowLists: Uint8Array): Uint8Array {
   return bytes
 }
 
-/** the module has trapped: its memory cannot be trusted, and it is the only one of this page */
+/** the module has trapped: its memory cannot be trusted, and this page has no other */
 let crashed = false
 
 function guarded<T>(work: () => T): T {

@@ -5,14 +5,14 @@ import { checkLength, fromHex, toHex } from './bytes.js'
 import { DATABASE_ID_BYTES, HASH_BYTES } from './constants.js'
 import { WireError } from './errors.js'
 
-/** Of an HTTP request; names of headers do not tell case. */
+/** The name of the HTTP header, in lower case as Node gives it. */
 export const BATCH_SIGNATURE_HEADER = 'keyhush-batch-signature'
 
 /** What the signature binds a batch to, beside its own bytes. */
 export interface SignedBatch {
   /** 16 bytes */
   readonly databaseId: Uint8Array
-  /** hash of the manifest it is made on, 32 bytes */
+  /** hash of the manifest of the epoch before, 32 bytes */
   readonly previousManifest: Uint8Array
   /** BLAKE3 of the batch, 32 bytes */
   readonly batchHash: Uint8Array
@@ -51,13 +51,13 @@ export function encodeBatchSignature(signature: BatchSignature): string {
   return [publicKey, previousManifest, batchHash, signature.signature].map(toHex).join('.')
 }
 
-/** Reads the header's value. Throws WireError. Whether it verifies is the caller's to find out. */
+/** Reads the header's value. Throws WireError. The caller verifies the signature. */
 export function parseBatchSignature(text: string): BatchSignature {
   const [, publicKey, previousManifest, batchHash, signature] = FORM.exec(text) ?? []
   if (publicKey === undefined) {
     throw new WireError(
       'malformed',
-      'batch signature: expected public key, base, batch hash and signature in hex, with dots between',
+      'batch signature: expected public key, previous manifest, batch hash and signature in hex with dots between, got another form',
     )
   }
   return {

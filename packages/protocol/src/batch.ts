@@ -1,11 +1,10 @@
-// A publisher's batch (docs/protocol.md, Publishing): a header that says what it is made on and makes, then operations
+// A publisher's batch (docs/protocol.md, Publishing): a header that names the epoch before and the epoch it makes, then operations
 // as text.
 
-import { checkInteger, checkLength, checkMagic, copyOf, isZero, viewOf, writeMagic } from './bytes.js'
+import { checkInteger, checkMagic, isZero, viewOf, writeMagic } from './bytes.js'
 import { DATABASE_ID_BYTES, FORMAT, HASH_BYTES } from './constants.js'
 import { malformed, WireError } from './errors.js'
-
-export const BATCH_HEADER_BYTES = 72
+import { byteString, headerBytes, number, readFields, writeFields } from './fields.js'
 
 /** How values are written in the operations. */
 export const BATCH_ENCODINGS = ['utf8', 'base64', 'hex'] as const
@@ -20,68 +19,53 @@ export interface Batch {
   readonly epoch: number
   /** of that epoch's manifest, seconds since 1970; 0: none */
   readonly expires: number
-  /** hash of the manifest it is made on */
+  /** hash of the manifest of the epoch before */
   readonly previousManifest: Uint8Array
   /** a JSON object a line */
   readonly operations: Uint8Array
 }
 
 const MAGIC = 'PIRB'
-const MAX_U32 = 0xffff_ffff
-const AT = {
-  format: 4,
-  encoding: 6,
-  reserved: 7,
-  databaseId: 8,
-  generation: 24,
-  epoch: 28,
-  expires: 32,
-  previousManifest: 40,
-} as const
+const FORMAT_AT = 4
+const HEADER_AT = 6
+
+/** The header behind magic and format. */
+const HEADER = {
+  encoding: number('value encoding', 1, { max: BATCH_ENCODINGS.length - 1 }),
+  reserved: number('reserved', 1, { max: 0 }),
+  databaseId: byteString('database id', DATABASE_ID_BYTES),
+  generation: number('generation', 4, { min: 1 }),
+  epoch: number('epoch', 4, { min: 2 }),
+  expires: number('expiry', 8),
+  previousManifest: byteString('previous manifest', HASH_BYTES),
+}
+
+export const BATCH_HEADER_BYTES = HEADER_AT + headerBytes(HEADER)
 
 /** Throws WireError if a value is out of range. */
 export function encodeBatch(batch: Batch): Uint8Array<ArrayBuffer> {
-  checkBatch(batch)
+  const header = writeFields(HEADER, { ...batch, encoding: BATCH_ENCODINGS.indexOf(batch.encoding), reserved: 0 })
+  checkRules(batch)
   const bytes = new Uint8Array(BATCH_HEADER_BYTES + batch.operations.length)
-  const view = viewOf(bytes)
   writeMagic(bytes, MAGIC)
-  view.setUint16(AT.format, FORMAT, true)
-  bytes[AT.encoding] = BATCH_ENCODINGS.indexOf(batch.encoding)
-  bytes.set(batch.databaseId, AT.databaseId)
-  view.setUint32(AT.generation, batch.generation, true)
-  view.setUint32(AT.epoch, batch.epoch, true)
-  view.setBigUint64(AT.expires, BigInt(batch.expires), true)
-  bytes.set(batch.previousManifest, AT.previousManifest)
+  viewOf(bytes).setUint16(FORMAT_AT, FORMAT, true)
+  bytes.set(header, HEADER_AT)
   bytes.set(batch.operations, BATCH_HEADER_BYTES)
   return bytes
 }
 
-/** Throws WireError for any bytes that `encodeBatch` would not have written. `operations` is a view, not looked at. */
+/** Throws WireError for any bytes that `encodeBatch` never writes. `operations` is a view, and is not checked. */
 export function decodeBatch(bytes: Uint8Array): Batch {
   if (bytes.length < BATCH_HEADER_BYTES) malformed('batch', `at least ${BATCH_HEADER_BYTES} bytes`, bytes.length)
   checkMagic(bytes, MAGIC)
-  const view = viewOf(bytes)
-  const format = view.getUint16(AT.format, true)
+  const format = viewOf(bytes).getUint16(FORMAT_AT, true)
   if (format !== FORMAT) throw new WireError('version', `batch format: expected ${FORMAT}, got ${format}`)
-  if (!isZero(bytes, AT.reserved, AT.databaseId)) malformed('reserved bytes', 'zero', 'others')
-  const batch = {
-    encoding: BATCH_ENCODINGS[bytes[AT.encoding]!] ?? malformed('value encoding', '0, 1 or 2', bytes[AT.encoding]!),
-    databaseId: copyOf(bytes, AT.databaseId, AT.databaseId + DATABASE_ID_BYTES),
-    generation: view.getUint32(AT.generation, true),
-    epoch: view.getUint32(AT.epoch, true),
-    expires: Number(view.getBigUint64(AT.expires, true)),
-    previousManifest: copyOf(bytes, AT.previousManifest, AT.previousManifest + HASH_BYTES),
-    operations: bytes.subarray(BATCH_HEADER_BYTES),
-  }
-  checkBatch(batch)
-  return batch
+  const { encoding, reserved, ...header } = readFields(HEADER, bytes.subarray(HEADER_AT))
+  checkRules(header)
+  return { ...header, encoding: BATCH_ENCODINGS[encoding]!, operations: bytes.subarray(BATCH_HEADER_BYTES) }
 }
 
-function checkBatch(batch: Batch): void {
-  checkLength('database id', batch.databaseId, DATABASE_ID_BYTES)
-  checkInteger('epoch', batch.epoch, 2, MAX_U32)
-  checkInteger('generation', batch.generation, 1, batch.epoch)
-  checkInteger('expiry', batch.expires, 0, Number.MAX_SAFE_INTEGER)
-  checkLength('previous manifest', batch.previousManifest, HASH_BYTES)
-  if (isZero(batch.previousManifest)) malformed('previous manifest', 'a hash', 'zero')
+function checkRules({ generation, epoch, previousManifest }: Omit<Batch, 'encoding' | 'operations'>): void {
+  checkInteger('generation', generation, 1, epoch)
+  if (isZero(previousManifest)) malformed('previous manifest', 'a hash', 'zero')
 }

@@ -31,7 +31,7 @@ export function fromHex(text: string): Uint8Array {
   return bytes
 }
 
-/** A view of exactly these bytes, whatever larger buffer they lie in. */
+/** A view of exactly these bytes, even if their buffer is larger. */
 export function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }

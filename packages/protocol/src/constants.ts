@@ -1,4 +1,4 @@
-// Numbers of docs/protocol.md that do not depend on a database.
+// Numbers of docs/protocol.md that are the same for all databases.
 
 /** The wire format this package speaks. */
 export const FORMAT = 1
@@ -21,22 +21,22 @@ export const SUITE_INSTANT_DIRECTORY = 5
 /** Suite 6: commitments as in suite 1, and one proof of 48 bytes for all entries of an answer. */
 export const SUITE_POINTPROOFS = 6
 
-/** That proof. */
+/** Bytes of a proof of suite 6. */
 export const POINTPROOF_BYTES = 48
 
-/** What such proofs are verified with, beside row lists. */
+/** Bytes of the key that such proofs are verified with. */
 export const POINTPROOFS_KEY_BYTES = 49_292
 
-/** Records that one row commitment is to. */
+/** Records that one row commitment covers. */
 export const POINTPROOFS_ROW_RECORDS = 256
 
-/** Most entries of a request in suite 6, unless a single query has more: verifying takes a pairing each. */
+/** Most entries of a request in suite 6, unless one query alone has more: each takes a pairing to verify. */
 export const POINTPROOFS_ENTRIES = 256
 
 /** Longest key, in bytes of its UTF-8. */
 export const MAX_KEY_BYTES = 4096
 
-/** A key's fingerprint, as it stands at the head of a keyed record. */
+/** A key's fingerprint, with which a keyed record begins. */
 export const FINGERPRINT_BYTES = 16
 
 /** A BLAKE3 hash: contents, manifests, tree nodes, commitments. */
@@ -48,16 +48,10 @@ export const DATABASE_ID_BYTES = 16
 /** The head of a query and of an answer; vectors or entries follow. */
 export const HEADER_BYTES = 40
 
-/** The fixed part of a manifest; 64 bytes for each partition follow. */
-export const MANIFEST_HEADER_BYTES = 224
-
-/** What follows those in suite 6. */
-export const MANIFEST_POINTPROOFS_BYTES = 104
-
 /** The head of an update list; its entries follow. */
 export const UPDATE_LIST_HEADER_BYTES = 40
 
-/** What an update list's entry has beside its records: index and kind. */
+/** Index and kind of an update list's entry; the delta follows. */
 export const UPDATE_ENTRY_HEADER_BYTES = 5
 
 /** A hint's id, as the rollback fence knows it. */
@@ -74,7 +68,3 @@ export const MAX_ENTRIES_BYTES = 2 ** 24
 export const MAX_PARTITIONS = 65_536
 export const MAX_PARTITION_RECORDS = 65_536
 export const MAX_RECORD_BYTES = 65_536
-
-/** No manifest is longer. */
-export const LONGEST_MANIFEST_BYTES =
-  MANIFEST_HEADER_BYTES + 2 * HASH_BYTES * MAX_PARTITIONS + MANIFEST_POINTPROOFS_BYTES

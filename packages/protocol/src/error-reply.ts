@@ -25,25 +25,25 @@ export type ErrorCode = keyof typeof ERROR_CODES
 
 export interface ErrorReply {
   readonly code: ErrorCode
-  /** for people; never shown to depend on what was asked */
+  /** for people; it never depends on what was asked */
   readonly message: string
   /** with `epoch_unknown`: the newest epoch this server answers */
   readonly generation?: number
   readonly epoch?: number
   /** with `batch_refused`: the operation's line, from 1 */
   readonly line?: number
-  /** with `not_found`: paths of databases that are there, `/` or `/names` */
+  /** with `not_found`: paths of this server's databases, `/` or `/names` */
   readonly databases?: readonly string[]
 }
 
 /** Most databases that a reply names. */
 export const DATABASES_NAMED = 16
-/** What names one, and nothing else. */
+/** The form of such a path. */
 export const DATABASE_PATH = /^\/([A-Za-z0-9][A-Za-z0-9._-]{0,99})?$/
 
 const LONGEST_MESSAGE = 1024
 
-/** Which numbers come with a code; all of them or none. */
+/** The numbers that may come with a code: all of them, or none. */
 const MEMBERS: Partial<Record<ErrorCode, readonly ('generation' | 'epoch' | 'line')[]>> = {
   epoch_unknown: ['generation', 'epoch'],
   batch_refused: ['line'],
@@ -63,7 +63,7 @@ function databasesOf(json: { readonly databases?: unknown }): readonly string[] 
   return databases
 }
 
-/** Reads an error reply's body. Throws WireError for anything but a known code with a message of sane length. */
+/** Reads an error reply's body. Throws WireError unless it has a known code and a message that is not too long. */
 export function parseErrorReply(text: string): ErrorReply {
   let json: unknown
   try {

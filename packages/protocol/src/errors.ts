@@ -1,4 +1,4 @@
-// The one error of this package: bytes or values that have no place in the format.
+// The one error of this package: bytes or values that break the format.
 
 /** `malformed`: breaks a rule of the format. `version`: of a format or suite this software does not know. */
 export type WireErrorCode = 'malformed' | 'version'

@@ -1,4 +1,4 @@
-// `/v1/events`: lines that say which epoch is the newest (docs/protocol.md, Events). A hint to look, and no more.
+// `/v1/events`: lines that say which epoch is the newest (docs/protocol.md, Events). Clients check it before they use it.
 
 import { WireError } from './errors.js'
 

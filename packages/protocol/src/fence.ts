@@ -1,5 +1,5 @@
-// The rollback fence (docs/protocol.md, Rollback fence): 80 bytes to the refresh server, 8 bytes back, by themselves or
-// behind a query and its answer (message.ts).
+// The rollback fence (docs/protocol.md, Rollback fence): a request of 80 bytes and a reply of 8, alone or behind a query and its
+// answer (message.ts).
 
 import { checkInteger, checkLength, checkMagic, copyOf, isZero, viewOf, writeMagic } from './bytes.js'
 import { DATABASE_ID_BYTES, FORMAT, HASH_BYTES, HINT_ID_BYTES } from './constants.js'
@@ -8,7 +8,7 @@ import { malformed, WireError } from './errors.js'
 export const FENCE_REQUEST_BYTES = 80
 export const FENCE_REPLY_BYTES = 8
 
-/** Registered once, before a hint is first stored; confirmed ever after. */
+/** `register`: once, before a hint is first stored. `confirm`: each time after that. */
 export type FenceKind = 'register' | 'confirm'
 
 export interface FenceRequest {
@@ -23,10 +23,10 @@ export interface FenceRequest {
   readonly requestHash: Uint8Array
 }
 
-/** What is to be confirmed. */
+/** What a hint asks the fence to confirm. */
 export type FenceClaim = Omit<FenceRequest, 'kind'>
 
-/** `refused`: a copy of this hint has gone further, or nothing is known of it. It is to be condemned. */
+/** `refused`: a copy of this hint has gone further, or the fence does not know it. The hint is condemned then. */
 export type FenceVerdict = 'granted' | 'refused'
 
 const MAGIC = 'PIRF'
@@ -77,7 +77,7 @@ export function decodeFenceReply(bytes: Uint8Array): FenceVerdict {
   return decodeHead(bytes, VERDICTS)
 }
 
-/** Magic, format, and the number that says which of `names` it is. */
+/** Checks magic and format, and reads which of `names` it is. */
 function decodeHead<T>(bytes: Uint8Array, names: readonly T[]): T {
   checkMagic(bytes, MAGIC)
   const view = viewOf(bytes)

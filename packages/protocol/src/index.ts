@@ -71,6 +71,9 @@ export {
   decodeManifest,
   decodeManifests,
   encodeManifest,
+  LONGEST_MANIFEST_BYTES,
+  MANIFEST_HEADER_BYTES,
+  MANIFEST_POINTPROOFS_BYTES,
   type Manifest,
   type PointproofsFields,
 } from './manifest.js'
@@ -90,6 +93,16 @@ export {
   withVerdict,
 } from './message.js'
 export { decodeParities, encodeParityQuery, parityAnswerBytes } from './parities.js'
+export {
+  builtFor,
+  type EntryProofs,
+  hasRows,
+  isCommitted,
+  PROOF_KINDS,
+  type Proofs,
+  proofsOf,
+  suiteOf,
+} from './proofs.js'
 export { decodeRecord, encodeRecord, type RecordShape, type StoredRecord, writeRecord } from './record.js'
 export { grownRowLists, partitionRows, rowOfBlock, rowPlace, updatedRowLists } from './row-lists.js'
 export {

@@ -1,5 +1,4 @@
-// `/v1/info`: what one server offers. It is not compared between servers, so nothing that decides the meaning of an
-// answer may be taken from it.
+// `/v1/info`: what one server offers. Servers are not compared by it, so nothing in it may decide what an answer means.
 
 import { FORMAT, HASH_BYTES } from './constants.js'
 import { WireError } from './errors.js'
@@ -19,7 +18,7 @@ export interface Info {
   readonly epochs: readonly EpochInfo[]
   readonly offers: {
     readonly proofs: readonly string[]
-    /** update lists, and so batches */
+    /** update lists: the database can change */
     readonly updates: boolean
     readonly push: boolean
     /** a rollback fence; missing: false */
@@ -34,7 +33,7 @@ export interface Info {
   readonly signatures: readonly SignatureInfo[]
 }
 
-/** A publisher's signature over the manifest of an epoch, as a server hands it on. */
+/** A publisher's signature over the manifest of an epoch. */
 export interface SignatureInfo {
   /** 32 bytes in hex */
   readonly publicKey: string
@@ -55,7 +54,7 @@ export function signedBytes(manifest: Uint8Array): Uint8Array {
   return bytes
 }
 
-/** Checks parsed JSON. Throws WireError. Whether it verifies is the caller's to find out. */
+/** Checks parsed JSON. Throws WireError. The caller verifies the signature. */
 export function parseSignature(json: unknown): SignatureInfo {
   const signature = object('signature', json)
   return {

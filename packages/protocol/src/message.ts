@@ -1,6 +1,5 @@
-// Queries and answers: the same 40 bytes of header, then vectors one way and entries the other (docs/protocol.md,
-// HTTP); between a fenced hint and its refresh server with a claim and a verdict behind them. Their lengths depend on the
-// manifest, the batch's count and the fence alone.
+// Queries and answers (docs/protocol.md, HTTP): a header of 40 bytes, then vectors in a query and entries in an answer. For the
+// rollback fence a claim follows the query and a verdict the answer. Lengths depend on manifest, count and fence alone (P1).
 
 import {
   checkInteger,
@@ -13,17 +12,7 @@ import {
   viewOf,
   writeMagic,
 } from './bytes.js'
-import {
-  DATABASE_ID_BYTES,
-  FORMAT,
-  HEADER_BYTES,
-  MAX_PARTITIONS,
-  OFFSET_BYTES,
-  SUITE_MERKLE_BLAKE3,
-  SUITE_PARITIES,
-  SUITE_POINTPROOFS,
-  SUITE_TAGS,
-} from './constants.js'
+import { DATABASE_ID_BYTES, FORMAT, HEADER_BYTES, MAX_PARTITIONS, OFFSET_BYTES, SUITE_PARITIES } from './constants.js'
 import { malformed } from './errors.js'
 import {
   decodeFenceReply,
@@ -35,10 +24,11 @@ import {
   type FenceClaim,
   type FenceVerdict,
 } from './fence.js'
-import { answerBytes, type Proofs, proofsOf, suiteOf, vectorBytes } from './geometry.js'
+import { answerBytes, vectorBytes } from './geometry.js'
 import { checkVersion, type Manifest } from './manifest.js'
+import { MANIFEST_SUITES, type Proofs, proofsOf, suiteOf } from './proofs.js'
 
-/** What a query or an answer says before its body. */
+/** The header of a query or an answer. */
 export interface MessageHeader {
   /**
    * 1: entries with opening proofs; 2: records alone; 3: two parities a query; 4: an instant lookup; 5: one of a block of the
@@ -55,9 +45,9 @@ export interface MessageHeader {
   readonly count: number
 }
 
-/** A query as it arrives at a server, which has yet to find the manifest it speaks of. */
+/** A query at a server, which has yet to find its manifest. */
 export interface Query extends MessageHeader {
-  /** the queries' bytes behind the header, in suites 1, 2 and 6 count·Q offsets, u16 little-endian; a view. Not checked. */
+  /** all bytes behind the header, a view, unchecked; in suites 1, 2 and 6 count·Q offsets, u16 little-endian */
   readonly vectors: Uint8Array
 }
 
@@ -65,7 +55,7 @@ export const QUERY_MAGIC = 'PIRQ'
 export const ANSWER_MAGIC = 'PIRA'
 const MAX_COUNT = 0xffff
 
-/** Where the fields stand. */
+/** Offsets in the header. */
 const AT = {
   format: 4,
   suite: 6,
@@ -77,7 +67,7 @@ const AT = {
   reserved: 38,
 } as const
 
-/** How many queries a message says that it carries, undecoded: not more than it has bytes, and 1 where it says nothing. */
+/** The count in a message that is not decoded yet: at most its bytes, and 1 if it has no header. */
 export function claimedCount(bytes: Uint8Array): number {
   if (bytes.length < HEADER_BYTES) return 1
   return Math.min(Math.max(1, bytes[AT.count]! + 256 * bytes[AT.count + 1]!), bytes.length - HEADER_BYTES + 1)
@@ -99,10 +89,8 @@ export function encodeQuery(
 }
 
 /**
- * Reads a query's header and checks that its length is the one the header calls for. Whether the server knows the
- * database and epoch, whether it answers that suite, whether Q and count suit it, and whether every
- * offset is below M, is the server's to check.
- * Throws WireError on anything malformed.
+ * Reads a query's header and checks the query's length. The server checks the rest: database, epoch, suite, Q, count and offsets.
+ * Throws WireError if it is malformed.
  */
 export function decodeQuery(bytes: Uint8Array): Query {
   return queryOf(decodeHeader('query', QUERY_MAGIC, bytes), bytes)
@@ -112,7 +100,7 @@ function queryOf(header: MessageHeader, bytes: Uint8Array, each = vectorOf(heade
   checkInteger('partitions', header.partitions, 1, MAX_PARTITIONS)
   checkInteger('count', header.count, 1, MAX_COUNT)
   checkLength('query length', bytes, HEADER_BYTES + header.count * each)
-  const { suite, databaseId, generation, epoch, partitions, count } = header // a spread would take as long as all else
+  const { suite, databaseId, generation, epoch, partitions, count } = header // a spread would double the time
   return { suite, databaseId, generation, epoch, partitions, count, vectors: bytes.subarray(HEADER_BYTES) }
 }
 
@@ -120,24 +108,24 @@ function vectorOf({ partitions }: MessageHeader): number {
   return partitions * OFFSET_BYTES
 }
 
-/** A query to the refresh server, and the claim that its fence is to judge, in one request. */
+/** A query and the claim for the refresh server's fence, in one request. */
 export function withClaim(query: Uint8Array, claim: FenceClaim): Uint8Array<ArrayBuffer> {
   return joined(query, encodeFenceRequest({ kind: 'confirm', ...claim }))
 }
 
-/** Suites of queries that a claim may stand behind. */
-const ANSWERED = [SUITE_MERKLE_BLAKE3, SUITE_TAGS, SUITE_PARITIES, SUITE_POINTPROOFS]
+/** Suites of queries that a claim may follow. */
+const CLAIMED_SUITES = [...MANIFEST_SUITES, SUITE_PARITIES]
 
 /**
- * A request's query as in `decodeQuery`, and the claim behind it, if there is one. How long one query of suite 3 is follows
- * from a database's layout: `parityQueryBytes` says it for a header, and may throw; without it there are none. Throws
- * WireError on anything malformed, and for a claim of another database, or of no request.
+ * A request's query as in `decodeQuery`, and the claim behind it, if there is one. `parityQueryBytes` gives the length of one query
+ * of suite 3 for a header, and may throw; without it suite 3 is refused. Throws WireError if the request is malformed, or the claim
+ * is of another database or names no request.
  */
 export function decodeClaimedQuery(
   bytes: Uint8Array,
   parityQueryBytes?: (header: MessageHeader) => number,
 ): { query: Query; claim: FenceClaim | undefined } {
-  const header = decodeHeader('query', QUERY_MAGIC, bytes, parityQueryBytes && ANSWERED)
+  const header = decodeHeader('query', QUERY_MAGIC, bytes, parityQueryBytes && CLAIMED_SUITES)
   const each = (header.suite === SUITE_PARITIES ? parityQueryBytes : undefined)?.(header) ?? vectorOf(header)
   const end = HEADER_BYTES + header.count * each
   if (bytes.length !== end + FENCE_REQUEST_BYTES) return { query: queryOf(header, bytes, each), claim: undefined }
@@ -149,7 +137,7 @@ export function decodeClaimedQuery(
   return { query, claim }
 }
 
-/** The answer to a query with a claim, and what the fence says to that. */
+/** The answer to a query with a claim, and the fence's verdict, in one reply. */
 export function withVerdict(answer: Uint8Array, verdict: FenceVerdict): Uint8Array<ArrayBuffer> {
   return joined(answer, encodeFenceReply(verdict))
 }
@@ -167,7 +155,7 @@ function joined(first: Uint8Array, second: Uint8Array): Uint8Array<ArrayBuffer> 
   return bytes
 }
 
-/** The kind of proof that a query or an answer names; undefined: this database has it not. */
+/** The kind of proof that a query or an answer names; undefined: this database does not offer it. */
 export function proofsIn(manifest: Manifest, { suite }: Pick<MessageHeader, 'suite'>): Proofs | undefined {
   return proofsOf(manifest).find(proofs => suiteOf(proofs) === suite)
 }
@@ -185,8 +173,8 @@ export function encodeAnswer(
 }
 
 /**
- * The answer to a query: what the core gave for it, behind a header of the query's suite and count. `bytes`: what all of it is
- * written over, 40 bytes longer than the body.
+ * The answer to a query: a header of the query's suite and count, then `body` from the core. `bytes`: written over, 40 bytes longer
+ * than the body; missing: new memory.
  */
 export function encodeAnswerTo(
   { suite, count }: Pick<Query, 'suite' | 'count'>,
@@ -198,9 +186,8 @@ export function encodeAnswerTo(
 }
 
 /**
- * The count·Q entries of an answer, and behind them what proves them together, as a view into `bytes`. Throws WireError, naming the field, unless the answer is
- * for exactly this manifest's database, generation and epoch, for `count` queries and of this kind. The entries are not
- * verified.
+ * The body of an answer, a view into `bytes`: count·Q entries, and what proves them together. Throws WireError, naming the field,
+ * unless the answer is for exactly this manifest's epoch, for `count` queries and of this kind. Nothing is verified.
  */
 export function decodeAnswer(
   manifest: Manifest,
@@ -215,7 +202,7 @@ export function decodeAnswer(
   return bytes.subarray(HEADER_BYTES)
 }
 
-/** Throws WireError unless an answer's header is for this manifest's epoch and as many queries. */
+/** Throws WireError unless an answer's header is for this manifest's epoch and for `count` queries. */
 export function checkAnswered(manifest: Manifest, count: number, header: MessageHeader): void {
   if (!equalBytes(header.databaseId, manifest.databaseId)) {
     malformed('answer database', toHex(manifest.databaseId), toHex(header.databaseId))

@@ -1,12 +1,12 @@
-// Stored records: fingerprint ‖ value length ‖ value ‖ zeros (docs/protocol.md, Stored records). The fingerprint is
-// there in keyed databases, the length in variable mode.
+// Stored records: fingerprint ‖ value length ‖ value ‖ zeros (docs/protocol.md, Stored records). Only keyed databases have the
+// fingerprint, and only those with variable lengths the value length.
 
 import { checkInteger, checkLength, isZero, viewOf } from './bytes.js'
 import { FINGERPRINT_BYTES } from './constants.js'
-import { malformed, WireError } from './errors.js'
+import { malformed } from './errors.js'
 import type { Manifest } from './manifest.js'
 
-/** The part of a manifest that decides how records look. */
+/** The fields of a manifest that decide the form of records. */
 export type RecordShape = Pick<Manifest, 'recordBytes' | 'valueBytes' | 'keyed' | 'variable'>
 
 /** What a stored record says. */
@@ -29,7 +29,7 @@ export function encodeRecord(shape: RecordShape, fingerprint: Uint8Array | undef
   return record
 }
 
-/** Writes a record at byte `at` of `into`, where ℓ zero bytes must stand. Otherwise as `encodeRecord`. */
+/** As `encodeRecord`, written into `into` at byte `at`, where ℓ bytes are zero. */
 export function writeRecord(
   shape: RecordShape,
   into: Uint8Array,
@@ -38,7 +38,8 @@ export function writeRecord(
   value: Uint8Array,
 ): void {
   if (shape.keyed !== (fingerprint !== undefined)) {
-    throw new WireError('malformed', `record: a fingerprint is ${shape.keyed ? 'missing' : 'there without keys'}`)
+    const [wanted, came] = shape.keyed ? ['a fingerprint', 'none'] : ['no fingerprint without keys', 'one']
+    malformed('record', wanted, came)
   }
   const shortest = shape.variable ? 0 : shape.valueBytes
   checkInteger('value length', value.length, shortest, shape.valueBytes)

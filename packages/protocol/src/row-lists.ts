@@ -1,10 +1,10 @@
-// The row lists of all partitions, one behind the other, and what updates make of them (docs/protocol.md, Pointproofs).
+// The row lists of all partitions, one behind the other, and how updates change them (docs/protocol.md, Pointproofs).
 
 import { checkLength } from './bytes.js'
 import { HASH_BYTES, POINTPROOF_BYTES, POINTPROOFS_ROW_RECORDS } from './constants.js'
 import { type Geometry, partitionBlocks, rowListsBytes } from './geometry.js'
 
-/** How the identity's 48 bytes begin; zeros follow. */
+/** The first of the identity's 48 bytes; the others are zero. */
 const IDENTITY = 0xc0
 
 /** R: rows of a partition. */
@@ -12,7 +12,7 @@ export function partitionRows(layout: Geometry): number {
   return Math.ceil(partitionBlocks(layout) / POINTPROOFS_ROW_RECORDS)
 }
 
-/** The number, q·R + r, of the row that a block is in. */
+/** The number of a block's row: q·R + r. */
 export function rowOfBlock(block: number, layout: Geometry): number {
   const blocks = partitionBlocks(layout)
   const row = Math.floor((block % blocks) / POINTPROOFS_ROW_RECORDS)
@@ -26,7 +26,7 @@ export function rowPlace(row: number, layout: Geometry): number {
   return partition * (HASH_BYTES + rows * POINTPROOF_BYTES) + HASH_BYTES + (row % rows) * POINTPROOF_BYTES
 }
 
-/** A copy, and behind it the lists of partitions that are new, and zero. */
+/** A copy, followed by the lists of new partitions, whose records are all zero. */
 export function grownRowLists(lists: Uint8Array, layout: Geometry): Uint8Array {
   const grown = new Uint8Array(rowListsBytes(layout))
   grown.set(lists)
@@ -40,8 +40,8 @@ export function grownRowLists(lists: Uint8Array, layout: Geometry): Uint8Array {
 }
 
 /**
- * The lists after an update of records at these indices, ascending, behind whose list the commitments of the rows stand that it
- * touches; `layout` is that of the epoch after it. Throws WireError if those are not as many.
+ * The lists after an update. `indices`: of the changed records, ascending. `rows`: the new commitments of the rows with such a
+ * record, in the same order. `layout`: that of the epoch after. Throws WireError if `rows` are more or fewer.
  */
 export function updatedRowLists(
   lists: Uint8Array,

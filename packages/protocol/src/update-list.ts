@@ -1,5 +1,5 @@
-// Update lists, entry by entry (docs/protocol.md, Updates). Whether a list is well-formed and the one
-// that a manifest speaks of is checked before, by its hash and by the core; this only reads one that is.
+// Update lists, entry by entry (docs/protocol.md, Updates). The hash in the manifest and the core check a list before it is read
+// here.
 
 import { viewOf } from './bytes.js'
 import { POINTPROOF_BYTES, UPDATE_ENTRY_HEADER_BYTES, UPDATE_LIST_HEADER_BYTES } from './constants.js'
@@ -11,11 +11,11 @@ export type UpdateKind = 'add' | 'edit' | 'delete'
 export interface UpdateEntry {
   readonly index: number
   readonly kind: UpdateKind
-  /** old ⊕ new, ℓ bytes of the list: the record itself if it was added or deleted */
+  /** old ⊕ new, a view of ℓ bytes: the record itself if it was added or deleted */
   readonly delta: Uint8Array
 }
 
-/** Where fields of the header stand. */
+/** Offsets in the header. */
 const AT = { recordBytes: 28, entries: 32 } as const
 
 const KINDS = [undefined, 'add', 'edit', 'delete'] as const
@@ -33,15 +33,15 @@ export function* updateEntries(list: Uint8Array, recordBytes: number): Generator
   }
 }
 
-/** Bytes of the longest list that can lead to N records of ℓ bytes: one that changes them all, with a row for each in suite 6. */
+/** Bytes of the longest list that can lead to N records of ℓ bytes: it changes all of them. `withRows`: it has a row for each. */
 export function longestUpdateList(records: number, recordBytes: number, withRows: boolean): number {
   const entryBytes = UPDATE_ENTRY_HEADER_BYTES + recordBytes + (withRows ? POINTPROOF_BYTES : 0)
   return UPDATE_LIST_HEADER_BYTES + records * entryBytes
 }
 
 /**
- * A list of suite 6: what every list has, and behind it the commitments of touched rows, 48 bytes each. One that is none is left
- * whole, for its reader to refuse.
+ * The two parts of a list of suite 6: the list as in other suites, and the commitments of touched rows, 48 bytes each. If it is
+ * malformed, all of it becomes the list, and the core refuses that.
  */
 export function splitUpdateList(bytes: Uint8Array): { readonly list: Uint8Array; readonly rows: Uint8Array } {
   if (bytes.length < UPDATE_LIST_HEADER_BYTES) return { list: bytes, rows: bytes.subarray(bytes.length) }

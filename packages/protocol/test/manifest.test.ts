@@ -1,6 +1,8 @@
 // What decodeManifest does besides what tests/interop/vectors/wire.json and decoders.test.ts hold it to, and what encodeManifest refuses.
 
+import { readFile } from 'node:fs/promises'
 import { describe, expect, test } from 'vitest'
+import { type Fields, headerBytes } from '../src/fields.js'
 import {
   contentHash,
   decodeManifest,
@@ -10,6 +12,7 @@ import {
   proofsOf,
   WireError,
 } from '../src/index.js'
+import { HEADER, HEADER_AT, POINTPROOFS } from '../src/manifest.js'
 import { keyless, later } from './manifests.js'
 
 /** A database without commitments. */
@@ -63,6 +66,38 @@ describe('a manifest', () => {
   })
 })
 
+test('the tables in docs/protocol.md have the fields of the code: change them there, too', async () => {
+  const document = await readFile(new URL('../../../docs/protocol.md', import.meta.url), 'utf8')
+  const section = document.split('\n## Manifest\n')[1]!.split('\n## ')[0]!
+  const tables = section.split(/\n\n/).filter(paragraph => paragraph.startsWith('| at '))
+  const cells = tables.map(table =>
+    table.split('\n').map(row =>
+      row
+        .split('|')
+        .slice(1, 4)
+        .map(cell => cell.trim()),
+    ),
+  )
+  const rows = (fields: Fields, from: number) => {
+    let at = from
+    return Object.values(fields).map(({ name, bytes }) => {
+      at += bytes
+      return [`${at - bytes}`, `${bytes}`, name]
+    })
+  }
+  const [header, pointproofs] = cells.map(([, , ...rows]) => rows)
+  const end = `${HEADER_AT + headerBytes(HEADER)}`
+  expect(header).toEqual([
+    ['0', '4', 'magic'],
+    ['4', '2', 'format'],
+    ...rows(HEADER, HEADER_AT),
+    [end, '64·Q', "partitions' hashes"],
+  ])
+  expect(pointproofs).toEqual(rows(POINTPROOFS, 0))
+  expect(section).toContain(`${end} bytes, then 64 for each partition`)
+  expect(section).toContain(`In suite 6, ${headerBytes(POINTPROOFS)} bytes follow`)
+})
+
 describe('a chain of manifests', () => {
   const third = { ...later, epoch: 3, records: 1001 }
   const joined = (...chain: Manifest[]) => Uint8Array.from(chain.flatMap(manifest => [...encodeManifest(manifest)]))
@@ -82,7 +117,9 @@ describe('a chain of manifests', () => {
       const opened = { epoch: 3, partitions: partitions + 1 }
       expect(decodeManifests(joined(sized({}), sized(opened)))).toHaveLength(2)
       for (const other of [maxBatch - 1, maxBatch + 1]) {
-        expect(() => decodeManifests(joined(sized({}), sized({ ...opened, maxBatch: other })))).toThrow(/maxBatch/)
+        expect(() => decodeManifests(joined(sized({}), sized({ ...opened, maxBatch: other })))).toThrow(
+          /batch limit: .* as before/,
+        )
       }
       expect(() => encodeManifest(sized({ ...opened, partitions: 3 * partitions }))).toThrow(/batch limit/)
       encodeManifest(sized({ ...opened, partitions: 2 * partitions }))

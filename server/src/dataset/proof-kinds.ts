@@ -131,8 +131,12 @@ export interface RowProofs {
   free(): void
 }
 
-/** By kind: what is to be installed, and what of it servers load. */
-const PACKAGES: Readonly<Partial<Record<Proofs, string>>> = { pointproofs: '@keyhush/pointproofs' }
+/** By kind: the package that makes the proofs; undefined: the core does. */
+const PACKAGES: Readonly<Record<Proofs, string | undefined>> = {
+  merkle: undefined,
+  tags: undefined,
+  pointproofs: '@keyhush/pointproofs',
+}
 
 /** Whether a package makes these proofs. */
 export function isPackaged(proofs: Proofs | undefined): boolean {

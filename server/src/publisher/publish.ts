@@ -11,8 +11,8 @@ import {
   encodeBatch,
   equalBytes,
   fromHex,
+  hasRows,
   type Manifest,
-  SUITE_POINTPROOFS,
   signedBatchBytes,
   signedBytes,
   toHex,
@@ -112,7 +112,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   const { changes } = await servers[0].status(target.changed)
   const growth = options.operations === undefined ? undefined : whyGenerationPays(core, agreed.manifest)
   // Where openings would all have to be made anew, a generation is built, and no batch begins it.
-  const isBuilt = agreed.manifest.suite === SUITE_POINTPROOFS
+  const isBuilt = hasRows(agreed.manifest)
   const began = growth !== undefined && options.generation !== false && !isBuilt
   if (began) {
     const { manifest, bytes } = agreed

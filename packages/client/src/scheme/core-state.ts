@@ -1,4 +1,4 @@
-// A state that the core holds, and at most one batch pending on it: what all schemes that ask from one have in common.
+// A state that the core holds, with at most one pending batch. Modes `full` and `single` extend it.
 
 import type { Manifest } from '@keyhush/protocol'
 import type { AskedHandle, LayoutHandle } from '@keyhush/wasm/client'

@@ -1,6 +1,5 @@
-// What schemes fetch from any server: the directory, and all partitions, shared out among the servers. All have agreed on
-// a manifest with a hash of every blob, so a blob may come from any of them and is checked before it is used. Nothing
-// secret is sent, so everything here may be called off at any time.
+// Downloads the directory and all partitions, shared out among the servers. The agreed manifest has a hash of every blob, so that any
+// server may send it. Nothing secret is sent, so all of this may be aborted at any time.
 
 import { contentHash, equalBytes, type Manifest, partitionBytes, toHex } from '@keyhush/protocol'
 import type { Core, DirectoryHandle, Lanes } from '@keyhush/wasm/client'
@@ -22,7 +21,7 @@ export function databaseBytes(manifest: Manifest): number {
   return manifest.partitions * partitionBytes(manifest)
 }
 
-/** What the servers have failed with in one run of the offline phase. */
+/** The servers' failures in one run of the offline phase. */
 export class FailedServers implements Failures {
   readonly #errors: (ServerError | undefined)[]
   readonly #links: readonly Link[]
@@ -73,7 +72,7 @@ export async function downloadDirectory(
   throw failures.error
 }
 
-/** Whether bytes are the directory that a manifest speaks of. */
+/** Whether bytes are the directory of a manifest. */
 export function isDirectoryOf(core: Core, manifest: Manifest, bytes: Uint8Array): boolean {
   const hash = inCore(core, () => core.blake3(bytes))
   return equalBytes(hash, manifest.directoryHash)
@@ -88,7 +87,7 @@ async function getDirectory(
   return await counted(told, received => getWholeBlob(link, toHex(directoryHash), directoryBytes, signal, received))
 }
 
-/** Of bytes whose hash is right: if they are no directory, or one of other blocks than instant lookups find, all agree on it. */
+/** Reads a directory whose hash is right. Throws ProtocolError if it is malformed, or its blocks are not those of the manifest. */
 function decodeDirectory(core: Core, bytes: Uint8Array, manifest: Manifest, servers: readonly Link[]): DirectoryHandle {
   let directory: DirectoryHandle | undefined
   try {
@@ -100,10 +99,10 @@ function decodeDirectory(core: Core, bytes: Uint8Array, manifest: Manifest, serv
   if (read && withDirectoryShape(core, manifest, shape => inCore(core, () => read.isOf(shape)))) return read
   release(core, read)
   const all = servers.map(({ server }) => server.name).join(' and ')
-  throw new ProtocolError(all, 'the directory published there is malformed; ask the operators')
+  throw new ProtocolError(all, 'the directory that they publish is malformed; ask their operators')
 }
 
-/** All partitions that `folding` does not have yet: hashed as they arrive, folded only if their hash is right. */
+/** Downloads the partitions that `folding` does not have yet, and folds each one if its hash is right. */
 export async function downloadPartitions(
   context: SchemeContext,
   manifest: Manifest,
@@ -112,7 +111,7 @@ export async function downloadPartitions(
   signal: AbortSignal,
 ): Promise<void> {
   const { core } = context
-  // The partitions in turn from each server. It tells nothing: everybody downloads everything.
+  // Servers take turns. It tells nothing: every client downloads everything.
   const shares: number[][] = servers.map(() => [])
   for (let q = 0; q < manifest.partitions; q++) {
     if (inCore(core, () => folding.isFolded(q))) received(partitionBytes(manifest))
@@ -133,7 +132,7 @@ export async function downloadPartitions(
       await save()
     }
     while (!failures.failed[s] && share.length > 0) await (gently ? turns.take(next) : next())
-    // The rest of a failed server's share is the next one's, who may have finished already.
+    // The next server takes over a failed server's share. It may have finished already: hence the loop below.
     if (failures.failed[s]) shares[(s + 1) % servers.length]!.push(...share.splice(0))
   }
   do {
@@ -145,7 +144,7 @@ export async function downloadPartitions(
   if (shares.some(share => share.length > 0)) throw failures.error
 }
 
-/** Goes all steps that there are to be gone, and gives the thread back between them. May be called off. */
+/** Does all steps, and yields the thread between them. May be aborted. */
 export async function goSteps(
   { core, environment }: SchemeContext,
   folding: Pick<Lanes, 'step'>,
@@ -157,7 +156,7 @@ export async function goSteps(
   }
 }
 
-/** One partition through the lane of one server. */
+/** Downloads one partition through one server's lane. */
 async function receive(
   context: SchemeContext,
   manifest: Manifest,

@@ -1,5 +1,4 @@
-// Permutations, parities and perhaps tags, and at most one pending batch of queries (Fig. 5 and 6): what mode `full`
-// keeps.
+// The state of mode `full`: permutations, parities, tags if it has them, and at most one pending batch (Fig. 5 and 6).
 
 import { answerBytes, decodeAnswer, encodeQuery, type Manifest, type Proofs, WireError } from '@keyhush/protocol'
 import type { ClientHandle, LayoutHandle, RoleNumber } from '@keyhush/wasm/client'
@@ -8,20 +7,20 @@ import { hintsOf, inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { CoreState } from './core-state.js'
 import { batchLimit } from './costs.js'
-import { isUsable } from './kinds.js'
+import { isUsable, KINDS } from './kinds.js'
 import type { Batch, SchemeContext, SchemeOptions, Sizes, Sources, Update, Verdict } from './scheme.js'
 import { fromStored } from './stored-form.js'
 import { type Verifier, verifierOf } from './verifier.js'
 
-/** The party that keeps a hint's fence. */
+/** The party that keeps a hint's rollback fence. */
 export const REFRESH = 1
 
 export class HintState extends CoreState<ClientHandle> {
-  /** what proves the answers it takes, for life */
+  /** the same for the hint's whole life */
   readonly #proofs: Proofs
-  /** it was made, or taken up, at */
+  /** of the epoch when it was made or reopened */
   readonly #manifest: Manifest
-  /** of proofs that a package verifies */
+  /** for proofs that a package verifies */
   readonly #verifier: Verifier | undefined
 
   constructor(context: SchemeContext, client: ClientHandle, manifest: Manifest, verifier?: Verifier) {
@@ -42,7 +41,7 @@ export class HintState extends CoreState<ClientHandle> {
   }
 
   get recognises(): boolean {
-    return this.#proofs === 'tags'
+    return KINDS[this.#proofs].recognises
   }
 
   suits(options: SchemeOptions): boolean {
@@ -75,7 +74,7 @@ export class HintState extends CoreState<ClientHandle> {
     const proofs = this.#proofs
     const vectors = this.inCore(client => [client.retrieveVectors(), client.refreshVectors()])
     const verifier = this.#verifier
-    /** of proofs that a package verifies: whether each party's holds */
+    /** for proofs that a package verifies: by party, whether its proof is right */
     const proved: boolean[] = []
     return {
       asks: vectors.map(vector => ({
@@ -119,12 +118,12 @@ export class HintState extends CoreState<ClientHandle> {
   }
 }
 
-/** Whether a hint with these proofs, of this manifest's database, is what an app asks for. */
+/** Whether a hint with these proofs, of this manifest's database, suits the app's options. */
 export function suitsHint(proofs: Proofs, manifest: Manifest, wish: SchemeOptions): boolean {
   return isUsable(proofs, manifest, wish) && (wish.proofs === 'auto' || wish.proofs === proofs)
 }
 
-/** Takes up a stored hint. Throws StateUnreadableError. */
+/** Reads a stored hint. Throws StateUnreadableError. */
 export async function reopenHint(
   context: SchemeContext,
   manifest: Manifest,
@@ -143,6 +142,6 @@ function encoded(...query: Parameters<typeof encodeQuery>): Uint8Array {
     return encodeQuery(...query)
   } catch (cause) {
     if (!(cause instanceof WireError)) throw cause
-    throw new StorageError('the pending lookup is none that this database answers; call reset()', { cause })
+    throw new StorageError('the stored lookup does not suit this database; call reset()', { cause })
   }
 }

@@ -1,43 +1,58 @@
-// Kinds of proof that a package of its own verifies, and the core does not (packaged.ts): a row each. The app hands its package to open(),
-// so that no other app ships it, and no bundler looks for one that is not installed.
+// Kinds of proof, a row each: what the client does differently from kind to kind. The core verifies most of them. Others have a
+// package of their own (packaged.ts), which the app hands to open(): no other app ships it.
 
 import { type Manifest, POINTPROOFS_KEY_BYTES, type Proofs, rowListsBytes } from '@keyhush/protocol'
 import { UnsupportedError } from '../base/errors.js'
 import type { SchemeOptions } from './scheme.js'
 
-export interface ProofKind {
+interface ProofKind {
+  /** a hint compares the records of an answer with what the database had (`AskedState.recognises`) */
+  readonly recognises: boolean
+  /** what verifies answers; missing: the core */
+  readonly packaged?: PackagedKind
+}
+
+export interface PackagedKind {
   /** what is to be installed */
   readonly package: string
   /** what open() takes it as */
   readonly option: 'pointproofs'
+  /** `auto` takes this kind, where it can, in place of that one */
+  readonly insteadOf: Proofs
   /** fetched to verify with, and held */
   verifierBytes(manifest: Manifest): number
   /** Throws UnsupportedError where an app has not said that it trusts these servers' keys. */
   assertTrusted(manifest: Manifest, options: SchemeOptions): void
 }
 
-export const KINDS: Readonly<Partial<Record<Proofs, ProofKind>>> = {
+export const KINDS: Readonly<Record<Proofs, ProofKind>> = {
+  merkle: { recognises: false },
+  tags: { recognises: true },
   pointproofs: {
-    package: '@keyhush/pointproofs',
-    option: 'pointproofs',
-    verifierBytes: manifest => POINTPROOFS_KEY_BYTES + rowListsBytes(manifest),
-    assertTrusted({ pointproofs }, { allowDevelopmentCeremony }) {
-      if (pointproofs?.development !== true || allowDevelopmentCeremony === true) return
-      throw new UnsupportedError(
-        'ceremony',
-        "these servers prove with the key of a ceremony for development, with which forging may be possible; if that is what you want, pass open({ allowDevelopmentCeremony: true }), or ask with proofs: 'merkle'",
-      )
+    recognises: false,
+    packaged: {
+      package: '@keyhush/pointproofs',
+      option: 'pointproofs',
+      insteadOf: 'merkle',
+      verifierBytes: manifest => POINTPROOFS_KEY_BYTES + rowListsBytes(manifest),
+      assertTrusted({ pointproofs }, { allowDevelopmentCeremony }) {
+        if (pointproofs?.development !== true || allowDevelopmentCeremony === true) return
+        throw new UnsupportedError(
+          'ceremony',
+          "proofs: expected the key of a ceremony, got one for development, with which forging may be possible; if that is what you want, pass open({ allowDevelopmentCeremony: true }), or ask with proofs: 'merkle'",
+        )
+      },
     },
   },
 }
 
 /** Whether hints with these proofs can be used: their package is at hand and their keys are trusted. */
 export function isUsable(proofs: Proofs, manifest: Manifest, options: SchemeOptions): boolean {
-  const kind = KINDS[proofs]
-  if (kind === undefined) return true
-  if (options[kind.option] === undefined) return false
+  const { packaged } = KINDS[proofs]
+  if (packaged === undefined) return true
+  if (options[packaged.option] === undefined) return false
   try {
-    kind.assertTrusted(manifest, options)
+    packaged.assertTrusted(manifest, options)
     return true
   } catch {
     return false
@@ -45,9 +60,9 @@ export function isUsable(proofs: Proofs, manifest: Manifest, options: SchemeOpti
 }
 
 /** What an app lacks that wishes for these proofs; undefined: nothing. */
-export function missingFor(proofs: Proofs, options: Pick<SchemeOptions, ProofKind['option']>): string | undefined {
-  const kind = KINDS[proofs]
-  if (kind === undefined || options[kind.option] !== undefined) return undefined
-  const { package: name, option } = kind
+export function missingFor(proofs: Proofs, options: Pick<SchemeOptions, PackagedKind['option']>): string | undefined {
+  const { packaged } = KINDS[proofs]
+  if (packaged === undefined || options[packaged.option] !== undefined) return undefined
+  const { package: name, option } = packaged
   return `its package: npm install ${name}, and pass open({ ${option}: () => import('${name}') })`
 }

@@ -1,6 +1,7 @@
-// All schemes there are, as far as every map has to know them. What needs no state is here whole; the code of the others is in
-// table.ts, which is loaded by who needs it.
+// The schemes as far as every map has to know them, a row each: instant lookups whole, of the others what facts.ts says. Their code
+// is in table.ts, which is loaded when a map begins to keep a state.
 
+import type { Mode } from '@keyhush/wasm/client'
 import type { Apart } from '../servers/pair.js'
 import { LOCAL, SINGLE, TAPIR } from './facts.js'
 import { instant } from './instant/instant.js'
@@ -8,13 +9,10 @@ import type { KnownScheme, StatelessScheme } from './scheme.js'
 
 /** By name, which is the mode that an app asks for. */
 export const KNOWN: ReadonlyMap<string, KnownScheme> = new Map(
-  [TAPIR, LOCAL, instant, SINGLE].map(scheme => [scheme.name, scheme]),
+  Object.entries({ full: TAPIR, local: LOCAL, instant, single: SINGLE } satisfies Record<Mode, KnownScheme>),
 )
 
-/**
- * Those that may be used where so many parties stand apart: what needs two learns with one all there is to know; and of two
- * that do, none need be asked alone.
- */
+/** The schemes for as many parties that do not collude, and those that ask nobody. */
 export function schemesFor<S extends KnownScheme>(
   schemes: ReadonlyMap<string, S>,
   apart: Apart,
@@ -22,7 +20,7 @@ export function schemesFor<S extends KnownScheme>(
   return new Map([...schemes].filter(([, { parties }]) => parties.length === 0 || parties.length === apart))
 }
 
-/** What answers before there is a state, if anything does. */
+/** The scheme that answers before there is a state; undefined: none. */
 export function firstScheme(schemes: ReadonlyMap<string, KnownScheme>): StatelessScheme | undefined {
   return [...schemes.values()].find(scheme => scheme.kind === 'stateless')
 }

@@ -1,14 +1,13 @@
-// What answers lookups. A scheme is a folder here and a line in table.ts: how it prepares, which parties it has, what a
-// lookup sends to whom and how long the reply is, what an accepted reply does to the client's state, how updates change
-// that, how it runs out, and what it costs. Nothing above this room knows more of the one in use.
+// The interface of a scheme, which answers lookups in one mode. A scheme is a folder here and a row in table.ts. The rooms above know
+// no more of a scheme than this file.
 //
-//   stateless   begin ─► a batch: requests, verdicts, records                           nothing is kept, nothing is stored
+//   stateless   begin ─► a batch: requests, verdicts, records                           nothing is kept or stored
 //   stateful    prepare ─► (fetch, update …) ─► finish ─► a state ─► replay, update, checkpoint … ─► reopen
-//                 held    the state has all records: a lookup reads them, and nothing leaves
-//                 asked   a lookup is stored, sent, verified and applied: state/ and lookup/ see to the order (S1–S8)
+//                 held    the state has all records: a lookup reads them, and sends nothing
+//                 asked   a lookup is stored, sent, verified and applied: state/ and lookup/ keep this order (S1–S8)
 //
-// A scheme computes and fetches; it stores nothing, locks nothing, and knows no other scheme. What it is handed comes from
-// manifests that all servers agree on. Lengths follow from the manifest and a batch's count alone (P1).
+// A scheme computes and downloads. It stores nothing, locks nothing, and knows no other scheme. Its manifests are those that all
+// servers agree on. Lengths follow from the manifest and a batch's count alone (P1).
 
 import type { Info, InstantOf, Manifest, Proofs } from '@keyhush/protocol'
 import type { Core, LayoutHandle, ModeCosts, Usage } from '@keyhush/wasm/client'
@@ -18,58 +17,58 @@ import type { LoadProofs } from './packaged.js'
 
 export type Scheme = StatelessScheme | StatefulScheme
 
-/** What can be known of a scheme before its code is loaded. */
+/** What is known of a scheme before its code is loaded. */
 export type KnownScheme = StatelessScheme | StatefulFacts
 export type StatefulFacts = Pick<StatefulScheme, 'name' | 'kind' | 'parties' | 'provable'>
 
-/** What every scheme is made with. */
+/** What every scheme is given. */
 export interface SchemeContext {
   readonly core: Core
   readonly environment: Pick<Environment, 'clock' | 'pause' | 'random'>
   readonly options: SchemeOptions
 }
 
-/** What an app may choose. A scheme looks at what is its own. */
+/** The app's options. A scheme reads those that concern it. */
 export interface SchemeOptions {
   readonly proofs: ProofsPreference
-  /** keys of ceremonies for development are taken */
+  /** allows keys of ceremonies for development */
   readonly allowDevelopmentCeremony?: boolean | undefined
-  /** what verifies Pointproofs */
+  /** loads the package that verifies Pointproofs */
   readonly pointproofs?: LoadProofs | undefined
-  /** how many lookups a state is to be good for, where it runs out; undefined: the scheme's own number */
+  /** lookups that a state is made for, if it runs out; undefined: the scheme's default */
   readonly lookups?: number | undefined
-  /** what costs are told for */
+  /** what costs are computed for */
   readonly usage?: Usage | undefined
 }
 
 export type ProofsPreference = 'auto' | Proofs
 
 interface AnyScheme {
-  /** `map.mode`, and how stored state says whose it is. Never changes. */
+  /** `map.mode`, and the scheme's name in stored states. Never changes. */
   readonly name: string
   /**
-   * What its parties are called, in the order of a lookup's requests. Which server is which is drawn once for a state's
-   * life and kept by the server's name (S5); stateless schemes draw anew for each lookup. []: nothing leaves for a lookup.
+   * Names of its parties, in the order of a lookup's requests. Which server is which party is drawn once for a state's life and kept
+   * by the server's name (S5); for a stateless scheme it is drawn for each lookup. []: a lookup sends nothing.
    */
   readonly parties: readonly string[]
-  /** What a map will cost, from the manifest alone. Throws UnsupportedError if these servers do not offer it. */
+  /** What a map will cost under this manifest. Throws UnsupportedError if these servers do not offer the scheme. */
   costs(core: Core, manifest: Manifest, options: SchemeOptions): SchemeCosts
 }
 
-/** What the planner says (docs/costs.md). Bytes of bodies; all parties together. */
+/** Costs from the planner (docs/costs.md). Bytes are of bodies, all parties together. */
 export interface SchemeCosts extends Omit<ModeCosts, 'mode' | 'held'> {
-  /** between lookups, by what they are, without the directory */
+  /** memory between lookups, without the directory */
   readonly held: Sizes
-  /** queries that one lookup may make */
+  /** most queries of one lookup */
   readonly maxBatch: number
-  /** lookups that one preparation is good for; undefined: any number */
+  /** lookups after one preparation; undefined: any number */
   readonly lookups?: number | undefined
 }
 
-/** Bytes in memory, by what they are. */
+/** Bytes in memory by their kind: parities, tags, … */
 export type Sizes = Readonly<Record<string, number>>
 
-/** Needs no state, no lock, no journal and no fence: each lookup is independent of every other. */
+/** Needs no state, lock, journal or fence: each lookup is independent of all others. */
 export interface StatelessScheme extends AnyScheme {
   readonly kind: 'stateless'
   /** Whether a server that offers this can be a party. */
@@ -83,82 +82,82 @@ export interface StatelessScheme extends AnyScheme {
 /** Keeps a state, which must never go backwards (docs/threat-model.md, S1–S8). */
 export interface StatefulScheme extends AnyScheme {
   readonly kind: 'stateful'
-  /** the party that keeps the rollback fence, by its place in `parties`; undefined: copies of a state do no harm */
+  /** index in `parties` of the party that keeps the rollback fence; undefined: copies of a state do no harm */
   readonly fencedBy: number | undefined
-  /** whether there is a choice of what proves answers: `open({ proofs })` */
+  /** whether `open({ proofs })` chooses what proves answers */
   readonly provable?: boolean
   /** whether its states may have rows (`Rows`) */
   readonly keepsRows?: boolean
-  /** Begins a state. Nothing is asked yet. */
+  /** Begins a state. Nothing is sent yet. */
   prepare(context: SchemeContext, manifest: Manifest): Preparation
-  /** Takes up what `Preparation.partial` has given. Throws StateUnreadableError. */
+  /** Reads what `Preparation.partial` has written. Throws StateUnreadableError. */
   resume(context: SchemeContext, manifest: Manifest, partial: Uint8Array, binding: Uint8Array): Promise<Preparation>
-  /** Takes up what `checkpoint` has given. Throws StateUnreadableError. */
+  /** Reads what `checkpoint` has written. Throws StateUnreadableError. */
   reopen(context: SchemeContext, manifest: Manifest, checkpoint: Uint8Array, binding: Uint8Array): Promise<SchemeState>
 }
 
-/** What leads to the next epoch. */
+/** An update to the next epoch. */
 export interface Update {
   readonly manifest: Manifest
   /** the update list's entries */
   readonly list: Uint8Array
-  /** in suite 6 the commitments of the rows it touches */
+  /** in suite 6 the new commitments of the touched rows */
   readonly rows: Uint8Array
 }
 
 // ---- preparing ------------------------------------------------------------------------------------
 
-/** A state in the making, at one epoch at a time. */
+/** A state that is being prepared, at one epoch at a time. */
 export interface Preparation {
-  /** 16 random bytes: the state's id, known to its fence alone. */
+  /** 16 random bytes: the state's id, sent to its fence alone. */
   readonly id: Uint8Array
-  /** whether it is what these options ask for */
+  /** whether it suits these options */
   suits(options: SchemeOptions): boolean
-  /** as of a state */
+  /** as in a state */
   follows?(before: Manifest, next: Manifest): boolean
   /**
-   * Fetches what is still missing at its manifest: public blobs, checked before they are used. May be called off at any
-   * time, and called again. Throws once it cannot go on; the error names a server that lied first.
+   * Downloads what is missing at its manifest: public blobs, checked before they are used. May be aborted at any time, and called
+   * again. Throws if it cannot go on; a server that lied is named before others.
    */
   fetch(sources: Sources, signal: AbortSignal): Promise<void>
-  /** Brings what there is to the next epoch. Throws a core error `update`, with nothing changed, for what cannot be. */
+  /** Moves to the next epoch. Throws a core error `update`, with nothing changed, if the update is wrong. */
   update(update: Update, before: LayoutHandle, after: LayoutHandle): void
-  /** Does the work that `update` has left, giving the thread back in between; if there is no such method, there is none. */
+  /** Does the work that `update` has left, and yields the thread; missing: none is left. */
   settle?(): Promise<void>
-  /** What is to be stored of it as it is now, before it is whole (S6), bound to its manifest's hash. */
+  /** Its stored form before it is whole (S6), bound to its manifest's hash. */
   partial(binding: Uint8Array): Promise<Uint8Array>
-  /** the names of the rows that it has had kept; undefined: none */
+  /** names of the rows that it has stored; undefined: none */
   readonly rows?: readonly string[] | undefined
-  /** The state, all being there, `version` updates after it was first stored. Consumes this, even when it throws. */
+  /** The finished state, `version` updates after it was first stored. Consumes this, even if it throws. */
   finish(version: number): SchemeState
   /** Overwrites and frees what `finish` has not taken. */
   free(): void
 }
 
-/** Where a preparation fetches from, and how. */
+/** Where a preparation downloads from, and how. */
 export interface Sources {
-  /** of the party names of the state in the making, in their order; of a scheme without parties, none */
+  /** in the order of the scheme's `parties` */
   readonly parties: readonly Link[]
   /** all servers: a public blob may come from any of them */
   readonly servers: readonly Link[]
-  /** failures of servers so far: whoever has one is not asked again in this phase. Shared with the directory's download. */
+  /** failures of servers, which are not asked again in this phase; shared with the directory's download */
   readonly failures: Failures
-  /** one piece under way at a time, so that an interruption costs at most one: for what was interrupted before */
+  /** downloads one piece at a time, so that another interruption costs at most one */
   readonly gently: boolean
-  /** bytes of use more, or fewer if negative */
+  /** reports useful bytes; negative: they have to be downloaded again */
   received(bytes: number): void
-  /** something more is worth storing */
+  /** stores the preparation, if that is worth it */
   save(): Promise<void>
-  /** where rows of the state in the making are kept */
+  /** the store's rows for this preparation */
   readonly rows: Rows
 }
 
 /**
- * Where a state keeps rows of itself that are not to be held in memory, from its preparation on. Each is named by what is in it,
- * and never changes. What the store does with those that nothing names any more is its own business.
+ * The store's rows: parts of a state that are not held in memory. A row's name follows from its contents, so it never changes. The
+ * store removes rows that no state names.
  */
 export interface Rows {
-  /** Throws StateMovedError where another checkpoint has come meanwhile, and StateUnreadableError where it is lost. */
+  /** Throws StateMovedError if another checkpoint was stored meanwhile, and StateUnreadableError if the row is lost. */
   read(name: string): Promise<Uint8Array>
   put(name: string, row: Uint8Array): Promise<void>
 }
@@ -166,26 +165,26 @@ export interface Rows {
 /** What servers have failed with, in the order of `Sources.servers`. */
 export interface Failures {
   readonly failed: readonly boolean[]
-  /** Notes that a server is not to be asked again. What is not a server's fault is thrown on. */
+  /** Notes a server's failure: it is not asked again. Throws other errors on. */
   note(server: number, error: unknown, signal: AbortSignal): void
-  /** what all of them have failed with, as one error */
+  /** all failures as one error */
   readonly error: Error
 }
 
 // ---- looking up -----------------------------------------------------------------------------------
 
-/** One lookup's traffic: what is sent, what comes back, what it says. */
+/** One lookup's requests and the verdicts on their replies. */
 export interface Batch {
-  /** one request a party, in the order of `parties`. Asked again they are the same, byte for byte. */
+  /** one request a party, in the order of `parties`; repeated byte for byte */
   readonly asks: readonly Ask[]
   /**
-   * Does what takes longer than a page can do without its thread, in pieces, and how long depends on the batch's count alone: before
-   * `accept`. Throws WireError, at once, if the reply is none. Undefined, or missing: there is nothing.
+   * Called before `accept`: does the part of the judgement that takes long, in pieces that yield the thread. Its time depends on the
+   * batch's count alone. Throws WireError, at once, if the reply is malformed. Undefined, or missing: there is no such part.
    */
   weigh?(party: number, reply: Uint8Array): Promise<void> | undefined
   /**
-   * Judges a party's reply, of the length asked for, without early exit. Throws WireError if it is none. Called once a
-   * party, unless it throws.
+   * Judges a party's reply of the right length, without early exit. Throws WireError if it is malformed. Called once a party, unless
+   * it throws.
    */
   accept(party: number, reply: Uint8Array): Verdict
 }
@@ -197,20 +196,17 @@ export interface Ask {
   readonly replyBytes: number
 }
 
-/**
- * `genuine` and `forged` where a reply proves itself, by proofs an entry or over the whole answer; `open` where only all
- * replies together do, and who has lied cannot be told.
- */
+/** `genuine` or `forged`: the reply alone shows it. `open`: only all replies together show it, and they do not tell who lied. */
 export type Verdict = 'genuine' | 'forged' | 'open'
 
 /** A batch of a stateless scheme. */
 export interface StatelessBatch extends Batch {
-  /** All replies are in and none is forged: what was asked for, in the batch's order. Undefined: together they are not genuine. */
+  /** Called with all replies in and none forged: the records, in the batch's order. Undefined: together they are not genuine. */
   finish(): Uint8Array | undefined
   free(): void
 }
 
-/** What the client holds between lookups. Secret, unless it is the whole database. */
+/** What the client keeps between lookups. Secret, unless it is the whole database. */
 export type SchemeState = HeldState | AskedState
 
 interface AnyState {
@@ -218,88 +214,88 @@ interface AnyState {
   /** batches and updates applied */
   readonly version: number
   readonly sizes: Sizes
-  /** lookups that it was made for, and that it is good for still; undefined: any number */
+  /** lookups that it was made for, and those left; undefined: any number */
   readonly lookups?: number | undefined
   readonly lookupsLeft?: number | undefined
-  /** most queries of a batch, where manifests allow for more */
+  /** most queries of a batch, if fewer than the manifest allows */
   maxBatch?(manifest: Manifest): number
-  /** N and Q, as its own bytes have them */
+  /** N and Q, from its own bytes */
   readonly reach: { readonly records: number; readonly partitions: number }
   suits(options: SchemeOptions): boolean
-  /** Whether an update can lead from one epoch to the next of its generation; if there is no such method, it can. */
+  /** Whether an update can lead from one epoch to the next of its generation; missing: it can. */
   follows?(before: Manifest, next: Manifest): boolean
-  /** Brings it to the next epoch, a pending batch included. Gives the journal's entry. Throws as `Preparation.update`. */
+  /** Moves it to the next epoch, with its pending batch. Returns the journal's entry. Throws as `Preparation.update`. */
   update(update: Update, after: LayoutHandle): Uint8Array
-  /** Does what the next entry of a journal says. Throws StateUnreadableError. */
+  /** Applies the next entry of the journal. Throws StateUnreadableError. */
   replay(entry: Uint8Array): void
   /**
-   * Does a piece, some milliseconds long, of the work that `update` and `replay` have left. Whether there is more; if there is no
-   * such method, there is none. What needs it done does it at once.
+   * Does some milliseconds of the work that `update` and `replay` have left, and says whether there is more; missing: none is left. A
+   * method that needs the work done does it at once.
    */
   step?(): boolean
-  /** All entries are replayed, and have led to this manifest. Throws StateUnreadableError if they cannot have. */
+  /** Called after the last entry: the state is now at this manifest. Throws StateUnreadableError if it cannot be. */
   arrive(manifest: Manifest): void
-  /** the names of the rows that it consists of besides its stored form; undefined: none */
+  /** names of the rows that belong to its stored form; undefined: none */
   readonly rows?: readonly string[] | undefined
-  /** Its stored form, as it is now, bound to its manifest's hash. Rows that are worth it are made anew; undefined: none are. */
+  /** Its stored form, bound to its manifest's hash. Writes rows anew that are worth it; without `rows`, none. */
   checkpoint(binding: Uint8Array, rows?: Rows): Promise<Uint8Array>
   /** Overwrites and frees it. */
   free(): void
 }
 
-/** Has every record: nothing leaves for a lookup, and a lookup changes nothing. */
+/** Has every record: a lookup sends and changes nothing. */
 export interface HeldState extends AnyState {
   readonly kind: 'held'
   /** count·ℓ bytes, in the order of `indices` */
   records(indices: Uint32Array): Uint8Array
 }
 
-/** Asks its parties, one batch at a time. */
+/** Sends one batch at a time to its parties. */
 export interface AskedState extends AnyState {
   readonly kind: 'asked'
   /** queries of the pending batch; 0: none */
   readonly pending: number
-  /** Whether `finish` compares records with what the database had: one that makes no sense then makes none there. */
+  /** Whether `finish` compares records with what the database had. A malformed record is then malformed in the database. */
   readonly recognises: boolean
   /**
-   * Fetches what judging replies at this manifest takes, where that is more than the state has: public blobs, checked, and the
-   * same whatever is asked. Awaited before anything of a batch is stored or leaves; undefined, or missing: nothing is.
+   * Downloads public blobs that judging replies at this manifest needs: the same ones for every question. Awaited before a batch is
+   * stored or sent. Undefined, or missing: nothing is needed.
    */
   equip?(
     manifest: Manifest,
     sources: Pick<Sources, 'servers' | 'failures' | 'received'>,
     signal: AbortSignal,
   ): Promise<void> | undefined
-  /** What `equip` has fetched, brought to this epoch: public. Another array once it is another. Undefined, or missing: none. */
+  /** What `equip` has downloaded, updated to this epoch. Public. A new array after each change. Undefined, or missing: none. */
   readonly verifier?: Uint8Array | undefined
-  /** Takes up, at this manifest, what an earlier life had as `verifier`, if it is right; undefined, or missing: there is none. */
+  /** Takes the stored `verifier` of an earlier life, if it is that of this manifest; undefined, or missing: there is none. */
   recall?(manifest: Manifest, read: () => Promise<Uint8Array | undefined>): Promise<void> | undefined
   /** Makes a pending batch out of fresh randomness. Nothing leaves before `pendingBytes` are stored (S1). */
   query(indices: Uint32Array): void
   pendingBytes(): Uint8Array
-  /** Takes up a stored pending batch. Throws StateUnreadableError. */
+  /** Reads a stored pending batch. Throws StateUnreadableError. */
   resume(pending: Uint8Array): void
   /**
-   * Reads the rows that judging the pending batch's replies takes: as many for each query, whatever is asked and found. Awaited
-   * before anything of it is stored or leaves; undefined, or missing: none. Throws as `Rows.read`.
+   * Reads the rows that judging the pending batch's replies needs: the same number for every question. Awaited before a batch is
+   * stored or sent. Undefined, or missing: none. Throws as `Rows.read`.
    */
   provide?(rows: Rows): Promise<void> | undefined
-  /** Forgets a pending batch that was provably neither stored nor sent. */
+  /** Forgets a pending batch that was neither stored nor sent. */
   withdraw(): void
-  /** what the fence knows the pending batch by: the same at every epoch, and 32 zero bytes if there is none */
+  /** the fence's name of the pending batch: the same at every epoch, and 32 zero bytes if there is none */
   batchName(): Uint8Array
-  /** The pending batch's traffic at this manifest. The same each time. */
+  /** The pending batch's requests at this manifest. The same each time. */
   batch(manifest: Manifest): Batch
-  /** All replies are in and none is forged: what they brought. Undefined: together they are not genuine. */
+  /** Called with all replies in and none forged: their result. Undefined: together they are not genuine. */
   finish(): Brought | undefined
 }
 
-/** What a batch brought. */
+/** The result of a batch. */
 export interface Brought {
-  /** count·ℓ bytes in its order */
+  /** count·ℓ bytes in the batch's order */
   readonly records: Uint8Array
   /** the journal's entry */
   readonly effect: Uint8Array
-  /** queries whose records the state could not ask for, and are not in `records`: all the same to a server; undefined: none */
+  /** queries that no hint could ask, whose records are missing; servers cannot tell them apart; undefined: none */
   readonly missed?: number
 }

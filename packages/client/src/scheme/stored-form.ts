@@ -1,6 +1,5 @@
-// Stored forms of what may be tens of megabytes: written at once, so that they are of one moment, but hashed and handed over
-// in pieces, so that the page gets its thread back in between, and no copy of all of it is in the core's memory beside it; and
-// handed back and hashed in pieces, to be read at once.
+// Stored forms, which may have tens of megabytes. The core writes and reads one in a single step, so that it is of one moment. Hashing
+// and copying go in pieces, which yield the thread and need no second copy in the core's memory.
 
 import type { ReceivedFormHandle, StoredFormHandle } from '@keyhush/wasm/client'
 import { hintsOf, inCore, readBack, release } from '../platform/core.js'
@@ -9,10 +8,10 @@ import type { SchemeContext, Sizes } from './scheme.js'
 type Context = Pick<SchemeContext, 'core' | 'environment'>
 
 const PIECE_BYTES = 256 << 10
-/** So much memory comes while nobody notices. */
+/** The core's memory may grow by so much at once without a noticeable pause. */
 const UNNOTICED_BYTES = 4 << 20
 
-/** What `write` has written of something that takes so much memory. */
+/** The bytes that `write` writes. `sizes`: of the state. */
 export async function storedForm(context: Context, sizes: Sizes, write: () => StoredFormHandle): Promise<Uint8Array> {
   const { core, environment } = context
   await makeRoom(context, sizes)
@@ -31,7 +30,7 @@ export async function storedForm(context: Context, sizes: Sizes, write: () => St
   }
 }
 
-/** What `read` makes of a stored form, which takes about as much memory. Throws StateUnreadableError. */
+/** What `read` makes of a stored form. Throws StateUnreadableError. */
 export async function fromStored<T>(
   context: Context,
   stored: Uint8Array,
@@ -51,7 +50,7 @@ export async function fromStored<T>(
   }
 }
 
-/** Has the core's memory grow in steps by what is about to be allocated, so that the page is not held up by that. */
+/** Grows the core's memory in steps by what is about to be allocated, and yields the thread between them. */
 export async function makeRoom({ core, environment }: Context, sizes: Sizes): Promise<void> {
   const bytes = Object.values(sizes).reduce((sum, each) => sum + each, 0)
   if (bytes <= UNNOTICED_BYTES) return

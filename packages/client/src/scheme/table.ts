@@ -1,5 +1,5 @@
-// All schemes there are, with what they do, and the choice among them. A further one is a folder beside this file, a line here, and
-// what it is in facts.ts and known.ts.
+// The schemes with their code, a row each, and the choice among them. To add one: its name in `Mode`, its folder beside this file,
+// its facts in facts.ts; without its row here and in known.ts the compiler complains.
 
 import type { Manifest } from '@keyhush/protocol'
 import type { Core, Mode } from '@keyhush/wasm/client'
@@ -14,20 +14,20 @@ import { tapir } from './tapir/tapir.js'
 
 /** By name, which is the mode that an app asks for. */
 export const SCHEMES: ReadonlyMap<string, Scheme> = new Map(
-  [tapir, local, instant, single].map(scheme => [scheme.name, scheme]),
+  Object.entries({ full: tapir, local, instant, single } satisfies Record<Mode, Scheme>),
 )
 
-/** What the choice follows from beside the manifest. */
+/** What the choice depends on beside the manifest. */
 export interface Basis {
-  /** how many were made */
+  /** lookups made so far */
   readonly lookups: number
   readonly apart: Apart
 }
 
-/** Whether a state is worth being made after so many lookups without one. */
+/** Whether making a state pays after so many lookups without one. */
 export type Pays = (core: Core, manifest: Manifest, lookups: number) => boolean
 
-/** The scheme that a new map is made for where the app leaves it open. */
+/** The scheme that mode `auto` prepares for a new map. */
 export type Choose = (core: Core, manifest: Manifest, basis: Basis) => StatefulScheme
 
 /** The planner's rule. */

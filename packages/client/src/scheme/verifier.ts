@@ -1,5 +1,5 @@
-// What verifies answers of a kind whose package the app has handed in (kinds.ts): loaded, and had what it verifies with, before
-// anything of a lookup leaves, so that what fails here costs no hint.
+// Verifies answers with the package that the app passed to open() (kinds.ts). The package and its key are loaded before a lookup is
+// sent, so that a failure costs no hint.
 
 import { equalBytes, type Manifest, type Proofs, toHex } from '@keyhush/protocol'
 import { ProtocolError, StorageError, TamperedError, UnsupportedError } from '../base/errors.js'
@@ -7,50 +7,50 @@ import { coreCode, inCore } from '../platform/core.js'
 import { startPackage } from '../platform/starting.js'
 import { withRetry } from '../servers/retry.js'
 import { getWholeBlob } from '../servers/transport.js'
-import { KINDS, missingFor, type ProofKind } from './kinds.js'
+import { KINDS, missingFor, type PackagedKind } from './kinds.js'
 import type { AnswerVerifier } from './packaged.js'
 import type { SchemeContext, Sources, Update } from './scheme.js'
 
 type Fetching = Pick<Sources, 'servers' | 'failures' | 'received'>
 
-/** What verifies answers with these proofs; undefined: the core does. */
+/** The verifier of answers with these proofs; undefined: the core verifies them. */
 export function verifierOf(context: SchemeContext, proofs: Proofs): Verifier | undefined {
-  const kind = KINDS[proofs]
+  const kind = KINDS[proofs].packaged
   return kind && new Verifier(context, proofs, kind)
 }
 
 export class Verifier {
   readonly #context: SchemeContext
   readonly #proofs: Proofs
-  readonly #kind: ProofKind
+  readonly #kind: PackagedKind
   #loaded: AnswerVerifier | undefined
   #freed = false
 
-  constructor(context: SchemeContext, proofs: Proofs, kind: ProofKind) {
+  constructor(context: SchemeContext, proofs: Proofs, kind: PackagedKind) {
     this.#context = context
     this.#proofs = proofs
     this.#kind = kind
   }
 
-  /** What is held without the module; undefined: nothing yet. */
+  /** The bytes to store, for `recall`; undefined: none yet. */
   get bytes(): Uint8Array | undefined {
     return this.#loaded?.bytes
   }
 
-  /** What is fetched for it, and held. */
+  /** How many bytes are fetched for it, and held. */
   heldBytes(manifest: Manifest): number {
     return this.#kind.verifierBytes(manifest)
   }
 
-  /** Takes up what another life of the page has held, if it is what this manifest names. Where that fails, it is fetched. */
+  /** Takes stored `bytes`, if they are those that this manifest names. Otherwise they are fetched when they are needed. */
   async recall(manifest: Manifest, bytes: Uint8Array): Promise<void> {
     const verifier = await this.#load().catch(() => undefined)
     verifier?.recall(manifest, bytes)
   }
 
   /**
-   * Makes ready for a manifest, and fetches for that what is not at hand; undefined: it is ready. Throws what its servers failed
-   * with, UnsupportedError, and ProtocolError for what both vouch for.
+   * Becomes ready for a manifest, and fetches what is missing; undefined: it is ready. Throws the servers' failures, UnsupportedError,
+   * and ProtocolError if what both servers agree on is wrong.
    */
   equip(manifest: Manifest, sources: Fetching, signal: AbortSignal): Promise<void> | undefined {
     return this.#loaded?.isFor(manifest) ? undefined : this.#equip(manifest, sources, signal)
@@ -100,7 +100,7 @@ export class Verifier {
             )
           )
             return blob
-          throw new TamperedError(link.server.name, `${what} it sent do not have the hash both servers agreed on`)
+          throw new TamperedError(link.server.name, `${what} it sent do not have the hash that was agreed on`)
         })
         received(bytes)
         return found
@@ -116,9 +116,8 @@ export class Verifier {
   }
 
   /**
-   * Whether an answer (header, records, proof), whose length and header have been checked, is genuine at this manifest for the
-   * vectors that were asked with. The same steps whatever both are, and the page has its thread back between two. Throws
-   * ProtocolError for what both servers vouch for.
+   * Whether an answer with a right length and header is genuine at this manifest for the vectors of its query. The steps do not depend
+   * on their contents, and yield the thread. Throws ProtocolError if what both servers agree on is wrong.
    */
   async verify(manifest: Manifest, answer: Uint8Array, vectors: Uint8Array): Promise<boolean> {
     const verifier = this.#loaded
@@ -133,28 +132,31 @@ export class Verifier {
 }
 
 function absent(): StorageError {
-  return new StorageError('what verifies answers is not at hand; call reset()')
+  return new StorageError('the key that verifies answers is missing; call reset()')
 }
 
-/** What a package's verifier throws, as this package's errors. */
+/** Turns the errors of a package's verifier into errors of the client. */
 async function translated<T>(servers: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
     switch (coreCode(error)) {
       case 'malformed':
-        throw new ProtocolError(servers, 'what they publish to verify with is malformed; ask their operators')
+        throw new ProtocolError(
+          servers,
+          'the key or the row lists that they publish are malformed; ask their operators',
+        )
       case 'rows':
         throw new ProtocolError(
           servers,
-          'row commitments they vouch for are no points of the curve; ask their operators',
+          'row commitments that they publish are not points of the curve; ask their operators',
         )
       case 'absent':
         throw absent()
       case 'crashed':
         throw new UnsupportedError(
           'crashed',
-          'the WebAssembly module that verifies has crashed, most likely for want of memory; load the page again',
+          'the WebAssembly module that verifies has crashed, most likely because memory ran out; load the page again',
         )
       default:
         throw error

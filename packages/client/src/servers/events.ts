@@ -1,5 +1,5 @@
-// Hearing of new epochs as they come: a stream of lines from a server (docs/protocol.md, Events), read with an ordinary
-// fetch. Lines only say that it is worth looking; what is there is found out from both servers (updates.ts).
+// A server's stream of new epochs (docs/protocol.md, Events), read with an ordinary fetch. A line is a reason to ask both servers
+// (updates.ts), and no more.
 
 import { type EpochEvent, EVENT_BYTES, parseEvent } from '@keyhush/protocol'
 import { scoped } from '../base/abort.js'
@@ -10,9 +10,8 @@ import { sleep } from './retry.js'
 import { type Link, readStream } from './transport.js'
 
 /**
- * Tells of every line from a server, until called off. A stream that ends is opened again; a server that has none,
- * because its database does not change, is left alone. `drop`, handed to `notify`, closes a stream that does not deserve
- * to be heard, for long.
+ * Calls `notify` for each line of a server, until `signal` aborts. Opens a stream again after it has ended. Returns if the server
+ * has no stream, because its database never changes. `drop` closes the stream, and the next one opens much later.
  */
 export async function subscribe(
   link: Link,

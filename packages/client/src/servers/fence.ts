@@ -1,14 +1,12 @@
-// The rollback fence (S8; docs/protocol.md, Rollback fence). State that was rewound, a restored backup, a cloned profile,
-// cannot be told from the newest by looking at it; but the refresh server remembers how far each hint has come: how many
-// lookups, and which one it is at. It is told before a vector leaves that another copy might contradict:
+// The rollback fence (S8; docs/protocol.md, Rollback fence). An old copy of a state, from a backup or a cloned profile, looks like
+// the newest. So the refresh server remembers of each hint how many lookups it has made, and the name of the pending one.
 //
-//   registered    before a hint is first stored, so that no stored state can register again
-//   confirmed     before the first batch after opening and after a pause; and with each batch, in one request with its
-//                 refresh vectors, so that a copy can make one lookup at most, or, `strict`, also ahead of each, so
-//                 that it can make none
+//   register   before a hint is first stored: no stored state can register again
+//   confirm    before the first batch after opening and after a pause; and with each batch, in one request with its refresh
+//              vectors: a copy makes one lookup at most. `strict`: also ahead of each batch: a copy makes none
 //
-// No hint moves on from a batch before its claim was granted, and no two batches are granted for one place in a hint's
-// life. So of several copies only one gets past any place; the others are refused there, which condemns them.
+// A hint ends a batch only after the fence has granted its claim. The fence grants one batch for each place in a hint's life, so
+// only one of several copies gets past it. The others are refused and condemned.
 
 import {
   decodeFenceReply,
@@ -27,12 +25,12 @@ import { withRetry } from './retry.js'
 import { type Link, postFence } from './transport.js'
 
 /**
- * `confirm`: lookups are confirmed in step with their requests. `strict`: ahead of them, at the price of one more round
- * trip, in which the refresh server alone is asked (it relaxes P2); a server without a fence is refused.
+ * `confirm`: each lookup's request carries its claim. `strict`: the refresh server alone confirms it before, which costs a round trip
+ * and relaxes P2; a server without a fence is refused.
  */
 export type RollbackPreference = 'confirm' | 'strict'
 
-/** `none`: this server has no fence; `full`: it has, without room in it. Then a hint is unfenced for life. */
+/** `none`: this server has no fence; `full`: its fence has no room. The hint is then unfenced for life. */
 export type Registration = 'registered' | 'none' | 'full'
 
 /** Registers a hint. Throws if the server cannot be reached. */
@@ -55,7 +53,7 @@ function withoutFence(error: unknown): 'none' | 'full' {
   throw error
 }
 
-/** How far one hint is known to have come, by its fence. Of one life of a page. */
+/** One hint's fence, and what it has granted in this life of the page. */
 export class Fence {
   readonly #link: Link
   /** the claim granted last, and when */
@@ -65,26 +63,23 @@ export class Fence {
     this.#link = link
   }
 
-  /** Whether so little time has passed since the fence was last heard that no copy can have been woken meanwhile. */
+  /** Whether the fence has granted a claim so recently that no copy can have been opened since. */
   get awake(): boolean {
     const since = this.#granted === undefined ? Number.POSITIVE_INFINITY : this.#now() - this.#granted.at
     return since >= 0 && since < FENCE_REST_MS
   }
 
-  /** Whether exactly this was granted before. */
+  /** Whether this claim was granted last. */
   has(claim: FenceClaim): boolean {
     return this.#granted?.claim === nameOf(claim)
   }
 
-  /** Notes that this was granted. */
+  /** Notes that the fence has granted this claim. */
   granted(claim: FenceClaim): void {
     this.#granted = { claim: nameOf(claim), at: this.#now() }
   }
 
-  /**
-   * Throws if the refresh server cannot be reached: then nothing is known. Cannot be called off, and is repeated as often
-   * as a lookup's requests.
-   */
+  /** Throws if the refresh server cannot be reached. Cannot be called off, and is repeated as often as a lookup's requests. */
   async confirm(claim: FenceClaim): Promise<FenceVerdict> {
     const request = { kind: 'confirm', ...claim } as const
     const never = new AbortController().signal
@@ -93,16 +88,16 @@ export class Fence {
     return verdict
   }
 
-  /** Of the calendar: a clock that stands still while the machine sleeps would not tell. */
+  /** The calendar's time: other clocks may stop while the machine sleeps. */
   #now(): number {
     return this.#link.environment.clock.date()
   }
 }
 
-/** What a claim holds in place of a batch's name where none is pending. */
+/** A claim's name of the pending batch if there is none. */
 export const NO_REQUEST = new Uint8Array(32)
 
-/** How many lookups a hint has made, from a number that is the same for all copies of it. */
+/** A hint's place: it grows by one a lookup, and updates do not change it, so that all copies of a hint have the same. */
 export function placeOf(version: number, { epoch }: Pick<Manifest, 'epoch'>): number {
   return version + 2 ** 32 - epoch
 }

@@ -1,5 +1,5 @@
-// What all servers are asked first, in one round trip: what they offer and what they agree on. Nothing in it depends on the
-// core or on anything kept here, so that it may be under way while either is loaded.
+// The first questions to all servers, in one round trip: what they offer, and the manifest they agree on. They need neither the core
+// nor a stored state, so they are asked while both are loading.
 
 import type { Info } from '@keyhush/protocol'
 import { infoOf } from './info.js'
@@ -13,7 +13,7 @@ export interface Greeting {
   readonly infos: Promise<readonly Info[]>
 }
 
-/** Asks at once. What fails is told to whoever waits for it. */
+/** Asks at once. A failure rejects the promise that it belongs to. */
 export function greet(links: Links, signal: AbortSignal): Greeting {
   const greeting = { agreed: agree(links, signal), infos: askAll(links, link => infoOf(link, signal)) }
   for (const part of Object.values(greeting)) part.catch(() => {})

@@ -1,4 +1,4 @@
-// What a server says that it offers (docs/protocol.md, `/v1/info`). Servers vouch for nothing by it, and it is not compared.
+// What a server says that it offers (docs/protocol.md, `/v1/info`). Servers are not compared by it, so it proves nothing.
 
 import { type Info, parseInfo, WireError } from '@keyhush/protocol'
 import { fromWire } from './manifests.js'

@@ -1,6 +1,5 @@
-// What both servers agree on: the manifest of the highest epoch both have, compared byte for byte. One server is
-// honest, so equal means right; everything downloaded later is checked against it. Of one server it is what it shows, and
-// a publisher's signature says whether it is right.
+// The manifest that both servers agree on: that of the newest epoch both have, compared byte for byte. One of two servers is honest,
+// so equal manifests are right, and all downloads are checked against them. With one server the publisher's signature decides.
 
 import { decodeManifest, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest, WireError } from '@keyhush/protocol'
 import { ATTEMPTS } from '../base/constants.js'
@@ -13,11 +12,11 @@ export interface Agreed {
   readonly manifest: Manifest
   /** its canonical bytes */
   readonly bytes: Uint8Array
-  /** the publisher's over them, which holds, where it is asked for; 64 bytes */
+  /** the publisher's, verified, 64 bytes; missing: the map has no publisher's key */
   readonly signature?: Uint8Array | undefined
 }
 
-/** Fetches the manifest from all servers and compares. Throws ServersDisagreeError; nothing else is sent then. */
+/** Fetches the manifest from all servers and compares. Throws ServersDisagreeError. */
 export async function agree(links: Links, signal: AbortSignal): Promise<Agreed> {
   const [first, other] = await askAll(links, link => newest(link, signal))
   return other === undefined ? first! : await agreedOf(links as Pair, first!, other, signal)
@@ -32,16 +31,16 @@ async function agreedOf(links: Pair, first: Agreed, other: Agreed, signal: Abort
       throw disagree(links, 'they hold different databases')
     const order = compareEpochs(a.manifest, b.manifest)
     const behind = order <= 0 ? a : b
-    // The one ahead is asked for the epoch of the other; servers keep the previous one for this.
+    // Asks the server ahead for the epoch of the other: servers keep the previous epoch for this.
     const other = order === 0 ? b : await manifestOf(links[order < 0 ? 1 : 0], behind.manifest, signal)
     if (other !== undefined) {
       if (equalBytes(behind.bytes, other.bytes)) return behind
       throw disagree(links, 'their manifests of one epoch differ')
     }
-    // Perhaps its reply has come so late that the other has forgotten that epoch: then it is further itself by now.
+    // The server behind may have moved on meanwhile, and the server ahead may have forgotten that epoch.
     const again = await newest(links[order < 0 ? 0 : 1], signal)
     if (attempt === ATTEMPTS || compareEpochs(again.manifest, behind.manifest) <= 0) {
-      throw disagree(links, 'there is no epoch that both answer')
+      throw disagree(links, 'no epoch is answered by both')
     }
     if (order < 0) a = again
     else b = again
@@ -81,7 +80,7 @@ function decode(link: Link, bytes: Uint8Array): Agreed {
   return { manifest: fromWire(link, () => decodeManifest(bytes)), bytes }
 }
 
-/** A manifest out of the store, for what it says of the database; undefined if it says nothing we understand. */
+/** A manifest from the store; undefined if this version cannot read it. */
 export function readManifest(bytes: Uint8Array): Manifest | undefined {
   try {
     return decodeManifest(bytes)
@@ -91,7 +90,7 @@ export function readManifest(bytes: Uint8Array): Manifest | undefined {
   }
 }
 
-/** Runs a codec and gives what it refuses the server's name. */
+/** Runs a codec. Its errors become a ProtocolError or VersionError with the server's name. */
 export function fromWire<T>(link: Link, decode: () => T): T {
   try {
     return decode()
@@ -102,7 +101,7 @@ export function fromWire<T>(link: Link, decode: () => T): T {
   }
 }
 
-/** Negative if `a` is the older. */
+/** Negative if `a` is older. */
 export function compareEpochs(a: Manifest, b: Manifest): number {
   return a.epoch - b.epoch || a.generation - b.generation
 }

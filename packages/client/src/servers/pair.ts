@@ -1,19 +1,19 @@
-// The servers of a map, two or one, as URLs: checked, normalised and put into an order that does not depend on the caller's;
-// and whether they can be two parties at all. Names are compared, not what they resolve to: two names of one machine pass.
+// The one or two servers of a map: their URLs are checked, normalised and sorted, and two must be able to be two parties. Names are
+// compared, not addresses: two names of one machine pass.
 
 import { oneOf } from '../base/boundary.js'
 import { UsageError } from '../base/errors.js'
 import type { Identity } from '../store/storage.js'
 
 export interface Server {
-  /** origin and path without a final slash: names the server in errors and in stored state */
+  /** origin and path without a final slash: the server's name in errors and in stored state */
   readonly name: string
 }
 
-/** One, or two in ascending order of their names, so that nothing can depend on positions in the caller's array (S5). */
+/** One, or two in ascending order of their names, so that nothing depends on the caller's order (S5). */
 export type Servers = readonly [Server] | readonly [Server, Server]
 
-/** Whose state it is: the same whatever the order in `servers`. */
+/** The name of a state: the same for both orders of `servers`. */
 export function identityOf(servers: Servers): Identity {
   return servers.map(({ name }) => name)
 }
@@ -23,16 +23,16 @@ export function namesOf(servers: readonly Server[]): string {
   return servers.map(({ name }) => name).join(' and ')
 }
 
-/** How many parties have to stand apart for nobody to learn what is asked: one, where lookups tell whoever answers nothing. */
+/** How many parties must not collude: one if lookups tell the answering server nothing. */
 export type Apart = 1 | 2
 
-/** Of two servers that may be one party, one is as good as both. Throws UsageError for what collusion cannot be. */
+/** Two servers that may collude count as one party. Throws UsageError for another value of `collusion`. */
 export function apartOf(servers: readonly unknown[] | undefined, collusion: 'tolerated' | undefined): Apart {
   if (collusion !== undefined) oneOf('collusion', ['tolerated'], collusion)
   return servers?.length === 1 || collusion === 'tolerated' ? 1 : 2
 }
 
-/** What `open()` is to let pass although it takes away what two servers are for. */
+/** Options that allow servers which may be one party. */
 export interface Allowances {
   readonly allowSameHost?: boolean | undefined
   readonly allowPlainHttp?: boolean | undefined
@@ -49,9 +49,9 @@ export function parseServers(servers: readonly (string | URL)[]): Servers {
   }
   const [a, b] = servers.map(parseUrl) as [URL, URL?]
   if (b === undefined) return [{ name: nameOf(a) }]
-  // One host and port is one process, whatever the paths: it would see both vectors.
+  // One host and port is one process, also for two paths: it sees both vectors.
   if (hostOf(a) === hostOf(b) && portOf(a) === portOf(b)) {
-    throw new UsageError(`servers: both are at ${a.host}; whoever answers there would see both queries`)
+    throw new UsageError(`servers: expected two operators, got ${a.host} twice, which would see both queries`)
   }
   const [first, second] = [nameOf(a), nameOf(b)].sort() as [string, string]
   return [{ name: first }, { name: second }]
@@ -62,21 +62,21 @@ function parseUrl(text: string | URL): URL {
   try {
     url = new URL(text)
   } catch {
-    const came = typeof text === 'string' ? 'a relative one, or none' : typeof text // not quoted, either
+    const came = typeof text === 'string' ? 'a relative one, or none' : typeof text // not quoted: see below
     throw new UsageError(`servers: expected absolute URLs such as https://a.example, got ${came}`)
   }
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
     throw new UsageError(`servers: expected https or http, got ${url.protocol}`)
   }
-  // Never quoted: a password may stand in it.
+  // Never quoted: it may have a password in it.
   if (url.username !== '' || url.password !== '') throw new UsageError('servers: credentials in a URL are refused')
   if (url.search !== '' || url.hash !== '') throw new UsageError('servers: a query or fragment in a URL is refused')
   return url
 }
 
 /**
- * Refuses servers that one party can read, unless the app says that it knows. Two ports of the loopback device need no
- * word: that is how one develops, and whoever is there sees the keys themselves.
+ * Throws UsageError for servers whose traffic one party can read, unless the app allows that. Two ports of this machine are always
+ * allowed, for development.
  */
 export function assertParties(servers: Servers, apart: Apart, { allowSameHost, allowPlainHttp }: Allowances): void {
   const urls = servers.map(({ name }) => new URL(name))
@@ -84,13 +84,13 @@ export function assertParties(servers: Servers, apart: Apart, { allowSameHost, a
     if (url.protocol === 'https:' || hostOf(url) === LOOPBACK || allowPlainHttp === true) continue
     const why =
       apart === 1
-        ? 'everybody on the way there can change what is not signed'
-        : 'everybody on the way there can read its queries, and with both, the key'
+        ? 'anybody on the network path can change what is not signed'
+        : "anybody on the network path can read its queries, and with both servers' queries the key"
     throw new UsageError(`servers: ${url.origin} is plain http; ${why}. Use https, or pass allowPlainHttp: true`)
   }
   const host = commonHost(servers)
   if (apart === 1 || host === undefined || host === LOOPBACK || allowSameHost === true) return
-  const why = 'whoever runs it would see both queries, and so the key'
+  const why = 'its operator would see both queries, and so the key'
   throw new UsageError(`servers: both are on ${host}; ${why}. Use two operators' hosts, or pass allowSameHost: true`)
 }
 
@@ -103,8 +103,8 @@ export function commonHost(servers: Servers): string | undefined {
 const LOOPBACK = 'localhost'
 
 /**
- * `a.example.` and `a.example` are one host, an IPv4 address is one in IPv6 as well, and so are all names and addresses of
- * the loopback device.
+ * One name for each host: without a final dot, IPv4 addresses as such also in IPv6, and `localhost` for all names and addresses of
+ * this machine.
  */
 function hostOf({ hostname }: URL): string {
   const [, high, low] = /^\[::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})\]$/.exec(hostname) ?? []

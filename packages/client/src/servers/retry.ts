@@ -1,5 +1,5 @@
-// Repeating what failed on the way, where nothing secret is sent: in the offline phase, and to the fence. Lookups have
-// stricter rules of their own (lookup/exchange.ts).
+// Repeats requests that failed on the way, in the offline phase and to the fence, where nothing secret is sent. Lookups have stricter
+// rules (lookup/exchange.ts).
 
 import { onAbort } from '../base/abort.js'
 import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
@@ -29,8 +29,8 @@ export function sleep(clock: Environment['clock'], ms: number, signal?: AbortSig
 }
 
 /**
- * Runs `work` again if its connection broke or was refused. A server that kept silent past its deadline has had its
- * time, unless `evenSilence`, and one that broke the protocol would do so again.
+ * Runs `work`, and again if the connection broke or was refused. Not again if the server let the deadline pass, unless
+ * `evenSilence`, or if it broke the protocol.
  */
 export async function withRetry<T>(
   link: Link,
@@ -51,7 +51,7 @@ export async function withRetry<T>(
   }
 }
 
-/** Asks all servers at the same time, and waits for all. What is thrown says how each of them has failed. */
+/** Asks all servers at the same time, and waits for all. The error names every server that failed. */
 export async function askAll<T>(links: Links, ask: (link: Link) => Promise<T>): Promise<readonly T[]> {
   const outcomes = await Promise.allSettled(links.map(ask))
   const errors: unknown[] = outcomes.flatMap(outcome => (outcome.status === 'rejected' ? [outcome.reason] : []))
@@ -60,17 +60,14 @@ export async function askAll<T>(links: Links, ask: (link: Link) => Promise<T>): 
   throw failures.length < errors.length ? errors.find(error => !(error instanceof ServerError)) : worstOf(failures)
 }
 
-/** What servers have failed with, as one error. */
+/** The servers' failures as one error. */
 export function worstOf(errors: readonly ServerError[]): ServerError {
   const worst = errors.reduce(worseOf)
   const other = errors.find(error => error !== worst)
   return other === undefined ? worst : joined(worst, other)
 }
 
-/**
- * Of the failures of the two servers, the one to show: a lie before a silence, and either before what a server has not
- * (any more), which a client that asked in time would have had from it.
- */
+/** The failure to show: first a lie, then any other, last `not_found`, which a client that asked earlier would not have had. */
 function worseOf<T extends KeyhushError>(one: T, other: T): T {
   return gravity(other) > gravity(one) ? other : one
 }

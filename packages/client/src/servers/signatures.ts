@@ -1,6 +1,5 @@
-// The publisher's signature (docs/protocol.md, Signatures): Ed25519 over the whole manifest. It binds the update list,
-// the manifest before and the expiry, so that two servers which lie together can neither make up a record nor pair a
-// genuine manifest with a false list. It comes on top of comparing the servers, never instead.
+// The publisher's signature (docs/protocol.md, Signatures): Ed25519 over the whole manifest, which names the update list, the manifest
+// before and the expiry. So two servers that lie together cannot invent a record or an update. Servers are compared all the same.
 
 import {
   equalBytes,
@@ -19,10 +18,10 @@ import type { Agreed } from './manifests.js'
 import type { Links } from './transport.js'
 
 const KEY_BYTES = 32
-/** the last moment that JavaScript can write down */
+/** the last moment of JavaScript's calendar, in milliseconds */
 const LAST_DATE = 8.64e15
 
-/** Whose database it has to be. */
+/** The publisher whose signatures a map asks for. */
 export class Publisher {
   /** 64 lower-case hex digits */
   readonly key: string
@@ -31,10 +30,10 @@ export class Publisher {
   constructor(key: string, clock: Environment['clock']) {
     this.key = key
     this.#clock = clock
-    loadEd25519().catch(() => {}) // meanwhile; who needs it is told
+    loadEd25519().catch(() => {}) // begins early; the first use throws what fails
   }
 
-  /** `chain` from its beginning up to the last manifest that is signed: each covers those before it. */
+  /** `chain` up to the last manifest that is signed: a signature covers the manifests before, too. */
   async signedOf(chain: readonly Agreed[], links: Links, signal: AbortSignal): Promise<readonly Agreed[]> {
     if (chain.length === 0) return []
     const signatures = await this.#signatures(links, signal)
@@ -46,8 +45,8 @@ export class Publisher {
   }
 
   /**
-   * With its signature. Throws SignatureError unless what both servers agreed on is signed and has not expired. `infos`: what
-   * they have said already, perhaps before they had this.
+   * `agreed` with its signature. Throws SignatureError unless it is signed and has not expired. `infos`: earlier replies of the
+   * servers, which may be older than this manifest.
    */
   async check(agreed: Agreed, links: Links, signal: AbortSignal, infos: readonly Info[] = []): Promise<Agreed> {
     this.checkExpiry(agreed.manifest)
@@ -59,11 +58,11 @@ export class Publisher {
     if (signature !== undefined) return { ...agreed, signature }
     const wanted = `a signature under the key ${this.key.slice(0, 8)}… over generation ${generation}, epoch ${epoch}`
     throw new SignatureError(
-      `expected ${wanted}; there is none that holds. Unless its publisher has yet to sign it, do not use this database`,
+      `expected ${wanted}, got none that is valid. Unless its publisher has yet to sign it, do not use this database`,
     )
   }
 
-  /** Whether the signature that an epoch comes with holds: it may have been stored, by whomever. */
+  /** Whether the signature of a stored epoch is valid. */
   async hasSigned({ bytes, signature }: Agreed): Promise<boolean> {
     return signature !== undefined && (await this.#holds(bytes, signature))
   }
@@ -72,24 +71,28 @@ export class Publisher {
     return expires !== 0 && this.#clock.date() >= expires * 1000
   }
 
-  /** Throws SignatureError if the publisher has not vouched for this manifest for as long as that. */
+  /** Throws SignatureError if this manifest has expired. */
   checkExpiry(manifest: Manifest): void {
     if (!this.hasExpired(manifest)) return
     const { expires, epoch } = manifest
     const since = new Date(Math.min(expires * 1000, LAST_DATE)).toISOString()
-    throw new SignatureError(`epoch ${epoch} has expired at ${since}, and the servers have no newer one that is signed`)
+    throw new SignatureError(
+      `expected an epoch that has not expired, got ${epoch}, expired at ${since}; ask the publisher to sign a newer one`,
+    )
   }
 
-  /** Throws SignatureError if a map that has been at `seen` would go back to, or over to, `agreed`. */
+  /** Throws SignatureError if `agreed` is older than `seen`, where this map has been, or of another database. */
   checkSuccession(seen: Manifest, agreed: Manifest): void {
     if (!equalBytes(seen.databaseId, agreed.databaseId)) {
-      throw new SignatureError('the servers now show another database than before; its publisher may be the same')
+      throw new SignatureError('expected the database of before, got another one; its publisher may be the same')
     }
     if (agreed.epoch >= seen.epoch) return
-    throw new SignatureError(`the servers show epoch ${agreed.epoch}, and this map has been at epoch ${seen.epoch}`)
+    throw new SignatureError(
+      `expected epoch ${seen.epoch} or newer, where this map has been, got epoch ${agreed.epoch}`,
+    )
   }
 
-  /** One of those that holds for this. */
+  /** The first of these signatures that is valid for a manifest. */
   async #signatureOf(
     { manifest, bytes }: Agreed,
     signatures: readonly SignatureInfo[],
@@ -108,7 +111,7 @@ export class Publisher {
     return verifies(signature, signedBytes(manifest), fromHex(this.key))
   }
 
-  /** What either server hands on. It is worth what it verifies to, so one that is silent is passed over. */
+  /** The signatures that servers have, unverified. Throws only if no server answers. */
   async #signatures(links: Links, signal: AbortSignal): Promise<SignatureInfo[]> {
     const lists = await Promise.allSettled(links.map(link => infoOf(link, signal)))
     signal.throwIfAborted()
@@ -119,7 +122,7 @@ export class Publisher {
   }
 }
 
-/** Only whoever checks signatures loads it. */
+/** Loaded only by maps that verify signatures. */
 const loadEd25519 = () => import('./ed25519.js')
 
 /** Reads `open({ publisherKey })`: 32 bytes, or their 64 hex digits, alone or in the line that `keyhush keygen` prints. */

@@ -1,4 +1,4 @@
-// What a map has cost so far, and what went wrong without failing a call.
+// What a map has cost so far, and failures of servers that failed no call.
 
 import { INCIDENTS_KEPT } from '../base/constants.js'
 import { commonHost, type Servers } from './pair.js'
@@ -18,13 +18,13 @@ export interface Incident {
 
 export interface Stats {
   /**
-   * the host that two servers are both on: `localhost` in development, another with `allowSameHost`. Whoever runs it can see
-   * what is looked up. undefined: they are on two, or there is one server
+   * the host of both servers, if it is the same: `localhost` in development, another with `allowSameHost`. Its operator can see
+   * what you look up. undefined: there are two hosts, or there is one server
    */
   readonly commonHost: string | undefined
   /**
-   * whether rollback fences know this map's state, those of all servers that may be asked; undefined: there is none now, it is
-   * condemned, say, or it needs none
+   * whether the rollback fences of all servers that lookups may ask know this map's state; undefined: there is no state, it is
+   * condemned, or it needs no fence
    */
   readonly fenced: boolean | undefined
   readonly servers: readonly {
@@ -33,7 +33,7 @@ export interface Stats {
     readonly offline: Traffic
     /** queries and answers, repeated ones included */
     readonly lookups: Traffic
-    /** what the rollback fence was told, and said; 88 bytes a lookup at the server that keeps it */
+    /** to and from the rollback fence: 88 bytes a lookup at the refresh server */
     readonly fence: Traffic
   }[]
   /**
@@ -46,11 +46,11 @@ export interface Stats {
   /** calls that got their answer */
   readonly lookups: number
   readonly lastLookup: (Traffic & { readonly ms: number }) | undefined
-  /** the newest, oldest first: attempts that failed and servers that were given up for a time */
+  /** the newest ones, oldest first: attempts that failed, and servers that were not asked again for a time */
   readonly incidents: readonly Incident[]
 }
 
-/** Counts what goes over one link. */
+/** Counts the bytes of one link. */
 export class Meter implements Traffic {
   bytesUp = 0
   bytesDown = 0
@@ -85,7 +85,7 @@ export class StatsKeeper {
     if (this.#incidents.length > INCIDENTS_KEPT) this.#incidents.shift()
   }
 
-  /** Of what went over the link for lookups to this server, so many bytes were the fence's. */
+  /** Moves bytes that were counted as a lookup's to the fence's. */
   fenced(server: string, { bytesUp, bytesDown }: Traffic): void {
     const s = this.#servers.findIndex(({ name }) => name === server)
     const [online, fence] = [this.online[s], this.fence[s]]
@@ -96,7 +96,7 @@ export class StatsKeeper {
     fence.bytesDown += bytesDown
   }
 
-  /** Queries and answers of all servers together, so far. */
+  /** Queries and answers so far, all servers together. */
   onlineTotal(): Traffic {
     const sum = (of: (meter: Meter) => number) => this.online.reduce((total, meter) => total + of(meter), 0)
     return { bytesUp: sum(meter => meter.bytesUp), bytesDown: sum(meter => meter.bytesDown) }

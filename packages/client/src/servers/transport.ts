@@ -1,6 +1,5 @@
-// The one seam to the network. A request carries nothing that two servers could match or that tells who asks: no
-// cookies, no referrer, no identifiers, no content type (so that browsers need no preflight either). A reply is read
-// with a hard cap known beforehand, under deadlines that depend on lengths alone.
+// All requests to servers. A request has no cookies, no referrer and no identifiers, so that two servers cannot match requests, and no
+// content type, so that browsers send no preflight. A reply has a limit of length, and deadlines that depend on lengths alone.
 
 import { type ErrorReply, parseErrorReply, WireError } from '@keyhush/protocol'
 import { OVER, onAbort } from '../base/abort.js'
@@ -8,7 +7,7 @@ import { deadlineMs, ERROR_REPLY_BYTES, EVENTS_A_STREAM, SILENCE_MS } from '../b
 import { KeyhushError, NetworkError, ProtocolError, RateLimitedError, VersionError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import type { Server, Servers } from './pair.js'
-import type { Meter } from './stats.js'
+import { Meter } from './stats.js'
 
 /** One server, and the way to it. */
 export interface Link {
@@ -17,12 +16,12 @@ export interface Link {
   readonly meter: Meter
 }
 
-/** To all servers of a map, in their order. */
+/** To all servers of a map, in the order of `Servers`. */
 export type Links = readonly Link[]
 
-/** `meters`: one a server. */
-export function linksOf(servers: Servers, environment: Link['environment'], meters: readonly Meter[]): Links {
-  return servers.map((server, s) => ({ server, environment, meter: meters[s]! }))
+/** `meters`: one a server; missing: the bytes are not reported. */
+export function linksOf(servers: Servers, environment: Link['environment'], meters?: readonly Meter[]): Links {
+  return servers.map((server, s) => ({ server, environment, meter: meters?.[s] ?? new Meter() }))
 }
 
 /** Receives a body piece by piece; the next piece is read when it is done. */
@@ -52,7 +51,7 @@ export async function getBlob(
   await exchange(link, { path: `/v1/blobs/${hash}`, atMost: bytes, exactly: true }, sink, signal)
 }
 
-/** The same, in one piece. `told` hears of the bytes as they come. */
+/** The same, in one piece. `told` is called with the number of bytes in each chunk. */
 export async function getWholeBlob(
   link: Link,
   hash: string,
@@ -107,8 +106,8 @@ async function inOnePiece(
 }
 
 /**
- * Reads a stream for as long as it lasts, in pieces of `bytes` bytes. Ends when the server ends it; throws when it has
- * been silent for `silenceMs`, breaks off, or is refused. Not counted: nobody waits for it.
+ * Reads a stream in pieces of `bytes` bytes until the server ends it. Throws if the server is silent for `silenceMs`, breaks off or
+ * refuses.
  */
 export async function readStream(
   link: Link,
@@ -136,11 +135,11 @@ export async function readStream(
 
 interface Request {
   readonly path: string
-  /** present: a POST, and its reply an answer, which is never encoded */
+  /** present: a POST, whose reply must not be compressed; missing: a GET */
   readonly body?: Uint8Array
   readonly atMost: number
   readonly exactly?: boolean
-  /** it takes as long as it likes */
+  /** it has no deadline */
   readonly lasting?: boolean
   /** how long the server may keep silent; SILENCE_MS if not given */
   readonly silenceMs?: number
@@ -154,7 +153,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
   const { atMost, silenceMs = SILENCE_MS } = request
   const controller = new AbortController()
   const { signal } = controller
-  /** refuses what is awaited of the server at the moment */
+  /** rejects the promise that `onWire` returned last */
   let refuse: (reason: unknown) => void = () => {}
   const callOff = (reason: unknown) => {
     controller.abort(reason)
@@ -164,9 +163,9 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
 
   const start = clock.now()
   const allowedMs = request.lasting ? Number.POSITIVE_INFINITY : deadlineMs(atMost + (request.body?.length ?? 0))
-  /** since when the server has been waited for; undefined: what it has sent is being worked on */
+  /** since when we wait for the server; undefined: we work on what it has sent */
   let silentSince: number | undefined = start
-  // One timer, which looks when it is due whether that has moved: each would cost as much as the rest of this.
+  // One timer, which starts again if the deadline has moved: a timer for each chunk would double the time.
   const watch = () => {
     const now = clock.now()
     const silentFor = silentSince === undefined ? 0 : now - silentSince
@@ -176,11 +175,11 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       return
     }
     const ms = silentFor < silenceMs ? allowedMs : silenceMs
-    const message = `no answer in time (allowed: ${ms} ms); it is unreachable, overloaded or holding back`
+    const message = `expected an answer within ${ms} ms, got none; it is unreachable, overloaded or holding back`
     callOff(new NetworkError(name, message, { timedOut: true }))
   }
   let timer = clock.setTimeout(watch, Math.min(silenceMs, allowedMs))
-  /** What is awaited of the server, one thing at a time. */
+  /** Waits for the server: one promise at a time, which `callOff` rejects. */
   const onWire = <T>(work: Promise<T>): Promise<T> =>
     new Promise((resolve, reject) => {
       refuse = reject
@@ -197,7 +196,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
     link.meter.bytesUp += request.body?.length ?? 0
     const arriving = (async () => fetch(name + request.path, init(request, signal)))()
     const response = await onWire(arriving).catch(error => {
-      // Should it arrive after all, it is thrown away unread.
+      // A late response is thrown away unread.
       arriving.then(late => late.body?.cancel()).catch(() => {})
       throw error
     })
@@ -217,7 +216,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       if (received > limit) throw wrongLength(name, request, `more than ${limit}`)
       if (response.status === 200) await sink(chunk.value)
       else refused.push(chunk.value)
-      // That nothing follows takes a turn of its own, which nobody waits for.
+      // The end of the body comes a turn later. The caller need not wait for it.
       if (request.exactly && received === limit && response.headers.get('content-length') === `${limit}`) {
         silentSince = clock.now()
         whole = onWire(reader!.read()).then(
@@ -236,10 +235,10 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
     const end = (whole: boolean) => {
       clock.clearTimeout(timer)
       if (whole) return
-      controller.abort(OVER) // nobody will read what is left
+      controller.abort(OVER) // the rest is not read
       reader?.cancel(OVER).catch(() => {}) // Node's fetch leaves some bodies open whose signal has aborted: one stream in twenty
     }
-    // Under an encoding more may come than was said, or nothing, for ever: it is hung up on then, as on anybody else.
+    // With a Content-Encoding more may come than was announced, or no end: the connection is then closed.
     if (typeof whole === 'boolean') end(whole)
     else void whole.then(end)
   }
@@ -253,19 +252,19 @@ function init(request: Request, signal: AbortSignal): RequestInit {
     credentials: 'omit',
     referrerPolicy: 'no-referrer',
     cache: 'no-store', // validators are supercookies
-    redirect: 'error', // a redirect would hand one server's query to another
+    redirect: 'error', // a redirect would give one server's query to another
     signal,
   }
 }
 
-/** What is wrong with a reply before its body is read. */
+/** Checks a reply before its body is read. Throws ProtocolError. */
 function checkHead(server: string, request: Request, response: Response): void {
-  if (response.redirected) throw new ProtocolError(server, 'expected an answer of its own, got a redirect')
+  if (response.redirected) throw new ProtocolError(server, 'expected an answer, got a redirect')
   if (request.body === undefined) return
   // A compressed answer's length would depend on its contents (P1).
   const encoding = response.headers.get('content-encoding')
   if (encoding !== null) throw new ProtocolError(server, 'expected an answer without Content-Encoding, got one')
-  // Across origins browsers hide Content-Encoding, but not that the length on the wire was another.
+  // Browsers hide Content-Encoding across origins, but not Content-Length.
   const length = response.headers.get('content-length')
   if (length !== null && length !== `${request.atMost}`) throw wrongLength(server, request, 'another Content-Length')
 }
@@ -280,7 +279,7 @@ function unreachable(server: string, cause: unknown): NetworkError {
   return new NetworkError(server, message, { cause })
 }
 
-/** The error that a reply other than 200 stands for. The server's own words are not repeated. */
+/** The error for a reply other than 200. It does not repeat the server's message. */
 function refusal(server: string, response: Response, body: readonly Uint8Array[]): KeyhushError {
   const { status } = response
   if (status === 429) return new RateLimitedError(server, retryAfter(response.headers.get('retry-after')))
@@ -293,7 +292,7 @@ function refusal(server: string, response: Response, body: readonly Uint8Array[]
   }
   const options = { refusal: reply?.code }
   if (status >= 500) return new NetworkError(server, `expected status 200, got ${came}; try again later`, options)
-  // Paths are all that is repeated of what a server says, and have no more in them than a path needs.
+  // Paths are the only words of a server that are repeated: they have a strict form.
   const hint =
     reply?.databases === undefined || reply.databases.length === 0
       ? 'is this the URL of a Keyhush server?'
@@ -307,7 +306,7 @@ function errorReply(body: readonly Uint8Array[]): ErrorReply | undefined {
   try {
     return parseErrorReply(text)
   } catch (error) {
-    if (error instanceof WireError) return undefined // a proxy's page, say
+    if (error instanceof WireError) return undefined // for example a proxy's page
     throw error
   }
 }

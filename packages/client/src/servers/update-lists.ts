@@ -1,7 +1,7 @@
-// What changed in each epoch that a state follows to (docs/protocol.md, Updates). Nothing of the client's state is touched here:
-// what comes out has been checked by the hashes that both servers agree on, and is applied by others, whole.
+// The update lists of the epochs after a state's (docs/protocol.md, Updates), checked by the hashes that both servers agree on. The
+// state is not touched here.
 
-import { equalBytes, type Manifest, SUITE_POINTPROOFS, splitUpdateList, toHex } from '@keyhush/protocol'
+import { equalBytes, hasRows, type Manifest, splitUpdateList, toHex } from '@keyhush/protocol'
 import { ATTEMPTS } from '../base/constants.js'
 import { ServerError, TamperedError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
@@ -14,7 +14,7 @@ import { epochsAfter, type Following } from './updates.js'
 export interface Step extends Agreed {
   /** the update list's entries */
   readonly list: Uint8Array
-  /** in suite 6 the commitments of the rows it touches, which stand behind them */
+  /** in suite 6 the new commitments of the touched rows */
   readonly rows: Uint8Array
 }
 
@@ -31,10 +31,10 @@ export async function stepsAfter(
     for (const next of wanted) {
       const bytes = await updateList(following, next.manifest, signal)
       const whole = { list: bytes, rows: new Uint8Array() }
-      steps.push({ ...next, ...(next.manifest.suite === SUITE_POINTPROOFS ? splitUpdateList(bytes) : whole) })
+      steps.push({ ...next, ...(hasRows(next.manifest) ? splitUpdateList(bytes) : whole) })
     }
   } catch (error) {
-    // What they told of a moment ago they may have forgotten by now: asked again, they say so.
+    // The servers may have forgotten an epoch meanwhile. Asked again, they say so.
     const forgotten = error instanceof ServerError && error.refusal === 'not_found'
     if (!forgotten || attempt === ATTEMPTS) throw error
     return await stepsAfter(base, following, signal, attempt + 1)
@@ -42,14 +42,14 @@ export async function stepsAfter(
   return steps
 }
 
-/** The list that a manifest speaks of, from the first server whose bytes have its hash. */
+/** The update list of a manifest, from the first server whose bytes have its hash. */
 async function updateList(
   { core, links, stats }: Following,
   manifest: Manifest,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
   const { updateListHash: expected, updateListBytes: length } = manifest
-  // Everybody fetches all lists, so that it tells nothing which server is asked first; turns share the load.
+  // Taking turns shares the load. It tells nothing: every client fetches all lists in the same order.
   const order = manifest.epoch % 2 === 0 ? links : [...links].reverse()
   const failures: ServerError[] = []
   for (const link of order) {

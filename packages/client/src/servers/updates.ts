@@ -1,5 +1,5 @@
-// Following the database (docs/protocol.md, Updates): which epochs come after one, as both servers tell. Nothing secret is
-// sent: what comes out of here has been checked as far as two servers, hashes and the publisher's signature can tell.
+// Which epochs follow one (docs/protocol.md, Updates), checked by both servers, by hashes and by the publisher's signature. Nothing
+// secret is sent.
 
 import { checkFollows, decodeManifests, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
@@ -11,13 +11,13 @@ import type { Publisher } from './signatures.js'
 import type { StatsKeeper } from './stats.js'
 import { getBounded, type Link, type Links } from './transport.js'
 
-/** The epoch something is at that follows. */
+/** The epoch that a hint or a map is at. */
 export interface Base extends Agreed {
-  /** whether it can follow from one epoch to the next of its generation; if not said, it can */
+  /** whether an update can lead to the next epoch of its generation; missing: it can */
   readonly follows?: (before: Manifest, next: Manifest) => boolean
 }
 
-/** Who asks, and whom. */
+/** What is needed to follow. */
 export interface Following {
   readonly core: Core
   readonly links: Links
@@ -27,9 +27,9 @@ export interface Following {
 }
 
 /**
- * No update leads from where a hint is to what both servers have now. `history`: they no longer keep what lies between;
- * `generation`: the database has another layout or directory, or has outgrown what was made for it; `manifest`: it is another
- * database; `spent`: its lookups are used up.
+ * No update leads from a hint's epoch to the servers' newest. `history`: the servers no longer keep the epochs between;
+ * `generation`: the database has another layout or directory, or has outgrown the hint; `manifest`: it is another database;
+ * `spent`: the hint's lookups are used up.
  */
 export class OutdatedError extends Error {
   override readonly name = 'OutdatedError'
@@ -41,13 +41,12 @@ export class OutdatedError extends Error {
   }
 }
 
-/** `/v1/manifests` gives as many at most, in as many bytes unless a single one is longer. */
+/** The longest reply of `/v1/manifests`, in bytes. */
 const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, LONGEST_MANIFEST_BYTES)
 
 /**
- * The epochs after `base` that both servers have, in order; none if there are none, or none that is signed. They may be
- * only the next of many: ask again from the last. Throws OutdatedError, ServersDisagreeError, SignatureError and the
- * errors of single servers.
+ * The epochs after `base` that both servers have, and that are signed if the map asks for that, in order. There may be more: ask
+ * again from the last. Throws OutdatedError, ServersDisagreeError, SignatureError and the errors of single servers.
  */
 export async function epochsAfter(base: Base, following: Following, signal: AbortSignal): Promise<readonly Agreed[]> {
   const { links, publisher } = following
@@ -59,12 +58,12 @@ export async function epochsAfter(base: Base, following: Following, signal: Abor
   return publisher === undefined ? common : await publisher.signedOf(common, links, signal)
 }
 
-/** The epochs after `base` that all servers have told of. */
+/** The epochs after `base` that are in all chains. */
 function commonOf({ core, links }: Following, base: Agreed, chains: readonly (readonly Agreed[])[]): Agreed[] {
   const common: Agreed[] = []
   const [first, ...others] = chains
   for (const [i, next] of first!.slice(0, Math.min(...chains.map(({ length }) => length))).entries()) {
-    // Of two servers one is honest, so equal means right, for each epoch on the way: each has a list of its own.
+    // Each epoch's manifest names an update list of its own, so each is compared.
     if (others.some(other => !equalBytes(next.bytes, other[i]!.bytes))) {
       throw disagree(links, 'their manifests of one epoch differ')
     }
@@ -76,9 +75,9 @@ function commonOf({ core, links }: Following, base: Agreed, chains: readonly (re
 }
 
 /**
- * The epochs after `base` up to the newest that both servers have, where one of them does not tell what lies between: it
- * has forgotten, or says so, to have everybody download everything. Every manifest names the one before it by its hash,
- * so a chain of the other's that ends in what both show is as good as two. Throws OutdatedError if there is none.
+ * The epochs after `base` up to the newest that both servers have, if one server has forgotten those between, or lies that it has.
+ * A manifest names the one before by its hash, so the other server's chain is right if it ends in the manifest that both have.
+ * Throws OutdatedError if there is none.
  */
 async function upToAgreed(
   { core, links }: Following,
@@ -89,7 +88,7 @@ async function upToAgreed(
   const newest = await agree(links, signal)
   if (equalBytes(newest.bytes, base.bytes)) return []
   const same = equalBytes(newest.manifest.databaseId, base.manifest.databaseId)
-  if (same && newest.manifest.epoch < base.manifest.epoch) return [] // one is behind; what the client has is newer
+  if (same && newest.manifest.epoch < base.manifest.epoch) return [] // a server is behind the client
   if (!same || newest.manifest.epoch === base.manifest.epoch) throw new OutdatedError('manifest')
   for (const [s, chain] of chains.entries()) {
     if (chain === 'forgotten') continue
@@ -108,7 +107,7 @@ async function upToAgreed(
   throw new OutdatedError('history')
 }
 
-/** What of a chain that begins with `base` leads on from it. */
+/** The part of a chain that leads on from `base`, with which the chain begins. */
 function linkedTo(core: Core, base: Agreed, [first, ...rest]: readonly Agreed[]): Agreed[] {
   const linked: Agreed[] = []
   if (first === undefined || !equalBytes(first.bytes, base.bytes)) return linked
@@ -119,7 +118,7 @@ function linkedTo(core: Core, base: Agreed, [first, ...rest]: readonly Agreed[])
   return linked
 }
 
-/** Those that updates lead to. Throws OutdatedError if there are none, and yet something new. */
+/** The epochs that updates lead to. Throws OutdatedError if no update leads to the first. */
 function withinGeneration(base: Base, chain: readonly Agreed[]): readonly Agreed[] {
   const end = chain.findIndex(({ manifest }, i) => {
     const { manifest: before } = chain[i - 1] ?? base
@@ -129,16 +128,13 @@ function withinGeneration(base: Base, chain: readonly Agreed[]): readonly Agreed
   return end < 0 ? chain : chain.slice(0, end)
 }
 
-/** Whether a server's own word bears out that there is something after `base`. Asks that server alone. */
+/** Whether a server has an epoch after `base`, or says that it has forgotten `base`. Asks that server alone. */
 export async function hasMore(link: Link, core: Core, base: Agreed, signal: AbortSignal): Promise<boolean> {
   const chain = await chainFrom(link, base, signal)
   return chain === 'forgotten' || linkedTo(core, base, chain).length > 0
 }
 
-/**
- * The manifests one server has from `base` on, itself first: whoever has none of them is behind. `forgotten`: the server
- * has gone too far to tell.
- */
+/** A server's manifests from `base` on, `base` first; none if the server is behind. `forgotten`: it no longer keeps them. */
 async function chainFrom(link: Link, base: Agreed, signal: AbortSignal): Promise<Agreed[] | 'forgotten'> {
   const { epoch } = base.manifest
   const path = `/v1/manifests?since=${epoch - 1}`
@@ -151,7 +147,7 @@ async function chainFrom(link: Link, base: Agreed, signal: AbortSignal): Promise
   }
 }
 
-/** Whether `next` names `base` as the one before it and keeps the rules of a generation. */
+/** Whether `next` names `base` as the epoch before it and keeps the rules of a generation. */
 function continues(core: Core, base: Agreed, next: Agreed): boolean {
   try {
     checkFollows(base.manifest, next.manifest)

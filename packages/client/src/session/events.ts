@@ -9,7 +9,6 @@ import type { Environment } from '../platform/environment.js'
 import { subscribe } from '../servers/events.js'
 import type { Servers } from '../servers/pair.js'
 import { sleep } from '../servers/retry.js'
-import { Meter } from '../servers/stats.js'
 import { type Link, linksOf } from '../servers/transport.js'
 import { type Base, hasMore } from '../servers/updates.js'
 
@@ -29,8 +28,7 @@ export async function followEvents(
   follower: Follower,
   signal: AbortSignal,
 ): Promise<void> {
-  const meters = servers.map(() => new Meter())
-  const links = linksOf(servers, environment, meters)
+  const links = linksOf(servers, environment)
   const turns = new Turns() // all servers tell of the same epoch: the second look finds nothing to do
   await Promise.all(
     links.map(async link => {

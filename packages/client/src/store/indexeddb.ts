@@ -43,6 +43,7 @@ import {
   type Advance,
   type DurableStore,
   type HintRecord,
+  hasIndexedDb,
   type PartialUpdate,
   type StateHead,
   StateMovedError,
@@ -102,8 +103,7 @@ export async function openIndexedDbStore(
   servers: readonly string[],
   pause?: () => Promise<void>,
 ): Promise<DurableStore> {
-  // A page may be refused it, which throws.
-  if (attempt(() => indexedDB) === undefined) {
+  if (!hasIndexedDb()) {
     throw new StoreUnavailableError('there is no IndexedDB here; Node has fileStore(folder), of @keyhush/client/node')
   }
   const store = new IndexedDbStore([...servers].sort().join(' '))

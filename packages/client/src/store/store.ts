@@ -260,3 +260,15 @@ export interface DurableStore {
    */
   discardOthers(): Promise<boolean>
 }
+
+/**
+ * Whether this platform has IndexedDB. Reading its name throws where a page is refused it, as in some frames: there it exists, and
+ * cannot be opened.
+ */
+export function hasIndexedDb(): boolean {
+  try {
+    return globalThis.indexedDB !== undefined
+  } catch {
+    return true
+  }
+}

@@ -1,4 +1,4 @@
-// `keyhush ceremony`: how those who run servers make the key of Pointproofs (docs/operations.md, A ceremony by mail;
+// The commands `keyhush ceremony`, with which operators make the key of Pointproofs (docs/operations.md, A ceremony by mail;
 // docs/protocol.md, Ceremony).
 
 import { randomBytes } from 'node:crypto'
@@ -20,8 +20,8 @@ export async function init({ out, development }: { out: string; development?: tr
 }
 
 /**
- * Writes the transcript under another name, then the receipt, then gives the transcript its name: whatever is interrupted, no
- * transcript gets away without its receipt, and the same command again goes on from what there is.
+ * Writes the transcript as `.part`, then the receipt, then renames the transcript: there is never a transcript without its receipt.
+ * After an interruption the same command goes on.
  */
 export async function contribute(file: string, options: { name: string; out: string }): Promise<void> {
   const { out } = options
@@ -41,9 +41,9 @@ export async function contribute(file: string, options: { name: string; out: str
   }
   const transcript = contributed.slice(0, -RECEIPT_BYTES)
   const receipt = contributed.slice(-RECEIPT_BYTES)
-  const after = await saying('verifying the contribution', () => verifiedCeremony(out, transcript)) // what goes out is looked at as others will look at it
+  const after = await saying('verifying the contribution', () => verifiedCeremony(out, transcript)) // as others will verify it
   if (!after.has(receipt)) throw new CeremonyError(`${out}: the contribution is not in it; nothing was written`)
-  await writeFile(partFile, transcript, { flush: true }) // over one that was interrupted before it had a receipt: of no use
+  await writeFile(partFile, transcript, { flush: true }) // replaces one without a receipt, from an interrupted run
   await create(receiptFile, `${toHex(receipt)}\n`)
   await rename(partFile, out)
   describe(after, keeping(receiptFile))

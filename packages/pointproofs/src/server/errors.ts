@@ -1,6 +1,8 @@
+// The error of the ceremony's commands.
+
 import { OperatorError } from '@keyhush/server/proofs'
 
-/** Why a ceremony did not go on. The message is written to be shown as it is. */
+/** Why a command of the ceremony failed. The command prints the message. */
 export class CeremonyError extends OperatorError {
   override readonly name = 'CeremonyError'
 }

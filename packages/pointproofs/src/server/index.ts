@@ -1,4 +1,4 @@
-// For servers, which load it for databases that have Pointproofs, and for `keyhush ceremony`.
+// For servers with databases that have Pointproofs, and for `keyhush ceremony`.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Manifest, partitionRows } from '@keyhush/protocol'
@@ -31,7 +31,7 @@ export async function prove(core: Core, database: Provable, options: ProvingOpti
   const { onProgress } = options
   const { partitions: total } = database.layout
   onProgress?.({ stage: 'checking the ceremony', done: 0, total: 1 })
-  await nextTurn() // it is drawn before this thread is busy for seconds
+  await nextTurn() // shows the progress before this thread is busy for seconds
   const setup = await readSetup(core, options)
   const progress = (done: number) => onProgress?.({ stage: 'proving', done, total })
   const proved = await proveDatabase(core, setup, shapeOf(database.layout), database, options, progress)
@@ -43,7 +43,7 @@ export async function prove(core: Core, database: Provable, options: ProvingOpti
 }
 
 /**
- * Reads what a dataset is proved with, but for the openings.
+ * Reads a dataset's transcript, key and row lists. `check` reads the openings.
  * @throws {DatasetError} naming the file that is not what it should be
  * @example
  * const loading = await load(core, 'dataset', manifest)
@@ -53,7 +53,7 @@ export async function load(core: Core, dir: string, manifest: Manifest): Promise
 }
 
 /**
- * The same of a store, out of the transcript in it.
+ * The same for a store, from its transcript.
  * @throws {DatasetError} if the transcript is not that of the manifest
  * @example
  * const loading = await resume(core, manifest, transcript, 'a.store')

@@ -1,4 +1,4 @@
-// For servers: the module with their half of Pointproofs. Each thread that loads it has an instance of its own.
+// Loads the WebAssembly module for servers. Each thread has an instance of its own.
 
 import { readFile } from 'node:fs/promises'
 import * as glue from '../../generated/prover.js'
@@ -11,23 +11,20 @@ export const OPENING_BYTES = 96
 /** Bytes of an edit of one record. */
 export const EDIT_BYTES = 33
 
-/** What commits to the partitions of one database, and opens all their records. `free()` gives its memory back. */
+/** Commits to the partitions of one database, and opens their records. `free()` frees its memory. */
 export interface PointproofsProver {
   /**
-   * The row list of partition `q` (M·ℓ bytes), and behind it the openings of its records, 96 bytes each: the same bytes
-   * whenever and wherever it is done. About four milliseconds a record.
+   * The row list of partition `q` (M·ℓ bytes), and behind it the openings of its records, 96 bytes each. Deterministic. Takes about
+   * four milliseconds a record.
    */
   prove(q: number, partition: Uint8Array): Uint8Array
-  /** Whether a row list commits to a partition, with 32 bytes of fresh entropy: in a fraction of that time. */
+  /** Whether a row list commits to a partition. Needs 32 bytes of fresh entropy, and a fraction of that time. */
   commits(q: number, partition: Uint8Array, rowList: Uint8Array, entropy: Uint8Array): boolean
-  /** Edits of the records at n indices, EDIT_BYTES each, of what was there and what is there now, n·ℓ bytes each. */
+  /** Edits of n records, EDIT_BYTES each, from their old and new bytes, n·ℓ each. */
   edits(indices: Uint32Array, old: Uint8Array, now: Uint8Array): Uint8Array
-  /** Row commitments, 48 bytes each, after edits, the nth of which is in row `rows[n]` of these. Throws with code `point`. */
+  /** Row commitments, 48 bytes each, after edits; edit n is in row `rows[n]` of these. Throws with code `point`. */
   follow(commitments: Uint8Array, rows: Uint32Array, edits: Uint8Array): Uint8Array
-  /**
-   * As `proveTogether`, of so many partitions, from openings that were made before edits, the nth of which is in the row of
-   * entry `entries[n]`.
-   */
+  /** As `proveTogether`, from openings that are older than some edits; edit n is in the row of entry `entries[n]`. */
   proveEdited(
     partitions: number,
     manifestHash: Uint8Array,
@@ -38,19 +35,19 @@ export interface PointproofsProver {
     entries: Uint32Array,
     edits: Uint8Array,
   ): Uint8Array
-  /** The openings of a row, 96 bytes each, brought up to date with edits of it: some hundredths of a second. */
+  /** A row's openings, 96 bytes each, after edits of the row. Takes some hundredths of a second. */
   fold(openings: Uint8Array, edits: Uint8Array): Uint8Array
-  /** One for a database of another shape, which shares this one's tables, and is to be freed as well. */
+  /** A prover for another shape, with the same tables. To be freed, too. */
   shaped(partitions: number, partitionRecords: number, recordBytes: number): PointproofsProver
-  /** Makes the tables that `follow` and `proveEdited` need, which takes half a second, before the first of them does. */
+  /** Makes the tables that `follow` and `proveEdited` need, which takes half a second. */
   warm(): void
   free(): void
 }
 
 export interface Proving extends Pointproofs {
-  /** What provers are made of, wherever they work. Throws with code `transcript` before anybody has contributed. */
+  /** The setup that provers are made of, in any thread. Throws with code `transcript` before the first contribution. */
   setup(ceremony: Ceremony): Uint8Array
-  /** Of what `setup` gave, in this thread or another: it is trusted. Throws with code `length`, `index` or `point`. */
+  /** A prover of a result of `setup`, which is trusted. Throws with code `length`, `index` or `point`. */
   prover(setup: Uint8Array, shape: Shape): PointproofsProver
   /** The proof of an answer (48 bytes), from the openings of its entries in order. Throws with code `length`, `index`, `point`. */
   proveTogether(
@@ -73,7 +70,7 @@ export const loadProving: () => Promise<Proving> = once(async () => {
   const bytes = await readFile(new URL('../../generated/prover_bg.wasm', import.meta.url))
   glue.initSync({ module: await WebAssembly.compile(bytes) })
   return {
-    // The two builds' classes are alike but for what one of them lacks; only their private parts tell them apart.
+    // TypeScript tells the classes of the two builds apart by their private members alone.
     ...pointproofs(glue as unknown as SharedGlue),
     setup: ceremony => (ceremony as glue.CeremonyHandle).setup(),
     prover: (setup, { partitions, partitionRecords, recordBytes }) =>

@@ -1,4 +1,4 @@
-// Proving partitions by a command of the operator's (rust/prover), a process each: several times as fast as threads are.
+// Proves partitions with the command rust/prover, in a process each: several times as fast as threads.
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -6,13 +6,13 @@ import type { Readable, Writable } from 'node:stream'
 import { BuildError, VERSION } from '@keyhush/server/proofs'
 import type { Shape } from '../api.js'
 
-/** Does one partition at a time. */
+/** Proves one partition at a time. */
 export class NativeProver {
   readonly #command: string
   readonly #child: ChildProcessByStdio<Writable, Readable, null>
-  /** of what it makes of a partition */
+  /** of a partition's row list and openings */
   readonly #bytes: number
-  /** what it has written and nobody has taken, and who waits for how many bytes of it */
+  /** output that is not read yet, and the reader that waits for more */
   readonly #written: Buffer[] = []
   #length = 0
   #waiting: { readonly bytes: number; resolve(): void; reject(error: Error): void } | undefined
@@ -31,7 +31,7 @@ export class NativeProver {
     }
     this.#child.on('error', (error: NodeJS.ErrnoException) => fail(`cannot be run (${error.code})`))
     this.#child.on('close', (code, signal) => fail(`it has ended with ${signal ?? `code ${code}`}`))
-    this.#child.stdin.on('error', () => {}) // it has ended, which is said above
+    this.#child.stdin.on('error', () => {}) // the process has ended, which 'close' reports
     this.#child.stdout.on('data', (bytes: Buffer) => {
       this.#written.push(bytes)
       this.#length += bytes.length
@@ -62,7 +62,7 @@ export class NativeProver {
     return proved
   }
 
-  /** It has nothing more to do. */
+  /** Ends the process once it is done. */
   giveBack(): void {
     this.#child.stdin.end()
   }
@@ -73,7 +73,7 @@ export class NativeProver {
     await once(this.#child, 'exit')
   }
 
-  /** All that it has written, once that is so many bytes. */
+  /** All its output, once that has so many bytes. */
   async #read(bytes: number): Promise<Buffer> {
     if (this.#length < bytes) {
       if (this.#failure !== undefined) throw this.#failure

@@ -1,6 +1,6 @@
-// The openings of all records, out of which answers of suite 6 are proved (docs/protocol.md, Pointproofs). Those of a row are as
-// of an epoch, and beside them are the edits of its records since: an answer is corrected under way, by those that its own epoch
-// has, and so is right for every epoch that is answered. Now and then a row's edits are folded into its openings.
+// The openings of all records, from which answers of suite 6 are proved (docs/protocol.md, Pointproofs). A row has the openings of one
+// epoch and the edits of its records since. An answer applies the edits up to its own epoch, so it is right at every answered epoch.
+// Rows with many edits are folded: their openings are computed anew.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
@@ -22,38 +22,38 @@ import { EDIT_BYTES, OPENING_BYTES, type PointproofsProver } from './module.js'
 import { ProverThread } from './prover-threads.js'
 import type { Setup } from './setup.js'
 
-/** An answer to one query is corrected for about so many edits, of all its rows together, … */
+/** Most edits that an answer to one query applies, about, in all its rows together. */
 const MOST_CORRECTIONS = 64
-/** … though it may be so many a row. A row that has more is folded, … */
+/** The bounds of that number for one row. A row with more edits is folded. */
 const MOST_EDITS = { least: 2, most: 8 }
-/** … or once one of them is so many epochs old: until then its update list is kept. */
+/** A row with an older edit is folded, too: until then the store keeps the edit's update list. */
 const MOST_EPOCHS = 32
 
-/** Openings on disk, and what came after. */
+/** Openings on disk, and later edits. */
 interface Row extends RowOpenings {
   /** ascending by epoch; EDIT_BYTES an edit */
   edits: readonly { readonly epoch: number; readonly bytes: Uint8Array }[]
-  /** of a later epoch; the epoch before that may still be answered out of those on disk */
+  /** folded openings, not yet on disk; earlier epochs are answered from those on disk */
   ahead?: RowOpenings
 }
 
-/** A follower of edits goes on to other things after so many: some milliseconds. */
+/** Edits between two turns of the event loop: some milliseconds. */
 const EDITS_AT_ONCE = 32
 
-/** Edits by row: which rows, ascending; of each edit which of these; EDIT_BYTES each. */
+/** Edits and their rows: `rows` ascending; edit n is in row `rows[of[n]]`. */
 interface Edits {
   readonly rows: readonly number[]
   readonly of: Uint32Array
   readonly edits: Uint8Array
 }
 
-/** What proves a database, and what it was made of. */
+/** A database's prover and its setup. */
 export interface Proved {
   readonly prover: PointproofsProver
   readonly setup: Setup
 }
 
-/** As many as a row has, of records that are all zero. */
+/** Openings of records that are all zero. */
 export function zeroOpenings(records: number): Uint8Array {
   const openings = new Uint8Array(records * OPENING_BYTES)
   for (let n = 0; n < records; n++) openings[n * OPENING_BYTES] = 0x40 // the identity
@@ -62,14 +62,14 @@ export function zeroOpenings(records: number): Uint8Array {
 
 export class Openings implements RowProofs {
   readonly proved: Proved
-  /** but for Q, which may grow */
+  /** all but Q, which may grow */
   readonly #layout: Manifest
   readonly #rows: Row[]
   /** those with edits */
   readonly #edited = new Set<number>()
   #rowLists: Uint8Array
 
-  /** `rows` are all rows' of all partitions, `rowLists` and `layout` as of an epoch no earlier than any of them. */
+  /** `rows`: of all partitions. `rowLists` and `layout` are of one epoch, not before that of any row. */
   constructor(proved: Proved, layout: Manifest, rows: readonly RowOpenings[], rowLists: Uint8Array) {
     this.proved = proved
     this.#layout = layout
@@ -99,14 +99,14 @@ export class Openings implements RowProofs {
     return this.#rows
   }
 
-  /** Every epoch after this one that has edits which are not folded is told of by its list. */
+  /** All edits up to this epoch are folded: update lists after it are still needed. */
   get foldedTo(): number {
     let to = Number.POSITIVE_INFINITY
     for (const row of this.#edited) to = Math.min(to, this.#rows[row]!.edits[0]!.epoch - 1)
     return to
   }
 
-  /** The body of an answer of suite 6, of its records with room for the proof. Throws the module's errors. */
+  /** The body of an answer of suite 6. `body` has its records and room for the proof. Throws the module's errors. */
   prove(body: Uint8Array, queries: Uint8Array, { manifest, manifestHash }: ProvedEpoch): Uint8Array {
     const { epoch, partitions } = manifest
     const offsets = new Uint16Array(queries.length / 2)
@@ -138,7 +138,7 @@ export class Openings implements RowProofs {
     return answer.subarray(HEADER_BYTES)
   }
 
-  /** Follows to `epoch`, of so many partitions. Returns the commitments of the rows touched, ascending, 48 bytes each. */
+  /** Moves to `epoch`. Returns the new commitments of the touched rows, ascending, 48 bytes each. */
   async turn(epoch: number, partitions: number, changed: ChangedBlocks): Promise<Uint8Array> {
     const layout = { ...this.#layout, partitions }
     for (let row = this.#rows.length; row < partitions * partitionRows(layout); row++) {
@@ -152,14 +152,14 @@ export class Openings implements RowProofs {
     return touched
   }
 
-  /** The row lists of the epoch before the newest, of so many partitions, from what it changed. */
+  /** The row lists of the epoch before the newest. `changed`: by the newest. */
   async before(partitions: number, { blocks, old, now }: ChangedBlocks): Promise<Uint8Array> {
     const lists = this.#rowLists.slice()
     await this.#followed(lists, this.#editsOf({ blocks, old: now, now: old }))
     return lists.subarray(0, rowListsBytes({ ...this.#layout, partitions }))
   }
 
-  /** Brings the rows of edits up to date, in place, giving way to answers. Returns them. */
+  /** Applies edits to the row lists, in place, and yields to answers. Returns the touched commitments. */
   async #followed(lists: Uint8Array, { rows, of, edits }: Edits): Promise<Uint8Array> {
     const places = rows.map(row => rowPlace(row, this.#layout))
     const touched = Buffer.concat(places.map(at => lists.subarray(at, at + POINTPROOF_BYTES)))
@@ -179,7 +179,7 @@ export class Openings implements RowProofs {
     return touched
   }
 
-  /** What rows that are not as late as `epoch` lack of what it changed: epoch by epoch, ascending, after a start. */
+  /** After a start: notes what `epoch` changed, for rows with older openings. Called with ascending epochs. */
   missed(epoch: number, changed: ChangedBlocks): void {
     this.#note(epoch, this.#editsOf(changed))
   }
@@ -203,17 +203,14 @@ export class Openings implements RowProofs {
     }
   }
 
-  /**
-   * The row that has most edits since its latest openings, if it is to be folded; as far as the newest epoch. Answers to the epoch
-   * before are made of what was there before that.
-   */
+  /** The row to fold next, up to the newest epoch: the one with most edits. Answers at the epoch before use its old openings. */
   next(newest: Manifest): Fold | undefined {
     const { least, most } = MOST_EDITS
     const allowed = Math.max(least, Math.min(most, Math.floor(MOST_CORRECTIONS / newest.partitions)))
     let heaviest: (Fold & { readonly count: number }) | undefined
     for (const number of this.#edited) {
       const row = this.#rows[number]!
-      // Until that is on disk, nothing follows it.
+      // One fold at a time: this one is not yet on disk.
       if (row.ahead !== undefined) continue
       const known = row.edits.filter(({ epoch }) => epoch <= newest.epoch)
       const count = known.reduce((sum, { bytes }) => sum + bytes.length / EDIT_BYTES, 0)
@@ -225,12 +222,12 @@ export class Openings implements RowProofs {
     return heaviest
   }
 
-  /** They may be answered from. */
+  /** Answers may use these folded openings. */
   folded(row: number, openings: RowOpenings): void {
     this.#rows[row]!.ahead = openings
   }
 
-  /** Folded openings no later than `epoch`, the earliest that is answered: they are to be on disk. */
+  /** Folded openings to write to disk: of epochs up to `epoch`, the earliest that is answered. */
   *settled(epoch: number): Iterable<[row: number, RowOpenings]> {
     for (const row of this.#edited) {
       const { ahead } = this.#rows[row]!
@@ -238,7 +235,7 @@ export class Openings implements RowProofs {
     }
   }
 
-  /** They are on disk. */
+  /** These openings are on disk. */
   stored(row: number, { epoch, bytes }: RowOpenings): void {
     const edits = this.#rows[row]!.edits.filter(edit => edit.epoch > epoch)
     this.#rows[row] = { epoch, bytes, edits }
@@ -250,7 +247,7 @@ export class Openings implements RowProofs {
   }
 }
 
-/** Records of a row, the last of each partition's having what is left. */
+/** Records of a row: the last row of a partition may have fewer. */
 export function recordsOf(layout: Manifest, row: number): number {
   const before = (row % partitionRows(layout)) * POINTPROOFS_ROW_RECORDS
   return Math.min(POINTPROOFS_ROW_RECORDS, partitionBlocks(layout) - before)

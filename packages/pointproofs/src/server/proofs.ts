@@ -1,5 +1,5 @@
-// What a server proves answers of suite 6 with, as it lies in a dataset: row lists and key, which clients fetch; the transcript
-// they come from; and the openings of all records.
+// The files of a dataset with Pointproofs: row lists and key, which clients download; the transcript that the key was made of; and the
+// openings of all records.
 
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -22,7 +22,7 @@ import { setupOf } from './setup.js'
 
 const ENTROPY_BYTES = 32
 
-/** Writes all of it. */
+/** Writes all these files. */
 export async function writeProofs(
   core: Core,
   { setup, rowLists, openings }: ProvedDatabase,
@@ -39,7 +39,7 @@ export async function writeProofs(
   }
 }
 
-/** Row lists and key of a dataset, found to be what they should: the rows commit to the records under this ceremony's key. */
+/** Reads a dataset's files, and checks that the row lists commit to the records under the ceremony's key. */
 export class ProofsLoader {
   readonly #core: Core
   readonly #dir: string
@@ -56,7 +56,7 @@ export class ProofsLoader {
     this.#rowLists = rowLists
   }
 
-  /** Reads all but the openings. The key is made of the transcript anew. Throws DatasetError. */
+  /** Reads all but the openings, and compares the key with that of the transcript. Throws DatasetError. */
   static async begin(core: Core, dir: string, manifest: Manifest, fields: PointproofsFields): Promise<ProofsLoader> {
     const rowsPath = blobPath(dir, fields.rowsHash)
     const rowLists = await read(rowsPath)
@@ -72,7 +72,7 @@ export class ProofsLoader {
     return new ProofsLoader(core, dir, manifest, proved, rowLists)
   }
 
-  /** Holds the row list of partition `q` to its records, and reads its openings. Throws DatasetError. */
+  /** Checks the row list of partition `q` against its records, and reads its openings. Throws DatasetError. */
   async check(q: number, partition: Uint8Array): Promise<void> {
     if (!commits(this.#proved, this.#manifest, this.#rowLists, q, partition)) {
       throw new DatasetError(manifestPath(this.#dir), `the rows of partition ${q} are not those of its records`)
@@ -87,20 +87,19 @@ export class ProofsLoader {
     }
   }
 
-  /** All partitions have been checked. */
+  /** Called once all partitions have been checked. */
   finish(): Openings {
     return new Openings(this.#proved, this.#manifest, this.#rows, this.#rowLists)
   }
 
-  /** Instead of that. */
+  /** Called instead of `finish`. */
   free(): void {
     this.#proved.prover.free()
   }
 }
 
 /**
- * What a manifest's database is proved with, of a transcript: its key is made anew. Throws DatasetError, naming the
- * transcript's file or the manifest's.
+ * The prover of a manifest's database, from a transcript. Throws DatasetError, which names the transcript's file or the manifest's.
  */
 export async function provedWith(
   core: Core,
@@ -124,7 +123,7 @@ export async function provedWith(
   return { prover: setup.prover.shaped(partitions, partitionRecords, recordBytes), setup }
 }
 
-/** Whether the rows of partition `q`, of M·ℓ bytes, commit to its records. */
+/** Whether the row list of partition `q` commits to its records. */
 export function commits(
   { prover }: Proved,
   { partitions }: Manifest,

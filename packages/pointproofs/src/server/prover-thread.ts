@@ -1,13 +1,13 @@
-// A thread that proves partitions while a dataset is built, or folds edits into the openings of rows while they are served: it
-// is sent one at a time, and sends what it made of it back.
+// A thread that proves partitions while a dataset is built, or folds edits into openings while they are served. It does one task at a
+// time.
 
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Shape } from '../api.js'
 import { loadProving } from './module.js'
 
-/** What a thread is started with. */
+/** The data that a thread starts with. */
 export interface ProverData {
-  /** of a transcript that the thread which starts this one has verified */
+  /** of a transcript that the main thread has verified */
   readonly setup: Uint8Array
 }
 

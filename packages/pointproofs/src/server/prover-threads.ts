@@ -1,22 +1,22 @@
-// Threads that prove partitions, or fold edits into openings. Before its first row one makes tables, which takes seconds, so who has
-// no more use for it gives it back, and who is next under the same ceremony goes on with it.
+// Threads that prove partitions, or fold edits into openings. A new thread makes tables for seconds, so idle threads are kept for the
+// next caller with the same ceremony.
 
 import { Worker } from 'node:worker_threads'
 import type { ProverData, ProverTask } from './prover-thread.js'
 
-/** How long one that nobody wants is kept. */
+/** How long an idle thread is kept. */
 const IDLE_MS = 60_000
 
-/** By what they are made of. */
+/** Idle threads by their setup. */
 const idle = new Map<string, ProverThread[]>()
 
-/** Does one thing at a time. */
+/** Does one task at a time. */
 export class ProverThread {
   readonly #worker: Worker
   readonly #name: string
   #settle: { resolve(proved: Uint8Array): void; reject(error: Error): void } | undefined
   #timer: NodeJS.Timeout | undefined
-  /** or is about to */
+  /** it has ended, or is ending */
   #hasEnded = false
 
   private constructor(setup: Uint8Array, name: string) {
@@ -41,7 +41,7 @@ export class ProverThread {
     this.#worker.unref()
   }
 
-  /** One that is idle, or another. `setup` is what a prover is made of. */
+  /** An idle thread, or a new one. `setup`: what its prover is made of. */
   static take(setup: Uint8Array): ProverThread {
     const name = Buffer.from(setup).toString('base64')
     const thread = idle.get(name)?.at(-1) ?? new ProverThread(setup, name)
@@ -49,7 +49,7 @@ export class ProverThread {
     return thread
   }
 
-  /** Rejects if the thread fails, which is then of no more use, or has failed while it was idle. */
+  /** Rejects if the thread fails, or has failed while it was idle. It is then useless. */
   do(task: ProverTask): Promise<Uint8Array> {
     if (this.#hasEnded) return Promise.reject(ended())
     this.#worker.ref()
@@ -59,7 +59,7 @@ export class ProverThread {
     })
   }
 
-  /** Once it has done what it was told. */
+  /** Called when its task is done: the next caller may take it. */
   giveBack(): void {
     if (this.#hasEnded) return
     const others = idle.get(this.#name) ?? []
@@ -73,13 +73,13 @@ export class ProverThread {
     await this.#worker.terminate()
   }
 
-  /** Nobody is handed it any more. */
+  /** From now on nobody takes it. */
   #endsNow(): void {
     this.#hasEnded = true
     this.#leave()
   }
 
-  /** It is idle no longer. */
+  /** It is no longer idle. */
   #leave(): void {
     clearTimeout(this.#timer)
     const others = idle.get(this.#name)?.filter(thread => thread !== this) ?? []

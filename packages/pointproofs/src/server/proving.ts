@@ -1,6 +1,6 @@
-// Proving a database (docs/protocol.md, Pointproofs): its row lists, and the openings of all records. It takes about four
-// milliseconds a record and core, so it is done in threads, and what is finished is kept in a folder beside the dataset until
-// all is: an interrupted build goes on from there. The result follows from the records and the transcript alone.
+// Proves a database (docs/protocol.md, Pointproofs): computes its row lists and the openings of all records, in threads, in about four
+// milliseconds a record and core. Finished partitions are kept in a folder beside the dataset, so an interrupted build goes on. The
+// result follows from the records and the transcript alone.
 
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
@@ -15,10 +15,10 @@ import { ProverThread } from './prover-threads.js'
 import { type Setup, setupOf } from './setup.js'
 import { readReceipt } from './transcript.js'
 
-/** That a thread is worth: before its first row it makes tables, which takes as long as some rows do. */
+/** Rows that make a thread worth it: it first makes tables, which takes as long as some rows. */
 const ROWS_A_THREAD = 4
 
-/** A ceremony's transcript, and what shows that this operator has contributed to it. Both are files. */
+/** The files of a ceremony's transcript and of this operator's receipt. */
 export interface CeremonyFiles {
   readonly ceremony: string
   /** default: the transcript's name and `.receipt` */
@@ -31,13 +31,13 @@ export interface ProvedDatabase {
   readonly rowLists: Uint8Array
   /** 96 bytes a record */
   openings(q: number): Promise<Uint8Array>
-  /** takes away what was kept in case of an interruption */
+  /** removes the folder that was kept for an interrupted build */
   forget(): Promise<void>
 }
 
 /**
- * Reads a transcript that this operator has contributed to. Throws CeremonyError if it does not hold, and BuildError if the
- * contribution is not in it: all the others together could know how to forge.
+ * Reads a transcript with this operator's contribution. Throws CeremonyError if it is not valid, and BuildError without the
+ * contribution: all others together could then know how to forge.
  */
 export async function readSetup(core: Core, { ceremony: file, receipt }: CeremonyFiles): Promise<Setup> {
   const receiptFile = receipt ?? `${file}.receipt`
@@ -50,7 +50,7 @@ export async function readSetup(core: Core, { ceremony: file, receipt }: Ceremon
   return setup
 }
 
-/** Q partitions of blocks, as proofs have to do with them. */
+/** The shape of a layout: a record of proofs is a block. */
 export function shapeOf(
   layout: Pick<Manifest, 'partitions' | 'partitionRecords' | 'blockRecords' | 'recordBytes'>,
 ): Shape {
@@ -59,8 +59,8 @@ export function shapeOf(
 }
 
 /**
- * Proves all partitions. `contentHash` and `partition` give those of partition q, the latter a copy; `out` is what the folder
- * beside is named after; `command`, if given, proves in place of our own threads.
+ * Proves all partitions. `partition` gives a copy. `out`: the dataset, which names the folder beside it. `command`: proves in place of
+ * our own threads.
  */
 export async function proveDatabase(
   core: Core,
@@ -75,7 +75,7 @@ export async function proveDatabase(
   const { partitions, partitionRecords } = shape
   const rowBytes = rowListsBytes({ ...shape, blockRecords: 1 }) / partitions
   const bytes = rowBytes + partitionRecords * OPENING_BYTES
-  // Named by all that it follows from.
+  // The name follows from everything that the result depends on.
   const pathOf = (q: number) => {
     const numbers = Buffer.from([q, partitions, partitionRecords, shape.recordBytes].join())
     return join(folder, toHex(core.blake3(Buffer.concat([setup.fields.keyHash, from.contentHash(q), numbers]))))
@@ -118,7 +118,8 @@ export async function proveDatabase(
     rowLists,
     async openings(q) {
       const proved = await readSealed(core, pathOf(q), bytes)
-      if (proved === undefined) throw new BuildError('what was kept there while proving has changed', folder)
+      if (proved === undefined)
+        throw new BuildError('expected the partitions proved so far, got changed files; build again', folder)
       return proved.subarray(rowBytes)
     },
     forget: () => rm(folder, { recursive: true, force: true }),
@@ -127,7 +128,7 @@ export async function proveDatabase(
 
 const HASH_BYTES = 32
 
-/** Bytes behind their BLAKE3; undefined if the file is not there, or not whole. */
+/** The bytes behind their BLAKE3; undefined if the file is missing or not whole. */
 export async function readSealed(core: Core, path: string, bytes: number): Promise<Uint8Array | undefined> {
   const sealed = await readFile(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return new Uint8Array()

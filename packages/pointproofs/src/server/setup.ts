@@ -1,5 +1,5 @@
-// What databases are proved with, of a transcript that holds. Verifying one takes seconds, and so do tables that provers make:
-// both are done once a process, for all databases under that ceremony.
+// The setup of a verified transcript, which proves databases. Verifying and the prover's tables take seconds, so a process does both
+// once for all databases of one ceremony.
 
 import type { PointproofsFields } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
@@ -7,23 +7,23 @@ import type { Ceremony } from '../api.js'
 import { loadProving, type PointproofsProver } from './module.js'
 import { refusedBy, verifiedCeremony } from './transcript.js'
 
-/** All of it is public. */
+/** All of this is public. */
 export interface Setup {
   readonly transcript: Uint8Array
-  /** the verifiers' */
+  /** the verifier's key */
   readonly key: Uint8Array
-  /** what further provers are made of, in other threads */
+  /** what provers in other threads are made of */
   readonly proving: Uint8Array
-  /** of no database; `shaped` gives one of a database */
+  /** for no database; `shaped` gives one for a database */
   readonly prover: PointproofsProver
   readonly ceremony: Ceremony
   readonly fields: Omit<PointproofsFields, 'rowsHash'>
 }
 
-/** By their transcript's bytes. There are as many as this process's operator takes part in ceremonies. */
+/** By their transcript's hash. There are as few as ceremonies. */
 const setups = new Map<string, Promise<Setup>>()
 
-/** Throws CeremonyError, in which `file` is named, if the transcript does not hold. */
+/** Throws CeremonyError, which names `file`, if the transcript is not valid. */
 export function setupOf(core: Core, file: string, transcript: Uint8Array): Promise<Setup> {
   const name = Buffer.from(core.blake3(transcript)).toString('hex')
   const known = setups.get(name)

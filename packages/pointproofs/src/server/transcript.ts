@@ -9,12 +9,12 @@ import { loadProving } from './module.js'
 
 const ENTROPY_BYTES = 32
 
-/** A transcript that holds; to be freed. Throws CeremonyError. */
+/** Reads and verifies a transcript; to be freed. Throws CeremonyError. */
 export async function readCeremony(file: string): Promise<Ceremony> {
   return await verifiedCeremony(file, await readFile(file))
 }
 
-/** The same of its bytes; `file` is what the error names. */
+/** Verifies a transcript's bytes. The error names `file`. */
 export async function verifiedCeremony(file: string, transcript: Uint8Array): Promise<Ceremony> {
   const { ceremony } = await loadProving()
   try {
@@ -24,7 +24,7 @@ export async function verifiedCeremony(file: string, transcript: Uint8Array): Pr
   }
 }
 
-/** What the module refuses is the file's fault, or the name's; a trap is not. */
+/** Turns what the module refuses into a CeremonyError. A trap stays what it is. */
 export function refusedBy(file: string, error: unknown): unknown {
   return error instanceof Error && 'code' in error ? new CeremonyError(`${file}: ${error.message}`) : error
 }

@@ -1,8 +1,6 @@
-// Instant lookups (docs/protocol.md): nothing is downloaded and nothing kept. Each server is sent one key of a distributed
-// point function, which tells nothing alone, and sums the groups of records that it selects; both sums together are one
-// group and the way from it to its commitment. Every byte of them is part of the verdict (I2), so that whether a lie is
-// noticed does not depend on what was asked; whose lie it was cannot be told. Records are asked for, and in keyed databases
-// the blocks of the directory that say where.
+// Mode `instant` (docs/protocol.md, Instant lookups): the client downloads and keeps nothing. Each server gets one key of a distributed
+// point function, which alone looks random, and sums the groups of records that it selects. Both sums give one group and its path to
+// the commitment. The verdict covers every byte of both (I2), so it does not depend on what was asked; it does not tell who lied.
 
 import {
   decodeInstantAnswer,
@@ -61,8 +59,8 @@ function sizesOf(
 const HEDGE = new TextEncoder().encode('keyhush 2026-11 instant entropy v1')
 
 /**
- * Entropy that depends on what is asked, and of which epoch: a clone whose generator is in the same state (a virtual machine
- * started twice) would otherwise send two keys under the same seeds, whose corrections differ by what was asked.
+ * Entropy that depends on the question and the epoch. Two clones of a virtual machine may have the same random bytes: keys of the same
+ * seeds would differ by what was asked.
  */
 function hedged(
   core: Core,
@@ -85,7 +83,7 @@ function hedged(
   return entropy
 }
 
-/** Made of fresh randomness (I1), used once: a lookup that is made again is another batch. */
+/** One lookup's requests, made of fresh randomness (I1). A repeated lookup makes another batch. */
 class InstantBatch implements StatelessBatch {
   readonly #core: Core
   readonly #manifest: Manifest

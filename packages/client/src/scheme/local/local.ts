@@ -1,6 +1,5 @@
-// The whole database, kept: fetched once, every partition verified against its content hash as it arrives, followed by
-// updates, and never asked about again. Nothing leaves for a lookup, so that nothing has to be assumed of anybody. The
-// honest answer to "why not keep it?", and for small databases simply the best.
+// Mode `local`: the client downloads the whole database, verifies each partition by its hash, keeps it, and follows updates. A lookup
+// sends nothing, so it needs no assumption about servers. For small databases it is the cheapest mode.
 
 import type { Manifest } from '@keyhush/protocol'
 import type { LayoutHandle, LocalHandle } from '@keyhush/wasm/client'

@@ -1,4 +1,4 @@
-// What lookups with one server need of the core, and the numbers that follow from a manifest.
+// The core's functions for lookups with one server, and the sizes that follow from a manifest.
 
 import type { Manifest } from '@keyhush/protocol'
 import type { Core, SingleCore } from '@keyhush/wasm/client'
@@ -6,13 +6,13 @@ import { UnsupportedError } from '../../base/errors.js'
 import { coreCode, inCore } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 
-/** The build that has them, which `open()` loads for maps that may have such lookups. */
+/** The build that has them. `open()` loads it for maps that may need it. Throws UnsupportedError for another one. */
 export function singleOf(core: Core): SingleCore {
   if ('newSingleBuilder' in core) return core as SingleCore
-  throw new UnsupportedError('module', "the WebAssembly module given to open({ wasm }) has no lookups of mode 'single'")
+  throw new UnsupportedError('module', "wasm: expected single_bg.wasm for mode 'single', got another module")
 }
 
-/** Most queries of a request, and lookups that hints are made for unless the app says otherwise. Throws UnsupportedError where one server cannot answer. */
+/** Most queries of a request, and the default of `lookups`. Throws UnsupportedError if the database is too large for one server. */
 export function sizesOf(core: Core, manifest: Manifest): { readonly maxBatch: number; readonly lookups: number } {
   const single = singleOf(core)
   try {
@@ -27,7 +27,7 @@ export function sizesOf(core: Core, manifest: Manifest): { readonly maxBatch: nu
   }
 }
 
-/** Whether hints for one epoch go on with the next: their stripes are the same. */
+/** Whether an update can lead hints to the next epoch: its stripes are the same. */
 export function follows(core: Core, before: Manifest, next: Manifest): boolean {
   return withLayout(core, before, before =>
     withLayout(core, next, after => inCore(core, () => singleOf(core).singleFollows(before, after))),

@@ -1,5 +1,5 @@
-// Hints in the making: what needs no records is drawn first, then partitions stream in and each is folded into all hints. All
-// of it in steps of some milliseconds, with the thread given back between them.
+// Prepares hints: first their random parts are drawn, then each partition that arrives is folded into all of them, in steps of some
+// milliseconds.
 
 import { type Manifest, toHex } from '@keyhush/protocol'
 import type { LayoutHandle, SingleBuilderHandle } from '@keyhush/wasm/client'
@@ -20,7 +20,7 @@ export class SinglePreparation implements Preparation {
   readonly #builder: SingleBuilderHandle
   readonly id: Uint8Array
   readonly #turns = new Turns()
-  /** of rows that were kept in this life */
+  /** of rows that this life of the page has stored */
   readonly #names = new Set<string>()
   #manifest: Manifest
   #finished = false
@@ -32,7 +32,7 @@ export class SinglePreparation implements Preparation {
     this.id = inCore(context.core, () => builder.hintId)
   }
 
-  /** However many lookups they are for. */
+  /** Also with another number of lookups. */
   suits(): boolean {
     return true
   }
@@ -41,7 +41,7 @@ export class SinglePreparation implements Preparation {
     return follows(this.#context.core, before, next)
   }
 
-  /** what it will hold */
+  /** what the finished hints hold */
   get #held(): Sizes {
     const { core, options } = this.#context
     const hintLookups = options.lookups ?? sizesOf(core, this.#manifest).lookups
@@ -64,7 +64,7 @@ export class SinglePreparation implements Preparation {
     return [...this.#names]
   }
 
-  /** Has the rows of tags kept that are whole. What is stored half-made has those in it that are not kept yet. */
+  /** Stores the rows of tags that are whole. `partial` contains the others. */
   async #keep(rows: Rows): Promise<void> {
     await this.#turns.take(async () => {
       for (;;) {
@@ -105,7 +105,7 @@ export class SinglePreparation implements Preparation {
   }
 }
 
-/** Said before anything large is downloaded, of all servers, for any may be asked. Throws UnsupportedError. */
+/** Checks all servers, of which any may be asked, before a large download. Throws UnsupportedError. */
 async function assertOffered({ servers }: Sources, signal: AbortSignal): Promise<void> {
   for (const link of servers) {
     const { offers } = await infoOf(link, signal)

@@ -1,4 +1,4 @@
-// Rows of tags as the core hands them over: names of 16 bytes, one after the other, and a row behind its name.
+// The core's form of rows of tags: a row follows its name of 16 bytes; a list of names has one after the other.
 
 import { toHex } from '@keyhush/protocol'
 

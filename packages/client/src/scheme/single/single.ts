@@ -1,6 +1,6 @@
-// Lookups with one server, which learns nothing from them whatever it does (docs/protocol.md, One server): S3PIR (Mughees, Sun,
-// Ren), Algorithms 2, 4 and 5. The database is streamed once and folded into hints; a lookup sends a subset of stripes and an
-// offset in each, with which one hint and the index say nothing, and uses that hint up. When they run out, others are made.
+// Mode `single` (docs/protocol.md, One server): S3PIR (Mughees, Sun, Ren), Algorithms 2, 4 and 5. The client streams the database once
+// and folds it into hints. A lookup uses one hint up, and sends a subset of stripes and an offset in each, which tell the server
+// nothing. New hints are made when they run out.
 
 import { inCore } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'

@@ -1,4 +1,4 @@
-// Hints, backups and tags, and at most one pending batch of queries: a lookup uses a hint up and puts a backup in its place.
+// The state of mode `single`: hints, backups, tags and at most one pending batch. A lookup replaces a used hint by a backup.
 
 import {
   decodeParities,
@@ -17,7 +17,7 @@ import { follows, sizesOf } from './core.js'
 import { namedRow, namesIn } from './rows.js'
 
 export class SingleState extends CoreState<SingleHandle> {
-  /** It keeps tags of all records. */
+  /** It has tags of all records. */
   readonly recognises = true
 
   get sizes(): Sizes {
@@ -36,7 +36,7 @@ export class SingleState extends CoreState<SingleHandle> {
     return Math.min(sizesOf(this.context.core, manifest).maxBatch, this.lookups)
   }
 
-  /** However many lookups they were made for: it is not worth making them anew. */
+  /** Also with another number of lookups: making new hints is not worth it. */
   suits(): boolean {
     return true
   }
@@ -56,8 +56,7 @@ export class SingleState extends CoreState<SingleHandle> {
           replyBytes: parityAnswerBytes(manifest, count),
         },
       ],
-      // Both parities of all queries, before anything of them is used: whether a lie in one that is of no use would be noticed
-      // depends on what was asked.
+      // Verifies both parities of all queries, also the unused one: else it would depend on the question whether a lie is noticed.
       accept: (_party, reply): Verdict => {
         const parities = decodeParities(manifest, count, reply)
         return this.inCore(handle => handle.verify(parities)) ? 'genuine' : 'forged'
@@ -78,7 +77,7 @@ export class SingleState extends CoreState<SingleHandle> {
     return this.inCore(handle => handle.step())
   }
 
-  /** Where tags are kept in rows, one for each query, however many are of one stripe, and whether a hint was found or not. */
+  /** One row for each query, if tags are kept in rows: also for queries of one stripe, and for one without a hint. */
   provide(rows: Rows): Promise<void> | undefined {
     const wanted = namesIn(this.inCore(handle => handle.wants()))
     return wanted.length === 0 ? undefined : this.#hold(wanted, rows)
@@ -124,6 +123,6 @@ function encoded(...query: Parameters<typeof encodeParityQuery>): Uint8Array {
     return encodeParityQuery(...query)
   } catch (cause) {
     if (!(cause instanceof WireError)) throw cause
-    throw new StorageError('the pending lookup is none that this database answers; call reset()', { cause })
+    throw new StorageError('the stored lookup does not suit this database; call reset()', { cause })
   }
 }

@@ -1,4 +1,4 @@
-// A hint in the making (Fig. 4): partitions stream in and are folded into the parities.
+// Prepares a hint (Fig. 4): each partition that arrives is folded into the parities.
 
 import type { Manifest, Proofs } from '@keyhush/protocol'
 import type { HintBuilderHandle, LayoutHandle } from '@keyhush/wasm/client'
@@ -16,7 +16,7 @@ export class HintPreparation implements Preparation {
   readonly #proofs: Proofs
   readonly id: Uint8Array
   #manifest: Manifest
-  /** of proofs that a package verifies, until it is the hint's */
+  /** for proofs that a package verifies; `finish` gives it to the hint */
   #verifier: Verifier | undefined
   #finished = false
 

@@ -1,6 +1,5 @@
-// Which kind of proof a new hint is made for (docs/costs.md). Tags make a lookup a tenth as large and cost 8 bytes a
-// record in memory; Pointproofs make it as small, for a tenth of a second of the device's. Servers see which kind is asked for, so that the choice follows from the manifest, or is the app's:
-// one that followed from the device would tell devices apart.
+// The kind of proof of a new hint (docs/costs.md). Servers see which kind a map asks for, so the choice depends on the manifest and
+// the app's options alone. A choice by the device would let servers tell devices apart.
 
 import { type Manifest, type Proofs, proofsOf } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
@@ -10,18 +9,18 @@ import { isUsable, KINDS } from '../kinds.js'
 import type { SchemeOptions } from '../scheme.js'
 
 /**
- * Left open: tags if they suit the client, else Pointproofs where they are to be had, else Merkle. Throws UnsupportedError if
- * these servers do not have what is wished for.
+ * With `auto`: tags if the core finds them suitable, else a packaged kind that is usable, else Merkle. Throws UnsupportedError if the
+ * servers do not offer the kind that the app asks for.
  */
 export function chooseProofs(core: Core, manifest: Manifest, options: SchemeOptions): Proofs {
   const { proofs: wish } = options
   const offered = proofsOf(manifest)
   if (wish !== 'auto') {
-    KINDS[wish]?.assertTrusted(manifest, options)
+    KINDS[wish].packaged?.assertTrusted(manifest, options)
     if (offered.includes(wish)) return wish
     throw new UnsupportedError(
       'offer',
-      `proofs: '${wish}' is not offered by these servers, which offer ${offered.join(', ')}`,
+      `proofs: expected a kind that these servers offer (${offered.join(', ')}), got '${wish}'`,
     )
   }
   if (offered.length === 1) return offered[0]
@@ -30,7 +29,8 @@ export function chooseProofs(core: Core, manifest: Manifest, options: SchemeOpti
     const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
     const suitable = hintsOf(core).suitableProofs(layout, directoryBytes)
     layout.free()
-    if (suitable === 'tags') return suitable
-    return offered.find(proofs => KINDS[proofs] !== undefined && isUsable(proofs, manifest, options)) ?? suitable
+    const better = (proofs: Proofs) =>
+      KINDS[proofs].packaged?.insteadOf === suitable && isUsable(proofs, manifest, options)
+    return offered.find(better) ?? suitable
   })
 }

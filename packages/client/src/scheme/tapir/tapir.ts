@@ -1,6 +1,5 @@
-// TAPIR (Falzon, Hetz, O'Toole) with a streamed hint: the database is streamed once and folded into parities under secret
-// permutations (Fig. 4); a lookup sends a vector of offsets to each of two servers (Fig. 5); updates are folded in (Fig. 6).
-// Answers carry opening proofs, one proof for all of each, or are checked with tags that the client keeps.
+// Mode `full`: TAPIR (Falzon, Hetz, O'Toole). The client streams the database once and folds it into parities under secret permutations
+// (Fig. 4). A lookup sends a vector of offsets to each of two servers (Fig. 5). Updates are folded in (Fig. 6).
 
 import type { Manifest } from '@keyhush/protocol'
 import { hintsOf, inCore } from '../../platform/core.js'

@@ -1,0 +1,60 @@
+// Which options decide whether two maps share a session, and which schemes options are checked against.
+
+import { expect, test } from 'vitest'
+import { isSameWish, type OpenOptions, readOptions } from '../src/options.js'
+import { KNOWN } from '../src/scheme/known.js'
+import { SCHEMES } from '../src/scheme/table.js'
+import { A, B } from './support/network.js'
+
+type Given = Partial<Omit<OpenOptions, 'fetch' | 'store' | 'wasm'>>
+
+const alone = { mode: 'single', collusion: 'tolerated' } as const
+
+/** Two calls of open() that must not share, by the option that they differ in; `own`: it concerns the call alone. */
+const DIFFERENT: Record<keyof OpenOptions, readonly [Given, Given] | 'own' | 'identity' | 'environment'> = {
+  servers: 'identity',
+  collusion: [{ mode: 'local' }, { mode: 'local', collusion: 'tolerated' }],
+  lookups: [alone, { ...alone, lookups: 7 }],
+  storage: [{}, { storage: 'memory' }],
+  publisherKey: [{}, { publisherKey: 'a'.repeat(64) }],
+  rollback: [{}, { rollback: 'strict' }],
+  mode: [{}, { mode: 'full' }],
+  proofs: [{}, { proofs: 'merkle' }],
+  allowDevelopmentCeremony: [{}, { allowDevelopmentCeremony: true }],
+  pointproofs: [{}, { pointproofs: async () => undefined as never }],
+  push: [{ push: true }, { push: false }],
+  integrity: 'own',
+  allowSameHost: 'own',
+  allowPlainHttp: 'own',
+  onProgress: 'own',
+  signal: 'own',
+  normalize: 'own',
+  onEvent: 'own',
+  fetch: 'environment',
+  store: 'environment',
+  wasm: 'environment',
+}
+const wishesOf = (given: Given) => readOptions({ servers: [A, B], ...given }, KNOWN).wishes
+
+test.each(Object.entries(DIFFERENT).flatMap(([option, calls]) => (typeof calls === 'string' ? [] : [[option, calls]])))(
+  'maps that differ in %s do not share a session: a wish that is new belongs into Wishes',
+  (_option, calls) => {
+    const [one, other] = (calls as [Given, Given]).map(wishesOf)
+    expect(isSameWish(one!, other!)).toBe(false)
+    expect(isSameWish(one!, { ...one! })).toBe(true)
+  },
+)
+
+test('maps share a session if the import() of a package is written twice', () => {
+  const pointproofs = () => async () => undefined as never
+  const [one, other] = [wishesOf({ pointproofs: pointproofs() }), wishesOf({ pointproofs: pointproofs() })]
+  expect(isSameWish(one, other)).toBe(true)
+})
+
+test('what is known of a scheme before its code is loaded is what the code says: mend facts.ts', () => {
+  expect([...KNOWN.keys()]).toEqual([...SCHEMES.keys()])
+  for (const [mode, scheme] of SCHEMES) {
+    expect(scheme.name).toBe(mode)
+    expect(scheme).toMatchObject({ ...KNOWN.get(mode)! })
+  }
+})

@@ -1,0 +1,84 @@
+// The kinds of proof, a row each: everything in this package that depends on the kind asks here.
+
+import { HASH_BYTES, POINTPROOF_BYTES, SUITE_MERKLE_BLAKE3, SUITE_POINTPROOFS, SUITE_TAGS } from './constants.js'
+
+/** What proves the entries of an answer. */
+export type Proofs = 'merkle' | 'tags' | 'pointproofs'
+
+/** What proves entries one by one. */
+export type EntryProofs = Exclude<Proofs, 'pointproofs'>
+
+interface ProofKind {
+  /** of queries and answers of this kind, and of manifests of databases that were built for it */
+  readonly suite: number
+  /** the kinds that such a database can be asked for, its default first */
+  readonly offers: readonly [Proofs, ...Proofs[]]
+  /** its manifests have commitments to the partitions and to the directory's blocks */
+  readonly isCommitted: boolean
+  /** its manifests name row lists and a key, and its update lists end with rows */
+  readonly hasRows: boolean
+  /** of proof behind each entry, for each level of a partition's tree */
+  readonly levelBytes: number
+  /** of proof behind all entries of an answer */
+  readonly answerBytes: number
+}
+
+export const PROOF_KINDS: Readonly<Record<Proofs, ProofKind>> = {
+  /** an opening proof behind each entry */
+  merkle: {
+    suite: SUITE_MERKLE_BLAKE3,
+    offers: ['merkle', 'tags'],
+    ...{ isCommitted: true, hasRows: false },
+    ...{ levelBytes: HASH_BYTES, answerBytes: 0 },
+  },
+  /** tags that the client keeps */
+  tags: {
+    suite: SUITE_TAGS,
+    offers: ['tags'],
+    ...{ isCommitted: false, hasRows: false },
+    ...{ levelBytes: 0, answerBytes: 0 },
+  },
+  /** one proof behind all entries */
+  pointproofs: {
+    suite: SUITE_POINTPROOFS,
+    offers: ['merkle', 'tags', 'pointproofs'],
+    ...{ isCommitted: true, hasRows: true },
+    ...{ levelBytes: 0, answerBytes: POINTPROOF_BYTES },
+  },
+}
+
+const KINDS = Object.keys(PROOF_KINDS) as Proofs[]
+
+/** What says which kind a database was built for: its manifest's suite. */
+interface Built {
+  /** missing: 1 */
+  readonly suite?: number
+}
+
+/** The suites of manifests. */
+export const MANIFEST_SUITES: readonly number[] = KINDS.map(suiteOf)
+
+/** The suite that queries and answers of a kind name, and the manifests of databases that were built for it. */
+export function suiteOf(proofs: Proofs): number {
+  return PROOF_KINDS[proofs].suite
+}
+
+/** The kind of proof that a database was built for. */
+export function builtFor({ suite = SUITE_MERKLE_BLAKE3 }: Built): Proofs {
+  return KINDS.find(proofs => suiteOf(proofs) === suite) ?? 'merkle'
+}
+
+/** The kinds of proof a database can be asked for, its default first. */
+export function proofsOf(database: Built): readonly [Proofs, ...Proofs[]] {
+  return PROOF_KINDS[builtFor(database)].offers
+}
+
+/** Whether a database's manifest has commitments. */
+export function isCommitted(database: Built): boolean {
+  return PROOF_KINDS[builtFor(database)].isCommitted
+}
+
+/** Whether a database has row lists. */
+export function hasRows(database: Built): boolean {
+  return PROOF_KINDS[builtFor(database)].hasRows
+}

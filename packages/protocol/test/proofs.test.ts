@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest'
+import * as constants from '../src/constants.js'
+import { builtFor, hasRows, isCommitted, PROOF_KINDS, type Proofs, proofsOf, suiteOf } from '../src/index.js'
+import { INSTANT_SUITES } from '../src/instant.js'
+
+const KINDS = Object.keys(PROOF_KINDS) as Proofs[]
+
+test('each suite is one kind of proof (PROOF_KINDS), or one kind of instant lookup (INSTANT_SUITES), or that of parities: give a new one its row', () => {
+  const numbers = Object.entries(constants).filter(([name]) => name.startsWith('SUITE_'))
+  const rows = [...KINDS.map(suiteOf), ...Object.values(INSTANT_SUITES), constants.SUITE_PARITIES]
+  expect(rows.sort()).toEqual(numbers.map(([, number]) => number).sort())
+})
+
+test('a database that was built for a kind offers it, and only kinds whose needs it meets', () => {
+  for (const proofs of KINDS) {
+    const database = { suite: suiteOf(proofs) }
+    expect(builtFor(database)).toBe(proofs)
+    expect(proofsOf(database)).toContain(proofs)
+    for (const offered of proofsOf(database).map(kind => PROOF_KINDS[kind])) {
+      expect([isCommitted(database), hasRows(database)]).toEqual([
+        isCommitted(database) || offered.isCommitted,
+        hasRows(database) || offered.hasRows,
+      ])
+    }
+  }
+  expect(builtFor({})).toBe('merkle')
+})
