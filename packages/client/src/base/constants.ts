@@ -49,6 +49,9 @@ export const LOCK_PATIENCE_MS = 45_000
 /** How often one operation starts over although nothing has moved, before it is given up: the store must be at fault. */
 export const ROUNDS = 32
 
+/** How often one call makes a hint anew because servers answer the last one no more. Else servers could keep it downloading. */
+export const REPLACED_A_CALL = 3
+
 /**
  * Failures of the store in a row after which a map that only prefers durable storage goes on without. One may be a
  * connection that the browser has closed and that opens again.
@@ -86,8 +89,9 @@ export const EVENTS_PAUSE_MS = 5_000
 export const EVENTS_DROPPED_MS = 3_600_000
 
 /**
- * What one server's events make a map ask of the servers, it asks at most so often; and when nothing new was there, less
- * and less often, down to the second number. Else one server could have every map flood the other.
+ * Least time between two looks that one server's events cause, and the longest it grows to. It doubles when a look finds
+ * nothing new, and with each hint that had to be downloaded anew. Else one server could have every map flood the other,
+ * or download without end.
  */
 export const FOLLOW_INTERVAL_MS = 1_000
 export const FOLLOW_LONGEST_INTERVAL_MS = 120_000

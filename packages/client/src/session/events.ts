@@ -17,6 +17,8 @@ import { type Base, hasMore } from '../servers/updates.js'
 export interface Follower {
   /** where it is; undefined: not known, and nothing is followed */
   readonly base: Base | undefined
+  /** how many hints were downloaded because no update led on */
+  readonly madeAnew: number
   /** asks all servers, and goes where they are */
   sync(): Promise<void>
 }
@@ -51,6 +53,8 @@ class Lines {
   /** the newest epoch told of since the last look began */
   #claim = 0
   #interval = FOLLOW_INTERVAL_MS
+  /** the same after a look that has downloaded a hint; never shorter than before */
+  #afterDownload = FOLLOW_INTERVAL_MS
   #notBefore = Number.NEGATIVE_INFINITY
   working: Promise<void> | undefined
 
@@ -91,7 +95,7 @@ class Lines {
   async #look(): Promise<boolean> {
     const claim = this.#claim
     this.#claim = 0
-    const { base } = this.#follower
+    const { base, madeAnew } = this.#follower
     if (base === undefined || !this.#isNews(claim) || this.#signal.aborted) return true
     try {
       // That server's own word first: the other hears nothing of a lie.
@@ -99,9 +103,16 @@ class Lines {
       await this.#follower.sync()
     } finally {
       const fruitless = this.#isNews(claim)
-      this.#interval = fruitless ? Math.min(2 * this.#interval, FOLLOW_LONGEST_INTERVAL_MS) : FOLLOW_INTERVAL_MS
-      this.#notBefore = this.#link.environment.clock.now() + this.#interval
+      this.#interval = fruitless ? doubled(this.#interval) : FOLLOW_INTERVAL_MS
+      const downloaded = this.#follower.madeAnew > madeAnew
+      if (downloaded) this.#afterDownload = doubled(this.#afterDownload)
+      const wait = downloaded ? Math.max(this.#afterDownload, this.#interval) : this.#interval
+      this.#notBefore = this.#link.environment.clock.now() + wait
     }
     return true
   }
+}
+
+function doubled(interval: number): number {
+  return Math.min(2 * interval, FOLLOW_LONGEST_INTERVAL_MS)
 }

@@ -20,6 +20,8 @@ export class Rebuilding {
   readonly #machine: Machine
   readonly #ending: AbortSignal
   #current: Rebuild | undefined
+  /** how often one was made because no update led on */
+  madeAnew = 0
 
   /** `ending`: aborts once nobody needs it any more. Not before: a lookup that has begun ends as ever (P5). */
   constructor(machine: Machine, ending: AbortSignal) {
@@ -30,6 +32,7 @@ export class Rebuilding {
   /** Begins one, unless one is under way. `turn`: runs what it is handed when nothing else is under way. */
   begin(reason: OutdatedError['reason'], turn: (work: () => Promise<void>) => Promise<void>): Rebuild {
     if (this.#current !== undefined) return this.#current
+    if (reason !== 'spent') this.madeAnew++
     this.#machine.parts.announce({ type: 'outdated', reason })
     const watch = { progress: new ProgressMeter(), signal: this.#ending }
     const draft = prepare(this.#machine, watch)

@@ -3,6 +3,7 @@
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import { abortable, scoped } from '../base/abort.js'
+import { REPLACED_A_CALL } from '../base/constants.js'
 import { ClosedError, CondemnedError, ServerError, TamperedError, UnsupportedError } from '../base/errors.js'
 import type { Condemnation, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
@@ -19,7 +20,7 @@ import { OutdatedError } from '../servers/updates.js'
 import { apply } from '../state/advancing.js'
 import { readHead } from '../state/head.js'
 import { belongsTo, fenceLinks, type Hint } from '../state/hint.js'
-import { Machine, type Parts, tabsName, type Watch } from '../state/machine.js'
+import { Machine, type Parts, replacedTooOften, tabsName, type Watch } from '../state/machine.js'
 import { stepsAfter } from '../state/newest.js'
 import { replace, startOver } from '../state/replacing.js'
 import { current, follow } from '../state/restoring.js'
@@ -121,7 +122,7 @@ export class StatefulSession implements Session {
 
   async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined): Promise<T> {
     const lookup = new Lookup(this.#machine, this.#admission, question)
-    for (;;) {
+    for (let replaced = 0; ; replaced++) {
       const ending = this.#ending.signal
       const wanted = lookup.begun ? [] : [signal, this.#closing.signal]
       try {
@@ -136,11 +137,13 @@ export class StatefulSession implements Session {
           if (lookup.begun) this.#renew() // what was found does not matter to when that is
           throw error
         }
+        if (replaced === REPLACED_A_CALL) throw replacedTooOften()
         const rebuild = this.#rebuild(error.reason)
         // Before it has shown anything it need not wait for whoever serves the download.
         const giving = lookup.begun ? [] : [signal, this.#closing.signal]
         await scoped(giving, giving => abortable(rebuild.draft, giving))
         await this.#rebuilding.install(rebuild)
+        this.#machine.freeRetired()
       }
     }
   }
@@ -218,7 +221,7 @@ export class StatefulSession implements Session {
   }
 
   /** What the servers have done since the state was stored. */
-  async #catchUp(watch: Watch): Promise<void> {
+  async #catchUp(watch: Watch, replaced = 0): Promise<void> {
     try {
       await this.#followServers(watch.signal)
     } catch (error) {
@@ -231,8 +234,9 @@ export class StatefulSession implements Session {
         this.#rebuild(reason)
         return
       }
+      if (replaced === REPLACED_A_CALL) throw replacedTooOften()
       await this.#queue.take(() => startOver(this.#machine, reason, watch))
-      if (!this.#isFresh()) await this.#catchUp(watch)
+      if (!this.#isFresh()) await this.#catchUp(watch, replaced + 1)
     }
   }
 
@@ -302,9 +306,13 @@ export class StatefulSession implements Session {
     this.#listening = environment.tabs.elect(name, task, signal).finally(unsubscribe)
   }
 
-  /** Where the map is, for whoever follows events. */
+  /** Where the map is, for following events. */
   get base() {
     return this.#machine.known?.base
+  }
+
+  get madeAnew(): number {
+    return this.#rebuilding.madeAnew
   }
 
   #rebuild(reason: OutdatedError['reason']) {

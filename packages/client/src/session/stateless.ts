@@ -41,6 +41,8 @@ export class StatelessSession implements Session {
   readonly #downloads: Links
   readonly #lookups: Links
   readonly #closing = new AbortController()
+  /** aborts after `#closing`, once no lookup is under way any more */
+  readonly #ending = new AbortController()
   readonly #underWay = new Set<Promise<unknown>>()
   #at: Agreed | undefined
   #closed: Promise<void> | undefined
@@ -93,6 +95,9 @@ export class StatelessSession implements Session {
   get base(): Agreed | undefined {
     return this.#at
   }
+
+  /** It has no hints. */
+  readonly madeAnew = 0
 
   async begin(_progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const greeting = this.#greeting ?? greet(this.#downloads, signal)
@@ -210,9 +215,9 @@ export class StatelessSession implements Session {
     await abortable(this.#follow(), signal)
   }
 
-  /** One at a time, and never called off: lookups wait for it, whoever gives up. */
+  /** One at a time. Lookups wait for it, so aborting sync() does not call it off; only the end of the map does. */
   #follow(): Promise<void> {
-    this.#syncing ??= this.#moveToNewest(new AbortController().signal).finally(() => {
+    this.#syncing ??= this.#moveToNewest(this.#ending.signal).finally(() => {
       this.#syncing = undefined
     })
     return this.#syncing
@@ -235,7 +240,9 @@ export class StatelessSession implements Session {
   }
 
   async #end(): Promise<void> {
-    await Promise.allSettled([...this.#underWay, this.#listening, this.#syncing])
+    await Promise.allSettled(this.#underWay)
+    this.#ending.abort(new ClosedError())
+    await Promise.allSettled([this.#listening, this.#syncing])
     this.#at = undefined
   }
 

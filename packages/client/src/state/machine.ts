@@ -15,8 +15,8 @@
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
-import { STORE_FAILURES } from '../base/constants.js'
-import { StorageError } from '../base/errors.js'
+import { REPLACED_A_CALL, STORE_FAILURES } from '../base/constants.js'
+import { ProtocolError, StorageError } from '../base/errors.js'
 import type { OnEvent, StorageKind } from '../base/events.js'
 import type { ProgressMeter } from '../base/progress.js'
 import type { Environment } from '../platform/environment.js'
@@ -357,4 +357,11 @@ export function tabsName(servers: Servers): string {
 /** What an operation fails with that has started over too often. */
 export function tooManyRestarts(): StorageError {
   return new StorageError('the store refuses every change, or other tabs keep beginning anew; try again')
+}
+
+/** What a call fails with for which REPLACED_A_CALL new hints did not suffice. */
+export function replacedTooOften(): ProtocolError {
+  const expected = 'expected the database to stay the same for one call'
+  const message = `${expected}; it was replaced ${REPLACED_A_CALL} times. Ask their operators`
+  return new ProtocolError('the servers', message)
 }

@@ -3,7 +3,7 @@
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import type { Core, DirectoryHandle } from '@keyhush/wasm/client'
-import { ROUNDS } from '../base/constants.js'
+import { REPLACED_A_CALL, ROUNDS } from '../base/constants.js'
 import { CondemnedError } from '../base/errors.js'
 import { hintsOf, readBack, release } from '../platform/core.js'
 import { isDirectoryOf } from '../scheme/download.js'
@@ -19,7 +19,7 @@ import { assertNotCondemned, condemnForItself } from './condemnation.js'
 import { begin, Draft } from './draft.js'
 import { assertUnmoved, type Discarding, discard, isOf, readHead } from './head.js'
 import { belongsTo, bindingOf, Hint } from './hint.js'
-import { type Machine, tooManyRestarts, type Watch } from './machine.js'
+import { type Machine, replacedTooOften, tooManyRestarts, type Watch } from './machine.js'
 import { recallVerifier } from './verifier.js'
 
 /**
@@ -84,12 +84,13 @@ async function hasCaughtUp(machine: Machine, hint: Hint, head: StateHead): Promi
 
 /** A new life, and yet another if the database is replaced or laid out anew while it is downloaded. */
 async function beginAnew(machine: Machine, replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
-  for (let replaced = replaces; ; replaced = undefined) {
+  for (let round = 0; ; round++) {
     try {
-      return await begin(machine, replaced, watch)
+      return await begin(machine, round === 0 ? replaces : undefined, watch)
     } catch (error) {
       if (!(error instanceof OutdatedError)) throw error
       machine.parts.announce({ type: 'discarded', reason: error.reason })
+      if (round === REPLACED_A_CALL) throw replacedTooOften()
     }
   }
 }
