@@ -4,8 +4,8 @@ import { equalBytes } from '@keyhush/protocol'
 import type { StoredHead } from './rules.js'
 import { type StateHead, StateUnreadableError, StoreUnavailableError } from './store.js'
 
-/** The one format that is read; any other is refused. Format 1 knew one epoch only, format 2 one scheme, format 3 one fence. */
-const FORMAT = 4
+/** The one format that is read. Format 1 had one epoch only, format 2 one scheme, format 3 one fence. layouts.test.ts holds it. */
+export const FORMAT = 4
 
 /** What is written. */
 export function toRow(head: StoredHead): StoredHead & { readonly format: number } {
