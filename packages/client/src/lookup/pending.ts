@@ -1,13 +1,15 @@
-// One batch of queries, from intent to effect (Fig. 5), in the only order that is safe:
+// One batch of queries (Fig. 5), in the only order that is safe:
+//   1. What judging the answers takes is read.
+//   2. The batch is stored.
+//   3. The fence lets it leave.
+//   4. All requests leave in one tick, one of them with the claim for the fence.
+//   5. Each answer is verified as it comes, and the fence's verdict is read.
+//   6. All answers are verified and the fence agrees: records are recovered, the effect is stored, the batch is gone.
 //
-//   what judging its answers takes is read  ─►  the batch is stored  ─►  the fence lets it leave  ─►  all requests leave in one tick, one of them with a claim  ─►
-//     each answer is verified as it comes, and the fence's verdict heard  ─►  all verified, and no objection: records
-//       recovered, effect stored, batch gone
-//
-// Once a batch is stored, its bytes are the only bytes ever sent for it, to the same servers, until all answers have
-// been applied: fresh randomness for the same index, or another index on the same permutations, would tell a server
-// which partition was asked. So nothing here can be called off. Whatever fails leaves the batch pending, and the next
-// operation, in this tab or another, in this life of the page or the next, finishes it first.
+// Once a batch is stored, only its bytes are ever sent for it, to the same servers, until all answers are applied. Fresh
+// randomness for the same index, or another index on the same permutations, would show a server the partition. So nothing
+// here can be called off. A failure leaves the batch pending, and the next operation finishes it first, in any tab and any
+// life of the page.
 
 import type { Manifest } from '@keyhush/protocol'
 import { ROUNDS } from '../base/constants.js'
