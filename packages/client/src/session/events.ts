@@ -1,6 +1,6 @@
-// Following the servers' events, so that one server cannot make maps flood the other: what a server's lines cause is
-// bounded in time, less and less while they come to nothing, and a server that tells of epochs which it has not itself is
-// not listened to any more.
+// Following the servers' events, so that one server cannot make maps flood the other. The requests that a server's lines
+// cause are limited in time, and more so while they find nothing new. A stream that announces an epoch which its own server
+// does not have is closed.
 
 import type { Core } from '@keyhush/wasm/client'
 import { FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS } from '../base/constants.js'
@@ -15,15 +15,15 @@ import { type Base, hasMore } from '../servers/updates.js'
 
 /** The map that follows. */
 export interface Follower {
-  /** where it is; undefined: not known, and nothing is followed */
+  /** the epoch it is at; undefined: not known, and nothing is followed */
   readonly base: Base | undefined
   /** how many hints were downloaded because no update led on */
   readonly madeAnew: number
-  /** asks all servers, and goes where they are */
+  /** asks all servers, and brings the map to their newest epoch */
   sync(): Promise<void>
 }
 
-/** Follows until called off. Whatever fails, a server's next line tries again, and lines come every few seconds. */
+/** Follows until `signal` aborts. After a failure a server's next line tries again; lines come every few seconds. */
 export async function followEvents(
   servers: Servers,
   environment: Pick<Environment, 'clock' | 'fetch'>,
@@ -33,7 +33,7 @@ export async function followEvents(
 ): Promise<void> {
   const meters = servers.map(() => new Meter())
   const links = linksOf(servers, environment, meters)
-  const turns = new Turns() // all servers tell of the same epoch: the second look finds nothing to do
+  const turns = new Turns() // all servers announce the same epoch: the second look finds nothing to do
   await Promise.all(
     links.map(async link => {
       const lines = new Lines(link, core, follower, turns, signal)
@@ -43,14 +43,14 @@ export async function followEvents(
   )
 }
 
-/** What one server's lines lead to. */
+/** The looks that one server's lines cause. */
 class Lines {
   readonly #link: Link
   readonly #core: Core
   readonly #follower: Follower
   readonly #turns: Turns
   readonly #signal: AbortSignal
-  /** the newest epoch told of since the last look began */
+  /** the newest epoch announced since the last look began */
   #claim = 0
   #interval = FOLLOW_INTERVAL_MS
   /** the same after a look that has downloaded a hint; never shorter than before */
@@ -91,14 +91,14 @@ class Lines {
     }
   }
 
-  /** Whether this server may be listened to further. */
+  /** Whether this server may be listened to further: it has what it announced. */
   async #look(): Promise<boolean> {
     const claim = this.#claim
     this.#claim = 0
     const { base, madeAnew } = this.#follower
     if (base === undefined || !this.#isNews(claim) || this.#signal.aborted) return true
     try {
-      // That server's own word first: the other hears nothing of a lie.
+      // That server is asked first, so that a false line causes no request to the other.
       if (!(await hasMore(this.#link, this.#core, base, this.#signal))) return false
       await this.#follower.sync()
     } finally {
