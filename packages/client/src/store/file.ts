@@ -53,7 +53,7 @@ export class FileStore implements StateStore {
   #state: State | StateUnreadableError | undefined
   /** the journal, open at its end; undefined if there is none, or an unreadable one */
   #journal: OpenFile | undefined
-  /** why this store does no more: it is closed, or a write has failed half-way */
+  /** why this store refuses calls: it is closed, or a write has failed half-way */
   #over: Error | undefined
 
   private constructor(disk: Disk, unlock: () => Promise<void>) {
@@ -135,7 +135,7 @@ export class FileStore implements StateStore {
   putPartial(hintId: Uint8Array, version: number, partial: Uint8Array): Promise<void> {
     return this.#turn(async () => {
       rules.halfMade(this.#readable()?.head, hintId, version)
-      await this.#disk.sync() // names of rows, before what names them
+      await this.#disk.sync() // the rows' names, before the partial hint that names them
       await this.#putValue(hintId, 'partial', version, partial)
     })
   }
@@ -163,7 +163,7 @@ export class FileStore implements StateStore {
     return this.#turn(async () => {
       const state = this.#readable()
       const head = rules.withPending(state?.head, hintId, version, pending.slice())
-      if (state!.head.pending !== undefined) return // the same bytes, and what this store has seen is synced
+      if (state!.head.pending !== undefined) return // the same bytes, which are synced already
       await this.#append({ kind: 'pend', version, payload: pending }, { ...state!, head })
     })
   }
@@ -270,7 +270,7 @@ export class FileStore implements StateStore {
     await this.#turns.take(async () => {
       if (this.#over instanceof Closed) return
       this.#over = new Closed()
-      await this.#journal?.close().catch(() => {}) // what had to be stored was synced
+      await this.#journal?.close().catch(() => {}) // everything was synced
       await asStoreErrors(this.#unlock)
     })
   }
@@ -304,12 +304,12 @@ export class FileStore implements StateStore {
       this.#state = error
       return
     }
-    // Whoever wrote it may not have lived to sync its last frame, or may have left half of one: it is written anew.
+    // Its last frame may be incomplete, or may never have been synced: the journal is written anew.
     if (this.#state !== undefined) await this.#replace(this.#state)
     else await this.#tidy()
   }
 
-  /** A new journal in place of the old one; then nothing is left but what it refers to, and that without these. */
+  /** Replaces the journal, then removes the files `without`, and all others that the new journal does not refer to. */
   async #replace(state: State, without: readonly string[] = []): Promise<void> {
     await this.#putFile(JOURNAL, encodeJournal(state))
     await this.#whole(async () => {
@@ -321,7 +321,7 @@ export class FileStore implements StateStore {
     })
   }
 
-  /** No journal, and then nothing else. */
+  /** Removes the journal, then everything else. */
   async #clear(): Promise<void> {
     await this.#whole(async () => {
       await this.#journal?.close()
@@ -333,7 +333,7 @@ export class FileStore implements StateStore {
     })
   }
 
-  /** One more frame, after which the journal says `state`. */
+  /** Appends a frame, after which the journal holds `state`. */
   async #append(frame: Frame, state: State): Promise<void> {
     await this.#whole(async () => {
       await this.#journal!.write(encodeFrame(frame, state.head.record.hintId))
@@ -351,13 +351,13 @@ export class FileStore implements StateStore {
     return decodeValue(hintId, value, version, await this.#disk.read(valueName(hintId, value, version)))
   }
 
-  /** A file with these bytes, or as it was before. Durable, with its name, when the promise resolves. `whole`: see there. */
+  /** Writes a file, or leaves it as it was. It is durable, with its name, when the promise resolves. `whole`: as in #whole. */
   async #putFile(name: string, bytes: Uint8Array, whole = true): Promise<void> {
     try {
       await this.#disk.remove(name + NEW)
       await writeNew(this.#disk, name + NEW, bytes)
     } catch (error) {
-      await this.#disk.remove(name + NEW).catch(() => {}) // make room; if that fails too, the next open() does
+      await this.#disk.remove(name + NEW).catch(() => {}) // if this fails too, the next open() removes it
       throw error
     }
     const put = async () => {
@@ -367,7 +367,7 @@ export class FileStore implements StateStore {
     await (whole ? this.#whole(put) : put())
   }
 
-  /** Removes all files that the state does not refer to, an earlier one's secrets among them. */
+  /** Removes all files that the state does not refer to, such as the secrets of an earlier state. */
   async #tidy(): Promise<void> {
     const head = this.#readable()?.head
     const needed = namesOf(head)
@@ -379,7 +379,7 @@ export class FileStore implements StateStore {
     await this.#disk.sync()
   }
 
-  /** Work that must not stop half-way. If it does, what a disk now holds is not known, and this store does no more. */
+  /** Runs work that must not stop half-way. If it fails, it is not known what the disk holds, and this store refuses calls. */
   async #whole(work: () => Promise<void>): Promise<void> {
     try {
       await work()

@@ -58,7 +58,7 @@ export async function openIndexedDbStore(
   servers: readonly string[],
   pause?: () => Promise<void>,
 ): Promise<DurableStore> {
-  // A page may be refused it, which throws.
+  // Reading it throws where a page is refused it.
   if (attempt(() => indexedDB) === undefined) {
     throw new StoreUnavailableError('there is no IndexedDB here; Node has fileStore(folder), of @keyhush/client/node')
   }
@@ -83,7 +83,7 @@ export class IndexedDbStore implements StateStore {
   readonly #values: Values
   readonly #connection: Connection
   readonly sealingKey: SealingKey
-  /** what was written last, or was to be: a guess at what there is */
+  /** the head that was written last, or should have been: a guess at what is stored */
   #known: rules.StoredHead | undefined
 
   /** `identity`: the servers' names in ascending order, a space between two. They are URLs and have none. */
@@ -188,10 +188,10 @@ export class IndexedDbStore implements StateStore {
   }
 
   async putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {
-    // The same bytes again are written again: whoever put them first may not have lived to see them flushed.
+    // The same bytes are written again: the caller that put them first may have crashed before they were flushed.
     await this.#connection.writeHead(async tx => {
-      // A lookup waits for this. What the head is likely to become is written behind the read, which spares a turn; what the
-      // read has found decides. If it is another, it is written over that, or refused, and then nothing has changed.
+      // A lookup waits for this. The likely new head is queued right behind the read, which saves a turn. If the read finds
+      // another head, the right one is written over it, or the transaction is aborted and nothing has changed.
       const likely = this.#known && attempt(() => rules.withPending(this.#known, hintId, version, pending))
       const reading = this.#head(tx)
       if (likely !== undefined) queue([this.#putHead(tx, likely)])
@@ -303,7 +303,7 @@ export class IndexedDbStore implements StateStore {
         const other = new IndexedDbStore(identity)
         const isToStay = await other.#replaceable(tx, undefined).then(
           head => head?.condemned !== undefined,
-          () => true, // a newer release's
+          () => true, // a newer release's state
         )
         if (isToStay) continue
         other.#erase(tx)
@@ -346,7 +346,7 @@ export class IndexedDbStore implements StateStore {
     return { journalBytes }
   }
 
-  /** Removes everything of this identity but its key, and what is there of a hint that begins. */
+  /** Removes everything of this identity but its key and the values of a hint that begins. */
   #erase(tx: Writing, beginning?: Uint8Array): void {
     this.#values.eraseOthers(tx, beginning)
     queue([

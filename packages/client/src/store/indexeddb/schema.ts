@@ -3,7 +3,7 @@
 //   heads    identity                        → the head's row (head.ts)
 //   values   [identity, hint, kind, version] → bytes: checkpoint, manifest and directory, at the checkpoint's version;
 //                                              of a half-made hint partial and directory, at version 0;
-//                                              of a whole one what verifies its answers, if it is kept, at version 0.
+//                                              of a whole one what verifies its answers, if anything, at version 0.
 //                                              A value longer than a row goes on at [‥, version, 1], …
 //                                              Rows of the state itself: kind `row` and its name, at version 0
 //   journal  [identity, hint, version]       → the effect or update that leads from `version` to the next: bytes
