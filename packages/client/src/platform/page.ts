@@ -2,7 +2,7 @@
 // promises of a reloaded page settle, while its timers, ports and requests never do. Such code must take no lock, and
 // listen to nothing.
 //
-// Names of the platform are written bare, never as members of globalThis: that one leads to whatever page is in the window.
+// Names of the platform are written bare, never as members of globalThis: that one leads to the page that is now in the window.
 
 import { abortable, scoped } from '../base/abort.js'
 

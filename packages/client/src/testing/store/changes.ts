@@ -72,7 +72,7 @@ export const CHANGES: readonly Case[] = [
       expectEqual(await store.readEntries(A.hintId, 3), effects(3, 5))
       expectEqual(await store.readEntries(A.hintId, 5), [])
       await refused(store, {
-        // Whoever knows of version 6 has seen this store further on than it is: it went backwards.
+        // A caller that knows version 6 has seen the store further on: it was set back.
         'beyond the newest': () => store.readEntries(A.hintId, 6),
         'of another hint': () => store.readEntries(B.hintId, 0),
       })
