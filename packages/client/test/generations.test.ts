@@ -7,7 +7,7 @@ import { settle } from './support/clock.js'
 import { buildDatabase, type Database } from './support/database.js'
 import { core, Harness } from './support/harness.js'
 import { type Living, livingKeyless } from './support/living.js'
-import { A, blobs } from './support/network.js'
+import { A, blobs, problem } from './support/network.js'
 
 const one = { servers: [A], integrity: 'server', storage: 'memory' } as const
 
@@ -44,6 +44,31 @@ test('a server that answers every query with a new generation: the lookup fails 
   expect(await harness.drive(map.at(5))).toEqual(living.newest.byIndex[5])
   await harness.drive(map.close())
 })
+
+test.each(['open', 'reset'] as const)(
+  'a server that has another generation by the time of each download: %s() fails after a few',
+  async call => {
+    const living = livingKeyless()
+    const { network } = living
+    const harness = new Harness(network)
+    const options = { ...one, mode: 'single', lookups: 60 } as const
+    const map = call === 'reset' ? await harness.open(options) : undefined
+    let asked = 0
+    network.misbehave[A] = (seen, genuine) => {
+      if (!seen.path.startsWith('/v1/blobs/') || asked++ >= 100) return genuine
+      network.publish(A, nextGeneration(living))
+      return problem(404, 'not_found')
+    }
+    const error = await harness.failure(map === undefined ? harness.open(options) : map.reset())
+    expect([error.code, error.message]).toEqual(['protocol', expect.stringContaining('it was replaced 3 times')])
+    expect(asked).toBeLessThan(20)
+    asked = 100
+    const after = map ?? (await harness.open(options))
+    await harness.drive(after.reset())
+    expect(await harness.drive(after.at(5))).toEqual(living.newest.byIndex[5])
+    await harness.drive(after.close())
+  },
+)
 
 test('a server that announces a new generation as soon as the last one is there: each is downloaded later after the last', async () => {
   const living = livingKeyless()
