@@ -329,7 +329,7 @@ const specials: Record<string, () => Promise<void>> = {
   async 'a newer version of the database in another tab is not held up, and is left alone'() {
     const { store } = await openIndexedDbStore(newPair())
     await fill(store)
-    const upgrading = indexedDB.open(DATABASE, 2)
+    const upgrading = indexedDB.open(DATABASE, 3)
     const newer = await new Promise<IDBDatabase>((resolve, reject) => {
       upgrading.onblocked = () => reject(new Error('the upgrade was blocked'))
       upgrading.onsuccess = () => resolve(upgrading.result)
@@ -340,6 +340,24 @@ const specials: Record<string, () => Promise<void>> = {
     await settled(indexedDB.deleteDatabase(DATABASE))
     expectEqual(await store.read(), undefined)
     await store.close()
+  },
+
+  async 'an empty database of our name is given its stores; one of other code is said to be that, and is left alone'() {
+    await settled(indexedDB.deleteDatabase(DATABASE))
+    ;(await settled(indexedDB.open(DATABASE))).close() // as other code does that only looks
+    const { store } = await openIndexedDbStore(newPair())
+    await fill(store)
+    await store.close()
+    await settled(indexedDB.deleteDatabase(DATABASE))
+    const making = indexedDB.open(DATABASE, 2)
+    making.onupgradeneeded = () => making.result.createObjectStore('theirs')
+    ;(await settled(making)).close()
+    const refused = await openIndexedDbStore(newPair()).catch((error: Error) => error)
+    expectEqual(String(refused).includes('other code made it'), true)
+    const kept = await settled(indexedDB.open(DATABASE))
+    expectEqual([...kept.objectStoreNames], ['theirs'])
+    kept.close()
+    await settled(indexedDB.deleteDatabase(DATABASE))
   },
 
   async 'a database that is refused is said to be unavailable'() {

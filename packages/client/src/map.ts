@@ -1,5 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-// The map as an app holds it. Each `open()` gives out one of these; those of one identity share a session.
+// The map that an app holds. Each `open()` returns one; maps of one identity share a session.
 
 import { callApp, checkNames, checkOptions, expected, oneOf, toApp } from './base/boundary.js'
 import { ClosedError, UsageError } from './base/errors.js'
@@ -14,30 +14,30 @@ import type { Session } from './session/session.js'
 /** Options of every lookup. */
 export interface CallOptions {
   /**
-   * Before the lookup's turn: withdraws it, and nothing is sent. After: rejects the promise, while the requests run on
-   * to their end, so that neither server can tell.
+   * Before the lookup begins, aborting withdraws it, and nothing is sent. After that it rejects the promise, while the
+   * requests run to their end, so that neither server can tell.
    */
   readonly signal?: AbortSignal | undefined
 }
 
 export interface ManyOptions extends CallOptions {
-  /** Queries to make, at least as many as there are keys; the rest ask for random records. Hides the number of keys. */
+  /** How many queries to send, at least one a key; the rest ask for random records. Hides the number of keys. */
   readonly padTo?: number | undefined
 }
 
 export interface ResetOptions {
-  /** Calls the download off; the map is then as it was before. */
+  /** Aborts the download; the map is then as it was before. */
   readonly signal?: AbortSignal | undefined
   readonly onProgress?: OnProgress | undefined
 }
 
-// Symbol.asyncDispose, which Safari and older browsers lack; TypeScript's and Babel's helpers look for this one too.
+// Safari and older browsers lack Symbol.asyncDispose. TypeScript's and Babel's helpers also look for this one.
 const asyncDispose: typeof Symbol.asyncDispose =
   Symbol.asyncDispose ?? (Symbol.for('Symbol.asyncDispose') as typeof Symbol.asyncDispose)
 
 const utf8 = (value: Uint8Array) => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(value)
 
-/** What a decoder throws quotes what it was given: it is left behind. */
+/** Drops the decoder's error, which quotes the value. */
 function readAs<T>(complaint: string, decode: () => T): T {
   try {
     return decode()
@@ -51,7 +51,7 @@ function checkCall(call: string, options: object, names: readonly string[]): voi
   checkNames(call, options, names)
 }
 
-/** A private map: two servers answer, neither learns what was asked, and a lie is caught. Made by `open()`. */
+/** A private map: two servers answer, neither learns what you asked for, and a lie throws. Made by `open()`. */
 export class KeyhushMap {
   readonly #session: Session
   readonly #random: Environment['random']
@@ -94,31 +94,31 @@ export class KeyhushMap {
   }
 
   /**
-   * How lookups are answered now: `local`, from the database that is kept here, and nothing leaves; `full`, by two servers,
-   * from a hint that was made of a full download; `instant`, by two servers, from nothing; `single`, by one server, from hints
-   * that were made of a full download and run out. Undefined while the map is condemned.
+   * How lookups are answered now. `local`: from a copy of the database here, and nothing is sent; `full`: by two servers, with
+   * a hint made from a full download; `instant`: by two servers, without a download; `single`: by one server, with hints made
+   * from a full download, which run out. Undefined while the map is condemned.
    */
   get mode(): string | undefined {
     return this.#session.mode
   }
 
   /**
-   * Whether the map's state must not be used again, and every call but `reset()` fails: `server` has lied, now or earlier or
-   * in another tab; if that is undefined, the state itself is at fault. Undefined: all is well.
+   * Set if the map's state must not be used again: every call but `reset()` fails. `server` has lied, now, earlier or in
+   * another tab; if it is undefined, the state itself is at fault. Undefined: the map is not condemned.
    */
   get condemned(): Condemnation | undefined {
     return this.#session.condemned
   }
 
   /**
-   * In mode `single`: how many queries its hints are good for still; `getMany` takes `padTo` of them. When a quarter is left, new ones are made behind it.
-   * Undefined: any number.
+   * In mode `single`: how many queries its hints still serve; `getMany` uses `padTo` of them. When a quarter is left, the SDK
+   * makes new hints in the background. Undefined: any number.
    */
   get lookupsLeft(): number | undefined {
     return this.#session.stats.lookupsLeft
   }
 
-  /** What the map has cost so far. A copy. */
+  /** What the map has cost so far, as a copy. */
   get stats(): Stats {
     return this.#session.stats
   }
@@ -148,7 +148,7 @@ export class KeyhushMap {
   }
 
   /**
-   * The value of a key as JSON. What `T` promises nobody checks.
+   * The value of a key as JSON. The SDK does not check that it is a `T`.
    * @throws {UsageError} if it is none; `get` has the bytes. Otherwise as `get`
    * @example
    * const profile = await map.getJson<{ name: string }>('alice@example.org')
@@ -159,7 +159,7 @@ export class KeyhushMap {
   }
 
   /**
-   * Whether a key is there. Costs and shows exactly what `get` does.
+   * Whether a key is present. It costs exactly what `get` costs, and servers see the same.
    * @throws {KeyhushError} as `get`
    * @example
    * if (await map.has('evil.example')) warn()
@@ -190,14 +190,14 @@ export class KeyhushMap {
   async getMany(keys: Iterable<Key>, options: ManyOptions = {}): Promise<Found[]> {
     checkCall('getMany', options, ['signal', 'padTo'])
     this.#assertOpen()
-    // A string is a list of characters, too, which nobody means.
+    // A string is iterable, but is meant as one key.
     if (typeof keys === 'string' || typeof keys?.[Symbol.iterator] !== 'function') {
       throw new UsageError(`getMany: expected a list of keys, got ${typeof keys === 'string' ? 'text' : typeof keys}`)
     }
     const wanted = Array.from(keys, key => keyBytes(key, this.#normalize))
     const padTo = options.padTo ?? wanted.length
     if (!Number.isInteger(padTo) || padTo < wanted.length) {
-      // Sending more than padTo would show what it was to hide.
+      // More queries than padTo would show that there are more keys.
       throw new UsageError('getMany: expected padTo to be an integer and at least the number of keys')
     }
     if (padTo === 0) return []
@@ -206,8 +206,8 @@ export class KeyhushMap {
   }
 
   /**
-   * Calls `listener` with each event of one type, from now on. Returns what ends that; `close()` does as well.
-   * @throws {UsageError} for an event that there is not
+   * Calls `listener` with each event of one type, from now on. Returns a function that ends that; `close()` ends it too.
+   * @throws {UsageError} for an unknown event
    * @example
    * const off = map.on('updated', ({ epoch }) => show(epoch))
    */
@@ -221,8 +221,8 @@ export class KeyhushMap {
   }
 
   /**
-   * Brings the map to the newest version of the database that both servers have; nothing else is downloaded than what
-   * changed, if updates lead there. Happens by itself when a server says so; see `open({ push })`.
+   * Brings the map to the newest version of the database that both servers have. If updates lead there, only changes are
+   * downloaded. The SDK does this by itself when a server announces a version; see `open({ push })`.
    * @throws {KeyhushError} as `get`
    * @example
    * await map.sync()
@@ -235,8 +235,8 @@ export class KeyhushMap {
   }
 
   /**
-   * Throws everything away and begins anew: manifests, directory, all partitions, a fresh hint. The way out after a
-   * TamperedError or CondemnedError. If it fails, the map is as it was before.
+   * Discards the whole state and downloads a new one. Call it after a TamperedError or CondemnedError. If it fails, the map
+   * is as it was before.
    * @throws {KeyhushError} as `open`
    * @example
    * if (error instanceof CondemnedError) await map.reset()
@@ -250,9 +250,9 @@ export class KeyhushMap {
   }
 
   /**
-   * Ends this map's use. Waits for a lookup under way, which is not cut short (see docs/threat-model.md, P5). The last
-   * map of one identity to be closed overwrites the secrets and frees the memory.
-   * @throws {KeyhushError} if what is kept could not be put away in order; the map is closed all the same
+   * Closes this map. Waits for a lookup under way, which is never cut short (see docs/threat-model.md, P5). Closing the last
+   * map of one identity overwrites the secrets and frees the memory.
+   * @throws {KeyhushError} if the stored state could not be closed in order; the map is closed all the same
    * @example
    * await map.close() // or: await using map = await open({ servers })
    */

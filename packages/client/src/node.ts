@@ -12,8 +12,7 @@ export { openFileStore }
 const stores = new Map<string, OpenDurableStore>()
 
 /**
- * Files below `folder`, for `open({ store })`. The same function for the same folder, so that maps of it share their state
- * wherever they are opened.
+ * Files below `folder`, for `open({ store })`. The same folder gives the same function, so that maps of it share their state.
  * @throws {UsageError} if that is no path
  * @example
  * await open({ servers, store: fileStore('/var/lib/app/keyhush') })

@@ -1,5 +1,5 @@
-// @keyhush/client/environment: the door for tests. Whoever passes in a predictable `random`, or a store that forgets,
-// gives up the privacy this package is for.
+// @keyhush/client/environment: for tests. A predictable `random`, or a store that forgets, gives up the privacy that this
+// package is for.
 
 import type { KeyhushMap } from './map.js'
 import { openBy } from './open.js'
@@ -10,8 +10,8 @@ import { type Choose, type Pays, SCHEMES } from './scheme/table.js'
 import { keeping } from './session/keeping.js'
 
 /**
- * As `open`, with time, network, chance, storage and core passed in, and perhaps schemes and rules of their own. Nothing is loaded
- * on the way, so that what happens when is in the caller's hands.
+ * As `open`, with time, network, randomness, storage and core passed in, and schemes and rules if need be. Loads nothing on
+ * the way, so that the caller controls the order of events.
  */
 export function openWith(
   environment: Environment,

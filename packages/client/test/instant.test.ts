@@ -536,3 +536,34 @@ test('given up at any await after its beginning, the servers see the same', asyn
   expect(views[0]!.filter(view => view.includes(INSTANT_PATH))).toHaveLength(4)
   for (const view of views) expect(view).toEqual(views[0])
 })
+
+test('close() does not wait for a sync() that was given up', async () => {
+  const { harness, map, network } = await opened(keyless().network)
+  network.misbehave[A] = hang('/v1/manifest')
+  const given = new AbortController()
+  const syncing = map.sync({ signal: given.signal })
+  await settle()
+  given.abort()
+  await expect(syncing).rejects.toThrow()
+  const before = harness.clock.now()
+  await harness.drive(map.close())
+  expect(harness.clock.now()).toBe(before)
+})
+
+test('close() waits for a lookup under way, and for what that needs of the servers', async () => {
+  const { harness, map, network } = await opened(keyless().network)
+  let answer = () => {}
+  network.misbehave[A] = on(INSTANT_PATH, async genuine => {
+    await new Promise<void>(resolve => {
+      answer = resolve
+    })
+    return genuine
+  })
+  const found = map.at(3)
+  await settle()
+  const closed = map.close()
+  await settle()
+  answer()
+  expect(await harness.drive(found)).toBeDefined()
+  await harness.drive(closed)
+})

@@ -144,6 +144,31 @@ describe.each(['pagehide', 'freeze'])('at %s', event => {
   })
 })
 
+test('a tab that is frozen while it waits is not given the lock: it asks again when it is resumed', async () => {
+  vi.resetModules() // whether the page is there is known to a module
+  const { platformLocks } = await import('../src/platform/locks.js')
+  const manager = new LockManager()
+  const page = withLocks(manager)
+  const [one, two] = [task<number>(), task<number>()]
+  const request = (callback: () => Promise<unknown>) => manager.request('name', {}, callback)
+  const other = request(one.begun)
+  const second = platformLocks.hold('name', 1000, two.begun)
+  await settle()
+  page.dispatchEvent(new Event('freeze'))
+  await settle()
+  one.finish(1)
+  await other
+  const third = vi.fn(async () => 3)
+  request(third).catch(() => {})
+  await settle()
+  expect([two.begun.mock.calls.length, third.mock.calls.length]).toEqual([0, 1])
+  page.dispatchEvent(new Event('resume'))
+  await settle()
+  expect(two.begun).toHaveBeenCalledTimes(1)
+  two.finish(2)
+  expect(await second).toBe(2)
+})
+
 describe('tabs that prepare hints', () => {
   const preparers = () => preparersOf(['https://a.example'])!
 

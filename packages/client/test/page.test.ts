@@ -5,8 +5,9 @@ import { expect, test, vi } from 'vitest'
 /** The platform's part of a page, in one of its own. */
 async function pageOf() {
   const page = new EventTarget()
+  const document = new EventTarget()
   vi.resetModules()
-  vi.stubGlobal('document', new EventTarget())
+  vi.stubGlobal('document', document)
   vi.stubGlobal('addEventListener', page.addEventListener.bind(page))
   const granted: string[] = []
   const request = async (name: string, _options: object, task: () => Promise<unknown>) => {
@@ -25,6 +26,8 @@ async function pageOf() {
     ...{ whileShown, locks: platformLocks, tabs: platformTabs(), granted, preparersOf },
     leave: () => page.dispatchEvent(new Event('pagehide')),
     comeBack: () => page.dispatchEvent(new Event('pageshow')),
+    freeze: () => document.dispatchEvent(new Event('freeze')),
+    resume: () => document.dispatchEvent(new Event('resume')),
     gone: () => vi.unstubAllGlobals(),
   }
 }
@@ -70,6 +73,60 @@ test('what follows is called off when the page is left, and begins again each ti
   ended.abort()
   await Promise.all([following, leading])
   expect(seen).toEqual(['begun', 'over'])
+  page.gone()
+})
+
+test('a tab that is frozen while it leads gives the lead up at once, whatever its task still does; it stands again when it is back', async () => {
+  const page = await pageOf()
+  const ended = new AbortController()
+  let held = 0
+  const request = async (_name: string, _options: object, task: () => Promise<unknown>) => {
+    held++
+    await task()
+    held--
+  }
+  vi.stubGlobal('navigator', { locks: { request } })
+  let finish = () => {}
+  const task = () =>
+    new Promise<void>(resolve => {
+      finish = resolve
+    })
+  const leading = page.tabs.elect('leader', task, ended.signal)
+  await turns()
+  expect(held).toBe(1)
+  page.freeze()
+  await turns()
+  expect(held).toBe(0)
+  finish()
+  page.resume()
+  await turns()
+  expect(held).toBe(1)
+  ended.abort()
+  finish()
+  await leading
+  page.gone()
+})
+
+test('a page that is hidden and frozen, and then resumed and shown, has been away once', async () => {
+  const page = await pageOf()
+  const ended = new AbortController()
+  let begun = 0
+  const following = page.whileShown(async signal => {
+    begun++
+    await forever(signal)
+  }, ended.signal)
+  for (const step of [page.leave, page.freeze, page.resume, page.comeBack]) {
+    await turns()
+    step()
+  }
+  await turns()
+  expect(begun).toBe(2)
+  page.freeze()
+  page.resume()
+  await turns()
+  expect(begun).toBe(3)
+  ended.abort()
+  await following
   page.gone()
 })
 

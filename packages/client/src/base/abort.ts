@@ -1,7 +1,7 @@
-// Giving up on work: the promise at once, the work itself only where that is safe (see lookup/, P5).
+// Aborting: the promise rejects at once; the work itself stops only where that is safe (lookup/, P5).
 
 interface Watch {
-  /** in the order they were asked for */
+  /** in the order of their registration */
   readonly calls: Set<() => void>
   readonly listener: () => void
 }
@@ -9,8 +9,8 @@ interface Watch {
 const watches = new WeakMap<AbortSignal, Watch>()
 
 /**
- * Calls `call` when `signal` aborts; returns what withdraws that. However many wait, the signal has one listener: from the
- * eleventh on Node warns the app of a leak, for twenty lookups under one signal, say.
+ * Calls `call` when `signal` aborts; returns what withdraws that. However many wait, the signal has one listener: Node warns
+ * of a leak at eleven, which twenty lookups under one signal would reach.
  */
 export function onAbort(signal: AbortSignal, call: () => void): () => void {
   const watch = watches.get(signal) ?? watchOn(signal)
@@ -54,13 +54,10 @@ export function abortable<T>(work: Promise<T>, signal: AbortSignal | undefined):
   })
 }
 
-/** One for all: most of what making an AbortError costs is its stack, which would tell nobody anything here. */
+/** One for all: making an AbortError is slow because of its stack, which nobody reads here. */
 export const OVER = new DOMException('what this was for is over', 'AbortError')
 
-/**
- * Runs `work` with a signal that aborts as soon as one of `outer` does, and in any case when `work` has settled: what
- * it left running is called off.
- */
+/** Runs `work` with a signal that aborts when one of `outer` does, and also when `work` has settled: that ends what it left running. */
 export async function scoped<T>(
   outer: readonly (AbortSignal | undefined)[],
   work: (signal: AbortSignal) => Promise<T>,
@@ -75,10 +72,7 @@ export async function scoped<T>(
   }
 }
 
-/**
- * Runs tasks side by side. The first to fail calls the others off; the error is thrown when all have settled, so that
- * what they share can be let go.
- */
+/** Runs tasks side by side. The first failure aborts the others. Throws when all have settled, so that what they share can be freed. */
 export async function together(
   signal: AbortSignal,
   tasks: readonly ((signal: AbortSignal) => Promise<void>)[],

@@ -1,16 +1,15 @@
-// Where this package ends. What an app catches is a KeyhushError, its own reason to call something off, or what its own
-// listener has thrown.
+// Where this package ends. An app catches a KeyhushError, its own reason for aborting, or what its own listener has thrown.
 
 import { InternalError, KeyhushError, UsageError } from './errors.js'
 
-/** What a function of the app's has thrown, on its way back to the app. */
+/** What a function of the app has thrown, on its way back to the app. */
 export class AppFailure extends Error {
   constructor(override readonly cause: unknown) {
     super('a function of the app has failed')
   }
 }
 
-/** Calls a function of the app's. */
+/** Calls a function of the app. */
 export function callApp<T>(call: () => T): T {
   try {
     return call()
@@ -19,7 +18,7 @@ export function callApp<T>(call: () => T): T {
   }
 }
 
-/** `work` as the app sees it. `signal`: the one that the app may call it off with. */
+/** `work`, with its errors as the app sees them. `signal` is the app's. */
 export async function toApp<T>(work: Promise<T>, signal?: AbortSignal): Promise<T> {
   try {
     return await work
@@ -29,7 +28,7 @@ export async function toApp<T>(work: Promise<T>, signal?: AbortSignal): Promise<
   }
 }
 
-/** Throws UsageError for options that are none. `functions`: those of them that the app is called back with. */
+/** Throws UsageError for options of the wrong type. `functions` and `booleans` name the options of those types. */
 export function checkOptions(
   call: string,
   options: unknown,
@@ -58,8 +57,8 @@ export function checkOptions(
 }
 
 /**
- * Throws UsageError for an option that there is not: one that is misspelt must not be taken for one that was not given. An
- * object of the app's may have methods besides, if they do not look like listeners.
+ * Throws UsageError for an unknown option, so that a misspelt one is not silently ignored. An object of a class may have
+ * methods too, unless they look like listeners.
  */
 export function checkNames(call: string, options: object, names: readonly string[]): void {
   const meantBy = (given: string) => names.find(name => name.toLowerCase() === given.toLowerCase())
@@ -72,14 +71,14 @@ export function checkNames(call: string, options: object, names: readonly string
   throw new UsageError(`${call}: there is no option ${JSON.stringify(unknown.slice(0, 40))}; ${instead}`)
 }
 
-/** Throws UsageError for a value that is none of `choices`. `where`: what they depend on. */
+/** Throws UsageError for a value that is none of `choices`. `where` says what they depend on. */
 export function oneOf(name: string, choices: readonly string[], value: unknown, where?: string): void {
   if (typeof value === 'string' && choices.includes(value)) return
   const listed = choices.map(choice => `'${choice}'`).join(', ')
   throw new UsageError(`${name}: ${expected(where === undefined ? listed : `${listed} ${where}`, value)}`)
 }
 
-/** What messages say of a value that is not what it should be. Never for keys, indices or what credentials may stand in. */
+/** The words of a message on a wrong value. Never for keys, indices, or values that may hold credentials. */
 export function expected(what: string, came: unknown): string {
   return `expected ${what}, got ${shown(came)}`
 }

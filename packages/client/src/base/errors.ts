@@ -1,5 +1,5 @@
-// Every way in which a map can fail, one class each, with a `code` that never changes. Messages say what was expected,
-// what came and what to do. They name servers and sizes; never a key, an index, an offset or a byte of a record.
+// Every way in which a map can fail: a class each, with a `code` that never changes. Messages say what was expected, what
+// came and what to do. They name servers and sizes, but never a key, an index, an offset or a byte of a record.
 
 import type { EpochEvent, ErrorCode } from '@keyhush/protocol'
 
@@ -30,11 +30,11 @@ interface ServerErrorOptions extends ErrorOptions {
 
 /** An error that a server caused. */
 export abstract class ServerError extends KeyhushError {
-  /** its origin and path, as in `servers`; undefined: one of them, and nobody can say which */
+  /** its origin and path, as in `servers`; undefined: one of them, and it is not known which */
   readonly server: string | undefined
   /** the code of the server's error reply (docs/protocol.md, HTTP), if it sent one */
   readonly refusal: ErrorCode | undefined
-  /** what the other server has failed with in the same call; the message says it as well */
+  /** the other server's error in the same call; the message has it too */
   readonly other: ServerError | undefined
 
   constructor(server: string | undefined, message: string, { refusal, ...options }: ServerErrorOptions = {}) {
@@ -44,7 +44,7 @@ export abstract class ServerError extends KeyhushError {
   }
 }
 
-/** Makes `error` say what the other server has failed with, too. */
+/** Adds the other server's error to `error`. */
 export function joined<E extends ServerError>(error: E, other: ServerError): E {
   if (error.other !== undefined) return error
   error.message += `; and ${other.message}`
@@ -53,7 +53,7 @@ export function joined<E extends ServerError>(error: E, other: ServerError): E {
 
 /**
  * A server sent bytes that contradict the manifest both servers had agreed on. It lied, or its data has rotted. `server`
- * is undefined where replies contradict each other only together: one of them lied, and nobody can say which.
+ * is undefined where it is not known which one lied: the replies only contradict each other.
  */
 export class TamperedError extends ServerError {
   override readonly name = 'TamperedError'
@@ -66,7 +66,7 @@ export class ServersDisagreeError extends KeyhushError {
   readonly code = 'servers_disagree'
 }
 
-/** The map's hint must never be used again. Only `reset()` begins anew. */
+/** The map's hint must never be used again. `reset()` begins anew. */
 export class CondemnedError extends KeyhushError {
   override readonly name = 'CondemnedError'
   readonly code = 'condemned'
@@ -97,7 +97,7 @@ export class NetworkError extends ServerError {
   }
 }
 
-/** A server refuses to be asked so often. */
+/** A server refuses requests that come too often. */
 export class RateLimitedError extends ServerError {
   override readonly name = 'RateLimitedError'
   readonly code = 'rate_limited'
@@ -119,7 +119,7 @@ export class ProtocolError extends ServerError {
   declare readonly server: string
 }
 
-/** A format this software does not know, or an epoch the server no longer answers, or does not yet. */
+/** A format that this SDK does not know, or an epoch that the server does not answer, no longer or not yet. */
 export class VersionError extends ServerError {
   override readonly name = 'VersionError'
   readonly code = 'version'
@@ -149,11 +149,11 @@ export class StorageError extends KeyhushError {
 }
 
 /**
- * Why there can be no map, or no longer. `webassembly`: there is none, or none with SIMD; `policy`: the page's content
- * security policy forbids it; `module`: the file with the module could not be loaded; `crashed`: the module has, most
- * likely for want of memory; `memory`: the database is too large for the device; `platform`: something else that browsers
- * and Node have is missing; `fence`: no rollback fence, and `rollback: 'strict'`; `offer`: these servers, or this
- * database, do not have what was asked for; `ceremony`: they prove with the key of a ceremony for development.
+ * Why the map cannot open, or can no longer answer. `webassembly`: the platform has no WebAssembly with SIMD; `policy`: the
+ * page's content security policy forbids it; `module`: the WebAssembly file could not be loaded; `crashed`: the module
+ * crashed, most likely out of memory; `memory`: the database is too large for the device; `platform`: something else that
+ * browsers and Node have is missing; `fence`: no rollback fence, and `rollback: 'strict'`; `offer`: these servers, or this
+ * database, do not have what the options demand; `ceremony`: the servers prove with a key made for development.
  */
 export type UnsupportedReason =
   | 'webassembly'
@@ -201,7 +201,7 @@ export class ClosedError extends KeyhushError {
   }
 }
 
-/** The caller passed something that cannot be: a malformed key or URL, an index beyond `size`, too large a batch. */
+/** The app passed a wrong argument: a malformed key or URL, an index beyond `size`, too large a batch. */
 export class UsageError extends KeyhushError {
   override readonly name = 'UsageError'
   readonly code = 'usage'

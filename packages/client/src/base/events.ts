@@ -1,11 +1,11 @@
-// What happens to a map's state without being the outcome of a call. Never a secret.
+// Events: what happens to a map's state outside of calls. They hold no secrets.
 
-/** How safe stored state is: from eviction, only from restarts, or not even from those. */
+/** How safe stored state is: from eviction too, from restarts only, or from neither. */
 export type StorageKind = 'persistent' | 'best-effort' | 'memory'
 
 /** Why a map's state must not be used again. */
 export interface Condemnation {
-  /** who lied; undefined: the state itself is at fault */
+  /** the server that lied; undefined: the state itself is at fault */
   readonly server: string | undefined
 }
 
@@ -29,22 +29,22 @@ export type MapEvent =
    * lookups left; then `updated` follows if the epoch is another.
    */
   | { readonly type: 'outdated'; readonly reason: 'history' | 'generation' | 'manifest' | 'spent' }
-  /** Behind the lookups that are answered without a state, one is being made. */
+  /** Lookups are answered without a state, and one is being made in the background. */
   | { readonly type: 'preparing' }
   /** Lookups are answered in another way from now on: `map.mode`. */
   | { readonly type: 'mode'; readonly mode: string | undefined }
   /** Stored state is used: a half-made hint, or a whole one. `pending`: with a lookup to be finished first. */
   | { readonly type: 'resumed'; readonly what: 'download' | 'hint'; readonly pending: boolean }
   /**
-   * The rollback fence does not know the new hint, and never will: copies of its state are not found out. `none`: the
-   * refresh server has no fence; `full`: it has no room. Until `reset()`, `map.stats.fenced` says so.
+   * The rollback fence does not know the new hint, and never will: a restored copy of its state is not noticed. `none`: the
+   * server has no fence; `full`: it has no room. Until `reset()`, `map.stats.fenced` says so.
    */
   | { readonly type: 'unfenced'; readonly server: string; readonly reason: 'none' | 'full' }
   /** A server lied, now or in an earlier life of this page or in another tab; undefined: the state itself is at fault. */
   | { readonly type: 'condemned'; readonly server: string | undefined }
   /**
-   * Where state is kept is not, or no longer, what it was. `unavailable`: there is no durable storage here; `failed`:
-   * it stopped working; `granted`: the browser has promised not to evict it.
+   * Where the state is kept has changed, or is not what was preferred. `unavailable`: there is no durable storage here;
+   * `failed`: it stopped working; `granted`: the browser has promised not to evict it.
    */
   | { readonly type: 'storage'; readonly storage: StorageKind; readonly reason: 'unavailable' | 'failed' | 'granted' }
 
@@ -62,5 +62,5 @@ const TYPES: Record<MapEvent['type'], true> = {
   storage: true,
 }
 
-/** The types there are. */
+/** The types of events. */
 export const EVENTS: readonly string[] = Object.keys(TYPES)

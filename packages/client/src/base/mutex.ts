@@ -1,4 +1,4 @@
-// First come, first served, one at a time. Two lookups of one hint under way at once would show columns twice.
+// One at a time, in the order of calls.
 
 export class Turns {
   #last: Promise<unknown> = Promise.resolve()

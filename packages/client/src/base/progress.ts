@@ -1,18 +1,18 @@
-// How far the offline phase has come.
+// The progress of a download.
 
-/** A download under way. There is none, and nothing is told, while it is not known how long it will be. */
+/** A download under way. Reported from when its length is known. */
 export interface Progress {
   readonly phase: 'directory' | 'partitions' | 'ready'
-  /** bytes of use received so far; falls back when a server has to be replaced */
+  /** useful bytes received so far; fewer again when another server takes over */
   readonly loadedBytes: number
   /** never 0 */
   readonly totalBytes: number
 }
 
-/** Told at each phase's beginning, and then as often as a hundredth of the whole has come. */
+/** Called at each phase's beginning, and then with each hundredth of the whole. */
 export type OnProgress = (progress: Progress) => void
 
-/** Tells of bytes as `download` receives them, and takes them back if it fails. */
+/** Reports bytes as `download` receives them, and subtracts them if it fails. */
 export async function counted<T>(
   told: (bytes: number) => void,
   download: (received: (bytes: number) => void) => Promise<T>,
@@ -36,7 +36,6 @@ export class ProgressMeter {
   #told: Progress | undefined
   readonly #onProgress: OnProgress
 
-  /** `onProgress`: who is to hear of it, if anybody is */
   constructor(onProgress: OnProgress = () => {}) {
     this.#onProgress = onProgress
   }
@@ -46,7 +45,7 @@ export class ProgressMeter {
     this.#tell()
   }
 
-  /** A download of so many bytes begins, or begins again with what there is. */
+  /** A download of so many bytes begins, or begins again. */
   expect(totalBytes: number): void {
     this.#progress = { ...this.#progress, loadedBytes: 0, totalBytes }
     this.#told = undefined

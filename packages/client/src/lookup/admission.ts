@@ -1,5 +1,5 @@
-// S8: what has to be confirmed by a hint's fence before anything of a lookup leaves that another copy of this state could
-// contradict; and what a refusal means.
+// S8: what a hint's rollback fence has to confirm before a query leaves, and what a refusal means. Another copy of this
+// state could otherwise send a different query at the same version.
 
 import { equalBytes, type FenceClaim, type FenceVerdict } from '@keyhush/protocol'
 import { CondemnedError, ServerError, UnsupportedError } from '../base/errors.js'
@@ -22,10 +22,9 @@ export class Admission {
   }
 
   /**
-   * Resolves when the fence lets the pending batch leave, to the claim that leaves with it; undefined: there is no fence.
-   * `way`: the party's own, 0, or that of a server that is asked in its place. While it is wide awake, and unless strictness is
-   * asked for, a hint has it hear in the same request; it is not taken further before it has been heard. If it throws, nothing
-   * is to be sent.
+   * Resolves when the fence lets the pending batch leave, to the claim that leaves with it. Undefined: there is no fence.
+   * `way`: 0 for the party's own server, else a server in its place. If the fence was heard from recently, and `rollback`
+   * is not strict, the claim leaves with the query; else it is confirmed before. If this throws, nothing must be sent.
    */
   async admit(hint: Hint, way: number): Promise<{ readonly party: number; readonly claim: FenceClaim } | undefined> {
     const fence = this.#fenceOf(hint, way)
@@ -37,22 +36,22 @@ export class Admission {
     return { party, claim }
   }
 
-  /** What the fence has said to the claim behind a batch. Throws if the hint must not move on. */
+  /** Takes the fence's verdict on the claim that left with a batch. Throws if the hint must not move on. */
   async heard(hint: Hint, way: number, claim: FenceClaim, verdict: FenceVerdict): Promise<void> {
     if (verdict === 'granted') {
       this.#fenceOf(hint, way)?.granted(claim)
       return
     }
     await this.#refused(hint).catch(error => {
-      // Another tab has begun anew, and the batch has left: its answers are right, and the store will refuse its effect.
+      // Another tab has begun anew, and the batch has left. Its answers are right, and the store will refuse its effect.
       if (!isMoved(error)) throw error
     })
   }
 
   /**
-   * Has all fences confirm how far this hint has come, before it is first used in this life of the page: those of servers that are
-   * asked in the party's place as well, for what a lookup tells the party's own they do not hear. One of these that is away is
-   * asked again before anything leaves for it.
+   * Has all fences confirm the hint's version before its first use in this life of the page. That includes the fences of
+   * servers that may be asked in the party's place: lookups do not reach those. One that is away is asked again before
+   * anything is sent to its server.
    */
   async confirm(hint: Hint): Promise<void> {
     const links = fenceLinks(hint.scheme, hint.record, this.#machine.fences)
@@ -73,22 +72,22 @@ export class Admission {
     if ((await fence.confirm(claim)) !== 'granted') await this.#refused(hint)
   }
 
-  /** The fence has refused this hint's claim. Condemns it, unless this tab is merely late. */
+  /** The fence has refused this hint's claim. Condemns the hint, unless another tab has gone further. */
   async #refused(hint: Hint): Promise<void> {
     const machine = this.#machine
     const place = placeOf(hint.version, hint.manifest)
     const pending = hint.isPending
     if (machine.durable) {
-      // Another tab may have gone further on this store, or have begun anew: then this one is merely late.
+      // Another tab may have gone further on this store, or have begun anew.
       const head = await readHead(machine, false)
       const manifest = head && readManifest(head.record.manifest)
       const here = isOf(head, hint.record.hintId) && head?.condemned === undefined
-      // In lookups, as the fence counts: an update raises the version, too, and lets nobody off.
+      // Counted in lookups, as the fence counts. An update raises the version too, and explains no refusal.
       const other = here && head && manifest ? placeOf(head.version, manifest) : undefined
       if (other !== place || (head?.pending !== undefined) !== pending) {
         machine.doubt()
-        // It has finished this very batch, and had it granted: the same bytes again show nothing new, and this call need
-        // not make another query (P4).
+        // The other tab has finished this same batch, and the fence has granted it. The same bytes again show nothing new,
+        // and this call need not make another query (P4).
         if (pending && other !== undefined && other > place) return
         throw new StateMovedError('another tab has gone further')
       }
@@ -97,7 +96,7 @@ export class Admission {
     throw new CondemnedError(undefined)
   }
 
-  /** undefined: this hint's server had none when it was made, or it needs none. Throws UnsupportedError if it has to. */
+  /** Undefined: the server had none when this hint was made, or none is needed. Throws UnsupportedError if one is demanded. */
   #fenceOf({ record, scheme }: Hint, way: number): Fence | undefined {
     const link = fenceLinks(scheme, record, this.#machine.fences)[way]
     if (link === undefined) return undefined
@@ -117,8 +116,8 @@ export class Admission {
 }
 
 /**
- * What a fence is to confirm. Its version counts lookups alone: an update raises the hint's version and its epoch alike.
- * If it counted updates, a copy that is behind would catch up with the fence just by following the database.
+ * What a fence has to confirm. The claim's version counts lookups alone. If it counted updates, an old copy would catch up
+ * with the fence just by following the database.
  */
 function claimOf({ record, manifest, state, version }: Hint): FenceClaim {
   const requestHash = state.kind === 'asked' ? state.batchName() : NO_REQUEST

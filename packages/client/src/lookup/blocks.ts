@@ -1,5 +1,5 @@
-// Keys found without the directory: by the blocks of it that were looked up for this one lookup. They are used once and
-// forgotten (P4): whoever kept them would show, by not asking, that a key falls into the same block as an earlier one.
+// Keys found without the directory, by the blocks of it that were looked up for this one lookup. Blocks are used once and
+// forgotten (P4): a client that kept them would show, by not asking, that two keys are in the same block.
 
 import type { Manifest } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
@@ -23,7 +23,7 @@ export class FetchedBlocks implements KeyIndex {
     this.#bytes = bytes
   }
 
-  /** Of a fingerprint whose block was fetched. A malformed block leads to the first record: it is asked for all the same. */
+  /** Of a fingerprint whose block was fetched. A malformed block leads to record 0, so that a record is asked for all the same. */
   index(fingerprint: Uint8Array, records: number): number {
     return withDirectoryShape(this.#core, this.#manifest, shape => {
       const at = this.#numbers.indexOf(inCore(this.#core, () => shape.number(fingerprint)))
@@ -40,7 +40,7 @@ export class FetchedBlocks implements KeyIndex {
     })
   }
 
-  /** To be called when the records are in: an error before would show in the traffic which keys it is for. */
+  /** To be called when the records are in: an earlier error would change the traffic, and so depend on the keys. */
   assertWellFormed(): void {
     if (!this.#malformed) return
     throw new ProtocolError('the servers', 'the directory they publish is malformed; ask their operators')

@@ -1,6 +1,6 @@
-// The traffic of one batch: all requests leave in one tick, each reply is judged as it comes, and no error is raised before
-// all are in, or their time is over (P2, P6). The bytes are the scheme's, and the same each time; what may be sent, and
-// what becomes of the answers, is up to the callers.
+// The traffic of one batch. All requests leave in one tick, each reply is judged as it comes, and no error is raised before
+// all replies are in or have timed out (P2, P6). The scheme makes the bytes, the same each time. Callers decide what may be
+// sent, and what becomes of the answers.
 
 import {
   FENCE_REPLY_BYTES,
@@ -27,23 +27,23 @@ export interface Exchange {
   readonly stats: StatsKeeper
   /** what goes out behind one party's request, for its fence to judge in the same round trip (S8) */
   readonly fence?: { readonly party: number; readonly claim: FenceClaim } | undefined
-  /** A party's answer was forged. Whatever the others do, its author is known from here on. */
+  /** A party's answer was forged. Called at once, whatever the others do. */
   readonly onForged: (party: number) => Promise<void>
-  /** The fence has heard the claim. Throws if the hint must not move on. */
+  /** The fence has judged the claim. Throws if the hint must not move on. */
   readonly onVerdict?: ((verdict: FenceVerdict) => Promise<void>) | undefined
 }
 
-/** Sends, and has every reply judged. Resolves once no reply is forged. */
+/** Sends, and has every reply judged. Resolves when all replies are genuine. */
 export async function exchange(exchange: Exchange): Promise<void> {
   const state: Progress = { over: false }
   const order = exchange.batch.asks.map((_, party) => party)
-  // One tick (P2), in the order of the servers' names: which party comes first must not follow from its role.
+  // One tick (P2), in the order of the servers' names: the order must not show which role a server has.
   order.sort((a, b) => (exchange.links[a]!.server.name < exchange.links[b]!.server.name ? -1 : 1))
   const outcomes = await Promise.allSettled(order.map(party => ask(exchange, state, party)))
   const errors: unknown[] = outcomes.flatMap(outcome => (outcome.status === 'rejected' ? [outcome.reason] : []))
   if (errors.length === 0) return
-  // A lie before a refusal of the fence, and that before a silence. Only if nothing else stands in the way do the
-  // queries go out again at the next epoch.
+  // Reported first: a lie, then a refusal of the fence, then other failures. That a server has moved on comes last: only
+  // then are the queries sent again at the next epoch.
   const first = (kind: typeof TamperedError | typeof CondemnedError) => errors.find(error => error instanceof kind)
   const isOther = (error: unknown) => !hasTurned(error, exchange.manifest)
   const error = first(TamperedError) ?? first(CondemnedError) ?? errors.find(isOther) ?? errors[0]
@@ -58,11 +58,11 @@ export function hasTurned(error: unknown, manifest: Manifest): boolean {
 
 /** What the requests of a batch know of each other. */
 interface Progress {
-  /** one answer was forged, or the core has crashed: nobody is asked again */
+  /** one answer was forged, or the core has crashed: no party is asked again */
   over: boolean
 }
 
-/** Asks one party until an answer of the right shape has come, has it judged, and hears the fence. */
+/** Asks one party until an answer of the right shape has come, and has it judged, and the fence's verdict taken. */
 async function ask(exchange: Exchange, state: Progress, party: number): Promise<void> {
   const verdict = await askWithRetry(exchange, state, party)
   if (verdict !== undefined) await exchange.onVerdict?.(verdict)
@@ -78,7 +78,7 @@ async function askWithRetry(exchange: Exchange, state: Progress, party: number):
       return verdict
     } catch (error) {
       if (error instanceof ServerError) stats.incident(link.server.name, error.code)
-      // Only what happened on the way is repeated: the same bytes, to the same server.
+      // The same bytes, to the same server.
       if (state.over || attempt === ATTEMPTS || hasTurned(error, manifest)) throw error
     }
     await sleep(link.environment.clock, BACKOFF_MS)
@@ -104,7 +104,7 @@ async function answerOf({ batch, links, stats, fence }: Exchange, party: number)
   return fromWire(link, () => splitVerdict(reply))
 }
 
-/** A forged reply is known to be its author's at once: else one could lie again and again while another is kept silent. */
+/** A forged reply is reported at once: else a server could lie again and again while the other one keeps silent. */
 async function judge(exchange: Exchange, state: Progress, party: number, answer: Uint8Array): Promise<void> {
   const { batch, links, onForged } = exchange
   const link = links[party]!
@@ -116,7 +116,7 @@ async function judge(exchange: Exchange, state: Progress, party: number, answer:
     if (weighed !== undefined && state.over) return // another's was forged meanwhile
     verdict = fromWire(link, () => batch.accept(party, answer))
   } catch (error) {
-    malformed = error instanceof ServerError // as if it had not come: it is asked for again
+    malformed = error instanceof ServerError // treated as missing: it is asked for again
     throw error
   } finally {
     state.over ||= !malformed && (verdict === undefined || verdict === 'forged')

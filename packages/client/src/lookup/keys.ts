@@ -1,4 +1,4 @@
-// Keys as bytes. What the app passes is what is looked up: nothing is trimmed, folded or normalised here.
+// Keys as bytes. The SDK looks up exactly what the app passes: it does not trim, fold or normalise.
 
 import { MAX_KEY_BYTES } from '@keyhush/protocol'
 import { UsageError } from '../base/errors.js'

@@ -1,6 +1,6 @@
-// A lookup, from a question to what the records say. Of one that asks, one batch is under way at a time (turns and lock:
-// session/queue.ts), and once it has been intended it ends the same whatever the app does (P5): this file never looks at
-// the app's signal again.
+// A lookup, from a question to its answer. A hint sends one batch at a time (session/queue.ts gives the turn and the
+// lock). Once the batch is stored, aborting changes nothing a server can see (P5): this file no longer reads the app's
+// signal then.
 
 import { type StoredRecord, toHex } from '@keyhush/protocol'
 import { ROUNDS } from '../base/constants.js'
@@ -19,15 +19,12 @@ import type { Admission } from './admission.js'
 import { askedOf, equip, finishPending } from './pending.js'
 import { openRecords, openVerified, type Question } from './question.js'
 
-/**
- * The answer to a question from a hint in memory that has all records; undefined: this hint has to ask, or has to be
- * looked at first.
- */
+/** Answers from memory when all records are here (mode `local`); otherwise undefined. */
 export function answerHeld<T>(machine: Machine, question: Question<T>): { readonly answer: T } | undefined {
   const { publisher, stats, environment, core } = machine.parts
   const hint = machine.live
   if (hint?.state.kind !== 'held') return undefined
-  // Taken to the next epoch just now, which is not stored yet: in its turn.
+  // The store does not have this epoch yet: the lookup waits for its turn.
   if (hint.manifest !== machine.manifest) return undefined
   if (publisher !== undefined && (!machine.isVouchedFor(hint.base) || publisher.hasExpired(hint.manifest))) {
     return undefined
@@ -40,6 +37,13 @@ export function answerHeld<T>(machine: Machine, question: Question<T>): { readon
   stats.lookedUp(before, environment.clock.now() - start)
   return { answer }
 }
+
+/** What a lookup has to do next. */
+type Next =
+  | { readonly is: 'held' | 'pending' | 'spent' }
+  /** `done`: what judging the answers takes has been fetched */
+  | { readonly is: 'equip'; readonly done: Promise<void> }
+  | { readonly is: 'ask'; readonly indices: Uint32Array }
 
 export class Lookup<T> {
   readonly #machine: Machine
@@ -54,15 +58,15 @@ export class Lookup<T> {
     this.#question = question
   }
 
-  /** Whether a batch of this lookup's own has been intended: from then on it cannot be called off. */
+  /** Whether a batch of this lookup has been stored: from then on it cannot be called off. */
   get begun(): boolean {
     return this.#begun
   }
 
   /**
-   * Looks up. `wanted` calls it off before it has begun; afterwards only `ending` does, the end of the map. Throws
-   * OutdatedError if the servers no longer answer this hint, or it has too few lookups left: to be called again once another
-   * is in its place.
+   * Looks up. `wanted` calls it off before it has begun; afterwards only `ending` does, when the map closes. Throws
+   * OutdatedError if the servers no longer answer this hint, or if it has too few lookups left: call again once another
+   * hint is in its place.
    */
   async run(wanted: AbortSignal, ending: AbortSignal): Promise<T> {
     const machine = this.#machine
@@ -77,31 +81,41 @@ export class Lookup<T> {
         if (publisher !== undefined) await assertVouched(machine, hint, watch)
         signal.throwIfAborted()
         this.#rounds.count(hint)
-        if (hint.state.kind === 'held') {
-          const held = answerHeld(machine, this.#question)
-          if (held !== undefined) return held.answer
-          continue
+        const next = this.#next(hint, signal)
+        switch (next.is) {
+          case 'held': {
+            const held = answerHeld(machine, this.#question)
+            if (held !== undefined) return held.answer
+            break
+          }
+          case 'pending':
+            // A batch of an earlier call, or of another tab. Its records are thrown away, even if this call asks for
+            // them: a server that lets a lookup time out must not learn whether the next one is the same (P4).
+            await finishPending(machine, this.#admission, hint)
+            break
+          case 'spent':
+            throw new OutdatedError('spent')
+          case 'equip':
+            await next.done
+            break // the hint may be at another epoch now
+          case 'ask':
+            return await this.#ask(hint, next.indices)
         }
-        const indices = this.#question.indices(hint)
-        if (hint.isPending) {
-          // An earlier call's batch, or another tab's. Its records are thrown away, even if they are what this call
-          // asks for: a server that lets a lookup time out must not learn whether the next one is equal (P4).
-          await finishPending(machine, this.#admission, hint)
-          continue
-        }
-        const { lookupsLeft } = hint.state
-        if (lookupsLeft !== undefined && lookupsLeft < indices.length) throw new OutdatedError('spent')
-        const equipped = equip(machine, hint, signal)
-        if (equipped !== undefined) {
-          await equipped
-          continue // what was asked for may have moved
-        }
-        return await this.#ask(hint, indices)
       } catch (error) {
-        // Another tab was faster, and nothing was sent. What was made of the old state is forgotten.
+        // Another tab was faster, and nothing was sent: the state is read anew.
         if (!isMoved(error)) throw error
       }
     }
+  }
+
+  #next(hint: Hint, signal: AbortSignal): Next {
+    if (hint.state.kind === 'held') return { is: 'held' }
+    const indices = this.#question.indices(hint)
+    if (hint.isPending) return { is: 'pending' }
+    const { lookupsLeft } = hint.state
+    if (lookupsLeft !== undefined && lookupsLeft < indices.length) return { is: 'spent' }
+    const done = equip(this.#machine, hint, signal)
+    return done === undefined ? { is: 'ask', indices } : { is: 'equip', done }
   }
 
   async #ask(hint: Hint, indices: Uint32Array): Promise<T> {
@@ -116,7 +130,7 @@ export class Lookup<T> {
       throw new StorageError(`${seldom}; call again after other lookups, or call reset()`)
     }
     const records = await this.#open(hint, indices, bytes)
-    // The epoch may have run out meanwhile, or be one that was followed to on the way.
+    // The signature may have expired meanwhile, or the hint may be at another epoch now.
     publisher?.checkExpiry(hint.manifest)
     stats.lookedUp(before, environment.clock.now() - start)
     return this.#question.read(hint, records, lists)
@@ -126,23 +140,22 @@ export class Lookup<T> {
     if (askedOf(hint).recognises) return openVerified(hint, indices, bytes)
     const records = openRecords(hint, indices, bytes)
     if (records !== undefined) return records
-    // Verified answers cannot make it fail.
+    // The answers were verified, so the local state is at fault.
     await condemnForItself(this.#machine, hint)
     throw new StorageError('a recovered record is not the one asked for: the local state is corrupt; call reset()')
   }
 }
 
 /**
- * Throws SignatureError if the publisher's word for this epoch has run out, and there is no newer one; or if there is
- * none, because another tab that does not ask for it has taken the state there. Asks the servers where a lookup would, too;
- * where none would, what was stored with the state has to do.
+ * Throws SignatureError if the signature over this epoch has expired, or was never seen, and the servers have no newer
+ * one. A hint that asks servers asks them here too. A held hint never does: its stored signature has to do.
  */
 async function assertVouched(machine: Machine, hint: Hint, watch: Watch): Promise<void> {
   const { publisher } = machine.parts
   if (publisher === undefined) return
   if (machine.isShown(hint.base) && !publisher.hasExpired(hint.manifest)) return
   if (hint.state.kind === 'held') {
-    // Its lookups show nothing, not even that there are any: whoever asks the servers says so, and calls sync().
+    // Servers see no lookups of such a map, not even that there are any. To ask them, the app calls sync().
     publisher.checkExpiry(hint.manifest)
     if (await machine.hasVouchedFor(hint.base)) return
     const unseen = 'this map has not seen a signature over the database it keeps'
@@ -152,7 +165,7 @@ async function assertVouched(machine: Machine, hint: Hint, watch: Watch): Promis
   if (machine.manifest !== undefined) publisher.checkExpiry(machine.manifest)
 }
 
-/** An operation starts over as often as another tab gets ahead of it, but not for ever while nothing has moved. */
+/** Counts how often an operation starts over although no other tab has moved the state. Throws when that is too often. */
 export class Rounds {
   #at = ''
   #idle = 0

@@ -1,12 +1,12 @@
 // What updates did to a key between its query and the answer. A pending query's index never changes (docs/protocol.md,
-// What a client must do): if an update added, moved or deleted the key, the result comes from the update list, never from another
-// query, which would show that this key was asked for.
+// What a client must do). If an update has added, moved or deleted the key, the result comes from the update list. Another
+// query would show that this key was asked for.
 
 import { FINGERPRINT_BYTES, updateEntries } from '@keyhush/protocol'
 
 /**
- * The stored record of a key after `lists`, in order: zero if they deleted it. undefined: they neither added nor deleted
- * it, and the record at the index that was asked for decides. `fingerprint` is the key's.
+ * The stored record of a key after `lists`, in order; all zeros if they deleted it. Undefined: they neither added nor
+ * deleted it, so the record at the index that was asked for counts.
  */
 export function recordAfter(
   lists: readonly Uint8Array[],

@@ -1,13 +1,15 @@
-// One batch of queries, from intent to effect (Fig. 5), in the only order that is safe:
+// One batch of queries (Fig. 5), in the only order that is safe:
+//   1. What judging the answers takes is read.
+//   2. The batch is stored.
+//   3. The fence lets it leave.
+//   4. All requests leave in one tick, one of them with the claim for the fence.
+//   5. Each answer is verified as it comes, and the fence's verdict is read.
+//   6. All answers are verified and the fence agrees: records are recovered, the effect is stored, the batch is gone.
 //
-//   what judging its answers takes is read  ─►  the batch is stored  ─►  the fence lets it leave  ─►  all requests leave in one tick, one of them with a claim  ─►
-//     each answer is verified as it comes, and the fence's verdict heard  ─►  all verified, and no objection: records
-//       recovered, effect stored, batch gone
-//
-// Once a batch is stored, its bytes are the only bytes ever sent for it, to the same servers, until all answers have
-// been applied: fresh randomness for the same index, or another index on the same permutations, would tell a server
-// which partition was asked. So nothing here can be called off. Whatever fails leaves the batch pending, and the next
-// operation, in this tab or another, in this life of the page or the next, finishes it first.
+// Once a batch is stored, only its bytes are ever sent for it, to the same servers, until all answers are applied. Fresh
+// randomness for the same index, or another index on the same permutations, would show a server the partition. So nothing
+// here can be called off. A failure leaves the batch pending, and the next operation finishes it first, in any tab and any
+// life of the page.
 
 import type { Manifest } from '@keyhush/protocol'
 import { ROUNDS } from '../base/constants.js'
@@ -30,17 +32,17 @@ import { exchange, hasTurned } from './exchange.js'
 export interface Finished {
   /** count·ℓ bytes in query order */
   readonly records: Uint8Array
-  /** queries whose records could not be asked for, and are not among these */
+  /** queries that no hint could serve; their records are not among these */
   readonly missed: number
-  /** the lists of updates that came between the query and its answers */
+  /** the update lists between the query's epoch and the answers' */
   readonly lists: readonly Uint8Array[]
 }
 
 /**
- * Sends, verifies and applies the hint's pending batch, at the next epoch if the servers have turned meanwhile. `own`:
- * it was made just now, and has never been stored. Throws StateMovedError if another tab was faster: nothing was sent,
- * and the state is to be read anew. Throws OutdatedError if the servers no longer answer this hint. A server that is further on
- * however far one follows is not followed for ever: whose word alone counts has an epoch for every query.
+ * Sends, verifies and applies the hint's pending batch, at the next epoch if the servers have moved on. `own`: the batch
+ * was made just now and has never been stored. Throws StateMovedError if another tab was faster: nothing was sent, and the
+ * state has to be read anew. Throws OutdatedError if the servers no longer answer this hint. Follows ROUNDS times at most:
+ * a server that alone decides what is newest could announce an epoch for every query.
  */
 export async function finishPending(
   machine: Machine,
@@ -51,29 +53,24 @@ export async function finishPending(
   const { announce } = machine.parts
   const lists: Uint8Array[] = []
   for (let round = 1; ; round++) {
-    const equipped = equip(machine, hint, new AbortController().signal, lists) // never called off, either
+    const equipped = equip(machine, hint, new AbortController().signal, lists) // never called off
     if (equipped !== undefined) await equipped
     try {
       return { ...(await attempt(machine, admission, hint, own && lists.length === 0)), lists }
     } catch (error) {
-      // Only now that all answers are in, or their time is over (P6).
+      // Not before all answers are in or have timed out (P6).
       if (error instanceof TamperedError) announce({ type: 'condemned', server: error.server })
       if (!hasTurned(error, hint.manifest) || round === ROUNDS) throw error
-      // Never called off: when a server turns has nothing to do with what is asked, and neither has this.
-      const steps = await stepsAfter(machine, hint.base, new AbortController().signal)
-      if (steps.length === 0) throw error
-      for (const step of steps) {
-        await advance(machine, hint, step)
-        lists.push(step.list)
-      }
+      // Never called off: when a server moves on does not depend on what is asked, and nor may this.
+      await advanceOr(error, machine, hint, new AbortController().signal, lists)
     }
   }
 }
 
 /**
- * Fetches what judging answers takes and is not at hand, before anything of a batch leaves; undefined: it is. Where servers
- * no longer have it because they are further on, the hint is brought there first, and `lists` get what led there. Throws
- * OutdatedError where it cannot be had any more because the database was replaced.
+ * Fetches what is missing to judge answers, before anything of a batch is sent. Undefined: nothing is missing. If the
+ * servers have moved on and no longer have it, the hint follows them first, and `lists` get the updates on the way. Throws
+ * OutdatedError if the database was replaced.
  */
 export function equip(
   machine: Machine,
@@ -105,16 +102,27 @@ async function untilEquipped(
     try {
       return await equipped
     } catch (error) {
-      // None could give it: perhaps because it is another by now.
+      // No server had it, perhaps because the servers are at another epoch now.
       if (!(error instanceof ServerError) || signal.aborted || round === ROUNDS) throw error
-      const steps = await stepsAfter(machine, hint.base, signal)
-      if (steps.length === 0) throw error
-      for (const step of steps) {
-        await advance(machine, hint, step)
-        lists.push(step.list)
-      }
+      await advanceOr(error, machine, hint, signal, lists)
       equipped = ask()
     }
+  }
+}
+
+/** Brings the hint to the servers' newest epoch, and adds the lists on the way to `lists`. Throws `error` if it is there. */
+async function advanceOr(
+  error: unknown,
+  machine: Machine,
+  hint: Hint,
+  signal: AbortSignal,
+  lists: Uint8Array[],
+): Promise<void> {
+  const steps = await stepsAfter(machine, hint.base, signal)
+  if (steps.length === 0) throw error
+  for (const step of steps) {
+    await advance(machine, hint, step)
+    lists.push(step.list)
   }
 }
 
@@ -129,13 +137,12 @@ async function attempt(
   const state = askedOf(hint)
   const provided = provide(machine, hint, own)
   if (provided !== undefined) await provided
-  // Intent before traffic (S1), every time: the first attempt to store it may have failed, and another tab may have
-  // finished it meanwhile.
+  // Stored before anything is sent (S1), every time: the first attempt may have failed, or another tab may have finished it.
   const intended = intend(machine, hint, own)
-  intended.catch(() => {}) // once it is waited for
-  const batch = state.batch(manifest) // while the disk is waited for
+  intended.catch(() => {}) // awaited below
+  const batch = state.batch(manifest) // while the disk writes
   await intended
-  await goSteps(machine.context, state) // what an update has left, which verifying needs
+  await goSteps(machine.context, state) // work that an update has left, and that verifying needs
   const send = async (links: Links, way: number) => {
     const fence = await admission.admit(hint, way)
     await exchange({
@@ -149,7 +156,7 @@ async function attempt(
     })
   }
   await oneAfterAnother(waysOf(hint.scheme, record, machine.lookups), manifest, send)
-  // Parities and permutations go to the next state together, in the core's memory and then in the store.
+  // Parities and permutations change together, in the core's memory and then in the store.
   const finished = applied(machine, hint, state)
   if (finished === undefined) {
     await condemn(machine, hintId, undefined)
@@ -159,10 +166,7 @@ async function attempt(
   return { records: finished.records, missed: finished.missed ?? 0 }
 }
 
-/**
- * Whatever the first way has failed with but a lie, a refusal of its fence, or that its server is further on: the very same bytes
- * go the next way.
- */
+/** Sends the same bytes the next way if the first fails, except for a lie, a refusal of its fence, or a newer epoch. */
 async function oneAfterAnother(
   ways: readonly Links[],
   manifest: Manifest,

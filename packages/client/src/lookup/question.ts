@@ -1,7 +1,7 @@
 // What a call asks, and what the recovered records say about it (docs/protocol.md, What a client must do, 7).
 //
-// A question becomes record indices, the indices become traffic that looks the same for all of them, and only then are
-// the records looked at. An absent key leads to somebody else's record like any other, and that proves its absence.
+// A question becomes record indices, and the indices become traffic that looks the same for all of them. Only then are the
+// records read. An absent key leads to the record of another key, which proves that it is absent.
 
 import { decodeRecord, type Manifest, type StoredRecord, WireError } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
@@ -11,12 +11,12 @@ import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
 import { recordAfter } from './moved.js'
 
-/** Says where a fingerprint is to be looked for among so many records: the directory, or what was fetched of it. */
+/** Gives the index at which a fingerprint would be, of so many records: the directory, or the fetched blocks of it. */
 export interface KeyIndex {
   index(fingerprint: Uint8Array, records: number): number
 }
 
-/** Where records are looked for: the database at one epoch. */
+/** The database at one epoch. */
 export interface Place {
   readonly core: Core
   readonly manifest: Manifest
@@ -28,8 +28,8 @@ export interface Place {
 
 export interface Question<T> {
   /**
-   * Where the directory is not at hand: the blocks of it to be looked up first, one query each. Undefined: none, the
-   * indices are known. Throws UsageError.
+   * The blocks of the directory to look up first, one query each, where the directory itself is not here. Undefined: none
+   * is needed. Throws UsageError.
    */
   blocks(core: Core, manifest: Manifest): Uint32Array | undefined
   /** record indices, one query each. Throws UsageError. */
@@ -103,7 +103,7 @@ export function valueAt(index: number): Question<Found> {
     blocks: () => undefined,
     indices({ manifest }) {
       if (!begun && !isOf(manifest)) refuse(manifest)
-      // Asked again after the database was compacted: whether the index has gone must not show (P5).
+      // Asked again after the database has shrunk: that the index is gone must not show (P5).
       begun = true
       return Uint32Array.of(index % manifest.records)
     },
@@ -115,8 +115,8 @@ export function valueAt(index: number): Question<Found> {
 }
 
 /**
- * Cuts recovered bytes into records. Each checks itself: in a keyed database its own fingerprint must lead back to the
- * index that was asked for. Undefined: one is not.
+ * Cuts recovered bytes into records. In a keyed database each record's fingerprint must lead back to the index that was
+ * asked for. Undefined: one does not.
  */
 export function openRecords(place: Place, indices: Uint32Array, bytes: Uint8Array): StoredRecord[] | undefined {
   const { recordBytes } = place.manifest
@@ -131,8 +131,8 @@ export function openRecords(place: Place, indices: Uint32Array, bytes: Uint8Arra
 }
 
 /**
- * The same of bytes that were themselves checked against what the servers vouch for: what is wrong with them is wrong with the
- * database. Nothing here is at fault, and nothing is to begin anew, which would tell its maker who has asked for such a record.
+ * The same for bytes that were checked against the manifest: a malformed record is then the database's fault. The state
+ * stays. Beginning anew would show the publisher of that record who has asked for it.
  */
 export function openVerified(...recovered: Parameters<typeof openRecords>): StoredRecord[] {
   const records = openRecords(...recovered)
@@ -161,7 +161,7 @@ function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
   return difference === 0
 }
 
-/** Uniform below `bound`, at most 2³²: draws that would favour small numbers are drawn again. */
+/** Uniform below `bound`, at most 2³². Draws that would favour small numbers are repeated. */
 function randomBelow(bound: number, random: Environment['random']): number {
   const fair = 2 ** 32 - (2 ** 32 % bound)
   for (;;) {

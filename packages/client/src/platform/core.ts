@@ -1,5 +1,5 @@
-// Calls into the WebAssembly core. A trap (`WebAssembly.RuntimeError`) leaves its memory in an unknown state, so it is
-// the end of that instance and of every map on it; `loadCore()` has a fresh one for later maps.
+// Calls into the WebAssembly core. A trap (`WebAssembly.RuntimeError`) leaves its memory in an unknown state, so that
+// instance and every map on it end; `loadCore()` gives later maps a fresh one.
 
 import { type ClientCore, type Core, discardCore } from '@keyhush/wasm/client'
 import { CondemnedError, StorageError, UnsupportedError } from '../base/errors.js'
@@ -17,13 +17,13 @@ export function assertAlive(core: Core): void {
   if (dead.has(core)) throw trapped()
 }
 
-/** The core with hints and copies of databases, which is loaded before a map makes one or takes one up. */
+/** The core that can make hints and copies of databases. It is loaded before a map makes or resumes one. */
 export function hintsOf(core: Core): ClientCore {
   if ('newHintBuilder' in core) return core as ClientCore
   throw new UnsupportedError('module', 'the WebAssembly module given to open({ wasm }) can do instant lookups alone')
 }
 
-/** Runs `work`, which calls into `core`, and turns what the core refuses into this package's errors. */
+/** Runs `work`, which calls into `core`, and turns the core's errors into this package's. */
 export function inCore<T>(core: Core, work: () => T): T {
   try {
     return guarded(core, work)
@@ -32,13 +32,13 @@ export function inCore<T>(core: Core, work: () => T): T {
   }
 }
 
-/** Runs `work`, which has the core read stored bytes. Whatever it refuses of them is a StateUnreadableError (S3). */
+/** Runs `work`, which has the core read stored bytes. Bytes that it refuses are a StateUnreadableError (S3). */
 export function readBack<T>(core: Core, work: () => T): T {
   try {
     return guarded(core, work)
   } catch (error) {
     const code = coreCode(error)
-    // `layout` says that memory does not suffice, which is not the bytes' fault.
+    // `layout` means that there is too little memory, which is not the bytes' fault.
     if (!UNREADABLE.has(code)) throw translated(error)
     throw new StateUnreadableError(`the core refuses what is stored (${code})`, { cause: error })
   }

@@ -1,5 +1,5 @@
-// Everything the client takes from outside: time, network, chance, storage, locks and the WebAssembly core. Passed in,
-// so that tests can control every await; nothing else in this package reaches for a global that does any of it.
+// Everything the client takes from outside: time, network, randomness, storage, locks and the WebAssembly core. It is passed
+// in, so that tests can control every await. Nothing else in this package uses a global for any of it.
 
 import { type Build, type Cores, loadCore } from '@keyhush/wasm/client'
 import { UnsupportedError } from '../base/errors.js'
@@ -17,25 +17,25 @@ export interface Clock {
   clearTimeout(timer: unknown): void
 }
 
-/** The one transport seam. The platform's `fetch` fits. */
+/** How requests are sent. The platform's `fetch` fits. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
 export interface Environment {
   readonly clock: Clock
   readonly fetch: Fetch
-  /** that many bytes nobody can predict */
+  /** so many unpredictable bytes */
   readonly random: (bytes: number) => Uint8Array
-  /** the state of one identity */
+  /** opens the state of one identity */
   readonly openStore: OpenStore
   /** one tab at a time */
   readonly locks: Locks
-  /** one tab for all */
+  /** one tab listens for all */
   readonly tabs: Tabs
-  /** the build of that name, or one that can do more */
+  /** loads the build of that name, or one that can do more */
   readonly loadCore: <B extends Build>(build: B) => Promise<Cores[B]>
   /**
-   * Gives the thread back, so that the page can paint and react, and resolves soon after; never rejects. `behind`: whatever is
-   * due by then goes first, replies included, for what nobody waits for.
+   * Gives the thread back, so that the page can paint and react, and resolves soon after. Never rejects. `behind`: for work
+   * that no call waits for; all other tasks that are due, such as replies, go first.
    */
   readonly pause: (behind?: 'behind') => Promise<void>
 }
@@ -62,7 +62,7 @@ const platformClock: Clock = {
   clearTimeout: timer => clearTimeout(timer as ReturnType<typeof setTimeout>),
 }
 
-// Looked up at each call, in this page whatever becomes of its window (page.ts): whoever replaces it later is heard.
+// Looked up at each call, so that a later replacement of the global counts; bare, for the reason in page.ts.
 function platformFetch(url: string, init: RequestInit): Promise<Response> {
   if (typeof fetch !== 'function') throw new UnsupportedError('platform', 'this platform has no fetch()')
   return fetch(url, init)
@@ -81,14 +81,14 @@ const platformStore: OpenStore = async (...wanted) => {
   return await openPlatformStore(pause, ...wanted)
 }
 
-/** Maps that keep nothing do without. */
+/** Loaded when needed: maps that keep nothing do without. */
 function loadStores() {
   return loadPart(() => import('./stores.js'))
 }
 
 const appStores = new WeakMap<OpenDurableStore, OpenStore>()
 
-/** An app's own storage. The same for the same function, so that two maps of one identity can share a session. */
+/** An app's own storage. The same function gives the same result, so that two maps of one identity can share a session. */
 function appStore(open: OpenDurableStore): OpenStore {
   const known = appStores.get(open)
   if (known !== undefined) return known
@@ -101,8 +101,8 @@ function appStore(open: OpenDurableStore): OpenStore {
 }
 
 /**
- * What newer or other platforms have to give a thread back with. Not setTimeout: browsers clamp it to 4 ms. After `yield()` a
- * page goes on before anything else that is due.
+ * How newer or other platforms give the thread back. Not setTimeout: browsers clamp it to 4 ms. After `yield()` a page goes
+ * on before other tasks that are due.
  */
 declare const scheduler: { readonly yield?: () => Promise<void> } | undefined
 declare const setImmediate: ((callback: () => void) => unknown) | undefined
@@ -112,8 +112,8 @@ async function pause(behind?: 'behind'): Promise<void> {
     try {
       return await scheduler.yield()
     } catch {
-      // Called in a task of scheduler.postTask() that the app has aborted, as is all that follows from there. It is not the app's
-      // to call off (P5), and others wait for it.
+      // The app has called us in a task of scheduler.postTask(), and has aborted that. The app must not stop this (P5): others
+      // wait for it.
     }
   }
   if (typeof setImmediate === 'function') return await new Promise(resolve => setImmediate(() => resolve()))

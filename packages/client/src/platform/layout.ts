@@ -20,7 +20,7 @@ export function withLayout<T>(
   }
 }
 
-/** Runs `work` with what a keyed manifest says of its directory's blocks, and frees it. */
+/** Runs `work` with a handle of the shape of a keyed manifest's directory, and frees it. */
 export function withDirectoryShape<T>(core: Core, manifest: Manifest, work: (shape: DirectoryShapeHandle) => T): T {
   const { directoryBlockLog: log, directoryBlockBytes: bytes, directorySeed: seed } = manifest
   const shape = inCore(core, () => core.directoryShape(log, bytes, seed))

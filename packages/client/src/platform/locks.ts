@@ -1,26 +1,29 @@
-// One tab at a time. Locks only save work: what keeps tabs from contradicting each other is the store's version check
-// (store/store.ts). So a lock may be missing, and may be taken from a tab that the browser has frozen, without harm.
+// One tab at a time. Locks only save work: the store's version check (store/store.ts) keeps tabs from contradicting each
+// other. So a lock may be missing, or be taken from a tab that the browser has frozen, without harm.
 //
-// Whoever asks for a lock takes its bell first, from whoever asked before: a second lock, which is always given and always
-// taken away. So a holder that still has the bell knows that nobody waits, and one that loses it is told at once, whenever
-// that is, and by whatever tab: it may keep the lock between two pieces of work until then. Where two ask at once, the holder may
-// have taken the bell after the other, who therefore rings again once it has waited.
+// A holder may keep its lock between two pieces of work while nobody waits for it. It knows by the bell, a second lock:
+//   1. Who asks for the lock first steals the bell from who asked before.
+//   2. A holder that loses the bell is told at once that somebody waits.
+//   3. Where two ask at once, the holder may have taken the bell after the other. So who still waits rings again.
 
-import { pageShown } from './page.js'
+import { pageShown, whileShown } from './page.js'
 
-/** Whoever has waited so long rings again: it is in line by now, behind whoever has the lock and took the bell before that. */
+/** How long a tab waits before it rings again. */
 const RING_AGAIN_MS = 500
 
 export interface Locks {
   /**
-   * Runs `task` while holding the lock `name`, and settles as it does. Whoever has waited `patienceMs` takes the lock
-   * from its holder; the holder's task goes on, and finds out by the store. `wanted` aborts when somebody else asks for the
-   * lock, or the page must not keep it; without it that is not known, and nothing may be kept.
+   * Runs `task` while holding the lock `name`, and settles as it does. A tab that has waited `patienceMs` takes the lock
+   * from its holder; the holder's task goes on, and the store refuses its writes. `wanted` aborts when another tab asks for
+   * the lock, or when this page must not keep it. Without `wanted` nobody knows, and the lock must not be kept.
    */
   hold<T>(name: string, patienceMs: number, task: (wanted?: AbortSignal) => Promise<T>): Promise<T>
 }
 
-/** The platform's, shared by all tabs and workers of an origin. Where there are none, tasks just run. A page that was left waits. */
+/**
+ * The platform's, shared by all tabs and workers of an origin. Without them, tasks just run. A page that is left or
+ * frozen does not wait in line: it would be given a lock that it cannot use.
+ */
 export const platformLocks: Locks = {
   async hold(name, patienceMs, task) {
     const locks = typeof navigator === 'object' ? navigator.locks : undefined
@@ -33,27 +36,34 @@ export const platformLocks: Locks = {
       const ring = (until?: Promise<void>) => locks.request(`${name} bell`, { steal: true }, () => until)
       ring(over).then(want, want)
       let begun = false
+      let stopTimers = () => {}
       const run = async () => {
         begun = true
-        clearTimeout(timer)
-        clearTimeout(again)
+        stopTimers()
         const left = frozen(want, ended.signal)
         const work = (async () => await task(wanted.signal))()
         work.then(resolve, reject)
         await Promise.race([work.catch(() => {}), left])
         ended.abort()
       }
-      const patience = new AbortController()
-      const timer = setTimeout(() => patience.abort(), patienceMs)
-      const again = setTimeout(() => ring().catch(() => {}), RING_AGAIN_MS)
-      locks
-        .request(name, { signal: patience.signal }, run)
+      const wait = async (shown: AbortSignal) => {
+        if (begun) return
+        const patience = new AbortController()
+        const timer = setTimeout(() => patience.abort(), patienceMs)
+        const again = setTimeout(() => ring().catch(() => {}), RING_AGAIN_MS)
+        stopTimers = () => {
+          clearTimeout(timer)
+          clearTimeout(again)
+        }
+        await locks.request(name, { signal: AbortSignal.any([patience.signal, shown]) }, run).finally(stopTimers)
+      }
+      whileShown(wait, ended.signal)
         .catch(async () => {
           if (begun) want()
           else await locks.request(name, { steal: true }, run)
         })
         .catch(async () => {
-          // Not to be had at all, as in a sandboxed frame. (If begun: it was stolen from us, and the task goes on.)
+          // Refused, as in a sandboxed frame. (If begun: it was stolen from us, and the task goes on.)
           if (!begun) await run()
         })
         .catch(reject)
@@ -63,7 +73,7 @@ export const platformLocks: Locks = {
 
 /**
  * Resolves when the page is about to be frozen, or kept for the back button: it must not hold a lock meanwhile. `want` is
- * called then, too, and when it is merely hidden: some browsers freeze a hidden page without a word.
+ * called then, and when the page is hidden: some browsers freeze a hidden page without an event.
  */
 export function frozen(want: () => void, signal: AbortSignal): Promise<void> {
   return new Promise(resolve => {

@@ -1,8 +1,8 @@
-// Whether the page is there. One that is left may come back from the browser's page cache, and one that is gone may go on
-// running all the same: WebKit lets promises of a page that was reloaded settle, with timers, ports and requests that never
-// do again. Such code must take no lock, and hear of nothing.
+// Whether the page is there. A page that is left, or frozen, may come back. One that is gone may still run: WebKit lets
+// promises of a reloaded page settle, while its timers, ports and requests never do. Such code must take no lock, and
+// listen to nothing.
 //
-// Names of the platform are written bare, never as members of globalThis: that one leads to whatever page is in the window.
+// Names of the platform are written bare, never as members of globalThis: that one leads to the page that is now in the window.
 
 import { abortable, scoped } from '../base/abort.js'
 
@@ -10,6 +10,7 @@ import { abortable, scoped } from '../base/abort.js'
 let leaving: AbortController | undefined
 /** resolves when it is there */
 let back: Promise<void> = Promise.resolve()
+let comeBack = () => {}
 
 /** Resolves when the page is there; at once, unless it was left. */
 export function pageShown(): Promise<void> {
@@ -37,18 +38,26 @@ function watch(): AbortController {
   return leaving
 }
 
+/** A page that goes into the browser's cache is hidden and then frozen, and comes back in the other order. */
 function follow(): AbortController {
   if (typeof document === 'object') {
-    addEventListener('pagehide', () => {
-      leaving?.abort()
-      back = new Promise(resolve => {
-        const show = () => {
-          leaving = new AbortController()
-          resolve()
-        }
-        addEventListener('pageshow', show, { once: true })
-      })
-    })
+    const show = () => comeBack()
+    addEventListener('pagehide', leave)
+    addEventListener('pageshow', show)
+    document.addEventListener('freeze', leave)
+    document.addEventListener('resume', show)
   }
   return new AbortController()
+}
+
+function leave(): void {
+  if (leaving === undefined || leaving.signal.aborted) return
+  leaving.abort()
+  back = new Promise(resolve => {
+    comeBack = () => {
+      comeBack = () => {}
+      leaving = new AbortController()
+      resolve()
+    }
+  })
 }

@@ -1,4 +1,4 @@
-// Code that only some maps need, in files of its own, which bundlers make of it.
+// Code that only some maps need. Bundlers put it in files of its own.
 
 import { UnsupportedError } from '../base/errors.js'
 

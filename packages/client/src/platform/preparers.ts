@@ -1,12 +1,12 @@
-// Which tabs prepare hints beside the one that is stored, as the platform's locks tell: they share one, which whoever has to know
-// that there is no such tab takes alone.
+// Whether tabs prepare hints beside the stored one. Each of them holds a shared lock; a tab that takes that lock exclusively
+// knows that there are none.
 
 import { OVER, onAbort } from '../base/abort.js'
 import type { Identity, Preparers } from '../store/storage.js'
 import { frozen } from './locks.js'
 import { pageShown, whileShown } from './page.js'
 
-/** Undefined: nobody knows. */
+/** Undefined: the platform has no locks, so it is not known. */
 export function preparersOf(identity: Identity): Preparers | undefined {
   const locks = typeof navigator === 'object' ? navigator.locks : undefined
   if (locks === undefined) return undefined
@@ -21,7 +21,7 @@ export function preparersOf(identity: Identity): Preparers | undefined {
             begun()
             return over
           }
-          await locks.request(name, { mode: 'shared', signal }, held).catch(() => {}) // or not to be had at all
+          await locks.request(name, { mode: 'shared', signal }, held).catch(() => {}) // refused, or called off
           begun()
         }
         whileShown(hold, ended.signal).catch(() => {})
@@ -32,7 +32,7 @@ export function preparersOf(identity: Identity): Preparers | undefined {
       await pageShown()
       const over = new AbortController()
       const alone = async (lock: Lock | null) => {
-        // A page about to be frozen must not keep others waiting; what its task does to them then, they find out.
+        // A page about to be frozen must not keep others waiting. A row that its task removes later is found missing.
         if (lock !== null) await Promise.race([task(), frozen(() => {}, over.signal)])
       }
       await locks.request(name, { ifAvailable: true }, alone).finally(() => over.abort(OVER))

@@ -1,4 +1,4 @@
-// Starting the WebAssembly modules, and, where that fails, finding out what is to be done about it.
+// Starts the WebAssembly modules, and says why if that fails.
 
 import type { Build, Cores } from '@keyhush/wasm/client'
 import { UnsupportedError, type UnsupportedReason } from '../base/errors.js'
@@ -9,7 +9,7 @@ export function startCore<B extends Build>({ loadCore }: Pick<Environment, 'load
   return started(() => loadCore(build))
 }
 
-/** What a package that the app has handed in starts. Throws UnsupportedError. */
+/** Starts a package that the app has passed in. Throws UnsupportedError. */
 export function startPackage<T>(load: () => Promise<T>): Promise<T> {
   return started(load)
 }
@@ -26,7 +26,7 @@ async function started<T>(load: () => Promise<T>): Promise<T> {
 function reasonOf(cause: unknown): keyof typeof MESSAGES {
   if (typeof WebAssembly !== 'object' || !WebAssembly.validate(SIMD)) return 'webassembly'
   if (cause instanceof RangeError) return 'memory'
-  // The module is a valid one: who refuses it has been told to. Engines disagree about which of the two they throw.
+  // The module is valid, so a policy refuses it. Engines differ in which of the two errors they throw.
   if (cause instanceof WebAssembly.CompileError || cause instanceof EvalError) return 'policy'
   return 'module'
 }

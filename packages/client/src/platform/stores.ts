@@ -1,4 +1,4 @@
-// Where a platform keeps state: IndexedDB, which there is none of in Node; what an app hands in; memory.
+// Where state is kept: in IndexedDB, which Node does not have; in a store that the app passes in; or in memory.
 
 import { openIndexedDbStore } from '../store/indexeddb.js'
 import { MemoryStore } from '../store/memory.js'

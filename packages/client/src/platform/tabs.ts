@@ -1,14 +1,14 @@
-// What the tabs of one origin spare each other. Browsers open few connections to a server at a time, six over HTTP/1.1,
-// so that a stream for each tab would soon leave none for lookups: one tab listens, and tells the others. Nothing that is
-// told is believed; it only says that the store is worth a look.
+// What the tabs of one origin spare each other. Browsers open few connections to a server, six over HTTP/1.1, so that a
+// stream of events for each tab would soon leave none for lookups. One tab listens, and notifies the others. A notice is
+// not trusted: it only says that the store is worth a look.
 
 import { onAbort } from '../base/abort.js'
 import { whileShown } from './page.js'
 
 export interface Tabs {
   /**
-   * Runs `task` once no other tab runs one of this name, or until then is called off. A page that is left calls it off, and
-   * stands again when it is back.
+   * Runs `task` once no other tab runs one of this name. `signal` calls it off. A page that is left or frozen calls it off
+   * too, and stands for election again when it is back.
    */
   elect(name: string, task: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void>
   /** Calls `listener` when another tab calls `tell`. Returns how to end that. */
@@ -16,7 +16,7 @@ export interface Tabs {
   notify(name: string): void
 }
 
-/** Nobody is there to be told, as in Node. */
+/** There are no other tabs, as in Node. */
 export const noTabs: Tabs = {
   elect: (_name, task, signal) => task(signal),
   subscribe: () => () => {},
@@ -26,10 +26,17 @@ export const noTabs: Tabs = {
 const browserTabs: Tabs = {
   async elect(name, task, signal) {
     await whileShown(async signal => {
+      const over = new Promise<void>(resolve => void onAbort(signal, resolve))
+      let running: Promise<void> | undefined
+      const lead = () => {
+        running = task(signal)
+        return Promise.race([running, over]) // a frozen page must not lead, whatever its task still does
+      }
       try {
-        await navigator.locks.request(name, { signal }, () => task(signal))
+        await navigator.locks.request(name, { signal }, lead)
+        await running
       } catch (error) {
-        // Called off; or not to be had at all, as in a sandboxed frame.
+        // Called off, or refused, as in a sandboxed frame.
         if (!signal.aborted && error instanceof DOMException) await task(signal)
         else if (!signal.aborted) throw error
       }
@@ -45,7 +52,7 @@ const browserTabs: Tabs = {
     }
     let away = false
     whileShown(async signal => {
-      if (away) listener() // much may have been told meanwhile
+      if (away) listener() // other tabs may have notified meanwhile
       away = true
       await hear(signal)
     }, ended.signal).catch(() => {})

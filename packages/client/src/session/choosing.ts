@@ -1,12 +1,12 @@
-// A session whose mode is left open. What is stored is taken up. Where nothing is, lookups are answered at once by a scheme
-// that needs no preparation, and a state is made behind it as soon as that pays: at first for a database that is best kept
-// whole, else after a number of lookups, which is counted here and told to nobody. Then it takes the lookups over, for good.
+// A session in mode `auto`. If a whole state is stored, it answers. Else a scheme without preparation answers at once, and a
+// state is made in the background as soon as that pays: at once for a database that is best kept whole, else after a number
+// of lookups, which is counted here and never sent. Then the state answers, for good.
 //
 //   begin ─► nothing stored: stateless answers ─► due ─► preparing behind ─► whole: stateful answers
 //        └─► a whole or condemned state ──────────────────────────────────►        "
 //
-// When it is due, and what is made, depends on the manifest, on how many lookups have ended and on whether
-// servers have failed: never on what was asked, nor on what an app has given up (P5, I3).
+// When a state is due, and which one, depends on the manifest, on how many lookups have ended and on whether servers have
+// failed. It never depends on what was asked, nor on what the app has aborted (P5, I3).
 
 import type { Manifest } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
@@ -25,39 +25,39 @@ import type { Session } from './session.js'
 import { StatefulSession } from './stateful.js'
 import { StatelessSession } from './stateless.js'
 
-/** What the choice goes by, and what takes it. */
+/** How the state is chosen. */
 export interface Choice {
   readonly pays: Pays
   readonly choose: Choose
-  /** what a state needs of the core, and answers before it do not. Throws UnsupportedError. */
+  /** loads the core that a state needs. Throws UnsupportedError. */
   readonly loadHints: () => Promise<Core>
 }
 
 export class ChoosingSession implements Session {
-  /** of the state's session, too: hints take its core's place before it begins */
+  /** the state's session shares them; their core is replaced by one for hints before it begins */
   readonly #parts: { -readonly [K in keyof Parts]: Parts[K] }
   readonly #scheme: StatelessScheme
   readonly #choice: Choice
   #hints: Promise<Core> | undefined
-  /** what the state to be made is chosen by; of when its preparation began */
+  /** what the state is chosen by, as of when its preparation began */
   readonly #basis: { -readonly [K in keyof Basis]: Basis[K] }
   readonly #closing = new AbortController()
-  /** what answers */
+  /** the session that answers */
   #now: StatelessSession | StatefulSession
-  /** what is to take over */
+  /** the session that will take over */
   #next: StatefulSession | undefined
-  /** what has been taken over from, with lookups under way perhaps */
+  /** the session before, which may still have lookups under way */
   #before: Promise<void> = Promise.resolve()
   #preparing: Promise<void> | undefined
-  /** ends what is being prepared */
+  /** aborts the preparation */
   #calledOff = new AbortController()
   /** lookups that have ended, however they did */
   #ended = 0
   /** how many there have to be before the next attempt */
   #notBefore = 0
-  /** something other than this has to answer */
+  /** servers have failed so that only a state can answer */
   #failed = false
-  /** lookups in a row that failed for their servers, each begun after the one before had */
+  /** lookups in a row that servers have failed, each begun after the last had failed */
   #failures = 0
   #listens = false
   #closed: Promise<void> | undefined
@@ -124,10 +124,10 @@ export class ChoosingSession implements Session {
     await anew
   }
 
-  /** What is half-made and stored is something of before, too: another takes its place, and then the lookups over. */
+  /** reset() must not use what was half-made before either: a new state takes its place, and then the lookups. */
   async #beginAnew(onProgress: OnProgress, signal: AbortSignal): Promise<void> {
     await this.#now.reset(onProgress, signal)
-    const next = this.#next // perhaps it was whole already, and has begun anew just now
+    const next = this.#next // none, if it took over meanwhile and was reset just now
     if (next === undefined) return
     if (next.storage === 'memory' || (await next.stored()) === undefined) return
     await abortable(this.#equip(), signal)
@@ -142,7 +142,7 @@ export class ChoosingSession implements Session {
   }
 
   async #end(): Promise<void> {
-    await Promise.all([this.#next?.close(), this.#preparing]) // which may wait for another tab
+    await Promise.all([this.#next?.close(), this.#preparing]) // may wait for another tab
     await Promise.all([this.#before, this.#now.close()])
   }
 
@@ -150,7 +150,7 @@ export class ChoosingSession implements Session {
     const stateful = this.#now as StatefulSession
     const stored = await stateful.stored()
     if (stored?.stage === 'whole') return await this.#beginWith(stateful, progress, signal)
-    // Of parts of its own: it keeps its core.
+    // A copy of the parts: the stateless session keeps its core.
     const stateless = new StatelessSession({ ...this.#parts }, this.#scheme, () => this.#begun(), stored?.manifest)
     try {
       await stateless.begin(progress, signal)
@@ -161,7 +161,7 @@ export class ChoosingSession implements Session {
     }
     this.#now = stateless
     this.#next = stateful
-    this.#failed = stored !== undefined // somebody has found before that it pays
+    this.#failed = stored !== undefined // an earlier life has found that a state pays
     this.#consider()
   }
 
@@ -171,7 +171,7 @@ export class ChoosingSession implements Session {
   }
 
   #begun(): (error: unknown) => void {
-    const failures = this.#failures // of those that had failed before
+    const failures = this.#failures // when this lookup began
     return error => {
       this.#ended++
       if (!(error instanceof ServerError)) this.#failures = 0
@@ -203,15 +203,15 @@ export class ChoosingSession implements Session {
     this.#preparing = preparing
   }
 
-  /** The state's session begins, with a core that has what a state takes. */
+  /** Begins the state's session, with a core that can make hints. */
   async #beginWith(session: StatefulSession, progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     await abortable(this.#equip(), signal)
     await session.begin(progress, signal)
   }
 
   /**
-   * Once: nothing of a state may meet another instance than its own. Where that has crashed, no state is made any more. Whoever
-   * serves the app's files decides how long it takes: nobody else's call waits for it.
+   * Loads the core for hints, once: handles of one instance must not meet another. If that instance has crashed, no state
+   * is made any more. No lookup waits for the download.
    */
   async #equip(): Promise<void> {
     this.#hints ??= this.#choice.loadHints().catch(error => {
@@ -221,14 +221,14 @@ export class ChoosingSession implements Session {
     this.#parts.core = await this.#hints
   }
 
-  /** Never rejects: what fails is tried again after as many lookups more. */
+  /** Never rejects. A failed preparation is retried after twice as many lookups. */
   async #prepare(next: StatefulSession): Promise<void> {
     this.#parts.announce({ type: 'preparing' })
     try {
       await scoped([this.#closing.signal, this.#calledOff.signal], async signal => {
         await this.#beginWith(next, new ProgressMeter(), signal)
         if (this.#isBehind(next)) await next.sync(signal)
-        if (this.#isBehind(next)) return // the servers' word of now against their word of before: not for us to decide
+        if (this.#isBehind(next)) return // the servers contradict what they have shown before
         signal.throwIfAborted()
         this.#takeOver(next)
       })
@@ -245,7 +245,7 @@ export class ChoosingSession implements Session {
     this.#parts.announce({ type: 'mode', mode: next.mode })
   }
 
-  /** Throws SignatureError: what one session has shown, the other has not seen. */
+  /** Throws SignatureError if the new session is at an epoch that must not follow the one shown. */
   #assertSuccession({ manifest }: StatefulSession): void {
     const shown = this.#now.manifest
     if (manifest !== undefined && shown !== undefined) this.#parts.publisher?.checkSuccession(shown, manifest)
@@ -258,7 +258,7 @@ export class ChoosingSession implements Session {
   }
 }
 
-/** A lie, or what a server that understands the question refuses for good: asking again is of no use. */
+/** A lie, or a final refusal: asking again would not help. */
 function isFinal(error: ServerError): boolean {
   return error instanceof TamperedError || error instanceof ProtocolError
 }

@@ -1,6 +1,6 @@
-// Following the servers' events, so that one server cannot make maps flood the other: what a server's lines cause is
-// bounded in time, less and less while they come to nothing, and a server that tells of epochs which it has not itself is
-// not listened to any more.
+// Following the servers' events, so that one server cannot make maps flood the other. The requests that a server's lines
+// cause are limited in time, and more so while they find nothing new. A stream that announces an epoch which its own server
+// does not have is closed.
 
 import type { Core } from '@keyhush/wasm/client'
 import { FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS } from '../base/constants.js'
@@ -14,13 +14,15 @@ import { type Base, hasMore } from '../servers/updates.js'
 
 /** The map that follows. */
 export interface Follower {
-  /** where it is; undefined: not known, and nothing is followed */
+  /** the epoch it is at; undefined: not known, and nothing is followed */
   readonly base: Base | undefined
-  /** asks all servers, and goes where they are */
+  /** how many hints were downloaded because no update led on */
+  readonly madeAnew: number
+  /** asks all servers, and brings the map to their newest epoch */
   sync(): Promise<void>
 }
 
-/** Follows until called off. Whatever fails, a server's next line tries again, and lines come every few seconds. */
+/** Follows until `signal` aborts. After a failure a server's next line tries again; lines come every few seconds. */
 export async function followEvents(
   servers: Servers,
   environment: Pick<Environment, 'clock' | 'fetch'>,
@@ -29,7 +31,7 @@ export async function followEvents(
   signal: AbortSignal,
 ): Promise<void> {
   const links = linksOf(servers, environment)
-  const turns = new Turns() // all servers tell of the same epoch: the second look finds nothing to do
+  const turns = new Turns() // all servers announce the same epoch: the second look finds nothing to do
   await Promise.all(
     links.map(async link => {
       const lines = new Lines(link, core, follower, turns, signal)
@@ -39,16 +41,18 @@ export async function followEvents(
   )
 }
 
-/** What one server's lines lead to. */
+/** The looks that one server's lines cause. */
 class Lines {
   readonly #link: Link
   readonly #core: Core
   readonly #follower: Follower
   readonly #turns: Turns
   readonly #signal: AbortSignal
-  /** the newest epoch told of since the last look began */
+  /** the newest epoch announced since the last look began */
   #claim = 0
   #interval = FOLLOW_INTERVAL_MS
+  /** the same after a look that has downloaded a hint; never shorter than before */
+  #afterDownload = FOLLOW_INTERVAL_MS
   #notBefore = Number.NEGATIVE_INFINITY
   working: Promise<void> | undefined
 
@@ -85,21 +89,28 @@ class Lines {
     }
   }
 
-  /** Whether this server may be listened to further. */
+  /** Whether this server may be listened to further: it has what it announced. */
   async #look(): Promise<boolean> {
     const claim = this.#claim
     this.#claim = 0
-    const { base } = this.#follower
+    const { base, madeAnew } = this.#follower
     if (base === undefined || !this.#isNews(claim) || this.#signal.aborted) return true
     try {
-      // That server's own word first: the other hears nothing of a lie.
+      // That server is asked first, so that a false line causes no request to the other.
       if (!(await hasMore(this.#link, this.#core, base, this.#signal))) return false
       await this.#follower.sync()
     } finally {
       const fruitless = this.#isNews(claim)
-      this.#interval = fruitless ? Math.min(2 * this.#interval, FOLLOW_LONGEST_INTERVAL_MS) : FOLLOW_INTERVAL_MS
-      this.#notBefore = this.#link.environment.clock.now() + this.#interval
+      this.#interval = fruitless ? doubled(this.#interval) : FOLLOW_INTERVAL_MS
+      const downloaded = this.#follower.madeAnew > madeAnew
+      if (downloaded) this.#afterDownload = doubled(this.#afterDownload)
+      const wait = downloaded ? Math.max(this.#afterDownload, this.#interval) : this.#interval
+      this.#notBefore = this.#link.environment.clock.now() + wait
     }
     return true
   }
+}
+
+function doubled(interval: number): number {
+  return Math.min(2 * interval, FOLLOW_LONGEST_INTERVAL_MS)
 }

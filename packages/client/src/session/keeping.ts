@@ -1,5 +1,5 @@
-// Sessions of maps that keep a state, or may come to: this, and all that it takes, is loaded by who needs it, so that an app
-// that looks up instantly and keeps nothing ships without.
+// Sessions of maps that keep a state, or may later. Loaded when a map needs it, so that an app with instant lookups alone
+// ships without it.
 
 import type { Manifest } from '@keyhush/protocol'
 import { startCore } from '../platform/starting.js'
@@ -9,7 +9,7 @@ import { ChoosingSession } from './choosing.js'
 import type { Keeping } from './opening.js'
 import { StatefulSession } from './stateful.js'
 
-/** With all schemes there are, and the planner's rules; or, in tests, with others. */
+/** With all schemes and the planner's rules; tests pass others. */
 export function keeping(schemes = SCHEMES, pays = paysAfter, choose = chooseScheme): Keeping {
   return async given => {
     const { mode, core, apart, environment } = given

@@ -1,4 +1,4 @@
-// Opening a session: the core, then whatever the mode needs.
+// Opening a session: loads the core and what the mode needs.
 
 import type { Build } from '@keyhush/wasm/client'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
@@ -17,17 +17,17 @@ import { StatelessSession } from './stateless.js'
 /** A session that is still to begin. */
 interface UnbegunSession extends Session {
   begin(progress: ProgressMeter, signal: AbortSignal): Promise<void>
-  /** hears of new epochs from now on */
+  /** listens for new epochs from now on */
   listen(): void
 }
 
-/** Makes a session that keeps a state, or may come to. */
+/** Makes a session that keeps a state, or may later. */
 export type Keeping = (parts: KeepingParts) => Promise<UnbegunSession>
 
 type KeepingParts = Omit<Parts, 'choose' | 'schemes'>
 
 export interface SessionParts extends Omit<KeepingParts, 'core' | 'stats'> {
-  /** what may be used, by name */
+  /** the schemes that may be used, by name */
   readonly known: ReadonlyMap<string, KnownScheme>
   readonly push: boolean
   /** loads what makes sessions that keep a state */
@@ -40,7 +40,7 @@ export function buildFor(mode: string, apart: Apart, known: ReadonlyMap<string, 
   return known.get(mode)?.kind === 'stateless' ? 'instant' : 'client'
 }
 
-/** Loads the core, and takes up the stored state or prepares anew. A condemned state opens, too. */
+/** Loads the core, and resumes the stored state or prepares a new one. A map with a condemned state opens too. */
 export async function openSession(parts: SessionParts, onProgress: OnProgress, signal: AbortSignal): Promise<Session> {
   const session = await sessionOf(parts, signal)
   const progress = new ProgressMeter(onProgress)

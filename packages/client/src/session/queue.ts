@@ -1,6 +1,6 @@
-// Turns and the lock: at most one operation on a state is under way at any time, in this session by a queue, in other tabs
-// by a lock; and where a lock was missing or taken away, by the store's refusal (state/). The lock is kept until the last
-// effect is stored, and then for a while, unless another tab asks for it: whoever asks again here waits for neither.
+// Turns and the lock. At most one operation on a state is under way: a queue ensures it in this session, a lock in other
+// tabs, and the store's refusal where a lock was missing or taken away (state/). The lock is kept until the last effect is
+// stored, and then for a while unless another tab asks for it, so that the next lookup waits for neither.
 
 import { abortable, onAbort, scoped } from '../base/abort.js'
 import { LOCK_KEPT_MS, LOCK_LEASE_MS, LOCK_PATIENCE_MS } from '../base/constants.js'
@@ -12,7 +12,7 @@ export interface Guarded {
   readonly durable: boolean
   /** an operation is over */
   tidy(): void
-  /** all operations of a lease are: resolves when what they have left is done; some of it gives way to who waits */
+  /** all operations of a lease are over: resolves when the work they have left is done, or an operation waits */
   rest(isWaitedFor: () => boolean): Promise<void>
 }
 
@@ -27,13 +27,13 @@ export class Queue {
   readonly #lockName: string
   readonly #guarded: Guarded
   readonly #closing: AbortSignal
-  /** in the order they were asked for */
+  /** in the order of their calls */
   readonly #waiting: Operation[] = []
   /** ends the wait of a lock that is kept */
   #wake: () => void = () => {}
   #working: Promise<void> | undefined
 
-  /** `closing`: from then on nobody waits for a lock that somebody else holds. */
+  /** `closing`: from then on operations do not wait for a lock that another tab holds. */
   constructor(
     environment: Pick<Environment, 'clock' | 'pause' | 'locks'>,
     lockName: string,
@@ -68,11 +68,11 @@ export class Queue {
   }
 
   async #work(): Promise<void> {
-    await undefined // what is called off in the same breath has not begun
+    await undefined // a call that is aborted in the same task has not begun
     while (this.#waiting.length > 0) {
       try {
         await this.#locked(async wanted => {
-          // Somebody else asks for the lock, or the map is closed: it is no longer kept.
+          // Another tab asks for the lock, or the map is closed: it is no longer kept.
           const withdraw = [wanted, this.#closing].map(signal => signal && onAbort(signal, () => this.#wake()))
           try {
             do await this.#workOff(wanted)
@@ -82,13 +82,13 @@ export class Queue {
           }
         })
       } catch (error) {
-        this.#waiting.shift()?.refuse(error) // the lock was not to be had
+        this.#waiting.shift()?.refuse(error) // no lock could be had
       }
     }
     this.#working = undefined // in one step with finding the queue empty
   }
 
-  /** Works the queue off, for as long as other tabs may be kept waiting; then does what has become due. */
+  /** Runs operations for as long as other tabs may be kept waiting; then does the work that is due. */
   async #workOff(wanted?: AbortSignal): Promise<void> {
     const { clock, pause } = this.#environment
     const until = clock.now() + LOCK_LEASE_MS
@@ -102,7 +102,7 @@ export class Queue {
     await this.#guarded.rest(() => this.#waiting.length > 0)
   }
 
-  /** Whether there is more to do with the lock in hand. It is kept for a while, in case there soon is, unless another tab asks. */
+  /** Whether another operation comes while the lock is held. The lock is kept for a while, unless another tab asks for it. */
   async #hasMore(wanted?: AbortSignal): Promise<boolean> {
     const mayKeep = () => isFree(wanted) && !this.#closing.aborted && this.#guarded.durable
     if (this.#waiting.length === 0 && mayKeep()) {
@@ -133,7 +133,7 @@ export class Queue {
         begin()
         return await work(wanted)
       })
-      // close() need not wait for a lock that somebody else holds. For work that has begun, if only just now, it does.
+      // close() does not wait for a lock that another tab holds. It does wait for work that has begun.
       await abortable(Promise.race([held, begun]), closing).catch(error => {
         if (!hasBegun) throw error
       })
@@ -142,7 +142,7 @@ export class Queue {
   }
 }
 
-/** Whether it is known that nobody else asks for the lock. */
+/** Whether it is known that no other tab asks for the lock. */
 function isFree(wanted: AbortSignal | undefined): boolean {
   return wanted !== undefined && !wanted.aborted
 }

@@ -1,5 +1,5 @@
-// A new hint made beside the old one, which answers meanwhile, and then put in its place: where no update leads on, or its
-// lookups run out. One at a time.
+// A new hint, made while the old one answers, and then put in its place: when no update leads on, or its lookups run out.
+// One at a time.
 
 import { ServersDisagreeError } from '../base/errors.js'
 import { ProgressMeter } from '../base/progress.js'
@@ -8,7 +8,7 @@ import type { Draft } from '../state/draft.js'
 import type { Machine, Watch } from '../state/machine.js'
 import { type Beside, install, prepare } from '../state/replacing.js'
 
-/** A new hint in the making, beside the one in use. */
+/** A new hint that is being made, beside the one in use. */
 export interface Rebuild {
   readonly draft: Promise<Draft>
   readonly watch: Watch
@@ -20,35 +20,38 @@ export class Rebuilding {
   readonly #machine: Machine
   readonly #ending: AbortSignal
   #current: Rebuild | undefined
+  /** how often one was made because no update led on */
+  madeAnew = 0
 
-  /** `ending`: aborts once nobody needs it any more. Not before: a lookup that has begun ends as ever (P5). */
+  /** `ending`: aborts when no lookup needs it any more. Not before: a lookup that has begun must end as usual (P5). */
   constructor(machine: Machine, ending: AbortSignal) {
     this.#machine = machine
     this.#ending = ending
   }
 
-  /** Begins one, unless one is under way. `turn`: runs what it is handed when nothing else is under way. */
+  /** Begins one, unless one is under way. `turn` runs its argument when no other operation is under way. */
   begin(reason: OutdatedError['reason'], turn: (work: () => Promise<void>) => Promise<void>): Rebuild {
     if (this.#current !== undefined) return this.#current
+    if (reason !== 'spent') this.madeAnew++
     this.#machine.parts.announce({ type: 'outdated', reason })
     const watch = { progress: new ProgressMeter(), signal: this.#ending }
     const draft = prepare(this.#machine, watch)
-    // Of one epoch with what replaces it, a hint that runs out is as new.
+    // A hint that runs out is at the same epoch as its successor, so isAsNew() needs its id.
     const beside = { replaces: reason === 'spent' ? this.#machine.known?.record.hintId : undefined }
     const rebuild: Rebuild = { draft, watch, beside, installing: undefined }
     this.#current = rebuild
     draft.then(
-      // Refused its turn, it stays what there is: whoever needs it puts it in place, or it is freed.
+      // Without a turn it stays here: the next lookup that needs it installs it, or close() frees it.
       () => turn(() => this.install(rebuild)).catch(() => {}),
       () => {
-        // The next lookup that needs it, or the next word of the servers, begins again.
+        // The next lookup that needs it, or the servers' next event, begins again.
         if (this.#current === rebuild) this.#current = undefined
       },
     )
     return rebuild
   }
 
-  /** Whoever waits for it hears how it went. To be called in turn. */
+  /** Puts it in place. To be called in turn. All callers get the same outcome. */
   async install(rebuild: Rebuild): Promise<void> {
     const draft = await rebuild.draft
     if (this.#current === rebuild) this.#current = undefined
@@ -56,7 +59,7 @@ export class Rebuilding {
     await rebuild.installing
   }
 
-  /** Not if what it is to replace has been taken where it cannot go: whoever needs one begins again. */
+  /** Does nothing if the draft cannot follow to the old hint's epoch: the next lookup begins again. */
   async #put(draft: Draft, { watch, beside }: Rebuild): Promise<void> {
     const epoch = this.#machine.known?.manifest.epoch ?? 0
     try {

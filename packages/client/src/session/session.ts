@@ -1,6 +1,6 @@
-// The instance behind one or more KeyhushMaps of one identity: what answers their lookups, and what brings that up to
-// date. Stateful schemes have a hint, and the state it is kept in, and do one thing at a time (stateful.ts); stateless
-// ones have neither (stateless.ts).
+// The instance behind one or more KeyhushMaps of one identity: it answers their lookups and follows the database. With a
+// stateful scheme it has a hint and its stored state, and does one thing at a time (stateful.ts). With a stateless scheme it
+// has neither (stateless.ts).
 
 import type { Manifest } from '@keyhush/protocol'
 import type { Condemnation, StorageKind } from '../base/events.js'
@@ -15,19 +15,19 @@ export interface Session {
   readonly manifest: Manifest | undefined
   /** the scheme that answers; undefined: as above */
   readonly mode: string | undefined
-  /** undefined: it is not */
+  /** undefined: it is not condemned */
   readonly condemned: Condemnation | undefined
   readonly storage: StorageKind
   readonly stats: Stats
   /**
-   * Looks a question up. `signal` withdraws it until it has begun; afterwards it rejects the promise and no more: the
-   * requests run on, so that a server cannot tell (P5).
+   * Answers a question. `signal` withdraws it until it has begun. After that it only rejects the promise: the requests run
+   * on, so that a server cannot tell (P5).
    */
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T>
   /** Brings the map to the newest version of the database that both servers have. */
   sync(signal?: AbortSignal): Promise<void>
-  /** Begins anew, of which nothing before is used again. Until the new state is whole the old one stays. */
+  /** Begins anew, with nothing of the old state. The old state stays until the new one is whole. */
   reset(onProgress: OnProgress, signal?: AbortSignal): Promise<void>
-  /** No further calls; a lookup under way runs to its end, which deadlines bound (P5). Then secrets are overwritten. */
+  /** Refuses further calls. A lookup under way runs to its end, which deadlines bound (P5). Then secrets are overwritten. */
   close(): Promise<void>
 }

@@ -1,8 +1,9 @@
-// A session whose scheme keeps a state. A caller has its answer as soon as it is verified. Its effect is stored meanwhile,
-// and the lock is kept until it is: whoever asks again at once waits for neither.
+// A session whose scheme keeps a state. A caller gets its answer as soon as it is verified. The effect is stored after that,
+// and the lock is kept until then, so that the next lookup waits for neither.
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import { abortable, scoped } from '../base/abort.js'
+import { REPLACED_A_CALL } from '../base/constants.js'
 import { ClosedError, CondemnedError, ServerError, TamperedError, UnsupportedError } from '../base/errors.js'
 import type { Condemnation, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
@@ -19,7 +20,7 @@ import { OutdatedError } from '../servers/updates.js'
 import { apply } from '../state/advancing.js'
 import { readHead } from '../state/head.js'
 import { belongsTo, fenceLinks, type Hint } from '../state/hint.js'
-import { Machine, type Parts, tabsName, type Watch } from '../state/machine.js'
+import { Machine, type Parts, replacedTooOften, tabsName, type Watch } from '../state/machine.js'
 import { stepsAfter } from '../state/newest.js'
 import { replace, startOver } from '../state/replacing.js'
 import { current, follow } from '../state/restoring.js'
@@ -30,7 +31,7 @@ import { Queue } from './queue.js'
 import { Rebuilding } from './rebuilding.js'
 import type { Session } from './session.js'
 
-/** What a store has, and of which epoch. */
+/** What the store has, and of which epoch. */
 export interface Stored {
   readonly stage: 'partial' | 'whole'
   /** undefined: it cannot be read any more */
@@ -43,12 +44,12 @@ export class StatefulSession implements Session {
   readonly #queue: Queue
   readonly #rebuilding: Rebuilding
   readonly #closing = new AbortController()
-  /** aborts after `#closing`, once no lookup is under way any more */
+  /** aborts after `#closing`, once no lookup is under way */
   readonly #ending = new AbortController()
   #closed: Promise<void> | undefined
   #listening: Promise<void> = Promise.resolve()
   #askedToPersist = false
-  /** what tabs that are gone have left, if they have, is swept up */
+  /** whether the rows that closed tabs have left were removed */
   #swept = false
   /** lookups that hints had left when their successors were begun last */
   readonly #renewals = new WeakMap<Hint, number>()
@@ -121,7 +122,7 @@ export class StatefulSession implements Session {
 
   async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined): Promise<T> {
     const lookup = new Lookup(this.#machine, this.#admission, question)
-    for (;;) {
+    for (let replaced = 0; ; replaced++) {
       const ending = this.#ending.signal
       const wanted = lookup.begun ? [] : [signal, this.#closing.signal]
       try {
@@ -130,17 +131,18 @@ export class StatefulSession implements Session {
         this.#renew()
         return value
       } catch (error) {
-        // The servers no longer answer this hint, or it has no lookups left, whatever is asked: its successor is asked, made of
-        // fresh randomness.
+        // The servers no longer answer this hint, or it has no lookups left. A new hint, of fresh randomness, is asked.
         if (!(error instanceof OutdatedError)) {
-          if (lookup.begun) this.#renew() // what was found does not matter to when that is
+          if (lookup.begun) this.#renew() // a failed lookup has used the hint up as well
           throw error
         }
+        if (replaced === REPLACED_A_CALL) throw replacedTooOften()
         const rebuild = this.#rebuild(error.reason)
-        // Before it has shown anything it need not wait for whoever serves the download.
+        // A lookup that has not begun need not wait for the download: aborting it shows nothing.
         const giving = lookup.begun ? [] : [signal, this.#closing.signal]
         await scoped(giving, giving => abortable(rebuild.draft, giving))
         await this.#rebuilding.install(rebuild)
+        this.#machine.freeRetired()
       }
     }
   }
@@ -189,7 +191,7 @@ export class StatefulSession implements Session {
   async stored(): Promise<Stored | undefined> {
     const machine = this.#machine
     const head = await readHead(machine, false).catch(error => {
-      // A store that fails may be done without, later, if it is only preferred.
+      // If durable storage is only preferred, a store that fails may be replaced by memory later.
       if (machine.parts.preference === 'required' || !machine.noteFailure(error)) throw error
       return undefined
     })
@@ -198,7 +200,7 @@ export class StatefulSession implements Session {
     return { stage, manifest: readManifest(head.record.manifest) }
   }
 
-  /** The state, in step with the store and then with the servers, and what was left pending in it finished (S3). */
+  /** Brings the state in step with the store, then with the servers, and finishes a batch that was left pending (S3). */
   async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const machine = this.#machine
     const watch = { progress, signal }
@@ -211,34 +213,35 @@ export class StatefulSession implements Session {
     }
   }
 
-  /** Whether the hint in memory is at what the servers have shown last, in this life of the page. */
+  /** Whether the hint in memory is at the epoch that the servers have shown last in this life of the page. */
   #isFresh(): boolean {
     const { known } = this.#machine
     return known !== undefined && this.#machine.isShown(known.base)
   }
 
-  /** What the servers have done since the state was stored. */
-  async #catchUp(watch: Watch): Promise<void> {
+  /** Follows what the servers have published since the state was stored. */
+  async #catchUp(watch: Watch, replaced = 0): Promise<void> {
     try {
       await this.#followServers(watch.signal)
     } catch (error) {
-      // They may be away for a time. What has all records answers without them; a hint is asked again by the next lookup.
+      // The servers may be away for a time. A map with all records answers without them; else the next lookup tries again.
       if (error instanceof ServerError && !(error instanceof TamperedError)) return
       if (!(error instanceof OutdatedError)) throw error
       const { reason } = error
-      // An old generation answers on while the new one is fetched; anything else is not answered any more.
+      // Servers still answer an old generation while the new one is downloaded, but nothing else that is outdated.
       if (reason === 'generation') {
         this.#rebuild(reason)
         return
       }
+      if (replaced === REPLACED_A_CALL) throw replacedTooOften()
       await this.#queue.take(() => startOver(this.#machine, reason, watch))
-      if (!this.#isFresh()) await this.#catchUp(watch)
+      if (!this.#isFresh()) await this.#catchUp(watch, replaced + 1)
     }
   }
 
   /**
-   * Finishes what is pending, and has the fence confirm the state (S8). If that fails meanwhile, the map opens all the
-   * same: the first lookup tries again, and sends nothing else before; and reset() is in reach.
+   * Finishes a pending batch, and has the fence confirm the state (S8). If a server is away, the map opens all the same:
+   * the first lookup tries again before it sends anything else, and the app can call reset().
    */
   async #takeUp(watch: Watch): Promise<void> {
     const machine = this.#machine
@@ -260,7 +263,7 @@ export class StatefulSession implements Session {
 
   // ---- following -----------------------------------------------------------------------------------
 
-  /** Brings the state to the newest epoch that both servers have. What they are asked, they are asked out of turn. */
+  /** Brings the state to the newest epoch that both servers have. Lookups go on while the servers are asked. */
   async #followServers(signal: AbortSignal): Promise<void> {
     const machine = this.#machine
     const watch = { progress: new ProgressMeter(), signal }
@@ -277,14 +280,14 @@ export class StatefulSession implements Session {
         await this.#queue.take(() => apply(machine, steps, watch))
       } catch (error) {
         if (!(error instanceof OutdatedError)) throw error
-        // Another tab may have gone on while that was still possible.
+        // Another tab may have followed while that was still possible.
         const hint = await this.#queue.take(() => follow(machine, watch))
         if (equalBytes(hint.base.bytes, base.bytes)) throw error
       }
     }
   }
 
-  /** Hears of new epochs from the servers, or from the tab that does, and follows. Until the map is closed. */
+  /** Listens to the servers' events, or to the tab that does, and follows new epochs. Until the map is closed. */
   listen(): void {
     const { environment, servers, core } = this.#machine.parts
     const { signal } = this.#closing
@@ -302,9 +305,13 @@ export class StatefulSession implements Session {
     this.#listening = environment.tabs.elect(name, task, signal).finally(unsubscribe)
   }
 
-  /** Where the map is, for whoever follows events. */
+  /** Where the map is, for following events. */
   get base() {
     return this.#machine.known?.base
+  }
+
+  get madeAnew(): number {
+    return this.#rebuilding.madeAnew
   }
 
   #rebuild(reason: OutdatedError['reason']) {
@@ -312,8 +319,8 @@ export class StatefulSession implements Session {
   }
 
   /**
-   * At a quarter of its lookups left another hint is made behind this one; if that fails, again at half of what was left
-   * then. So that when it happens follows from the number of lookups alone.
+   * At a quarter of its lookups left, a new hint is made in the background; if that fails, again at half of what was left
+   * then. So its time depends on the number of lookups alone (P5).
    */
   #renew(): void {
     const { lookups, lookupsLeft } = this.#machine.known?.state ?? {}
@@ -327,7 +334,7 @@ export class StatefulSession implements Session {
 
   // ---- the rest ------------------------------------------------------------------------------------
 
-  /** What becomes due when operations are over, while the lock is still held. What updates have left gives way to the next one. */
+  /** Work that is due after operations, while the lock is held. It stops when another operation waits. */
   async #rest(isWaitedFor: () => boolean): Promise<void> {
     const machine = this.#machine
     await machine.settling
@@ -339,7 +346,7 @@ export class StatefulSession implements Session {
     if (mayGoOn() && !isWaitedFor()) await this.#sweep()
   }
 
-  /** Once in a life of the page, where there can be anything. Whatever fails, it is done another time. */
+  /** Once in a life of the page, if schemes keep rows. If it fails, the next life tries again. */
   async #sweep(): Promise<void> {
     if (this.#swept || !this.#machine.keepsRows) return
     this.#swept = true
@@ -347,8 +354,8 @@ export class StatefulSession implements Session {
   }
 
   /**
-   * Asked once, after the first lookup that went well: a browser that prompts then interrupts somebody who has seen
-   * what it is for, and one that decides by itself has seen the page used.
+   * Asked once, after the first lookup that succeeded. A browser that prompts then asks a user who has seen what it is
+   * for; a browser that decides by itself has seen the page in use.
    */
   #persist(): void {
     if (this.#askedToPersist) return

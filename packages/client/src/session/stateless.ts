@@ -1,6 +1,6 @@
-// A session whose scheme keeps no state: it has a manifest, and nothing else. There is no turn, no lock, no journal and no
-// fence: lookups are independent of one another, and one that fails may be made again, out of fresh randomness. A key is
-// found in two steps, a block of the directory and then the record, both asked for privately, at one epoch, every time.
+// A session whose scheme keeps no state: it has a manifest, and nothing else. It needs no turn, lock, journal or fence:
+// lookups are independent, and one that fails may be repeated with fresh randomness. A key is found in two private steps at
+// one epoch: a block of the directory, then the record.
 
 import type { InstantOf, Manifest } from '@keyhush/protocol'
 import { abortable, scoped } from '../base/abort.js'
@@ -23,12 +23,11 @@ import type { Parts } from '../state/machine.js'
 import { followEvents } from './events.js'
 import type { Session } from './session.js'
 
-/** What it is made of. */
 export type StatelessParts = Omit<Parts, 'choose' | 'schemes'>
 
 /**
- * A lookup has begun. What is given is called when it has ended, whoever still waits for it, with the error that its requests
- * have ended with: not with what is wrong with the records, which would tell which they are.
+ * Called when a lookup begins. The returned function is called when it has ended, even if the app has aborted it, with the
+ * error of its requests. An error in the records is not passed: it would depend on which records they are.
  */
 export type OnBegun = () => (error: unknown) => void
 
@@ -36,20 +35,21 @@ export class StatelessSession implements Session {
   readonly #parts: StatelessParts
   readonly #scheme: StatelessScheme
   readonly #begun: OnBegun
-  /** what an earlier life has seen, which a publisher's word does not go back from */
+  /** the manifest that an earlier life has seen; with a publisher's key the map does not go back behind it */
   readonly #remembered: Manifest | undefined
   readonly #downloads: Links
   readonly #lookups: Links
   readonly #closing = new AbortController()
+  /** aborts after `#closing`, once no lookup is under way any more */
+  readonly #ending = new AbortController()
   readonly #underWay = new Set<Promise<unknown>>()
   #at: Agreed | undefined
   #closed: Promise<void> | undefined
   #listening: Promise<void> = Promise.resolve()
   #syncing: Promise<void> | undefined
-  /** what it begins with, if that has been asked for already */
+  /** the servers' first replies, if they were asked already */
   #greeting: Greeting | undefined
 
-  /** `begun`: told of each lookup. `remembered`: what an earlier life has seen. `greeting`: what the servers say meanwhile. */
   constructor(
     parts: StatelessParts,
     scheme: StatelessScheme,
@@ -94,13 +94,16 @@ export class StatelessSession implements Session {
     return this.#at
   }
 
+  /** It has no hints. */
+  readonly madeAnew = 0
+
   async begin(_progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const greeting = this.#greeting ?? greet(this.#downloads, signal)
     this.#greeting = undefined
     await Promise.all([this.#moveToNewest(signal, greeting), this.#assertOffered(greeting)])
   }
 
-  /** Said before anything is asked, and whatever it would be. */
+  /** Throws UnsupportedError, before any lookup, if a server does not offer this mode. */
   async #assertOffered({ infos }: Greeting): Promise<void> {
     const offered = (await infos).map(({ offers }) => offers)
     offered.forEach((offers, i) => {
@@ -121,7 +124,7 @@ export class StatelessSession implements Session {
 
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
     let over: ReturnType<OnBegun> | undefined
-    /** both servers have answered all that was asked: what the records say is told to nobody but the app */
+    /** both servers have answered: an error from here on is about the records, and is for the app alone */
     let answered = false
     const answer = this.#lookUp(question, signal, {
       begin: () => {
@@ -160,7 +163,7 @@ export class StatelessSession implements Session {
       begin()
       return this.#fetch(manifest, of, indices)
     }
-    // From here on the app has no say: a lookup that has begun ends as ever (P5), at whatever epoch.
+    // From here on the app cannot stop it: a lookup that has begun ends as usual (P5), at whatever epoch.
     for (let attempt = 1; ; attempt++) {
       assertAlive(core)
       if (publisher?.hasExpired(this.#at!.manifest)) await this.#follow()
@@ -170,7 +173,7 @@ export class StatelessSession implements Session {
       const place = { core, manifest, directory: undefined }
       const numbers = question.blocks(core, manifest)
       try {
-        // Both steps at one epoch. If it is answered no more, whatever was asked at it is asked anew, from the first step on.
+        // Both steps at one epoch. If servers no longer answer it, the lookup starts again from the first step.
         const directory =
           numbers && new FetchedBlocks(core, manifest, numbers, await fetch(manifest, 'directory', numbers))
         const indices = question.indices({ core, manifest, directory })
@@ -210,15 +213,15 @@ export class StatelessSession implements Session {
     await abortable(this.#follow(), signal)
   }
 
-  /** One at a time, and never called off: lookups wait for it, whoever gives up. */
+  /** One at a time. Lookups wait for it, so aborting sync() does not call it off; only the end of the map does. */
   #follow(): Promise<void> {
-    this.#syncing ??= this.#moveToNewest(new AbortController().signal).finally(() => {
+    this.#syncing ??= this.#moveToNewest(this.#ending.signal).finally(() => {
       this.#syncing = undefined
     })
     return this.#syncing
   }
 
-  /** Nothing is kept, so that it begins anew with what the servers have now. */
+  /** Nothing is kept, so this moves to what the servers have now. */
   async reset(_onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
     this.#assertOpen()
     await scoped([signal, this.#closing.signal], async signal => {
@@ -235,7 +238,9 @@ export class StatelessSession implements Session {
   }
 
   async #end(): Promise<void> {
-    await Promise.allSettled([...this.#underWay, this.#listening, this.#syncing])
+    await Promise.allSettled(this.#underWay)
+    this.#ending.abort(new ClosedError())
+    await Promise.allSettled([this.#listening, this.#syncing])
     this.#at = undefined
   }
 
@@ -254,7 +259,7 @@ export class StatelessSession implements Session {
     if (moves) this.#parts.announce({ type: 'updated', generation, epoch })
   }
 
-  /** What both servers have now and the publisher vouches for. What it has yet to sign waits, if there is something before. */
+  /** The newest epoch that both servers have and the publisher has signed, if a key was given. */
   async #newest(before: Agreed | undefined, signal: AbortSignal, greeting?: Greeting): Promise<Agreed> {
     const { core, publisher } = this.#parts
     const agreed = (await this.#signedAfter(before, signal)) ?? (await this.#agreed(signal, greeting))
@@ -269,7 +274,7 @@ export class StatelessSession implements Session {
     return (await this.#parts.publisher?.check(agreed, this.#downloads, signal, await greeting?.infos)) ?? agreed
   }
 
-  /** undefined: it is not asked for, or no chain leads there. */
+  /** Undefined: no publisher's key was given, or no chain of epochs leads on. */
   async #signedAfter(before: Agreed | undefined, signal: AbortSignal): Promise<Agreed | undefined> {
     const { core, publisher, stats } = this.#parts
     if (publisher === undefined || before === undefined) return undefined

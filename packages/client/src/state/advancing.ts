@@ -1,5 +1,5 @@
-// Bringing a hint to the next epoch (Fig. 6, UpdateHint), in memory and in the store: the scheme's state, directory,
-// manifest and the pending batch go together, in one transaction with the journal entry that does the same elsewhere.
+// Brings a hint to the next epoch (Fig. 6, UpdateHint), in memory and in the store. State, directory, manifest and pending
+// batch change in one transaction, with the journal entry that other tabs replay.
 
 import { ROUNDS } from '../base/constants.js'
 import { ProtocolError } from '../base/errors.js'
@@ -11,7 +11,7 @@ import { type Machine, tooManyRestarts, type Watch } from './machine.js'
 import { current } from './restoring.js'
 import { keepVerifier } from './verifier.js'
 
-/** Brings the hint through those of `steps` that are still ahead of it. */
+/** Applies those of `steps` that the hint has not applied yet. */
 export async function apply(machine: Machine, steps: readonly Step[], watch: Watch): Promise<void> {
   for (let round = 1; round <= ROUNDS; round++) {
     const hint = machine.live ?? (await current(machine, watch))
@@ -29,7 +29,7 @@ export async function apply(machine: Machine, steps: readonly Step[], watch: Wat
   throw tooManyRestarts()
 }
 
-/** Brings a hint in memory and in the store one epoch further. After a ProtocolError nothing has changed. */
+/** Applies one step, in memory and in the store. After a ProtocolError nothing has changed. */
 export async function advance(machine: Machine, hint: Hint, step: Step): Promise<void> {
   await machine.settling
   try {

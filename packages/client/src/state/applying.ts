@@ -1,4 +1,4 @@
-// What an update, or an entry of a journal, does to a hint in memory. Nothing is stored here.
+// Applies an update, or a journal's entries, to a hint in memory. Stores nothing.
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import type { Core, DirectoryHandle, LayoutHandle } from '@keyhush/wasm/client'
@@ -11,17 +11,14 @@ import type { Step } from '../servers/update-lists.js'
 import { StateUnreadableError } from '../store/store.js'
 import type { Hint } from './hint.js'
 
-/** What is brought to the next epoch: a hint, or a half-made one. */
+/** A hint, or a half-made one. */
 export interface Followed {
   readonly manifest: Manifest
   /** undefined in a keyless database */
   readonly directory: DirectoryHandle | undefined
 }
 
-/**
- * Has a step's list applied, and gives the directory of the next epoch. Throws ProtocolError, with nothing changed, if
- * what both servers publish cannot be.
- */
+/** Has a step's list applied, and returns the next epoch's directory. Throws ProtocolError, with nothing changed, if they contradict each other. */
 export function applied<T>(
   core: Core,
   { manifest: before, directory }: Followed,
@@ -43,7 +40,7 @@ export function applied<T>(
   }
 }
 
-/** Both servers agree, hashes hold, and yet it cannot be: whoever publishes is at fault. */
+/** Both servers agree and the hashes match, so the publisher is at fault. */
 function contradictory(what: string): ProtocolError {
   return new ProtocolError('the servers', `the newest epoch contradicts itself: ${what}; ask their operators`)
 }
@@ -53,10 +50,7 @@ function leadsTo(core: Core, directory: DirectoryHandle, manifest: Manifest): bo
   return isDirectoryOf(core, manifest, bytes)
 }
 
-/**
- * Replays journal entries on a hint that is behind `at`, which they lead to. Throws StateUnreadableError if they do not;
- * the hint is of no use then.
- */
+/** Replays the journal entries that lead to `at`. Throws StateUnreadableError if they do not; the hint must not be used then. */
 export async function replay(hint: Hint, entries: readonly Uint8Array[], at: Agreed): Promise<void> {
   const { core, state } = hint
   let directory: DirectoryHandle | undefined

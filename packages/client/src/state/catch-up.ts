@@ -1,6 +1,5 @@
-// Following the state when another tab has moved it on (S4): the effects and updates it has stored are replayed, and what
-// it has pending is taken up. Nothing that this tab has shown is undone by it: a write that the store refused was never
-// sent.
+// Follows the state when another tab has moved it on (S4): replays the effects and updates that tab has stored, and takes
+// over its pending batch. This undoes nothing that a server has seen: what the store refused was never sent.
 
 import { equalBytes } from '@keyhush/protocol'
 import { readManifest } from '../servers/manifests.js'
@@ -9,23 +8,23 @@ import { replay } from './applying.js'
 import type { Hint } from './hint.js'
 import { recallVerifier } from './verifier.js'
 
-/** The store is behind a hint that it has itself acknowledged: it was rolled back, from a backup or a snapshot (S8). */
+/** The store is behind a version that it has acknowledged: it was rolled back, from a backup or a snapshot (S8). */
 export class RolledBackError extends Error {
   override readonly name = 'RolledBackError'
 }
 
 /**
- * Brings `hint` to where `head` is. false: it cannot follow, and has to be read anew. Throws StateMovedError if the
- * head is not the newest any more, StateUnreadableError, RolledBackError.
+ * Brings `hint` to the head's version. False: it cannot follow, and the state has to be read anew. Throws StateMovedError if
+ * the head is no longer the newest, StateUnreadableError, RolledBackError.
  */
 export async function catchUp(store: StateStore, hint: Hint, head: StateHead): Promise<boolean> {
   const { state, version } = hint
   const { hintId, manifest: bytes, signature } = head.record
   if (!equalBytes(hintId, hint.record.hintId) || head.stage !== 'whole') return false
-  // Its batch may be finished by now, or not: the store knows, and this tab's memory does not.
+  // Only the store knows whether its batch was finished meanwhile.
   if (hint.isPending) return false
   if (head.version < version) {
-    if (state.kind === 'held') return false // it has shown nothing that an older one could contradict
+    if (state.kind === 'held') return false // no server has seen anything that an older state could contradict
     throw new RolledBackError('the store has forgotten what it had acknowledged')
   }
   if (head.version > version) {

@@ -1,6 +1,6 @@
-// When to write a checkpoint. It costs writing the whole hint, once in some hundreds of lookups; a journal costs reading,
-// unsealing and replaying effect by effect at the next open(), about 0.1 ms each in a browser. At an eighth of the hint's
-// length there are some hundreds of them, two thousand at most (records of a byte): effects grow with Q as hints do.
+// When to write a checkpoint. It costs writing the whole hint. A journal costs the next open() about 0.1 ms an effect, in a
+// browser, to read, unseal and replay. A checkpoint is written when the journal has an eighth of the hint's length: after
+// some hundreds of lookups, two thousand at most (records of one byte), since effects grow with Q as hints do.
 
 import { hintsOf, inCore } from '../platform/core.js'
 import type { StateStore } from '../store/store.js'
@@ -12,20 +12,20 @@ export class Checkpoints {
   /** the journal's length at which the last attempt failed */
   #failedAt = 0
 
-  /** The journal of the hint in use is this long now. */
+  /** Notes the length of the journal. */
   note(journalBytes: number): void {
     this.#journalBytes = journalBytes
   }
 
-  /** Whether one should be written. After a failure only when the journal has grown as much again. */
+  /** Whether one should be written. After a failure, the journal has to grow by as much again first. */
   isDue({ core, state }: Hint): boolean {
     const held = Object.values(state.sizes).reduce((sum, bytes) => sum + bytes, 0)
     return this.#journalBytes - this.#failedAt >= inCore(core, () => hintsOf(core).journalLimit(held))
   }
 
   /**
-   * Writes one, at the hint's version. Nothing depends on its success: the journal goes on, and whoever has moved the
-   * state on meanwhile is found out by the next intent.
+   * Writes one, at the hint's version. If that fails, the journal just goes on. If another tab has moved the state on, the
+   * next batch is refused.
    */
   async write(store: StateStore, hint: Hint): Promise<void> {
     const { core, record, state, version } = hint

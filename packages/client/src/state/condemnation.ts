@@ -1,4 +1,4 @@
-// S7: condemned is durable, in every tab and after every restart, until another hint is begun in its place.
+// S7: a hint stays condemned, in every tab and after every restart, until another hint is begun in its place.
 
 import { equalBytes } from '@keyhush/protocol'
 import { CondemnedError } from '../base/errors.js'
@@ -6,7 +6,7 @@ import { isOf, readHead } from './head.js'
 import type { Hint } from './hint.js'
 import type { Machine } from './machine.js'
 
-/** Whoever condemns first names the culprit, here as in the store. Never throws. */
+/** Condemns a hint, in memory and in the store. The first culprit named stays. Never throws. */
 export async function condemn(machine: Machine, hintId: Uint8Array, culprit: string | undefined): Promise<void> {
   const { phase } = machine
   if (phase.is === 'condemned' && equalBytes(phase.hintId, hintId)) return
@@ -14,7 +14,7 @@ export async function condemn(machine: Machine, hintId: Uint8Array, culprit: str
   await store(machine)
 }
 
-/** The local state is at fault: nothing of it is used again. */
+/** Condemns a hint because the local state is at fault. */
 export async function condemnForItself(machine: Machine, { record }: Hint): Promise<void> {
   await condemn(machine, record.hintId, undefined)
   machine.parts.announce({ type: 'condemned', server: undefined })
@@ -28,12 +28,12 @@ async function store(machine: Machine): Promise<void> {
     await machine.store.condemn(hintId, culprit)
     if (machine.phase === phase) machine.condemn(hintId, culprit, true)
   } catch {
-    // This tab keeps to it all the same, and the next call tries again. Until then the batch stays pending, so that
-    // a later life of the page repeats it, byte for byte.
+    // This tab stays condemned, and the next call tries again. Until then the batch stays pending in the store, so a later
+    // life of the page sends the same bytes.
   }
 }
 
-/** Throws CondemnedError unless somebody has begun anew. */
+/** Throws CondemnedError unless another hint was begun in its place. */
 export async function assertNotCondemned(machine: Machine): Promise<void> {
   const { phase } = machine
   if (phase.is !== 'condemned') return

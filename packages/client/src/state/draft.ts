@@ -1,4 +1,4 @@
-// A hint in the making, with what is stored of it: a new one (Fig. 4), or the rest of a half-made one (S6).
+// A hint that is being made, and its stored form: a new one (Fig. 4), or the rest of a half-made one (S6).
 
 import { equalBytes, type Manifest, partitionBytes } from '@keyhush/protocol'
 import type { DirectoryHandle } from '@keyhush/wasm/client'
@@ -30,23 +30,23 @@ export interface Directory {
 
 export class Draft {
   readonly #machine: Machine
-  /** its own: the machine may fall back to another meanwhile */
+  /** its own: the machine may fall back to memory meanwhile */
   readonly #store: StateStore
   readonly #scheme: StatefulScheme
   readonly #preparation: Preparation
-  /** its preparation has become a hint, or nothing */
+  /** its preparation was consumed or freed */
   finished = false
   #agreed: Agreed
   #record: HintRecord
   #directory: Directory
-  /** which servers have failed, at this epoch; undefined: no download has begun there */
+  /** which servers have failed at this epoch; undefined: no download has begun */
   #failures: FailedServers | undefined
-  /** of what is stored: updates applied; undefined: nothing is */
+  /** updates applied to what is stored; undefined: nothing is stored */
   #version: number | undefined
-  /** whether its fence has been asked */
+  /** whether it was registered with its fences */
   #registered: boolean
   #handedOver = false
-  /** to be called when it is over: what was prepared for it is the hint's by then, or nobody's */
+  /** to be called when it is freed: its rows belong to a hint by then, or may be removed */
   readonly #letGo: () => void
 
   constructor(
@@ -77,12 +77,12 @@ export class Draft {
     this.#registered = version !== undefined
   }
 
-  /** of the epoch it has come to */
+  /** of the epoch it is at */
   get manifest(): Manifest {
     return this.#agreed.manifest
   }
 
-  /** Stores it for the first time, as far as it may be; its fence is told before (S8). */
+  /** Stores it for the first time, after registering it with its fences (S8). */
   async begin(replaces: Uint8Array | undefined, signal: AbortSignal): Promise<void> {
     await this.#register(signal)
     const directory = this.#store.durable ? this.#directory.bytes : NOTHING
@@ -95,9 +95,8 @@ export class Draft {
   }
 
   /**
-   * A fence soon forgets what nothing has confirmed, and refuses it then: a download may rest for a night, and a hint that
-   * was just put in place for days; and one that may be asked in another's place, until that is away. Whatever fails here, what
-   * is confirmed before the first lookup suffices.
+   * Confirms the hint at its fences: they forget, and then refuse, what was registered and not confirmed soon. A download
+   * may rest for a night, and a new hint for days. A failure is ignored: the first lookup confirms it too.
    */
   async #confirm(): Promise<void> {
     const { hintId } = this.#record
@@ -112,9 +111,7 @@ export class Draft {
     return fenceLinks(this.#scheme, this.#record, this.#machine.fences)
   }
 
-  /**
-   * Takes what is stored of it away. Throws StateMovedError if another tab has taken it up and further, or has begun anew.
-   */
+  /** Removes what is stored of it. Throws StateMovedError if another tab has gone on with it, or has begun anew. */
   async discard(): Promise<void> {
     const head = await this.#store.read()
     const { hintId, manifest } = this.#record
@@ -142,7 +139,7 @@ export class Draft {
     this.#registered = true
   }
 
-  /** Fetches all that is missing, at whatever epochs the servers move on to meanwhile. */
+  /** Fetches all that is missing, and follows the servers if they move on meanwhile. */
   async fetch(watch: Watch, gently: boolean): Promise<void> {
     const { downloads } = this.#machine
     for (;;) {
@@ -167,7 +164,7 @@ export class Draft {
         signal.throwIfAborted()
         return
       } catch (error) {
-        // All have failed to give something: perhaps because it is another by now.
+        // No server had it, perhaps because they are at another epoch now.
         if (!(error instanceof ServerError) || signal.aborted) throw error
         if (!(await this.follow(signal))) throw error
         this.#failures = undefined
@@ -181,7 +178,7 @@ export class Draft {
     return new FailedServers(this.#machine.downloads, this.#machine.parts.stats)
   }
 
-  /** Brings what there is to the newest epoch. Whether there was one. Throws OutdatedError. */
+  /** Brings the draft to the newest epoch. Returns whether there was a newer one. Throws OutdatedError. */
   async follow(signal: AbortSignal): Promise<boolean> {
     const { core } = this.#machine.parts
     const steps = await stepsAfter(this.#machine, baseOf(this.#preparation, this.#agreed), signal)
@@ -207,7 +204,7 @@ export class Draft {
     return steps.length > 0
   }
 
-  /** Stores what there is, now and then. */
+  /** Saves the draft during the download. */
   #saver(): () => Promise<void> {
     const version = this.#version
     if (!this.#store.durable || version === undefined) return async () => {}
@@ -220,7 +217,7 @@ export class Draft {
     return () => saving.more(bytes)
   }
 
-  /** The hint, all being there, stored as whole. */
+  /** Makes the finished hint and stores it as whole. */
   async complete(): Promise<Hint> {
     const { core } = this.#machine.parts
     this.finished = true // consumed, even if it fails
@@ -253,7 +250,7 @@ export class Draft {
   /** Frees what has not become part of a hint. */
   free(): void {
     const { rows = [], id } = this.#preparation
-    // Else who withholds the end of a download, attempt after attempt, fills the disk.
+    // Else a server that withholds the end of every download could fill the disk.
     if (!this.#handedOver && rows.length > 0) this.#store.sweepRows(id).catch(() => {})
     if (!this.finished) this.#preparation.free()
     if (!this.#handedOver) release(this.#machine.parts.core, this.#directory.handle)
@@ -270,8 +267,8 @@ export class Draft {
 }
 
 /**
- * A new life in place of the hint whose id is `replaces`. From its first moment on it is the one that is stored.
- * Throws OutdatedError, and nothing is stored then, if no update leads on from where its download began.
+ * A new hint in place of the one whose id is `replaces`. It is stored from its beginning on. Throws OutdatedError, with
+ * nothing stored, if no update leads on from the epoch at which its download began.
  */
 export async function begin(machine: Machine, replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
   const draft = await newDraft(machine, watch)
@@ -281,7 +278,7 @@ export async function begin(machine: Machine, replaces: Uint8Array | undefined, 
       await draft.fetch(watch, false)
     } catch (error) {
       if (!(error instanceof OutdatedError)) throw error
-      // With a publisher's key it stays, for how far it has come, until the next is begun in its place.
+      // With a publisher's key it stays until the next is begun in its place: it holds the newest epoch seen.
       if (machine.parts.publisher !== undefined) throw new StateMovedError('the half-made hint is outdated')
       await draft.discard()
       throw error
@@ -293,8 +290,8 @@ export async function begin(machine: Machine, replaces: Uint8Array | undefined, 
 }
 
 /**
- * The directory and an empty preparation, of the newest epoch of which the directory could be had. `letGo` is called when the draft
- * is freed, or if there is none.
+ * A draft at the newest epoch whose directory could be had, with nothing else downloaded. `letGo` is called when the draft
+ * is freed, or if none could be made.
  */
 export async function newDraft(machine: Machine, watch: Watch, letGo = () => {}): Promise<Draft> {
   try {

@@ -5,7 +5,7 @@ import { type StateHead, StateMovedError, StateUnreadableError } from '../store/
 import type { Machine, Watch } from './machine.js'
 import { newest } from './newest.js'
 
-/** Whether a hint is the one that a head speaks of. */
+/** Whether a head is of this hint. */
 export function isOf(head: StateHead | undefined, hintId: Uint8Array): boolean {
   return head !== undefined && equalBytes(head.record.hintId, hintId)
 }
@@ -13,7 +13,7 @@ export function isOf(head: StateHead | undefined, hintId: Uint8Array): boolean {
 /** Why stored state is not used. */
 export type Discarding = 'unreadable' | 'servers' | 'mode' | 'history' | 'generation' | 'manifest' | 'spent'
 
-/** The head. An unreadable state is discarded, if that is wanted, and there is none then. */
+/** The head; undefined if there is none or it is unreadable. `discarding`: an unreadable state is removed. */
 export async function readHead(machine: Machine, discarding: boolean): Promise<StateHead | undefined> {
   try {
     return await machine.store.read()
@@ -28,7 +28,7 @@ export async function readHead(machine: Machine, discarding: boolean): Promise<S
   }
 }
 
-/** What was read in two steps, and does not fit together, may only have been moved on in between. */
+/** Throws StateMovedError if another tab has moved the state on since `head` was read. */
 export async function assertUnmoved(machine: Machine, { record, version, stage }: StateHead): Promise<void> {
   const head = await readHead(machine, false)
   const same = isOf(head, record.hintId) && head?.version === version && head.stage === stage
@@ -43,11 +43,11 @@ export async function discard(
   watch: Watch,
 ): Promise<Uint8Array | undefined> {
   const { hintId } = head.record
-  // What this map has seen must not be forgotten because servers show something older, or another's: first there has
-  // to be something that its publisher vouches for, to take its place.
+  // With a publisher's key, what this map has seen must not be forgotten because servers show an older database or
+  // another one. First they have to show a signed manifest that may follow.
   if (machine.parts.publisher !== undefined && machine.manifest !== undefined) await newest(machine, watch)
-  // Such a state, and a condemned one, stay until another is begun in their place: how far it has come, and that it was
-  // condemned, must not be forgotten if the servers break off.
+  // Such a state, and a condemned one, stay until another is begun in their place: if the servers break off, the epoch it
+  // had seen, or its condemnation, must not be forgotten.
   const stays = head.condemned !== undefined || machine.parts.publisher !== undefined
   if (!stays) await machine.store.discard(hintId)
   machine.parts.announce({ type: 'discarded', reason })

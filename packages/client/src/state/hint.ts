@@ -1,5 +1,5 @@
-// A hint: a scheme's state and what belongs to it. For life its id and which server is which party; and the epoch it is
-// at, manifest and directory. Nothing of one hint is ever carried over to the next.
+// A hint: a scheme's state and what belongs to it. Its id and its parties stay for life; its manifest and directory change
+// with the epoch. Nothing of one hint is ever used for another.
 
 import type { Manifest } from '@keyhush/protocol'
 import type { Core, DirectoryHandle } from '@keyhush/wasm/client'
@@ -18,9 +18,9 @@ export class Hint {
   #record: HintRecord
   #manifest: Manifest
   #directory: DirectoryHandle | undefined
-  /** of the newest checkpoint that it has read or written */
+  /** the version of the newest checkpoint that was read or written */
   checkpointVersion: number
-  /** what verifies its answers, as the store has it (verifier.ts) */
+  /** what verifies its answers, as stored (verifier.ts) */
   keptVerifier: Uint8Array | undefined
 
   constructor(
@@ -44,7 +44,7 @@ export class Hint {
     return this.#manifest
   }
 
-  /** Where it is, to find out what comes after that. */
+  /** Its epoch, to ask what comes after it. */
   get base(): Base {
     const { manifest: bytes, signature } = this.#record
     return baseOf(this.state, { manifest: this.#manifest, bytes, signature })
@@ -65,12 +65,12 @@ export class Hint {
     return this.state.version
   }
 
-  /** Whether a batch awaits its answers, because whoever began it could not finish it. */
+  /** Whether a batch awaits its answers. */
   get isPending(): boolean {
     return this.state.kind === 'asked' && this.state.pending > 0
   }
 
-  /** The epoch it has been brought to. The directory becomes this hint's to free; undefined: it has not changed. */
+  /** Sets its epoch. This hint frees the directory from now on; undefined: the directory has not changed. */
   moveTo({ manifest, bytes, signature }: Agreed, directory: DirectoryHandle | undefined): void {
     this.#record = { ...this.#record, manifest: bytes, signature }
     this.#manifest = manifest
@@ -86,7 +86,7 @@ export class Hint {
   }
 }
 
-/** Where something is that follows. */
+/** The epoch of what follows updates. */
 export function baseOf(followed: SchemeState | Preparation, at: Agreed): Base {
   return { ...at, follows: (before, next) => followed.follows?.(before, next) ?? true }
 }
@@ -96,9 +96,7 @@ export function bindingOf(core: Core, manifestBytes: Uint8Array): Uint8Array {
   return inCore(core, () => core.blake3(manifestBytes))
 }
 
-/**
- * A new hint's record. Which server is which party is drawn once for its life, at random, and bound to servers by name (S5).
- */
+/** A new hint's record. Which server is which party is drawn at random, once for its life, and bound by name (S5). */
 export function drawRecord(
   scheme: StatefulScheme,
   hintId: Uint8Array,
@@ -107,39 +105,36 @@ export function drawRecord(
   random: (bytes: number) => Uint8Array,
 ): HintRecord {
   const names = servers.map(({ name }) => name)
-  // A role that followed from a server's name or position would be as good, until one of them changes.
+  // Roles by the servers' names or order would do too, until one of them changes.
   if (scheme.parties.length > 0 && (random(1)[0]! & 1) === 1) names.reverse()
   return { hintId, scheme: scheme.name, parties: names.slice(0, scheme.parties.length), fenced: [], manifest }
 }
 
-/** Whether a state's parties are among these servers, in whatever roles. */
+/** Whether a state's parties are among these servers, in any order. */
 export function belongsTo({ parties }: HintRecord, servers: Servers): boolean {
   const known = parties.filter(party => servers.some(({ name }) => name === party))
   return known.length === parties.length && new Set(parties).size === parties.length
 }
 
-/** The ways to a hint's parties, in their order. */
+/** The links to a hint's parties, in their order. */
 export function partiesOf({ parties }: HintRecord, links: Links): Links {
   return parties.map(party => links.find(({ server }) => server.name === party)!)
 }
 
-/**
- * The ways to a hint's parties; and where there is one, which learns nothing from what it is sent, to any other server in its
- * place.
- */
+/** The links to a hint's parties. A single party learns nothing from its query, so any other server may take its place. */
 export function waysOf({ parties }: StatefulScheme, record: HintRecord, links: Links): readonly Links[] {
   const own = partiesOf(record, links)
   if (parties.length !== 1) return [own]
   return [own, ...links.filter(link => !own.includes(link)).map(link => [link])]
 }
 
-/** The ways to the servers that keep the rollback fence: the party's, and those that may be asked in its place. None is needed: none. */
+/** The links to the servers whose fences count: the party's, and those that may take its place. Empty if none is needed. */
 export function fenceLinks(scheme: StatefulScheme, record: HintRecord, links: Links): Links {
   const { fencedBy } = scheme
   return fencedBy === undefined ? [] : waysOf(scheme, record, links).map(parties => parties[fencedBy]!)
 }
 
-/** Those of them whose fences know the hint. */
+/** The links whose fences know the hint. */
 export function knowingFences(scheme: StatefulScheme, record: HintRecord, links: Links): Links {
   return fenceLinks(scheme, record, links).filter(({ server }) => record.fenced.includes(server.name))
 }

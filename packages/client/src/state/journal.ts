@@ -1,4 +1,4 @@
-// From memory to the store, around a lookup: its intent before anything leaves (S1), its effect in one step (S2).
+// From memory to the store, around a lookup: the batch before anything is sent (S1), its effect in one step (S2).
 
 import { StorageError } from '../base/errors.js'
 import { StoreFailure } from '../store/storage.js'
@@ -8,9 +8,9 @@ import type { Machine } from './machine.js'
 import { rowsOf } from './rows.js'
 
 /**
- * Has the pending batch read what judging its replies takes, before it is stored or anything of it leaves: whatever fails here
- * fails without traffic. Undefined: nothing is to be read. Throws StateMovedError where another tab has written a checkpoint:
- * the state is to be read anew. `own`: the batch was made just now, and is forgotten.
+ * Has the pending batch read the rows that judge its replies, before it is stored: a failure here causes no traffic.
+ * Undefined: it needs none. Throws StateMovedError if another tab has written a checkpoint: the state has to be read anew.
+ * `own`: the batch was made just now, and is dropped on failure.
  */
 export function provide(machine: Machine, hint: Hint, own: boolean): Promise<void> | undefined {
   const { state } = hint
@@ -28,8 +28,8 @@ export function provide(machine: Machine, hint: Hint, own: boolean): Promise<voi
 }
 
 /**
- * Stores the pending batch of a hint. Durable when it resolves; if it throws, nothing is to be sent. `own`: it was made
- * just now, and has never been stored. Throws StateMovedError if the store refuses it: then it is forgotten here.
+ * Stores the pending batch of a hint. It is durable when this resolves; if this throws, nothing must be sent. `own`: the
+ * batch was made just now and has never been stored. Throws StateMovedError if the store refuses it, and drops it then.
  */
 export async function intend(machine: Machine, hint: Hint, own: boolean): Promise<void> {
   const { state, record, version } = hint
@@ -39,21 +39,21 @@ export async function intend(machine: Machine, hint: Hint, own: boolean): Promis
     await machine.store.putPending(record.hintId, version, state.pendingBytes())
   } catch (error) {
     if (!machine.noteFailure(error)) {
-      // Refused: it was not stored, and will not be sent. A batch that was stored before may be finished by now.
+      // Refused: it was not stored, and is not sent. A batch that was stored before may be finished by now.
       if (own) state.withdraw()
       machine.doubt()
       throw error instanceof StateMovedError ? error : new StateMovedError('the state has to be read anew')
     }
-    // Stored or not: the store decides, when it can be asked. A batch in memory alone is offered to it again.
+    // It may be stored or not: the store is read anew. A store in memory is offered the same batch again.
     if (machine.durable) machine.retire()
     throw error
   }
 }
 
 /**
- * The answers are verified, so this call's records are right, whatever becomes of the effect; the caller does not
- * wait for it, and has the thread first. Until it is stored, the batch is pending in the store, and whoever finds it sends the
- * same bytes. An intent that follows at once is refused unless the effect was stored before it: its version tells.
+ * Stores the effect of verified answers. The caller does not wait for it: its records are right in any case. Until the
+ * effect is stored, the batch is pending, and a tab that finds it sends the same bytes. The next batch names the next
+ * version, so the store refuses it unless the effect was stored before.
  */
 export async function note(machine: Machine, hint: Hint, version: number, effect: Uint8Array): Promise<void> {
   const store = () => storeEffect(machine, hint, version, effect)
@@ -63,7 +63,7 @@ export async function note(machine: Machine, hint: Hint, version: number, effect
 }
 
 async function storeEffect(machine: Machine, hint: Hint, version: number, effect: Uint8Array): Promise<void> {
-  // By the time it is done, another hint may have taken this one's place, and memory the store's.
+  // Meanwhile another hint may take this one's place, and memory the store's.
   const { store } = machine
   try {
     const { journalBytes } = await store.commit(hint.record.hintId, version, effect)

@@ -1,22 +1,22 @@
-// Where a map's state stands, in memory and in the store. The store decides: every write names the version that this tab
-// believes the state to be at, and is refused if another tab, or another life of this page, has moved it on.
+// The phase of a map's state, in memory and in the store. The store decides: every write names the version that this tab
+// expects, and is refused if another tab, or another life of this page, has moved the state on.
 //
 //                 restoring.ts, draft.ts                    the store has, or may have, moved on
 //        none ────────────────────────────────► live ────────────────────────────────────────────► stale
 //         ▲                                      │ ▲                                                  │ │
 //         │                                      │ └──────────────── catch-up.ts: followed ───────────┘ │
-//         │  what memory has may not be what     │                                                      │
-//         └──── the store has: retired ◄─────────┴────────── cannot be followed: retired ◄──────────────┘
+//         │  memory and the store                │                                                      │
+//         └──── may differ: retired ◄────────────┴────────── cannot be followed: retired ◄──────────────┘
 //
-//        live ──► lost         in memory alone, where nothing can be read anew: an effect could not be noted
-//        any  ──► condemned    a lie, or a rollback (S7). Only another hint, begun in its place, ends it: replacing.ts
+//        live ──► lost         in memory alone: an effect could not be stored, and nothing can be read anew
+//        any  ──► condemned    after a lie or a rollback (S7). Only a new hint in its place ends it: replacing.ts
 //
-// This file knows what may be used; the others of this room take it from one of these to another. None sends a lookup.
+// This file says what may be used; the other files of this folder change the phase. None sends a lookup.
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
-import { STORE_FAILURES } from '../base/constants.js'
-import { StorageError } from '../base/errors.js'
+import { REPLACED_A_CALL, STORE_FAILURES } from '../base/constants.js'
+import { ProtocolError, StorageError } from '../base/errors.js'
 import type { OnEvent, StorageKind } from '../base/events.js'
 import type { ProgressMeter } from '../base/progress.js'
 import type { Environment } from '../platform/environment.js'
@@ -41,29 +41,28 @@ import type { HintRecord, StateStore } from '../store/store.js'
 import { Checkpoints } from './checkpoints.js'
 import type { Hint } from './hint.js'
 
-/** What a map is made of. */
+/** What a session is given. */
 export interface Parts {
   readonly core: Core
   readonly environment: Environment
   readonly servers: Servers
-  /** how many parties do not share what they learn */
+  /** how many parties do not collude */
   readonly apart: Apart
   readonly preference: StoragePreference
   readonly publisher: Publisher | undefined
-  /** origins at which servers may have blobs lie */
   readonly rollback: RollbackPreference
-  /** all there are, by name */
+  /** all schemes, by name */
   readonly schemes: ReadonlyMap<string, Scheme>
-  /** a scheme's name; `auto`: what is stored, or else is chosen */
+  /** a scheme's name; `auto`: that of the stored state, or the one that `choose` returns */
   readonly mode: string
-  /** what a new state is made for in mode `auto` */
+  /** the scheme of a new state in mode `auto` */
   readonly choose: (manifest: Manifest) => StatefulScheme
   readonly options: SchemeOptions
   readonly stats: StatsKeeper
   readonly announce: OnEvent
 }
 
-/** A download, how far it has come, and how to call it off. */
+/** A download's progress, and the signal that calls it off. */
 export interface Watch {
   readonly progress: ProgressMeter
   readonly signal: AbortSignal
@@ -87,12 +86,12 @@ const NONE: Phase = { is: 'none' }
 
 export class Machine {
   readonly parts: Parts
-  /** the ways to the servers, metered by what goes over them */
+  /** the servers, each with a meter for one kind of traffic */
   readonly downloads: Links
   readonly lookups: Links
   readonly fences: Links
   readonly checkpoints = new Checkpoints()
-  /** whoever asked last has the thread, and then its effect is handed to the store */
+  /** the last caller has its answer: its effect may be stored */
   answering: Promise<void> = Promise.resolve()
   /** the storing of the last effect */
   settling: Promise<void> = Promise.resolve()
@@ -102,14 +101,14 @@ export class Machine {
   #phase: Phase = NONE
   /** a hint has been used in this life of the page */
   #hasBegun = false
-  /** hints no longer used, to be freed when nobody reads what they have answered */
+  /** hints no longer used, to be freed when the operation is over */
   readonly #retired: Hint[] = []
   #manifest: Manifest | undefined
-  /** canonical bytes of the manifest both servers have shown last, signed if that is asked */
+  /** canonical bytes of the manifest both servers have shown last, signed if a publisher's key was given */
   #shown: Uint8Array | undefined
-  /** canonical bytes of the stored manifest whose signature was seen to hold last */
+  /** canonical bytes of the stored manifest whose signature was verified last */
   #vouchedFor: Uint8Array | undefined
-  /** what is stored may be this, which no update leads on from */
+  /** the stored state may still be this one, which no update leads on from */
   outdated: { readonly record: HintRecord; readonly reason: OutdatedError['reason'] } | undefined
   /** failures of the store, in a row */
   #failures = 0
@@ -130,7 +129,7 @@ export class Machine {
     return this.#phase
   }
 
-  /** The hint, unless the store has to be asked first. */
+  /** The hint; undefined: the store has to be asked first. */
   get live(): Hint | undefined {
     if (this.#phase.is === 'lost') {
       throw new StorageError('the last change could not be stored; call reset(), or open() anew')
@@ -138,7 +137,7 @@ export class Machine {
     return this.#phase.is === 'live' ? this.#phase.hint : undefined
   }
 
-  /** The hint in memory, whether it may be used or not. */
+  /** The hint in memory, even if it may not be used. */
   get known(): Hint | undefined {
     return 'hint' in this.#phase ? this.#phase.hint : undefined
   }
@@ -156,7 +155,7 @@ export class Machine {
     return this.#storage
   }
 
-  /** The tabs that prepare hints in this store; undefined: nobody knows. */
+  /** The tabs that prepare hints in this store; undefined: not known. */
   get preparers(): Preparers | undefined {
     const { preparers } = this.#opened
     return preparers === 'platform' ? preparersOf(identityOf(this.parts.servers)) : preparers
@@ -169,7 +168,7 @@ export class Machine {
 
   // ---- from one to another ---------------------------------------------------------------------------
 
-  /** A hint that the store has, too. */
+  /** Takes a hint that the store has too. */
   adopt(hint: Hint, journalBytes: number): void {
     this.#hasBegun = true
     this.#phase = { is: 'live', hint }
@@ -177,7 +176,7 @@ export class Machine {
     this.checkpoints.note(journalBytes)
   }
 
-  /** The store has, or may have, something else than memory. */
+  /** The store may have moved on. */
   doubt(): void {
     if ('hint' in this.#phase) this.#phase = { is: 'stale', hint: this.#phase.hint }
   }
@@ -200,12 +199,12 @@ export class Machine {
     this.#phase = { is: 'condemned', hintId, culprit, stored }
   }
 
-  /** Somebody has begun anew. */
+  /** Another hint has taken its place. */
   pardon(): void {
     if (this.#phase.is === 'condemned') this.#phase = NONE
   }
 
-  /** To be called when an operation is over: until then it may still read what a hint has answered. */
+  /** To be called when an operation is over: until then it may read from a retired hint. */
   freeRetired(): void {
     for (const hint of this.#retired.splice(0)) hint.free()
   }
@@ -219,12 +218,12 @@ export class Machine {
     this.#manifest = manifest
   }
 
-  /** What is stored is of this epoch. */
+  /** The stored state is at this epoch. */
   remembers(manifest: Manifest | undefined): void {
     this.#manifest ??= manifest
   }
 
-  /** Both servers show this, and the publisher vouches for it, if that is asked. */
+  /** Both servers show this manifest, and the publisher has signed it if a key was given. */
   show({ bytes }: Agreed): void {
     this.#shown = bytes
   }
@@ -233,12 +232,12 @@ export class Machine {
     return this.#shown !== undefined && equalBytes(this.#shown, bytes)
   }
 
-  /** Whether its publisher's word for this has been seen, from the servers or stored. */
+  /** Whether the publisher's signature over this was verified, from the servers or from the store. */
   isVouchedFor(base: Agreed): boolean {
     return this.isShown(base) || (this.#vouchedFor !== undefined && equalBytes(this.#vouchedFor, base.bytes))
   }
 
-  /** The same, and if it has not been seen yet, what is stored is looked at. */
+  /** The same, after verifying the stored signature if need be. */
   async hasVouchedFor(base: Agreed): Promise<boolean> {
     if (this.isVouchedFor(base)) return true
     const holds = (await this.parts.publisher?.hasSigned(base)) === true
@@ -253,26 +252,25 @@ export class Machine {
     return { core, environment, options }
   }
 
-  /** What a new hint is made for. */
+  /** The scheme of a new hint. */
   schemeFor(manifest: Manifest): StatefulScheme {
     return this.schemeOf(this.parts.mode) ?? this.parts.choose(manifest)
   }
 
-  /** Whether a state of this map may keep rows besides its stored form. */
+  /** Whether a state of this map may keep rows beside its stored form. */
   get keepsRows(): boolean {
     return [...this.parts.schemes.values()].some(scheme => scheme.kind === 'stateful' && scheme.keepsRows === true)
   }
 
-  /** The scheme of this name that keeps a state; undefined: this software has it not. */
+  /** The scheme of this name that keeps a state; undefined: there is none. */
   schemeOf(name: string): StatefulScheme | undefined {
     const scheme = this.parts.schemes.get(name)
     return scheme?.kind === 'stateful' ? scheme : undefined
   }
 
   /**
-   * Whether stored state may be used: the app may insist on another mode, or on other
-   * options. On options only when the map is opened: two tabs that insist on two kinds of proof would else begin anew in
-   * turn, lookup after lookup.
+   * Whether stored state may be used: the app may demand another mode or other options. Options are compared only when the
+   * map opens: else two tabs that demand two kinds of proof would begin anew in turn, at each lookup.
    */
   suits(scheme: StatefulScheme, made: { suits(options: SchemeOptions): boolean }): boolean {
     const { mode, options } = this.parts
@@ -286,7 +284,7 @@ export class Machine {
     if (this.durable) this.parts.environment.tabs.notify(tabsName(this.parts.servers))
   }
 
-  /** Whether it was the store itself that has failed; counted. */
+  /** Counts failures of the store itself, and says whether this is one. */
   noteFailure(error: unknown): boolean {
     const failed = error instanceof StoreFailure
     if (failed) this.#failures++
@@ -297,7 +295,7 @@ export class Machine {
     this.#failures = 0
   }
 
-  /** Whether the store has failed too often, and state may be kept in memory instead. */
+  /** Whether the store has failed too often, and memory may take its place. */
   get fallsBack(): boolean {
     return this.#failures >= STORE_FAILURES && this.durable && this.parts.preference === 'preferred'
   }
@@ -307,8 +305,8 @@ export class Machine {
   }
 
   /**
-   * A store that has failed too often is left alone, as it is, and state is kept in memory from now on, beginning anew:
-   * whatever the store holds stays whole and is never used besides.
+   * Leaves a store that has failed too often, and begins anew in memory. What the store holds stays as it is and is not
+   * used any more.
    */
   async fallBackIfFailing(): Promise<void> {
     if (!this.fallsBack) return
@@ -321,7 +319,7 @@ export class Machine {
     this.parts.announce({ type: 'storage', storage: 'memory', reason: 'failed' })
   }
 
-  /** Asks the platform to keep the state from eviction, if it can be asked. */
+  /** Asks the platform not to evict the state, where it can be asked. */
   async persist(): Promise<void> {
     const { persist } = this.#opened
     if (this.#storage !== 'best-effort' || persist === undefined) return
@@ -330,7 +328,7 @@ export class Machine {
     this.parts.announce({ type: 'storage', storage: 'persistent', reason: 'granted' })
   }
 
-  /** Whether the journal has become too long, and nothing is under way. */
+  /** Whether the journal is too long and no batch is pending. */
   get checkpointDue(): boolean {
     const hint = this.#phase.is === 'live' ? this.#phase.hint : undefined
     return hint !== undefined && this.durable && this.checkpoints.isDue(hint) && !hint.isPending
@@ -340,7 +338,7 @@ export class Machine {
     if (this.#phase.is === 'live' && this.checkpointDue) await this.checkpoints.write(this.#store, this.#phase.hint)
   }
 
-  /** Overwrites and frees secrets, and lets go of the store. */
+  /** Overwrites and frees secrets, and closes the store. */
   async close(): Promise<void> {
     await this.settling
     this.retire()
@@ -349,12 +347,19 @@ export class Machine {
   }
 }
 
-/** Under which the tabs of one identity find each other. */
+/** The name by which the tabs of one identity find each other. */
 export function tabsName(servers: Servers): string {
   return `keyhush tabs ${identityOf(servers).join(' ')}`
 }
 
-/** What an operation fails with that has started over too often. */
+/** The error of an operation that has started over too often. */
 export function tooManyRestarts(): StorageError {
   return new StorageError('the store refuses every change, or other tabs keep beginning anew; try again')
+}
+
+/** The error of a call that has downloaded REPLACED_A_CALL hints in vain. */
+export function replacedTooOften(): ProtocolError {
+  const expected = 'expected the database to stay the same for one call'
+  const message = `${expected}; it was replaced ${REPLACED_A_CALL} times. Ask their operators`
+  return new ProtocolError('the servers', message)
 }

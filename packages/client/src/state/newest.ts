@@ -1,10 +1,10 @@
-// What the servers have now, asked without touching any state.
+// Asks the servers for what they have now. Changes no state.
 
 import { type Agreed, agree } from '../servers/manifests.js'
 import { type Step, stepsAfter as stepsOf } from '../servers/update-lists.js'
 import type { Machine, Watch } from './machine.js'
 
-/** What both servers agree on, now, and the publisher vouches for, if that is asked. */
+/** The manifest both servers show now, signed if a publisher's key was given. */
 export async function newest(machine: Machine, { signal }: Watch): Promise<Agreed> {
   const { publisher } = machine.parts
   const shown = await agree(machine.downloads, signal)
@@ -14,7 +14,7 @@ export async function newest(machine: Machine, { signal }: Watch): Promise<Agree
   return agreed
 }
 
-/** The epochs after `base` that both servers have, as far as they are signed, if that is asked. */
+/** The epochs after `base` that both servers have; if a publisher's key was given, up to the newest signed one. */
 export async function stepsAfter(machine: Machine, base: Agreed, signal: AbortSignal): Promise<Step[]> {
   const { core, publisher, stats } = machine.parts
   const steps = await stepsOf(base, { core, links: machine.downloads, publisher, stats }, signal)

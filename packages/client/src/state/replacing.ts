@@ -1,7 +1,7 @@
-// A new hint in place of whatever there is: asked for by reset(), or needed because no update leads on.
+// A new hint in place of the stored one: for reset(), or because no update leads on.
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
-import { ROUNDS } from '../base/constants.js'
+import { REPLACED_A_CALL, ROUNDS } from '../base/constants.js'
 import { StorageError } from '../base/errors.js'
 import { readManifest } from '../servers/manifests.js'
 import { OutdatedError } from '../servers/updates.js'
@@ -11,20 +11,20 @@ import { assertNotCondemned } from './condemnation.js'
 import { type Draft, newDraft } from './draft.js'
 import { isOf, readHead } from './head.js'
 import type { Hint } from './hint.js'
-import type { Machine, Watch } from './machine.js'
+import { type Machine, replacedTooOften, type Watch } from './machine.js'
 import { current } from './restoring.js'
 import { useRows } from './sweeping.js'
 
-/** A new hint in place of whatever there is; if it fails, everything is as it was. */
+/** Puts a new hint in place of any other. If it fails, everything is as it was. */
 export async function replace(machine: Machine, watch: Watch): Promise<void> {
   await machine.settling
   await machine.fallBackIfFailing()
   await install(machine, await prepare(machine, watch), watch)
 }
 
-/** Fetches a new hint, and leaves everything as it is. It is to be installed, or freed. */
+/** Downloads a new hint beside the stored one. The caller installs or frees it. */
 export async function prepare(machine: Machine, watch: Watch): Promise<Draft> {
-  for (;;) {
+  for (let round = 0; ; round++) {
     const draft = await newDraft(machine, watch, await useRows(machine, watch.signal))
     try {
       await draft.fetch(watch, false)
@@ -32,25 +32,26 @@ export async function prepare(machine: Machine, watch: Watch): Promise<Draft> {
     } catch (error) {
       draft.free()
       if (!(error instanceof OutdatedError)) throw error
+      if (round === REPLACED_A_CALL) throw replacedTooOften()
     }
   }
 }
 
-/** Which hint a new one is made beside: undefined, whichever there is. */
+/** The new hint is made beside one in use, which is `replaces`, or any if that is undefined. */
 export interface Beside {
   readonly replaces: Uint8Array | undefined
 }
 
 /**
- * Puts a hint that was prepared in place of whatever there is, a condemned one, too. `beside`: but not of that, which only its
- * owner ends (S7), nor of one as new, which another tab has put there meanwhile; then that one is used. However new, that of
- * `beside` makes way. Throws CondemnedError.
+ * Puts a prepared hint in place of any other, even a condemned one. With `beside` it does not replace a condemned hint,
+ * which only reset() may (S7), nor one as new that another tab has put there meanwhile: that one is used then. The hint of
+ * `beside` is replaced however new it is. Throws CondemnedError.
  */
 export async function install(machine: Machine, draft: Draft, watch: Watch, beside?: Beside): Promise<void> {
   try {
     await machine.settling
     if (beside !== undefined) await assertNotCondemned(machine)
-    watch.progress.phase('ready') // all that can be called off is done
+    watch.progress.phase('ready') // from here on it cannot be called off
     watch.signal.throwIfAborted()
     const hint = await installed(machine, draft, watch.signal, beside)
     machine.retire()
@@ -61,7 +62,7 @@ export async function install(machine: Machine, draft: Draft, watch: Watch, besi
   } catch (error) {
     draft.free()
     machine.noteFailure(error)
-    // Another tab has begun anew even later: its hint is as new as ours would have been.
+    // Another tab has begun anew meanwhile: its hint is as new as ours would have been.
     if (!isMoved(error)) throw error
     await current(machine, watch)
   }
@@ -76,10 +77,10 @@ async function installed(
   try {
     let before: Uint8Array | undefined
     for (let round = 1; ; round++) {
-      // Whatever happens from here on, the store is asked before the old hint is used again; in memory it has nothing to say.
+      // From here on a durable store has to be asked before the old hint is used again.
       if (machine.durable) machine.doubt()
       const head = await readHead(machine, false)
-      // Refused, although nothing else was put there.
+      // Refused, although no other hint was put there.
       if (round > 1 && beside === undefined && (before === undefined ? head === undefined : isOf(head, before))) {
         throw new StorageError('what was prepared has been swept up, as of a page that is gone; call reset() again')
       }
@@ -100,7 +101,7 @@ async function installed(
   }
 }
 
-/** Discards the hint in memory, which no update leads on from, and begins anew, unless another tab has already. */
+/** Drops the hint in memory, from which no update leads on, and begins anew unless another tab already has. */
 export async function startOver(machine: Machine, reason: OutdatedError['reason'], watch: Watch): Promise<void> {
   await machine.settling
   const record = machine.known?.record
@@ -109,7 +110,7 @@ export async function startOver(machine: Machine, reason: OutdatedError['reason'
   await current(machine, watch)
 }
 
-/** Whether what is stored is another hint that can be used, of this very database, and no older than that. */
+/** Whether the store has another usable hint of the same database, and no older one. */
 function isAsNew(head: StateHead | undefined, { databaseId, epoch }: Manifest, { replaces }: Beside): boolean {
   if (head?.stage !== 'whole' || head.condemned !== undefined) return false
   if (replaces !== undefined && isOf(head, replaces)) return false

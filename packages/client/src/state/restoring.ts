@@ -1,9 +1,9 @@
-// From the store to memory: the hint in step with the store, followed, read anew, or made anew where there is none. What
-// is read is used whole or not at all: whatever does not fit together is a StateUnreadableError (S3).
+// From the store to memory: follows the stored hint, reads it anew, or makes a new one where there is none. A stored state is
+// used whole or not at all: if its parts do not fit together, that is a StateUnreadableError (S3).
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import type { Core, DirectoryHandle } from '@keyhush/wasm/client'
-import { ROUNDS } from '../base/constants.js'
+import { REPLACED_A_CALL, ROUNDS } from '../base/constants.js'
 import { CondemnedError } from '../base/errors.js'
 import { hintsOf, readBack, release } from '../platform/core.js'
 import { isDirectoryOf } from '../scheme/download.js'
@@ -19,7 +19,7 @@ import { assertNotCondemned, condemnForItself } from './condemnation.js'
 import { begin, Draft } from './draft.js'
 import { assertUnmoved, type Discarding, discard, isOf, readHead } from './head.js'
 import { belongsTo, bindingOf, Hint } from './hint.js'
-import { type Machine, tooManyRestarts, type Watch } from './machine.js'
+import { type Machine, replacedTooOften, tooManyRestarts, type Watch } from './machine.js'
 import { recallVerifier } from './verifier.js'
 
 /**
@@ -76,20 +76,21 @@ async function hasCaughtUp(machine: Machine, hint: Hint, head: StateHead): Promi
       await condemnForItself(machine, hint)
       throw new CondemnedError(undefined)
     }
-    // Perhaps only this tab's memory does not fit: the store is read as a whole.
+    // Only this tab's memory may be wrong: the whole state is read from the store.
     if (error instanceof StateUnreadableError) return false
     throw error
   }
 }
 
-/** A new life, and yet another if the database is replaced or laid out anew while it is downloaded. */
+/** A new hint; again if the database is replaced or laid out anew during the download. */
 async function beginAnew(machine: Machine, replaces: Uint8Array | undefined, watch: Watch): Promise<Hint> {
-  for (let replaced = replaces; ; replaced = undefined) {
+  for (let round = 0; ; round++) {
     try {
-      return await begin(machine, replaced, watch)
+      return await begin(machine, round === 0 ? replaces : undefined, watch)
     } catch (error) {
       if (!(error instanceof OutdatedError)) throw error
       machine.parts.announce({ type: 'discarded', reason: error.reason })
+      if (round === REPLACED_A_CALL) throw replacedTooOften()
     }
   }
 }
@@ -111,7 +112,7 @@ async function recover(machine: Machine, head: StateHead, watch: Watch): Promise
   const isOutdated = outdated !== undefined && isOf(head, outdated.record.hintId)
   if (isOutdated && equalBytes(record.manifest, outdated.record.manifest)) return await beginInstead(outdated.reason)
   const scheme = machine.schemeOf(record.scheme)
-  // What is not durable was never meant to be read back.
+  // A store in memory keeps no checkpoints to read back.
   if (!machine.durable || scheme === undefined) return await beginInstead('unreadable')
 
   try {
@@ -129,10 +130,10 @@ async function recover(machine: Machine, head: StateHead, watch: Watch): Promise
   }
 }
 
-/** What is stored can be read, and is not what the app insists on. */
+/** The stored state can be read, and is not what the app demands. */
 class UnsuitedError extends Error {}
 
-/** Goes on with a stored half-made hint. `readable` is called once it has turned out to be one. */
+/** Continues a stored half-made hint. `readable` is called once it was read. */
 async function resume(
   machine: Machine,
   scheme: StatefulScheme,
@@ -162,7 +163,7 @@ async function resume(
   }
 }
 
-/** Brings a whole hint back, journal and pending batch included. Throws StateMovedError if `head` is not the newest. */
+/** Reads a whole hint, with its journal and pending batch. Throws StateMovedError if `head` is not the newest. */
 async function reopen(machine: Machine, scheme: StatefulScheme, head: StateHead): Promise<Hint> {
   const { core } = machine.parts
   const { record, version, pending } = head
@@ -208,7 +209,7 @@ function readDirectory(core: Core, manifest: Manifest, bytes: Uint8Array): Direc
   return readBack(core, () => hintsOf(core).decodeDirectory(bytes, manifest.records))
 }
 
-/** What a stored state was brought to. */
+/** The epoch of a stored state. */
 function agreedOn({ manifest: bytes, signature }: HintRecord): Agreed {
   return { manifest: storedManifest(bytes), bytes, signature }
 }

@@ -1,4 +1,4 @@
-// Rows that states keep besides their stored form, in the store.
+// The rows that a state keeps in the store beside its stored form.
 
 import type { Rows } from '../scheme/scheme.js'
 import type { StateStore } from '../store/store.js'

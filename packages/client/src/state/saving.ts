@@ -1,7 +1,6 @@
-// When a half-made hint is stored while it is made (S6). Whoever is interrupted comes back to what was stored last, so a
-// save spares the time that went by since; it costs the writing of all there is. So saves are as far apart as a visitor
-// would not mind to wait once more, and write no more than two bytes for each one downloaded. A download that is over
-// sooner is stored when it is whole, and not before.
+// When a half-made hint is saved during its download (S6). An interrupted download continues from the last save, and a save
+// writes all there is. So saves are SAVE_PAUSE_MS apart at least, and write two bytes at most for each one downloaded. A
+// download that is over sooner is stored when it is whole.
 
 import { SAVE_PAUSE_MS } from '../base/constants.js'
 import type { Clock } from '../platform/environment.js'
@@ -16,14 +15,14 @@ export class Saving {
   /** not before this moment */
   #due: number
 
-  /** `store`: writes what there is by then, and resolves to its bytes */
+  /** `store` writes what there is, and resolves to how many bytes that were */
   constructor(clock: Pick<Clock, 'now'>, store: () => Promise<number>) {
     this.#clock = clock
     this.#store = store
     this.#due = clock.now() + SAVE_PAUSE_MS
   }
 
-  /** There are `bytes` more to save. Settles with the save that this begins; if it does, which is rare. */
+  /** There are `bytes` more to save. Settles with the save that this begins, if it begins one. */
   async more(bytes: number): Promise<void> {
     this.#since += bytes
     if (this.#underWay || this.#clock.now() < this.#due || 2 * this.#since < this.#written) return

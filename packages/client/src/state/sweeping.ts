@@ -1,5 +1,5 @@
-// Rows of hints that have not begun yet, and may never: whose they are, and when they go. A hint that begins sweeps up those of
-// all others; but none may begin for a long time where a tab was killed that prepared one.
+// Rows of hints that have not begun yet, and may never begin. When a hint begins, the rows of all others are removed. But if
+// the tab that prepared one was killed, no hint may begin for a long time, so other tabs remove them too.
 
 import { scoped } from '../base/abort.js'
 import { LOCK_PATIENCE_MS } from '../base/constants.js'
@@ -7,9 +7,9 @@ import { sleep } from '../servers/retry.js'
 import type { Machine } from './machine.js'
 
 /**
- * Until what this resolves to is called, rows that this tab prepares for a hint that has not begun are its own. Whoever finds that
- * there is no such tab sweeps them up; one that stands still in it is not waited for any longer than for a lock, and if it goes
- * on after all, what it has swept up is found missing when the hint begins.
+ * Protects rows that this tab prepares for a hint that has not begun, until the resolved function is called. A tab that is
+ * removing rows is waited for, but no longer than for a lock: if it froze and goes on later, the hint finds its rows
+ * missing when it begins.
  */
 export async function useRows({ preparers, parts }: Machine, signal: AbortSignal): Promise<() => void> {
   const joined = preparers?.join()
@@ -24,7 +24,7 @@ export async function useRows({ preparers, parts }: Machine, signal: AbortSignal
   return leave
 }
 
-/** Rows that were prepared for hints by tabs that are gone, or have given them up, go. */
+/** Removes the rows of hints that no tab prepares any more. */
 export async function sweepRows({ preparers, store }: Machine): Promise<void> {
   await preparers?.whileNone(() => store.sweepRows())
 }

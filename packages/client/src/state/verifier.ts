@@ -1,10 +1,10 @@
-// What verifies the answers to a hint, where it is more than the hint has, lies in the store beside it, so that the next life of
-// the page need not fetch it. It is public and can be had again: whatever the store does with it, nothing fails.
+// What verifies the answers to a hint, where the hint itself does not. It is stored beside the hint, so that the next life of
+// the page need not fetch it. It is public and can be fetched again, so a failure of the store is ignored.
 
 import type { StateStore } from '../store/store.js'
 import type { Hint } from './hint.js'
 
-/** Stores it, where it is another than the store has. When it is another has nothing to do with what is asked. */
+/** Stores it if it has changed. When it changes does not depend on what is asked. */
 export async function keepVerifier(store: StateStore, hint: Hint): Promise<void> {
   const verifier = hint.state.kind === 'asked' ? hint.state.verifier : undefined
   if (!store.durable || verifier === undefined || verifier === hint.keptVerifier) return
@@ -12,7 +12,7 @@ export async function keepVerifier(store: StateStore, hint: Hint): Promise<void>
   await store.putVerifier(hint.record.hintId, verifier).catch(() => {})
 }
 
-/** Has a hint that was brought to another version by what is stored take up what verifies there. */
+/** Reads it for a hint that was read from the store, or followed it. */
 export async function recallVerifier(store: StateStore, hint: Hint): Promise<void> {
   if (hint.state.kind !== 'asked') return
   await hint.state.recall?.(hint.manifest, async () => {

@@ -17,8 +17,8 @@ export interface Disk {
   /** makes names durable: which files there are, under which names */
   sync(): Promise<void>
   /**
-   * Takes the folder, for the one who calls alone; resolves to what gives it back, or to undefined if it is taken, in this
-   * process or another. The end of a process gives back what it has taken, however it ends.
+   * Takes the folder for this caller alone. Resolves to what gives it back, or to undefined if it is taken, in this process
+   * or another. The end of a process, however it ends, gives it back.
    */
   lock(): Promise<(() => Promise<void>) | undefined>
 }

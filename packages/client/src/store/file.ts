@@ -1,84 +1,64 @@
 // State in a folder of files.
 //
-//   journal                     the head, the entries since the checkpoint, then what happened since, frame by frame
+//   journal                     the head, the entries since the checkpoint, then what happened since (file/journal.ts)
 //   <hint>.checkpoint.<version> a checkpoint, its manifest and its directory: a frame each
 //   <hint>.row.<name>           a row of a hint, or of one that is prepared beside it: a frame
 //   <hint>.partial.<version>    of a half-made hint: one frame; <hint>.directory.<version> likewise
 //   <hint>.verifier.0           of a whole one, if anything is kept, what verifies its answers: one frame
 //   lock                        empty; locked by who has the folder open (folder.ts)
 //
-// Every lookup appends two frames to the journal, a pending batch and its effect, each synced before its promise
-// resolves (S1): so at most the last frame can be incomplete, and whoever wrote it was never told that it is stored. It
-// is dropped. A frame that is all there and does not check, the last one included, makes the state unreadable: it may
-// have been stored and shown to a server before it rotted, and a state without it would be an older state (S3).
+// Everything but an appended frame replaces the journal, in this order:
+//   1. Values are written under another name, synced and renamed.
+//   2. The new journal is written, synced and renamed. Its rename is the step that counts.
+//   3. What the new journal does not need is removed.
+// A crash in between leaves the old state or the new one, and files that the next open() removes.
 //
-// Whatever else changes the state replaces the journal: values first, each written under another name, synced and
-// renamed; then the new journal in the same way, whose rename is the one step that counts; then what it no longer needs
-// is removed. A crash in between leaves the old state or the new one, and files that the next open() removes.
+// The journal is also kept in memory: this store holds the folder's lock, so nobody else changes it.
 //
-// What is in the journal is kept in memory too: the folder's lock is held, so nobody else changes it.
-//
-// Nothing is sealed. Node has no place for a key that whoever reads these files could not read as well; the files are
-// for their owner's eyes alone (0600), and the disk's encryption is the operating system's business.
+// Nothing is sealed. Node has no place for a key that a reader of these files could not read too. The files are readable
+// by their owner alone (0600); encrypting the disk is left to the operating system.
 
-import { equalBytes, fromHex, toHex } from '@keyhush/protocol'
+import { equalBytes } from '@keyhush/protocol'
 import { Turns } from '../base/mutex.js'
 import type { Disk, OpenFile } from './disk.js'
-import { decodeFrame, encodeFrame, type Frame, type FrameKind } from './frames.js'
-import { fromRow, toRow } from './head.js'
+import { asStoreErrors, Closed } from './file/errors.js'
+import { decodeValue, encodeValue, JOURNAL, namesOf, type Value, valueName, writeNew } from './file/files.js'
+import { decodeJournal, encodeJournal, type State } from './file/journal.js'
+import { Rows } from './file/rows.js'
+import { encodeFrame, type Frame } from './frames.js'
 import * as rules from './rules.js'
 import {
   type Advance,
   type HintRecord,
   type PartialUpdate,
   type StateHead,
-  StateMovedError,
   type StateStore,
   StateUnreadableError,
   type StoredCheckpoint,
   type StoredHint,
   type StoredPartial,
-  StoreFullError,
   StoreUnavailableError,
 } from './store.js'
 
-/** What the journal says. */
-interface State {
-  readonly head: rules.StoredHead
-  /** from the checkpoint's version up to the head's */
-  readonly entries: readonly Uint8Array[]
-}
-
-/** What the files besides the journal consist of. */
-const PARTS = {
-  partial: ['part'],
-  directory: ['dire'],
-  checkpoint: ['chec', 'mani', 'dire'],
-  verifier: ['veri'],
-} as const satisfies Record<string, readonly FrameKind[]>
-
-type Value = keyof typeof PARTS
-
-const JOURNAL = 'journal'
+/** What a file is written under until it is whole. */
 const NEW = '.new'
-const NO_HINT = new Uint8Array()
 
 export class FileStore implements StateStore {
   readonly durable = true
   readonly #disk: Disk
   readonly #unlock: () => Promise<void>
   readonly #turns = new Turns()
-  /** where the rows begin of hints that have not begun yet */
-  readonly #beside = new Set<string>()
+  readonly #rows: Rows
   /** undefined: nothing is stored; an error: it cannot be read */
   #state: State | StateUnreadableError | undefined
   /** the journal, open at its end; undefined if there is none, or an unreadable one */
   #journal: OpenFile | undefined
-  /** why this store does no more: it is closed, or a write has failed half-way */
+  /** why this store refuses calls: it is closed, or a write has failed half-way */
   #over: Error | undefined
 
   private constructor(disk: Disk, unlock: () => Promise<void>) {
     this.#disk = disk
+    this.#rows = new Rows(disk)
     this.#unlock = unlock
   }
 
@@ -120,7 +100,7 @@ export class FileStore implements StateStore {
       const { checkpointVersion: version } = rules.usable(this.#readable()?.head, hintId, 'whole')
       const [checkpoint, manifest, directory] = await this.#value(hintId, 'checkpoint', version)
       const entries = this.#readable()!.entries.map(entry => entry.slice())
-      const rows = await this.#rows(hintId)
+      const rows = await this.#rows.names(hintId)
       return { version, checkpoint: checkpoint!, manifest: manifest!, directory: directory!, entries, rows }
     })
   }
@@ -144,10 +124,10 @@ export class FileStore implements StateStore {
   ): Promise<void> {
     return this.#turn(async () => {
       const head = rules.begun(this.#replaceable(replaces)?.head, record, replaces)
-      rules.assertRowsLeft(rows, new Set(await this.#rows(record.hintId)))
+      rules.assertRowsLeft(rows, new Set(await this.#rows.names(record.hintId)))
       await this.#putValue(record.hintId, 'directory', 0, directory)
       await this.#putValue(record.hintId, 'partial', 0, partial)
-      this.#beside.clear()
+      this.#rows.forget()
       await this.#replace({ head, entries: [] })
     })
   }
@@ -155,7 +135,7 @@ export class FileStore implements StateStore {
   putPartial(hintId: Uint8Array, version: number, partial: Uint8Array): Promise<void> {
     return this.#turn(async () => {
       rules.halfMade(this.#readable()?.head, hintId, version)
-      await this.#disk.sync() // names of rows, before what names them
+      await this.#disk.sync() // the rows' names, before the partial hint that names them
       await this.#putValue(hintId, 'partial', version, partial)
     })
   }
@@ -172,7 +152,7 @@ export class FileStore implements StateStore {
   complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array, rows: readonly string[] = []): Promise<void> {
     return this.#turn(async () => {
       const head = rules.completed(this.#readable()?.head, hintId, version)
-      const unnamed = await this.#rowsBut(hintId, rows)
+      const unnamed = await this.#rows.filesBut(hintId, rows)
       const [directory] = await this.#value(hintId, 'directory', version)
       await this.#putValue(hintId, 'checkpoint', version, checkpoint, head.record.manifest, directory!)
       await this.#replace({ head, entries: [] }, unnamed)
@@ -183,7 +163,7 @@ export class FileStore implements StateStore {
     return this.#turn(async () => {
       const state = this.#readable()
       const head = rules.withPending(state?.head, hintId, version, pending.slice())
-      if (state!.head.pending !== undefined) return // the same bytes, and what this store has seen is synced
+      if (state!.head.pending !== undefined) return // the same bytes, which are synced already
       await this.#append({ kind: 'pend', version, payload: pending }, { ...state!, head })
     })
   }
@@ -219,28 +199,23 @@ export class FileStore implements StateStore {
       const state = this.#readable()
       const head = rules.checkpointed(state?.head, hintId, version, manifest)
       const entries = state!.entries.slice(version - state!.head.checkpointVersion)
-      const unnamed = await this.#rowsBut(hintId, rows)
+      const unnamed = await this.#rows.filesBut(hintId, rows)
       await this.#putValue(hintId, 'checkpoint', version, checkpoint, manifest, directory)
       await this.#replace({ head: { ...head, journalBytes: rules.totalBytes(entries) }, entries }, unnamed)
     })
   }
 
-  // Its name is durable before anything is that names it. What a crash leaves half-written under it nothing names.
   putRow(hintId: Uint8Array, name: string, row: Uint8Array): Promise<void> {
     return this.#turn(async () => {
       const head = this.#replaceable(undefined)?.head
       const isStored = head?.condemned === undefined && head !== undefined && equalBytes(head.record.hintId, hintId)
-      if (!isStored) this.#beside.add(rowName(hintId, ''))
-      const file = rowName(hintId, name)
-      await this.#disk.remove(file)
-      await this.#putNew(file, encodeFrame({ kind: 'trow', version: 0, payload: row }, hintId))
+      await this.#rows.put(hintId, name, row, isStored)
     })
   }
 
   sweepRows(of?: Uint8Array): Promise<void> {
     return this.#turn(async () => {
-      if (of === undefined) this.#beside.clear()
-      else this.#beside.delete(rowName(of, ''))
+      this.#rows.forget(of)
       await this.#tidy()
     })
   }
@@ -248,29 +223,10 @@ export class FileStore implements StateStore {
   readRow(hintId: Uint8Array, name: string, since: number | undefined): Promise<Uint8Array> {
     return this.#turn(async () => {
       const head = rules.usable(this.#readable()?.head, hintId, 'whole')
-      const bytes = await this.#disk.read(rowName(hintId, name))
-      if (bytes === undefined) throw rules.missingRow(head, since)
-      const next = decodeFrame(bytes, 0, hintId)
-      if (next?.frame.kind !== 'trow' || next.end !== bytes.length) {
-        throw new StateUnreadableError('a stored row is torn or foreign')
-      }
-      return next.frame.payload
+      const row = await this.#rows.read(hintId, name)
+      if (row === undefined) throw rules.missingRow(head, since)
+      return row
     })
-  }
-
-  /** The files of those rows of a hint that are not among these, all of which are there. */
-  async #rowsBut(hintId: Uint8Array, names: readonly string[]): Promise<readonly string[]> {
-    if (names.length > 0) await this.#disk.sync() // their names, before what names them
-    const there = await this.#rows(hintId)
-    rules.assertRows(names, new Set(there))
-    const named = new Set(names)
-    return there.filter(name => !named.has(name)).map(name => rowName(hintId, name))
-  }
-
-  /** The names of a hint's rows. */
-  async #rows(hintId: Uint8Array): Promise<string[]> {
-    const prefix = rowName(hintId, '')
-    return (await this.#disk.list()).filter(file => file.startsWith(prefix)).map(file => file.slice(prefix.length))
   }
 
   putVerifier(hintId: Uint8Array, verifier: Uint8Array): Promise<void> {
@@ -305,7 +261,7 @@ export class FileStore implements StateStore {
 
   erase(): Promise<void> {
     return this.#turn(() => {
-      this.#beside.clear()
+      this.#rows.forget()
       return this.#clear()
     })
   }
@@ -314,7 +270,7 @@ export class FileStore implements StateStore {
     await this.#turns.take(async () => {
       if (this.#over instanceof Closed) return
       this.#over = new Closed()
-      await this.#journal?.close().catch(() => {}) // what had to be stored was synced
+      await this.#journal?.close().catch(() => {}) // everything was synced
       await asStoreErrors(this.#unlock)
     })
   }
@@ -348,12 +304,12 @@ export class FileStore implements StateStore {
       this.#state = error
       return
     }
-    // Whoever wrote it may not have lived to sync its last frame, or may have left half of one: it is written anew.
+    // Its last frame may be incomplete, or may never have been synced: the journal is written anew.
     if (this.#state !== undefined) await this.#replace(this.#state)
     else await this.#tidy()
   }
 
-  /** A new journal in place of the old one; then nothing is left but what it refers to, and that without these. */
+  /** Replaces the journal, then removes the files `without`, and all others that the new journal does not refer to. */
   async #replace(state: State, without: readonly string[] = []): Promise<void> {
     await this.#putFile(JOURNAL, encodeJournal(state))
     await this.#whole(async () => {
@@ -365,7 +321,7 @@ export class FileStore implements StateStore {
     })
   }
 
-  /** No journal, and then nothing else. */
+  /** Removes the journal, then everything else. */
   async #clear(): Promise<void> {
     await this.#whole(async () => {
       await this.#journal?.close()
@@ -377,7 +333,7 @@ export class FileStore implements StateStore {
     })
   }
 
-  /** One more frame, after which the journal says `state`. */
+  /** Appends a frame, after which the journal holds `state`. */
   async #append(frame: Frame, state: State): Promise<void> {
     await this.#whole(async () => {
       await this.#journal!.write(encodeFrame(frame, state.head.record.hintId))
@@ -387,34 +343,21 @@ export class FileStore implements StateStore {
   }
 
   async #putValue(hintId: Uint8Array, value: Value, version: number, ...payloads: Uint8Array[]): Promise<void> {
-    const frames = PARTS[value].map((kind, i) => encodeFrame({ kind, version, payload: payloads[i]! }, hintId))
-    const [name, bytes] = [valueName(hintId, value, version), joined(frames)]
-    await this.#putFile(name, bytes, value !== 'verifier') // which may be there, half there, or not
+    const bytes = encodeValue(hintId, value, version, payloads)
+    await this.#putFile(valueName(hintId, value, version), bytes, value !== 'verifier') // which may be lost
   }
 
   async #value(hintId: Uint8Array, value: Value, version: number): Promise<Uint8Array[]> {
-    const name = valueName(hintId, value, version)
-    const unreadable = () => new StateUnreadableError(`the stored file ${name} is missing, torn or foreign`)
-    const bytes = await this.#disk.read(name)
-    if (bytes === undefined) throw unreadable()
-    let end = 0
-    const payloads = PARTS[value].map(kind => {
-      const next = decodeFrame(bytes, end, hintId)
-      if (next?.frame.kind !== kind || next.frame.version !== version) throw unreadable()
-      end = next.end
-      return next.frame.payload
-    })
-    if (end !== bytes.length) throw unreadable()
-    return payloads
+    return decodeValue(hintId, value, version, await this.#disk.read(valueName(hintId, value, version)))
   }
 
-  /** A file with these bytes, or as it was before. Durable, with its name, when the promise resolves. `whole`: see there. */
+  /** Writes a file, or leaves it as it was. It is durable, with its name, when the promise resolves. `whole`: as in #whole. */
   async #putFile(name: string, bytes: Uint8Array, whole = true): Promise<void> {
     try {
       await this.#disk.remove(name + NEW)
-      await this.#putNew(name + NEW, bytes)
+      await writeNew(this.#disk, name + NEW, bytes)
     } catch (error) {
-      await this.#disk.remove(name + NEW).catch(() => {}) // make room; if that fails too, the next open() does
+      await this.#disk.remove(name + NEW).catch(() => {}) // if this fails too, the next open() removes it
       throw error
     }
     const put = async () => {
@@ -424,23 +367,11 @@ export class FileStore implements StateStore {
     await (whole ? this.#whole(put) : put())
   }
 
-  /** A file that is not there yet. Its bytes are durable when the promise resolves, its name is not. */
-  async #putNew(name: string, bytes: Uint8Array): Promise<void> {
-    const file = await this.#disk.create(name)
-    try {
-      await file.write(bytes)
-      await file.sync()
-    } finally {
-      await file.close()
-    }
-  }
-
-  /** Removes all files that the state does not refer to, an earlier one's secrets among them. */
+  /** Removes all files that the state does not refer to, such as the secrets of an earlier state. */
   async #tidy(): Promise<void> {
     const head = this.#readable()?.head
     const needed = namesOf(head)
-    const rows = [...this.#beside]
-    if (head !== undefined && head.condemned === undefined) rows.push(rowName(head.record.hintId, ''))
+    const rows = this.#rows.prefixes(head)
     for (const name of await this.#disk.list()) {
       if (needed.includes(name) || rows.some(prefix => name.startsWith(prefix))) continue
       await this.#disk.remove(name)
@@ -448,7 +379,7 @@ export class FileStore implements StateStore {
     await this.#disk.sync()
   }
 
-  /** Work that must not stop half-way. If it does, what a disk now holds is not known, and this store does no more. */
+  /** Runs work that must not stop half-way. If it fails, it is not known what the disk holds, and this store refuses calls. */
   async #whole(work: () => Promise<void>): Promise<void> {
     try {
       await work()
@@ -456,106 +387,5 @@ export class FileStore implements StateStore {
       this.#over = error as Error
       throw error
     }
-  }
-}
-
-class Closed extends StoreUnavailableError {
-  constructor() {
-    super('this store is closed')
-  }
-}
-
-function valueName(hintId: Uint8Array, value: Value, version: number): string {
-  return `${toHex(hintId)}.${value}.${version}`
-}
-
-function rowName(hintId: Uint8Array, name: string): string {
-  return `${toHex(hintId)}.row.${name}`
-}
-
-/** The files that a state consists of, rows apart. */
-function namesOf(head: rules.StoredHead | undefined): string[] {
-  if (head === undefined) return []
-  if (head.condemned !== undefined) return [JOURNAL]
-  const { record, stage, checkpointVersion } = head
-  const values: Value[] = stage === 'partial' ? ['partial', 'directory'] : ['checkpoint']
-  const names = values.map(value => valueName(record.hintId, value, checkpointVersion))
-  return [JOURNAL, ...names, valueName(record.hintId, 'verifier', 0)]
-}
-
-function encodeJournal({ head, entries }: State): Uint8Array {
-  const { record, version, checkpointVersion } = head
-  const row = JSON.stringify(toRow(head), (_, field: unknown) =>
-    field instanceof Uint8Array ? { hex: toHex(field) } : field,
-  )
-  return joined([
-    encodeFrame({ kind: 'head', version, payload: new TextEncoder().encode(row) }, NO_HINT),
-    ...entries.map((payload, i) =>
-      encodeFrame({ kind: 'entr', version: checkpointVersion + i, payload }, record.hintId),
-    ),
-  ])
-}
-
-function joined(frames: readonly Uint8Array[]): Uint8Array {
-  const bytes = new Uint8Array(rules.totalBytes(frames))
-  let end = 0
-  for (const frame of frames) {
-    bytes.set(frame, end)
-    end += frame.length
-  }
-  return bytes
-}
-
-/** What a journal says, without an incomplete last frame. Throws StateUnreadableError. */
-function decodeJournal(bytes: Uint8Array): State {
-  const first = decodeFrame(bytes, 0, NO_HINT)
-  if (first?.frame.kind !== 'head') throw new StateUnreadableError('the stored journal has no head')
-  let head = fromRow(parseRow(first.frame.payload))
-  const { hintId } = head.record
-  const entries: Uint8Array[] = []
-  let start = first.end
-  for (let version = head.checkpointVersion; version < head.version; version++) {
-    const next = decodeFrame(bytes, start, hintId)
-    if (next?.frame.kind !== 'entr' || next.frame.version !== version) {
-      throw new StateUnreadableError('entries are missing from the stored journal')
-    }
-    entries.push(next.frame.payload)
-    start = next.end
-  }
-  for (let next = decodeFrame(bytes, start, hintId); next !== undefined; next = decodeFrame(bytes, next.end, hintId)) {
-    const { kind, version, payload } = next.frame
-    try {
-      if (kind === 'pend') head = rules.withPending(head, hintId, version, payload)
-      else if (kind === 'entr') head = rules.committed(head, hintId, version, payload.length)
-      else throw new StateUnreadableError(`the stored journal has a frame of kind ${kind}`)
-    } catch (cause) {
-      throw new StateUnreadableError('the stored journal contradicts itself', { cause })
-    }
-    if (kind === 'entr') entries.push(payload)
-  }
-  return { head, entries }
-}
-
-function parseRow(payload: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder().decode(payload), (_, field: { hex?: unknown } | null) =>
-      typeof field?.hex === 'string' ? fromHex(field.hex) : field,
-    )
-  } catch (cause) {
-    throw new StateUnreadableError('the stored head is torn', { cause })
-  }
-}
-
-async function asStoreErrors<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    const known = [StateMovedError, StateUnreadableError, StoreUnavailableError, StoreFullError]
-    if (known.some(type => error instanceof type)) throw error
-    const { code } = error as { code?: unknown }
-    if (code === 'ENOSPC' || code === 'EDQUOT') {
-      throw new StoreFullError('the state does not fit on the disk', { cause: error })
-    }
-    throw new StoreUnavailableError('the folder of the state cannot be used', { cause: error })
   }
 }

@@ -1,4 +1,4 @@
-// The file store's folder, as Node has it, and its lock, as the operating system has it.
+// The file store's folder in Node, and its lock in the operating system.
 
 /// <reference path="./fs-native-extensions.d.ts" />
 
@@ -67,10 +67,10 @@ function shortHash(server: string): string {
   return createHash('sha256').update(server).digest('hex').slice(0, 16)
 }
 
-/** Never removed: whoever locked it before it was, and whoever locks its successor, would both have the folder. */
+/** Never removed: else one process could hold a lock on the removed file, and another on its successor. */
 const LOCK = 'lock'
 
-/** Files that are locked. One that nothing refers to would be closed when it is collected, and its lock be gone. */
+/** Locked files. Without a reference here, garbage collection would close them and release their locks. */
 const locked = new Set<FileHandle>()
 
 /** A folder that exists. */
@@ -115,8 +115,8 @@ export class Folder implements Disk {
     await syncFolder(this.#path)
   }
 
-  // A lock of the operating system, on the file and for as long as it is open: other containers and, where the file system
-  // carries locks that far, other machines meet it as well, and a process that ends in whatever way has let go of it.
+  // The operating system's lock on the file, for as long as it is open. Other containers see it and, if the file system
+  // supports that, other machines. A process releases it when it ends, however it ends.
   async lock(): Promise<(() => Promise<void>) | undefined> {
     const file = await open(join(this.#path, LOCK), 'a+', 0o600)
     try {

@@ -1,10 +1,9 @@
-// How bytes lie in the file store's files: in frames, so that what was cut off, and what has rotted, is told apart from
-// what was written.
+// The frames that the file store's files consist of. They tell bytes that were cut off, or have rotted, from those written.
 //
 //   kind (4 letters) · payload's length (u32) · version (u64) · CRC-32 of these · payload · CRC-32 of all of it
 //
-// Integers are little-endian. Both checksums begin with the hint's id: a frame of another hint, left over on the disk,
-// does not pass. They are against accidents; whoever can write the disk can make a frame.
+// Integers are little-endian. Both checksums begin with the hint's id, so a frame of another hint that is left on the disk
+// does not pass. They are against accidents, not against an attacker who can write the disk.
 
 import { crc32 } from 'node:zlib'
 import { StateUnreadableError } from './store.js'

@@ -2,8 +2,8 @@
 
 declare module 'fs-native-extensions' {
   /**
-   * Locks the whole file for whoever shares this open file description: fcntl(F_OFD_SETLK) on Linux, flock() on macOS,
-   * LockFileEx() on Windows. false: somebody else has it.
+   * Locks the whole file for this open file description: fcntl(F_OFD_SETLK) on Linux, flock() on macOS, LockFileEx() on
+   * Windows. False: another has it.
    */
   export function tryLock(fd: number): boolean
 }

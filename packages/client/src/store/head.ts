@@ -1,13 +1,13 @@
-// The stored form of a head, and its checks: nothing that was stored is trusted to be what it was (S3).
+// The stored form of a head, and its checks: nothing that is read is trusted (S3).
 
 import { equalBytes } from '@keyhush/protocol'
 import type { StoredHead } from './rules.js'
 import { type StateHead, StateUnreadableError, StoreUnavailableError } from './store.js'
 
-/** The one format that is read; any other is refused. Format 1 knew one epoch only, format 2 one scheme, format 3 one fence. */
-const FORMAT = 4
+/** The one format that is read. Format 1 had one epoch only, format 2 one scheme, format 3 one fence. layouts.test.ts holds it. */
+export const FORMAT = 4
 
-/** What is written. */
+/** The row that is written. */
 export function toRow(head: StoredHead): StoredHead & { readonly format: number } {
   return { format: FORMAT, ...head }
 }
@@ -53,7 +53,7 @@ function isHead(head: Partial<StoredHead>): head is StoredHead {
   )
 }
 
-/** Whether two heads say the same, in all they say: rows come back with their properties in whatever order. */
+/** Whether two heads are equal. Rows come back with their properties in any order. */
 export function isSameHead(a: StoredHead, b: StoredHead): boolean {
   return isSame(a, b)
 }

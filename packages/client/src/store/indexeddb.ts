@@ -1,44 +1,33 @@
-// State in a browser: one IndexedDB database an origin, shared by its tabs.
+// State in a browser, in IndexedDB. indexeddb/schema.ts has the layout.
 //
-//   heads    identity                        → the head's row (head.ts)
-//   values   [identity, hint, kind, version] → bytes: checkpoint, manifest and directory of the checkpoint's version;
-//                                              of a half-made hint partial and directory, at version 0;
-//                                              of a whole one what verifies its answers, if anything is kept, at version 0.
-//                                              Of one that is longer than a row, what follows is at [‥, version, 1], …
-//                                              Rows of the state itself: kind `row` and its name, at version 0
-//   journal  [identity, hint, version]       → the effect or update that leads from `version` to the next: bytes
-//   keys     identity                        → the sealing key, a CryptoKey that cannot be exported
+// Every method is one transaction: it reads the head, asks rules.ts, writes. It awaits nothing but requests to the
+// database, so it is atomic; transactions on the same rows run one after another, in whichever tab (S4).
 //
-// Identity is the servers. All of one hint's rows carry its id, so that nothing of one hint is read as another's.
+// Before a server may see anything, a *strict* transaction has flushed it to the disk. A *relaxed* transaction can be
+// lost to a power failure, but not to a crashed or killed browser. These are relaxed, and this is what is back then:
 //
-// Every method is one transaction: it reads the head, asks rules.ts, writes. Nothing but requests to the database is
-// awaited in between, so it is atomic, and transactions on the same rows run one after another, whichever tabs they come
-// from (S4).
+//   commit          the pending batch. The same bytes are sent again, and the same answers have the same effect. No later
+//                   batch can have been sent: putting it would have flushed this commit.
+//   advance         the epoch before, with its batch. The update is applied again, and the batch is extended anew. The
+//                   first extension was never sent: putPending stores it strictly before that, and flushes this too.
+//   putPartial      fewer partitions; the rest is downloaded again.
+//   updatePartial   the half-made hint at the epoch before; it is updated again.
+//   putRow          nothing. A checkpoint that names the row is lost with it: transactions are lost from the last one on.
+//   sweepRows       the rows; they are removed again.
+//   putCheckpoint   the old checkpoint and the journal that follows it: both change in one transaction.
+//   putVerifier     nothing; it is fetched again.
 //
-// Durability. What a server may come to see rests on a *strict* transaction: flushed to the disk before its promise
-// resolves. *Relaxed* ones can be lost to a power failure (not to a crashed or killed browser). These may:
-//
-//   commit          the pending batch and its version are back. It is sent again, the same bytes; the same answers have
-//                   the same effect. No later batch can have been sent: putting that one flushed the commit before it.
-//   advance         the epoch before is back, with the batch as it was then. The update is applied again; the batch gets
-//                   another extension, and none was ever sent: before it is, putPending stores it again, strictly, and
-//                   flushes the advance with it.
-//   putPartial      the partitions folded since are downloaded again.
-//   updatePartial   the half-made hint is at the epoch before, and is updated again.
-//   putRow          no checkpoint names it that has not been lost with it: transactions are lost from the last one on.
-//   sweepRows       they are there again, and are swept up again.
-//   putCheckpoint   the old checkpoint is back, and with it, in the same transaction, the journal that follows it.
-//   putVerifier     what verifies answers is fetched again.
-//
-// Should an engine lose an earlier transaction and keep a later one, entries are missing from the journal, which is
-// counted whenever it is read, or a half-made hint is not of its head's manifest: unreadable, and the offline phase runs
-// again (S3).
+// If an engine loses an earlier transaction and keeps a later one, the journal has too few entries, or a half-made hint is
+// not of its head's manifest. Both are noticed when they are read: the state is unreadable and is made anew (S3).
 
 import { toHex } from '@keyhush/protocol'
-import { type DBSchema, type IDBPDatabase, type IDBPTransaction, openDB } from 'idb'
 import { fromRow, isBytes, isSameHead, toRow } from './head.js'
+import { Connection, queue } from './indexeddb/connection.js'
+import { SealingKey } from './indexeddb/key.js'
+import { type Reading, ROW, startingWith, type Writing } from './indexeddb/schema.js'
+import { Values } from './indexeddb/values.js'
 import * as rules from './rules.js'
-import { newSealingKey, SealedStore } from './sealed.js'
+import { SealedStore } from './sealed.js'
 import {
   type Advance,
   type DurableStore,
@@ -46,48 +35,15 @@ import {
   hasIndexedDb,
   type PartialUpdate,
   type StateHead,
-  StateMovedError,
   type StateStore,
   StateUnreadableError,
   type StoredCheckpoint,
   type StoredHint,
   type StoredPartial,
-  StoreFullError,
   StoreUnavailableError,
 } from './store.js'
 
-const DATABASE = 'keyhush'
-const SCHEMA_VERSION = 1
-
-/** How long opening may take. A frozen tab that keeps its connection can hold up every later one for ever. */
-const OPENING_MS = 3_000
-
-/** Of each row of a value but its last, which is shorter. Handing one over, or back, takes the page some milliseconds. */
-const ROW_BYTES = 2 << 20
-
-type Kind = 'partial' | 'checkpoint' | 'manifest' | 'directory' | 'verifier' | `${typeof ROW}${string}`
-
-/** Before the name of a row of the state. */
-const ROW = 'row '
-const AFTER_ROWS = 'row!'
-
-type ValueKey = [identity: string, hint: string, kind: Kind, version: number]
-
-// Values are unknown: what is stored is checked before it is used.
-interface Schema extends DBSchema {
-  heads: { key: string; value: unknown }
-  values: { key: ValueKey | [...ValueKey, row: number]; value: unknown }
-  journal: { key: [identity: string, hint: string, version: number]; value: unknown }
-  keys: { key: string; value: unknown }
-}
-
-type Database = IDBPDatabase<Schema>
-const STORES = ['heads', 'values', 'journal', 'keys'] as const
-type Reading = IDBPTransaction<Schema, typeof STORES, 'readonly'>
-type Writing = IDBPTransaction<Schema, typeof STORES, 'readwrite'>
-type WritingHead = IDBPTransaction<Schema, ['heads'], 'readwrite'>
-
-/** What reading a head takes of a transaction, and writing one. */
+/** What reading a head needs of a transaction, and writing one. */
 interface ToRead {
   objectStore(name: 'heads'): { get(key: string): Promise<unknown> }
 }
@@ -108,9 +64,9 @@ export async function openIndexedDbStore(
   }
   const store = new IndexedDbStore([...servers].sort().join(' '))
   try {
-    const [durability, sealed] = await Promise.all([store.confirmDurability(), store.canSeal()])
+    const [durability, sealed] = await Promise.all([store.confirmDurability(), store.sealingKey.isPossible()])
     return {
-      store: sealed ? new SealedStore(store, () => store.sealingKey(), pause) : store,
+      store: sealed ? new SealedStore(store, () => store.sealingKey.get(), pause) : store,
       sealed,
       durability,
       discardOthers: () => store.discardOthers(),
@@ -124,87 +80,57 @@ export async function openIndexedDbStore(
 export class IndexedDbStore implements StateStore {
   readonly durable = true
   readonly #identity: string
-  #closed = false
-  /** what was written last, or was to be: a guess at what there is */
+  readonly #values: Values
+  readonly #connection: Connection
+  readonly sealingKey: SealingKey
+  /** the head that was written last, or should have been: a guess at what is stored */
   #known: rules.StoredHead | undefined
-  // Both are made anew when the connection is lost.
-  #connection: Promise<Database> | undefined
-  #key: Promise<CryptoKey> | undefined
 
   /** `identity`: the servers' names in ascending order, a space between two. They are URLs and have none. */
   constructor(identity: string) {
     this.#identity = identity
+    this.#values = new Values(identity)
+    this.#connection = new Connection(() => this.sealingKey.forget())
+    this.sealingKey = new SealingKey(this.#connection, identity)
   }
 
   /** Browsers have let a page ask for strict durability since Chromium 83, Safari 15 and Firefox 126. */
   async confirmDurability(): Promise<DurableStore['durability']> {
-    return await this.#write('strict', async tx => (tx.durability === 'strict' ? 'strict' : 'unconfirmed'))
-  }
-
-  /** Not on insecure origins, which have no WebCrypto, nor where a browser refuses to keep keys (some private windows). */
-  async canSeal(): Promise<boolean> {
-    if (globalThis.crypto?.subtle === undefined) return false
-    try {
-      await this.sealingKey()
-      return true
-    } catch (error) {
-      if (error instanceof Error && isDomException(error.cause, 'DataCloneError')) return false
-      throw error
-    }
-  }
-
-  /** The identity's key; made if there is none, or one that does not work: then what it sealed is unreadable. */
-  sealingKey(): Promise<CryptoKey> {
-    this.#key ??= this.#obtainKey().catch((error: unknown) => {
-      this.#key = undefined
-      throw error
-    })
-    return this.#key
-  }
-
-  async #obtainKey(): Promise<CryptoKey> {
-    const fresh = await newSealingKey() // before the transaction, in case it is needed
-    return await this.#write('strict', async tx => {
-      const keys = tx.objectStore('keys')
-      const kept = await keys.get(this.#identity)
-      if (kept instanceof CryptoKey) return kept
-      queue([keys.put(fresh, this.#identity)])
-      return fresh
-    })
+    return await this.#connection.write('strict', async tx => (tx.durability === 'strict' ? 'strict' : 'unconfirmed'))
   }
 
   async read(): Promise<StateHead | undefined> {
-    return await this.#read(tx => this.#head(tx))
+    return await this.#connection.read(tx => this.#head(tx))
   }
 
   async readPartial(hintId: Uint8Array): Promise<StoredPartial> {
-    return await this.#read(async tx => {
+    return await this.#connection.read(async tx => {
       const { version } = rules.usable(await this.#head(tx), hintId, 'partial')
       return {
         version,
-        partial: await this.#value(tx, hintId, 'partial', 0),
-        directory: await this.#value(tx, hintId, 'directory', 0),
+        partial: await this.#values.get(tx, hintId, 'partial', 0),
+        directory: await this.#values.get(tx, hintId, 'directory', 0),
       }
     })
   }
 
   async readHint(hintId: Uint8Array): Promise<StoredHint> {
-    return await this.#read(async tx => {
+    return await this.#connection.read(async tx => {
       const head = rules.usable(await this.#head(tx), hintId, 'whole')
       const version = head.checkpointVersion
       const [checkpoint, manifest, directory, entries, rows] = await Promise.all([
-        this.#value(tx, hintId, 'checkpoint', version),
-        this.#value(tx, hintId, 'manifest', version),
-        this.#value(tx, hintId, 'directory', version),
+        this.#values.get(tx, hintId, 'checkpoint', version),
+        this.#values.get(tx, hintId, 'manifest', version),
+        this.#values.get(tx, hintId, 'directory', version),
         this.#entries(tx, head, version),
-        this.#rows(tx, hintId),
+        this.#values.rows(tx, hintId),
       ])
       return { version, checkpoint, manifest, directory, entries, rows: [...rows] }
     })
   }
 
   async readEntries(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined> {
-    return await this.#read(async tx => {
+    return await this.#connection.read(async tx => {
       const head = rules.reaching(await this.#head(tx), hintId, from)
       return from < head.checkpointVersion ? undefined : await this.#entries(tx, head, from)
     })
@@ -217,28 +143,28 @@ export class IndexedDbStore implements StateStore {
     replaces: Uint8Array | undefined,
     rows: readonly string[] = [],
   ): Promise<void> {
-    await this.#write('strict', async tx => {
+    await this.#connection.write('strict', async tx => {
       const head = rules.begun(await this.#replaceable(tx, replaces), record, replaces)
-      rules.assertRowsLeft(rows, await this.#rows(tx, record.hintId))
-      queue(this.#erase(tx, record.hintId))
-      await this.#putValue(tx, record.hintId, 'partial', 0, partial)
-      await this.#putValue(tx, record.hintId, 'directory', 0, directory)
+      rules.assertRowsLeft(rows, await this.#values.rows(tx, record.hintId))
+      this.#erase(tx, record.hintId)
+      await this.#values.put(tx, record.hintId, 'partial', 0, partial)
+      await this.#values.put(tx, record.hintId, 'directory', 0, directory)
       queue([this.#putHead(tx, head)])
     })
   }
 
   async putPartial(hintId: Uint8Array, version: number, partial: Uint8Array): Promise<void> {
-    await this.#write('relaxed', async tx => {
+    await this.#connection.write('relaxed', async tx => {
       rules.halfMade(await this.#head(tx), hintId, version)
-      await this.#putValue(tx, hintId, 'partial', 0, partial)
+      await this.#values.put(tx, hintId, 'partial', 0, partial)
     })
   }
 
   async updatePartial(hintId: Uint8Array, version: number, update: PartialUpdate): Promise<void> {
-    await this.#write('relaxed', async tx => {
+    await this.#connection.write('relaxed', async tx => {
       const head = rules.updated(await this.#head(tx), hintId, version, update)
-      await this.#putValue(tx, hintId, 'partial', 0, update.partial)
-      await this.#putValue(tx, hintId, 'directory', 0, update.directory)
+      await this.#values.put(tx, hintId, 'partial', 0, update.partial)
+      await this.#values.put(tx, hintId, 'directory', 0, update.directory)
       queue([this.#putHead(tx, head)])
     })
   }
@@ -249,23 +175,23 @@ export class IndexedDbStore implements StateStore {
     checkpoint: Uint8Array,
     rows: readonly string[] = [],
   ): Promise<void> {
-    await this.#write('strict', async tx => {
+    await this.#connection.write('strict', async tx => {
       const head = rules.completed(await this.#head(tx), hintId, version)
-      await this.#keepRows(tx, hintId, rows)
-      const directory = await this.#value(tx, hintId, 'directory', 0)
-      queue((['partial', 'directory'] as const).map(kind => this.#deleteValue(tx, hintId, kind, 0)))
-      await this.#putValue(tx, hintId, 'checkpoint', version, checkpoint)
-      await this.#putValue(tx, hintId, 'manifest', version, head.record.manifest)
-      await this.#putValue(tx, hintId, 'directory', version, directory)
+      await this.#values.keepRows(tx, hintId, rows)
+      const directory = await this.#values.get(tx, hintId, 'directory', 0)
+      for (const kind of ['partial', 'directory'] as const) this.#values.delete(tx, hintId, kind, 0)
+      await this.#values.put(tx, hintId, 'checkpoint', version, checkpoint)
+      await this.#values.put(tx, hintId, 'manifest', version, head.record.manifest)
+      await this.#values.put(tx, hintId, 'directory', version, directory)
       queue([this.#putHead(tx, head)])
     })
   }
 
   async putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void> {
-    // The same bytes again are written again: whoever put them first may not have lived to see them flushed.
-    await this.#writeHead(async tx => {
-      // A lookup waits for this. What the head is likely to become is written behind the read, which spares a turn; what the
-      // read has found decides. If it is another, it is written over that, or refused, and then nothing has changed.
+    // The same bytes are written again: the caller that put them first may have crashed before they were flushed.
+    await this.#connection.writeHead(async tx => {
+      // A lookup waits for this. The likely new head is queued right behind the read, which saves a turn. If the read finds
+      // another head, the right one is written over it, or the transaction is aborted and nothing has changed.
       const likely = this.#known && attempt(() => rules.withPending(this.#known, hintId, version, pending))
       const reading = this.#head(tx)
       if (likely !== undefined) queue([this.#putHead(tx, likely)])
@@ -275,14 +201,14 @@ export class IndexedDbStore implements StateStore {
   }
 
   async commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ journalBytes: number }> {
-    return await this.#write('relaxed', async tx => {
+    return await this.#connection.write('relaxed', async tx => {
       const head = rules.committed(await this.#head(tx), hintId, version, effect.length)
       return this.#append(tx, head, effect)
     })
   }
 
   async advance(hintId: Uint8Array, version: number, update: Advance): Promise<{ journalBytes: number }> {
-    return await this.#write('relaxed', async tx => {
+    return await this.#connection.write('relaxed', async tx => {
       const head = rules.advanced(await this.#head(tx), hintId, version, update)
       return this.#append(tx, head, update.entry)
     })
@@ -294,15 +220,15 @@ export class IndexedDbStore implements StateStore {
     checkpoint: StoredCheckpoint,
     rows: readonly string[] = [],
   ): Promise<void> {
-    await this.#write('relaxed', async tx => {
+    await this.#connection.write('relaxed', async tx => {
       const before = await this.#head(tx)
       const head = rules.checkpointed(before, hintId, version, checkpoint.manifest)
       const journalBytes = rules.totalBytes(await this.#entries(tx, head, version))
-      await this.#keepRows(tx, hintId, rows)
+      await this.#values.keepRows(tx, hintId, rows)
       const hint = [this.#identity, toHex(hintId)]
       for (const kind of ['checkpoint', 'manifest', 'directory'] as const) {
-        queue([this.#deleteValue(tx, hintId, kind, before!.checkpointVersion)])
-        await this.#putValue(tx, hintId, kind, version, checkpoint[kind])
+        this.#values.delete(tx, hintId, kind, before!.checkpointVersion)
+        await this.#values.put(tx, hintId, kind, version, checkpoint[kind])
       }
       queue([
         tx.objectStore('journal').delete(IDBKeyRange.bound(hint, [...hint, version], false, true)),
@@ -312,84 +238,84 @@ export class IndexedDbStore implements StateStore {
   }
 
   async putRow(hintId: Uint8Array, name: string, row: Uint8Array): Promise<void> {
-    await this.#write('relaxed', tx => this.#putValue(tx, hintId, `${ROW}${name}`, 0, row))
+    await this.#connection.write('relaxed', tx => this.#values.put(tx, hintId, `${ROW}${name}`, 0, row))
   }
 
   async sweepRows(of?: Uint8Array): Promise<void> {
-    await this.#write('relaxed', async tx => {
+    await this.#connection.write('relaxed', async tx => {
       const stored = (await this.#head(tx))?.record.hintId
-      if (of === undefined) queue(this.#eraseValues(tx, stored))
-      else if (stored === undefined || toHex(of) !== toHex(stored)) queue([this.#eraseValuesOf(tx, of)])
+      if (of === undefined) this.#values.eraseOthers(tx, stored)
+      else if (stored === undefined || toHex(of) !== toHex(stored)) this.#values.eraseOf(tx, of)
     })
   }
 
   async readRow(hintId: Uint8Array, name: string, since: number | undefined): Promise<Uint8Array> {
-    return await this.#read(async tx => {
+    return await this.#connection.read(async tx => {
       const head = rules.usable(await this.#head(tx), hintId, 'whole')
       const kind = `${ROW}${name}` as const
-      if ((await tx.objectStore('values').getKey(this.#valueKey(hintId, kind, 0))) === undefined) {
-        throw rules.missingRow(head, since)
-      }
-      return await this.#value(tx, hintId, kind, 0)
+      if (!(await this.#values.has(tx, hintId, kind, 0))) throw rules.missingRow(head, since)
+      return await this.#values.get(tx, hintId, kind, 0)
     })
   }
 
   async putVerifier(hintId: Uint8Array, verifier: Uint8Array): Promise<void> {
-    await this.#write('relaxed', async tx => {
+    await this.#connection.write('relaxed', async tx => {
       rules.usable(await this.#head(tx), hintId, 'whole')
-      await this.#putValue(tx, hintId, 'verifier', 0, verifier)
+      await this.#values.put(tx, hintId, 'verifier', 0, verifier)
     })
   }
 
   async readVerifier(hintId: Uint8Array): Promise<Uint8Array | undefined> {
-    return await this.#read(async tx => {
+    return await this.#connection.read(async tx => {
       rules.usable(await this.#head(tx), hintId, 'whole')
-      return await rules.unlessTorn(this.#value(tx, hintId, 'verifier', 0))
+      return await rules.unlessTorn(this.#values.get(tx, hintId, 'verifier', 0))
     })
   }
 
   async condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void> {
-    await this.#write('strict', async tx => {
+    await this.#connection.write('strict', async tx => {
       const head = rules.condemned(await this.#head(tx), hintId, culprit)
-      if (head !== undefined) queue([...this.#eraseHint(tx, hintId), this.#putHead(tx, head)])
+      if (head === undefined) return
+      this.#eraseHint(tx, hintId)
+      queue([this.#putHead(tx, head)])
     })
   }
 
   async discard(hintId: Uint8Array | undefined): Promise<void> {
-    await this.#write('strict', async tx => {
+    await this.#connection.write('strict', async tx => {
       rules.assertDiscardable(await this.#replaceable(tx, hintId), hintId)
-      queue(hintId === undefined ? this.#erase(tx) : this.#eraseHint(tx, hintId))
+      if (hintId === undefined) this.#erase(tx)
+      else this.#eraseHint(tx, hintId)
     })
   }
 
   async erase(): Promise<void> {
-    await this.#write('strict', async tx => queue(this.#erase(tx)))
+    await this.#connection.write('strict', async tx => this.#erase(tx))
   }
 
   /** See DurableStore. */
   async discardOthers(): Promise<boolean> {
     const ours = this.#identity.split(' ')
-    return await this.#write('strict', async tx => {
+    return await this.#connection.write('strict', async tx => {
       let found = false
       for (const identity of await tx.objectStore('heads').getAllKeys()) {
         if (identity === this.#identity || !identity.split(' ').some(server => ours.includes(server))) continue
         const other = new IndexedDbStore(identity)
         const isToStay = await other.#replaceable(tx, undefined).then(
           head => head?.condemned !== undefined,
-          () => true, // a newer release's
+          () => true, // a newer release's state
         )
         if (isToStay) continue
-        queue([...other.#erase(tx), tx.objectStore('keys').delete(identity)])
+        other.#erase(tx)
+        queue([tx.objectStore('keys').delete(identity)])
         found = true
       }
       return found
     })
   }
 
-  async close(): Promise<void> {
-    this.#closed = true
-    const database = await this.#connection?.catch(() => undefined)
-    database?.close()
+  close(): Promise<void> {
+    return this.#connection.close()
   }
 
   async #head(tx: ToRead): Promise<rules.StoredHead | undefined> {
@@ -420,96 +346,23 @@ export class IndexedDbStore implements StateStore {
     return { journalBytes }
   }
 
-  /** Removes everything of this identity but its key, and what is there of a hint that begins. */
-  #erase(tx: Writing, beginning?: Uint8Array): Promise<unknown>[] {
-    return [
+  /** Removes everything of this identity but its key and the values of a hint that begins. */
+  #erase(tx: Writing, beginning?: Uint8Array): void {
+    this.#values.eraseOthers(tx, beginning)
+    queue([
       tx.objectStore('heads').delete(this.#identity),
-      ...this.#eraseValues(tx, beginning),
-      tx.objectStore('journal').delete(IDBKeyRange.bound([this.#identity], [this.#identity, []])),
-    ]
+      tx.objectStore('journal').delete(startingWith([this.#identity])),
+    ])
   }
 
-  /** Of all hints but this one. */
-  #eraseValues(tx: Writing, hintId: Uint8Array | undefined): Promise<unknown>[] {
-    const [first, end] = [[this.#identity], [this.#identity, []]] // an array sorts after every string
-    const own = hintId && [this.#identity, toHex(hintId)]
-    const others = own
-      ? [IDBKeyRange.bound(first, own), IDBKeyRange.bound([...own, []], end)]
-      : [IDBKeyRange.bound(first, end)]
-    return others.map(range => tx.objectStore('values').delete(range))
-  }
-
-  #eraseValuesOf(tx: Writing, hintId: Uint8Array): Promise<unknown> {
-    const own = [this.#identity, toHex(hintId)]
-    return tx.objectStore('values').delete(IDBKeyRange.bound(own, [...own, []]))
-  }
-
-  /** The same of a hint, which is the stored one; of others that are prepared beside it, rows stay. */
-  #eraseHint(tx: Writing, hintId: Uint8Array): Promise<unknown>[] {
-    const own = [this.#identity, toHex(hintId)]
-    const range = IDBKeyRange.bound(own, [...own, []])
-    return [
+  /** Removes the stored hint. Rows of other hints that are prepared beside it stay. */
+  #eraseHint(tx: Writing, hintId: Uint8Array): void {
+    this.#values.eraseOf(tx, hintId)
+    const journal = tx.objectStore('journal')
+    queue([
       tx.objectStore('heads').delete(this.#identity),
-      this.#eraseValuesOf(tx, hintId),
-      tx.objectStore('journal').delete(range),
-    ]
-  }
-
-  /** The names of a hint's rows. */
-  async #rows(tx: Reading | Writing, hintId: Uint8Array): Promise<Set<string>> {
-    const hint = [this.#identity, toHex(hintId)]
-    const keys = await tx.objectStore('values').getAllKeys(IDBKeyRange.bound([...hint, ROW], [...hint, AFTER_ROWS]))
-    return new Set(keys.map(([, , kind]) => kind.slice(ROW.length)))
-  }
-
-  /** Those rows of a hint that are not among these go. */
-  async #keepRows(tx: Writing, hintId: Uint8Array, names: readonly string[]): Promise<void> {
-    const there = await this.#rows(tx, hintId)
-    rules.assertRows(names, there)
-    for (const name of names) there.delete(name)
-    for (const name of there) queue([this.#deleteValue(tx, hintId, `${ROW}${name}`, 0)])
-  }
-
-  #valueKey(hintId: Uint8Array, kind: Kind, version: number): ValueKey {
-    return [this.#identity, toHex(hintId), kind, version]
-  }
-
-  /** In place of the one there is. Its rows are handed over one after the other, the thread given back in between. */
-  async #putValue(tx: Writing, hintId: Uint8Array, kind: Kind, version: number, value: Uint8Array): Promise<void> {
-    const values = tx.objectStore('values')
-    const key = this.#valueKey(hintId, kind, version)
-    queue([values.delete(rowsAfter(key))])
-    let start = 0
-    for (; value.length - start >= ROW_BYTES; start += ROW_BYTES) {
-      await values.put(value.slice(start, start + ROW_BYTES), rowKey(key, start / ROW_BYTES))
-    }
-    queue([values.put(start === 0 ? value : value.slice(start), rowKey(key, start / ROW_BYTES))])
-  }
-
-  #deleteValue(tx: Writing, hintId: Uint8Array, kind: Kind, version: number): Promise<void> {
-    const key = this.#valueKey(hintId, kind, version)
-    return tx.objectStore('values').delete(IDBKeyRange.bound(key, [...key, []]))
-  }
-
-  async #value(tx: Reading | Writing, hintId: Uint8Array, kind: Kind, version: number): Promise<Uint8Array> {
-    const values = tx.objectStore('values')
-    const key = this.#valueKey(hintId, kind, version)
-    const torn = () => new StateUnreadableError(`the stored ${kind} is missing or torn`)
-    const first = await values.get(key)
-    if (!isBytes(first)) throw torn()
-    if (first.length < ROW_BYTES) return first
-    const more = await values.count(rowsAfter(key))
-    const value = new Uint8Array((1 + more) * ROW_BYTES)
-    let length = 0
-    const take = (row: unknown, number: number) => {
-      if (!isBytes(row) || row.length > ROW_BYTES || row.length < ROW_BYTES !== (number === more)) throw torn()
-      value.set(row, number * ROW_BYTES)
-      length += row.length
-    }
-    take(first, 0)
-    const rows = Array.from({ length: more }, async (_, i) => take(await values.get(rowKey(key, 1 + i)), 1 + i))
-    await Promise.all(rows)
-    return value.subarray(0, length)
+      journal.delete(startingWith([this.#identity, toHex(hintId)])),
+    ])
   }
 
   /** All entries from version `from` on: as many as lead to the head's version, or the state is unreadable. */
@@ -521,123 +374,6 @@ export class IndexedDbStore implements StateStore {
     }
     return entries
   }
-
-  async #read<T>(work: (tx: Reading) => Promise<T>): Promise<T> {
-    const database = await this.#connect()
-    return await run(() => database.transaction(STORES, 'readonly'), work)
-  }
-
-  async #write<T>(durability: 'strict' | 'relaxed', work: (tx: Writing) => Promise<T>): Promise<T> {
-    const database = await this.#connect()
-    return await run(() => database.transaction(STORES, 'readwrite', { durability }), work)
-  }
-
-  /** A strict transaction on heads alone, which begins and ends a little sooner. */
-  async #writeHead<T>(work: (tx: WritingHead) => Promise<T>): Promise<T> {
-    const database = await this.#connect()
-    return await run(() => database.transaction(['heads'], 'readwrite', { durability: 'strict' }), work)
-  }
-
-  async #connect(): Promise<Database> {
-    if (this.#closed) throw new StoreUnavailableError('this store is closed')
-    if (this.#connection === undefined) {
-      const lost = () => {
-        if (this.#connection !== connection) return
-        this.#connection = undefined
-        this.#key = undefined
-      }
-      const connection = connect(lost)
-      this.#connection = connection
-      connection.catch(lost)
-    }
-    return await this.#connection
-  }
-}
-
-/**
- * Opens the database. `lost` is called when the connection has ended for a reason other than `close()`. The next call
- * connects anew; if the database was deleted, it finds no state.
- */
-function connect(lost: () => void): Promise<Database> {
-  return new Promise((resolve, reject) => {
-    let refused = false
-    const giveUp = (reason: unknown) => {
-      clearTimeout(timer)
-      refused = true
-      reject(asStoreError(reason))
-    }
-    const timer = setTimeout(() => {
-      const what = `expected IndexedDB to open within ${OPENING_MS / 1000} s; it has not answered`
-      giveUp(new StoreUnavailableError(`${what}. Another tab may be frozen: close other tabs of this site`))
-    }, OPENING_MS)
-    const opening = Promise.resolve().then(() =>
-      openDB<Schema>(DATABASE, SCHEMA_VERSION, {
-        upgrade(database, oldVersion) {
-          // Version 1: the four stores.
-          if (oldVersion < 1) for (const name of STORES) database.createObjectStore(name)
-        },
-        // A tab that does not let go of an older version. Ours all do, see `blocking`.
-        blocked() {
-          giveUp(new StoreUnavailableError('another tab keeps an older version of the state open; close it'))
-        },
-        // Another tab wants to delete the database, or to bring it to a newer version. It must not wait for this one.
-        blocking(_current, _wanted, event) {
-          ;(event.target as IDBDatabase).close()
-          lost()
-        },
-        // The browser has broken the connection off: site data cleared, a disk that failed.
-        terminated: lost,
-      }),
-    )
-    opening.then(database => {
-      clearTimeout(timer)
-      if (refused) database.close()
-      else resolve(database)
-    }, giveUp)
-  })
-}
-
-/** Runs `work` in a transaction and waits until that is complete. Any failure aborts it whole. */
-async function run<T, Tx extends Reading | Writing | WritingHead>(
-  begin: () => Tx,
-  work: (tx: Tx) => Promise<T>,
-): Promise<T> {
-  let tx: Tx | undefined
-  let ended: Promise<unknown> | undefined
-  try {
-    tx = begin()
-    ended = tx.done.catch((error: unknown) => error ?? new StoreUnavailableError('a transaction failed'))
-    const result = await work(tx)
-    commit(tx)
-    const failure = await ended
-    if (failure !== undefined) throw failure
-    return result
-  } catch (error) {
-    try {
-      tx?.abort()
-    } catch {} // it has ended
-    // A request that failed because its transaction was aborted does not know why; the transaction does.
-    const reason = isDomException(error, 'AbortError') ? await ended : error
-    throw asStoreError(reason)
-  }
-}
-
-/** The key of a value's row: the first has the value's own. */
-function rowKey(key: ValueKey, row: number): Schema['values']['key'] {
-  return row === 0 ? key : [...key, row]
-}
-
-/** All rows of a value but its first. */
-function rowsAfter(key: ValueKey): IDBKeyRange {
-  return IDBKeyRange.bound([...key, 1], [...key, []])
-}
-
-/**
- * Leaves writes to their transaction, which fails as a whole if one of them does, and is waited for. Waiting for each of
- * them would cost a turn.
- */
-function queue(writes: readonly Promise<unknown>[]): void {
-  for (const write of writes) write.catch(() => {})
 }
 
 /** What `guess` returns; undefined if it throws. */
@@ -647,34 +383,4 @@ function attempt<T>(guess: () => T): T | undefined {
   } catch {
     return undefined
   }
-}
-
-/** Says that no more requests follow, which spares a turn. One that has ended by itself has nothing left to say. */
-function commit(tx: Reading | Writing | WritingHead): void {
-  try {
-    tx.commit?.()
-  } catch {}
-}
-
-function asStoreError(error: unknown): Error {
-  const known = [StateMovedError, StateUnreadableError, StoreUnavailableError, StoreFullError]
-  if (known.some(type => error instanceof type)) return error as Error
-  if (isDomException(error, 'QuotaExceededError')) {
-    return new StoreFullError('the state does not fit into what the browser grants this origin', { cause: error })
-  }
-  // A row whose file is gone or cannot be decoded.
-  if (isDomException(error, 'NotReadableError', 'DataError')) {
-    return new StateUnreadableError('a stored row cannot be read', { cause: error })
-  }
-  if (isDomException(error, 'VersionError')) {
-    return new StoreUnavailableError('a newer version of this software has used this database; reload', {
-      cause: error,
-    })
-  }
-  return new StoreUnavailableError('IndexedDB is refused or has failed', { cause: error })
-}
-
-/** By name: what a QuotaExceededError is an instance of differs between browsers. */
-function isDomException(error: unknown, ...names: string[]): boolean {
-  return names.includes((error as Error | undefined)?.name ?? '')
 }

@@ -1,6 +1,5 @@
-// State in memory. Not durable, it lives as long as the map does: permutations and parities are in the core's own
-// memory, where effects and updates are applied already, and only the bookkeeping is kept. Durable, it keeps everything
-// and outlives its maps; several may share it as tabs share a database. That is for tests.
+// State in memory. It lives as long as the map: permutations and parities are in the core's memory, so only the bookkeeping
+// is kept here. With `durable`, for tests, it keeps everything and outlives its maps, which may share it as tabs do.
 
 import { toHex } from '@keyhush/protocol'
 import * as rules from './rules.js'
@@ -42,7 +41,7 @@ export class MemoryStore implements StateStore {
   /** Another store that holds what this one holds now, as a copied profile does. For tests. */
   copy(): MemoryStore {
     const copy = new MemoryStore({ durable: this.durable })
-    if (this.#kept !== undefined) copy.#kept = { ...this.#kept } // what it holds is replaced, never changed
+    if (this.#kept !== undefined) copy.#kept = { ...this.#kept } // its values are replaced, never changed
     copy.#rows = new Map(Array.from(this.#rows, ([hint, rows]) => [hint, new Map(rows)]))
     return copy
   }
@@ -138,7 +137,7 @@ export class MemoryStore implements StateStore {
       kept.head = head
       kept.entries = [...kept.entries, entry.slice()]
     } else {
-      // Nobody will replay it.
+      // It is never replayed.
       kept.head = { ...head, checkpointVersion: head.version, journalBytes: 0 }
     }
     return { journalBytes: kept.head.journalBytes }
@@ -204,7 +203,7 @@ export class MemoryStore implements StateStore {
     return row.slice()
   }
 
-  /** Those of the hint that are not among these go. */
+  /** Removes those rows of the hint that are not among these. */
   #keepRows(hintId: Uint8Array, names: readonly string[]): void {
     const rows = this.#rowsOf(hintId)
     rules.assertRows(names, new Set(rows.keys()))
@@ -223,7 +222,7 @@ export class MemoryStore implements StateStore {
   }
 }
 
-// Copies: what was handed over may be overwritten by its owner, and what is handed out, too.
+// Copies: callers may overwrite what they pass in, and what they get.
 
 function copyOfPartial({ partial, directory }: Half): Half {
   return { partial: partial.slice(), directory: directory.slice() }

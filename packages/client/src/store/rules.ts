@@ -1,5 +1,5 @@
-// What every write does to the head, and when it is refused: the laws of store.ts, once for all stores. Pure; a store
-// reads its head, asks here for the next one, and writes that together with what belongs to it, in one transaction.
+// What every write does to the head, and when it is refused: the laws of store.ts, once for all stores. Pure functions. A
+// store reads its head, gets the next one here, and writes it with what belongs to it, in one transaction.
 
 import { equalBytes } from '@keyhush/protocol'
 import {
@@ -17,7 +17,7 @@ export interface StoredHead extends StateHead {
   readonly checkpointVersion: number
 }
 
-/** The head if it is of this hint and may be used; throws StateMovedError. */
+/** The head, if it is of this hint and may be used. Throws StateMovedError. */
 export function usable(head: StoredHead | undefined, hintId: Uint8Array, stage?: StateHead['stage']): StoredHead {
   if (head === undefined) throw new StateMovedError('no state is stored')
   if (!equalBytes(head.record.hintId, hintId)) throw new StateMovedError('the stored state is of another hint')
@@ -26,7 +26,7 @@ export function usable(head: StoredHead | undefined, hintId: Uint8Array, stage?:
   return head
 }
 
-/** The head if entries from version `from` on may be asked of it; throws StateMovedError. */
+/** The head, if it has entries from version `from` on. Throws StateMovedError. */
 export function reaching(head: StoredHead | undefined, hintId: Uint8Array, from: number): StoredHead {
   const whole = usable(head, hintId, 'whole')
   if (from > whole.version) {
@@ -48,7 +48,7 @@ export function begun(head: StoredHead | undefined, record: HintRecord, replaces
   }
 }
 
-/** The head if it is of this half-made hint, at this version; throws StateMovedError. */
+/** The head, if it is of this half-made hint, at this version. Throws StateMovedError. */
 export function halfMade(head: StoredHead | undefined, hintId: Uint8Array, version: number): StoredHead {
   const partial = usable(head, hintId, 'partial')
   assertVersion(partial, version)
@@ -146,7 +146,7 @@ export function condemned(
   return { ...head, checkpointVersion: head.version, journalBytes: 0, pending: undefined, condemned: { culprit } }
 }
 
-/** What a row that is not there means to who has read the checkpoint of version `since`. */
+/** The error for a missing row that the checkpoint of version `since` names. */
 export function missingRow({ checkpointVersion }: StoredHead, since: number | undefined): Error {
   if (since === checkpointVersion) return new StateUnreadableError('a stored row is lost')
   return new StateMovedError('another checkpoint has been stored')
@@ -169,12 +169,12 @@ export function assertDiscardable(head: StoredHead | undefined, hintId: Uint8Arr
   usable(head, hintId)
 }
 
-/** Copies: their owner may overwrite what was handed over. A signature of one epoch is none of the next. */
+/** Copies, since the caller may overwrite its bytes. The old epoch's signature is dropped. */
 function movedTo({ signature: _, ...record }: HintRecord, { manifest, signature }: StoredEpoch): HintRecord {
   return { ...record, manifest: manifest.slice(), ...(signature && { signature: signature.slice() }) }
 }
 
-/** What can be done without; undefined if it cannot be read. */
+/** What `reading` resolves to; undefined if it cannot be read. */
 export async function unlessTorn<T>(reading: Promise<T>): Promise<T | undefined> {
   return await reading.catch((error: unknown) => {
     if (error instanceof StateUnreadableError) return undefined

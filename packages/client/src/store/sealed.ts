@@ -1,20 +1,19 @@
-// Encryption at rest, between the client and any other store: what tells a server's secrets apart from noise (partial
-// hints, checkpoints, rows, pending batches, journal entries) is sealed with AES-256-GCM under a key that the platform keeps
-// and does not export. The head's other fields, manifests, directories and what verifies answers are public and stay readable.
+// Encryption at rest, between the client and any other store. Secrets (partial hints, checkpoints, rows, pending batches,
+// journal entries) are sealed with AES-256-GCM under a key that the platform keeps and does not export. The head's other
+// fields, manifests, directories and what verifies answers are public and stay readable.
 //
-// Every value is bound to what it is, to its hint, its scheme and parties, to whether the fence knows the hint,
-// and to its version. So whoever can write the disk but not use the key cannot move a pending batch to another version,
-// reorder entries, pass one hint's value off as another's, exchange the roles, or talk a client out of asking the fence:
-// it does not unseal, and the state is unreadable (S3). To their epoch hints are bound by the core.
+// Every value is bound to its kind, its hint, its scheme and parties, to the fences that know the hint, and to its version.
+// So an attacker who can write the disk but not use the key cannot move a pending batch to another version, reorder entries,
+// swap values of two hints, exchange the roles, or keep a client from asking the fence: the value does not unseal, and the
+// state is unreadable (S3). The core binds hints to their epoch.
 //
-// A long value is sealed in pieces, and a page has its thread back between two. Each is bound to its number, to how many
-// there are, and to the first one's nonce: pieces of two values make none.
+// A long value is sealed in pieces, and the page gets its thread back between two. Each piece is bound to its number, to how
+// many there are, and to the first one's nonce, so that pieces of two values cannot be mixed.
 //
-// What this buys: script that reads the database (a malicious dependency, an extension) can use the key while it runs,
-// but cannot carry the hint away to read it elsewhere; remains of deleted rows in the database's files are noise without
-// the key. What it does not: the key lies in the same profile, which browsers protect no better than the rest, so a copy
-// of the whole profile is a copy of the state. And an old state put back whole, or the newest entries cut off together
-// with the head's version, is in order as far as any seal can tell: that is rollback, and the fence's to see (S8).
+// What this protects against: a script that reads the database (a malicious dependency, an extension) can use the key while
+// it runs, but cannot read a copied hint elsewhere; and remains of deleted rows in the database's files are unreadable.
+// What it does not protect against: a copy of the whole profile includes the key. And a seal cannot notice that a whole old
+// state was put back, or that the newest entries were cut off and the head's version set back: the fence does (S8).
 
 import { equalBytes, toHex } from '@keyhush/protocol'
 import {
@@ -32,8 +31,8 @@ import {
 
 type Kind = 'partial' | 'checkpoint' | 'pending' | 'entry'
 
-// The stored form: magic; then for each piece of a value its nonce, and its ciphertext with its tag. All pieces but the last
-// are as long as they may be; of an empty value there is one. A later form has another magic.
+// The stored form: magic; then for each piece its nonce, and its ciphertext with its tag. All pieces but the last have full
+// length; an empty value has one piece. A later form has another magic. layouts.test.ts holds it.
 const MAGIC = new TextEncoder().encode('PIRs\x01')
 const PIECE_BYTES = 2 << 20
 const NONCE_BYTES = 12
@@ -54,14 +53,14 @@ export class SealedStore implements StateStore {
   readonly #inner: StateStore
   readonly #key: () => Promise<CryptoKey>
   readonly #pause: () => Promise<void>
-  /** of the hint last seen: its values are bound to all of it but the manifest, and only that changes */
+  /** of the hint seen last; values are bound to all of it but the manifest, which alone changes */
   #record: HintRecord | undefined
-  /** the last entry or intent has been handed to the store below */
+  /** resolves when the last entry or pending batch was passed to the store below */
   #begun: Promise<void> = Promise.resolve()
 
   /**
-   * `key` is asked at every use: it may change with the store under it. `pause` gives a page its thread back: browsers may seal
-   * a piece at once, and so would seal piece after piece.
+   * `key` is called at every use: the key may change with the store below. `pause` gives the page its thread back, since
+   * browsers may seal piece after piece without a turn.
    */
   constructor(inner: StateStore, key: () => Promise<CryptoKey>, pause: () => Promise<void> = async () => {}) {
     this.durable = inner.durable
@@ -115,7 +114,7 @@ export class SealedStore implements StateStore {
       await this.#inner.begin(record, sealed, directory, replaces, rows)
     } catch (error) {
       if (replaces !== undefined || !(error instanceof StateMovedError)) throw error
-      // There is a state: unreadable, perhaps, to all but the store below.
+      // There is a state, perhaps one that only the store below can read.
       const unsealable = await this.#unsealable()
       if (unsealable === undefined) throw error
       await this.#inner.begin(record, sealed, directory, unsealable, rows)
@@ -147,8 +146,8 @@ export class SealedStore implements StateStore {
       )
     } catch (error) {
       if (!(error instanceof StateMovedError)) throw error
-      // Sealed twice, the same bytes look different. If they are what is pending, they are stored again as they are
-      // sealed already, and the store below sees no change.
+      // The same bytes look different when they are sealed twice. If they are what is pending, the sealed form that is
+      // stored is stored again, and the store below sees no change.
       const head = await this.#inner.read()
       if (head?.pending === undefined || head.version !== version) throw error
       if (!equalBytes(head.record.hintId, hintId)) throw error
@@ -173,7 +172,7 @@ export class SealedStore implements StateStore {
     return await this.#inOrder(sealing(), sealed => this.#inner.advance(hintId, version, { ...update, ...sealed }))
   }
 
-  /** Entries and intents reach the store below in the order they were made, however long sealing takes. */
+  /** Entries and pending batches reach the store below in the order of the calls, however long sealing takes. */
   async #inOrder<S, T>(sealing: Promise<S>, write: (sealed: S) => Promise<T>): Promise<T> {
     const before = this.#begun
     let begun = () => {}
@@ -202,7 +201,7 @@ export class SealedStore implements StateStore {
     await this.#inner.putCheckpoint(hintId, version, { ...stored, checkpoint }, rows)
   }
 
-  // A row may be of a hint that has no record yet. What it is named by says what is in it.
+  // A row may be of a hint that has no record yet. It is bound to its name instead.
 
   async putRow(hintId: Uint8Array, name: string, row: Uint8Array): Promise<void> {
     await this.#inner.putRow(hintId, name, await this.#sealed(boundRow(hintId, name), row))
@@ -251,7 +250,7 @@ export class SealedStore implements StateStore {
     return this.#record
   }
 
-  /** The id of a hint whose head only the store below can read: to callers it is an unreadable state, without id. */
+  /** The id of a hint whose head only the store below can read. To callers it is an unreadable state. */
   async #unsealable(): Promise<Uint8Array | undefined> {
     let hintId: Uint8Array | undefined
     try {
@@ -313,7 +312,7 @@ export class SealedStore implements StateStore {
       plaintext.catch(() => {}) // once it is waited for
       return plaintext
     }
-    // The next one is opened, elsewhere, while the page has the thread.
+    // The next one is opened in another thread while the page has this one.
     let next = unseal(0)
     for (let piece = 0; piece < pieces; piece++) {
       const plaintext = await next.catch(() => {
@@ -332,7 +331,7 @@ function piecesOf(sealed: Uint8Array): number {
   return Math.max(1, Math.ceil((sealed.length - MAGIC.length) / (PIECE_BYTES + AROUND_BYTES)))
 }
 
-/** What a piece of several is bound to besides: its number, how many there are, and the first one's nonce, if that is another. */
+/** What each of several pieces is bound to besides: its number, how many there are, and the first one's nonce. */
 function placeOf(sealed: Uint8Array, piece: number): readonly (number | string)[] {
   const pieces = piecesOf(sealed)
   if (pieces === 1) return []

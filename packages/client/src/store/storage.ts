@@ -1,4 +1,4 @@
-// Where a map keeps its state: what the app asks for, what the platform has, and what is done about the difference.
+// Where a map keeps its state: what the app prefers, what the platform has, and what happens if they differ.
 
 import { StorageError } from '../base/errors.js'
 import type { OnEvent, StorageKind } from '../base/events.js'
@@ -22,29 +22,29 @@ export type Identity = readonly string[]
 export interface OpenedStore {
   readonly store: StateStore
   readonly storage: StorageKind
-  /** discards what is stored for others with a server of this one's (S5); whether there was any */
+  /** discards states of other sets of servers that share a server with this one (S5); whether there was any */
   readonly discardOthers?: () => Promise<boolean>
-  /** asks the platform not to evict the state; the answer is its */
+  /** asks the platform not to evict the state; resolves to its answer */
   readonly persist?: () => Promise<boolean>
-  /** `platform`: those that its locks tell of; undefined: it is not known who else has this store */
+  /** `platform`: found by its locks; undefined: it is not known which tabs share this store */
   readonly preparers?: Preparers | 'platform' | undefined
 }
 
 /** The tabs that prepare hints beside the stored one. */
 export interface Preparers {
-  /** This tab does, until it calls what this resolves to, or is gone. A page that is left may count as gone. */
+  /** This tab prepares one, until it calls what this resolves to, or is closed. A page that is left may count as closed. */
   join(): Promise<() => void>
-  /** Runs `task` if there are none; who is about to join waits until it is over. */
+  /** Runs `task` if there are none. A tab that joins meanwhile waits until it is over. */
   whileNone(task: () => Promise<void>): Promise<void>
 }
 
-/** Opens the state of an identity: a durable store, or a rejection; in memory if `preference` is `memory`. */
+/** Opens the state of an identity: in memory if `preference` is `memory`, else durable. Rejects if it cannot. */
 export type OpenStore = (identity: Identity, preference: StoragePreference) => Promise<OpenedStore>
 
 /** An app's own durable storage, such as `openFileStore` of `@keyhush/client/node` in a folder of its choice. */
 export type OpenDurableStore = (servers: Identity) => Promise<DurableStore>
 
-/** Refuses a platform that does not say when a write has reached the disk: what was sent might be forgotten (S1). */
+/** Refuses a store that does not say when a write has reached the disk: it might forget what was sent (S1). */
 export async function confirmed(opened: DurableStore): Promise<DurableStore> {
   if (opened.durability === 'strict') return opened
   await opened.store.close()
@@ -92,15 +92,15 @@ export async function openInMemory(
   })
 }
 
-/** The store itself did not work: no space, a lost connection, a failing disk. What it wrote, if anything, is unknown. */
+/** The store itself failed: no space, a lost connection, a failing disk. It is not known what it has written. */
 export class StoreFailure extends StorageError {}
 
-/** The store holds something else than was thought, and nothing has been written: it has to be read anew. */
+/** Whether the store has refused a write because it holds something else: it has to be read anew. */
 export function isMoved(error: unknown): boolean {
   return error instanceof StateMovedError || error instanceof StateUnreadableError
 }
 
-/** A store whose failures are StoreFailures. What it says about the state is passed on as it is. */
+/** A store whose failures are StoreFailures. Its errors about the state are passed on. */
 export function watched(store: StateStore): StateStore {
   return new Proxy(store, {
     get(store, name) {

@@ -1,18 +1,18 @@
-// What the client needs of a place to keep its state. A store moves opaque bytes, atomically; what they mean is the
-// core's business (rust-core/core/src/tapir/state). The rules are S1–S7 of docs/threat-model.md:
+// What the client needs of a place to keep its state. A store moves opaque bytes, atomically; the core knows what they mean
+// (rust-core/core/src/tapir/state). The rules are S1–S7 of docs/threat-model.md:
 //
 //   begin ─► putPartial … ─► complete ─► putPending ─► (traffic) ─► commit ─► putPending ─► …
 //                                            └── again, the same bytes, before every resend
 //                             putCheckpoint at any version, putVerifier;  condemn and discard at any time
 //
-// A state follows the database's epochs: updatePartial takes a half-made hint to the next one, advance a whole hint,
-// with its pending batch if there is one. The head's manifest says at which epoch the state is.
+// A state follows the database's epochs: updatePartial brings a half-made hint to the next one; advance brings a whole hint
+// there, with its pending batch if it has one. The head's manifest says at which epoch the state is.
 //
-// Correctness across tabs and crashes rests on two things every write names: the hint's id and its version (what has
-// been applied to it). A write that names another id or version than the store holds was made by someone who has not
-// seen the newest state; it fails with StateMovedError and changes nothing (S4).
+// Every write names the hint's id and its version, which counts what was applied to it. That keeps tabs and crashes from
+// contradicting each other: a caller that names another id or version has not seen the newest state, so the write fails
+// with StateMovedError and changes nothing (S4).
 
-/** Someone else (another tab, another process) has moved the state on; read it anew. */
+/** Another tab or process has moved the state on: read it anew. */
 export class StateMovedError extends Error {
   override readonly name = 'StateMovedError'
 }
@@ -23,8 +23,8 @@ export class StateUnreadableError extends Error {
 }
 
 /**
- * There is no store to be had, or it has gone: IndexedDB is refused (a private window, blocked site data), the connection
- * broke, another process holds the folder. Whether a write that was under way has happened is not known: read anew.
+ * There is no store, or no longer: IndexedDB is refused (a private window, blocked site data), the connection broke, or
+ * another process holds the folder. It is not known whether a write under way has happened: read anew.
  */
 export class StoreUnavailableError extends Error {
   override readonly name = 'StoreUnavailableError'
@@ -39,26 +39,23 @@ export class StoreFullError extends Error {
 export interface StoredEpoch {
   /** canonical bytes of its manifest */
   readonly manifest: Uint8Array
-  /** the publisher's, 64 bytes, over that manifest; undefined: who stored it has not seen one */
+  /** the publisher's, 64 bytes, over that manifest; undefined: none was seen */
   readonly signature?: Uint8Array | undefined
 }
 
-/**
- * What a hint is and what it belongs to. Parties are bound to servers by name, never by position (S5). For life, all but
- * the epoch it is at.
- */
+/** What a hint is and what it belongs to. Parties are servers' names (S5). Only the epoch changes during its life. */
 export interface HintRecord extends StoredEpoch {
   /** 16 bytes, random */
   readonly hintId: Uint8Array
-  /** the scheme that it is of, by its name (scheme/table.ts) */
+  /** the name of its scheme (scheme/table.ts) */
   readonly scheme: string
-  /** the servers' names, in the order of the scheme's parties; none: nothing leaves for a lookup */
+  /** the servers' names, in the order of the scheme's parties; empty if lookups send nothing */
   readonly parties: readonly string[]
-  /** servers whose rollback fences know this hint: its version is confirmed there before anything of a lookup leaves (S8) */
+  /** servers whose rollback fences know this hint: they confirm its version before a lookup sends anything (S8) */
   readonly fenced: readonly string[]
 }
 
-/** The state's small part: who, when, and what is under way. */
+/** The state's small part: which hint, at which version, and what is pending. */
 export interface StateHead {
   readonly record: HintRecord
   /** partial: the offline phase is not finished */
@@ -83,7 +80,7 @@ export interface StoredPartial {
   readonly directory: Uint8Array
 }
 
-/** What takes a half-made hint to the next epoch. */
+/** A half-made hint at the next epoch. */
 export interface PartialUpdate extends StoredEpoch {
   /** the core's partial hint, updated */
   readonly partial: Uint8Array
@@ -91,7 +88,7 @@ export interface PartialUpdate extends StoredEpoch {
   readonly directory: Uint8Array
 }
 
-/** A hint as it was at one version, and the epoch it was at. */
+/** A hint at one version, and its epoch then. */
 export interface StoredCheckpoint {
   /** the core's checkpoint */
   readonly checkpoint: Uint8Array
@@ -101,7 +98,7 @@ export interface StoredCheckpoint {
   readonly directory: Uint8Array
 }
 
-/** The state's large part: a hint, whole, and what came after it. */
+/** The state's large part: a whole hint, and what was applied since. */
 export interface StoredHint extends StoredCheckpoint {
   /** the checkpoint's version */
   readonly version: number
@@ -111,7 +108,7 @@ export interface StoredHint extends StoredCheckpoint {
   readonly entries: readonly Uint8Array[]
 }
 
-/** What takes a whole hint to the next epoch. */
+/** An update of a whole hint to the next epoch. */
 export interface Advance extends StoredEpoch {
   /** the update's journal entry */
   readonly entry: Uint8Array
@@ -121,10 +118,7 @@ export interface Advance extends StoredEpoch {
 
 /** Any method may throw StoreUnavailableError; any that writes, StoreFullError. */
 export interface StateStore {
-  /**
-   * Whether what is stored outlives this object. If not, the client does not prepare checkpoints and partial hints for
-   * it, and hands over empty bytes instead.
-   */
+  /** Whether what is stored outlives this object. If not, the client passes empty checkpoints and partial hints. */
   readonly durable: boolean
 
   /** The head, or undefined if nothing is stored. Throws StateUnreadableError. */
@@ -138,14 +132,15 @@ export interface StateStore {
 
   /**
    * The effects and updates from version `from` up to the newest, in order; undefined if a newer checkpoint has replaced
-   * some of them. Throws StateUnreadableError; StateMovedError, too, if `from` is beyond the newest: the store has gone back.
+   * some of them. Throws StateUnreadableError, and StateMovedError if `from` is beyond the newest: the store was set back.
    */
   readEntries(hintId: Uint8Array, from: number): Promise<readonly Uint8Array[] | undefined>
 
   /**
-   * A new hint's life, at stage partial and version 0. Replaces the state whose hint id is `replaces` (undefined:
-   * there must be none, or an unreadable one). Throws StateMovedError if the store holds another, or if the rows that it has by
-   * now, by their names, are not all there any more: another one has begun since. Rows of all others go.
+   * Begins a new hint, at stage partial and version 0. It replaces the state whose hint id is `replaces`; undefined: there
+   * must be none, or an unreadable one. `rows` are the names of the rows that it has already. Removes the rows of all other
+   * hints. Throws StateMovedError if the store holds another state, or if one of `rows` is missing, because another hint
+   * has begun since.
    */
   begin(
     record: HintRecord,
@@ -155,45 +150,39 @@ export interface StateStore {
     rows?: readonly string[],
   ): Promise<void>
 
-  /** A partial hint with more partitions folded. Parities and folded set change together: they are one value. */
+  /** Replaces the partial hint by one with more partitions. */
   putPartial(hintId: Uint8Array, version: number, partial: Uint8Array): Promise<void>
 
-  /**
-   * One transaction: the half-made hint at the next epoch. Manifest, partial and directory change together, the version
-   * grows by one.
-   */
+  /** One transaction: manifest, partial and directory become those of the next epoch, and the version grows by one. */
   updatePartial(hintId: Uint8Array, version: number, update: PartialUpdate): Promise<void>
 
   /**
-   * The partial hint of `version` becomes whole, at that version, under the same manifest and with the same directory. (If
-   * versions began anew, copies that become whole at different epochs would count their lookups from different numbers,
-   * and the fence could not compare them.) `rows` are the names of those it consists of besides, all of which must be there:
-   * throws StateUnreadableError if not. Others of this hint's go.
+   * Makes the partial hint of `version` whole, at that version, with the same manifest and directory. (The version is kept
+   * so that the fence can compare copies that become whole at different epochs.) `rows` are the names of its rows. Throws
+   * StateUnreadableError if one is missing; removes its other rows.
    */
   complete(hintId: Uint8Array, version: number, checkpoint: Uint8Array, rows?: readonly string[]): Promise<void>
 
   /**
-   * Keeps the pending batch that leads from `version` to the next. Durable when the promise resolves: nothing is sent
-   * before (S1). Storing the same bytes again is no change; other bytes while a batch is pending are refused with
-   * StateMovedError.
+   * Stores the pending batch that leads from `version` to the next. It is durable when the promise resolves: nothing is
+   * sent before (S1). The same bytes again change nothing. Other bytes while a batch is pending: throws StateMovedError.
    */
   putPending(hintId: Uint8Array, version: number, pending: Uint8Array): Promise<void>
 
-  /** One transaction: the pending batch of `version` goes, its effect comes, the version grows by one (S2). */
+  /** One transaction: the effect of `version` is appended, its pending batch removed, and the version grows by one (S2). */
   commit(hintId: Uint8Array, version: number, effect: Uint8Array): Promise<{ readonly journalBytes: number }>
 
   /**
-   * One transaction: the whole hint at the next epoch. The update's entry is appended, the manifest becomes the head's,
-   * the version grows by one, and the pending batch is replaced by its extension (S2). Refused with StateMovedError if
-   * a batch is pending and none is handed over, or the other way round. It may be lost to a power failure; so what is
-   * pending is sent only once putPending has stored the same bytes again (S1).
+   * One transaction: the update's entry is appended, the manifest becomes the head's, the version grows by one, and the
+   * pending batch is replaced by its extension (S2). Throws StateMovedError if a batch is pending and none is passed, or the
+   * other way round. A power failure may undo this, so the client calls putPending with the same bytes before it sends (S1).
    */
   advance(hintId: Uint8Array, version: number, update: Advance): Promise<{ readonly journalBytes: number }>
 
   /**
-   * A checkpoint of `version`, from the stored checkpoint's to the newest, with the manifest and directory it was made
-   * under. All three replace the earlier ones in one step; entries before them go. Refused with StateMovedError if
-   * `version` is the newest and its manifest is not the head's. Of rows as for `complete`.
+   * Replaces checkpoint, manifest and directory in one step, and removes the entries before `version`, which lies between
+   * the stored checkpoint's and the newest. Throws StateMovedError if `version` is the newest and its manifest is not the
+   * head's. `rows` as for `complete`.
    */
   putCheckpoint(
     hintId: Uint8Array,
@@ -203,60 +192,60 @@ export interface StateStore {
   ): Promise<void>
 
   /**
-   * A row of a hint's, whose name says what is in it: of the stored hint, or of one that is prepared beside it, before that
-   * begins; what is left of one that never does goes when another begins, or when it is swept up. It is durable once a
-   * checkpoint is that names it.
+   * Stores a row of the stored hint, or of one that is prepared beside it and has not begun. Its name says what is in it. Rows
+   * of a hint that never begins are removed when another begins, or by sweepRows. A row is durable once a checkpoint that
+   * names it is.
    */
   putRow(hintId: Uint8Array, name: string, row: Uint8Array): Promise<void>
 
-  /** Removes the rows of all hints but the stored one, or those `of` one that is not stored: nobody prepares any of them any more. */
+  /** Removes the rows of all hints but the stored one; `of`: of this one alone, unless it is stored. No tab prepares them any more. */
   sweepRows(of?: Uint8Array): Promise<void>
 
   /**
-   * A row of the stored hint, which is whole. If it is not there: throws StateUnreadableError if the stored checkpoint is that of
-   * version `since`, which names it; else, or if `since` is undefined, StateMovedError.
+   * A row of the stored hint, which is whole. `since` is the version of the checkpoint that names it. If the row is missing,
+   * throws StateUnreadableError if that checkpoint is still stored, else StateMovedError.
    */
   readRow(hintId: Uint8Array, name: string, since: number | undefined): Promise<Uint8Array>
 
   /**
-   * Keeps what verifies the answers to this whole hint, in place of what there is. Public, and a copy of what servers have: it may
-   * be lost, or be of another epoch than the head's. Whoever reads it checks it.
+   * Stores what verifies the answers to this whole hint. It is public, and servers have it too: it may be lost, or be of
+   * another epoch than the head's. The client checks it when it reads it.
    */
   putVerifier(hintId: Uint8Array, verifier: Uint8Array): Promise<void>
 
-  /** What putVerifier has kept for this whole hint; undefined: nothing, or nothing that can be read. Throws StateMovedError. */
+  /** What putVerifier has stored for this whole hint; undefined: nothing, or nothing readable. Throws StateMovedError. */
   readVerifier(hintId: Uint8Array): Promise<Uint8Array | undefined>
 
   /**
-   * Durable: this hint must never be used again (S7); its secrets are erased. Whatever version it is at. No change if
-   * the store holds another hint by now, or if this one is condemned already.
+   * Durable: this hint must never be used again (S7), at whatever version; its secrets are erased. Changes nothing if the
+   * store holds another hint, or if this one is condemned already.
    */
   condemn(hintId: Uint8Array, culprit: string | undefined): Promise<void>
 
   /**
-   * Removes a state that cannot be used; undefined: an unreadable one. Throws StateMovedError if another is there, or
-   * if this one is condemned: only a new hint, begun in its place, ends a condemnation (S7).
+   * Removes the state of this hint; undefined: an unreadable state. Throws StateMovedError if another is there, or if it is
+   * condemned: only a new hint in its place ends a condemnation (S7).
    */
   discard(hintId: Uint8Array | undefined): Promise<void>
 
-  /** Removes whatever is stored, readable or not, condemned or not: only when the app itself says so. */
+  /** Removes any state, even an unreadable or condemned one. Called only when the app demands it. */
   erase(): Promise<void>
 
-  /** Lets go of files, locks and connections. What is durable stays. */
+  /** Closes files and connections, and releases locks. What is durable stays. */
   close(): Promise<void>
 }
 
-/** A store that outlives the page, and what it is worth. */
+/** A store that outlives the page, and what it promises. */
 export interface DurableStore {
   readonly store: StateStore
-  /** secrets are encrypted at rest under a key that cannot be exported; see sealed.ts for what that buys */
+  /** secrets are encrypted at rest under a key that cannot be exported; sealed.ts says against what that protects */
   readonly sealed: boolean
   /** whether the platform has confirmed that what must be durable is flushed before a promise resolves (S1) */
   readonly durability: 'strict' | 'unconfirmed'
   /**
-   * Removes what is stored for other sets of servers that have one in common with this one (S5); resolves to
-   * whether there was any. Condemned states stay: they hold no secrets, and going to other servers and back must not end
-   * a condemnation. So do states that another process has open.
+   * Removes the states of other sets of servers that share a server with this one (S5). Resolves to whether there was any.
+   * Condemned states stay: they hold no secrets, and going to other servers and back must not end a condemnation. States
+   * that another process has open stay too.
    */
   discardOthers(): Promise<boolean>
 }

@@ -43,7 +43,9 @@ export class LockManager {
         const waiting = { shares, go: resolve }
         queue.push(waiting)
         options.signal?.addEventListener('abort', () => {
-          queue.splice(queue.indexOf(waiting), 1)
+          const at = queue.indexOf(waiting)
+          if (at === -1) return // granted by now
+          queue.splice(at, 1)
           reject(options.signal?.reason)
         })
       })

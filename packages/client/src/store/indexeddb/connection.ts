@@ -1,0 +1,173 @@
+// The connection to the database, transactions on it, and what their failures are called.
+
+import { openDB } from 'idb'
+import { StateMovedError, StateUnreadableError, StoreFullError, StoreUnavailableError } from '../store.js'
+import {
+  DATABASE,
+  type Database,
+  type Reading,
+  SCHEMA_VERSION,
+  type Schema,
+  STORES,
+  type Writing,
+  type WritingHead,
+} from './schema.js'
+
+/** How long opening may take. A frozen tab that keeps its connection can hold up every later one for ever. */
+const OPENING_MS = 3_000
+
+/** A connection that is opened when it is needed, and again when it was lost. `lost` is called then. */
+export class Connection {
+  readonly #lost: () => void
+  #closed = false
+  #database: Promise<Database> | undefined
+
+  constructor(lost: () => void) {
+    this.#lost = lost
+  }
+
+  async read<T>(work: (tx: Reading) => Promise<T>): Promise<T> {
+    const database = await this.#open()
+    return await run(() => database.transaction(STORES, 'readonly'), work)
+  }
+
+  async write<T>(durability: 'strict' | 'relaxed', work: (tx: Writing) => Promise<T>): Promise<T> {
+    const database = await this.#open()
+    return await run(() => database.transaction(STORES, 'readwrite', { durability }), work)
+  }
+
+  /** A strict transaction on heads alone, which begins and ends a little sooner. */
+  async writeHead<T>(work: (tx: WritingHead) => Promise<T>): Promise<T> {
+    const database = await this.#open()
+    return await run(() => database.transaction(['heads'], 'readwrite', { durability: 'strict' }), work)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    const database = await this.#database?.catch(() => undefined)
+    database?.close()
+  }
+
+  async #open(): Promise<Database> {
+    if (this.#closed) throw new StoreUnavailableError('this store is closed')
+    if (this.#database === undefined) {
+      const lost = () => {
+        if (this.#database !== opening) return
+        this.#database = undefined
+        this.#lost()
+      }
+      const opening = connect(lost)
+      this.#database = opening
+      opening.catch(lost)
+    }
+    return await this.#database
+  }
+}
+
+/**
+ * Opens the database. `lost` is called when the connection has ended for a reason other than `close()`. The next call
+ * connects anew; if the database was deleted, it finds no state.
+ */
+function connect(lost: () => void): Promise<Database> {
+  return new Promise((resolve, reject) => {
+    let refused = false
+    const giveUp = (reason: unknown) => {
+      clearTimeout(timer)
+      refused = true
+      reject(asStoreError(reason))
+    }
+    const timer = setTimeout(() => {
+      const what = `expected IndexedDB to open within ${OPENING_MS / 1000} s; it has not answered`
+      giveUp(new StoreUnavailableError(`${what}. Another tab may be frozen: close other tabs of this site`))
+    }, OPENING_MS)
+    const opening = Promise.resolve().then(() =>
+      openDB<Schema>(DATABASE, SCHEMA_VERSION, {
+        upgrade(database) {
+          const there = database.objectStoreNames
+          for (const name of STORES) if (!there.contains(name)) database.createObjectStore(name)
+        },
+        // A tab that keeps an older version open. Ours all close it, see `blocking`.
+        blocked() {
+          giveUp(new StoreUnavailableError('another tab keeps an older version of the state open; close it'))
+        },
+        // Another tab wants to delete or upgrade the database. It must not wait for this one.
+        blocking(_current, _wanted, event) {
+          ;(event.target as IDBDatabase).close()
+          lost()
+        },
+        // The browser has closed the connection: site data was cleared, or a disk failed.
+        terminated: lost,
+      }),
+    )
+    opening.then(database => {
+      const missing = STORES.filter(name => !database.objectStoreNames.contains(name))
+      if (missing.length > 0) {
+        const what = `the IndexedDB database '${DATABASE}' of this origin has no ${missing.join(', ')}`
+        giveUp(new StoreUnavailableError(`${what}: other code made it. Delete it, or rename it there`))
+      }
+      clearTimeout(timer)
+      if (refused) database.close()
+      else resolve(database)
+    }, giveUp)
+  })
+}
+
+/** Runs `work` in a transaction and waits until it is complete. Any failure aborts all of it. */
+async function run<T, Tx extends Reading | Writing | WritingHead>(
+  begin: () => Tx,
+  work: (tx: Tx) => Promise<T>,
+): Promise<T> {
+  let tx: Tx | undefined
+  let ended: Promise<unknown> | undefined
+  try {
+    tx = begin()
+    ended = tx.done.catch((error: unknown) => error ?? new StoreUnavailableError('a transaction failed'))
+    const result = await work(tx)
+    commit(tx)
+    const failure = await ended
+    if (failure !== undefined) throw failure
+    return result
+  } catch (error) {
+    try {
+      tx?.abort()
+    } catch {} // it has ended
+    // A request that failed because its transaction was aborted does not know why; the transaction does.
+    const reason = isDomException(error, 'AbortError') ? await ended : error
+    throw asStoreError(reason)
+  }
+}
+
+/** Leaves writes to their transaction, which fails if one of them does. Waiting for each would cost a turn. */
+export function queue(writes: readonly Promise<unknown>[]): void {
+  for (const write of writes) write.catch(() => {})
+}
+
+/** Says that no more requests follow, which saves a turn. It throws if the transaction has ended by itself. */
+function commit(tx: Reading | Writing | WritingHead): void {
+  try {
+    tx.commit?.()
+  } catch {}
+}
+
+function asStoreError(error: unknown): Error {
+  const known = [StateMovedError, StateUnreadableError, StoreUnavailableError, StoreFullError]
+  if (known.some(type => error instanceof type)) return error as Error
+  if (isDomException(error, 'QuotaExceededError')) {
+    return new StoreFullError('the state does not fit into what the browser grants this origin', { cause: error })
+  }
+  // A row whose file is gone or cannot be decoded.
+  if (isDomException(error, 'NotReadableError', 'DataError')) {
+    return new StateUnreadableError('a stored row cannot be read', { cause: error })
+  }
+  if (isDomException(error, 'VersionError')) {
+    return new StoreUnavailableError('a newer version of this software has used this database; reload', {
+      cause: error,
+    })
+  }
+  return new StoreUnavailableError('IndexedDB is refused or has failed', { cause: error })
+}
+
+/** By name: what a QuotaExceededError is an instance of differs between browsers. */
+export function isDomException(error: unknown, ...names: string[]): boolean {
+  return names.includes((error as Error | undefined)?.name ?? '')
+}

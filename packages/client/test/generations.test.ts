@@ -1,0 +1,101 @@
+// Servers that replace the database again and again: no update leads on, so each time a hint is downloaded anew. How often
+// one call does that, and how often by itself a map that listens, does not follow from what servers say.
+
+import { encodeEvent } from '@keyhush/protocol'
+import { expect, test } from 'vitest'
+import { settle } from './support/clock.js'
+import { buildDatabase, type Database } from './support/database.js'
+import { core, Harness } from './support/harness.js'
+import { type Living, livingKeyless } from './support/living.js'
+import { A, blobs, problem } from './support/network.js'
+
+const one = { servers: [A], integrity: 'server', storage: 'memory' } as const
+
+/** The same values in a generation of their own. */
+function nextGeneration(living: Living): Database {
+  const { manifest, manifestBytes, byIndex } = living.newest
+  const next = {
+    databaseId: manifest.databaseId,
+    generation: manifest.generation + 1,
+    epoch: manifest.epoch + 1,
+    previousManifest: core.blake3(manifestBytes),
+  }
+  const values = byIndex.slice(0, 15).map(value => value!)
+  living.newest = buildDatabase(core, { values, partitions: 3 + (next.generation % 2), manifest: next })
+  return living.newest
+}
+
+test('a server that answers every query with a new generation: the lookup fails after a few downloads', async () => {
+  const living = livingKeyless()
+  const { network } = living
+  const harness = new Harness(network)
+  const map = await harness.open({ ...one, mode: 'single', lookups: 60 })
+  let answered = 0
+  network.misbehave[A] = (seen, genuine) => {
+    if (seen.path !== '/v1/answer' || answered++ >= 20) return genuine
+    network.publish(A, nextGeneration(living))
+    const { generation, epoch } = living.newest.manifest
+    return Response.json({ code: 'epoch_unknown', message: '', generation, epoch }, { status: 404 })
+  }
+  const error = await harness.failure(map.at(5))
+  expect([error.code, error.message]).toEqual(['protocol', expect.stringContaining('it was replaced 3 times')])
+  expect(answered).toBeLessThan(10)
+  answered = 20
+  expect(await harness.drive(map.at(5))).toEqual(living.newest.byIndex[5])
+  await harness.drive(map.close())
+})
+
+test.each(['open', 'reset'] as const)(
+  'a server that has another generation by the time of each download: %s() fails after a few',
+  async call => {
+    const living = livingKeyless()
+    const { network } = living
+    const harness = new Harness(network)
+    const options = { ...one, mode: 'single', lookups: 60 } as const
+    const map = call === 'reset' ? await harness.open(options) : undefined
+    let asked = 0
+    network.misbehave[A] = (seen, genuine) => {
+      if (!seen.path.startsWith('/v1/blobs/') || asked++ >= 100) return genuine
+      network.publish(A, nextGeneration(living))
+      return problem(404, 'not_found')
+    }
+    const error = await harness.failure(map === undefined ? harness.open(options) : map.reset())
+    expect([error.code, error.message]).toEqual(['protocol', expect.stringContaining('it was replaced 3 times')])
+    expect(asked).toBeLessThan(20)
+    asked = 100
+    const after = map ?? (await harness.open(options))
+    await harness.drive(after.reset())
+    expect(await harness.drive(after.at(5))).toEqual(living.newest.byIndex[5])
+    await harness.drive(after.close())
+  },
+)
+
+test('a server that announces a new generation as soon as the last one is there: each is downloaded later after the last', async () => {
+  const living = livingKeyless()
+  const { network } = living
+  network.push = true
+  const harness = new Harness(network)
+  const map = await harness.open({ ...one, mode: 'local', push: true })
+  await settle()
+  const until = harness.clock.now() + 120_000
+  let generations = 0
+  const tell = () => {
+    if (harness.clock.now() >= until) return
+    if (map.epoch === living.newest.manifest.epoch) {
+      generations++
+      network.publish(A, nextGeneration(living))
+    } else for (const stream of network.streams) stream.tell(encodeEvent(living.newest.manifest))
+    harness.clock.setTimeout(tell, 500)
+  }
+  tell()
+  while (harness.clock.now() < until) {
+    harness.clock.advance()
+    await settle()
+  }
+  // after 2 s, 4 s, … 64 s
+  expect(generations).toBeGreaterThan(4)
+  expect(generations).toBeLessThan(10)
+  expect(blobs(network).length).toBeLessThan(60)
+  expect(map.epoch).toBeGreaterThan(4)
+  await harness.drive(map.close())
+})
