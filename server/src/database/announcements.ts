@@ -5,9 +5,8 @@
 //
 // What processes say to one another only makes it quick; each also looks once a second.
 
-import type { Engine } from '../storage/storage.js'
-import { StorageError } from '../storage/storage.js'
-import { ANOTHER_PROCESS, headEpoch } from './epoch-store.js'
+import { type Engine, StorageError } from '../storage/storage.js'
+import { ANOTHER_PROCESS, headEpoch } from './stored-values.js'
 
 const POLL_MILLISECONDS = 1000
 
@@ -20,10 +19,10 @@ export const SIGNED = 'signed'
 /** The process that takes part. */
 export interface Member {
   readonly writes: boolean
-  /** the newest epoch it can answer, announced or not, … */
-  readonly has: number
-  /** … and the newest it shows */
-  readonly shows: number
+  /** The newest epoch it can answer, announced or not, … */
+  has(): number
+  /** … and the newest it shows. */
+  shows(): number
   /** takes up what the writer has stored */
   follow(): Promise<void>
   /** an epoch that it has, and all before it, are everybody's from now on */
@@ -64,7 +63,7 @@ export class Announcements {
   static async begin(engine: Engine, member: Member): Promise<Announcements> {
     await engine.query(tables(engine.schema))
     const announcements = new Announcements(engine, member)
-    await announcements.announced(member.has)
+    await announcements.announced(member.has())
     while (!announcements.#stopped && announcements.behind !== undefined) await announcements.#looked()
     if (announcements.#failure !== undefined) throw announcements.#failure
     return announcements
@@ -72,7 +71,7 @@ export class Announcements {
 
   /** Why others are ahead, for people; undefined: they are not. */
   get behind(): string | undefined {
-    const { shows } = this.#member
+    const shows = this.#member.shows()
     return shows < this.#announced ? `epoch ${this.#announced} is being taken up; ${shows} is here` : undefined
   }
 
@@ -124,7 +123,8 @@ export class Announcements {
 
   async #tick(): Promise<void> {
     this.#again = false
-    const { writes, has } = this.#member
+    const { writes } = this.#member
+    const has = this.#member.has()
     const turn = await this.#ask(has)
     this.#announced = turn.announced
     if (writes && this.#engine.usurped) throw new Error(ANOTHER_PROCESS)
@@ -135,13 +135,13 @@ export class Announcements {
 
   /** Beside the looking: who takes long has to know what the others show. */
   #follow(): void {
-    const { has } = this.#member
+    const has = this.#member.has()
     this.#following ??= this.#member
       .follow()
       .catch((error: unknown) => this.#fail(error))
       .finally(() => {
         this.#following = undefined
-        if (this.#member.has > has) this.#look()
+        if (this.#member.has() > has) this.#look()
       })
   }
 

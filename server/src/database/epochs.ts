@@ -1,13 +1,15 @@
-// The epochs of one database as the routes see them: the ones this process answers, the history it can tell of, and
-// the files that clients fetch. A dataset has one epoch for ever (`FixedEpochs`); updatable/database.ts has one that
-// changes.
+// The epochs of one database as routes see them: those that this process answers, their history, and the blobs that
+// clients fetch. A dataset has one epoch for ever (fixed-epochs.ts), an updatable database has one after the other.
 
 import { Readable } from 'node:stream'
-import { type EpochInfo, type Manifest, SUITE_POINTPROOFS } from '@keyhush/protocol'
+import type { EpochInfo, Manifest } from '@keyhush/protocol'
 import type { Core, DatabaseHandle } from '@keyhush/wasm'
-import type { Dataset } from '../dataset/load.js'
-import { Readers } from './readers.js'
-import { SharedFile } from './shared-file.js'
+import type { Readers } from './readers.js'
+
+export interface KnownManifest {
+  readonly manifest: Manifest
+  readonly bytes: Uint8Array
+}
 
 /** A database in the core's memory, for other threads to read. */
 export interface SharedDatabase {
@@ -61,76 +63,6 @@ export interface Epochs {
   since(epoch: number, reserve?: (bytes: number) => void): Promise<Uint8Array | undefined>
   /** by its hash in hex */
   findBlob(hash: string): Promise<Blob | undefined>
-}
-
-/** The one epoch of a dataset on disk. */
-export class FixedEpochs implements Epochs {
-  readonly newest: Epoch
-  readonly #blobs: ReadonlyMap<string, Blob>
-
-  constructor(dataset: Dataset) {
-    const { manifest, manifestBytes, manifestHash, database, blocks, openings, core } = dataset
-    const shared = { core, handle: database, readers: new Readers(), previous: false }
-    const proved = { manifest, manifestHash: core.blake3(manifestBytes) }
-    const sharedBlocks = blocks && { ...shared, handle: blocks }
-    this.newest = {
-      manifest,
-      manifestBytes,
-      manifestHash,
-      suites: database.suites,
-      queryLimits: askedOnce(suite => database.queryLimits(suite, false)),
-      answerBytes: (...query) => database.answerBytes(...query, false),
-      answer: (queries, suite) => {
-        const body = database.answer(queries, suite)
-        return suite === SUITE_POINTPROOFS && openings !== undefined ? openings.prove(body, queries, proved) : body
-      },
-      shared: () => shared,
-      blocks: () => sharedBlocks,
-    }
-    const blobs = [...dataset.blobs].map(([hash, { path, bytes }]): [string, Blob] => {
-      const file = new SharedFile(path)
-      return [hash, { bytes, open: (first, last) => file.stream(first, last) }]
-    })
-    this.#blobs = new Map(blobs)
-  }
-
-  get databaseId(): Uint8Array {
-    return this.newest.manifest.databaseId
-  }
-
-  find(generation: number, epoch: number): Epoch | undefined {
-    const { manifest } = this.newest
-    return manifest.generation === generation && manifest.epoch === epoch ? this.newest : undefined
-  }
-
-  answerable(): readonly Epoch[] {
-    return [this.newest]
-  }
-
-  list(): EpochInfo[] {
-    return [infoOf(this.newest)]
-  }
-
-  async manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined> {
-    return this.find(generation, epoch)?.manifestBytes
-  }
-
-  async since(epoch: number, reserve: (bytes: number) => void = () => {}): Promise<Uint8Array | undefined> {
-    const { manifest, manifestBytes } = this.newest
-    if (epoch !== manifest.epoch - 1) return epoch === manifest.epoch ? new Uint8Array() : undefined
-    reserve(manifestBytes.length)
-    return manifestBytes
-  }
-
-  async findBlob(hash: string): Promise<Blob | undefined> {
-    return this.#blobs.get(hash)
-  }
-}
-
-/** Of a suite: what `ask` says, which is asked once, for it holds as long as the epoch does. */
-export function askedOnce(ask: (suite: number) => Uint32Array): (suite: number) => Uint32Array {
-  const known = new Map<number, Uint32Array>()
-  return suite => known.get(suite) ?? known.set(suite, ask(suite)).get(suite)!
 }
 
 export function infoOf({ manifest, manifestHash }: Epoch): EpochInfo {

@@ -2,49 +2,36 @@
 // loop gets a turn between steps.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type Batch, encodeManifest, HASH_BYTES, type Manifest } from '@keyhush/protocol'
-import type { Core, CoreError, DatabaseHandle, GenerationHandle, ServerDirectoryHandle } from '@keyhush/wasm'
+import { type Batch, HASH_BYTES } from '@keyhush/protocol'
+import type { Core, CoreError, DatabaseHandle, GenerationHandle } from '@keyhush/wasm'
 import { blocksOf, directoryFields } from '../dataset/blocks.js'
-import type { Epoch } from './epochs.js'
-import type { KnownManifest } from './loading.js'
+import type { Epoch, KnownManifest } from './epochs.js'
+import { Generation } from './generation.js'
+import { nextManifest } from './next-manifest.js'
 import { refuse } from './operations.js'
-
-export interface MadeGeneration {
-  readonly database: DatabaseHandle
-  readonly directory: ServerDirectoryHandle | undefined
-  /** empty: keyless */
-  readonly directoryBytes: Uint8Array
-  /** the padded blocks of the directory; undefined if nobody can ask for one */
-  readonly blocks: DatabaseHandle | undefined
-  readonly known: KnownManifest
-  free(): void
-}
 
 /** `old` must not change meanwhile. Throws a `batch_refused` Refusal if there is no such generation, or no memory. */
 export async function makeGeneration(
-  core: Core,
-  old: DatabaseHandle,
+  { core, database: old }: Generation,
   before: Epoch,
   batch: Batch,
   headroom: number,
-): Promise<MadeGeneration> {
+): Promise<{ readonly generation: Generation; readonly known: KnownManifest }> {
   const handle = await runSteps(core, old, before.manifest.keyed, headroom)
   const database = handle.takeDatabase()!
   const directory = handle.takeDirectory()
   handle.free()
   const directoryBytes = directory?.encode() ?? new Uint8Array()
   const blocks = blocksOf(before.manifest, directory)
-  const fields = directoryFields(core, directory, directoryBytes, blocks)
-  const manifest = { ...describe(core, database, before, batch), ...fields }
-  return {
-    ...{ database, directory, directoryBytes, blocks },
-    known: { manifest, bytes: encodeManifest(manifest) },
-    free() {
-      database.free()
-      directory?.free()
-      blocks?.free()
-    },
-  }
+  const generation = new Generation(core, { database, directory, directoryBytes, blocks })
+  const known = nextManifest(generation, before, batch, {
+    ...directoryFields(core, directory, directoryBytes, blocks),
+    generation: before.manifest.generation + 1,
+    updateListBytes: 0,
+    updateListHash: new Uint8Array(HASH_BYTES),
+    pointproofs: undefined, // with them none is made here
+  })
+  return { generation, known }
 }
 
 async function runSteps(core: Core, old: DatabaseHandle, keyed: boolean, headroom: number): Promise<GenerationHandle> {
@@ -60,25 +47,5 @@ async function runSteps(core: Core, old: DatabaseHandle, keyed: boolean, headroo
     const { code, message } = error as CoreError
     if (code === 'layout' || code === 'directory') return refuse(1, message)
     throw error
-  }
-}
-
-function describe(
-  core: Core,
-  database: DatabaseHandle,
-  { manifest: before, manifestBytes }: Epoch,
-  batch: Batch,
-): Manifest {
-  const { layout } = database
-  const { records, partitions, partitionRecords } = layout
-  layout.free()
-  const none = new Uint8Array(HASH_BYTES)
-  return {
-    ...before,
-    ...{ generation: before.generation + 1, epoch: batch.epoch, expires: batch.expires },
-    ...{ records, partitions, partitionRecords, maxBatch: database.maxBatch },
-    ...{ commitments: database.commitments(), contentHashes: database.contentHashes() },
-    ...{ updateListBytes: 0, updateListHash: none },
-    previousManifest: core.blake3(manifestBytes),
   }
 }

@@ -1,7 +1,9 @@
 // Writing chunks behind the epochs: an epoch's transaction holds its list, and the records that the list changes follow
 // later, many epochs' at once. Until then a start applies the lists to the chunks.
 
-import { ANOTHER_PROCESS, CHUNK_BYTES, CHUNKS_TOGETHER, type EpochStore } from './epoch-store.js'
+import { CHUNKS_TOGETHER, chunksWith } from './chunks.js'
+import type { EpochStore } from './epoch-store.js'
+import { ANOTHER_PROCESS } from './stored-values.js'
 
 /** How far chunks may fall behind: what a start has to apply to them. */
 const MOST_LIST_BYTES = 8 * 1024 * 1024
@@ -47,19 +49,7 @@ export class WriteBehind {
 
   /** An epoch changed these records, of ℓ bytes. */
   note(changed: Uint32Array, recordBytes: number, listBytes: number): void {
-    let noted = -1
-    for (const index of changed) {
-      const last = Math.floor(((index + 1) * recordBytes - 1) / CHUNK_BYTES)
-      // They ascend, and there are many a chunk.
-      for (
-        let number = Math.max(noted + 1, Math.floor((index * recordBytes) / CHUNK_BYTES));
-        number <= last;
-        number++
-      ) {
-        this.#chunks.add(number)
-        noted = number
-      }
-    }
+    for (const number of chunksWith(changed, recordBytes)) this.#chunks.add(number)
     this.#listBytes += listBytes
   }
 

@@ -19,10 +19,9 @@ import { getSystemErrorName } from 'node:util'
 import { open, type RootDatabase } from 'lmdb'
 import { DatasetError } from '../base/errors.js'
 import { lockStore } from './lock.js'
-import { Draft, type Storage, StorageError, type Transaction } from './storage.js'
+import { Draft, PAGE_BYTES, type Storage, StorageError, type Transaction } from './storage.js'
 
 const FILE = 'data.mdb'
-const PAGE_BYTES = 4096
 
 /** Where an LMDB file of data version 2 has these in its two first pages, of which the later transaction's counts. */
 const HEAD = { magic: 24, lastPage: 144, transaction: 152 } as const

@@ -3,6 +3,15 @@
 
 import { OperatorError } from '../base/errors.js'
 
+/** The bytes of LMDB's pages, and of what it puts before a value that has pages of its own. */
+export const PAGE_BYTES = 4096
+const PAGE_HEADER_BYTES = 24
+
+/** The length of a value that fills so many pages: what many values should have, so that a file has no empty room. */
+export function wholePages(pages: number): number {
+  return pages * PAGE_BYTES - PAGE_HEADER_BYTES
+}
+
 /** Reads and writes of one transaction. Reads see its own writes, and else the keys that were named for it alone. */
 export interface Transaction {
   get(key: string): Uint8Array | undefined

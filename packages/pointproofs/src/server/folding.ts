@@ -1,38 +1,34 @@
-// Folding edits into the openings of the rows they are of, in a thread, behind the epochs. What is folded is as of the newest epoch;
-// the one before is answered out of what was there, so it is written, with its epoch, once a later one has come: until then,
-// and until it is on disk, the update lists tell of those edits.
+// Folding edits into the openings of their rows, in a thread, behind the epochs. Folded openings are as of the newest epoch, and
+// the epoch before is answered from the ones on disk: they are written once a later epoch has come. Until then lists have the edits.
 
 import type { Manifest } from '@keyhush/protocol'
-import type { FoldingThread, RowProofs } from '../dataset/proof-kinds.js'
-import type { EpochStore } from './epoch-store.js'
-import type { InTurn } from './write-behind.js'
+import type { Dated, Folding } from '@keyhush/server/proofs'
+import type { Openings } from './openings.js'
+import { ProverThread } from './prover-threads.js'
 
-export class Folding {
-  /** told of what a thread or the disk has failed with */
+export class RowFolding implements Folding {
   onFailure: (error: Error) => void = () => {}
 
-  readonly #store: EpochStore
-  readonly #openings: RowProofs
+  readonly #openings: Openings
   readonly #newest: () => Manifest
-  #thread: FoldingThread | undefined
+  readonly #write: (row: number, openings: Dated) => Promise<boolean>
+  #thread: ProverThread | undefined
   #running: Promise<void> | undefined
   #stopped = false
   #failure: string | undefined
 
-  constructor(store: EpochStore, openings: RowProofs, newest: () => Manifest) {
-    this.#store = store
+  constructor(openings: Openings, newest: () => Manifest, write: (row: number, openings: Dated) => Promise<boolean>) {
     this.#openings = openings
     this.#newest = newest
+    this.#write = write
   }
 
-  /** Why edits are not folded at the moment, for people. Answers are right all the same, and take longer by and by. */
   get failure(): string | undefined {
     return this.#failure
   }
 
-  /** Goes on with rows that have many edits, or old ones. */
-  catchUp(inTurn: InTurn): void {
-    this.#running ??= this.#run(inTurn)
+  catchUp(): void {
+    this.#running ??= this.#run()
       .then(
         () => {
           this.#failure = undefined
@@ -44,12 +40,10 @@ export class Folding {
       })
   }
 
-  /** What is under way, if anything is. */
   async settled(): Promise<void> {
     await this.#running
   }
 
-  /** After the row that is being folded. Nothing is written afterwards. */
   async stop(): Promise<void> {
     this.#stopped = true
     await this.#running
@@ -57,33 +51,27 @@ export class Folding {
     this.#thread = undefined
   }
 
-  async #run(inTurn: InTurn): Promise<void> {
-    for (;;) {
-      if (this.#stopped || !(await this.#write(inTurn))) return
+  async #run(): Promise<void> {
+    while (!this.#stopped && (await this.#writeSettled())) {
       const fold = this.#openings.next(this.#newest())
       if (fold === undefined) return
       const { row, epoch, bytes, edits } = fold
-      this.#thread ??= this.#openings.foldingThread()
+      this.#thread ??= ProverThread.take(this.#openings.proved.setup.proving)
       const folded = await this.#thread.do({ openings: bytes, edits })
       this.#openings.folded(row, { epoch, bytes: folded })
     }
   }
 
-  /** All that has been folded and whose epoch is not the newest any more; whether it could be. */
-  async #write(inTurn: InTurn): Promise<boolean> {
-    const { generation, epoch } = this.#newest()
-    for (const [row, folded] of [...this.#openings.settled(epoch - 1)]) {
-      const written = await inTurn(async () => {
-        if (this.#stopped || !(await this.#store.writeOpenings(generation, row, folded))) return false
-        this.#openings.stored(row, folded)
-        return true
-      })
-      if (!written) return false
+  /** Writes all that has been folded and whose epoch is not the newest any more. Returns whether it could. */
+  async #writeSettled(): Promise<boolean> {
+    for (const [row, folded] of [...this.#openings.settled(this.#newest().epoch - 1)]) {
+      if (this.#stopped || !(await this.#write(row, folded))) return false
+      this.#openings.stored(row, folded)
     }
     return true
   }
 
-  /** Nothing is lost: the edits are there, and it is tried again, in another thread, after the next batch. */
+  /** Nothing is lost: the edits are there. Another thread tries again after the next batch. */
   #fail(error: Error): void {
     void this.#thread?.end()
     this.#thread = undefined

@@ -16,10 +16,20 @@ import {
   rowOfBlock,
   rowPlace,
   SUITE_POINTPROOFS,
+  toHex,
 } from '@keyhush/protocol'
-import type { ChangedBlocks, Fold, FoldingThread, ProvedEpoch, RowOpenings, RowProofs } from '@keyhush/server/proofs'
+import {
+  type Dated,
+  type Folding,
+  type ProvedEpoch,
+  type RowProofs,
+  type Rows,
+  recordBytesView,
+} from '@keyhush/server/proofs'
+import type { Core, DatabaseHandle } from '@keyhush/wasm'
+import { type ChangedBlocks, changedBlocks } from './changed-blocks.js'
+import { RowFolding } from './folding.js'
 import { EDIT_BYTES, OPENING_BYTES, type PointproofsProver } from './module.js'
-import { ProverThread } from './prover-threads.js'
 import type { Setup } from './setup.js'
 
 /** An answer to one query is corrected for about so many edits, of all its rows together, … */
@@ -29,12 +39,18 @@ const MOST_EDITS = { least: 2, most: 8 }
 /** … or once one of them is so many epochs old: until then its update list is kept. */
 const MOST_EPOCHS = 32
 
+/** A row's openings, and the edits to fold into them, as far as an epoch. */
+interface Fold extends Dated {
+  readonly row: number
+  readonly edits: Uint8Array
+}
+
 /** Openings on disk, and what came after. */
-interface Row extends RowOpenings {
+interface Row extends Dated {
   /** ascending by epoch; EDIT_BYTES an edit */
   edits: readonly { readonly epoch: number; readonly bytes: Uint8Array }[]
   /** of a later epoch; the epoch before that may still be answered out of those on disk */
-  ahead?: RowOpenings
+  ahead?: Dated
 }
 
 /** A follower of edits goes on to other things after so many: some milliseconds. */
@@ -61,32 +77,48 @@ export function zeroOpenings(records: number): Uint8Array {
 }
 
 export class Openings implements RowProofs {
+  readonly suite = SUITE_POINTPROOFS
   readonly proved: Proved
+  readonly #core: Core
   /** but for Q, which may grow */
   readonly #layout: Manifest
   readonly #rows: Row[]
   /** those with edits */
   readonly #edited = new Set<number>()
   #rowLists: Uint8Array
+  /** row lists of the two newest epochs by their hash in hex, the newest last */
+  #blobs = new Map<string, Uint8Array>()
 
   /** `rows` are all rows' of all partitions, `rowLists` and `layout` as of an epoch no earlier than any of them. */
-  constructor(proved: Proved, layout: Manifest, rows: readonly RowOpenings[], rowLists: Uint8Array) {
+  constructor(core: Core, proved: Proved, layout: Manifest, rows: readonly Dated[], rowLists: Uint8Array) {
     this.proved = proved
+    this.#core = core
     this.#layout = layout
     this.#rows = rows.map(row => ({ ...row, edits: [] }))
     this.#rowLists = rowLists
+    this.#keep(rowLists)
   }
 
   get transcript(): Uint8Array {
     return this.proved.setup.transcript
   }
 
-  get key(): Uint8Array {
-    return this.proved.setup.key
+  folding(newest: () => Manifest, write: (row: number, openings: Dated) => Promise<boolean>): Folding {
+    return new RowFolding(this, newest, write)
   }
 
-  foldingThread(): FoldingThread {
-    return ProverThread.take(this.proved.setup.proving)
+  /** The key, or row lists of the two newest epochs, by their hash in hex. */
+  blob(hash: string): Uint8Array | undefined {
+    const { fields, key } = this.proved.setup
+    return hash === toHex(fields.keyHash) ? key : this.#blobs.get(hash)
+  }
+
+  /** Returns their hash. */
+  #keep(rowLists: Uint8Array): Uint8Array {
+    const hash = this.#core.blake3(rowLists)
+    this.#blobs.delete(toHex(hash)) // they go to the end
+    this.#blobs = new Map([...this.#blobs].slice(-1)).set(toHex(hash), rowLists)
+    return hash
   }
 
   /** Of the newest epoch, one behind the other. */
@@ -95,7 +127,7 @@ export class Openings implements RowProofs {
   }
 
   /** By their number, q·R + r. */
-  rows(): readonly RowOpenings[] {
+  rows(): readonly Dated[] {
     return this.#rows
   }
 
@@ -138,25 +170,36 @@ export class Openings implements RowProofs {
     return answer.subarray(HEADER_BYTES)
   }
 
-  /** Follows to `epoch`, of so many partitions. Returns the commitments of the rows touched, ascending, 48 bytes each. */
-  async turn(epoch: number, partitions: number, changed: ChangedBlocks): Promise<Uint8Array> {
+  /** Follows a list to `epoch`, which `database` is at. Behind the list stand the rows touched, ascending, 48 bytes each. */
+  async turn(epoch: number, list: Uint8Array, database: DatabaseHandle): Promise<Rows> {
+    const { layout: handle } = database
+    const { partitions } = handle
+    handle.free()
     const layout = { ...this.#layout, partitions }
     for (let row = this.#rows.length; row < partitions * partitionRows(layout); row++) {
       this.#rows.push({ epoch: 0, bytes: zeroOpenings(recordsOf(layout, row)), edits: [] })
     }
-    const edits = this.#editsOf(changed)
+    const edits = this.#editsOf(changedBlocks(this.#core, layout, list, this.blocksOf(database)))
     const lists = grownRowLists(this.#rowLists, layout)
-    const touched = await this.#followed(lists, edits)
+    const rows = await this.#followed(lists, edits)
     this.#rowLists = lists
     this.#note(epoch, edits)
-    return touched
+    return { rows, rowsHash: this.#keep(lists) }
   }
 
-  /** The row lists of the epoch before the newest, of so many partitions, from what it changed. */
-  async before(partitions: number, { blocks, old, now }: ChangedBlocks): Promise<Uint8Array> {
+  /** Gives a block's bytes by its number. */
+  blocksOf(database: DatabaseHandle): (block: number) => Uint8Array {
+    const bytes = this.#layout.recordBytes * this.#layout.blockRecords
+    return block => recordBytesView(this.#core, database, block * bytes, bytes)
+  }
+
+  /** Restores the row lists of the epoch before the newest, of so many partitions, from what it changed. Returns their hash. */
+  async restoreBefore(partitions: number, { blocks, old, now }: ChangedBlocks): Promise<Uint8Array> {
     const lists = this.#rowLists.slice()
     await this.#followed(lists, this.#editsOf({ blocks, old: now, now: old }))
-    return lists.subarray(0, rowListsBytes({ ...this.#layout, partitions }))
+    const hash = this.#keep(lists.subarray(0, rowListsBytes({ ...this.#layout, partitions })))
+    this.#keep(this.#rowLists)
+    return hash
   }
 
   /** Brings the rows of edits up to date, in place, giving way to answers. Returns them. */
@@ -226,12 +269,12 @@ export class Openings implements RowProofs {
   }
 
   /** They may be answered from. */
-  folded(row: number, openings: RowOpenings): void {
+  folded(row: number, openings: Dated): void {
     this.#rows[row]!.ahead = openings
   }
 
   /** Folded openings no later than `epoch`, the earliest that is answered: they are to be on disk. */
-  *settled(epoch: number): Iterable<[row: number, RowOpenings]> {
+  *settled(epoch: number): Iterable<[row: number, Dated]> {
     for (const row of this.#edited) {
       const { ahead } = this.#rows[row]!
       if (ahead !== undefined && ahead.epoch <= epoch) yield [row, ahead]
@@ -239,7 +282,7 @@ export class Openings implements RowProofs {
   }
 
   /** They are on disk. */
-  stored(row: number, { epoch, bytes }: RowOpenings): void {
+  stored(row: number, { epoch, bytes }: Dated): void {
     const edits = this.#rows[row]!.edits.filter(edit => edit.epoch > epoch)
     this.#rows[row] = { epoch, bytes, edits }
     if (edits.length === 0) this.#edited.delete(row)
