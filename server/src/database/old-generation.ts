@@ -4,22 +4,36 @@ import type { EpochInMemory, Generation } from './generation.js'
 
 const HOUR_SECONDS = 60 * 60
 
+const DEFAULT_HOURS = 24
+
 export interface OldOptions {
-  /** how long a generation is answered at most */
-  readonly lingerSeconds: number
-  /** seconds since 1970 */
-  readonly now: () => number
-  /** called when one has ended; `freed` settles when its memory has been given back */
-  readonly onEnd: (number: number, freed: Promise<void>) => void
+  /** how long a generation is answered after it has ended; default 24 */
+  readonly lingerHours?: number | undefined
+  /** seconds since 1970; default: the system's */
+  readonly now?: (() => number) | undefined
 }
 
 export class OldGeneration {
-  readonly #options: OldOptions
+  readonly #lingerSeconds: number
+  readonly #now: () => number
+  readonly #onEnd: (number: number, freed: Promise<void>) => void
   #current: { readonly epoch: EpochInMemory; readonly generation: Generation; until: number } | undefined
   #timer: NodeJS.Timeout | undefined
 
-  constructor(options: OldOptions) {
-    this.#options = options
+  /** `onEnd` is called when a generation has ended; `freed` settles when its memory has been given back. */
+  constructor(options: OldOptions, onEnd: (number: number, freed: Promise<void>) => void) {
+    this.#lingerSeconds = (options.lingerHours ?? DEFAULT_HOURS) * HOUR_SECONDS
+    this.#now = options.now ?? (() => Date.now() / 1000)
+    this.#onEnd = onEnd
+  }
+
+  /** When a generation that ends now is not answered any more, in seconds since 1970. */
+  get until(): number {
+    return Math.floor(this.#now()) + this.#lingerSeconds
+  }
+
+  lasts(until: number | undefined): boolean {
+    return until !== undefined && until > this.#now()
   }
 
   /** Its last epoch, while that is answered. */
@@ -45,7 +59,7 @@ export class OldGeneration {
     this.#current = undefined
     // Not at once: a request that has just found this epoch is about to read it.
     const freed = Promise.resolve().then(() => generation.free())
-    this.#options.onEnd(epoch.manifest.generation, freed)
+    this.#onEnd(epoch.manifest.generation, freed)
   }
 
   /** Gives its memory back; the storage keeps it. */
@@ -64,8 +78,8 @@ export class OldGeneration {
   /** Seconds that are left: never more than if it had ended now, whatever the clock did. */
   get #rest(): number {
     if (this.#current === undefined) return Number.POSITIVE_INFINITY
-    const now = this.#options.now()
-    this.#current.until = Math.min(this.#current.until, now + this.#options.lingerSeconds)
+    const now = this.#now()
+    this.#current.until = Math.min(this.#current.until, now + this.#lingerSeconds)
     return this.#current.until - now
   }
 }

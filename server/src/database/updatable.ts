@@ -33,7 +33,7 @@ import { History } from './history.js'
 import { type Loaded, loadOld } from './loading.js'
 import { makeGeneration } from './next-generation.js'
 import { OldGeneration } from './old-generation.js'
-import { type Operations, readOperations, refuse } from './operations.js'
+import { readOperations, refuse } from './operations.js'
 import { partitionBlob } from './partitions.js'
 import { PostgresFence } from './postgres-fence.js'
 import { readingFrom } from './reading.js'
@@ -57,8 +57,6 @@ export interface UpdatableOptions {
 }
 
 const DEFAULT_HISTORY = 64
-const DEFAULT_LINGER_HOURS = 24
-const HOUR_SECONDS = 60 * 60
 
 /** Where the newest batch is, from the core's memory to everybody. */
 type Phase =
@@ -84,8 +82,6 @@ export class UpdatableDatabase implements Epochs {
   readonly #storage: Storage
   readonly #store: EpochStore
   readonly #isReplica: boolean
-  readonly #now: () => number
-  readonly #lingerSeconds: number
   #generation: Generation
   #newest: EpochInMemory
   #previous: EpochInMemory | undefined
@@ -109,19 +105,13 @@ export class UpdatableDatabase implements Epochs {
     this.#storage = storage
     this.#store = new EpochStore(storage)
     this.#isReplica = options.replica ?? false
-    this.#now = options.now ?? (() => Date.now() / 1000)
-    this.#lingerSeconds = (options.lingerHours ?? DEFAULT_LINGER_HOURS) * HOUR_SECONDS
     // The epoch before is answered, so that much history there always is.
     this.history = Math.max(1, options.history ?? DEFAULT_HISTORY)
     this.fence = fence
     this.#generation = generation
     this.#newest = generation.epochOf(newest)
     this.#previous = previous && generation.epochOf(previous, 'previous')
-    this.#old = new OldGeneration({
-      lingerSeconds: this.#lingerSeconds,
-      now: this.#now,
-      onEnd: (number, freed) => this.#removeOld(number, freed),
-    })
+    this.#old = new OldGeneration(options, (number, freed) => this.#removeOld(number, freed))
     this.#behind = this.#writeBehind(loaded)
     this.#past = new History(core, this.#store)
     this.#signatures = new Signatures(this.#store, () => this.answerable().map(({ manifest }) => manifest.epoch))
@@ -257,7 +247,8 @@ export class UpdatableDatabase implements Epochs {
       const { onShown } = this.#phase
       await new Promise<void>(resolve => onShown.push(resolve))
     }
-    return partitionBlob(this.#generation, this.#newest.manifest, hash) ?? this.#wholeBlob(hash)
+    const unwritten = this.#phase.is === 'unwritten' ? this.#phase.turn.changes : undefined
+    return partitionBlob(this.#generation, this.#newest.manifest, hash, unwritten) ?? this.#wholeBlob(hash)
   }
 
   /** What no batch changes in place, so that downloads of it wait for none. */
@@ -326,11 +317,6 @@ export class UpdatableDatabase implements Epochs {
     }
     const operations = await readOperations(this.#core, this.#newest.manifest, batch.encoding, batch.operations)
     if ('headroom' in operations) return await this.#beginGeneration(batch, hash, operations.headroom)
-    return await this.#change(batch, hash, operations)
-  }
-
-  /** The next epoch of this generation. */
-  async #change(batch: Batch, hash: string, operations: Operations): Promise<EpochStatus> {
     const next = await draft(this.#generation, operations)
     const step = { batch, hash, proofs: this.#proofs, begun: () => this.#begun() }
     return await this.#write(await this.#orFail(() => write(this.#generation, this.#newest, next, step)))
@@ -375,7 +361,7 @@ export class UpdatableDatabase implements Epochs {
     const { manifest, bytes: manifestBytes } = known
     const { directoryBytes } = generation
     const made = { batch: hash, changes: 0 }
-    const until = Math.floor(this.#now()) + this.#lingerSeconds
+    const { until } = this.#old
     let begun = false
     try {
       await this.#store.stage(manifest, chunksOf(this.#core, generation.database, manifest))
@@ -479,7 +465,7 @@ export class UpdatableDatabase implements Epochs {
 
   /** Answers a generation that lingered when the process ended, and clears away what is left of others. */
   async #resumeOld({ generation, old }: Head): Promise<void> {
-    const lingering = old !== undefined && old.until > this.#now() ? old : undefined
+    const lingering = this.#old.lasts(old?.until) ? old : undefined
     if (!this.#isReplica) await this.#store.removeAllBut([generation, lingering?.generation ?? generation])
     const loaded = lingering && (await loadOld(this.#core, this.#store, lingering))
     if (lingering === undefined || loaded === undefined) return
