@@ -9,18 +9,8 @@
 // who registers on a new day. Each process counts what it adds in between: the limits are kept to within what the others add meanwhile.
 
 import type { FenceRequest, FenceVerdict } from '@keyhush/protocol'
-import { Refusal } from '../base/refusal.js'
 import type { Engine } from '../storage/storage.js'
-import {
-  DEFAULT_DAYS,
-  DEFAULT_ENTRIES,
-  type Fence,
-  type FenceOptions,
-  FULL,
-  mostNew,
-  NEW_SECONDS,
-  NetworkShares,
-} from './fence.js'
+import { CountingFence, type FenceOptions, NEW_SECONDS } from './fence.js'
 import { FenceClock, type StoredDay } from './fence-clock.js'
 
 /** Of each kind, at most once a second. */
@@ -38,15 +28,9 @@ interface Judged {
   readonly day: number
 }
 
-export class PostgresFence implements Fence {
-  turnedAway = 0
+export class PostgresFence extends CountingFence {
   readonly #engine: Engine
-  readonly #days: number
-  readonly #most: number
-  readonly #clock: FenceClock
-  readonly #shares: NetworkShares
-  #confirmed = 0
-  #new = 0
+  protected registered = 0
   #countedAt = Number.NEGATIVE_INFINITY
   /** since the latest new day */
   #counted: Promise<void> = Promise.resolve()
@@ -55,11 +39,8 @@ export class PostgresFence implements Fence {
   #begun: { readonly day: number; readonly done: Promise<void> } | undefined
 
   private constructor(engine: Engine, clock: FenceClock, options: FenceOptions) {
+    super(clock, options)
     this.#engine = engine
-    this.#days = options.days ?? DEFAULT_DAYS
-    this.#most = options.entries ?? DEFAULT_ENTRIES
-    this.#clock = clock
-    this.#shares = new NetworkShares(this.#most, clock)
   }
 
   static async open(engine: Engine, options: FenceOptions = {}): Promise<PostgresFence> {
@@ -71,43 +52,30 @@ export class PostgresFence implements Fence {
     return fence
   }
 
-  get hints(): number {
-    return this.#confirmed + this.#new
-  }
-
-  get most(): number {
-    return this.#most
-  }
-
-  get problem(): string | undefined {
-    return this.#confirmed < this.#most ? undefined : FULL
-  }
-
   async judge(request: FenceRequest, network = 'unknown'): Promise<FenceVerdict> {
     await this.#beginDay()
     const registers = request.kind === 'register'
     if (registers) {
       await this.#counted
       await this.#removeExpired()
-      if (this.#clock.seconds - this.#countedAt > COUNTED_FOR_SECONDS) this.#count().catch(() => {})
+      if (this.clock.seconds - this.#countedAt > COUNTED_FOR_SECONDS) this.#count().catch(() => {})
     }
-    const isShared = registers && this.#shares.take(network)
+    const isShared = registers && this.shares.take(network)
     let judged: Judged | undefined
     try {
       judged = await this.#ask(request, isShared)
     } finally {
-      if (isShared && !judged?.took) this.#shares.giveBack(network)
+      if (isShared && !judged?.took) this.shares.giveBack(network)
     }
-    this.#clock.follow(judged.day)
-    this.#confirmed += judged.confirmed
-    this.#new += judged.registered
+    this.clock.follow(judged.day)
+    this.confirmed += judged.confirmed
+    this.registered += judged.registered
     if (judged.verdict !== 'full') return judged.verdict
-    this.turnedAway++
-    throw new Refusal('fence_full', 'the fence takes no new hints from there at the moment')
+    return this.turnAway()
   }
 
   async #ask({ kind, hintId, version, requestHash }: FenceRequest, isShared: boolean): Promise<Judged> {
-    const makesRoom = this.#new >= mostNew(this.#most) || this.hints >= this.#most
+    const makesRoom = this.registered >= this.mostNew || this.hints >= this.most
     const [judged] = await this.#engine.query<Judged>(
       `SELECT verdict, took, confirmed, registered, day FROM ${this.#engine.schema}.fence_judge($1, $2, $3, $4, $5, $6, $7, $8)`,
       [
@@ -115,9 +83,9 @@ export class PostgresFence implements Fence {
         kind === 'register',
         version,
         Buffer.from(requestHash),
-        this.#clock.today,
-        this.#days,
-        isShared && this.#confirmed < this.#most,
+        this.clock.today,
+        this.days,
+        isShared && this.confirmed < this.most,
         makesRoom,
       ],
     )
@@ -126,12 +94,12 @@ export class PostgresFence implements Fence {
 
   /** Says which day it is, and learns which day others have come to. */
   async #beginDay(): Promise<void> {
-    const { day, calendar } = this.#clock.now
+    const { day, calendar } = this.clock.now
     if (this.#begun?.day !== day) {
       const text = `INSERT INTO ${this.#engine.schema}.fence_clock AS c VALUES (true, $1, $2) ON CONFLICT (one) DO UPDATE
         SET day = greatest(c.day, excluded.day), calendar = greatest(c.calendar, excluded.calendar) RETURNING day`
       const done = this.#engine.query<{ day: number }>(text, [day, calendar]).then(([row]) => {
-        this.#clock.follow(row!.day)
+        this.clock.follow(row!.day)
         this.#counted = this.#count().catch(() => {}) // who registers next tries again
       })
       this.#begun = { day, done }
@@ -144,12 +112,12 @@ export class PostgresFence implements Fence {
 
   /** Removes those whose time is over, so many at a time, at most once a second. */
   async #removeExpired(): Promise<void> {
-    const { seconds, today } = this.#clock
+    const { seconds, today } = this.clock
     if (seconds === this.#expiredAt) return
     this.#expiredAt = seconds
     const second = `extract(epoch FROM now())::bigint - ${NEW_SECONDS}`
-    this.#new -= await this.#removeFirst('since', `since IS NOT NULL AND since < ${second}`)
-    this.#confirmed -= await this.#removeFirst('day', `since IS NULL AND day < ${today - this.#days}`)
+    this.registered -= await this.#removeFirst('since', `since IS NOT NULL AND since < ${second}`)
+    this.confirmed -= await this.#removeFirst('day', `since IS NULL AND day < ${today - this.days}`)
   }
 
   /** Of those of which `condition` holds, by a column. Returns how many. */
@@ -165,13 +133,13 @@ export class PostgresFence implements Fence {
 
   async #count(): Promise<void> {
     const { schema } = this.#engine
-    this.#countedAt = this.#clock.seconds
+    this.#countedAt = this.clock.seconds
     try {
       const [count] = await this.#engine.query<{ confirmed: number; registered: number }>(
         `SELECT count(*)::int - count(since)::int AS confirmed, count(since)::int AS registered FROM ${schema}.fence`,
       )
-      this.#confirmed = count!.confirmed
-      this.#new = count!.registered
+      this.confirmed = count!.confirmed
+      this.registered = count!.registered
     } catch (error) {
       this.#countedAt = Number.NEGATIVE_INFINITY
       throw error

@@ -6,18 +6,8 @@
 
 import { crc32 } from 'node:zlib'
 import { equalBytes, type FenceRequest, type FenceVerdict, HASH_BYTES, isZero, toHex } from '@keyhush/protocol'
-import { Refusal } from '../base/refusal.js'
 import { type Storage, StorageError, type Transaction } from '../storage/storage.js'
-import {
-  DEFAULT_DAYS,
-  DEFAULT_ENTRIES,
-  type Fence,
-  type FenceOptions,
-  FULL,
-  mostNew,
-  NEW_SECONDS,
-  NetworkShares,
-} from './fence.js'
+import { CountingFence, type FenceOptions, NEW_SECONDS } from './fence.js'
 import { FenceClock } from './fence-clock.js'
 
 /** What keys begin with, before the hint's id in hex; of new ones, before the bucket's number. */
@@ -57,14 +47,8 @@ interface Kept {
 /** What takes back what memory already knows of a transaction, should that not be written. */
 type Undo = (() => void)[]
 
-export class StoredFence implements Fence {
-  turnedAway = 0
+export class StoredFence extends CountingFence {
   readonly #storage: Storage
-  readonly #days: number
-  readonly #most: number
-  readonly #clock: FenceClock
-  /** confirmed entries there are, or are about to be */
-  #confirmed = 0
   /** of new ones, oldest first */
   #buckets: Bucket[] = []
   /** keys of buckets that have gone, and may have entries in the storage yet */
@@ -74,14 +58,10 @@ export class StoredFence implements Fence {
   /** … the last of them that it has seen; undefined: it is over */
   #seen: string | undefined
   #isSweeping = false
-  readonly #shares: NetworkShares
 
   private constructor(storage: Storage, clock: FenceClock, options: FenceOptions) {
+    super(clock, options)
     this.#storage = storage
-    this.#days = options.days ?? DEFAULT_DAYS
-    this.#most = options.entries ?? DEFAULT_ENTRIES
-    this.#clock = clock
-    this.#shares = new NetworkShares(this.#most, clock)
   }
 
   static async open(storage: Storage, options: FenceOptions = {}): Promise<StoredFence> {
@@ -90,19 +70,7 @@ export class StoredFence implements Fence {
     return fence
   }
 
-  get hints(): number {
-    return this.#confirmed + this.#new
-  }
-
-  get problem(): string | undefined {
-    return this.#confirmed < this.#most ? undefined : FULL
-  }
-
-  get most(): number {
-    return this.#most
-  }
-
-  get #new(): number {
+  protected get registered(): number {
     return this.#buckets.reduce((sum, { entries }) => sum + entries, 0)
   }
 
@@ -130,8 +98,7 @@ export class StoredFence implements Fence {
       for (const takeBack of undo.reverse()) takeBack() // nothing was written
       throw error
     }
-    this.turnedAway++
-    throw new Refusal('fence_full', 'the fence takes no new hints from there at the moment')
+    return this.turnAway()
   }
 
   /** What is kept of a hint and has not expired. */
@@ -142,8 +109,8 @@ export class StoredFence implements Fence {
       if (entry === 'damaged') return entry
       if (this.#isAlive(entry)) return { entry, bucket: undefined }
       transaction.remove(CONFIRMED + id)
-      this.#confirmed--
-      undo.push(() => this.#confirmed++)
+      this.confirmed--
+      undo.push(() => this.confirmed++)
       return undefined
     }
     for (const bucket of buckets) {
@@ -162,18 +129,18 @@ export class StoredFence implements Fence {
     network: string,
     undo: Undo,
   ): 'granted' | 'full' {
-    if (this.#confirmed >= this.#most || !this.#shares.take(network)) return 'full'
-    undo.push(() => this.#shares.giveBack(network))
-    while (this.#new >= mostNew(this.#most) || this.hints >= this.#most) undo.push(this.#forgetOldest())
+    if (this.confirmed >= this.most || !this.shares.take(network)) return 'full'
+    undo.push(() => this.shares.giveBack(network))
+    while (this.registered >= this.mostNew || this.hints >= this.most) undo.push(this.#forgetOldest())
     const bucket = this.#bucketOfNow()
-    put(transaction, bucketKey(bucket) + toHex(hintId), { version: 0, requestHash, day: this.#clock.today })
+    put(transaction, bucketKey(bucket) + toHex(hintId), { version: 0, requestHash, day: this.clock.today })
     bucket.entries++
-    undo.push(() => bucket.entries--, this.#clock.keep(transaction))
+    undo.push(() => bucket.entries--, this.clock.keep(transaction))
     return 'granted'
   }
 
   #confirm(transaction: Transaction, request: FenceRequest, { entry, bucket }: Kept, undo: Undo): void {
-    const { today } = this.#clock
+    const { today } = this.clock
     const id = toHex(request.hintId)
     // Who has no request yet only asks.
     const { version, requestHash } = isZero(request.requestHash) ? entry : request
@@ -183,20 +150,20 @@ export class StoredFence implements Fence {
     if (bucket !== undefined) {
       transaction.remove(bucketKey(bucket) + id)
       bucket.entries--
-      this.#confirmed++
+      this.confirmed++
       undo.push(() => {
         bucket.entries++
-        this.#confirmed--
+        this.confirmed--
       })
     }
-    undo.push(this.#clock.keep(transaction))
+    undo.push(this.clock.keep(transaction))
   }
 
   /** The one that new entries come into. */
   #bucketOfNow(): Bucket {
-    const { seconds } = this.#clock
+    const { seconds } = this.clock
     const latest = this.#buckets.at(-1)
-    const room = Math.max(1, Math.floor(mostNew(this.#most) / BUCKETS))
+    const room = Math.max(1, Math.floor(this.mostNew / BUCKETS))
     if (latest !== undefined && seconds - latest.began < BUCKET_SECONDS && latest.entries < room) return latest
     const bucket = { began: Math.max(seconds, (latest?.began ?? 0) + 1), entries: 0 }
     this.#buckets.push(bucket)
@@ -205,7 +172,7 @@ export class StoredFence implements Fence {
 
   /** Those whose youngest entries are over. */
   #forgetOld(): void {
-    const { seconds } = this.#clock
+    const { seconds } = this.clock
     while (this.#buckets[0] !== undefined && seconds - this.#buckets[0].began > BUCKET_SECONDS + NEW_SECONDS) {
       this.#forgetOldest()
     }
@@ -223,7 +190,7 @@ export class StoredFence implements Fence {
   }
 
   #isAlive(entry: Entry): boolean {
-    return this.#clock.today - entry.day <= this.#days
+    return this.clock.today - entry.day <= this.days
   }
 
   /** A damaged one has no age, and stays: without it the hint could be registered again. */
@@ -261,7 +228,7 @@ export class StoredFence implements Fence {
 
   /** Removes confirmed ones that have expired: some in each request, all in a round, of which one begins a day at most. */
   async #sweepConfirmed(): Promise<void> {
-    const { today } = this.#clock
+    const { today } = this.clock
     if (this.#seen === undefined && this.#roundOf === today) return
     if (this.#seen === undefined) this.#roundOf = today
     const expired: string[] = []
@@ -285,12 +252,12 @@ export class StoredFence implements Fence {
         removed++
       }
     })
-    this.#confirmed -= removed
+    this.confirmed -= removed
   }
 
   /** What there is on disk. */
   async #count(): Promise<void> {
-    this.#confirmed = await this.#storage.count(CONFIRMED)
+    this.confirmed = await this.#storage.count(CONFIRMED)
     for (let after: string | undefined; ; ) {
       const bucket = await this.#bucketAfter(after)
       if (bucket === undefined) return
