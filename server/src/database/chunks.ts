@@ -53,7 +53,10 @@ export function* chunksWith(indices: Uint32Array, recordBytes: number): Iterable
 }
 
 /** Gives a database's chunks by number, as they are in memory when they are asked for. */
-export function chunksOf(core: Core, database: DatabaseHandle, manifest: Manifest): (number: number) => Uint8Array {
+export function chunksOf(
+  { core, database }: { readonly core: Core; readonly database: DatabaseHandle },
+  manifest: Manifest,
+): (number: number) => Uint8Array {
   const total = manifest.partitions * partitionBytes(manifest)
   return number => {
     const at = number * CHUNK_BYTES

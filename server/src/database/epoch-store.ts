@@ -8,6 +8,7 @@ import { equalBytes, type Manifest, partitionBytes, type SignatureInfo } from '@
 import type { Dated } from '../dataset/proof-kinds.js'
 import type { Storage, Transaction } from '../storage/storage.js'
 import { CHUNK_BYTES, CHUNKS_TOGETHER } from './chunks.js'
+import type { KnownManifest } from './epochs.js'
 import { isStaged, LIST, putPieces, STAGED, StoredLists } from './stored-lists.js'
 import {
   ANOTHER_PROCESS,
@@ -40,9 +41,7 @@ const OPENINGS = 'openings/'
 const TRANSCRIPT = 'transcript/'
 
 /** What a store is begun with. */
-export interface FirstEpoch {
-  readonly manifest: Manifest
-  readonly manifestBytes: Uint8Array
+export interface FirstEpoch extends KnownManifest {
   /** empty: keyless */
   readonly directory: Uint8Array
   /** the one that led there, for clients that are one epoch behind; undefined: none did */
@@ -54,9 +53,7 @@ export interface FirstEpoch {
 }
 
 /** A generation's first epoch, made here of the one before. */
-export interface GenerationChanges {
-  readonly manifest: Manifest
-  readonly manifestBytes: Uint8Array
+export interface GenerationChanges extends KnownManifest {
   /** empty: keyless */
   readonly directory: Uint8Array
   /** of the last epoch of the generation before, which may be asked for its blocks yet */
@@ -110,7 +107,7 @@ export class EpochStore {
   }
 
   /** A store's first epoch, whole or not at all: its head comes last. */
-  async create({ manifest, manifestBytes, directory, list, chunk, proofs }: FirstEpoch): Promise<void> {
+  async create({ manifest, bytes, directory, list, chunk, proofs }: FirstEpoch): Promise<void> {
     if ((await this.head()) !== undefined) throw new Error('the store is not empty')
     const { epoch, generation } = manifest
     await this.stage(manifest, chunk)
@@ -128,7 +125,7 @@ export class EpochStore {
         putDated(transaction, ROWS + hex(generation), epoch, proofs.rowLists)
       }
       putDated(transaction, DIRECTORY + hex(generation), epoch, directory)
-      putSealed(transaction, MANIFEST + hex(epoch), manifestBytes)
+      putSealed(transaction, MANIFEST + hex(epoch), bytes)
       putJson(transaction, BATCH + hex(epoch), { batch: '', changes: 0 })
       if (list !== undefined) putPieces(transaction, epoch, list)
       putHead(transaction, { epoch, generation, base: epoch, ...(list !== undefined && { first: epoch }) })
@@ -169,7 +166,7 @@ export class EpochStore {
       if (readHead(transaction)?.epoch !== epoch - 1 || !isThere(transaction, mark)) return false
       transaction.put(key, directory)
       transaction.put(oldKey, oldDirectory)
-      putSealed(transaction, MANIFEST + hex(epoch), changes.manifestBytes)
+      putSealed(transaction, MANIFEST + hex(epoch), changes.bytes)
       putJson(transaction, BATCH + hex(epoch), changes.batch)
       putHead(transaction, { epoch, generation, base: epoch, old })
       for (const key of forgotten) transaction.remove(key)

@@ -13,7 +13,7 @@ import {
   type SignatureInfo,
   toHex,
 } from '@keyhush/protocol'
-import { type Core, loadCore } from '@keyhush/wasm'
+import { loadCore } from '@keyhush/wasm'
 import { DatasetError } from '../base/errors.js'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Progress } from '../dataset/build.js'
@@ -78,7 +78,6 @@ export class UpdatableDatabase implements Epochs {
   /** called when memory and disk have parted: nothing may be published here, and the process is to be replaced */
   onFailure: (error: Error) => void = () => {}
 
-  readonly #core: Core
   readonly #storage: Storage
   readonly #store: EpochStore
   readonly #isReplica: boolean
@@ -99,9 +98,8 @@ export class UpdatableDatabase implements Epochs {
   /** settles after all batches so far */
   #queue: Promise<unknown> = Promise.resolve()
 
-  private constructor(core: Core, storage: Storage, loaded: Loaded, fence: Fence, options: UpdatableOptions) {
+  private constructor(storage: Storage, loaded: Loaded, fence: Fence, options: UpdatableOptions) {
     const { generation, newest, previous, proofs } = loaded
-    this.#core = core
     this.#storage = storage
     this.#store = new EpochStore(storage)
     this.#isReplica = options.replica ?? false
@@ -113,7 +111,7 @@ export class UpdatableDatabase implements Epochs {
     this.#previous = previous && generation.epochOf(previous, 'previous')
     this.#old = new OldGeneration(options, (number, freed) => this.#removeOld(number, freed))
     this.#behind = this.#writeBehind(loaded)
-    this.#past = new History(core, this.#store)
+    this.#past = new History(generation.core, this.#store)
     this.#signatures = new Signatures(this.#store, () => this.answerable().map(({ manifest }) => manifest.epoch))
     this.#proofs = proofs
     this.folding = proofs?.folding(
@@ -139,10 +137,9 @@ export class UpdatableDatabase implements Epochs {
    * await UpdatableDatabase.create(openLmdb('store'), await loadDataset('dataset'))
    */
   static async create(storage: Storage, dataset: Dataset): Promise<void> {
-    const { core, database, manifest, manifestBytes, directory, openings: proofs } = dataset
-    const chunk = chunksOf(core, database, manifest)
-    const list = await updateListOf(dataset)
-    await new EpochStore(storage).create({ manifest, manifestBytes, directory, list, chunk, proofs })
+    const { manifest, manifestBytes: bytes, directory, openings: proofs } = dataset
+    const [list, chunk] = [await updateListOf(dataset), chunksOf(dataset, manifest)]
+    await new EpochStore(storage).create({ manifest, bytes, directory, list, chunk, proofs })
   }
 
   /**
@@ -159,11 +156,9 @@ export class UpdatableDatabase implements Epochs {
       if (options.replica && loaded.proofs !== undefined) {
         throw new DatasetError(storage.location, 'a database with Pointproofs has no replicas')
       }
-      const { engine } = storage
-      const fence = await (engine
-        ? PostgresFence.open(engine, options.fence)
-        : StoredFence.open(storage, options.fence))
-      const updatable = new UpdatableDatabase(core, storage, loaded, fence, options)
+      const [{ engine }, how] = [storage, options.fence]
+      const fence = engine ? await PostgresFence.open(engine, how) : await StoredFence.open(storage, how)
+      const updatable = new UpdatableDatabase(storage, loaded, fence, options)
       await updatable.#past.index()
       await updatable.#resumeOld(head)
       await updatable.#signatures.read()
@@ -294,7 +289,7 @@ export class UpdatableDatabase implements Epochs {
     return this.#inTurn(async () => {
       this.#checkWrites()
       if (this.#phase.is === 'failed') throw new Refusal('not_ready', 'this server has failed and is restarting')
-      const batchHash = await hashed(this.#core, body)
+      const batchHash = await hashed(this.#generation.core, body)
       const batch = readBatch(body, batchHash, signed)
       const hash = toHex(batchHash)
       if (!isNext(batch, this.#newest)) return madeBefore(batch, hash, await this.status(batch.epoch))
@@ -315,7 +310,7 @@ export class UpdatableDatabase implements Epochs {
       const reason = 'the batch before could not be written; publish that one again, or restart this server'
       throw new Refusal('not_ready', reason)
     }
-    const operations = await readOperations(this.#core, this.#newest.manifest, batch.encoding, batch.operations)
+    const operations = await readOperations(this.#generation.core, this.#newest.manifest, batch)
     if ('headroom' in operations) return await this.#beginGeneration(batch, hash, operations.headroom)
     const next = await draft(this.#generation, operations)
     const step = { batch, hash, proofs: this.#proofs, begun: () => this.#begun() }
@@ -338,9 +333,8 @@ export class UpdatableDatabase implements Epochs {
       const oldest = manifest.epoch - this.history
       const added = await this.#store.append({ epoch: manifest.epoch, manifest: manifestBytes, list, batch, oldest })
       // A write that was said to have failed may have reached the disk.
-      if (!added && !(isAgain && (await this.#store.isNewest(manifest.epoch, manifestBytes)))) {
-        throw new Error(ANOTHER_PROCESS)
-      }
+      const isStored = added || (isAgain && (await this.#store.isNewest(manifest.epoch, manifestBytes)))
+      if (!isStored) throw new Error(ANOTHER_PROCESS)
       const generation = this.#generation
       await this.#announce({ epoch, directoryBytes, previous: this.#newest, generation, until: 0 })
       this.#behind.note(changed, manifest.recordBytes, list.length)
@@ -358,24 +352,19 @@ export class UpdatableDatabase implements Epochs {
     // What stays on disk of the old generation is to be its last epoch, without a list.
     await this.#behind.flush()
     const { generation, known } = await makeGeneration(this.#generation, this.#newest, batch, headroom)
-    const { manifest, bytes: manifestBytes } = known
     const { directoryBytes } = generation
-    const made = { batch: hash, changes: 0 }
     const { until } = this.#old
-    let begun = false
-    try {
-      await this.#store.stage(manifest, chunksOf(this.#core, generation.database, manifest))
-      begun = await this.#orFail(async () => {
-        const directories = { directory: directoryBytes, oldDirectory: this.#generation.directoryBytes }
-        const oldest = batch.epoch - this.history
-        return this.#store.begin({ manifest, manifestBytes, ...directories, batch: made, until, oldest })
+    const made = { batch: hash, changes: 0 }
+    const orFree = <T>(work: Promise<T>) =>
+      work.catch(async (error: unknown) => {
+        await generation.free()
+        throw error
       })
-    } catch (error) {
-      await generation.free()
-      throw error
-    }
+    await orFree(this.#store.stage(known.manifest, chunksOf(generation, known.manifest)))
     return this.#orFail(async () => {
-      if (!begun) throw new Error(ANOTHER_PROCESS)
+      const directories = { directory: directoryBytes, oldDirectory: this.#generation.directoryBytes }
+      const changes = { ...known, ...directories, batch: made, until, oldest: batch.epoch - this.history }
+      if (!(await orFree(this.#store.begin(changes)))) throw new Error(ANOTHER_PROCESS)
       const epoch = generation.epochOf(known)
       await this.#announce({ epoch, directoryBytes, previous: undefined, generation, until })
       return { ...infoOf(epoch), ...made }
@@ -395,7 +384,12 @@ export class UpdatableDatabase implements Epochs {
     const { stored, onShown } = this.#phase
     const { epoch, generation, previous, directoryBytes, until } = stored
     this.#phase = IDLE
-    if (generation !== this.#generation) this.#succeed(generation, epoch, until)
+    if (generation !== this.#generation) {
+      this.#old.begin(this.#newest, this.#generation, until)
+      this.#generation = generation
+      void this.#behind.stop()
+      this.#behind = this.#writeBehind({ base: epoch.manifest.epoch, lagging: [], listBytes: 0 })
+    }
     this.#previous = previous
     this.#newest = epoch
     this.#generation.directoryBytes = directoryBytes
@@ -403,14 +397,6 @@ export class UpdatableDatabase implements Epochs {
     this.#past.forgetBefore(epoch.manifest.epoch - this.history)
     if (this.#isReplica) this.#tell(epoch.manifest)
     for (const resolve of onShown) resolve()
-  }
-
-  /** Another generation begins with this epoch, and the old one lingers. */
-  #succeed(generation: Generation, { manifest }: EpochInMemory, until: number): void {
-    this.#old.begin(this.#newest, this.#generation, until)
-    this.#generation = generation
-    void this.#behind.stop()
-    this.#behind = this.#writeBehind({ base: manifest.epoch, lagging: [], listBytes: 0 })
   }
 
   /** Takes part in what processes that share the storage decide together. */
@@ -467,7 +453,7 @@ export class UpdatableDatabase implements Epochs {
   async #resumeOld({ generation, old }: Head): Promise<void> {
     const lingering = this.#old.lasts(old?.until) ? old : undefined
     if (!this.#isReplica) await this.#store.removeAllBut([generation, lingering?.generation ?? generation])
-    const loaded = lingering && (await loadOld(this.#core, this.#store, lingering))
+    const loaded = lingering && (await loadOld(this.#generation.core, this.#store, lingering))
     if (lingering === undefined || loaded === undefined) return
     this.#old.begin(loaded.generation.epochOf(loaded.newest), loaded.generation, lingering.until)
   }
@@ -483,7 +469,7 @@ export class UpdatableDatabase implements Epochs {
   #writeBehind(from: ConstructorParameters<typeof WriteBehind>[2]): WriteBehind {
     const current = () => ({
       epoch: this.#newest.manifest.epoch,
-      chunk: chunksOf(this.#core, this.#generation.database, this.#newest.manifest),
+      chunk: chunksOf(this.#generation, this.#newest.manifest),
       directoryBytes: this.#generation.directoryBytes,
       proofs: this.#proofs,
     })
