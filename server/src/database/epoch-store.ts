@@ -52,18 +52,6 @@ export interface FirstEpoch extends KnownManifest {
     | undefined
 }
 
-/** A generation's first epoch, made here of the one before. */
-export interface GenerationChanges extends KnownManifest {
-  /** empty: keyless */
-  readonly directory: Uint8Array
-  /** of the last epoch of the generation before, which may be asked for its blocks yet */
-  readonly oldDirectory: Uint8Array
-  readonly batch: BatchRecord
-  readonly until: number
-  /** history before this epoch goes */
-  readonly oldest: number
-}
-
 /** What became of an epoch. */
 export interface BatchRecord {
   /** hex; empty: no batch made this epoch */
@@ -71,14 +59,25 @@ export interface BatchRecord {
   readonly changes: number
 }
 
-/** An epoch's worth of changes to the store. */
-export interface EpochChanges {
-  readonly epoch: number
-  readonly manifest: Uint8Array
-  readonly list: Uint8Array
+/** An epoch that a batch made. */
+interface NextEpoch extends KnownManifest {
   readonly batch: BatchRecord
   /** history before this epoch goes */
   readonly oldest: number
+}
+
+/** An epoch's worth of changes to the store. */
+export interface EpochChanges extends NextEpoch {
+  readonly list: Uint8Array
+}
+
+/** A generation's first epoch, made here of the one before. */
+export interface GenerationChanges extends NextEpoch {
+  /** empty: keyless */
+  readonly directory: Uint8Array
+  /** of the last epoch of the generation before, which may be asked for its blocks yet */
+  readonly oldDirectory: Uint8Array
+  readonly until: number
 }
 
 export class EpochStore {
@@ -166,10 +165,7 @@ export class EpochStore {
       if (readHead(transaction)?.epoch !== epoch - 1 || !isThere(transaction, mark)) return false
       transaction.put(key, directory)
       transaction.put(oldKey, oldDirectory)
-      putSealed(transaction, MANIFEST + hex(epoch), changes.bytes)
-      putJson(transaction, BATCH + hex(epoch), changes.batch)
-      putHead(transaction, { epoch, generation, base: epoch, old })
-      for (const key of forgotten) transaction.remove(key)
+      putNext(transaction, changes, { epoch, generation, base: epoch, old }, forgotten)
       return true
     })
   }
@@ -211,7 +207,8 @@ export class EpochStore {
 
   /** Adds an epoch. false, and nothing has changed: another process has added one meanwhile, or is about to. */
   async append(changes: EpochChanges): Promise<boolean> {
-    const { epoch, oldest, list } = changes
+    const { oldest, list } = changes
+    const { epoch } = changes.manifest
     const before = await this.head()
     if (before?.epoch !== epoch - 1) return false
     await this.lists.sweep()
@@ -221,12 +218,9 @@ export class EpochStore {
     return this.#storage.transact([HEAD, STAGED], transaction => {
       const head = readHead(transaction)
       if (head?.epoch !== epoch - 1 || !isStaged(transaction, mark)) return false
-      putSealed(transaction, MANIFEST + hex(epoch), changes.manifest)
       if (mark === undefined) putPieces(transaction, epoch, list)
       else transaction.remove(STAGED)
-      putJson(transaction, BATCH + hex(epoch), changes.batch)
-      putHead(transaction, { ...head, epoch })
-      for (const key of forgotten) transaction.remove(key)
+      putNext(transaction, changes, { ...head, epoch }, forgotten)
       return true
     })
   }
@@ -355,6 +349,18 @@ export class EpochStore {
     }
     return keys
   }
+}
+
+function putNext(
+  transaction: Transaction,
+  { bytes, batch }: NextEpoch,
+  head: Head,
+  forgotten: readonly string[],
+): void {
+  putSealed(transaction, MANIFEST + hex(head.epoch), bytes)
+  putJson(transaction, BATCH + hex(head.epoch), batch)
+  putHead(transaction, head)
+  for (const key of forgotten) transaction.remove(key)
 }
 
 /** The key of something that is numbered within a generation or an epoch; without its number, what such keys begin with. */

@@ -14,7 +14,7 @@ import {
   partitionBytes,
   splitUpdateList,
 } from '@keyhush/protocol'
-import type { Core, DatabaseHandle, LayoutHandle, ServerDirectoryHandle } from '@keyhush/wasm'
+import type { Core, CoreError, DatabaseHandle, LayoutHandle, ServerDirectoryHandle } from '@keyhush/wasm'
 import { DatasetError } from '../base/errors.js'
 import { blocksOf, directoryFields, hasFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
@@ -84,28 +84,16 @@ export async function loadOld(
   core: Core,
   store: EpochStore,
   { generation, epoch }: OldEpoch,
-): Promise<Pick<Loaded, 'generation' | 'newest'> | undefined> {
-  return readingFrom(store.location, async () => {
-    const loader = new Loader(core, store, { generation, epoch, base: epoch })
-    const newest = await loader.manifest(epoch)
-    let database: DatabaseHandle
-    try {
-      database = loader.allocate(newest.manifest)
-    } catch {
-      return undefined
-    }
-    try {
-      await loader.fill(database, newest.manifest, newest.manifest, new Map())
-      await loader.commit(database, newest.manifest)
-      const { directory, blocks } = await loader.directory(database, newest.manifest, new Map())
-      directory?.free() // it is not asked for any more
-      return { generation: new Generation(core, { database, blocks, directoryBytes: new Uint8Array() }), newest }
-    } catch (error) {
-      database.free()
-      throw error
-    }
-  })
+): Promise<Loaded | undefined> {
+  try {
+    return await load(core, store, { generation, epoch, base: epoch, first: epoch })
+  } catch (error) {
+    if (error instanceof NoMemoryError) return undefined
+    throw error
+  }
 }
+
+class NoMemoryError extends DatasetError {}
 
 export function layoutOf(
   core: Core,
@@ -156,10 +144,15 @@ class Loader {
   }
 
   allocate(manifest: Manifest): DatabaseHandle {
-    const layout = layoutOf(this.#core, manifest)
-    const database = this.#core.newDatabase(layout, builtFor(manifest), manifest.maxBatch)
-    layout.free()
-    return database
+    try {
+      const layout = layoutOf(this.#core, manifest)
+      const database = this.#core.newDatabase(layout, builtFor(manifest), manifest.maxBatch)
+      layout.free()
+      return database
+    } catch (error) {
+      if ((error as CoreError).code !== 'layout') throw error
+      throw new NoMemoryError(this.#store.location, (error as Error).message)
+    }
   }
 
   /** All records as they were at the epoch of `manifest`. Returns the chunks that are behind the newest epoch. */

@@ -1,19 +1,17 @@
-// The fence in a PostgreSQL database that several processes share: of two that race for one entry, one wins. A verdict is one
-// call of a function of the database's, which takes a lock of the hint's, compares, writes, and commits before it is heard of.
+// The fence in a PostgreSQL database that several processes share. A verdict is one call of a function in the database, which
+// locks the hint, compares, writes and commits: if two requests race for an entry, one wins.
 //
-// What is damaged is the database's to notice (data_checksums, which opening a store insists on): an entry on a damaged page
-// is an error, not a verdict. So entries carry no checksum here.
-//
-// The day is the latest that any process has come to, by the rules of fence-clock.ts; the hours of new ones go by the
-// database's clock. How many there are is counted now and then, which takes a database of millions a while: nobody waits for it but
-// who registers on a new day. Each process counts what it adds in between: the limits are kept to within what the others add meanwhile.
+// - Entries have no checksum: opening a store insists on data_checksums, so that a damaged page is an error, not a verdict.
+// - The day is the latest that any process has reached (fence-clock.ts). New entries expire by the database's clock.
+// - Entries are counted now and then, which may take long: only registrations on a new day wait for it. In between each process
+//   counts its own, so that the limits may be exceeded by what the others add meanwhile.
 
 import type { FenceRequest, FenceVerdict } from '@keyhush/protocol'
 import type { Engine } from '../storage/storage.js'
 import { CountingFence, type FenceOptions, NEW_SECONDS } from './fence.js'
 import { FenceClock, type StoredDay } from './fence-clock.js'
 
-/** Of each kind, at most once a second. */
+/** Entries of a kind that are removed together, at most once a second. */
 const EXPIRED_TOGETHER = 1000
 const COUNTED_FOR_SECONDS = 10 * 60
 
@@ -21,10 +19,10 @@ interface Judged {
   readonly verdict: FenceVerdict | 'full'
   /** it registered another hint */
   readonly took: boolean
-  /** what it changed in how many there are */
+  /** by how much it changed the numbers of entries */
   readonly confirmed: number
   readonly registered: number
-  /** the day that all processes have come to */
+  /** the latest that any process has reached */
   readonly day: number
 }
 
@@ -32,10 +30,10 @@ export class PostgresFence extends CountingFence {
   readonly #engine: Engine
   protected registered = 0
   #countedAt = Number.NEGATIVE_INFINITY
-  /** since the latest new day */
+  /** settles once the entries have been counted on the latest new day */
   #counted: Promise<void> = Promise.resolve()
   #expiredAt = Number.NEGATIVE_INFINITY
-  /** the day that the database has heard of, or is about to */
+  /** the latest day that was sent to the database */
   #begun: { readonly day: number; readonly done: Promise<void> } | undefined
 
   private constructor(engine: Engine, clock: FenceClock, options: FenceOptions) {
@@ -92,7 +90,7 @@ export class PostgresFence extends CountingFence {
     return judged!
   }
 
-  /** Says which day it is, and learns which day others have come to. */
+  /** Tells the database which day it is, and learns which day other processes have reached. */
   async #beginDay(): Promise<void> {
     const { day, calendar } = this.clock.now
     if (this.#begun?.day !== day) {
@@ -100,17 +98,17 @@ export class PostgresFence extends CountingFence {
         SET day = greatest(c.day, excluded.day), calendar = greatest(c.calendar, excluded.calendar) RETURNING day`
       const done = this.#engine.query<{ day: number }>(text, [day, calendar]).then(([row]) => {
         this.clock.follow(row!.day)
-        this.#counted = this.#count().catch(() => {}) // who registers next tries again
+        this.#counted = this.#count().catch(() => {}) // the next registration tries again
       })
       this.#begun = { day, done }
       done.catch(() => {
-        this.#begun = undefined // the next one tries again
+        this.#begun = undefined // the next request tries again
       })
     }
     await this.#begun!.done
   }
 
-  /** Removes those whose time is over, so many at a time, at most once a second. */
+  /** Removes some expired entries, at most once a second. */
   async #removeExpired(): Promise<void> {
     const { seconds, today } = this.clock
     if (seconds === this.#expiredAt) return
@@ -120,7 +118,7 @@ export class PostgresFence extends CountingFence {
     this.confirmed -= await this.#removeFirst('day', `since IS NULL AND day < ${today - this.days}`)
   }
 
-  /** Of those of which `condition` holds, by a column. Returns how many. */
+  /** Removes the first entries for which `condition` holds, by a column. Returns how many. */
   async #removeFirst(column: 'since' | 'day', condition: string): Promise<number> {
     const { schema } = this.#engine
     const gone = await this.#engine.query(
@@ -147,7 +145,7 @@ export class PostgresFence extends CountingFence {
   }
 }
 
-/** What there is once; a process that opens the store makes what is not there. */
+/** Tables and functions, which each process makes if they are not there. */
 const tables = (schema: string) => `
 SELECT pg_advisory_xact_lock(hashtextextended('keyhush fence tables ${schema}', 0));
 

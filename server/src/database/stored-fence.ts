@@ -1,8 +1,8 @@
-// The fence in a server's own storage, which no other process has. What is unknown is refused, so that losing these entries
-// condemns hints and never lets a rewound one through. So is what is damaged.
+// The fence in the storage of one process. It refuses hints that it does not know, or whose entry is damaged: losing entries
+// condemns hints, and never lets a rewound one through.
 //
 // New entries lie in buckets: one for each hour, and another when one is full. A bucket goes as a whole, when its time is
-// over or its room is needed. Memory holds how many entries each has, and none of them.
+// over or its room is needed. Memory holds the number of entries of each bucket, not the entries.
 
 import { crc32 } from 'node:zlib'
 import { equalBytes, type FenceRequest, type FenceVerdict, HASH_BYTES, isZero, toHex } from '@keyhush/protocol'
@@ -18,7 +18,7 @@ const BUCKET_SECONDS = 60 * 60
 /** A full bucket has this part of all new entries there may be. */
 const BUCKETS = 8
 
-/** How many entries a request removes, or looks at to see which have expired: it takes about a millisecond. */
+/** How many entries a request removes, or reads to see which have expired: about a millisecond. */
 const SWEPT_TOGETHER = 250
 
 /** version (u64) ‖ hash (32) ‖ day of the last request (u32) ‖ CRC-32 of the key and what precedes (u32) */
@@ -44,16 +44,16 @@ interface Kept {
   readonly bucket: Bucket | undefined
 }
 
-/** What takes back what memory already knows of a transaction, should that not be written. */
+/** Takes back what memory has noted of a transaction that then could not be written. */
 type Undo = (() => void)[]
 
 export class StoredFence extends CountingFence {
   readonly #storage: Storage
   /** of new ones, oldest first */
   #buckets: Bucket[] = []
-  /** keys of buckets that have gone, and may have entries in the storage yet */
+  /** keys of buckets that have gone, whose entries the storage may still have */
   readonly #gone = new Set<string>()
-  /** the day on which the latest round over all confirmed ones began; … */
+  /** the day on which the latest round over all confirmed entries began; … */
   #roundOf = 0
   /** … the last of them that it has seen; undefined: it is over */
   #seen: string | undefined
@@ -84,7 +84,7 @@ export class StoredFence extends CountingFence {
     try {
       const outcome = await this.#storage.transact(keys, transaction => {
         const kept = this.#find(transaction, id, buckets, undo)
-        // How far it has come is not known any more: not by registering again either.
+        // Nobody knows any more how far it has come, so it cannot register again either.
         if (kept === 'damaged') return 'refused'
         if (kept === undefined && request.kind === 'register')
           return this.#register(transaction, request, network, undo)
@@ -142,9 +142,9 @@ export class StoredFence extends CountingFence {
   #confirm(transaction: Transaction, request: FenceRequest, { entry, bucket }: Kept, undo: Undo): void {
     const { today } = this.clock
     const id = toHex(request.hintId)
-    // Who has no request yet only asks.
+    // A client that has no request yet only asks.
     const { version, requestHash } = isZero(request.requestHash) ? entry : request
-    // Written also when only the day is new, and then once a day.
+    // A new day is written too, once a day.
     const same = entry.version === version && equalBytes(entry.requestHash, requestHash) && entry.day === today
     if (bucket !== undefined || !same) put(transaction, CONFIRMED + id, { version, requestHash, day: today })
     if (bucket !== undefined) {
@@ -159,7 +159,7 @@ export class StoredFence extends CountingFence {
     undo.push(this.clock.keep(transaction))
   }
 
-  /** The one that new entries come into. */
+  /** The bucket for new entries. */
   #bucketOfNow(): Bucket {
     const { seconds } = this.clock
     const latest = this.#buckets.at(-1)
@@ -170,7 +170,7 @@ export class StoredFence extends CountingFence {
     return bucket
   }
 
-  /** Those whose youngest entries are over. */
+  /** Forgets buckets whose youngest entries have expired. */
   #forgetOld(): void {
     const { seconds } = this.clock
     while (this.#buckets[0] !== undefined && seconds - this.#buckets[0].began > BUCKET_SECONDS + NEW_SECONDS) {
@@ -193,13 +193,13 @@ export class StoredFence extends CountingFence {
     return this.clock.today - entry.day <= this.days
   }
 
-  /** A damaged one has no age, and stays: without it the hint could be registered again. */
+  /** Whether an entry has expired. A damaged entry stays: without it the hint could be registered again. */
   #isOver(key: string, bytes: Uint8Array): boolean {
     const entry = decodeEntry(key, bytes)
     return entry !== 'damaged' && !this.#isAlive(entry)
   }
 
-  /** What the storage refuses to remove stays for later: it is no concern of who asks. */
+  /** Removes some of what has expired. If the storage fails, a later request tries again: this one does not fail. */
   async #sweep(): Promise<void> {
     if (this.#isSweeping) return
     this.#isSweeping = true
@@ -226,7 +226,7 @@ export class StoredFence extends CountingFence {
     })
   }
 
-  /** Removes confirmed ones that have expired: some in each request, all in a round, of which one begins a day at most. */
+  /** Removes confirmed entries that have expired: some in each request, all in a round. One round begins a day at most. */
   async #sweepConfirmed(): Promise<void> {
     const { today } = this.clock
     if (this.#seen === undefined && this.#roundOf === today) return
@@ -255,7 +255,7 @@ export class StoredFence extends CountingFence {
     this.confirmed -= removed
   }
 
-  /** What there is on disk. */
+  /** Counts the entries on disk. */
   async #count(): Promise<void> {
     this.confirmed = await this.#storage.count(CONFIRMED)
     for (let after: string | undefined; ; ) {
@@ -266,7 +266,7 @@ export class StoredFence extends CountingFence {
     }
   }
 
-  /** The first bucket whose entries come behind the key `after`. */
+  /** The first bucket behind the key `after`. */
   async #bucketAfter(after: string | undefined): Promise<Bucket | undefined> {
     for await (const [key] of this.#storage.entries(NEW, after)) {
       const bucket = { began: Number.parseInt(key.slice(NEW.length), 16), entries: 0 }

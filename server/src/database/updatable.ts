@@ -326,14 +326,14 @@ export class UpdatableDatabase implements Epochs {
   /** Puts a turn on disk. Throws StorageError; the turn is then kept, for the same batch to come again. */
   async #write(turn: Turn): Promise<EpochStatus> {
     const { epoch, list, batch, changed, directoryBytes } = turn
-    const { manifest, manifestBytes } = epoch
+    const { manifest, manifestBytes: bytes } = epoch
     return this.#orFail(async () => {
       const isAgain = this.#phase.is === 'unwritten'
       this.#phase = { is: 'unwritten', turn }
       const oldest = manifest.epoch - this.history
-      const added = await this.#store.append({ epoch: manifest.epoch, manifest: manifestBytes, list, batch, oldest })
+      const added = await this.#store.append({ manifest, bytes, list, batch, oldest })
       // A write that was said to have failed may have reached the disk.
-      const isStored = added || (isAgain && (await this.#store.isNewest(manifest.epoch, manifestBytes)))
+      const isStored = added || (isAgain && (await this.#store.isNewest(manifest.epoch, bytes)))
       if (!isStored) throw new Error(ANOTHER_PROCESS)
       const generation = this.#generation
       await this.#announce({ epoch, directoryBytes, previous: this.#newest, generation, until: 0 })

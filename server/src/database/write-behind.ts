@@ -1,11 +1,11 @@
-// Writing chunks behind the epochs: an epoch's transaction holds its list, and the records that the list changes follow
-// later, many epochs' at once. Until then a start applies the lists to the chunks.
+// Writes chunks behind the epochs: an epoch's transaction holds its list, and the chunks that the list changes follow later,
+// for many epochs at once. Until then a start applies the lists to the chunks.
 
 import { CHUNKS_TOGETHER, chunksWith } from './chunks.js'
 import type { EpochStore } from './epoch-store.js'
 import { ANOTHER_PROCESS } from './stored-values.js'
 
-/** How far chunks may fall behind: what a start has to apply to them. */
+/** How far chunks may fall behind: a start has to apply so much to them. */
 const MOST_LIST_BYTES = 8 * 1024 * 1024
 const MOST_EPOCHS = 64
 
@@ -15,7 +15,7 @@ export interface Current {
   /** as `EpochStore.writeChunks` wants it */
   readonly chunk: (number: number) => Uint8Array
   readonly directoryBytes: Uint8Array
-  /** with Pointproofs: row lists, and the epoch after which lists are needed for openings yet */
+  /** with Pointproofs: row lists, and the epoch since which openings still need the lists */
   readonly proofs?: { readonly rowLists: Uint8Array; readonly foldedTo: number } | undefined
 }
 
@@ -53,10 +53,10 @@ export class WriteBehind {
     this.#listBytes += listBytes
   }
 
-  /** Goes on between batches if chunks have fallen far enough behind. */
+  /** Writes between batches if chunks have fallen far enough behind. */
   catchUp(inTurn: InTurn): void {
     if (this.#listBytes <= MOST_LIST_BYTES && this.#current().epoch - this.#base <= MOST_EPOCHS) return
-    // Should it fail, nothing is lost: the lists are there, and it is tried again after the next batch.
+    // If it fails, nothing is lost: the lists are there, and the next batch tries again.
     this.#catchingUp ??= this.#write(inTurn)
       .catch(() => {})
       .finally(() => {
