@@ -1,7 +1,7 @@
 // What an updatable database keeps in its storage. One transaction makes an epoch, and it holds little more than the
 // epoch's update list.
 //
-// Records lie in chunks, and a chunk is written behind: it says as of which epoch it is, and the lists since then say
+// Records lie in chunks, which are written behind. A chunk says as of which epoch it is, and the lists since then say
 // what has changed in it. A list has old ⊕ new, so it leads a chunk forward and back alike.
 
 import { equalBytes, type Manifest, partitionBytes, type SignatureInfo } from '@keyhush/protocol'
@@ -35,7 +35,7 @@ const MANIFEST = 'manifest/'
 const BATCH = 'batch/'
 const SIGNATURE = 'signature/'
 const DIRECTORY = 'directory/'
-/** with Pointproofs: row lists, which lists lead forward as they do the directory; openings by row; the transcript */
+/** with Pointproofs: row lists, which update lists lead forward as they do the directory; openings by row; the transcript */
 const ROWS = 'rows/'
 const OPENINGS = 'openings/'
 const TRANSCRIPT = 'transcript/'
@@ -44,7 +44,7 @@ const TRANSCRIPT = 'transcript/'
 export interface FirstEpoch extends KnownManifest {
   /** empty: keyless */
   readonly directory: Uint8Array
-  /** the one that led there, for clients that are one epoch behind; undefined: none did */
+  /** the update list that led there, for clients that are one epoch behind */
   readonly list: Uint8Array | undefined
   readonly chunk: (number: number) => Uint8Array
   readonly proofs:
@@ -75,7 +75,7 @@ export interface EpochChanges extends NextEpoch {
 export interface GenerationChanges extends NextEpoch {
   /** empty: keyless */
   readonly directory: Uint8Array
-  /** of the last epoch of the generation before, which may be asked for its blocks yet */
+  /** of the last epoch of the generation before, whose blocks are still answered */
   readonly oldDirectory: Uint8Array
   readonly until: number
 }
@@ -305,7 +305,7 @@ export class EpochStore {
     for await (const [key] of this.#storage.entries(MANIFEST)) yield numberIn(key)
   }
 
-  /** One a key and epoch. */
+  /** Keeps one signature for each key and epoch. */
   async addSignature(signature: SignatureInfo): Promise<void> {
     const { epoch, publicKey } = signature
     await this.#storage.transact([], transaction => {
@@ -337,7 +337,7 @@ export class EpochStore {
     return entries
   }
 
-  /** What is kept of epochs before `oldest`, but for lists that chunks need, and of the old generation's last epoch. */
+  /** Keys of epochs before `oldest`, but for lists that chunks need, and for the old generation's last epoch. */
   async #keysBefore(oldest: number, base: number, old: OldEpoch | undefined): Promise<string[]> {
     const keys: string[] = []
     for (const prefix of [MANIFEST, LIST, BATCH, SIGNATURE]) {

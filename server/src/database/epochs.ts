@@ -43,7 +43,7 @@ export interface Epoch {
 /** What clients fetch under a hash. */
 export interface Blob {
   readonly bytes: number
-  /** bytes `first` to `last`, both included; rejects if they cannot be had at all */
+  /** bytes `first` to `last`, both included; rejects if they cannot be read at all */
   open(first: number, last: number): Promise<Readable>
 }
 
@@ -53,13 +53,13 @@ export interface Epochs {
   readonly newest: Epoch
   /** the newest or the one before it */
   find(generation: number, epoch: number): Epoch | undefined
-  /** those of `find`, newest last, one among them perhaps that nobody is told of yet */
+  /** those of `find`, newest last; clients may not know of the last one yet */
   answerable(): readonly Epoch[]
-  /** those that everybody may know of */
+  /** those that clients may know of */
   list(): EpochInfo[]
   /** a manifest's bytes, as far back as history goes */
   manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined>
-  /** the manifests after `epoch`, one after the other; undefined: not known that far back, or yet. `reserve` is as for an answer */
+  /** the manifests after `epoch`, one behind the other; undefined: not known that far back, or yet. `reserve`: as for answers */
   since(epoch: number, reserve?: (bytes: number) => void): Promise<Uint8Array | undefined>
   /** by its hash in hex */
   findBlob(hash: string): Promise<Blob | undefined>
@@ -80,7 +80,7 @@ export function slicedBlob(
   async function* slices(first: number, last: number) {
     for (let at = first; at <= last; at += SLICE_BYTES) yield await slice(at, Math.min(last, at + SLICE_BYTES - 1))
   }
-  // In bytes, not in objects, of which 16 would be read ahead.
+  // In bytes: of objects 16 would be read ahead.
   const options = { objectMode: false, highWaterMark: SLICE_BYTES }
   return { bytes, open: async (first, last) => Readable.from(slices(first, last), options) }
 }

@@ -14,18 +14,18 @@ import { nextOfList } from './next-epoch.js'
 import { readingFrom } from './reading.js'
 import type { Head } from './stored-values.js'
 
-/** An epoch that is stored and in memory, and what comes with it once everybody may know. */
+/** An epoch that is stored and in memory, and what changes with it once clients may know. */
 export interface Stored {
   readonly epoch: EpochInMemory
   readonly directoryBytes: Uint8Array
-  /** the one before, if that is answered too */
+  /** the epoch before, if the core answers it */
   readonly previous: EpochInMemory | undefined
   readonly generation: Generation
   /** of another generation: until when the one before is answered, in seconds since 1970 */
   readonly until: number
 }
 
-/** Takes up the epoch after `newest`. `begun` is called when the core begins to write. After a DatasetError memory is of no use. */
+/** Takes up the epoch after `newest`. Calls `begun` when the core begins to write. After a DatasetError memory is of no use. */
 export async function takeNext(
   storage: Storage,
   newest: EpochInMemory,
@@ -69,7 +69,7 @@ async function advance(
   throw new DatasetError(location, `its directory is not that of epoch ${manifest.epoch}`)
 }
 
-/** Another generation, or epochs that no list leads to any more: the newest there is, beside what is answered. */
+/** Another generation, or epochs that no list leads to any more: loads the newest epoch beside what is answered. */
 async function takeGeneration(core: Core, storage: Storage, { manifest }: EpochInMemory): Promise<Stored> {
   const { loaded, head } = await loadNewest(core, storage, true)
   const { generation, newest, previous } = loaded

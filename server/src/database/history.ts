@@ -6,10 +6,10 @@ import type { EpochStore } from './epoch-store.js'
 import { type Blob, slicedBlob } from './epochs.js'
 import { readingFrom } from './reading.js'
 
-/** Of manifests in memory. */
+/** Manifests in memory have no more bytes. */
 const MOST_BYTES = 16 * 1024 * 1024
 
-/** Of a chain, but that one manifest always fits. */
+/** Most of one reply; a single manifest may be longer. */
 const CHAIN_MANIFESTS = 64
 const CHAIN_BYTES = 8 * 1024 * 1024
 
@@ -75,12 +75,12 @@ export class History {
     return slicedBlob(bytes, (first, last) => this.#store.lists.slice(epoch, first, last))
   }
 
-  /** An epoch whose list, if it has one, is in the store. */
+  /** Notes an epoch whose list, if it has one, is in the store. */
   note({ epoch, updateListHash, updateListBytes }: Manifest): void {
     if (updateListBytes > 0) this.#lists.set(toHex(updateListHash), { epoch, bytes: updateListBytes })
   }
 
-  /** What came before this epoch goes. */
+  /** Forgets epochs before this one. */
   forgetBefore(oldest: number): void {
     this.#oldest = oldest
     for (const epoch of this.#manifests.keys()) if (epoch < oldest) this.#manifests.delete(epoch)

@@ -1,6 +1,8 @@
-// From storage to memory: the stored chunks are led to one epoch by the lists, every digest of that epoch is computed
-// anew from the records, and the last list makes the newest epoch of it, whose digests are checked as well. Anything
-// wrong is a DatasetError that names the store.
+// From storage to memory. Anything wrong is a DatasetError that names the store.
+//
+// 1. The lists lead the stored chunks to the epoch before the newest.
+// 2. Every digest of that epoch is computed anew from the records.
+// 3. The last list makes the newest epoch, whose digests are checked too.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
@@ -32,7 +34,7 @@ import type { Head, OldEpoch } from './stored-values.js'
 export interface Loaded {
   readonly generation: Generation
   readonly newest: KnownManifest
-  /** what the core answers besides; undefined: the newest is its generation's first, or the store's */
+  /** the epoch before, which the core answers too; undefined: the newest is its generation's first, or the store's */
   readonly previous: KnownManifest | undefined
   /** the head's */
   readonly base: number
@@ -47,7 +49,7 @@ export interface Loaded {
 /** Update lists by the epochs they lead to, ascending; with Pointproofs, what stands behind each. */
 type Lists = StoredProofs['lists']
 
-/** `onProgress` is told of partitions hashed. */
+/** `onProgress` is called for each partition hashed. */
 export async function load(
   core: Core,
   store: EpochStore,
@@ -213,7 +215,7 @@ class Loader {
   }
 
   /**
-   * The newest epoch's directory, if it is the manifest's and leads to every record there is; and its padded blocks. `before`: the
+   * The newest epoch's directory, which must be the manifest's and lead to every record, and its padded blocks. `before`: the
    * manifest of the epoch before, which the core answers too, and the list since.
    */
   async directory(
@@ -266,7 +268,7 @@ class Loader {
     this.#wrong(`the blocks of its directory are not those of epoch ${manifest.epoch}`)
   }
 
-  /** What answers are proved with, by a package; undefined: the core proves them itself. */
+  /** What a package proves answers with; undefined: the core proves them itself. */
   async proofs(
     database: DatabaseHandle,
     previous: Manifest | undefined,
@@ -294,7 +296,7 @@ class Loader {
     }
   }
 
-  /** What the lists lead on to the newest epoch. */
+  /** A stored value that lists lead on to the newest epoch, as `what` says. */
   #recent(stored: Dated | undefined, what: string): Dated {
     if (stored === undefined) return this.#wrong(`its ${what} missing`)
     this.#checkEpoch(stored, `its ${what}`)

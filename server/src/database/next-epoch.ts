@@ -28,11 +28,11 @@ interface Part {
   readonly database: DatabaseHandle
 }
 
-/** What came of drafting. */
+/** What a draft makes. */
 export interface Drafted {
   /** without keys there is none */
   readonly directory: NextDirectory | undefined
-  /** the update list, without what Pointproofs put behind it … */
+  /** the update list, of records alone … */
   readonly list: Uint8Array
   /** … and its BLAKE3 */
   readonly listHash: Uint8Array
@@ -73,9 +73,7 @@ export class NextEpoch {
     this.#pace = pace
   }
 
-  /**
-   * Writes it. `begun` is called in the moment from which on the newest epoch is the previous one; then there is no way back.
-   */
+  /** Writes it. `begun` is called when the newest epoch becomes the core's previous one: from then on there is no way back. */
   async write(begun: () => void): Promise<void> {
     await this.#run(() => {
       begun()
@@ -83,12 +81,12 @@ export class NextEpoch {
     })
   }
 
-  /** Sees to it that `write` cannot fail any more. Throws the core's `layout` error, and then nothing has changed. */
+  /** After this `write` cannot fail. Throws the core's `layout` error, and then nothing has changed. */
   async makeReady(): Promise<void> {
     await this.#run()
   }
 
-  /** Makes all steps there are, after `begin`, which is to be alone. */
+  /** Takes all steps, after `begin`, which no other thread may read beside. */
   async #run(begin?: () => void): Promise<void> {
     const left = [...this.#parts]
     const step = () => {
@@ -158,7 +156,7 @@ async function drafted(
   }
 }
 
-/** What is to be written into the blocks of the directory before. */
+/** What makes the directory's blocks of those of the directory before. */
 async function bringing(
   { core }: Generation,
   directory: ServerDirectoryHandle,

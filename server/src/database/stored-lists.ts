@@ -1,5 +1,5 @@
 // Update lists in the storage, in pieces, so that a part of one can be read. A list that is too long for one transaction is
-// staged: it lies under its epoch's number before there is that epoch, which one transaction makes then.
+// staged: its pieces are written under its epoch's number first, and one transaction makes the epoch then.
 
 import { randomUUID } from 'node:crypto'
 import { equalBytes } from '@keyhush/protocol'
@@ -8,7 +8,7 @@ import { type Storage, type Transaction, wholePages } from '../storage/storage.j
 import { ANOTHER_PROCESS, HEAD, hex, json, putSealed, readHead, SEAL_BYTES, unsealed } from './stored-values.js'
 
 export const LIST = 'list/'
-/** marks that a list is staged, or was begun to be: by which attempt */
+/** marks that an attempt stages a list */
 export const STAGED = 'staged'
 
 const PIECE_BYTES = wholePages(16) - SEAL_BYTES

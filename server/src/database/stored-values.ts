@@ -24,15 +24,15 @@ export interface Head {
   readonly epoch: number
   /** … and its generation; each has chunks of its own */
   readonly generation: number
-  /** the one that the store was begun with, if a list led there: nothing before it is known here */
+  /** the epoch that the store was begun with, if a list led there: earlier epochs are not known here */
   readonly first?: number | undefined
-  /** no chunk has changed from its own epoch to this one, so that the lists since lead from every chunk to everywhere */
+  /** no chunk has changed between its own epoch and this one: the lists since lead from any chunk to any epoch */
   readonly base: number
-  /** the generation before, answered for some time yet; its chunks are those of its last epoch */
+  /** the generation before, while it is answered; its chunks are those of its last epoch */
   readonly old?: OldEpoch | undefined
 }
 
-/** A generation that has ended, and is answered yet. */
+/** A generation that has ended, and is still answered. */
 export interface OldEpoch {
   readonly generation: number
   /** its last */
@@ -115,7 +115,7 @@ export function json(key: string, value: object): Uint8Array {
   return Buffer.from(text + checksum(key, text))
 }
 
-/** The head's, which says what format the store has, is that of all formats. */
+/** The head names the format, so its checksum is the same in all formats. */
 function checksum(key: string, text: string): string {
   return hex(crc32(text, key === HEAD ? 0 : crc32(key)))
 }

@@ -52,7 +52,7 @@ export interface UpdatableOptions {
   /** seconds since 1970; default: the system's */
   readonly now?: (() => number) | undefined
   readonly onProgress?: ((progress: Progress) => void) | undefined
-  /** takes up what another process stores, and stores nothing but its fence's entries; where processes share a storage */
+  /** follows a process that writes, where several share a storage, and itself stores nothing but its fence's entries */
   readonly replica?: boolean | undefined
 }
 
@@ -63,7 +63,7 @@ type Phase =
   | { readonly is: 'idle' }
   /** applied in the core, and not on disk yet, or the write has failed */
   | { readonly is: 'unwritten'; readonly turn: Turn }
-  /** on disk, and answered if asked; other processes have it not yet, so that nobody is told */
+  /** on disk, and answered if asked; clients are not told until other processes have it too */
   | { readonly is: 'staged'; readonly stored: Stored; readonly onShown: (() => void)[] }
   /** memory and disk have parted, for good */
   | { readonly is: 'failed' }
@@ -92,7 +92,7 @@ export class UpdatableDatabase implements Epochs {
   readonly #signatures: Signatures
   /** what proves answers, where the core does not */
   readonly #proofs: RowProofs | undefined
-  /** where processes share the storage: when an epoch is everybody's */
+  /** where processes share the storage: says when all show an epoch */
   #announcements: Announcements | undefined
   readonly #listeners = new Set<(event: EpochEvent) => void>()
   /** settles after all batches so far */
@@ -103,7 +103,7 @@ export class UpdatableDatabase implements Epochs {
     this.#storage = storage
     this.#store = new EpochStore(storage)
     this.#isReplica = options.replica ?? false
-    // The epoch before is answered, so that much history there always is.
+    // The epoch before is answered, so there is always that much history.
     this.history = Math.max(1, options.history ?? DEFAULT_HISTORY)
     this.fence = fence
     this.#generation = generation
@@ -236,7 +236,7 @@ export class UpdatableDatabase implements Epochs {
   async findBlob(hash: string): Promise<Blob | undefined> {
     const known = this.#wholeBlob(hash)
     if (known !== undefined) return known
-    // From when an epoch begins to be written until everybody may know of it, partitions are those of the epoch to come.
+    // While an epoch is being written and until it is shown, memory has the partitions of the epoch to come.
     if (this.#newest.isCores !== 'newest') await this.#queue
     if (this.#phase.is === 'staged') {
       const { onShown } = this.#phase
@@ -371,14 +371,14 @@ export class UpdatableDatabase implements Epochs {
     })
   }
 
-  /** An epoch is stored. Resolves once everybody may know. */
+  /** An epoch is stored. Resolves once all processes show it. */
   async #announce(stored: Stored): Promise<void> {
     this.#phase = { is: 'staged', stored, onShown: [] }
     await this.#announcements?.announced(stored.epoch.manifest.epoch)
     this.#show()
   }
 
-  /** Everybody may know what is staged, if anything is. */
+  /** Shows the staged epoch, if there is one. */
   #show(): void {
     if (this.#phase.is !== 'staged') return
     const { stored, onShown } = this.#phase
@@ -425,26 +425,26 @@ export class UpdatableDatabase implements Epochs {
   async #follow(): Promise<void> {
     const head = await this.#store.head()
     while (head !== undefined && head.epoch > this.#latest.manifest.epoch) {
-      this.#show() // it has been announced, or there were no later one
+      this.#show() // it has been announced: there is a later one
       const stored = await takeNext(this.#storage, this.#newest, this.#generation, () => this.#begun())
       this.#phase = { is: 'staged', stored, onShown: [] }
       if (stored.generation !== this.#generation) await this.#past.index()
     }
   }
 
-  /** Once disk may differ from memory, a failure is for good, unless it is that nothing could be written. */
+  /** While disk may differ from memory, a failure is for good, unless it only says that nothing was written. */
   async #orFail<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work()
     } catch (error) {
-      void this.#behind.stop() // what is in memory may be no epoch that is on disk
+      void this.#behind.stop() // memory may have an epoch that is not on disk
       if (!(error instanceof StorageError)) this.#fail(error as Error)
       throw error
     }
   }
 
   #fail(error: Error): void {
-    this.#show() // what is on disk
+    this.#show() // it is on disk
     this.#phase = { is: 'failed' }
     this.onFailure(error)
   }
@@ -476,7 +476,7 @@ export class UpdatableDatabase implements Epochs {
     return new WriteBehind(this.#store, current, from)
   }
 
-  /** After all that was begun before, and before all that is begun after. */
+  /** Runs `work` after all that was begun before it. */
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#queue.then(work)
     this.#queue = done.catch(() => {})
