@@ -5,7 +5,7 @@
 // what has changed in it. A list has old ⊕ new, so it leads a chunk forward and back alike.
 
 import { equalBytes, type Manifest, partitionBytes, type SignatureInfo } from '@keyhush/protocol'
-import type { Dated } from '../dataset/proof-kinds.js'
+import type { Dated, RowProofs } from '../dataset/proof-kinds.js'
 import type { Storage, Transaction } from '../storage/storage.js'
 import { CHUNK_BYTES, CHUNKS_TOGETHER } from './chunks.js'
 import type { KnownManifest } from './epochs.js'
@@ -47,9 +47,7 @@ export interface FirstEpoch extends KnownManifest {
   /** the update list that led there, for clients that are one epoch behind */
   readonly list: Uint8Array | undefined
   readonly chunk: (number: number) => Uint8Array
-  readonly proofs:
-    | { readonly transcript: Uint8Array; readonly rowLists: Uint8Array; rows(): readonly Dated[] }
-    | undefined
+  readonly proofs: Pick<RowProofs, 'transcript' | 'rowLists' | 'rows'> | undefined
 }
 
 /** What became of an epoch. */
@@ -60,19 +58,19 @@ export interface BatchRecord {
 }
 
 /** An epoch that a batch made. */
-interface NextEpoch extends KnownManifest {
+interface MadeEpoch extends KnownManifest {
   readonly batch: BatchRecord
   /** history before this epoch goes */
   readonly oldest: number
 }
 
 /** An epoch's worth of changes to the store. */
-export interface EpochChanges extends NextEpoch {
+export interface EpochChanges extends MadeEpoch {
   readonly list: Uint8Array
 }
 
 /** A generation's first epoch, made here of the one before. */
-export interface GenerationChanges extends NextEpoch {
+export interface GenerationChanges extends MadeEpoch {
   /** empty: keyless */
   readonly directory: Uint8Array
   /** of the last epoch of the generation before, whose blocks are still answered */
@@ -165,7 +163,7 @@ export class EpochStore {
       if (readHead(transaction)?.epoch !== epoch - 1 || !isThere(transaction, mark)) return false
       transaction.put(key, directory)
       transaction.put(oldKey, oldDirectory)
-      putNext(transaction, changes, { epoch, generation, base: epoch, old }, forgotten)
+      putEpoch(transaction, changes, { epoch, generation, base: epoch, old }, forgotten)
       return true
     })
   }
@@ -220,7 +218,7 @@ export class EpochStore {
       if (head?.epoch !== epoch - 1 || !isStaged(transaction, mark)) return false
       if (mark === undefined) putPieces(transaction, epoch, list)
       else transaction.remove(STAGED)
-      putNext(transaction, changes, { ...head, epoch }, forgotten)
+      putEpoch(transaction, changes, { ...head, epoch }, forgotten)
       return true
     })
   }
@@ -351,9 +349,9 @@ export class EpochStore {
   }
 }
 
-function putNext(
+function putEpoch(
   transaction: Transaction,
-  { bytes, batch }: NextEpoch,
+  { bytes, batch }: MadeEpoch,
   head: Head,
   forgotten: readonly string[],
 ): void {

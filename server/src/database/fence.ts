@@ -42,6 +42,10 @@ export const NEW_SECONDS = 6 * 60 * 60
 const NEW_PART = 4
 const MOST_NEW = 2 ** 20
 
+export function mostNew(entries: number): number {
+  return Math.min(Math.max(1, Math.floor(entries / NEW_PART)), MOST_NEW)
+}
+
 /** What fences count alike. */
 export abstract class CountingFence implements Fence {
   turnedAway = 0
@@ -56,7 +60,7 @@ export abstract class CountingFence implements Fence {
 
   protected constructor(clock: FenceClock, { days = DEFAULT_DAYS, entries = DEFAULT_ENTRIES }: FenceOptions) {
     this.most = entries
-    this.mostNew = Math.min(Math.max(1, Math.floor(entries / NEW_PART)), MOST_NEW)
+    this.mostNew = mostNew(entries)
     this.days = days
     this.clock = clock
     this.shares = new NetworkShares(entries, clock)

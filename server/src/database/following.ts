@@ -15,7 +15,7 @@ import { readingFrom } from './reading.js'
 import type { Head } from './stored-values.js'
 
 /** An epoch that is stored and in memory, and what changes with it once clients may know. */
-export interface Stored {
+export interface StoredEpoch {
   readonly epoch: EpochInMemory
   readonly directoryBytes: Uint8Array
   /** the epoch before, if the core answers it */
@@ -31,7 +31,7 @@ export async function takeNext(
   newest: EpochInMemory,
   generation: Generation,
   begun: () => void,
-): Promise<Stored> {
+): Promise<StoredEpoch> {
   const store = new EpochStore(storage)
   return readingFrom(store.location, async () => {
     const { manifest } = newest
@@ -70,7 +70,7 @@ async function advance(
 }
 
 /** Another generation, or epochs that no list leads to any more: loads the newest epoch beside what is answered. */
-async function takeGeneration(core: Core, storage: Storage, { manifest }: EpochInMemory): Promise<Stored> {
+async function takeGeneration(core: Core, storage: Storage, { manifest }: EpochInMemory): Promise<StoredEpoch> {
   const { loaded, head } = await loadNewest(core, storage, true)
   const { generation, newest, previous } = loaded
   return {

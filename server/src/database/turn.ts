@@ -27,7 +27,7 @@ export interface Turn {
 }
 
 /** Drafts what a batch's operations make. Throws a Refusal, and then nothing has changed. */
-export async function draft(generation: Generation, operations: Operations): Promise<NextEpoch> {
+export async function draftNext(generation: Generation, operations: Operations): Promise<NextEpoch> {
   try {
     return await nextOfBatch(generation, operations)
   } catch (error) {
@@ -40,7 +40,7 @@ export async function draft(generation: Generation, operations: Operations): Pro
 }
 
 /** Writes the next epoch into the core's database. `hash` is the batch's; `begun` is called when there is no way back. */
-export async function write(
+export async function writeNext(
   generation: Generation,
   before: EpochInMemory,
   next: NextEpoch,

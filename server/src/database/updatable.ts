@@ -26,7 +26,7 @@ import { chunksOf } from './chunks.js'
 import { EpochStore } from './epoch-store.js'
 import { type Blob, type Epoch, type Epochs, infoOf, memoryBlob } from './epochs.js'
 import type { Fence, FenceOptions } from './fence.js'
-import { loadNewest, type Stored, takeNext } from './following.js'
+import { loadNewest, type StoredEpoch, takeNext } from './following.js'
 import type { EpochInMemory, Generation } from './generation.js'
 import { hashed } from './hashing.js'
 import { History } from './history.js'
@@ -40,7 +40,7 @@ import { readingFrom } from './reading.js'
 import { Signatures } from './signatures.js'
 import { StoredFence } from './stored-fence.js'
 import { ANOTHER_PROCESS, type Head } from './stored-values.js'
-import { draft, type Turn, write } from './turn.js'
+import { draftNext, type Turn, writeNext } from './turn.js'
 import { WriteBehind } from './write-behind.js'
 
 export interface UpdatableOptions {
@@ -64,7 +64,7 @@ type Phase =
   /** applied in the core, and not on disk yet, or the write has failed */
   | { readonly is: 'unwritten'; readonly turn: Turn }
   /** on disk, and answered if asked; clients are not told until other processes have it too */
-  | { readonly is: 'staged'; readonly stored: Stored; readonly onShown: (() => void)[] }
+  | { readonly is: 'staged'; readonly stored: StoredEpoch; readonly onShown: (() => void)[] }
   /** memory and disk have parted, for good */
   | { readonly is: 'failed' }
 
@@ -312,9 +312,9 @@ export class UpdatableDatabase implements Epochs {
     }
     const operations = await readOperations(this.#generation.core, this.#newest.manifest, batch)
     if ('headroom' in operations) return await this.#beginGeneration(batch, hash, operations.headroom)
-    const next = await draft(this.#generation, operations)
+    const next = await draftNext(this.#generation, operations)
     const step = { batch, hash, proofs: this.#proofs, begun: () => this.#begun() }
-    return await this.#write(await this.#orFail(() => write(this.#generation, this.#newest, next, step)))
+    return await this.#write(await this.#orFail(() => writeNext(this.#generation, this.#newest, next, step)))
   }
 
   /** The core begins to write the next epoch. */
@@ -372,7 +372,7 @@ export class UpdatableDatabase implements Epochs {
   }
 
   /** An epoch is stored. Resolves once all processes show it. */
-  async #announce(stored: Stored): Promise<void> {
+  async #announce(stored: StoredEpoch): Promise<void> {
     this.#phase = { is: 'staged', stored, onShown: [] }
     await this.#announcements?.announced(stored.epoch.manifest.epoch)
     this.#show()
