@@ -3,18 +3,18 @@
 export { BuildError, DatasetError, OperatorError } from './base/errors.js'
 export { VERSION } from './base/version.js'
 export { saying } from './commands/progress.js'
-export type { ChangedBlocks } from './dataset/changed-blocks.js'
 export { blobPath, manifestPath, proofPath } from './dataset/directory.js'
 export type {
   DatasetProofs,
-  Fold,
-  FoldingThread,
+  Dated,
+  Folding,
   ProofsPackage,
   Provable,
   ProvedDatabase,
   ProvedEpoch,
   ProvingOptions,
-  RowOpenings,
   RowProofs,
+  Rows,
   StoredProofs,
 } from './dataset/proof-kinds.js'
+export { recordBytesView } from './dataset/view.js'

@@ -9,7 +9,7 @@ import { contentHash, decodeAnswer, decodeManifest, toHex } from '@keyhush/proto
 import { blake3 } from '@noble/hashes/blake3.js'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { FixedEpochs } from '../dist/database/epochs.js'
+import { FixedEpochs } from '../dist/database/fixed-epochs.js'
 import { answerQuery } from '../dist/http/answer.js'
 import { buildDataset, loadDataset } from '../dist/index.js'
 import { keyhush } from './command.js'

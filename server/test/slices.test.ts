@@ -193,7 +193,7 @@ describe('a list that takes several transactions', () => {
     const counting = (async () => {
       for (; !isOver; turns++) await nextTurn()
     })()
-    const list = await store.list(epoch)
+    const list = await store.lists.read(epoch)
     isOver = true
     await counting
     expect(toHex(blake3(list!))).toBe(toHex(updateListHash))
@@ -277,7 +277,7 @@ describe('a list that takes several transactions', () => {
         const result = await shared.transact(keys, work)
         if (!swept && (await shared.count('list/')) > 32) {
           swept = true // all of the list is staged
-          await expect(new EpochStore(dying).sweep()).rejects.toThrow('it died')
+          await expect(new EpochStore(dying).lists.sweep()).rejects.toThrow('it died')
         }
         return result
       }),

@@ -2,6 +2,7 @@
 
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { buffer } from 'node:stream/consumers'
 import { crc32 } from 'node:zlib'
 import {
   answerBytes,
@@ -513,25 +514,41 @@ describe('a failure to write', () => {
     expect(await contents(again)).toEqual(await contents(twin))
   })
 
-  test('refuses the partitions that the batch changed, until it is on disk', async () => {
+  test('leaves the partitions of the known epoch to download, also those that the batch changed', async () => {
     const storage = await storageOf('a.csv', KEYED)
     const updatable = await opened(storage)
     const app = await createServer({ datasets: [{ updatable }] })
     onTestFinished(() => app.close())
-    const download = () => {
+    const expectDownloads = async () => {
       const { partitions, contentHashes } = updatable.newest.manifest
-      const hashes = Array.from({ length: partitions }, (_, q) => toHex(contentHashes.subarray(32 * q, 32 * (q + 1))))
-      return Promise.all(hashes.map(hash => app.inject(`/v1/blobs/${hash}`)))
+      for (let q = 0; q < partitions; q++) {
+        const hash = toHex(contentHashes.subarray(32 * q, 32 * (q + 1)))
+        const { statusCode, rawPayload } = await app.inject(`/v1/blobs/${hash}`)
+        expect([statusCode, toHex(blake3(rawPayload))]).toEqual([200, hash])
+        const range = { range: 'bytes=5-40' } // begins and ends within a record
+        const part = await app.inject({ url: `/v1/blobs/${hash}`, headers: range })
+        expect(toHex(part.rawPayload)).toBe(toHex(rawPayload.subarray(5, 41)))
+      }
     }
+    const before = updatable.newest.manifest
     storage.fails = () => true
-    const body = batchOn(updatable, [{ op: 'delete', key: 'one' }])
+    const operations = [
+      { op: 'delete', key: 'one' },
+      { op: 'edit', key: 'three', value: 'other' },
+    ]
+    const body = batchOn(updatable, operations)
     await expect(updatable.publish(body)).rejects.toThrow('ENOSPC')
-    const changed = (await download()).filter(({ statusCode }) => statusCode !== 200)
-    expect(changed).not.toEqual([])
-    for (const reply of changed) expect([reply.statusCode, reply.json().code]).toEqual([503, 'not_ready'])
+    expect(updatable.newest.manifest).toBe(before)
+    await expectDownloads()
+    const hash = toHex(before.contentHashes.subarray(0, 32))
+    const begun = (await updatable.findBlob(hash))!
     storage.fails = () => false
     await updatable.publish(body)
-    for (const reply of await download()) expect(reply.statusCode).toBe(200)
+    await expectDownloads()
+    expect(toHex(blake3(await buffer(await begun.open(0, begun.bytes - 1))))).toBe(hash)
+    await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'two', value: 'later' }]))
+    await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'three', value: 'later' }]))
+    await expect(buffer(await begun.open(0, begun.bytes - 1))).rejects.toThrow(/has changed/)
   })
 
   // In memory is then an epoch that is not on disk.

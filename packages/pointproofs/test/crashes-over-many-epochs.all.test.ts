@@ -91,7 +91,7 @@ test('proofs hold, however far openings, chunks and row lists are behind one ano
     if (operations.length === 0) operations.push({ op: 'edit', index: 1, value: Buffer.from(now[1]!).toString('hex') })
     await updatable.publish(batchOn(updatable, operations, { encoding: 'hex' }))
     model.set(epoch + 1, now)
-    if (draw(8) === 0) await updatable.folded()
+    if (draw(8) === 0) await updatable.folding!.settled()
     if (draw(THOROUGH ? 25 : 50) === 0) {
       await expectAnswered(updatable, model, draw)
       await updatable.close()
@@ -103,7 +103,7 @@ test('proofs hold, however far openings, chunks and row lists are behind one ano
       if (storage.keys(n).some(key => key.startsWith('openings/'))) folded.push(n)
     }
   }
-  await updatable.folded()
+  await updatable.folding!.settled()
   await expectAnswered(updatable, model, draw)
   await updatable.close()
   expect(updatable.newest.manifest.partitions, `seed ${seed}`).toBe(3)

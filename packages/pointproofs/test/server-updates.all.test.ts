@@ -127,14 +127,14 @@ test('as a map does under any batches, at both epochs, lagging and folded, befor
     for (let batch = 0; batch < (THOROUGH ? 20 : 4); batch++) {
       await change(updatable, model, someChanges(draw, 1 + draw(20), model.get(batch + 1)!.length))
       await expectAnswered(updatable, model, draw)
-      if (draw(2) === 0) await updatable.folded()
+      if (draw(2) === 0) await updatable.folding!.settled()
       if (batch % 3 !== 2) continue
       await expectAnswered(updatable, model, draw)
       await updatable.close()
       updatable = await UpdatableDatabase.open(storage)
       await expectAnswered(updatable, model, draw)
     }
-    await updatable.folded()
+    await updatable.folding!.settled()
     await expectAnswered(updatable, model, draw)
     await updatable.close()
     expect(foldings(storage).length, `seed ${seed}`).toBeGreaterThan(1)
@@ -177,9 +177,9 @@ test('from every state that a crash leaves, also in the middle of folding, the n
   const begun = storage.transactions
   for (let batch = 0; batch < 3; batch++) {
     await change(updatable, model, someChanges(draw, 24, RECORDS))
-    if (batch === 1) await updatable.folded()
+    if (batch === 1) await updatable.folding!.settled()
   }
-  await updatable.folded()
+  await updatable.folding!.settled()
   const folded = foldings(storage).filter(n => n >= begun)
   expect(folded.length).toBeGreaterThan(0)
   const states = Array.from({ length: storage.transactions - begun + 1 }, (_, n) => begun + n)
@@ -197,7 +197,7 @@ test('what cannot be written is neither told of nor used', async () => {
   const model = initial()
   storage.fails = key => key.startsWith('openings/')
   for (let batch = 0; batch < 2; batch++) await change(updatable, model, someChanges(draw, 24, 200))
-  await updatable.folded()
+  await updatable.folding!.settled()
   expect(foldings(storage).filter(n => n > 0)).toEqual([])
   await expectAnswered(updatable, model, draw)
   // Whoever runs it hears so.
@@ -217,7 +217,7 @@ test('what cannot be written is neither told of nor used', async () => {
   edited[3] = new Uint8Array(BYTES).fill(0xab)
   model.set(4, edited)
   await expectAnswered(updatable, model, draw)
-  await updatable.folded()
+  await updatable.folding!.settled()
   expect(foldings(storage).filter(n => n > 0).length).toBeGreaterThan(0)
   expect(await problems()).toBeUndefined()
   await expectAnswered(updatable, model, draw)
@@ -243,7 +243,7 @@ test('once a batch is folded, the newest epoch is answered without correcting fo
   // More than are followed at a time, of one row; the epoch before the second batch is out of what the first was folded to.
   for (const epoch of [2, 3]) {
     await change(updatable, model, edits(epoch))
-    await updatable.folded()
+    await updatable.folding!.settled()
     corrected.length = 0
     await expectAnswered(updatable, model, numbers(epoch))
     expect(corrected).toEqual([0, 0])

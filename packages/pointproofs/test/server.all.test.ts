@@ -8,7 +8,7 @@ import { answerBytes, encodeManifest, HEADER_BYTES, type Manifest, SUITE_POINTPR
 import { blake3 } from '@noble/hashes/blake3.js'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { VERSION } from '../../../server/dist/base/version.js'
-import { FixedEpochs } from '../../../server/dist/database/epochs.js'
+import { FixedEpochs } from '../../../server/dist/database/fixed-epochs.js'
 import { answerQuery } from '../../../server/dist/http/answer.js'
 import { type BuildOptions, buildDataset, loadDataset } from '../../../server/dist/index.js'
 import { contentsOf, dataFile, pseudoRandom, queryAt, temporaryDirectory } from '../../../server/test/helpers.js'

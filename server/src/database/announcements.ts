@@ -1,13 +1,14 @@
-// Processes that answer from one PostgreSQL store announce an epoch together: the writer stores it, each replica takes it up
-// and says that it is ready, and once all that are there are, or time is up, it is everybody's. Until then who is ready answers
-// it if asked, and shows the one before. Which it is, and who is there, the database alone says, by its own clock: any process
-// may find that the moment has come, so that none is missed when one dies.
+// Processes that answer from one PostgreSQL store announce each epoch together.
 //
-// What processes say to one another only makes it quick; each also looks once a second.
+// 1. The writer stores it. Each replica takes it up, and writes into the database that it has it.
+// 2. A process that has it answers it if asked, and shows the epoch before.
+// 3. Once all connected processes have it, or time is up, it is announced, and everybody shows it.
+//
+// The database decides, by its own clock, whichever process looks: so none is missed when a process dies. Notifications make
+// this quick, and each process also looks once a second.
 
-import type { Engine } from '../storage/storage.js'
-import { StorageError } from '../storage/storage.js'
-import { ANOTHER_PROCESS, headEpoch } from './epoch-store.js'
+import { type Engine, StorageError } from '../storage/storage.js'
+import { ANOTHER_PROCESS, headEpoch } from './stored-values.js'
 
 const POLL_MILLISECONDS = 1000
 
@@ -20,13 +21,13 @@ export const SIGNED = 'signed'
 /** The process that takes part. */
 export interface Member {
   readonly writes: boolean
-  /** the newest epoch it can answer, announced or not, … */
-  readonly has: number
-  /** … and the newest it shows */
-  readonly shows: number
+  /** The newest epoch it can answer, announced or not, … */
+  has(): number
+  /** … and the newest it shows. */
+  shows(): number
   /** takes up what the writer has stored */
   follow(): Promise<void>
-  /** an epoch that it has, and all before it, are everybody's from now on */
+  /** shows an epoch, if it has it, and all before it */
   show(epoch: number): void
   /** it cannot go on */
   fail(error: Error): void
@@ -35,7 +36,7 @@ export interface Member {
 interface Turn {
   readonly wanted: number
   readonly announced: number
-  /** this very question has changed something that the others want to hear of */
+  /** this look has changed something, and the others should look too */
   readonly moved: boolean
 }
 
@@ -60,11 +61,11 @@ export class Announcements {
     })
   }
 
-  /** Resolves once what `member` has is announced, and it has all that is. */
+  /** Resolves once what `member` has is announced, and `member` has all that is announced. */
   static async begin(engine: Engine, member: Member): Promise<Announcements> {
     await engine.query(tables(engine.schema))
     const announcements = new Announcements(engine, member)
-    await announcements.announced(member.has)
+    await announcements.announced(member.has())
     while (!announcements.#stopped && announcements.behind !== undefined) await announcements.#looked()
     if (announcements.#failure !== undefined) throw announcements.#failure
     return announcements
@@ -72,11 +73,11 @@ export class Announcements {
 
   /** Why others are ahead, for people; undefined: they are not. */
   get behind(): string | undefined {
-    const { shows } = this.#member
+    const shows = this.#member.shows()
     return shows < this.#announced ? `epoch ${this.#announced} is being taken up; ${shows} is here` : undefined
   }
 
-  /** Resolves once `epoch`, which this process has, is everybody's; or when this is stopped. */
+  /** Resolves once `epoch`, which this process has, is announced; or when this is stopped. */
   async announced(epoch: number): Promise<void> {
     this.#look()
     while (!this.#stopped && this.#announced < epoch) await this.#looked()
@@ -124,7 +125,8 @@ export class Announcements {
 
   async #tick(): Promise<void> {
     this.#again = false
-    const { writes, has } = this.#member
+    const { writes } = this.#member
+    const has = this.#member.has()
     const turn = await this.#ask(has)
     this.#announced = turn.announced
     if (writes && this.#engine.usurped) throw new Error(ANOTHER_PROCESS)
@@ -133,20 +135,20 @@ export class Announcements {
     this.#member.show(turn.announced)
   }
 
-  /** Beside the looking: who takes long has to know what the others show. */
+  /** Goes on beside the looking: a process that takes long still has to learn what is announced. */
   #follow(): void {
-    const { has } = this.#member
+    const has = this.#member.has()
     this.#following ??= this.#member
       .follow()
       .catch((error: unknown) => this.#fail(error))
       .finally(() => {
         this.#following = undefined
-        if (this.#member.has > has) this.#look()
+        if (this.#member.has() > has) this.#look()
       })
   }
 
   #fail(error: unknown): void {
-    // Without the database no epoch turns either.
+    // Without the database no epoch is announced either: it looks again.
     if (error instanceof StorageError || this.#stopped) return
     this.#stopped = true
     this.#failure = error
@@ -173,7 +175,7 @@ CREATE TABLE IF NOT EXISTS ${schema}.turn (
 
 CREATE TABLE IF NOT EXISTS ${schema}.replicas (id text PRIMARY KEY, epoch int NOT NULL);
 
--- Says that a process has an epoch. Wanted is what is stored; it is announced, if everybody has it.
+-- Notes that a process has an epoch. Wanted is the stored one; it is announced if all have it.
 CREATE OR REPLACE FUNCTION ${schema}.turn_look(of_id text, has int, OUT wanted int, OUT announced int, OUT moved boolean)
 LANGUAGE plpgsql VOLATILE AS $look$
 DECLARE

@@ -1,13 +1,15 @@
-// The epochs of one database as the routes see them: the ones this process answers, the history it can tell of, and
-// the files that clients fetch. A dataset has one epoch for ever (`FixedEpochs`); updatable/database.ts has one that
-// changes.
+// The epochs of one database as routes see them: those that this process answers, their history, and the blobs that
+// clients fetch. A dataset has one epoch for ever (fixed-epochs.ts), an updatable database has one after the other.
 
 import { Readable } from 'node:stream'
-import { type EpochInfo, type Manifest, SUITE_POINTPROOFS } from '@keyhush/protocol'
+import type { EpochInfo, Manifest } from '@keyhush/protocol'
 import type { Core, DatabaseHandle } from '@keyhush/wasm'
-import type { Dataset } from '../dataset/load.js'
-import { Readers } from './readers.js'
-import { SharedFile } from './shared-file.js'
+import type { Readers } from './readers.js'
+
+export interface KnownManifest {
+  readonly manifest: Manifest
+  readonly bytes: Uint8Array
+}
 
 /** A database in the core's memory, for other threads to read. */
 export interface SharedDatabase {
@@ -41,7 +43,7 @@ export interface Epoch {
 /** What clients fetch under a hash. */
 export interface Blob {
   readonly bytes: number
-  /** bytes `first` to `last`, both included; rejects if they cannot be had at all */
+  /** bytes `first` to `last`, both included; rejects if they cannot be read at all */
   open(first: number, last: number): Promise<Readable>
 }
 
@@ -51,86 +53,16 @@ export interface Epochs {
   readonly newest: Epoch
   /** the newest or the one before it */
   find(generation: number, epoch: number): Epoch | undefined
-  /** those of `find`, newest last, one among them perhaps that nobody is told of yet */
+  /** those of `find`, newest last; clients may not know of the last one yet */
   answerable(): readonly Epoch[]
-  /** those that everybody may know of */
+  /** those that clients may know of */
   list(): EpochInfo[]
   /** a manifest's bytes, as far back as history goes */
   manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined>
-  /** the manifests after `epoch`, one after the other; undefined: not known that far back, or yet. `reserve` is as for an answer */
+  /** the manifests after `epoch`, one behind the other; undefined: not known that far back, or yet. `reserve`: as for answers */
   since(epoch: number, reserve?: (bytes: number) => void): Promise<Uint8Array | undefined>
   /** by its hash in hex */
   findBlob(hash: string): Promise<Blob | undefined>
-}
-
-/** The one epoch of a dataset on disk. */
-export class FixedEpochs implements Epochs {
-  readonly newest: Epoch
-  readonly #blobs: ReadonlyMap<string, Blob>
-
-  constructor(dataset: Dataset) {
-    const { manifest, manifestBytes, manifestHash, database, blocks, openings, core } = dataset
-    const shared = { core, handle: database, readers: new Readers(), previous: false }
-    const proved = { manifest, manifestHash: core.blake3(manifestBytes) }
-    const sharedBlocks = blocks && { ...shared, handle: blocks }
-    this.newest = {
-      manifest,
-      manifestBytes,
-      manifestHash,
-      suites: database.suites,
-      queryLimits: askedOnce(suite => database.queryLimits(suite, false)),
-      answerBytes: (...query) => database.answerBytes(...query, false),
-      answer: (queries, suite) => {
-        const body = database.answer(queries, suite)
-        return suite === SUITE_POINTPROOFS && openings !== undefined ? openings.prove(body, queries, proved) : body
-      },
-      shared: () => shared,
-      blocks: () => sharedBlocks,
-    }
-    const blobs = [...dataset.blobs].map(([hash, { path, bytes }]): [string, Blob] => {
-      const file = new SharedFile(path)
-      return [hash, { bytes, open: (first, last) => file.stream(first, last) }]
-    })
-    this.#blobs = new Map(blobs)
-  }
-
-  get databaseId(): Uint8Array {
-    return this.newest.manifest.databaseId
-  }
-
-  find(generation: number, epoch: number): Epoch | undefined {
-    const { manifest } = this.newest
-    return manifest.generation === generation && manifest.epoch === epoch ? this.newest : undefined
-  }
-
-  answerable(): readonly Epoch[] {
-    return [this.newest]
-  }
-
-  list(): EpochInfo[] {
-    return [infoOf(this.newest)]
-  }
-
-  async manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined> {
-    return this.find(generation, epoch)?.manifestBytes
-  }
-
-  async since(epoch: number, reserve: (bytes: number) => void = () => {}): Promise<Uint8Array | undefined> {
-    const { manifest, manifestBytes } = this.newest
-    if (epoch !== manifest.epoch - 1) return epoch === manifest.epoch ? new Uint8Array() : undefined
-    reserve(manifestBytes.length)
-    return manifestBytes
-  }
-
-  async findBlob(hash: string): Promise<Blob | undefined> {
-    return this.#blobs.get(hash)
-  }
-}
-
-/** Of a suite: what `ask` says, which is asked once, for it holds as long as the epoch does. */
-export function askedOnce(ask: (suite: number) => Uint32Array): (suite: number) => Uint32Array {
-  const known = new Map<number, Uint32Array>()
-  return suite => known.get(suite) ?? known.set(suite, ask(suite)).get(suite)!
 }
 
 export function infoOf({ manifest, manifestHash }: Epoch): EpochInfo {
@@ -148,7 +80,7 @@ export function slicedBlob(
   async function* slices(first: number, last: number) {
     for (let at = first; at <= last; at += SLICE_BYTES) yield await slice(at, Math.min(last, at + SLICE_BYTES - 1))
   }
-  // In bytes, not in objects, of which 16 would be read ahead.
+  // In bytes: of objects 16 would be read ahead.
   const options = { objectMode: false, highWaterMark: SLICE_BYTES }
   return { bytes, open: async (first, last) => Readable.from(slices(first, last), options) }
 }

@@ -1,13 +1,12 @@
-// The fence's time: entries live for hundreds of days, and a calendar that jumps must not end them all. It begins where it was,
-// and as many days on as the calendar has moved since that was written, but for few; from then on it goes by the monotonic
-// clock. So a jump moves it on once, by few days, and not again at each of the starts that follow.
+// The fence's time: entries live for hundreds of days, and a calendar that jumps must not end them all. A start moves it on by as
+// many days as the calendar has since it was stored, but by few at most. From then on the monotonic clock moves it.
 
 import { crc32 } from 'node:zlib'
 import type { Storage, Transaction } from '../storage/storage.js'
 
 const DAY_SECONDS = 24 * 60 * 60
 
-/** How far a start may move it on: a server that was away for longer gives its entries that much more. */
+/** How far a start may move it on. If a server was away for longer, its entries live for longer. */
 const MOST_AWAY_DAYS = 30
 const KEY = 'fence-day'
 
@@ -21,9 +20,9 @@ export interface StoredDay {
 }
 
 export interface FenceClockOptions {
-  /** seconds since 1970, looked at once; default: the system's */
+  /** seconds since 1970, read once; default: the system's */
   readonly now?: (() => number) | undefined
-  /** seconds that have passed, from anywhere; default: the monotonic clock */
+  /** seconds since any moment; default: the monotonic clock */
   readonly elapsed?: (() => number) | undefined
 }
 
@@ -68,15 +67,15 @@ export class FenceClock {
     return { day: this.today, calendar: this.today + this.#ahead }
   }
 
-  /** Another process has come to this day. */
+  /** Moves on to this day, which another process has reached. */
   follow(day: number): void {
     const { today } = this
     if (day <= today) return
-    this.#start += day * DAY_SECONDS - this.seconds // to its beginning: who is ahead by seconds is not passed by a day
+    this.#start += day * DAY_SECONDS - this.seconds // to the day's beginning
     this.#ahead -= day - today
   }
 
-  /** Makes a new day a part of what is written anyway. Returns what takes that back, should it not be written. */
+  /** Writes a new day along with a transaction. Returns what takes that back if the transaction fails. */
   keep(transaction: Transaction): () => void {
     const { day, calendar } = this.now
     const before = this.#stored

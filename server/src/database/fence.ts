@@ -2,10 +2,11 @@
 // each hint has come, durably. stored-fence.ts keeps it in the storage of one process, postgres-fence.ts in a database that
 // several share; testing/fence.ts holds both to the same laws.
 //
-// Anyone may register, so a registration is worth little until it is confirmed: until then it is among the new ones, which
-// are few, go after hours, and make room for others. What is confirmed leaves by age alone.
+// Anyone may register, so new entries are few, go after hours, and make room for others, until the hint is confirmed.
+// Confirmed entries leave by age alone.
 
 import type { FenceRequest, FenceVerdict } from '@keyhush/protocol'
+import { Refusal } from '../base/refusal.js'
 import type { FenceClock, FenceClockOptions } from './fence-clock.js'
 
 export interface FenceOptions extends FenceClockOptions {
@@ -31,13 +32,13 @@ export interface Fence {
   judge(request: FenceRequest, network?: string): Promise<FenceVerdict>
 }
 
-export const DEFAULT_DAYS = 400
-export const DEFAULT_ENTRIES = 1_000_000
+const DEFAULT_DAYS = 400
+const DEFAULT_ENTRIES = 1_000_000
 
 /** A registration that no confirmation follows for so long is gone. */
 export const NEW_SECONDS = 6 * 60 * 60
 
-/** The new ones are at most this part of all entries, and so many. */
+/** New entries are at most this part of all entries, and so many. */
 const NEW_PART = 4
 const MOST_NEW = 2 ** 20
 
@@ -45,8 +46,45 @@ export function mostNew(entries: number): number {
   return Math.min(Math.max(1, Math.floor(entries / NEW_PART)), MOST_NEW)
 }
 
-/** For people. */
-export const FULL = 'the fence is full: new hints are without it'
+/** What fences count alike. */
+export abstract class CountingFence implements Fence {
+  turnedAway = 0
+  readonly most: number
+  /** new entries that there may be */
+  protected readonly mostNew: number
+  protected readonly days: number
+  protected readonly clock: FenceClock
+  protected readonly shares: NetworkShares
+  /** confirmed entries there are, or are about to be */
+  protected confirmed = 0
+
+  protected constructor(clock: FenceClock, { days = DEFAULT_DAYS, entries = DEFAULT_ENTRIES }: FenceOptions) {
+    this.most = entries
+    this.mostNew = mostNew(entries)
+    this.days = days
+    this.clock = clock
+    this.shares = new NetworkShares(entries, clock)
+  }
+
+  /** entries that are not confirmed yet */
+  protected abstract get registered(): number
+
+  get hints(): number {
+    return this.confirmed + this.registered
+  }
+
+  get problem(): string | undefined {
+    return this.confirmed < this.most ? undefined : 'the fence is full: new hints are without it'
+  }
+
+  abstract judge(request: FenceRequest, network?: string): Promise<FenceVerdict>
+
+  /** There was no room. */
+  protected turnAway(): never {
+    this.turnedAway++
+    throw new Refusal('fence_full', 'the fence takes no new hints from there at the moment')
+  }
+}
 
 /** What one network may register in a day: this part of all entries, but not less than so many. */
 const NETWORK_PART = 1000
@@ -66,10 +104,10 @@ export class NetworkShares {
     this.#clock = clock
   }
 
-  /** Counts a registration; false: this network has had its share of the day. */
+  /** Counts a registration. false: this network has had its share of the day. */
   take(network: string): boolean {
     const { today } = this.#clock
-    // Who has so many networks could displace all others one by one as well.
+    // An attacker with so many networks could displace the others one by one as well.
     if (this.#day !== today || this.#registered.size >= NETWORKS_REMEMBERED) this.#registered.clear()
     this.#day = today
     const before = this.#registered.get(network) ?? 0
@@ -78,7 +116,7 @@ export class NetworkShares {
     return true
   }
 
-  /** It was none. */
+  /** The registration was not kept. */
   giveBack(network: string): void {
     const before = this.#registered.get(network)
     if (before !== undefined) this.#registered.set(network, before - 1)

@@ -1,4 +1,4 @@
-// BLAKE3 of many bytes, in slices: the event loop has its turn between them.
+// BLAKE3 of many bytes, in slices, so that the event loop goes on.
 
 import type { Core } from '@keyhush/wasm'
 import { BYTES_AT_ONCE, Pace } from '../base/pace.js'

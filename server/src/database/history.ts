@@ -1,22 +1,24 @@
-// Epochs as clients that are behind ask for them: manifests, and where the update lists are.
+// Epochs as clients that are behind ask for them: manifests, what became of batches, and where the update lists are.
 
-import { decodeManifest, equalBytes, type Manifest, toHex } from '@keyhush/protocol'
+import { decodeManifest, type EpochStatus, equalBytes, type Manifest, toHex } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
-import { DatasetError } from '../base/errors.js'
 import type { EpochStore } from './epoch-store.js'
 import { type Blob, slicedBlob } from './epochs.js'
-import { readingFrom } from './loading.js'
+import { readingFrom } from './reading.js'
 
-/** Of manifests in memory. */
+/** Manifests in memory have no more bytes. */
 const MOST_BYTES = 16 * 1024 * 1024
+
+/** Most of one reply; a single manifest may be longer. */
+const CHAIN_MANIFESTS = 64
+const CHAIN_BYTES = 8 * 1024 * 1024
 
 export class History {
   readonly #core: Core
   readonly #store: EpochStore
   readonly #lists = new Map<string, { readonly epoch: number; readonly bytes: number }>()
-  /** each is read from the store once, however many ask for it */
-  #manifests = new Map<number, Promise<Uint8Array | undefined>>()
-  #manifestBytes = 0
+  /** each is read from the store once, however many requests there are */
+  readonly #manifests = new Map<number, { readonly read: Promise<Uint8Array | undefined>; bytes: number }>()
   #oldest = 0
 
   constructor(core: Core, store: EpochStore) {
@@ -26,23 +28,43 @@ export class History {
 
   manifest(epoch: number): Promise<Uint8Array | undefined> {
     const known = this.#manifests.get(epoch)
-    if (known !== undefined) return known
+    if (known !== undefined) return known.read
     const read = this.#store.manifest(epoch)
     if (epoch < this.#oldest) return read
-    this.#manifests.set(epoch, read)
-    read.then(
-      bytes => this.#keep(epoch, bytes),
-      () => this.#manifests.delete(epoch),
-    )
+    const entry = { read, bytes: 0 }
+    this.#manifests.set(epoch, entry)
+    const keep = (bytes: Uint8Array | undefined) => {
+      if (bytes === undefined) this.#manifests.delete(epoch)
+      else entry.bytes = bytes.length
+      const total = [...this.#manifests.values()].reduce((sum, { bytes }) => sum + bytes, 0)
+      if (total > MOST_BYTES) this.#manifests.clear()
+    }
+    read.then(keep, () => keep(undefined))
     return read
   }
 
-  #keep(epoch: number, bytes: Uint8Array | undefined): void {
-    if (bytes === undefined) this.#manifests.delete(epoch)
-    else this.#manifestBytes += bytes.length
-    if (this.#manifestBytes <= MOST_BYTES) return
-    this.#manifests = new Map()
-    this.#manifestBytes = 0
+  /** The manifests after `epoch` as far as `newest`, or some of them; undefined: not known that far back. */
+  async since(epoch: number, newest: number, reserve: (bytes: number) => void): Promise<Uint8Array | undefined> {
+    const chain: Uint8Array[] = []
+    let bytes = 0
+    for (let next = epoch + 1; next <= newest && chain.length < CHAIN_MANIFESTS; next++) {
+      const manifest = await this.manifest(next)
+      if (manifest === undefined) return undefined
+      if (chain.length > 0 && bytes + manifest.length > CHAIN_BYTES) break
+      chain.push(manifest)
+      bytes += manifest.length
+    }
+    reserve(bytes)
+    return Buffer.concat(chain)
+  }
+
+  /** What became of an epoch; undefined: it is not known any more. */
+  async status(epoch: number): Promise<EpochStatus | undefined> {
+    const batch = await this.#store.batch(epoch)
+    const bytes = batch && (await this.manifest(epoch))
+    if (batch === undefined || bytes === undefined) return undefined
+    const { generation } = decodeManifest(bytes)
+    return { generation, epoch, manifest: toHex(this.#core.blake3(bytes)), ...batch }
   }
 
   /** An update list by its hash in hex. */
@@ -50,15 +72,15 @@ export class History {
     const known = this.#lists.get(hash)
     if (known === undefined) return undefined
     const { epoch, bytes } = known
-    return slicedBlob(bytes, (first, last) => this.#store.listSlice(epoch, first, last))
+    return slicedBlob(bytes, (first, last) => this.#store.lists.slice(epoch, first, last))
   }
 
-  /** An epoch whose list is in the store. */
+  /** Notes an epoch whose list, if it has one, is in the store. */
   note({ epoch, updateListHash, updateListBytes }: Manifest): void {
-    this.#lists.set(toHex(updateListHash), { epoch, bytes: updateListBytes })
+    if (updateListBytes > 0) this.#lists.set(toHex(updateListHash), { epoch, bytes: updateListBytes })
   }
 
-  /** What came before this epoch goes. */
+  /** Forgets epochs before this one. */
   forgetBefore(oldest: number): void {
     this.#oldest = oldest
     for (const epoch of this.#manifests.keys()) if (epoch < oldest) this.#manifests.delete(epoch)
@@ -67,19 +89,18 @@ export class History {
 
   /** Notes all that the store has, which must be whole. Throws DatasetError. */
   async index(): Promise<void> {
-    const { location } = this.#store
-    for await (const epoch of this.#store.epochs()) {
-      const manifest = await readingFrom(location, async () => {
+    await readingFrom(this.#store.location, async () => {
+      for await (const epoch of this.#store.epochs()) {
         if ((await this.#store.batch(epoch)) === undefined) throw new Error(`what became of epoch ${epoch} is missing`)
         await this.#store.signatures(epoch)
-        return decodeManifest((await this.#store.manifest(epoch))!)
-      })
-      if (manifest.updateListBytes === 0) continue
-      const list = await readingFrom(location, () => this.#store.list(epoch))
-      if (list === undefined || !equalBytes(this.#core.blake3(list), manifest.updateListHash)) {
-        throw new DatasetError(location, `the update list of epoch ${epoch} is missing or damaged`)
+        const manifest = decodeManifest((await this.#store.manifest(epoch))!)
+        this.note(manifest)
+        if (manifest.updateListBytes === 0) continue
+        const list = await this.#store.lists.read(epoch)
+        if (list === undefined || !equalBytes(this.#core.blake3(list), manifest.updateListHash)) {
+          throw new Error(`the update list of epoch ${epoch} is missing or damaged`)
+        }
       }
-      this.note(manifest)
-    }
+    })
   }
 }

@@ -1,21 +1,15 @@
-// The next epoch, made in memory of a batch, or of the list that another process made of one, in slices: the event loop has its
-// turn between them, and the epochs that are answered are answered all the while.
+// The next epoch, made in memory of a batch, or of the list that another process made of one. It is made in slices, so that the
+// event loop goes on and epochs are answered meanwhile.
 //
-// Drafting changes nothing, so that a batch can be refused. Then the newest epoch becomes the previous one, at one go, and
-// what leads to the next is written. Threads that read the same memory are kept away only while what they read is written.
+// 1. Drafting changes nothing: a batch can be refused.
+// 2. At one go the newest epoch becomes the core's previous one.
+// 3. The next one is written. Other threads wait only while the memory that they read is written.
 
-import type { Core, DatabaseHandle, DraftHandle, LayoutHandle, ServerDirectoryHandle, WriteHandle } from '@keyhush/wasm'
+import type { DatabaseHandle, DraftHandle, LayoutHandle, ServerDirectoryHandle, WriteHandle } from '@keyhush/wasm'
 import { gathered, Pace } from '../base/pace.js'
+import type { Generation } from './generation.js'
 import type { Operations } from './operations.js'
 import type { Readers } from './readers.js'
-
-/** What changes from epoch to epoch in memory. */
-export interface InMemory {
-  readonly database: DatabaseHandle
-  /** the padded blocks of its directory; undefined if nobody can ask for one */
-  readonly blocks: DatabaseHandle | undefined
-  readonly directory: ServerDirectoryHandle | undefined
-}
 
 /** The directory of the next epoch. */
 interface NextDirectory {
@@ -34,11 +28,11 @@ interface Part {
   readonly database: DatabaseHandle
 }
 
-/** What came of drafting. */
+/** What a draft makes. */
 export interface Drafted {
   /** without keys there is none */
   readonly directory: NextDirectory | undefined
-  /** the update list, without what Pointproofs put behind it … */
+  /** the update list, of records alone … */
   readonly list: Uint8Array
   /** … and its BLAKE3 */
   readonly listHash: Uint8Array
@@ -47,16 +41,11 @@ export interface Drafted {
 }
 
 /** Drafts what a batch makes. Throws the core's errors, RefusedError among them, and then nothing has changed. */
-export async function nextOfBatch(
-  core: Core,
-  now: InMemory,
-  operations: Operations,
-  readers: Readers,
-): Promise<NextEpoch> {
+export async function nextOfBatch(now: Generation, operations: Operations): Promise<NextEpoch> {
   const { kinds, fingerprints, indices, records } = operations
   const [pace, count] = [new Pace(), kinds.length]
-  const draft = core.newDraft(now.database, now.directory !== undefined, count)
-  return drafted(core, now, draft, readers, pace, async () => {
+  const draft = now.core.newDraft(now.database, now.directory !== undefined, count)
+  return drafted(now, draft, pace, async () => {
     for (let start = 0; start < count; start += OPERATIONS_TOGETHER) {
       const end = Math.min(count, start + OPERATIONS_TOGETHER)
       const part = (all: Uint8Array) => all.subarray((start * all.length) / count, (end * all.length) / count)
@@ -67,14 +56,8 @@ export async function nextOfBatch(
 }
 
 /** Drafts what a list makes that leads to layout `after`. Throws the core's errors, and then nothing has changed. */
-export async function nextOfList(
-  core: Core,
-  now: InMemory,
-  list: Uint8Array,
-  after: LayoutHandle,
-  readers: Readers,
-): Promise<NextEpoch> {
-  return drafted(core, now, core.newDraftOfList(now.database, list, after), readers, new Pace())
+export async function nextOfList(now: Generation, list: Uint8Array, after: LayoutHandle): Promise<NextEpoch> {
+  return drafted(now, now.core.newDraftOfList(now.database, list, after), new Pace())
 }
 
 export class NextEpoch {
@@ -90,9 +73,7 @@ export class NextEpoch {
     this.#pace = pace
   }
 
-  /**
-   * Writes it. `begun` is called in the moment from which on the newest epoch is the previous one; then there is no way back.
-   */
+  /** Writes it. `begun` is called when the newest epoch becomes the core's previous one: from then on there is no way back. */
   async write(begun: () => void): Promise<void> {
     await this.#run(() => {
       begun()
@@ -100,12 +81,12 @@ export class NextEpoch {
     })
   }
 
-  /** Sees to it that `write` cannot fail any more. Throws the core's `layout` error, and then nothing has changed. */
+  /** After this `write` cannot fail. Throws the core's `layout` error, and then nothing has changed. */
   async makeReady(): Promise<void> {
     await this.#run()
   }
 
-  /** Makes all steps there are, after `begin`, which is to be alone. */
+  /** Takes all steps, after `begin`, which no other thread may read beside. */
   async #run(begin?: () => void): Promise<void> {
     const left = [...this.#parts]
     const step = () => {
@@ -134,13 +115,12 @@ export class NextEpoch {
 }
 
 async function drafted(
-  core: Core,
-  { database, blocks, directory }: InMemory,
+  now: Generation,
   draft: DraftHandle,
-  readers: Readers,
   pace: Pace,
   begin: () => Promise<void> = async () => {},
 ): Promise<NextEpoch> {
+  const { database, blocks, directory, readers } = now
   const parts: Part[] = []
   let next: ServerDirectoryHandle | undefined
   let isOpen = true // `draft`
@@ -162,7 +142,7 @@ async function drafted(
       const handle = next
       const bytes = await gathered(handle.encodedBytes, (start, end) => handle.encodePart(start, end), pace)
       made = { handle, bytes, hash: directoryHash! }
-      if (blocks !== undefined) parts.push({ write: await bringing(core, handle, blocks, pace), database: blocks })
+      if (blocks !== undefined) parts.push({ write: await bringing(now, handle, blocks, pace), database: blocks })
     }
     const epoch = new NextEpoch({ directory: made, list, listHash, changed }, readers, parts, pace)
     await epoch.makeReady()
@@ -176,9 +156,9 @@ async function drafted(
   }
 }
 
-/** What is to be written into the blocks of the directory before. */
+/** What makes the directory's blocks of those of the directory before. */
 async function bringing(
-  core: Core,
+  { core }: Generation,
   directory: ServerDirectoryHandle,
   blocks: DatabaseHandle,
   pace: Pace,

@@ -1,9 +1,9 @@
 // A batch's operations, from text to what the core takes: kinds, fingerprints or indices, and whole stored records in
-// flat buffers; or the one that begins a generation. What the text alone shows to be wrong is refused here, with its line; whether keys exist is the core's
-// to say.
+// flat buffers; or the one that begins a generation. Text that is wrong is refused here, with its line; the core knows which keys exist.
 
 import { isUtf8 } from 'node:buffer'
 import {
+  type Batch,
   type BatchEncoding,
   FINGERPRINT_BYTES,
   isZero,
@@ -55,14 +55,11 @@ interface Line {
 /** Lines whose keys are hashed together. */
 const LINES_TOGETHER = 256
 
-/**
- * Reads a batch's lines for a database of this shape, in slices. Throws a `batch_refused` Refusal with the line and reason.
- */
+/** Reads a batch's lines for a database of this shape, in slices. Throws a `batch_refused` Refusal with the line and reason. */
 export async function readOperations(
   core: Core,
   manifest: Manifest,
-  encoding: BatchEncoding,
-  text: Uint8Array,
+  { encoding, operations: text }: Pick<Batch, 'encoding' | 'operations'>,
 ): Promise<Operations | BeginGeneration> {
   const pace = new Pace()
   const ends = await lineEnds(text, pace)
@@ -78,7 +75,7 @@ export async function readOperations(
   const fingerprints = new Uint8Array(keyed ? count * FINGERPRINT_BYTES : 0)
   const indices = new Uint32Array(keyed ? 0 : count)
   const records = new Uint8Array(count * recordBytes)
-  // What is no batch at all is said before what a key or a value cannot be, whichever line comes first.
+  // A line that is no operation is refused before a key or a value that does not fit, whichever comes first.
   let [keyless, unfit]: (() => never)[] = []
   for (let start = 0; start < count; start += LINES_TOGETHER) {
     const lines: Line[] = []

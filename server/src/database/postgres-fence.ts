@@ -1,29 +1,17 @@
-// The fence in a PostgreSQL database that several processes share: of two that race for one entry, one wins. A verdict is one
-// call of a function of the database's, which takes a lock of the hint's, compares, writes, and commits before it is heard of.
+// The fence in a PostgreSQL database that several processes share. A verdict is one call of a function in the database, which
+// locks the hint, compares, writes and commits: if two requests race for an entry, one wins.
 //
-// What is damaged is the database's to notice (data_checksums, which opening a store insists on): an entry on a damaged page
-// is an error, not a verdict. So entries carry no checksum here.
-//
-// The day is the latest that any process has come to, by the rules of fence-clock.ts; the hours of new ones go by the
-// database's clock. How many there are is counted now and then, which takes a database of millions a while: nobody waits for it but
-// who registers on a new day. Each process counts what it adds in between: the limits are kept to within what the others add meanwhile.
+// - Entries have no checksum: opening a store insists on data_checksums, so that a damaged page is an error, not a verdict.
+// - The day is the latest that any process has reached (fence-clock.ts). New entries expire by the database's clock.
+// - Entries are counted now and then, which may take long: only registrations on a new day wait for it. In between each process
+//   counts its own, so that the limits may be exceeded by what the others add meanwhile.
 
 import type { FenceRequest, FenceVerdict } from '@keyhush/protocol'
-import { Refusal } from '../base/refusal.js'
 import type { Engine } from '../storage/storage.js'
-import {
-  DEFAULT_DAYS,
-  DEFAULT_ENTRIES,
-  type Fence,
-  type FenceOptions,
-  FULL,
-  mostNew,
-  NEW_SECONDS,
-  NetworkShares,
-} from './fence.js'
+import { CountingFence, type FenceOptions, NEW_SECONDS } from './fence.js'
 import { FenceClock, type StoredDay } from './fence-clock.js'
 
-/** Of each kind, at most once a second. */
+/** Entries of a kind that are removed together, at most once a second. */
 const EXPIRED_TOGETHER = 1000
 const COUNTED_FOR_SECONDS = 10 * 60
 
@@ -31,35 +19,26 @@ interface Judged {
   readonly verdict: FenceVerdict | 'full'
   /** it registered another hint */
   readonly took: boolean
-  /** what it changed in how many there are */
+  /** by how much it changed the numbers of entries */
   readonly confirmed: number
   readonly registered: number
-  /** the day that all processes have come to */
+  /** the latest that any process has reached */
   readonly day: number
 }
 
-export class PostgresFence implements Fence {
-  turnedAway = 0
+export class PostgresFence extends CountingFence {
   readonly #engine: Engine
-  readonly #days: number
-  readonly #most: number
-  readonly #clock: FenceClock
-  readonly #shares: NetworkShares
-  #confirmed = 0
-  #new = 0
+  protected registered = 0
   #countedAt = Number.NEGATIVE_INFINITY
-  /** since the latest new day */
+  /** settles once the entries have been counted on the latest new day */
   #counted: Promise<void> = Promise.resolve()
   #expiredAt = Number.NEGATIVE_INFINITY
-  /** the day that the database has heard of, or is about to */
+  /** the latest day that was sent to the database */
   #begun: { readonly day: number; readonly done: Promise<void> } | undefined
 
   private constructor(engine: Engine, clock: FenceClock, options: FenceOptions) {
+    super(clock, options)
     this.#engine = engine
-    this.#days = options.days ?? DEFAULT_DAYS
-    this.#most = options.entries ?? DEFAULT_ENTRIES
-    this.#clock = clock
-    this.#shares = new NetworkShares(this.#most, clock)
   }
 
   static async open(engine: Engine, options: FenceOptions = {}): Promise<PostgresFence> {
@@ -71,43 +50,30 @@ export class PostgresFence implements Fence {
     return fence
   }
 
-  get hints(): number {
-    return this.#confirmed + this.#new
-  }
-
-  get most(): number {
-    return this.#most
-  }
-
-  get problem(): string | undefined {
-    return this.#confirmed < this.#most ? undefined : FULL
-  }
-
   async judge(request: FenceRequest, network = 'unknown'): Promise<FenceVerdict> {
     await this.#beginDay()
     const registers = request.kind === 'register'
     if (registers) {
       await this.#counted
       await this.#removeExpired()
-      if (this.#clock.seconds - this.#countedAt > COUNTED_FOR_SECONDS) this.#count().catch(() => {})
+      if (this.clock.seconds - this.#countedAt > COUNTED_FOR_SECONDS) this.#count().catch(() => {})
     }
-    const isShared = registers && this.#shares.take(network)
+    const isShared = registers && this.shares.take(network)
     let judged: Judged | undefined
     try {
       judged = await this.#ask(request, isShared)
     } finally {
-      if (isShared && !judged?.took) this.#shares.giveBack(network)
+      if (isShared && !judged?.took) this.shares.giveBack(network)
     }
-    this.#clock.follow(judged.day)
-    this.#confirmed += judged.confirmed
-    this.#new += judged.registered
+    this.clock.follow(judged.day)
+    this.confirmed += judged.confirmed
+    this.registered += judged.registered
     if (judged.verdict !== 'full') return judged.verdict
-    this.turnedAway++
-    throw new Refusal('fence_full', 'the fence takes no new hints from there at the moment')
+    return this.turnAway()
   }
 
   async #ask({ kind, hintId, version, requestHash }: FenceRequest, isShared: boolean): Promise<Judged> {
-    const makesRoom = this.#new >= mostNew(this.#most) || this.hints >= this.#most
+    const makesRoom = this.registered >= this.mostNew || this.hints >= this.most
     const [judged] = await this.#engine.query<Judged>(
       `SELECT verdict, took, confirmed, registered, day FROM ${this.#engine.schema}.fence_judge($1, $2, $3, $4, $5, $6, $7, $8)`,
       [
@@ -115,44 +81,44 @@ export class PostgresFence implements Fence {
         kind === 'register',
         version,
         Buffer.from(requestHash),
-        this.#clock.today,
-        this.#days,
-        isShared && this.#confirmed < this.#most,
+        this.clock.today,
+        this.days,
+        isShared && this.confirmed < this.most,
         makesRoom,
       ],
     )
     return judged!
   }
 
-  /** Says which day it is, and learns which day others have come to. */
+  /** Tells the database which day it is, and learns which day other processes have reached. */
   async #beginDay(): Promise<void> {
-    const { day, calendar } = this.#clock.now
+    const { day, calendar } = this.clock.now
     if (this.#begun?.day !== day) {
       const text = `INSERT INTO ${this.#engine.schema}.fence_clock AS c VALUES (true, $1, $2) ON CONFLICT (one) DO UPDATE
         SET day = greatest(c.day, excluded.day), calendar = greatest(c.calendar, excluded.calendar) RETURNING day`
       const done = this.#engine.query<{ day: number }>(text, [day, calendar]).then(([row]) => {
-        this.#clock.follow(row!.day)
-        this.#counted = this.#count().catch(() => {}) // who registers next tries again
+        this.clock.follow(row!.day)
+        this.#counted = this.#count().catch(() => {}) // the next registration tries again
       })
       this.#begun = { day, done }
       done.catch(() => {
-        this.#begun = undefined // the next one tries again
+        this.#begun = undefined // the next request tries again
       })
     }
     await this.#begun!.done
   }
 
-  /** Removes those whose time is over, so many at a time, at most once a second. */
+  /** Removes some expired entries, at most once a second. */
   async #removeExpired(): Promise<void> {
-    const { seconds, today } = this.#clock
+    const { seconds, today } = this.clock
     if (seconds === this.#expiredAt) return
     this.#expiredAt = seconds
     const second = `extract(epoch FROM now())::bigint - ${NEW_SECONDS}`
-    this.#new -= await this.#removeFirst('since', `since IS NOT NULL AND since < ${second}`)
-    this.#confirmed -= await this.#removeFirst('day', `since IS NULL AND day < ${today - this.#days}`)
+    this.registered -= await this.#removeFirst('since', `since IS NOT NULL AND since < ${second}`)
+    this.confirmed -= await this.#removeFirst('day', `since IS NULL AND day < ${today - this.days}`)
   }
 
-  /** Of those of which `condition` holds, by a column. Returns how many. */
+  /** Removes the first entries for which `condition` holds, by a column. Returns how many. */
   async #removeFirst(column: 'since' | 'day', condition: string): Promise<number> {
     const { schema } = this.#engine
     const gone = await this.#engine.query(
@@ -165,13 +131,13 @@ export class PostgresFence implements Fence {
 
   async #count(): Promise<void> {
     const { schema } = this.#engine
-    this.#countedAt = this.#clock.seconds
+    this.#countedAt = this.clock.seconds
     try {
       const [count] = await this.#engine.query<{ confirmed: number; registered: number }>(
         `SELECT count(*)::int - count(since)::int AS confirmed, count(since)::int AS registered FROM ${schema}.fence`,
       )
-      this.#confirmed = count!.confirmed
-      this.#new = count!.registered
+      this.confirmed = count!.confirmed
+      this.registered = count!.registered
     } catch (error) {
       this.#countedAt = Number.NEGATIVE_INFINITY
       throw error
@@ -179,7 +145,7 @@ export class PostgresFence implements Fence {
   }
 }
 
-/** What there is once; a process that opens the store makes what is not there. */
+/** Tables and functions, which each process makes if they are not there. */
 const tables = (schema: string) => `
 SELECT pg_advisory_xact_lock(hashtextextended('keyhush fence tables ${schema}', 0));
 

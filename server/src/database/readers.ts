@@ -1,5 +1,5 @@
-// Who reads a database's memory from other threads, and who changes or frees it: never both at a time. Whoever wants to
-// change it is not kept waiting by readers to come.
+// Other threads read a database's memory, or this thread changes or frees it: never both at a time. No new reader begins while a
+// change waits.
 
 export class Readers {
   #reading = 0
@@ -7,12 +7,12 @@ export class Readers {
   #onQuiet: (() => void)[] = []
   readonly #onOpen = new Map<object, () => void>()
 
-  /** Whether one may begin to read. */
+  /** Whether reading may begin. */
   get open(): boolean {
     return this.#writers === 0
   }
 
-  /** Reading begins; only while `open`. Returns how to end it, once. */
+  /** Begins to read; only while `open`. Returns what ends it, to be called once. */
   begin(): () => void {
     this.#reading += 1
     return () => {
@@ -21,12 +21,12 @@ export class Readers {
     }
   }
 
-  /** `listener` is called once, when one may begin to read again; of each `reader` the last one. */
+  /** Calls `listener` once, when reading may begin again. Each `reader` has one listener, the last. */
   onceOpen(reader: object, listener: () => void): void {
     this.#onOpen.set(reader, listener)
   }
 
-  /** Does `work`, which is not to wait for anything, once nobody reads: at once, if nobody does. */
+  /** Does `work`, which is synchronous, while nobody reads: at once, if nobody does. */
   async exclusively<T>(work: () => T): Promise<Awaited<T>> {
     this.#writers += 1
     let done: T

@@ -1,5 +1,4 @@
-// A file that is open while anybody reads it, once for all who do: descriptors are few, and requests for parts of a file
-// are not.
+// A file that is open once while any requests read it: there are few descriptors and many requests.
 
 import { createReadStream, open as openFile, read } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
@@ -14,7 +13,7 @@ export class SharedFile {
     this.#path = path
   }
 
-  /** Bytes `first` to `last`, both included. It is open before the stream begins; rejects if it cannot be. */
+  /** Bytes `first` to `last`, both included. Opens the file before the stream begins; rejects if it cannot. */
   async stream(first: number, last: number): Promise<Readable> {
     this.#readers++
     try {
@@ -33,7 +32,7 @@ export class SharedFile {
 
   #leave(): void {
     if (--this.#readers > 0) return
-    // Nothing was written, so nothing is lost if it does not close well.
+    // Nothing was written, so a failure to close loses nothing.
     this.#handle?.then(handle => handle.close()).catch(() => {})
     this.#handle = undefined
   }

@@ -1,8 +1,11 @@
-// Publishers' signatures of the epochs that are answered, as `/v1/info` has them: in memory, so that nobody who asks waits for
+// Publishers' signatures of the epochs that are answered, as `/v1/info` has them: in memory, so that requests do not wait for
 // the storage.
 
-import type { SignatureInfo } from '@keyhush/protocol'
+import { fromHex, type SignatureInfo, signedBytes } from '@keyhush/protocol'
+import { verifies } from '../base/ed25519.js'
+import { Refusal } from '../base/refusal.js'
 import type { EpochStore } from './epoch-store.js'
+import type { Epoch } from './epochs.js'
 
 export class Signatures {
   readonly #store: EpochStore
@@ -17,6 +20,20 @@ export class Signatures {
   constructor(store: EpochStore, epochs: () => readonly number[]) {
     this.#store = store
     this.#epochs = epochs
+  }
+
+  /** Keeps a signature of an epoch. false: it is kept already. Throws a Refusal if it does not verify. */
+  async add({ manifestBytes }: Epoch, added: SignatureInfo): Promise<boolean> {
+    const { publicKey, generation, epoch, signature } = added
+    // Anybody who has read it at /v1/info can send it again; it is written once.
+    const kept = await this.#store.signatures(epoch)
+    if (kept.some(other => other.publicKey === publicKey && other.signature === signature)) return false
+    if (!verifies(fromHex(signature), signedBytes(manifestBytes), fromHex(publicKey))) {
+      throw new Refusal('bad_request', 'it does not verify with that key for the manifest of that epoch')
+    }
+    await this.#store.addSignature({ publicKey, generation, epoch, signature })
+    await this.read()
+    return true
   }
 
   /** What is known of these epochs. What may be missing is read behind. */
@@ -34,7 +51,7 @@ export class Signatures {
     return this.#next
   }
 
-  /** Resolves when it is done, or has failed: then it is tried again when somebody asks. */
+  /** Resolves when it is done, or has failed: then the next request tries again. */
   readBehind(): Promise<void> {
     return this.read().catch(() => {})
   }

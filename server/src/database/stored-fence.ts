@@ -1,23 +1,13 @@
-// The fence in a server's own storage, which no other process has. What is unknown is refused, so that losing these entries
-// condemns hints and never lets a rewound one through. So is what is damaged.
+// The fence in the storage of one process. It refuses hints that it does not know, or whose entry is damaged: losing entries
+// condemns hints, and never lets a rewound one through.
 //
 // New entries lie in buckets: one for each hour, and another when one is full. A bucket goes as a whole, when its time is
-// over or its room is needed. Memory holds how many entries each has, and none of them.
+// over or its room is needed. Memory holds the number of entries of each bucket, not the entries.
 
 import { crc32 } from 'node:zlib'
 import { equalBytes, type FenceRequest, type FenceVerdict, HASH_BYTES, isZero, toHex } from '@keyhush/protocol'
-import { Refusal } from '../base/refusal.js'
 import { type Storage, StorageError, type Transaction } from '../storage/storage.js'
-import {
-  DEFAULT_DAYS,
-  DEFAULT_ENTRIES,
-  type Fence,
-  type FenceOptions,
-  FULL,
-  mostNew,
-  NEW_SECONDS,
-  NetworkShares,
-} from './fence.js'
+import { CountingFence, type FenceOptions, NEW_SECONDS } from './fence.js'
 import { FenceClock } from './fence-clock.js'
 
 /** What keys begin with, before the hint's id in hex; of new ones, before the bucket's number. */
@@ -28,7 +18,7 @@ const BUCKET_SECONDS = 60 * 60
 /** A full bucket has this part of all new entries there may be. */
 const BUCKETS = 8
 
-/** How many entries a request removes, or looks at to see which have expired: it takes about a millisecond. */
+/** How many entries a request removes, or reads to see which have expired: about a millisecond. */
 const SWEPT_TOGETHER = 250
 
 /** version (u64) ‖ hash (32) ‖ day of the last request (u32) ‖ CRC-32 of the key and what precedes (u32) */
@@ -54,34 +44,24 @@ interface Kept {
   readonly bucket: Bucket | undefined
 }
 
-/** What takes back what memory already knows of a transaction, should that not be written. */
+/** Takes back what memory has noted of a transaction that then could not be written. */
 type Undo = (() => void)[]
 
-export class StoredFence implements Fence {
-  turnedAway = 0
+export class StoredFence extends CountingFence {
   readonly #storage: Storage
-  readonly #days: number
-  readonly #most: number
-  readonly #clock: FenceClock
-  /** confirmed entries there are, or are about to be */
-  #confirmed = 0
   /** of new ones, oldest first */
   #buckets: Bucket[] = []
-  /** keys of buckets that have gone, and may have entries in the storage yet */
+  /** keys of buckets that have gone, whose entries the storage may still have */
   readonly #gone = new Set<string>()
-  /** the day on which the latest round over all confirmed ones began; … */
+  /** the day on which the latest round over all confirmed entries began; … */
   #roundOf = 0
   /** … the last of them that it has seen; undefined: it is over */
   #seen: string | undefined
   #isSweeping = false
-  readonly #shares: NetworkShares
 
   private constructor(storage: Storage, clock: FenceClock, options: FenceOptions) {
+    super(clock, options)
     this.#storage = storage
-    this.#days = options.days ?? DEFAULT_DAYS
-    this.#most = options.entries ?? DEFAULT_ENTRIES
-    this.#clock = clock
-    this.#shares = new NetworkShares(this.#most, clock)
   }
 
   static async open(storage: Storage, options: FenceOptions = {}): Promise<StoredFence> {
@@ -90,19 +70,7 @@ export class StoredFence implements Fence {
     return fence
   }
 
-  get hints(): number {
-    return this.#confirmed + this.#new
-  }
-
-  get problem(): string | undefined {
-    return this.#confirmed < this.#most ? undefined : FULL
-  }
-
-  get most(): number {
-    return this.#most
-  }
-
-  get #new(): number {
+  protected get registered(): number {
     return this.#buckets.reduce((sum, { entries }) => sum + entries, 0)
   }
 
@@ -116,7 +84,7 @@ export class StoredFence implements Fence {
     try {
       const outcome = await this.#storage.transact(keys, transaction => {
         const kept = this.#find(transaction, id, buckets, undo)
-        // How far it has come is not known any more: not by registering again either.
+        // Nobody knows any more how far it has come, so it cannot register again either.
         if (kept === 'damaged') return 'refused'
         if (kept === undefined && request.kind === 'register')
           return this.#register(transaction, request, network, undo)
@@ -130,8 +98,7 @@ export class StoredFence implements Fence {
       for (const takeBack of undo.reverse()) takeBack() // nothing was written
       throw error
     }
-    this.turnedAway++
-    throw new Refusal('fence_full', 'the fence takes no new hints from there at the moment')
+    return this.turnAway()
   }
 
   /** What is kept of a hint and has not expired. */
@@ -142,8 +109,8 @@ export class StoredFence implements Fence {
       if (entry === 'damaged') return entry
       if (this.#isAlive(entry)) return { entry, bucket: undefined }
       transaction.remove(CONFIRMED + id)
-      this.#confirmed--
-      undo.push(() => this.#confirmed++)
+      this.confirmed--
+      undo.push(() => this.confirmed++)
       return undefined
     }
     for (const bucket of buckets) {
@@ -162,50 +129,50 @@ export class StoredFence implements Fence {
     network: string,
     undo: Undo,
   ): 'granted' | 'full' {
-    if (this.#confirmed >= this.#most || !this.#shares.take(network)) return 'full'
-    undo.push(() => this.#shares.giveBack(network))
-    while (this.#new >= mostNew(this.#most) || this.hints >= this.#most) undo.push(this.#forgetOldest())
+    if (this.confirmed >= this.most || !this.shares.take(network)) return 'full'
+    undo.push(() => this.shares.giveBack(network))
+    while (this.registered >= this.mostNew || this.hints >= this.most) undo.push(this.#forgetOldest())
     const bucket = this.#bucketOfNow()
-    put(transaction, bucketKey(bucket) + toHex(hintId), { version: 0, requestHash, day: this.#clock.today })
+    put(transaction, bucketKey(bucket) + toHex(hintId), { version: 0, requestHash, day: this.clock.today })
     bucket.entries++
-    undo.push(() => bucket.entries--, this.#clock.keep(transaction))
+    undo.push(() => bucket.entries--, this.clock.keep(transaction))
     return 'granted'
   }
 
   #confirm(transaction: Transaction, request: FenceRequest, { entry, bucket }: Kept, undo: Undo): void {
-    const { today } = this.#clock
+    const { today } = this.clock
     const id = toHex(request.hintId)
-    // Who has no request yet only asks.
+    // A client that has no request yet only asks.
     const { version, requestHash } = isZero(request.requestHash) ? entry : request
-    // Written also when only the day is new, and then once a day.
+    // A new day is written too, once a day.
     const same = entry.version === version && equalBytes(entry.requestHash, requestHash) && entry.day === today
     if (bucket !== undefined || !same) put(transaction, CONFIRMED + id, { version, requestHash, day: today })
     if (bucket !== undefined) {
       transaction.remove(bucketKey(bucket) + id)
       bucket.entries--
-      this.#confirmed++
+      this.confirmed++
       undo.push(() => {
         bucket.entries++
-        this.#confirmed--
+        this.confirmed--
       })
     }
-    undo.push(this.#clock.keep(transaction))
+    undo.push(this.clock.keep(transaction))
   }
 
-  /** The one that new entries come into. */
+  /** The bucket for new entries. */
   #bucketOfNow(): Bucket {
-    const { seconds } = this.#clock
+    const { seconds } = this.clock
     const latest = this.#buckets.at(-1)
-    const room = Math.max(1, Math.floor(mostNew(this.#most) / BUCKETS))
+    const room = Math.max(1, Math.floor(this.mostNew / BUCKETS))
     if (latest !== undefined && seconds - latest.began < BUCKET_SECONDS && latest.entries < room) return latest
     const bucket = { began: Math.max(seconds, (latest?.began ?? 0) + 1), entries: 0 }
     this.#buckets.push(bucket)
     return bucket
   }
 
-  /** Those whose youngest entries are over. */
+  /** Forgets buckets whose youngest entries have expired. */
   #forgetOld(): void {
-    const { seconds } = this.#clock
+    const { seconds } = this.clock
     while (this.#buckets[0] !== undefined && seconds - this.#buckets[0].began > BUCKET_SECONDS + NEW_SECONDS) {
       this.#forgetOldest()
     }
@@ -223,16 +190,16 @@ export class StoredFence implements Fence {
   }
 
   #isAlive(entry: Entry): boolean {
-    return this.#clock.today - entry.day <= this.#days
+    return this.clock.today - entry.day <= this.days
   }
 
-  /** A damaged one has no age, and stays: without it the hint could be registered again. */
+  /** Whether an entry has expired. A damaged entry stays: without it the hint could be registered again. */
   #isOver(key: string, bytes: Uint8Array): boolean {
     const entry = decodeEntry(key, bytes)
     return entry !== 'damaged' && !this.#isAlive(entry)
   }
 
-  /** What the storage refuses to remove stays for later: it is no concern of who asks. */
+  /** Removes some of what has expired. If the storage fails, a later request tries again: this one does not fail. */
   async #sweep(): Promise<void> {
     if (this.#isSweeping) return
     this.#isSweeping = true
@@ -259,9 +226,9 @@ export class StoredFence implements Fence {
     })
   }
 
-  /** Removes confirmed ones that have expired: some in each request, all in a round, of which one begins a day at most. */
+  /** Removes confirmed entries that have expired: some in each request, all in a round. One round begins a day at most. */
   async #sweepConfirmed(): Promise<void> {
-    const { today } = this.#clock
+    const { today } = this.clock
     if (this.#seen === undefined && this.#roundOf === today) return
     if (this.#seen === undefined) this.#roundOf = today
     const expired: string[] = []
@@ -285,12 +252,12 @@ export class StoredFence implements Fence {
         removed++
       }
     })
-    this.#confirmed -= removed
+    this.confirmed -= removed
   }
 
-  /** What there is on disk. */
+  /** Counts the entries on disk. */
   async #count(): Promise<void> {
-    this.#confirmed = await this.#storage.count(CONFIRMED)
+    this.confirmed = await this.#storage.count(CONFIRMED)
     for (let after: string | undefined; ; ) {
       const bucket = await this.#bucketAfter(after)
       if (bucket === undefined) return
@@ -299,7 +266,7 @@ export class StoredFence implements Fence {
     }
   }
 
-  /** The first bucket whose entries come behind the key `after`. */
+  /** The first bucket behind the key `after`. */
   async #bucketAfter(after: string | undefined): Promise<Bucket | undefined> {
     for await (const [key] of this.#storage.entries(NEW, after)) {
       const bucket = { began: Number.parseInt(key.slice(NEW.length), 16), entries: 0 }

@@ -1,9 +1,11 @@
-// Writing chunks behind the epochs: an epoch's transaction holds its list, and the records that the list changes follow
-// later, many epochs' at once. Until then a start applies the lists to the chunks.
+// Writes chunks behind the epochs: an epoch's transaction holds its list, and the chunks that the list changes follow later,
+// for many epochs at once. Until then a start applies the lists to the chunks.
 
-import { ANOTHER_PROCESS, CHUNK_BYTES, CHUNKS_TOGETHER, type EpochStore } from './epoch-store.js'
+import { CHUNKS_TOGETHER, chunksWith } from './chunks.js'
+import type { EpochStore } from './epoch-store.js'
+import { ANOTHER_PROCESS } from './stored-values.js'
 
-/** How far chunks may fall behind: what a start has to apply to them. */
+/** How far chunks may fall behind: a start has to apply so much to them. */
 const MOST_LIST_BYTES = 8 * 1024 * 1024
 const MOST_EPOCHS = 64
 
@@ -13,7 +15,7 @@ export interface Current {
   /** as `EpochStore.writeChunks` wants it */
   readonly chunk: (number: number) => Uint8Array
   readonly directoryBytes: Uint8Array
-  /** with Pointproofs: row lists, and the epoch after which lists are needed for openings yet */
+  /** with Pointproofs: row lists, and the epoch since which openings still need the lists */
   readonly proofs?: { readonly rowLists: Uint8Array; readonly foldedTo: number } | undefined
 }
 
@@ -47,26 +49,14 @@ export class WriteBehind {
 
   /** An epoch changed these records, of ℓ bytes. */
   note(changed: Uint32Array, recordBytes: number, listBytes: number): void {
-    let noted = -1
-    for (const index of changed) {
-      const last = Math.floor(((index + 1) * recordBytes - 1) / CHUNK_BYTES)
-      // They ascend, and there are many a chunk.
-      for (
-        let number = Math.max(noted + 1, Math.floor((index * recordBytes) / CHUNK_BYTES));
-        number <= last;
-        number++
-      ) {
-        this.#chunks.add(number)
-        noted = number
-      }
-    }
+    for (const number of chunksWith(changed, recordBytes)) this.#chunks.add(number)
     this.#listBytes += listBytes
   }
 
-  /** Goes on between batches if chunks have fallen far enough behind. */
+  /** Writes between batches if chunks have fallen far enough behind. */
   catchUp(inTurn: InTurn): void {
     if (this.#listBytes <= MOST_LIST_BYTES && this.#current().epoch - this.#base <= MOST_EPOCHS) return
-    // Should it fail, nothing is lost: the lists are there, and it is tried again after the next batch.
+    // If it fails, nothing is lost: the lists are there, and the next batch tries again.
     this.#catchingUp ??= this.#write(inTurn)
       .catch(() => {})
       .finally(() => {

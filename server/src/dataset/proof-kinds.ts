@@ -3,9 +3,8 @@
 
 import { fileURLToPath } from 'node:url'
 import type { Manifest, PointproofsFields, Proofs } from '@keyhush/protocol'
-import type { Core } from '@keyhush/wasm'
+import type { Core, DatabaseHandle } from '@keyhush/wasm'
 import { MissingPackageError } from '../base/errors.js'
-import type { ChangedBlocks } from './changed-blocks.js'
 import type { proofPath } from './directory.js'
 
 export interface ProofsPackage {
@@ -13,8 +12,8 @@ export interface ProofsPackage {
   prove(core: Core, database: Provable, options: ProvingOptions): Promise<ProvedDatabase>
   /** Reads what a dataset is proved with, but for the openings. Throws DatasetError. */
   load(core: Core, dir: string, manifest: Manifest): Promise<DatasetProofs>
-  /** The same of a store, `location` of which errors name, out of the transcript in it. Throws DatasetError. */
-  resume(core: Core, manifest: Manifest, transcript: Uint8Array, location: string): Promise<StoredProofs>
+  /** Holds what a store has to the records of its newest epoch. Throws DatasetError, and the errors of `openings`. */
+  resume(core: Core, stored: StoredProofs): Promise<RowProofs>
   /** The commands `keyhush ceremony`. Throw CeremonyError. */
   readonly ceremony: {
     init(options: { out: string; development?: true }): Promise<void>
@@ -65,21 +64,26 @@ export interface DatasetProofs {
   free(): void
 }
 
-export interface StoredProofs {
-  /** Whether the rows of partition `q` commit to its records. */
-  commits(rowLists: Uint8Array, q: number, partition: Uint8Array): boolean
-  /** All rows' openings, of records that are all zero. */
-  emptyRows(): RowOpenings[]
-  /** `rows` are all rows' of all partitions, `rowLists` as of an epoch no earlier than any of them. */
-  finish(rows: readonly RowOpenings[], rowLists: Uint8Array): RowProofs
-  /** Instead of that. */
-  free(): void
-}
-
-/** Openings of a row, as of an epoch. */
-export interface RowOpenings {
+/** Bytes as they were at an epoch. */
+export interface Dated {
   readonly epoch: number
   readonly bytes: Uint8Array
+}
+
+/** A store's newest epoch in memory, and what answers of it are proved with. */
+export interface StoredProofs {
+  /** of the store, for errors */
+  readonly location: string
+  readonly database: DatabaseHandle
+  readonly newest: Manifest
+  /** of the epoch before, if that is answered too */
+  readonly previous: Manifest | undefined
+  /** by epoch, ascending: what each epoch's list changes in records, and the rows behind it */
+  readonly lists: ReadonlyMap<number, { readonly list: Uint8Array; readonly rows?: Uint8Array | undefined }>
+  readonly transcript: Uint8Array
+  readonly rowLists: Dated
+  /** of rows, by their number; a row that is missing has records that are all zero */
+  readonly openings: AsyncIterable<readonly [number, Dated]>
 }
 
 /** The epoch an answer is for. */
@@ -88,46 +92,47 @@ export interface ProvedEpoch {
   readonly manifestHash: Uint8Array
 }
 
-/** What is folded, as far as an epoch: for another thread, and later for `folded`. */
-export interface Fold extends RowOpenings {
-  readonly row: number
-  readonly edits: Uint8Array
+/** Brings openings up to date with edits, in a thread, behind the epochs. */
+export interface Folding {
+  /** called when a thread or the disk has failed */
+  onFailure: (error: Error) => void
+  /** why edits are not folded at the moment, for people; answers stay right, and take longer */
+  readonly failure: string | undefined
+  /** Folds rows that have many edits, or old ones. */
+  catchUp(): void
+  /** Resolves once nothing is being folded. */
+  settled(): Promise<void>
+  /** Resolves after the row that is being folded. Nothing is written afterwards. */
+  stop(): Promise<void>
 }
 
-/** Does one thing at a time. */
-export interface FoldingThread {
-  do(task: Pick<Fold, 'edits'> & { readonly openings: Uint8Array }): Promise<Uint8Array>
-  giveBack(): void
-  end(): Promise<void>
+/** What an epoch changes in what answers are proved with. */
+export interface Rows {
+  /** what stands behind the epoch's update list */
+  readonly rows: Uint8Array
+  /** of the row lists, for its manifest */
+  readonly rowsHash: Uint8Array
 }
 
 /** What proves the answers of a database, as its epochs go by. */
 export interface RowProofs {
+  /** of the answers that it proves */
+  readonly suite: number
   readonly transcript: Uint8Array
-  readonly key: Uint8Array
   /** of the newest epoch, one behind the other */
   readonly rowLists: Uint8Array
   /** every epoch after this one that has edits which are not folded is told of by its list */
   readonly foldedTo: number
   /** By their number, q·R + r. */
-  rows(): readonly RowOpenings[]
+  rows(): readonly Dated[]
+  /** The key, or the row lists of an epoch that is answered, by their hash in hex. */
+  blob(hash: string): Uint8Array | undefined
   /** The body of an answer, of its records with room for the proof. */
   prove(body: Uint8Array, queries: Uint8Array, epoch: ProvedEpoch): Uint8Array
-  /** Follows to `epoch`, of so many partitions. Returns the commitments of the rows touched, ascending. */
-  turn(epoch: number, partitions: number, changed: ChangedBlocks): Promise<Uint8Array>
-  /** The row lists of the epoch before the newest, of so many partitions, from what it changed. */
-  before(partitions: number, changed: ChangedBlocks): Promise<Uint8Array>
-  /** What rows that are not as late as `epoch` lack of what it changed: epoch by epoch, ascending, after a start. */
-  missed(epoch: number, changed: ChangedBlocks): void
-  /** The row that is to be folded next, as far as the newest epoch. */
-  next(newest: Manifest): Fold | undefined
-  /** They may be answered from. */
-  folded(row: number, openings: RowOpenings): void
-  /** Folded openings no later than `epoch`, the earliest that is answered: they are to be on disk. */
-  settled(epoch: number): Iterable<[row: number, RowOpenings]>
-  /** They are on disk. */
-  stored(row: number, openings: RowOpenings): void
-  foldingThread(): FoldingThread
+  /** Follows a list to the epoch that `database` is at. */
+  turn(epoch: number, list: Uint8Array, database: DatabaseHandle): Promise<Rows>
+  /** `write` puts a row's openings on disk; false: that is not possible any more. */
+  folding(newest: () => Manifest, write: (row: number, openings: Dated) => Promise<boolean>): Folding
   free(): void
 }
 

@@ -3,7 +3,8 @@
 
 import type { Manifest } from '@keyhush/protocol'
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
-import { type Epochs, FixedEpochs } from '../database/epochs.js'
+import type { Epochs } from '../database/epochs.js'
+import { FixedEpochs } from '../database/fixed-epochs.js'
 import type { UpdatableDatabase } from '../database/updatable.js'
 import type { Dataset } from '../dataset/load.js'
 import { Computations } from './computations.js'
@@ -86,9 +87,11 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
   if (updatable !== undefined) {
     readiness.needs(() => updatable.behind)
     readiness.watch(() => updatable.storageFailure)
-    readiness.watch(() => updatable.foldingFailure)
+    readiness.watch(() => updatable.folding?.failure)
     readiness.watch(() => updatable.fence.problem)
-    updatable.onFoldingFailure(error => app.log.error({ err: error }, 'folding edits into openings has failed'))
+    if (updatable.folding !== undefined) {
+      updatable.folding.onFailure = error => app.log.error({ err: error }, 'folding edits into openings has failed')
+    }
     eventsRoute(app, updatable)
     fenceRoute(routes, { updatable, readiness, rate })
     publishRoutes(routes, { updatable, readiness, publisherKeys: options.publisherKeys ?? [], rate, onTrap })

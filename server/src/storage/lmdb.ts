@@ -19,12 +19,11 @@ import { getSystemErrorName } from 'node:util'
 import { open, type RootDatabase } from 'lmdb'
 import { DatasetError } from '../base/errors.js'
 import { lockStore } from './lock.js'
-import { Draft, type Storage, StorageError, type Transaction } from './storage.js'
+import { Draft, PAGE_BYTES, type Storage, StorageError, type Transaction } from './storage.js'
 
 const FILE = 'data.mdb'
-const PAGE_BYTES = 4096
 
-/** Where an LMDB file of data version 2 has these in its two first pages, of which the later transaction's counts. */
+/** Where an LMDB file of data version 2 has these in its two first pages. The page of the later transaction is valid. */
 const HEAD = { magic: 24, lastPage: 144, transaction: 152 } as const
 const MAGIC = 0xbeefc0de
 const LOCK_BYTES = 64 * 1024
@@ -37,13 +36,13 @@ export function storeExists(dir: string): boolean {
 
 /**
  * Opens the store in `dir`, or makes one.
- * @throws {DatasetError} naming the file, if that is not one of ours, or somebody else has it open
+ * @throws {DatasetError} naming the file, if that is not one of ours, or another process has it open
  * @example
  * const storage = openLmdb('store')
  */
 export function openLmdb(dir: string): Storage {
   const location = join(dir, FILE)
-  mkdirSync(dir, { recursive: true, mode: 0o700 }) // of a fence everybody could read when a hint moves
+  mkdirSync(dir, { recursive: true, mode: 0o700 }) // a fence shows when hints move
   const unlock = lockStore(dir)
   try {
     if (storeExists(dir)) checkFile(location)
@@ -63,9 +62,9 @@ function openDatabase(dir: string, location: string): RootDatabase<Uint8Array, B
       encoding: 'binary',
       keyEncoding: 'binary',
       pageSize: PAGE_BYTES,
-      // What a transaction wrote is on disk when it resolves, not at some time after.
+      // A transaction is on disk when it resolves, not some time after.
       overlappingSync: false,
-      // Its batches have a promise that nobody can wait for, and that rejects when the disk is full.
+      // With it there are promises that no code can catch, and they reject when the disk is full.
       eventTurnBatching: false,
     })
   } catch (error) {
@@ -87,10 +86,7 @@ function allocateLocks(dir: string): void {
   }
 }
 
-/**
- * LMDB's binding writes each failed commit to the console, in several lines. From now on it does not: the failure is a
- * StorageError already.
- */
+/** Stops LMDB's binding from writing failed commits to the console: they are StorageErrors already. */
 export function silenceCommits(): void {
   const { error: write } = console
   console.error = (...words: unknown[]) => {
@@ -125,7 +121,7 @@ class LmdbStorage implements Storage {
   failure: string | undefined
   readonly #database: RootDatabase<Uint8Array, Buffer>
   readonly #unlock: () => void
-  /** what is open, by which the system knows it */
+  /** the open file, as the system knows it */
   readonly #file: BigIntStats
 
   constructor(location: string, database: RootDatabase<Uint8Array, Buffer>, unlock: () => void) {
@@ -159,7 +155,7 @@ class LmdbStorage implements Storage {
       this.failure = misplaced.message
       throw misplaced
     }
-    // What `work` throws is caught inside, before anything was written, and thrown again outside.
+    // What `work` throws is caught inside, before anything is written, and thrown again outside.
     const writing = this.#database.transaction(() => {
       const draft = new Draft(keys, key => this.#read(key))
       let result: T
@@ -169,7 +165,7 @@ class LmdbStorage implements Storage {
         return { error }
       }
       for (const [key, value] of draft.writes) {
-        // Should the commit fail, these reject too, and nobody waits for them.
+        // If the commit fails, these reject as well as the transaction.
         const done =
           value === undefined
             ? this.#database.remove(Buffer.from(key))
@@ -188,7 +184,7 @@ class LmdbStorage implements Storage {
     return outcome.result
   }
 
-  /** A file that was removed can be written, and is durable for nobody: whoever opens the store next has another. */
+  /** Why nothing is written. The system would let a removed file be written, but the next start could not find it. */
   #misplaced(): StorageError | undefined {
     let there: BigIntStats | undefined
     try {
@@ -210,13 +206,10 @@ class LmdbStorage implements Storage {
   }
 }
 
-/** How long to wait for the cause of a failure that is known. */
+/** How long to wait for the cause of a failure. */
 const CAUSE_MILLISECONDS = 1000
 
-/**
- * The system's name for why a commit failed. LMDB's binding rejects with a promise that rejects with that, but now and then never
- * does.
- */
+/** The system's name for why a commit failed. LMDB's binding gives a promise that rejects with it, or sometimes never settles. */
 export async function causeOf(error: unknown): Promise<string> {
   const { commitError } = error as { commitError?: Promise<unknown> }
   const told = Promise.resolve(commitError).then(

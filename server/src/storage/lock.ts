@@ -1,6 +1,5 @@
-// One process at a time has a store: two would each write epochs of their own over the other's. A lock of the operating
-// system, on a file beside the data and for as long as that is open, so that other containers meet it as well, and a
-// process that ends in whatever way has let go of it. The file says who has it, for people.
+// One process at a time has a store: two would overwrite each other's epochs. The lock is the operating system's, on a file beside
+// the data: other containers meet it too, and it ends with the process. The file says which process has it, for people.
 
 /// <reference path="./fs-native-extensions.d.ts" />
 
@@ -10,10 +9,10 @@ import { join } from 'node:path'
 import { tryLock } from 'fs-native-extensions'
 import { DatasetError, InUseError } from '../base/errors.js'
 
-/** Never removed: whoever locked it before it was, and whoever locks its successor, would both have the store. */
+/** Never removed: one process could have the removed file locked, and another its successor. */
 const FILE = 'lock'
 
-/** Locks the store in `dir`; returns what lets go of it. Throws InUseError, saying who has it, if somebody else does. */
+/** Locks the store in `dir`. Returns unlock. Throws InUseError, naming the process that has it. */
 export function lockStore(dir: string): () => void {
   const path = join(dir, FILE)
   const fd = openSync(path, 'a+', 0o600)
@@ -41,7 +40,7 @@ function locked(fd: number, path: string): boolean {
   }
 }
 
-/** Not believed, but for reading: one line, of printable characters. */
+/** What the file says, for people: anybody may have written it. */
 function holder(path: string): string {
   const [line = ''] = readFileSync(path, 'utf8').split('\n', 1)
   return /^[\x20-\x7e]{1,200}$/.test(line) ? line : 'another process'

@@ -1,8 +1,8 @@
-// A storage that is gone with the process: for tests, and for trying updates out.
+// A storage in memory, for tests and for trying updates out.
 
 import { Draft, type Storage, type Transaction } from './storage.js'
 
-/** A storage that is gone with the process. */
+/** A storage that ends with the process. */
 export class MemoryStorage implements Storage {
   readonly location = 'memory'
   readonly failure: string | undefined = undefined

@@ -1,5 +1,5 @@
-// The one connection of a process to its PostgreSQL database that lasts: it holds the writer's lock, as long as it is there and
-// no longer, and hears what other processes say. When it breaks another is made, for as long as it takes.
+// The lasting connection of a process to its PostgreSQL database. It holds the writer's lock, and receives what other processes
+// notify. If it breaks, another is made, however many attempts that takes.
 
 import type { Client } from 'pg'
 
@@ -11,7 +11,7 @@ const KEEPALIVE =
 
 export interface SessionOptions {
   readonly connect: () => Client
-  /** done anew on every connection; what it throws ends that one, and the first one for good */
+  /** called on every new connection; if it throws, that connection ends, and if it is the first, `open` throws */
   readonly begin: (client: Client) => Promise<void>
   /** quoted */
   readonly channel: string
@@ -35,7 +35,7 @@ export class Session {
     return session
   }
 
-  /** `listener` is told what others say, and '' whenever something may have been missed. Returns how to end that. */
+  /** Calls `listener` with each message, and with '' whenever messages may have been missed. Returns unsubscribe. */
   listen(listener: (message: string) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -53,7 +53,7 @@ export class Session {
     const again = () => {
       if (isBroken) return
       isBroken = true
-      if (this.#client !== client) return // it is this very connecting that fails
+      if (this.#client !== client) return // `connect` fails below
       this.#client = undefined
       this.#later()
     }

@@ -1,8 +1,7 @@
-// A storage in a PostgreSQL database, which processes on several hosts have together: one that writes, which is who has an
-// advisory lock of the database's, and replicas. Transactions happen one after the other, and are durable (synchronous_commit)
-// when they resolve.
+// A storage in a PostgreSQL database, which processes on several hosts share: one that writes, by an advisory lock, and replicas.
+// Transactions happen one after the other, and are durable (synchronous_commit) when they resolve.
 //
-// `pg` is loaded when a storage is opened: whoever has none in PostgreSQL need not install it.
+// `pg` is loaded when a storage is opened, so that it is needed for this alone.
 
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
@@ -17,15 +16,12 @@ const MOST_CONNECTIONS = 10
 const CONNECT_MILLISECONDS = 5_000
 const QUERY_MILLISECONDS = 30_000
 
-/** What one statement writes at most, unless a single value is more. */
+/** One statement writes at most so much, or a single value. */
 const ROWS_TOGETHER = 64
 const BYTES_TOGETHER = 4 * 1024 * 1024
 const ROWS_READ_TOGETHER = 64
 
-/**
- * Whatever is usual in that database: of what a transaction wrote nobody hears before it is on disk, and who has waited for
- * a lock sees what was written meanwhile.
- */
+/** Whatever the database's defaults are: a commit is on disk, and after waiting for a lock a statement sees the latest rows. */
 const OPTIONS = ['-c synchronous_commit=on', '-c default_transaction_isolation=read\\ committed']
 
 /** Whether a store's name is one of these, and not a directory. */
@@ -61,7 +57,7 @@ export async function openPostgres(url: string, { role = 'writer' }: PostgresOpt
   const place = placeOf(url)
   const pg = await loaded(place.location)
   const pool = new pg.Pool({ ...place.config, max: MOST_CONNECTIONS })
-  // Of connections that nobody is using; whoever wants one next gets another.
+  // Idle connections that break: the pool makes others.
   pool.on('error', () => {})
   const storage = new SharedStorage(pool, place, role === 'writer')
   try {
@@ -86,11 +82,11 @@ async function loaded(location: string): Promise<typeof import('pg')['default']>
 function placeOf(text: string): Place {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined) throw new DatasetError('--store', 'it is no URL: postgres://user@host/database, say')
-  // Mistyped, what was meant for a password would be among what messages name.
+  // In a mistyped URL a password could be where messages name the place.
   if (!/^postgres(ql)?:\/\//i.test(text) || /[@:/]/.test(url.pathname.slice(1)) || url.hash !== '') {
     throw new DatasetError('--store', 'it is no such URL as postgres://user@host/database')
   }
-  // As `pg` does: a host among the parameters is the one that counts.
+  // As in `pg`, a host among the parameters comes first.
   const host = url.searchParams.get('host') || url.hostname || process.env['PGHOST'] || 'localhost'
   const database = url.pathname.slice(1) || process.env['PGDATABASE'] || ''
   const port = url.port || process.env['PGPORT'] || DEFAULT_PORT
@@ -105,7 +101,7 @@ function placeOf(text: string): Place {
   if (!/^[a-z_][a-z0-9_]{0,39}$/.test(schema)) throw new DatasetError(location, 'a schema is a name such as keyhush')
   url.searchParams.delete('schema')
   const options = [url.searchParams.get('options') ?? '', ...OPTIONS].join(' ')
-  url.searchParams.delete('options') // of a parameter and what stands beside it `pg` would take the parameter
+  url.searchParams.delete('options') // `pg` would take these instead of `options` below
   const isLocal = host.startsWith('/') || ['localhost', '127.0.0.1', '[::1]', '::1'].includes(host)
   if (!isLocal && !url.searchParams.has('sslmode') && process.env['PGSSLMODE'] === undefined) {
     url.searchParams.set('sslmode', 'verify-full')
@@ -141,7 +137,7 @@ class Reader {
     const end = `${prefix}\x7f`
     const text = `SELECT key, value FROM ${this.#schema}.entries
       WHERE key >= $1 AND key > $2 AND key < $3 ORDER BY key LIMIT ${ROWS_READ_TOGETHER}`
-    // A key that is the prefix itself is among them.
+    // A key that equals the prefix is one of them.
     for (let last = after === prefix ? '' : after; ; ) {
       const rows = await this.#query<{ key: string; value: Buffer }>(text, [prefix, last, end])
       for (const { key, value } of rows) yield [key, value]
@@ -167,7 +163,7 @@ class SharedStorage implements PostgresStorage {
   readonly #name: string
   readonly #writes: boolean
   #session: Session | undefined
-  /** who writes instead of this process, which was to; undefined: nobody else */
+  /** the process that has taken this writer's place */
   #usurper: string | undefined
   #closed: Promise<void> | undefined
 
@@ -215,7 +211,7 @@ class SharedStorage implements PostgresStorage {
     throw new CalledOff(new InUseError(this.location, `it is open already, by ${this.#usurper}; stop that first`))
   }
 
-  /** After what another process may be writing; what it begins later is called off, whether it knows by then or not. */
+  /** Waits for what another process is writing; transactions that it begins later are called off. */
   async #takeOver(client: Client): Promise<void> {
     await client.query(`
       SELECT pg_advisory_xact_lock(hashtextextended('keyhush ${this.#name} entries', 0));
@@ -232,7 +228,7 @@ class SharedStorage implements PostgresStorage {
       )
       const { schema, entries } = rows[0]
       if (!schema) await client.query(`CREATE SCHEMA ${this.#schema}`)
-      // Nothing that waits for who reads: a backup may, for hours, and all others would wait behind.
+      // No statement that waits for readers: a backup may read for hours, and all others would wait behind it.
       if (entries) return
       await client.query(`
         CREATE TABLE ${this.#schema}.entries (key text COLLATE "C" PRIMARY KEY, value bytea NOT NULL);
@@ -375,7 +371,7 @@ class SharedStorage implements PostgresStorage {
     })
   }
 
-  /** What the database answers with, or the way there, is a StorageError. */
+  /** Makes StorageErrors of what fails in the database, or on the way there. */
   async #noting<T>(work: () => Promise<T>): Promise<T> {
     try {
       const result = await work()
@@ -396,7 +392,7 @@ class SharedStorage implements PostgresStorage {
   }
 }
 
-/** Who has an advisory lock, for people; not believed. */
+/** The process that has an advisory lock, for people: it has named itself. */
 async function holderOf(client: Client, name: string): Promise<string> {
   const { rows } = await client.query(
     `SELECT a.application_name AS name, coalesce(host(a.client_addr), 'its own host') AS host, to_char(a.backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since
@@ -409,7 +405,7 @@ async function holderOf(client: Client, name: string): Promise<string> {
   return /^[\x20-\x7e]{1,200}$/.test(line) ? line : 'another process'
 }
 
-/** What a transaction ends with that the database has nothing to do with. */
+/** Ends a transaction for a reason that is not the database's. */
 class CalledOff extends Error {
   readonly reason: unknown
 
@@ -419,7 +415,7 @@ class CalledOff extends Error {
   }
 }
 
-/** What came, and what to do, by SQLSTATE or the system's name. */
+/** What is wrong, and what to do, by SQLSTATE or the system's name. */
 const WORDS: Readonly<Record<string, string>> = {
   '25006': 'it only reads, as a standby does; name the server that writes',
   '28000': 'it does not let this user in; make the role, and allow it in pg_hba.conf',

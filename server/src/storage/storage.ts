@@ -1,9 +1,18 @@
-// Where a server keeps what must survive it: a small ordered map of bytes under text keys, with atomic durable
-// transactions. What the keys mean is the business of database/. Every backend is held to testing/storage.ts.
+// Where a server keeps what must survive it: a small ordered map from text keys to bytes, with atomic durable transactions.
+// database/ knows what the keys mean. Every storage must pass testing/storage.ts.
 
 import { OperatorError } from '../base/errors.js'
 
-/** Reads and writes of one transaction. Reads see its own writes, and else the keys that were named for it alone. */
+/** The bytes of LMDB's pages, and of what it puts before a value that has pages of its own. */
+export const PAGE_BYTES = 4096
+const PAGE_HEADER_BYTES = 24
+
+/** The length of a value that fills so many pages. Values of other lengths leave room unused. */
+export function wholePages(pages: number): number {
+  return pages * PAGE_BYTES - PAGE_HEADER_BYTES
+}
+
+/** Reads and writes of one transaction. It may read what it wrote, and the keys that were named for it. */
 export interface Transaction {
   get(key: string): Uint8Array | undefined
   /** `value` must not change before the transaction has ended */
@@ -11,12 +20,12 @@ export interface Transaction {
   remove(key: string): void
 }
 
-/** What was to be written is not on disk: it is full, read-only, broken or away. Later transactions may succeed. */
+/** A transaction is not on disk, which is full, read-only, broken or away. Later transactions may succeed. */
 export class StorageError extends OperatorError {
   override readonly name = 'StorageError'
   /** the system's name of it, such as ENOSPC or EIO */
   readonly code: string
-  /** 'away': what is asked is another program, which does not answer or refuses */
+  /** 'away': the storage is another program, which does not answer or refuses */
   readonly kind: 'disk' | 'away'
 
   constructor(
@@ -30,21 +39,21 @@ export class StorageError extends OperatorError {
   }
 }
 
-/** What other processes use as well: what is decided between them is decided there, a statement at a time. */
+/** A database that several processes share. What they decide together, a statement there decides. */
 export interface Engine {
-  /** what its tables are in, quoted */
+  /** the schema of its tables, quoted */
   readonly schema: string
-  /** this process, among them: as long as it is connected, it has the advisory lock of `keyhush process` and this */
+  /** of this process: while it is connected, it has the advisory lock of `keyhush process` and this */
   readonly id: string
-  /** another process writes instead of this one, which was to */
+  /** another process has taken this writer's place */
   readonly usurped: boolean
   /** Resolves to the rows when what it wrote is on disk. Rejects with StorageError. */
   query<Row>(text: string, values?: readonly unknown[]): Promise<readonly Row[]>
   /** Runs `work` on the storage as it is now, whatever is written meanwhile. */
   snapshot<T>(work: (storage: Storage) => Promise<T>): Promise<T>
-  /** Says something to the processes that are there, if it gets through. */
+  /** Sends a message to the connected processes. It may be lost. */
   notify(message: string): void
-  /** `listener` is told what they say, and '' whenever something may have been missed. Returns how to end that. */
+  /** Calls `listener` with each message, and with '' whenever messages may have been missed. Returns unsubscribe. */
   listen(listener: (message: string) => void): () => void
 }
 
@@ -54,18 +63,18 @@ export interface Storage {
   readonly location: string
   /** why the latest transaction was not written, for people; undefined: it was */
   readonly failure: string | undefined
-  /** where processes have it together; undefined: one at a time has it */
+  /** of a storage that several processes share; undefined: one process at a time has it */
   readonly engine?: Engine | undefined
   /** the bytes are the caller's to keep */
   get(key: string): Promise<Uint8Array | undefined>
-  /** all entries whose key begins with `prefix`, ascending, those behind the key `after` alone; nothing may be written meanwhile */
+  /** entries whose key begins with `prefix`, ascending, from behind the key `after`; nothing may be written meanwhile */
   entries(prefix: string, after?: string): AsyncIterable<readonly [string, Uint8Array]>
   /** how many there are */
   count(prefix: string): Promise<number>
   /**
-   * Runs `work`, once, on what no other transaction changes meanwhile, and makes all it wrote durable, or nothing.
-   * Resolves to its result when that is on disk; rejects, having changed nothing, with what it throws, or with a
-   * StorageError. `work` is synchronous, so that an engine elsewhere can serve as well: `keys` are those it may read.
+   * Runs `work` once, while no other transaction changes anything, and makes all that it wrote durable, or nothing.
+   * Resolves to its result when that is on disk. Rejects with what `work` throws, or with a StorageError; then nothing has
+   * changed. `work` is synchronous, and may read `keys`, which a database elsewhere reads before.
    */
   transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T>
   /** after the transactions under way; nothing may be called afterwards */

@@ -1,21 +1,21 @@
 // For servers with databases that have Pointproofs, and for `keyhush ceremony`.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type Manifest, partitionRows } from '@keyhush/protocol'
+import type { Manifest } from '@keyhush/protocol'
 import type {
   DatasetProofs,
   ProofsPackage,
   Provable,
   ProvedDatabase,
   ProvingOptions,
-  RowOpenings,
+  RowProofs,
   StoredProofs,
 } from '@keyhush/server/proofs'
 import type { Core } from '@keyhush/wasm'
 import * as commands from './ceremony.js'
-import { Openings, recordsOf, zeroOpenings } from './openings.js'
-import { commits, ProofsLoader, provedWith, writeProofs } from './proofs.js'
+import { ProofsLoader, writeProofs } from './proofs.js'
 import { proveDatabase, readSetup, shapeOf } from './proving.js'
+import { resumeProofs } from './stored.js'
 
 /** The commands `keyhush ceremony`. */
 export const ceremony: ProofsPackage['ceremony'] = commands
@@ -53,27 +53,11 @@ export async function load(core: Core, dir: string, manifest: Manifest): Promise
 }
 
 /**
- * The same for a store, from its transcript.
- * @throws {DatasetError} if the transcript is not that of the manifest
+ * Holds what a store has to the records of its newest epoch.
+ * @throws {DatasetError} if it is not what proves them
  * @example
- * const loading = await resume(core, manifest, transcript, 'a.store')
+ * const proofs = await resume(core, { location: 'a.store', database, newest, ...stored })
  */
-export async function resume(
-  core: Core,
-  manifest: Manifest,
-  transcript: Uint8Array,
-  location: string,
-): Promise<StoredProofs> {
-  const proved = await provedWith(core, manifest, transcript, location, location)
-  proved.prover.warm()
-  return {
-    commits: (rowLists, q, partition) => commits(proved, manifest, rowLists, q, partition),
-    emptyRows: () =>
-      Array.from(
-        { length: manifest.partitions * partitionRows(manifest) },
-        (_, row): RowOpenings => ({ epoch: 0, bytes: zeroOpenings(recordsOf(manifest, row)) }),
-      ),
-    finish: (rows, rowLists) => new Openings(proved, manifest, rows, rowLists),
-    free: () => proved.prover.free(),
-  }
+export async function resume(core: Core, stored: StoredProofs): Promise<RowProofs> {
+  return await resumeProofs(core, stored)
 }

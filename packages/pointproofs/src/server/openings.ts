@@ -16,10 +16,20 @@ import {
   rowOfBlock,
   rowPlace,
   SUITE_POINTPROOFS,
+  toHex,
 } from '@keyhush/protocol'
-import type { ChangedBlocks, Fold, FoldingThread, ProvedEpoch, RowOpenings, RowProofs } from '@keyhush/server/proofs'
+import {
+  type Dated,
+  type Folding,
+  type ProvedEpoch,
+  type RowProofs,
+  type Rows,
+  recordBytesView,
+} from '@keyhush/server/proofs'
+import type { Core, DatabaseHandle } from '@keyhush/wasm'
+import { type ChangedBlocks, changedBlocks } from './changed-blocks.js'
+import { RowFolding } from './folding.js'
 import { EDIT_BYTES, OPENING_BYTES, type PointproofsProver } from './module.js'
-import { ProverThread } from './prover-threads.js'
 import type { Setup } from './setup.js'
 
 /** Most edits that an answer to one query applies, about, in all its rows together. */
@@ -29,12 +39,18 @@ const MOST_EDITS = { least: 2, most: 8 }
 /** A row with an older edit is folded, too: until then the store keeps the edit's update list. */
 const MOST_EPOCHS = 32
 
-/** Openings on disk, and later edits. */
-interface Row extends RowOpenings {
+/** A row's openings, and the edits to fold into them, as far as an epoch. */
+interface Fold extends Dated {
+  readonly row: number
+  readonly edits: Uint8Array
+}
+
+/** Openings on disk, and what came after. */
+interface Row extends Dated {
   /** ascending by epoch; EDIT_BYTES an edit */
   edits: readonly { readonly epoch: number; readonly bytes: Uint8Array }[]
-  /** folded openings, not yet on disk; earlier epochs are answered from those on disk */
-  ahead?: RowOpenings
+  /** of a later epoch; the epoch before that may still be answered out of those on disk */
+  ahead?: Dated
 }
 
 /** Edits between two turns of the event loop: some milliseconds. */
@@ -61,32 +77,48 @@ export function zeroOpenings(records: number): Uint8Array {
 }
 
 export class Openings implements RowProofs {
+  readonly suite = SUITE_POINTPROOFS
   readonly proved: Proved
-  /** all but Q, which may grow */
+  readonly #core: Core
+  /** but for Q, which may grow */
   readonly #layout: Manifest
   readonly #rows: Row[]
   /** those with edits */
   readonly #edited = new Set<number>()
   #rowLists: Uint8Array
+  /** row lists of the two newest epochs by their hash in hex, the newest last */
+  #blobs = new Map<string, Uint8Array>()
 
-  /** `rows`: of all partitions. `rowLists` and `layout` are of one epoch, not before that of any row. */
-  constructor(proved: Proved, layout: Manifest, rows: readonly RowOpenings[], rowLists: Uint8Array) {
+  /** `rows` are all rows' of all partitions, `rowLists` and `layout` as of an epoch no earlier than any of them. */
+  constructor(core: Core, proved: Proved, layout: Manifest, rows: readonly Dated[], rowLists: Uint8Array) {
     this.proved = proved
+    this.#core = core
     this.#layout = layout
     this.#rows = rows.map(row => ({ ...row, edits: [] }))
     this.#rowLists = rowLists
+    this.#keep(rowLists)
   }
 
   get transcript(): Uint8Array {
     return this.proved.setup.transcript
   }
 
-  get key(): Uint8Array {
-    return this.proved.setup.key
+  folding(newest: () => Manifest, write: (row: number, openings: Dated) => Promise<boolean>): Folding {
+    return new RowFolding(this, newest, write)
   }
 
-  foldingThread(): FoldingThread {
-    return ProverThread.take(this.proved.setup.proving)
+  /** The key, or row lists of the two newest epochs, by their hash in hex. */
+  blob(hash: string): Uint8Array | undefined {
+    const { fields, key } = this.proved.setup
+    return hash === toHex(fields.keyHash) ? key : this.#blobs.get(hash)
+  }
+
+  /** Returns their hash. */
+  #keep(rowLists: Uint8Array): Uint8Array {
+    const hash = this.#core.blake3(rowLists)
+    this.#blobs.delete(toHex(hash)) // they go to the end
+    this.#blobs = new Map([...this.#blobs].slice(-1)).set(toHex(hash), rowLists)
+    return hash
   }
 
   /** Of the newest epoch, one behind the other. */
@@ -95,7 +127,7 @@ export class Openings implements RowProofs {
   }
 
   /** By their number, q·R + r. */
-  rows(): readonly RowOpenings[] {
+  rows(): readonly Dated[] {
     return this.#rows
   }
 
@@ -138,25 +170,36 @@ export class Openings implements RowProofs {
     return answer.subarray(HEADER_BYTES)
   }
 
-  /** Moves to `epoch`. Returns the new commitments of the touched rows, ascending, 48 bytes each. */
-  async turn(epoch: number, partitions: number, changed: ChangedBlocks): Promise<Uint8Array> {
+  /** Follows a list to `epoch`, which `database` is at. Behind the list stand the rows touched, ascending, 48 bytes each. */
+  async turn(epoch: number, list: Uint8Array, database: DatabaseHandle): Promise<Rows> {
+    const { layout: handle } = database
+    const { partitions } = handle
+    handle.free()
     const layout = { ...this.#layout, partitions }
     for (let row = this.#rows.length; row < partitions * partitionRows(layout); row++) {
       this.#rows.push({ epoch: 0, bytes: zeroOpenings(recordsOf(layout, row)), edits: [] })
     }
-    const edits = this.#editsOf(changed)
+    const edits = this.#editsOf(changedBlocks(this.#core, layout, list, this.blocksOf(database)))
     const lists = grownRowLists(this.#rowLists, layout)
-    const touched = await this.#followed(lists, edits)
+    const rows = await this.#followed(lists, edits)
     this.#rowLists = lists
     this.#note(epoch, edits)
-    return touched
+    return { rows, rowsHash: this.#keep(lists) }
   }
 
-  /** The row lists of the epoch before the newest. `changed`: by the newest. */
-  async before(partitions: number, { blocks, old, now }: ChangedBlocks): Promise<Uint8Array> {
+  /** Gives a block's bytes by its number. */
+  blocksOf(database: DatabaseHandle): (block: number) => Uint8Array {
+    const bytes = this.#layout.recordBytes * this.#layout.blockRecords
+    return block => recordBytesView(this.#core, database, block * bytes, bytes)
+  }
+
+  /** Restores the row lists of the epoch before the newest, of so many partitions, from what it changed. Returns their hash. */
+  async restoreBefore(partitions: number, { blocks, old, now }: ChangedBlocks): Promise<Uint8Array> {
     const lists = this.#rowLists.slice()
     await this.#followed(lists, this.#editsOf({ blocks, old: now, now: old }))
-    return lists.subarray(0, rowListsBytes({ ...this.#layout, partitions }))
+    const hash = this.#keep(lists.subarray(0, rowListsBytes({ ...this.#layout, partitions })))
+    this.#keep(this.#rowLists)
+    return hash
   }
 
   /** Applies edits to the row lists, in place, and yields to answers. Returns the touched commitments. */
@@ -222,21 +265,21 @@ export class Openings implements RowProofs {
     return heaviest
   }
 
-  /** Answers may use these folded openings. */
-  folded(row: number, openings: RowOpenings): void {
+  /** They may be answered from. */
+  folded(row: number, openings: Dated): void {
     this.#rows[row]!.ahead = openings
   }
 
-  /** Folded openings to write to disk: of epochs up to `epoch`, the earliest that is answered. */
-  *settled(epoch: number): Iterable<[row: number, RowOpenings]> {
+  /** Folded openings no later than `epoch`, the earliest that is answered: they are to be on disk. */
+  *settled(epoch: number): Iterable<[row: number, Dated]> {
     for (const row of this.#edited) {
       const { ahead } = this.#rows[row]!
       if (ahead !== undefined && ahead.epoch <= epoch) yield [row, ahead]
     }
   }
 
-  /** These openings are on disk. */
-  stored(row: number, { epoch, bytes }: RowOpenings): void {
+  /** They are on disk. */
+  stored(row: number, { epoch, bytes }: Dated): void {
     const edits = this.#rows[row]!.edits.filter(edit => edit.epoch > epoch)
     this.#rows[row] = { epoch, bytes, edits }
     if (edits.length === 0) this.#edited.delete(row)

@@ -12,7 +12,7 @@ import {
   partitionBlocks,
   rowListsBytes,
 } from '@keyhush/protocol'
-import { blobPath, DatasetError, manifestPath, proofPath, type RowOpenings } from '@keyhush/server/proofs'
+import { blobPath, DatasetError, type Dated, manifestPath, proofPath } from '@keyhush/server/proofs'
 import type { Core } from '@keyhush/wasm'
 import { CeremonyError } from './errors.js'
 import { OPENING_BYTES } from './module.js'
@@ -46,7 +46,7 @@ export class ProofsLoader {
   readonly #manifest: Manifest
   readonly #proved: Proved
   readonly #rowLists: Uint8Array
-  readonly #rows: RowOpenings[] = []
+  readonly #rows: Dated[] = []
 
   private constructor(core: Core, dir: string, manifest: Manifest, proved: Proved, rowLists: Uint8Array) {
     this.#core = core
@@ -89,7 +89,7 @@ export class ProofsLoader {
 
   /** Called once all partitions have been checked. */
   finish(): Openings {
-    return new Openings(this.#proved, this.#manifest, this.#rows, this.#rowLists)
+    return new Openings(this.#core, this.#proved, this.#manifest, this.#rows, this.#rowLists)
   }
 
   /** Called instead of `finish`. */

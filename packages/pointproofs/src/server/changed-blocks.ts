@@ -1,6 +1,7 @@
 // What update lists change in blocks.
 
 import type { Manifest } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm'
 
 /** What an epoch changed: blocks, ascending, and the bytes of each before and after. */
 export interface ChangedBlocks {
@@ -9,15 +10,16 @@ export interface ChangedBlocks {
   readonly now: Uint8Array
 }
 
-/**
- * What a list (indices and old ⊕ new) changes in blocks; `block` gives one as it is after it, ℓ′ bytes.
- */
+/** What a list (indices and old ⊕ new) changes in blocks; `block` gives one as it is after it, ℓ′ bytes. */
 export function changedBlocks(
+  core: Core,
   { recordBytes, blockRecords }: Pick<Manifest, 'recordBytes' | 'blockRecords'>,
-  indices: Uint32Array,
-  differences: Uint8Array,
+  list: Uint8Array,
   block: (number: number) => Uint8Array,
 ): ChangedBlocks {
+  const handle = core.decodeUpdateList(list)
+  const [indices, differences] = [handle.indices(), handle.differences()]
+  handle.free()
   const bytes = recordBytes * blockRecords
   const blocks = Uint32Array.from(new Set(Array.from(indices, index => Math.floor(index / blockRecords))))
   const places = new Map(Array.from(blocks, (number, n) => [number, n * bytes]))

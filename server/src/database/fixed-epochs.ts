@@ -1,0 +1,55 @@
+// The one epoch of a dataset, for ever.
+
+import type { EpochInfo } from '@keyhush/protocol'
+import type { Dataset } from '../dataset/load.js'
+import { type Blob, type Epoch, type Epochs, infoOf } from './epochs.js'
+import { Generation } from './generation.js'
+import { SharedFile } from './shared-file.js'
+
+export class FixedEpochs implements Epochs {
+  readonly newest: Epoch
+  readonly #blobs: ReadonlyMap<string, Blob>
+
+  constructor(dataset: Dataset) {
+    const { core, database, blocks, directory: directoryBytes, openings, manifest, manifestBytes: bytes } = dataset
+    const generation = new Generation(core, { database, blocks, directoryBytes }, openings)
+    this.newest = generation.epochOf({ manifest, bytes })
+    const blobs = [...dataset.blobs].map(([hash, { path, bytes }]): [string, Blob] => {
+      const file = new SharedFile(path)
+      return [hash, { bytes, open: (first, last) => file.stream(first, last) }]
+    })
+    this.#blobs = new Map(blobs)
+  }
+
+  get databaseId(): Uint8Array {
+    return this.newest.manifest.databaseId
+  }
+
+  find(generation: number, epoch: number): Epoch | undefined {
+    const { manifest } = this.newest
+    return manifest.generation === generation && manifest.epoch === epoch ? this.newest : undefined
+  }
+
+  answerable(): readonly Epoch[] {
+    return [this.newest]
+  }
+
+  list(): EpochInfo[] {
+    return [infoOf(this.newest)]
+  }
+
+  async manifestOf(generation: number, epoch: number): Promise<Uint8Array | undefined> {
+    return this.find(generation, epoch)?.manifestBytes
+  }
+
+  async since(epoch: number, reserve: (bytes: number) => void = () => {}): Promise<Uint8Array | undefined> {
+    const { manifest, manifestBytes } = this.newest
+    if (epoch !== manifest.epoch - 1) return epoch === manifest.epoch ? new Uint8Array() : undefined
+    reserve(manifestBytes.length)
+    return manifestBytes
+  }
+
+  async findBlob(hash: string): Promise<Blob | undefined> {
+    return this.#blobs.get(hash)
+  }
+}

@@ -1,0 +1,84 @@
+// A generation of a database in the core's memory. The core answers its newest epoch and the one before.
+
+import { toHex } from '@keyhush/protocol'
+import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@keyhush/wasm'
+import type { RowProofs } from '../dataset/proof-kinds.js'
+import type { Epoch, KnownManifest } from './epochs.js'
+import { Readers } from './readers.js'
+
+/** What a generation has in memory. */
+export interface InMemory {
+  readonly database: DatabaseHandle
+  /** the padded blocks of its directory; undefined if nobody can ask for one */
+  readonly blocks: DatabaseHandle | undefined
+  readonly directory?: ServerDirectoryHandle | undefined
+  /** empty: keyless */
+  readonly directoryBytes: Uint8Array
+}
+
+/** The core's newest epoch of a generation, or the one before. */
+export interface EpochInMemory extends Epoch {
+  isCores: 'newest' | 'previous'
+}
+
+export class Generation implements InMemory {
+  readonly core: Core
+  readonly database: DatabaseHandle
+  readonly blocks: DatabaseHandle | undefined
+  /** of both: they change, and are freed, when no thread reads them */
+  readonly readers = new Readers()
+  /** of the core's newest epoch */
+  directory: ServerDirectoryHandle | undefined
+  /** of the newest epoch that clients may know of */
+  directoryBytes: Uint8Array
+  isFreed = false
+  readonly #proofs: RowProofs | undefined
+
+  constructor(core: Core, { database, blocks, directory, directoryBytes }: InMemory, proofs?: RowProofs) {
+    this.core = core
+    this.database = database
+    this.blocks = blocks
+    this.directory = directory
+    this.directoryBytes = directoryBytes
+    this.#proofs = proofs
+  }
+
+  /** Answers an epoch: the core's newest, until `isCores` says otherwise. */
+  epochOf({ manifest, bytes }: KnownManifest, isCores: EpochInMemory['isCores'] = 'newest'): EpochInMemory {
+    const { core, database, blocks, readers } = this
+    const manifestHash = core.blake3(bytes)
+    const isPrevious = () => epoch.isCores === 'previous'
+    const limits = new Map<number, Uint32Array>()
+    const epoch: EpochInMemory = {
+      manifest,
+      manifestBytes: bytes,
+      manifestHash: toHex(manifestHash),
+      isCores,
+      suites: database.suites,
+      queryLimits(suite) {
+        const known = limits.get(suite) ?? database.queryLimits(suite, isPrevious())
+        limits.set(suite, known)
+        return known
+      },
+      answerBytes: (...query) => database.answerBytes(...query, isPrevious()),
+      answer: (queries, suite) => {
+        const body = isPrevious() ? database.answerPrevious(queries, suite) : database.answer(queries, suite)
+        if (this.#proofs?.suite !== suite) return body
+        return this.#proofs.prove(body, queries, { manifest, manifestHash })
+      },
+      shared: () => ({ core, handle: database, readers, previous: isPrevious() }),
+      blocks: () => blocks && { core, handle: blocks, readers, previous: isPrevious() },
+    }
+    return epoch
+  }
+
+  /** Resolves once no thread reads it any more and its memory is given back. */
+  async free(): Promise<void> {
+    await this.readers.exclusively(() => {
+      this.isFreed = true
+      this.directory?.free()
+      this.database.free()
+      this.blocks?.free()
+    })
+  }
+}

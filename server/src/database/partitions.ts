@@ -1,0 +1,49 @@
+// Partitions of the newest epoch, which clients download by their hash, as they are in memory.
+
+import { contentHash, equalBytes, type Manifest, partitionBytes } from '@keyhush/protocol'
+import { Refusal } from '../base/refusal.js'
+import { recordBytesView } from '../dataset/view.js'
+import { type Changes, changesOf } from './chunks.js'
+import { type Blob, slicedBlob } from './epochs.js'
+import type { Generation } from './generation.js'
+
+/**
+ * By its hash in hex. If a batch changes the partition during a download, that breaks off. `unwritten`: the list by which memory
+ * is ahead of the manifest, while its batch cannot be written.
+ */
+export function partitionBlob(
+  generation: Generation,
+  manifest: Manifest,
+  hash: string,
+  unwritten?: Uint8Array,
+): Blob | undefined {
+  const { core, database } = generation
+  const wanted = Buffer.from(hash, 'hex')
+  const numbers = Array.from({ length: manifest.partitions }, (_, q) => q)
+  const q = numbers.find(q => equalBytes(contentHash(manifest, q), wanted))
+  if (q === undefined) return undefined
+  const length = partitionBytes(manifest)
+  const now = database.contentHash(q)
+  const changes = equalBytes(now, wanted) || unwritten === undefined ? undefined : changesOf(core, unwritten)
+  if (changes === undefined && !equalBytes(now, wanted)) {
+    throw new Refusal('not_ready', 'a batch that is not on disk yet has changed this partition')
+  }
+  return slicedBlob(length, (first, last) => {
+    if (generation.isFreed || !equalBytes(database.contentHash(q), now)) throw new Error('the partition has changed')
+    const at = q * length + first
+    const bytes = recordBytesView(core, database, at, last - first + 1).slice()
+    if (changes !== undefined) undo(bytes, at, changes, manifest.recordBytes)
+    return bytes
+  })
+}
+
+/** Makes bytes of the database, from byte `at` on, what they were before these changes. */
+function undo(bytes: Uint8Array, at: number, { indices, differences }: Changes, recordBytes: number): void {
+  let n = indices.findIndex(index => (index + 1) * recordBytes > at)
+  for (; n !== -1 && n < indices.length && indices[n]! * recordBytes < at + bytes.length; n++) {
+    const start = indices[n]! * recordBytes - at
+    for (let k = Math.max(0, -start); k < recordBytes && start + k < bytes.length; k++) {
+      bytes[start + k]! ^= differences[n * recordBytes + k]!
+    }
+  }
+}
