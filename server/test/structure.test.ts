@@ -38,3 +38,15 @@ test('no import leads upwards', () => {
   })
   expect(upwards.map(arrow => arrow.join(' → '))).toEqual([])
 })
+
+test('no files import one another in a circle', () => {
+  const circles: string[] = []
+  const walk = (file: string, path: readonly string[]) => {
+    if (path.includes(file)) circles.push([...path.slice(path.indexOf(file)), file].join(' → '))
+    else if (!clear.has(file)) for (const [from, to] of arrows) if (from === file) walk(to, [...path, file])
+    clear.add(file)
+  }
+  const clear = new Set<string>()
+  for (const file of files) walk(file, [])
+  expect(circles).toEqual([])
+})

@@ -8,11 +8,11 @@ import type { Computations } from './computations.js'
 import { boundedServer, Connections } from './limits/connections.js'
 import type { Unsent } from './limits/unsent.js'
 import { whenOver } from './over.js'
+import type { MountedDataset } from './plugin.js'
 import { sendError } from './plugins/errors.js'
 import { routeOf } from './plugins/logging.js'
 import type { Readiness } from './readiness.js'
 import { healthRoutes } from './routes/health.js'
-import type { MountedDataset } from './server.js'
 
 /** What there is to watch of a server. */
 export interface Watched {

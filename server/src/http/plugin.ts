@@ -24,13 +24,23 @@ import { manifestRoute } from './routes/manifest.js'
 import { publishRoutes } from './routes/publish.js'
 import type { Routes } from './routes/types.js'
 
-export interface KeyhushOptions {
+/** A database, and who may publish into it. */
+export interface Served {
   /** a database that does not change, or … */
   readonly dataset?: Dataset | undefined
   /** … one that does */
   readonly updatable?: UpdatableDatabase | undefined
   /** public keys, 32 bytes each: only batches signed with one of them are taken. Default: none */
   readonly publisherKeys?: readonly Uint8Array[] | undefined
+}
+
+/** One of the databases of a server. */
+export interface MountedDataset extends Served {
+  /** letters, digits, `-`, `_`, `.`; not `v1` */
+  readonly name?: string | undefined
+}
+
+export interface KeyhushOptions extends Served {
   /** shared by the databases of one process; default: its own */
   readonly readiness?: Readiness | undefined
   /** shared by the databases of one process; default: its own */

@@ -2,15 +2,13 @@
 
 import type { FastifyInstance } from 'fastify'
 import { BuildError } from '../base/errors.js'
-import type { UpdatableDatabase } from '../database/updatable.js'
-import type { Dataset } from '../dataset/load.js'
 import type { InstantOptions } from '../instant/lookups.js'
 import { Computations } from './computations.js'
 import { frame, surround } from './frame.js'
 import { RateLimit } from './limits/rate.js'
 import type { UnsentOptions } from './limits/unsent.js'
 import type { Metrics } from './metrics.js'
-import { exitSoon, keyhushPlugin } from './plugin.js'
+import { exitSoon, keyhushPlugin, type MountedDataset } from './plugin.js'
 import { Readiness } from './readiness.js'
 import { healthRoutes } from './routes/health.js'
 import { PUBLISHER_ROUTES } from './routes/publish.js'
@@ -37,19 +35,6 @@ export interface ServerOptions {
   readonly metrics?: Metrics | undefined
   /** see KeyhushOptions */
   readonly onTrap?: ((error: Error) => void) | undefined
-}
-
-export interface MountedDataset {
-  /** letters, digits, `-`, `_`, `.`; not `v1` */
-  readonly name?: string | undefined
-  /** a database that does not change, or … */
-  readonly dataset?: Dataset | undefined
-  /** … one that does */
-  readonly updatable?: UpdatableDatabase | undefined
-  /**
-   * Of an updatable database: public keys, 32 bytes each. Only batches signed with one of them are taken.
-   */
-  readonly publisherKeys?: readonly Uint8Array[] | undefined
 }
 
 declare module 'fastify' {
