@@ -122,3 +122,12 @@ test('every figure that the dashboard draws is there', async () => {
   expect(new Set(drawn).size).toBeGreaterThan(10)
   expect(drawn.filter(name => !new RegExp(`^(# TYPE )?${name}[{ ]`, 'm').test(text))).toEqual([])
 })
+
+test('docs/operations.md has a row for each figure of ours, with its words', async () => {
+  const { scrape } = await watchedServer()
+  const figures = [...(await scrape()).matchAll(/^# HELP (keyhush_\w+) (.+)$/gm)].map(([, name, help]) => [name, help])
+  expect(figures.length).toBeGreaterThan(15)
+  const page = await readFile(new URL('../../docs/operations.md', import.meta.url), 'utf8')
+  const rows = [...page.matchAll(/^\| `(keyhush_\w+)` *\| (.+?) *\|$/gm)].map(([, name, words]) => [name, words])
+  expect(rows.sort()).toEqual(figures.sort())
+})

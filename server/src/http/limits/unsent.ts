@@ -22,11 +22,6 @@ const GRACE_MILLISECONDS = 30_000
 const LEAST_BYTES_PER_MILLISECOND = 16
 const SWEEP_MILLISECONDS = 5000
 
-function withDefaults(options: UnsentOptions): Required<{ [K in keyof UnsentOptions]: number }> {
-  const { total = 256 * MIB, patienceMilliseconds = 5000 } = options
-  return { total, patienceMilliseconds }
-}
-
 interface Standing {
   readonly bytes: number
   readonly socket: Socket
@@ -41,14 +36,16 @@ interface Standing {
 const networks = new WeakMap<Socket, { readonly ip: string; readonly network: string }>()
 
 export class Unsent {
-  readonly #most: Required<{ [K in keyof UnsentOptions]: number }>
+  readonly #most: number
+  readonly #patience: number
   /** those that the connection is to take or bring, and since when; oldest first */
   readonly #due = new Map<Standing, number>()
   #bytes = 0
   readonly #ofNetwork = new Map<string, number>()
 
-  constructor(options: UnsentOptions = {}) {
-    this.#most = withDefaults(options)
+  constructor({ total = 256 * MIB, patienceMilliseconds = 5000 }: UnsentOptions = {}) {
+    this.#most = total
+    this.#patience = patienceMilliseconds
   }
 
   /** Reserved at the moment. */
@@ -108,9 +105,9 @@ export class Unsent {
       networks.set(socket, known)
     }
     const { network } = known
+    this.#makeRoom(bytes, network)
     const ofNetwork = this.#ofNetwork.get(network) ?? 0
-    if (this.#bytes + bytes > this.#most.total) this.#hangUpOnStalled(bytes)
-    if (exceeds(ofNetwork, bytes, this.#most.total / 2) || exceeds(this.#bytes, bytes, this.#most.total)) {
+    if (exceeds(ofNetwork, bytes, this.#most / 2) || exceeds(this.#bytes, bytes, this.#most)) {
       reply.header('retry-after', 1)
       throw new Refusal('rate_limited', refusal)
     }
@@ -138,12 +135,22 @@ export class Unsent {
     else this.#ofNetwork.set(network, ofNetwork)
   }
 
-  /** Ends the connections that have stalled longest, if that is too long. */
-  #hangUpOnStalled(needed: number): void {
+  /**
+   * Ends connections while there is no room for `needed` bytes: those that have stood longer than is patient, then those of the network
+   * that has most, oldest first, for as long as that is more than `network` will have.
+   */
+  #makeRoom(needed: number, network: string): void {
+    const isFull = () => this.#bytes + needed > this.#most
     for (const [standing, since] of this.#due) {
-      if (this.#bytes + needed <= this.#most.total) return
-      if (performance.now() - since < this.#most.patienceMilliseconds) return
+      if (!isFull() || performance.now() - since < this.#patience) break
       this.#hangUp(standing)
+    }
+    while (isFull()) {
+      const [heaviest, bytes] = [...this.#ofNetwork].reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0])
+      if (bytes <= (this.#ofNetwork.get(network) ?? 0) + needed) return
+      const oldest = [...this.#due.keys()].find(standing => standing.network === heaviest)
+      if (oldest === undefined) return
+      this.#hangUp(oldest)
     }
   }
 

@@ -15,7 +15,9 @@ const FIXED = {
 }
 
 /** Clients refuse an answer with a Content-Encoding or another length, so they must see both. */
-const EXPOSED = { 'access-control-expose-headers': 'Content-Encoding, Content-Length, Content-Range, ETag, Retry-After' }
+const EXPOSED = {
+  'access-control-expose-headers': 'Content-Encoding, Content-Length, Content-Range, ETag, Retry-After',
+}
 
 const ALLOWED_HEADERS = 'Content-Type, Range, If-Range, If-None-Match'
 
