@@ -10,7 +10,6 @@ import {
   decodeBatch,
   encodeBatch,
   equalBytes,
-  fromHex,
   type Manifest,
   SUITE_POINTPROOFS,
   signedBatchBytes,
@@ -20,7 +19,6 @@ import {
 } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import { verifies } from '../base/ed25519.js'
 import { PublishError } from './errors.js'
 import type { KeyPair } from './files.js'
 import { defaultHeadroom, whyGenerationPays } from './growth.js'
@@ -327,11 +325,8 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
 
   async function isOwn(known: KnownManifest): Promise<boolean> {
     const { databaseId, hash } = recorded(known)
-    return (
-      record.hasManifest(databaseId, hash) ||
-      options.trustBase === hash ||
-      (await isSigned(known.manifest, known.bytes))
-    )
+    if (record.hasManifest(databaseId, hash) || options.trustBase === hash) return true
+    return (await both(servers, server => server.hasSigned(known, key.publicKey))).includes(true)
   }
 
   function notOwn(known: KnownManifest): never {
@@ -354,18 +349,6 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     if (epoch === 1 || !record.hasManifest(id, toHex(previousManifest))) return false
     const statuses = await both(servers, server => server.status(epoch))
     return statuses.every(({ batch }) => record.hasBatch(id, batch))
-  }
-
-  /** Whether either server has this publisher's own signature of a manifest. */
-  async function isSigned({ generation, epoch }: Manifest, bytes: Uint8Array): Promise<boolean> {
-    const entries = (await both(servers, server => server.signatures())).flat()
-    return entries.some(
-      entry =>
-        entry.publicKey === toHex(key.publicKey) &&
-        entry.generation === generation &&
-        entry.epoch === epoch &&
-        verifies(fromHex(entry.signature), signedBytes(bytes), key.publicKey),
-    )
   }
 
   /**

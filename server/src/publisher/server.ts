@@ -6,13 +6,17 @@ import {
   decodeManifest,
   type EpochStatus,
   encodeBatchSignature,
+  fromHex,
   type Manifest,
   parseEpochStatus,
   parseErrorReply,
   parseInfo,
   type SignatureInfo,
+  signedBytes,
+  toHex,
   WireError,
 } from '@keyhush/protocol'
+import { verifies } from '../base/ed25519.js'
 import { PublishError } from './errors.js'
 
 const TIMEOUT_MILLISECONDS = 120_000
@@ -67,9 +71,16 @@ export class PublishedServer {
     return this.#json(await this.#request('/v1/epochs', { method: 'POST', body, headers }), parseEpochStatus)
   }
 
-  /** Signatures this server hands on, whether they verify or not. */
-  async signatures(): Promise<readonly SignatureInfo[]> {
-    return this.#json(await this.#request('/v1/info'), parseInfo).signatures
+  /** Whether the server hands on a signature of this manifest that verifies with the key. */
+  async hasSigned({ manifest, bytes }: KnownManifest, publicKey: Uint8Array): Promise<boolean> {
+    const { signatures } = this.#json(await this.#request('/v1/info'), parseInfo)
+    return signatures.some(
+      entry =>
+        entry.publicKey === toHex(publicKey) &&
+        entry.generation === manifest.generation &&
+        entry.epoch === manifest.epoch &&
+        verifies(fromHex(entry.signature), signedBytes(bytes), publicKey),
+    )
   }
 
   async sign(signature: SignatureInfo): Promise<void> {
