@@ -2,11 +2,12 @@
 
 import { readFile } from 'node:fs/promises'
 import { type BatchEncoding, toHex } from '@keyhush/protocol'
+import { createServer } from '../http/server.js'
 import { PublishError } from '../publisher/errors.js'
 import { createKeyFile, type KeyPair, readableByAll, readKeyFile } from '../publisher/files.js'
 import { type PublishSummary, publish as publishBatch } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
-import { type OwnCopy, serveOwnCopy } from './own-copy.js'
+import { addressOf, orClose } from './serve.js'
 import { openStore } from './store.js'
 
 /** The options of `publish` as commander gives them. */
@@ -79,7 +80,15 @@ function notBegun({ generation }: PublishArguments): string {
   return generation ? 'due, and to be built (keyhush build --succeeds)' : 'due, and not begun (--no-generation)'
 }
 
-/** At one server: the publisher's own copy, which says what has to come of a batch. */
+interface OwnCopy {
+  readonly url: string
+  close(): Promise<void>
+}
+
+/**
+ * Publishing at one server: this process serves the publisher's own copy to itself for as long as it publishes. What a batch makes of
+ * the copy has to be what the server says, before the manifest is signed.
+ */
 async function openOwnCopy(
   servers: readonly string[],
   store: string | undefined,
@@ -96,7 +105,20 @@ async function openOwnCopy(
         'folder for it, and at first --dataset, what you built',
     )
   }
-  return serveOwnCopy(await openStore(store, dataset), key)
+  const updatable = await openStore(store, dataset)
+  const datasets = [{ updatable, publisherKeys: [key.publicKey] }]
+  const app = await createServer({ datasets, allowOrigins: [], instant: false })
+  const close = async () => {
+    app.server.closeAllConnections()
+    await app.close()
+    await updatable.close()
+  }
+  await orClose(
+    [app],
+    () => updatable.close(),
+    async () => void (await app.listen({ host: '127.0.0.1', port: 0 })),
+  )
+  return { url: addressOf(app), close }
 }
 
 export async function keygen({ out }: { readonly out: string }): Promise<void> {
