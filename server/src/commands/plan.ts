@@ -10,7 +10,7 @@ export interface PlanArguments {
   readonly keyed?: boolean
   readonly variable?: boolean
   readonly partitions?: number[]
-  readonly pack?: number
+  readonly pack: number
   readonly batch?: number
   readonly lookupsPerDay?: number
   readonly changesPerDay?: number

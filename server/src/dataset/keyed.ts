@@ -18,6 +18,9 @@ import { blocksOf, type DirectoryFields, directoryFields } from './blocks.js'
 import type { KeyedRecords } from './ingest/table.js'
 import { recordBytesView } from './view.js'
 
+/** Records in a block unless the operator says otherwise: operators who give the same options get the same manifest. */
+export const DEFAULT_PACK = 1
+
 /** How records are laid out, and what proves them (BuildOptions says more of each). */
 export interface LayoutOptions {
   readonly partitions?: number | undefined
@@ -93,7 +96,7 @@ function recordShapeOf(table: KeyedRecords, maxValueBytes: number | undefined, f
 /** As planned, all zero. Throws BuildError. */
 export function allocate(
   core: Core,
-  { partitions, pack: blockRecords = 1, headroom = 0, proofs }: LayoutOptions,
+  { partitions, pack: blockRecords = DEFAULT_PACK, headroom = 0, proofs }: LayoutOptions,
   records: number,
   recordBytes: number,
   file?: string,
