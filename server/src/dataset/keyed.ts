@@ -21,12 +21,20 @@ import { recordBytesView } from './view.js'
 /** Records in a block unless the operator says otherwise: operators who give the same options get the same manifest. */
 export const DEFAULT_PACK = 1
 
-/** How records are laid out, and what proves them (BuildOptions says more of each). */
+/** How records are laid out, and what proves them. */
 export interface LayoutOptions {
+  /** Q; default: the planner's */
   readonly partitions?: number | undefined
+  /** g, the records of a block; default 1 */
   readonly pack?: number | undefined
+  /** the planner leaves room for so many more records, so that updates find it in the partitions there are; default 0 */
   readonly headroom?: number | undefined
+  /** keyed formats only: gives every record room for a value of this length, and a length of its own */
   readonly maxValueBytes?: number | undefined
+  /**
+   * `merkle` (default): the manifest has commitments, and clients may also keep tags; `tags`: they must; `pointproofs`: as
+   * `merkle`, and all answers can also be proved as a whole.
+   */
   readonly proofs?: Proofs | undefined
 }
 

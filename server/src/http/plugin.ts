@@ -69,29 +69,28 @@ const FAREWELL_MILLISECONDS = 250
  * await app.register(keyhushPlugin, { prefix: '/phishing', dataset: await loadDataset('dataset') })
  */
 export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, options) => {
-  const { updatable } = options
-  const onTrap = options.onTrap ?? exitSoon
+  const { updatable, rateLimit, publisherKeys = [], onTrap = exitSoon } = options
   const readiness = options.readiness ?? new Readiness()
   const unsent = options.unsent ?? new Unsent().watch(app)
   const epochs = epochsOf(options)
+  const rate = rateLimit instanceof RateLimit ? rateLimit : new RateLimit({ perMinute: rateLimit })
+  const trapped = (error: Error) => {
+    readiness.fail()
+    onTrap(error)
+  }
+  const surroundings = { epochs, readiness, unsent, rate, trapped }
 
   Connections.of(app.server)
   takeBodies(app, options.bodies ?? new Unsent())
   app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
 
   const routes = app as unknown as Routes
-  const { rateLimit } = options
-  const rate = rateLimit instanceof RateLimit ? rateLimit : new RateLimit({ perMinute: rateLimit })
   manifestRoute(routes, epochs, unsent)
-  const { instant } = options.computations ?? ownComputations(app, onTrap)
+  const { instant } = options.computations ?? ownComputations(app, trapped)
   infoRoute(routes, epochs, updatable, { instant: instant !== undefined })
   blobRoute(routes, epochs, unsent)
-  const trapped = (error: Error) => {
-    readiness.stop('this server has failed and is restarting')
-    onTrap(error)
-  }
-  answerRoute(routes, { epochs, fence: updatable?.fence, readiness, unsent, rate, trapped })
-  if (instant !== undefined) instantRoute(routes, { epochs, lookups: instant, readiness, unsent, rate })
+  answerRoute(routes, surroundings, updatable?.fence)
+  if (instant !== undefined) instantRoute(routes, surroundings, instant)
   readiness.watch(() => expiredIn(epochs.newest.manifest))
   if (updatable !== undefined) {
     readiness.needs(() => updatable.behind)
@@ -100,8 +99,8 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
     readiness.watch(() => updatable.fence.problem)
     updatable.onFoldingFailure(error => app.log.error({ err: error }, 'folding edits into openings has failed'))
     eventsRoute(app, updatable)
-    fenceRoute(routes, { updatable, readiness, rate })
-    publishRoutes(routes, { updatable, readiness, publisherKeys: options.publisherKeys ?? [], rate, onTrap })
+    fenceRoute(routes, surroundings, updatable)
+    publishRoutes(routes, surroundings, updatable, publisherKeys)
   }
   healthRoutes(app, readiness)
 }
@@ -112,9 +111,9 @@ function expiredIn({ epoch, expires }: Manifest): string | undefined {
   return `epoch ${epoch} has expired, and apps that know its publisher's key refuse it: the next one is due (publish)`
 }
 
-function ownComputations(app: FastifyInstance, onTrap: (error: Error) => void): Computations {
+function ownComputations(app: FastifyInstance, trapped: (error: Error) => void): Computations {
   const computations = new Computations()
-  computations.onFailure = onTrap
+  computations.onFailure = trapped
   app.addHook('onClose', () => computations.close())
   return computations
 }

@@ -50,6 +50,11 @@ export class Readiness {
     this.#stopped ??= reason
   }
 
+  /** Nothing is answered any more, for the core's memory is in doubt. */
+  fail(): void {
+    this.stop('this server has failed and is restarting')
+  }
+
   /** Throws a `not_ready` Refusal after `stop`. */
   check(): void {
     if (this.#stopped !== undefined) throw new Refusal('not_ready', this.#stopped)
@@ -67,4 +72,9 @@ export class Readiness {
     this.check()
     done()
   }
+}
+
+/** Whether it is WebAssembly's own error, whose class Node's types do not know. */
+export function isTrap(error: unknown): error is Error {
+  return error instanceof Error && error.name === 'RuntimeError'
 }

@@ -61,7 +61,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   const computations = new Computations({ instant: options.instant })
   const onTrap = options.onTrap ?? exitSoon
   computations.onFailure = error => {
-    readiness.stop('this server has failed and is restarting')
+    readiness.fail()
     onTrap(error)
   }
   app.addHook('onClose', () => computations.close())

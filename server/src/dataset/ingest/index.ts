@@ -32,19 +32,8 @@ export async function readKeyed(
   onBytes?: (bytes: number) => void,
 ): Promise<KeyedRecords> {
   const table = new Table(core, file, longestValue)
-  switch (format) {
-    case 'csv':
-      await readDelimited(file, ',', encoding, table, onBytes)
-      break
-    case 'tsv':
-      await readDelimited(file, '\t', encoding, table, onBytes)
-      break
-    case 'jsonl':
-      await readJsonLines(file, encoding, table, onBytes)
-      break
-    case 'txt':
-      await readKeyList(file, table, onBytes)
-      break
-  }
+  if (format === 'txt') await readKeyList(file, table, onBytes)
+  else if (format === 'jsonl') await readJsonLines(file, encoding, table, onBytes)
+  else await readDelimited(file, format === 'csv' ? ',' : '\t', encoding, table, onBytes)
   return table.finish()
 }

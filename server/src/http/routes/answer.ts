@@ -16,28 +16,17 @@ import {
 } from '@keyhush/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../../base/refusal.js'
-import type { Epoch, Epochs } from '../../database/epochs.js'
+import type { Epoch } from '../../database/epochs.js'
 import type { Fence } from '../../database/fence.js'
 import { type Answered, answerQuery } from '../answer.js'
 import { queriesIn, sendBytes } from '../binary.js'
-import { type RateLimit, WEIGHTS } from '../limits/rate.js'
-import type { Unsent } from '../limits/unsent.js'
-import type { Readiness } from '../readiness.js'
-import type { Routes } from './types.js'
+import { WEIGHTS } from '../limits/rate.js'
+import { isTrap } from '../readiness.js'
+import type { Routes, Surroundings } from './types.js'
 
-export interface AnswerOptions {
-  readonly epochs: Epochs
-  /** of an updatable database, whose layouts may come and go */
-  readonly fence: Fence | undefined
-  readonly readiness: Readiness
-  readonly unsent: Unsent
-  readonly rate: RateLimit
-  /** the core has failed in a way that leaves its memory in doubt; nothing is answered after that */
-  readonly trapped: (error: Error) => void
-}
-
-export function answerRoute(app: Routes, options: AnswerOptions): void {
-  const { epochs, fence, readiness, unsent, rate, trapped } = options
+/** `fence`: of an updatable database, whose layouts may come and go. */
+export function answerRoute(app: Routes, surroundings: Surroundings, fence: Fence | undefined): void {
+  const { epochs, readiness, unsent, rate, trapped } = surroundings
   const routeOptions = {
     bodyLimit: longestQuery(epochs.newest, fence !== undefined),
     compress: false, // for an app that uses @fastify/compress
@@ -68,11 +57,6 @@ export function answerRoute(app: Routes, options: AnswerOptions): void {
     if (fence === undefined) throw new Refusal('not_found', 'this database does not change, and has no fence')
     return fence.judge({ kind: 'confirm', ...claim })
   }
-}
-
-/** WebAssembly's own error class, which Node's types do not know. */
-function isTrap(error: unknown): error is Error {
-  return error instanceof Error && error.name === 'RuntimeError'
 }
 
 /**

@@ -6,17 +6,10 @@ import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
 import { decoded } from '../binary.js'
-import { type RateLimit, WEIGHTS } from '../limits/rate.js'
-import type { Readiness } from '../readiness.js'
-import type { Routes } from './types.js'
+import { WEIGHTS } from '../limits/rate.js'
+import type { Routes, Surroundings } from './types.js'
 
-export interface FenceRouteOptions {
-  readonly updatable: UpdatableDatabase
-  readonly readiness: Readiness
-  readonly rate: RateLimit
-}
-
-export function fenceRoute(app: Routes, { updatable, readiness, rate }: FenceRouteOptions): void {
+export function fenceRoute(app: Routes, { readiness, rate }: Surroundings, updatable: UpdatableDatabase): void {
   const options = {
     bodyLimit: MOST_BYTES,
     onRequest: async (request: FastifyRequest, reply: FastifyReply) => {

@@ -8,12 +8,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { parseMembers } from '../../base/json.js'
 import { epochUnknown, Refusal } from '../../base/refusal.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
-import { type RateLimit, WEIGHTS } from '../limits/rate.js'
+import { WEIGHTS } from '../limits/rate.js'
 import { whenOver } from '../over.js'
 import { checkKey, signedBatch } from '../publishers.js'
-import type { Readiness } from '../readiness.js'
+import { isTrap } from '../readiness.js'
 import { numberOf } from './numbers.js'
-import type { Routes } from './types.js'
+import type { Routes, Surroundings } from './types.js'
 
 const EPOCHS = '/v1/epochs'
 const SIGNATURES = '/v1/signatures'
@@ -27,18 +27,13 @@ const MOST_SIGNATURE_BYTES = 4096
 /** A signature can be seen and sent again, or on, by whoever got it; so many bodies at most are read at a time. */
 const MOST_BATCHES_AT_ONCE = 4
 
-export interface PublishOptions {
-  readonly updatable: UpdatableDatabase
-  readonly readiness: Readiness
-  /** 32 bytes each: batches must be signed with one of them, and no other key's signatures are kept */
-  readonly publisherKeys: readonly Uint8Array[]
-  readonly rate: RateLimit
-  /** the core has failed, or memory and disk have parted */
-  readonly onTrap: (error: Error) => void
-}
-
-export function publishRoutes(app: Routes, options: PublishOptions): void {
-  const { updatable, readiness, publisherKeys, rate, onTrap } = options
+/** `publisherKeys`: 32 bytes each. Batches must be signed with one of them, and no other key's signatures are kept. */
+export function publishRoutes(
+  app: Routes,
+  { readiness, rate, trapped }: Surroundings,
+  updatable: UpdatableDatabase,
+  publisherKeys: readonly Uint8Array[],
+): void {
   // Of one character at least: without any it is no path of ours.
   app.get(`${EPOCHS}/:epoch([^]+)`, { schema: { params: EpochParamsSchema } }, async (request, reply) => {
     const status = await updatable.status(numberOf(request.params.epoch))
@@ -46,10 +41,7 @@ export function publishRoutes(app: Routes, options: PublishOptions): void {
     return reply.header('cache-control', 'no-store').send(status as never)
   })
 
-  updatable.onFailure = error => {
-    readiness.stop('this server has failed and is restarting')
-    onTrap(error)
-  }
+  updatable.onFailure = trapped
   if (publisherKeys.length === 0) return
 
   // Whoever was sent a signed header before, the other operator, has it for good: those are counted apart from the next.
@@ -72,7 +64,7 @@ export function publishRoutes(app: Routes, options: PublishOptions): void {
       const status = await updatable.publish(bytesOf(request.body), signed)
       return await reply.header('cache-control', 'no-store').send(status as never)
     } catch (error) {
-      if (error instanceof Error && error.name === 'RuntimeError') updatable.onFailure(error)
+      if (isTrap(error)) trapped(error)
       throw error
     }
   })
