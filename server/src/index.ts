@@ -1,6 +1,6 @@
 // The server as a library: build a dataset, load it, serve it. The `keyhush` command is cli.ts.
 
-export { BuildError, DatasetError, MissingPackageError } from './base/errors.js'
+export { BuildError, DatasetError, MissingPackageError, PublishError } from './base/errors.js'
 export type { FenceOptions } from './database/fence.js'
 export { UpdatableDatabase, type UpdatableOptions } from './database/updatable.js'
 export { type BuildOptions, type BuildSummary, buildDataset, type Progress } from './dataset/build.js'
@@ -13,7 +13,6 @@ export { type KeyhushOptions, keyhushPlugin, type MountedDataset } from './http/
 export { Readiness } from './http/readiness.js'
 export { createServer, type ServerOptions } from './http/server.js'
 export type { InstantOptions } from './instant/lookups.js'
-export { PublishError } from './publisher/errors.js'
 export { createKeyFile, type KeyPair, readKeyFile, readPublicKey } from './publisher/files.js'
 export { type PublishOptions, type PublishSummary, publish } from './publisher/publish.js'
 export { PublisherRecord, type RecordedManifest } from './publisher/record.js'

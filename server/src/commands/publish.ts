@@ -2,8 +2,8 @@
 
 import { readFile } from 'node:fs/promises'
 import { type BatchEncoding, toHex } from '@keyhush/protocol'
+import { PublishError } from '../base/errors.js'
 import { createServer } from '../http/server.js'
-import { PublishError } from '../publisher/errors.js'
 import { createKeyFile, type KeyPair, readableByAll, readKeyFile } from '../publisher/files.js'
 import { type PublishSummary, publish as publishBatch } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'

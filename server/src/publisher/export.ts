@@ -4,9 +4,9 @@
 
 import { equalBytes, type Manifest, toHex } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
+import { PublishError } from '../base/errors.js'
 import type { Progress } from '../dataset/build.js'
 import { blobsOf, writeDataset } from '../dataset/directory.js'
-import { PublishError } from './errors.js'
 import { type KnownManifest, PublishedServer } from './server.js'
 
 export interface ExportOptions {

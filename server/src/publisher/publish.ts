@@ -19,7 +19,7 @@ import {
 } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import { PublishError } from './errors.js'
+import { PublishError } from '../base/errors.js'
 import type { KeyPair } from './files.js'
 import { defaultHeadroom, whyGenerationPays } from './growth.js'
 import type { PublisherRecord } from './record.js'

@@ -2,7 +2,7 @@
 // say anything; what is not in here is not built upon (docs/operations.md, Publishing).
 
 import { open, readFile, rename, rm } from 'node:fs/promises'
-import { PublishError } from './errors.js'
+import { PublishError } from '../base/errors.js'
 
 /** In hex, as everywhere in the record. */
 export interface RecordedManifest {

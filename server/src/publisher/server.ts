@@ -17,7 +17,7 @@ import {
   WireError,
 } from '@keyhush/protocol'
 import { verifies } from '../base/ed25519.js'
-import { PublishError } from './errors.js'
+import { PublishError } from '../base/errors.js'
 
 const TIMEOUT_MILLISECONDS = 120_000
 

@@ -1,18 +1,29 @@
-// What publishers use: POST /v1/epochs, POST /v1/signatures, and GET /v1/epochs/<E> to find out how far a server is. The
-// two that write do not exist unless the operator named a key.
+// What publishers use: POST /v1/epochs, POST /v1/signatures, and GET /v1/epochs/<E> to find out how far a server is. The first two
+// exist only if the operator named a publisher's key. A batch may be long, so its signature is verified before its body is read.
 
-import type { IncomingMessage } from 'node:http'
-import { fromHex, parseSignature, type SignatureInfo, toHex, WireError } from '@keyhush/protocol'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import {
+  BATCH_SIGNATURE_HEADER,
+  type BatchSignature,
+  equalBytes,
+  fromHex,
+  parseBatchSignature,
+  parseSignature,
+  type SignatureInfo,
+  signedBatchBytes,
+  toHex,
+  WireError,
+} from '@keyhush/protocol'
 import { EpochParamsSchema } from '@keyhush/protocol/schemas'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { verifies } from '../../base/ed25519.js'
 import { parseMembers } from '../../base/json.js'
 import { epochUnknown, Refusal } from '../../base/refusal.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
+import { numberOf } from '../binary.js'
 import { WEIGHTS } from '../limits/rate.js'
 import { whenOver } from '../over.js'
-import { checkKey, signedBatch } from '../publishers.js'
 import { isTrap } from '../readiness.js'
-import { numberOf } from './numbers.js'
 import type { Routes, Surroundings } from './types.js'
 
 const EPOCHS = '/v1/epochs'
@@ -114,6 +125,40 @@ function readSignature(body: Uint8Array): SignatureInfo {
     return signature
   } catch (error) {
     if (error instanceof WireError) throw new Refusal('bad_request', error.message)
+    throw error
+  }
+}
+
+/**
+ * What one of the publishers with these keys signed. Throws an `unauthorized` Refusal unless it verifies for this database.
+ * Whether the body is the batch that was signed remains to be seen.
+ */
+function signedBatch(
+  headers: IncomingHttpHeaders,
+  databaseId: Uint8Array,
+  publisherKeys: readonly Uint8Array[],
+): BatchSignature {
+  const signature = readHeader(headers[BATCH_SIGNATURE_HEADER])
+  checkKey(signature.publicKey, publisherKeys)
+  if (!verifies(signature.signature, signedBatchBytes({ ...signature, databaseId }), signature.publicKey)) {
+    throw new Refusal('unauthorized', "the batch's signature does not verify for this database")
+  }
+  return signature
+}
+
+/** Throws an `unauthorized` Refusal for a key that is none of these. */
+function checkKey(publicKey: Uint8Array, publisherKeys: readonly Uint8Array[]): void {
+  if (!publisherKeys.some(key => equalBytes(key, publicKey))) {
+    throw new Refusal('unauthorized', `${toHex(publicKey)} is not the key of a publisher known here`)
+  }
+}
+
+function readHeader(header: string | string[] | undefined): BatchSignature {
+  if (typeof header !== 'string') throw new Refusal('unauthorized', "this takes batches that a publisher's key signed")
+  try {
+    return parseBatchSignature(header)
+  } catch (error) {
+    if (error instanceof WireError) throw new Refusal('unauthorized', error.message)
     throw error
   }
 }
