@@ -1,5 +1,5 @@
-// `keyhush dev`: both servers on this machine, and a publisher, for whoever writes an app. They are two servers in all but
-// who runs them: each has a store of its own and takes what the publisher has signed, and nothing else.
+// `keyhush dev`: two servers and a publisher on this machine, for app developers. Each server has a store of its own and accepts
+// only what the publisher signed, as in production.
 
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

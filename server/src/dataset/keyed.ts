@@ -49,7 +49,7 @@ export interface Filled {
   readonly directoryFields: DirectoryFields
 }
 
-/** With the blocks of its directory, for whoever answers from them. */
+/** With the blocks of its directory, which instant lookups are answered from. */
 export interface Placed extends Filled {
   readonly blocks: DatabaseHandle | undefined
 }

@@ -1,7 +1,6 @@
-// Loads a dataset directory for serving. Every digest in the manifest (commitments, content hashes, directory) is
-// computed anew from the records and must be the same: an operator answers for the data, and adopts no hash. But for one: of an
-// epoch that a batch made, its update list and the manifest before it do not follow from the records; whoever begins from such a
-// dataset takes its manifest on the publisher's word (docs/threat-model.md).
+// Loads a dataset directory for serving. Every digest in the manifest (commitments, content hashes, directory) is computed anew from
+// the records, and must be the same. One exception: the update list of an epoch that a batch made, and the manifest before it, do not
+// follow from the records. For these the operator trusts the publisher (docs/threat-model.md).
 
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -46,7 +45,7 @@ export interface Dataset {
   readonly blobs: ReadonlyMap<string, BlobFile>
   readonly core: Core
   readonly database: DatabaseHandle
-  /** the padded blocks of the directory; undefined if nobody can ask for one */
+  /** the padded blocks of the directory; undefined without instant lookups of keys */
   readonly blocks: DatabaseHandle | undefined
   /** what proves answers as a whole; undefined without Pointproofs */
   readonly openings: RowProofs | undefined
@@ -238,7 +237,7 @@ function checkDirectory(
   }
 }
 
-/** One that is none would fail the lookups of its key alone, once they were answered: whoever made it could see which. */
+/** A malformed record would fail the lookups of its key alone, so that its author could tell which key they are for. */
 function checkRecords(core: Core, database: DatabaseHandle, dir: string, manifest: Manifest): void {
   const { records, recordBytes, keyed, variable } = manifest
   if (!keyed && !variable) return // any bytes are one

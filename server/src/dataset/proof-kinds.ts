@@ -131,7 +131,7 @@ export interface RowProofs {
   free(): void
 }
 
-/** By kind: what is to be installed, and what of it servers load. */
+/** The package of each kind. */
 const PACKAGES: Readonly<Partial<Record<Proofs, string>>> = { pointproofs: '@keyhush/pointproofs' }
 
 /** Whether a package makes these proofs. */

@@ -124,7 +124,7 @@ export class Metrics {
     for (const [name, [help, read]] of Object.entries(OF_DATABASES)) this.#perDatabase(name, help, datasets, read)
   }
 
-  /** What is to listen on a port of its own: /metrics, /healthz, /readyz. Hangs up on everybody when it closes. */
+  /** An app for a port of its own: /metrics, /healthz, /readyz. Closing it ends its connections. */
   async server(readiness: Readiness): Promise<FastifyInstance> {
     const app = fastify({ logger: false, serverFactory: boundedServer, forceCloseConnections: true })
     Connections.of(app.server, { most: MOST_CONNECTIONS })

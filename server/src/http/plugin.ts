@@ -49,7 +49,7 @@ export interface KeyhushOptions extends Served {
   readonly bodies?: Unsent | undefined
   /**
    * What instant lookups are computed by, shared by the databases of one process. Default: its own.
-   * Whoever made it closes it, once no request is under way.
+   * The caller closes it, once no request is under way.
    */
   readonly computations?: Computations | undefined
   /** what one client address may ask for in a minute, in queries to hints (limits/rate.ts), or what counts it; 0 (default): any number */

@@ -80,7 +80,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       computations,
     })
   }
-  // Whoever restarts or routes to this process asks at the root, also when every database has a name.
+  // Supervisors and balancers ask at the root, also when every database has a name.
   if (datasets.every(({ name }) => name !== undefined)) healthRoutes(app, readiness)
   await app.ready()
   return app

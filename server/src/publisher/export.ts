@@ -1,6 +1,5 @@
-// The newest epoch of a running server as a dataset on disk: what a server that has lost its own begins from. All of it is
-// what clients download, so it holds nothing that is not public; and all of it is checked by the hashes of the manifest,
-// so that only the manifest has to be trusted.
+// Downloads the newest epoch of a running server as a dataset, for a server that has lost its own. It is what clients download, so all
+// of it is public; it is checked by the hashes in the manifest, so only the manifest has to be trusted.
 
 import { equalBytes, type Manifest, toHex } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
@@ -17,8 +16,8 @@ export interface ExportOptions {
   /** replace another dataset there */
   readonly force?: boolean | undefined
   /**
-   * 32 bytes: only a manifest that this key has signed is taken. What led to an epoch does not follow from its records, so that whoever
-   * serves them could lead clients astray who follow.
+   * 32 bytes: only a manifest that this key has signed is taken. Its update list does not follow from its records, so that a server
+   * could make one up.
    */
   readonly publisherKey: Uint8Array
   readonly onProgress?: ((progress: Progress) => void) | undefined

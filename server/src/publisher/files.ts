@@ -31,7 +31,7 @@ export async function createKeyFile(file: string): Promise<KeyPair> {
 
 /**
  * Reads a key file.
- * @throws {PublishError} whose message holds nothing of the file
+ * @throws {PublishError} without quoting the file
  * @example
  * const key = await readKeyFile('publisher.key')
  */

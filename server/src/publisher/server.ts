@@ -21,7 +21,7 @@ import { PublishError } from '../base/errors.js'
 
 const TIMEOUT_MILLISECONDS = 120_000
 
-/** Of a reply: the longest manifest, and much more than anything else. */
+/** The longest reply: a manifest. Others are much shorter. */
 const MOST_BYTES = 8 * 1024 * 1024
 
 export interface KnownManifest {
@@ -32,7 +32,7 @@ export interface KnownManifest {
 export class PublishedServer {
   /** without a slash at its end */
   readonly url: string
-  /** what people are told */
+  /** for messages */
   readonly name: string
 
   constructor(url: string, name?: string) {
@@ -146,7 +146,7 @@ function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '')
 }
 
-/** Of a longer one the beginning; whoever reads it finds it wrong. */
+/** Of a longer body only the beginning, which no decoder accepts. */
 async function bodyOf({ body }: Response, most: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let bytes = 0

@@ -1,8 +1,7 @@
-// A storage in a PostgreSQL database, which processes on several hosts have together: one that writes, which is who has an
-// advisory lock of the database's, and replicas. Transactions happen one after the other, and are durable (synchronous_commit)
-// when they resolve.
+// A storage in a PostgreSQL database that processes on several hosts share: one writer, which holds an advisory lock, and replicas.
+// Transactions happen one after the other, and are durable (synchronous_commit) when they resolve.
 //
-// `pg` is loaded when a storage is opened: whoever has none in PostgreSQL need not install it.
+// `pg` is loaded when a storage is opened: other servers need not install it.
 
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
@@ -23,8 +22,8 @@ const BYTES_TOGETHER = 4 * 1024 * 1024
 const ROWS_READ_TOGETHER = 64
 
 /**
- * Whatever is usual in that database: of what a transaction wrote nobody hears before it is on disk, and who has waited for
- * a lock sees what was written meanwhile.
+ * Whatever the database's defaults: a transaction is on disk before anything of it is seen, and after waiting for a lock a statement
+ * sees what was written meanwhile.
  */
 const OPTIONS = ['-c synchronous_commit=on', '-c default_transaction_isolation=read\\ committed']
 
@@ -61,7 +60,7 @@ export async function openPostgres(url: string, { role = 'writer' }: PostgresOpt
   const place = placeOf(url)
   const pg = await loaded(place.location)
   const pool = new pg.Pool({ ...place.config, max: MOST_CONNECTIONS })
-  // Of connections that nobody is using; whoever wants one next gets another.
+  // A failed idle connection: the pool opens another.
   pool.on('error', () => {})
   const storage = new SharedStorage(pool, place, role === 'writer')
   try {
@@ -99,7 +98,7 @@ function placeOf(text: string): Place {
   if (url.password !== '' || url.searchParams.has('password')) {
     throw new DatasetError(
       location,
-      'a password in a URL is there for everybody on the machine to read; put it into a file that PGPASSFILE names, or into PGPASSWORD',
+      'the URL has a password, which everybody on this machine can read; put it into a file that PGPASSFILE names, or into PGPASSWORD',
     )
   }
   if (!/^[a-z_][a-z0-9_]{0,39}$/.test(schema)) throw new DatasetError(location, 'a schema is a name such as keyhush')
@@ -167,7 +166,7 @@ class SharedStorage implements PostgresStorage {
   readonly #name: string
   readonly #writes: boolean
   #session: Session | undefined
-  /** who writes instead of this process, which was to; undefined: nobody else */
+  /** the process that has taken over writing; undefined: none */
   #usurper: string | undefined
   #closed: Promise<void> | undefined
 
@@ -232,7 +231,7 @@ class SharedStorage implements PostgresStorage {
       )
       const { schema, entries } = rows[0]
       if (!schema) await client.query(`CREATE SCHEMA ${this.#schema}`)
-      // Nothing that waits for who reads: a backup may, for hours, and all others would wait behind.
+      // Where the tables exist, no statement may wait for readers: a backup reads for hours, and all others would wait behind.
       if (entries) return
       await client.query(`
         CREATE TABLE ${this.#schema}.entries (key text COLLATE "C" PRIMARY KEY, value bytea NOT NULL);
@@ -390,7 +389,7 @@ class SharedStorage implements PostgresStorage {
   }
 }
 
-/** Who has an advisory lock, for people; not believed. */
+/** The process that holds an advisory lock, as it describes itself. For messages only. */
 async function holderOf(client: Client, name: string): Promise<string> {
   const { rows } = await client.query(
     `SELECT a.application_name AS name, coalesce(host(a.client_addr), 'its own host') AS host, to_char(a.backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since
@@ -403,7 +402,7 @@ async function holderOf(client: Client, name: string): Promise<string> {
   return /^[\x20-\x7e]{1,200}$/.test(line) ? line : 'another process'
 }
 
-/** What a transaction ends with that the database has nothing to do with. */
+/** Ends a transaction for a reason that is not the database's. */
 class CalledOff extends Error {
   readonly reason: unknown
 
@@ -413,7 +412,7 @@ class CalledOff extends Error {
   }
 }
 
-/** What came, and what to do, by SQLSTATE or the system's name. */
+/** What happened and what to do, by SQLSTATE or the system's code. */
 const WORDS: Readonly<Record<string, string>> = {
   '25006': 'it only reads, as a standby does; name the server that writes',
   '28000': 'it does not let this user in; make the role, and allow it in pg_hba.conf',

@@ -5,13 +5,13 @@ import { Worker } from 'node:worker_threads'
 import type { Core, WorkerStackHandle } from '@keyhush/wasm'
 import type { PassOptions } from '@keyhush/wasm/worker'
 
-/** A pass, and who hears what becomes of it. */
+/** A pass, and what to call when it ends. */
 export interface Work {
   /** its address in the core's memory */
   readonly descriptor: number
   /** Throws if the core has trapped. */
   done(): void
-  /** The thread has failed, and may still be at it. */
+  /** The thread has failed, and may still run. */
   failed(error: Error): void
 }
 

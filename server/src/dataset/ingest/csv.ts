@@ -11,7 +11,7 @@ const LF = 0x0a
 
 export type Delimiter = ',' | '\t'
 
-/** What csv-parse is told. Fields are bytes: keys are the file's exact bytes. */
+/** Options of csv-parse. Fields are bytes: keys are the file's exact bytes. */
 export function parsing(delimiter: Delimiter) {
   return { delimiter, encoding: null, record_delimiter: ['\r\n', '\n'], max_record_size: MAX_LINE_BYTES }
 }

@@ -1,6 +1,6 @@
-// What replies weigh until they have left, and bodies until they are here: a client that asks and does not read, or begins
-// to send, must not fill the memory. Bytes are reserved before they are made or read, and given back when the connection
-// has taken them, has brought them or is gone.
+// Memory for replies until they have left, and for bodies until they have arrived, so that a client that does not read, or only begins
+// to send, cannot fill it. Bytes are reserved before they are made or read, and released when they are through or their connection is
+// gone.
 
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -32,7 +32,7 @@ interface Standing {
   over: boolean
 }
 
-/** Of connections, whose requests nearly all come from the same address. */
+/** The network of a connection, which nearly all its requests have in common. */
 const networks = new WeakMap<Socket, { readonly ip: string; readonly network: string }>()
 
 export class Unsent {
@@ -55,9 +55,9 @@ export class Unsent {
 
   /**
    * Reserves `bytes` for a reply, until it has left. A network (half of all) and the process have their shares, and a
-   * connection one reply at a time (connections.ts); whoever has nothing standing gets one of any size. Throws a `rate_limited` Refusal beyond them. With
-   * `waits` the reply has yet to wait for what makes it, and nobody is hung up on for that: what is returned is to be
-   * called when it is there. `length`: of a reply that is not in memory all at once.
+   * connection one reply at a time (connections.ts); a network without any gets one of any size. Throws a `rate_limited` Refusal beyond them.
+   * `waits`: the reply is not made yet, and its time begins when the returned function is called. `length`: the whole length of a reply
+   * that is not in memory all at once.
    */
   reserve(
     request: FastifyRequest,
@@ -80,14 +80,14 @@ export class Unsent {
     this.#begin(standing)
   }
 
-  /** From now on, and for as long as this server is there, whoever is too slow is hung up on. */
+  /** Ends connections that are too slow, until the app closes. */
   watch(app: FastifyInstance): this {
     const sweep = setInterval(() => this.hangUpOnSlow(), SWEEP_MILLISECONDS).unref()
     app.addHook('onClose', async () => clearInterval(sweep))
     return this
   }
 
-  /** Ends connections that take less than the least rate, whether others need their room or not. `now`: by the monotonic clock. */
+  /** Ends connections below the least rate, whether others need their room or not. `now`: monotonic, milliseconds. */
   hangUpOnSlow(now = performance.now()): void {
     for (const [standing, since] of this.#due) {
       if (now - since < GRACE_MILLISECONDS) return

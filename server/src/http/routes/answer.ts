@@ -28,7 +28,7 @@ import { WEIGHTS } from '../limits/rate.js'
 import { isTrap } from '../readiness.js'
 import type { Routes, Surroundings } from './types.js'
 
-/** `fence`: of an updatable database, whose layouts may come and go. */
+/** `fence`: an updatable database has one. */
 export function answerRoute(app: Routes, surroundings: Surroundings, fence: Fence | undefined): void {
   const { epochs, readiness, unsent, rate, trapped } = surroundings
   const routeOptions = {
@@ -70,8 +70,8 @@ export interface Answered {
 }
 
 /**
- * Answers a query. `reserve` is told how many bytes the answer will have before they are made, and may throw. Throws a
- * Refusal for any bytes that are not a query, and lets a trap of the core through.
+ * Answers a query. `reserve` is called with the length of the answer before that is made, and may throw. Throws a Refusal for bytes
+ * that are not a query, and lets a trap of the core through.
  */
 export function answerQuery(epochs: Epochs, body: unknown, reserve: (bytes: number) => void): Answered {
   const { query, claim } = decoded(body, bytes =>

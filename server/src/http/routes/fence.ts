@@ -27,5 +27,5 @@ export function fenceRoute(app: Routes, { readiness, rate }: Surroundings, updat
   })
 }
 
-/** More than any request, so that one that is too long is told what is wrong with it. */
+/** More than any request has, so that the reply to a longer one says what is wrong. */
 const MOST_BYTES = 1024

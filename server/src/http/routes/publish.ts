@@ -29,13 +29,13 @@ import type { Routes, Surroundings } from './types.js'
 const EPOCHS = '/v1/epochs'
 const SIGNATURES = '/v1/signatures'
 
-/** Those that only publishers may use. */
+/** Paths that only publishers may use. */
 export const PUBLISHER_ROUTES = [EPOCHS, SIGNATURES] as const
 
 const MOST_BATCH_BYTES = 64 * 1024 * 1024
 const MOST_SIGNATURE_BYTES = 4096
 
-/** A signature can be seen and sent again, or on, by whoever got it; so many bodies at most are read at a time. */
+/** Bodies that are read at a time: whoever has seen a signed header can send it again. */
 const MOST_BATCHES_AT_ONCE = 4
 
 /** `publisherKeys`: 32 bytes each. Batches must be signed with one of them, and no other key's signatures are kept. */
@@ -45,7 +45,7 @@ export function publishRoutes(
   updatable: UpdatableDatabase,
   publisherKeys: readonly Uint8Array[],
 ): void {
-  // Of one character at least: without any it is no path of ours.
+  // At least one character: without it the path is not ours.
   app.get(`${EPOCHS}/:epoch([^]+)`, { schema: { params: EpochParamsSchema } }, async (request, reply) => {
     const status = await updatable.status(numberOf(request.params.epoch))
     if (status === undefined) throw epochUnknown(updatable.newest.manifest)
@@ -55,7 +55,7 @@ export function publishRoutes(
   updatable.onFailure = trapped
   if (publisherKeys.length === 0) return
 
-  // Whoever was sent a signed header before, the other operator, has it for good: those are counted apart from the next.
+  // The other operator keeps every signed header that it was sent, and can replay it: those are counted apart from the next batch.
   const underWay = { next: new Map<IncomingMessage, number>(), others: new Map<IncomingMessage, number>() }
   const beforeBatch = async (request: FastifyRequest, reply: FastifyReply) => {
     rate.take(request, reply, WEIGHTS.signature)
