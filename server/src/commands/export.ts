@@ -3,7 +3,7 @@
 import { toHex } from '@keyhush/protocol'
 import { type ExportOptions, exportDataset } from '../publisher/export.js'
 import { readPublicKey } from '../publisher/files.js'
-import { withProgress } from './progress.js'
+import { printSummary, withProgress } from './progress.js'
 
 /** The options of `export` as commander gives them. */
 export type ExportArguments = Omit<ExportOptions, 'publisherKey' | 'onProgress'> & { readonly publisherKey: string }
@@ -14,8 +14,10 @@ export async function exportEpoch({ publisherKey: key, ...options }: ExportArgum
     exportDataset({ ...options, publisherKey, onProgress }),
   )
   const { epoch, generation, records, databaseId } = manifest
-  process.stdout.write(
-    `records: ${records}\nepoch: ${epoch} of generation ${generation}\n` +
-      `database id: ${toHex(databaseId)}\nmanifest hash: ${manifestHash}\n`,
-  )
+  printSummary({
+    records,
+    epoch: `${epoch} of generation ${generation}`,
+    'database id': toHex(databaseId),
+    'manifest hash': manifestHash,
+  })
 }

@@ -7,6 +7,7 @@ import { createServer } from '../http/server.js'
 import { createKeyFile, type KeyPair, readableByAll, readKeyFile } from '../publisher/files.js'
 import { type PublishSummary, publish as publishBatch } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
+import { printSummary } from './progress.js'
 import { addressOf, orClose } from './serve.js'
 import { openStore } from './store.js'
 
@@ -60,7 +61,7 @@ export async function publish(file: string | undefined, options: PublishArgument
   } finally {
     await own?.close()
   }
-  const lines = {
+  printSummary({
     epoch: `${summary.epoch} of generation ${summary.generation}`,
     changes: `${summary.changes}${file !== undefined && summary.repeated ? ' (published before)' : ''}`,
     'manifest hash': summary.manifestHash,
@@ -68,12 +69,7 @@ export async function publish(file: string | undefined, options: PublishArgument
     ...(summary.growth !== undefined && {
       'new generation': `${summary.began ? 'begun' : notBegun(options)}: ${summary.growth}`,
     }),
-  }
-  process.stdout.write(
-    Object.entries(lines)
-      .map(([name, value]) => `${name}: ${value}\n`)
-      .join(''),
-  )
+  })
 }
 
 function notBegun({ generation }: PublishArguments): string {
@@ -123,5 +119,5 @@ async function openOwnCopy(
 
 export async function keygen({ out }: { readonly out: string }): Promise<void> {
   const { publicKey } = await createKeyFile(out)
-  process.stdout.write(`public key: ${toHex(publicKey)}\n`)
+  printSummary({ 'public key': toHex(publicKey) })
 }
