@@ -157,7 +157,8 @@ function checkOptions(options: BuildOptions, format: Format): void {
   if (format === 'bin') {
     pointless('value-encoding', options.valueEncoding)
     pointless('max-value-bytes', maxValueBytes)
-    checkRange('record-bytes', options.recordBytes ?? 0, 1, MAX_RECORD_BYTES)
+    if (options.recordBytes === undefined) throw new BuildError('bin needs --record-bytes, the bytes of one record')
+    checkRange('record-bytes', options.recordBytes, 1, MAX_RECORD_BYTES)
   } else {
     pointless('record-bytes', options.recordBytes)
     if (format === 'txt') pointless('value-encoding', options.valueEncoding)
@@ -170,9 +171,8 @@ function checkOptions(options: BuildOptions, format: Format): void {
 }
 
 function checkRange(option: string, value: number | undefined, min: number, max: number): void {
-  if (value !== undefined && !(Number.isInteger(value) && value >= min && value <= max)) {
-    throw new BuildError(`--${option} must be given as a whole number from ${min} to ${max}`)
-  }
+  if (value === undefined || (Number.isInteger(value) && value >= min && value <= max)) return
+  throw new BuildError(`--${option}: expected a whole number from ${min} to ${max}, got ${value}`)
 }
 
 /** `bin`: the file is the records, one after the other. */
