@@ -37,13 +37,13 @@ export function storeExists(dir: string): boolean {
 
 /**
  * Opens the store in `dir`, or makes one.
- * @throws {DatasetError} naming the file, if it is not one of ours, or another process has it open
+ * @throws {DatasetError} naming the file, if that is not one of ours, or somebody else has it open
  * @example
  * const storage = openLmdb('store')
  */
 export function openLmdb(dir: string): Storage {
   const location = join(dir, FILE)
-  mkdirSync(dir, { recursive: true, mode: 0o700 }) // a fence tells when a hint moves
+  mkdirSync(dir, { recursive: true, mode: 0o700 }) // of a fence everybody could read when a hint moves
   const unlock = lockStore(dir)
   try {
     if (storeExists(dir)) checkFile(location)
@@ -65,7 +65,7 @@ function openDatabase(dir: string, location: string): RootDatabase<Uint8Array, B
       pageSize: PAGE_BYTES,
       // What a transaction wrote is on disk when it resolves, not at some time after.
       overlappingSync: false,
-      // With batches, LMDB's binding has a promise that we cannot catch and that rejects when the disk is full.
+      // Its batches have a promise that nobody can wait for, and that rejects when the disk is full.
       eventTurnBatching: false,
     })
   } catch (error) {
@@ -169,7 +169,7 @@ class LmdbStorage implements Storage {
         return { error }
       }
       for (const [key, value] of draft.writes) {
-        // If the commit fails these reject too, and are not awaited.
+        // Should the commit fail, these reject too, and nobody waits for them.
         const done =
           value === undefined
             ? this.#database.remove(Buffer.from(key))
@@ -188,7 +188,7 @@ class LmdbStorage implements Storage {
     return outcome.result
   }
 
-  /** A removed file can still be written, but the next process to open the store would get another. */
+  /** A file that was removed can be written, and is durable for nobody: whoever opens the store next has another. */
   #misplaced(): StorageError | undefined {
     let there: BigIntStats | undefined
     try {

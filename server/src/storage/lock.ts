@@ -1,6 +1,6 @@
 // One process at a time has a store: two would each write epochs of their own over the other's. A lock of the operating
-// system on a file beside the data, which other containers see as well, and which ends with the process. The file names the process,
-// for messages.
+// system, on a file beside the data and for as long as that is open, so that other containers meet it as well, and a
+// process that ends in whatever way has let go of it. The file says who has it, for people.
 
 /// <reference path="./fs-native-extensions.d.ts" />
 
@@ -10,10 +10,10 @@ import { join } from 'node:path'
 import { tryLock } from 'fs-native-extensions'
 import { DatasetError, InUseError } from '../base/errors.js'
 
-/** Never removed: a process that has locked it, and one that locks its successor, would both have the store. */
+/** Never removed: whoever locked it before it was, and whoever locks its successor, would both have the store. */
 const FILE = 'lock'
 
-/** Locks the store in `dir`; returns a function that unlocks it. Throws InUseError, naming the process that has it. */
+/** Locks the store in `dir`; returns what lets go of it. Throws InUseError, saying who has it, if somebody else does. */
 export function lockStore(dir: string): () => void {
   const path = join(dir, FILE)
   const fd = openSync(path, 'a+', 0o600)

@@ -1,5 +1,5 @@
 // The one connection of a process to its PostgreSQL database that lasts: it holds the writer's lock, as long as it is there and
-// no longer, and receives the messages of other processes. When it breaks it is opened again, however often that takes.
+// no longer, and hears what other processes say. When it breaks another is made, for as long as it takes.
 
 import type { Client } from 'pg'
 
@@ -35,7 +35,7 @@ export class Session {
     return session
   }
 
-  /** Calls `listener` with each message, and with '' when one may have been missed. Returns unsubscribe. */
+  /** `listener` is told what others say, and '' whenever something may have been missed. Returns how to end that. */
   listen(listener: (message: string) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)

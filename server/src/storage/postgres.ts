@@ -1,7 +1,8 @@
-// A storage in a PostgreSQL database that processes on several hosts share: one writer, which holds an advisory lock, and replicas.
-// Transactions happen one after the other, and are durable (synchronous_commit) when they resolve.
+// A storage in a PostgreSQL database, which processes on several hosts have together: one that writes, which is who has an
+// advisory lock of the database's, and replicas. Transactions happen one after the other, and are durable (synchronous_commit)
+// when they resolve.
 //
-// `pg` is loaded when a storage is opened: other servers need not install it.
+// `pg` is loaded when a storage is opened: whoever has none in PostgreSQL need not install it.
 
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
@@ -22,8 +23,8 @@ const BYTES_TOGETHER = 4 * 1024 * 1024
 const ROWS_READ_TOGETHER = 64
 
 /**
- * Whatever the database's defaults: a transaction is on disk before anything of it is seen, and after waiting for a lock a statement
- * sees what was written meanwhile.
+ * Whatever is usual in that database: of what a transaction wrote nobody hears before it is on disk, and who has waited for
+ * a lock sees what was written meanwhile.
  */
 const OPTIONS = ['-c synchronous_commit=on', '-c default_transaction_isolation=read\\ committed']
 
@@ -60,7 +61,7 @@ export async function openPostgres(url: string, { role = 'writer' }: PostgresOpt
   const place = placeOf(url)
   const pg = await loaded(place.location)
   const pool = new pg.Pool({ ...place.config, max: MOST_CONNECTIONS })
-  // A failed idle connection: the pool opens another.
+  // Of connections that nobody is using; whoever wants one next gets another.
   pool.on('error', () => {})
   const storage = new SharedStorage(pool, place, role === 'writer')
   try {
@@ -166,7 +167,7 @@ class SharedStorage implements PostgresStorage {
   readonly #name: string
   readonly #writes: boolean
   #session: Session | undefined
-  /** the process that has taken over writing; undefined: none */
+  /** who writes instead of this process, which was to; undefined: nobody else */
   #usurper: string | undefined
   #closed: Promise<void> | undefined
 
@@ -231,7 +232,7 @@ class SharedStorage implements PostgresStorage {
       )
       const { schema, entries } = rows[0]
       if (!schema) await client.query(`CREATE SCHEMA ${this.#schema}`)
-      // Where the tables exist, no statement may wait for readers: a backup reads for hours, and all others would wait behind.
+      // Nothing that waits for who reads: a backup may, for hours, and all others would wait behind.
       if (entries) return
       await client.query(`
         CREATE TABLE ${this.#schema}.entries (key text COLLATE "C" PRIMARY KEY, value bytea NOT NULL);
@@ -389,7 +390,7 @@ class SharedStorage implements PostgresStorage {
   }
 }
 
-/** The process that holds an advisory lock, as it describes itself. For messages only. */
+/** Who has an advisory lock, for people; not believed. */
 async function holderOf(client: Client, name: string): Promise<string> {
   const { rows } = await client.query(
     `SELECT a.application_name AS name, coalesce(host(a.client_addr), 'its own host') AS host, to_char(a.backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since
@@ -402,7 +403,7 @@ async function holderOf(client: Client, name: string): Promise<string> {
   return /^[\x20-\x7e]{1,200}$/.test(line) ? line : 'another process'
 }
 
-/** Ends a transaction for a reason that is not the database's. */
+/** What a transaction ends with that the database has nothing to do with. */
 class CalledOff extends Error {
   readonly reason: unknown
 
@@ -412,7 +413,7 @@ class CalledOff extends Error {
   }
 }
 
-/** What happened and what to do, by SQLSTATE or the system's code. */
+/** What came, and what to do, by SQLSTATE or the system's name. */
 const WORDS: Readonly<Record<string, string>> = {
   '25006': 'it only reads, as a standby does; name the server that writes',
   '28000': 'it does not let this user in; make the role, and allow it in pg_hba.conf',

@@ -42,9 +42,9 @@ export interface Engine {
   query<Row>(text: string, values?: readonly unknown[]): Promise<readonly Row[]>
   /** Runs `work` on the storage as it is now, whatever is written meanwhile. */
   snapshot<T>(work: (storage: Storage) => Promise<T>): Promise<T>
-  /** Sends a message to the other processes. It may get lost. */
+  /** Says something to the processes that are there, if it gets through. */
   notify(message: string): void
-  /** Calls `listener` with each message, and with '' when one may have been missed. Returns unsubscribe. */
+  /** `listener` is told what they say, and '' whenever something may have been missed. Returns how to end that. */
   listen(listener: (message: string) => void): () => void
 }
 
