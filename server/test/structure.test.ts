@@ -38,26 +38,3 @@ test('no import leads upwards', () => {
   })
   expect(upwards.map(arrow => arrow.join(' → '))).toEqual([])
 })
-
-test('no files import one another in a circle', () => {
-  const circles: string[] = []
-  const walk = (file: string, path: readonly string[]) => {
-    if (path.includes(file)) circles.push([...path.slice(path.indexOf(file)), file].join(' → '))
-    else if (!clear.has(file)) for (const [from, to] of arrows) if (from === file) walk(to, [...path, file])
-    clear.add(file)
-  }
-  const clear = new Set<string>()
-  for (const file of files) walk(file, [])
-  expect(circles).toEqual([])
-})
-
-test('an error class is an OperatorError, so that a command prints a sentence and no stack', () => {
-  /** Those that no command ends with. */
-  const inner = ['base/errors.ts: OperatorError', 'base/refusal.ts: Refusal', 'storage/postgres.ts: CalledOff']
-  const proofs = '../../packages/pointproofs/src/server/errors.ts'
-  const bare = [...files, proofs].flatMap(file => {
-    const text = readFileSync(join(src, file), 'utf8')
-    return [...text.matchAll(/class (\w+) extends Error\b/g)].map(([, name]) => `${file}: ${name}`)
-  })
-  expect(bare.sort(), 'have a new class extend OperatorError (server/src/base/errors.ts)').toEqual(inner)
-})
