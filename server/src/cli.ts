@@ -1,116 +1,137 @@
-// The `keyhush` command: what it understands. What it does is in commands/, each loaded when it is called.
+// The `keyhush` command: its options, and how errors are printed. Each command is a file in commands/, loaded when it runs.
 
 import { isIP } from 'node:net'
 import { getSystemErrorMap } from 'node:util'
-import { PROOF_KINDS } from '@keyhush/protocol'
+import type { Proofs } from '@keyhush/protocol'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { OperatorError } from './base/errors.js'
 import { VERSION } from './base/version.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
+import { DEFAULT_PACK } from './dataset/keyed.js'
 import { proofsPackage } from './dataset/proof-kinds.js'
 
-const program = new Command('keyhush')
-  .description('Private lookups: build a dataset from a file, and be one of the two servers that answer for it.')
-  .version(VERSION)
-  .exitOverride() // how it ended is for run() to say
+const portNumber = ranged(0, 65_535)
+const days = ranged(1, 36_500)
+/** Until the year 10000. Most clocks give milliseconds, which would be a time that never comes. */
+const seconds = ranged(0, 253_402_300_799, 'It must be in seconds; this seems to be milliseconds.')
 
-/** What a data file is, and how its values are laid out. */
+const PROOFS: Readonly<Record<Proofs, string>> = {
+  merkle: 'commit to partitions, so that clients choose between proofs and tags of their own (default)',
+  tags: 'commit to nothing; clients keep tags',
+  pointproofs: 'as merkle, with one short proof for each answer; building takes two milliseconds a record and core',
+}
+
+const program = new Command('keyhush')
+  .description('Private lookups: build a dataset from a file, and run one of the two servers that answer for it.')
+  .version(VERSION)
+  .exitOverride() // run() sets the exit code
+
+/** Options of `build` and `dev`. */
 const dataOptions = () => [
-  new Option('--format <format>', 'format of the data file (default: by its extension)').choices(FORMATS),
+  new Option('--format <format>', 'format of the data file (default: from its extension)').choices(FORMATS),
   new Option('--record-bytes <n>', 'bin: bytes of one record').argParser(wholeNumber),
-  new Option('--value-encoding <encoding>', 'csv, tsv, jsonl: how values are written (default: utf8)').choices(
+  new Option('--value-encoding <encoding>', 'csv, tsv, jsonl: encoding of the values (default: utf8)').choices(
     VALUE_ENCODINGS,
   ),
-  new Option('--max-value-bytes <n>', 'leave room for values up to this length (default: the longest)').argParser(
-    wholeNumber,
-  ),
+  new Option(
+    '--max-value-bytes <n>',
+    'longest value that a change may bring, in bytes (default: the longest in the file)',
+  ).argParser(wholeNumber),
 ]
+
+/** Option of `build` and `plan`, which have to pack alike. */
+const packOption = () =>
+  new Option('--pack <g>', 'records in a block; more make hints smaller and answers longer')
+    .argParser(wholeNumber)
+    .default(DEFAULT_PACK)
 
 const layoutOptions = () => [
   new Option('--partitions <q>', 'number of partitions (default: chosen from the size)').argParser(wholeNumber),
-  new Option('--pack <g>', 'records a block: hints of less memory, longer answers (default: 1)').argParser(wholeNumber),
-  new Option('--headroom <n>', 'plan for this many records more, for updates to fill (default: 0)').argParser(
-    wholeNumber,
-  ),
+  packOption(),
   new Option(
-    '--proofs <kind>',
-    'merkle: commit to partitions, so that clients choose between proofs and tags of their own (default); tags: commit to nothing; pointproofs: as merkle, and one short proof an answer (about two milliseconds a record and core, once)',
-  ).choices(Object.keys(PROOF_KINDS)),
-  new Option('--ceremony <transcript>', 'pointproofs: the ceremony that the key comes from'),
+    '--headroom <n>',
+    'room for so many more records, before changes need further partitions (default: 0)',
+  ).argParser(wholeNumber),
+  new Option('--proofs <kind>', descriptions(PROOFS)).choices(Object.keys(PROOFS)),
+  new Option('--ceremony <transcript>', 'pointproofs: transcript of the ceremony that made the key'),
   new Option(
     '--receipt <file>',
-    'pointproofs: the receipt of your contribution (default: the transcript and .receipt)',
+    'pointproofs: receipt of your contribution (default: the name of the transcript and .receipt)',
   ),
   new Option(
     '--prover <command>',
-    'pointproofs: a program that proves natively, compiled from packages/pointproofs/rust (default: prove in threads)',
+    'pointproofs: native program that makes the proofs, compiled from packages/pointproofs/rust (default: worker threads)',
   ),
-  new Option('--expires <seconds>', "the manifest's expiry, in seconds since 1970 (default: none)").argParser(seconds),
-  new Option('--succeeds <file>', 'begin a new generation after this manifest (as /v1/manifest gives it)'),
-  new Option('--name <name>', 'what the database id is derived from (default: the data)'),
+  new Option('--expires <seconds>', 'when the manifest expires, in seconds since 1970 (default: never)').argParser(
+    seconds,
+  ),
+  new Option('--succeeds <file>', 'manifest that this generation follows, as GET /v1/manifest returns it'),
+  new Option('--name <name>', 'name that the database id is derived from (default: the data)'),
 ]
 
 const buildCommand = program
   .command('build')
-  .description('Turn a data file into a dataset directory. Two operators with one file get the same manifest hash.')
-  .argument('<data>', 'csv, tsv (header: key,value), jsonl, txt (a key a line) or bin')
-  .requiredOption('--out <dir>', 'directory to make')
+  .description(
+    'Build a dataset directory from a data file. One file gives one manifest hash: both operators compare it.',
+  )
+  .argument('<data>', 'csv, tsv (header: key,value), jsonl, txt (one key a line) or bin')
+  .requiredOption('--out <dir>', 'directory to create')
   .option('--force', 'replace another dataset in that directory')
-  .option('--record <file>', "note it in this publisher's record, for `publish --record` to build upon")
+  .option('--record <file>', "publisher's record to write the manifest hash into, for `publish --record`")
 for (const option of [...dataOptions(), ...layoutOptions()]) buildCommand.addOption(option)
 buildCommand.action(async (data, options) => (await import('./commands/build.js')).build({ data, ...options }))
 
 program
   .command('serve')
-  .description('Answer queries for one or more datasets.')
-  .option('--dataset <[name=]dir...>', 'a dataset; with a name it is served under /name/v1, otherwise under /v1')
+  .description('Answer queries for one or more databases.')
+  .option('--dataset <[name=]dir...>', 'dataset directory, served under /v1; with a name, under /name/v1')
   .option(
     '--store <[name=]dir...>',
-    'a database that changes: its store (or postgres://…), begun from the dataset of that name',
+    'updatable database: directory (LMDB) or postgres:// URL; created from the --dataset of that name if empty',
   )
-  .option('--replica', 'with --store postgres://…: answer from what another process publishes there')
+  .option('--replica', 'with --store postgres://…: only answer; another process takes the batches')
   .requiredOption('--port <port>', 'port to listen on; 0: any free one', portNumber)
   .option('--host <address>', 'address to listen on', '127.0.0.1')
   .option(
     '--metrics <[host:]port>',
-    'figures for Prometheus at /metrics, and health, on a port of their own (host: 127.0.0.1 by default)',
+    'port of its own for Prometheus (/metrics) and for health checks (host: 127.0.0.1 by default)',
     address,
   )
   .option(
     '--drain-seconds <n>',
-    'after SIGTERM, how long to go on answering while /readyz says no, so that a balancer sees it',
+    'seconds to keep answering after SIGTERM while /readyz returns 503, so that a balancer sees it',
     wholeNumber,
     5,
   )
   .option(
     '--allow-origin <origin...>',
-    'web origins whose pages may read replies, https://example.com say; localhost: pages of this machine, on any port (default: *, any)',
+    'web origins whose pages may use the server, such as https://example.com; localhost: pages of this machine, on any port (default: *, any)',
     origins,
   )
   .option(
     '--trust-proxy [addresses]',
-    'believe X-Forwarded-For of these proxies (without a value: of private addresses)',
+    'proxies whose X-Forwarded-For the server believes, as addresses or CIDR blocks (without a value: all private addresses)',
     proxies,
   )
   .option(
     '--rate-limit <n>',
-    'what one client address may ask for in a minute, in queries to hints (an instant one counts as 20); 0: any number',
+    'most that one client address may ask for in a minute, in queries to hints; an instant query counts as 20; 0: no limit',
     wholeNumber,
     0,
   )
   .option(
     '--instant <workers>',
-    'worker threads for instant lookups; off: they are not offered (default: one less than processors, 1 to 4)',
+    'worker threads for instant lookups; off: not offered (default: one less than processors, 1 to 4)',
     workers,
   )
   .option(
     '--publisher-key <[name=]key...>',
-    'take batches signed with this key, and no others: 64 hex digits or a file of them; with a name, into that store',
+    'accept batches signed with this key only: 64 hex digits or a file of them; with a name, into that store',
   )
   .option('--history <n>', 'stores: epochs before the newest that clients can catch up from (default: 64)', wholeNumber)
   .addOption(
-    new Option('--log-level <level>', 'what to log, on stderr')
+    new Option('--log-level <level>', 'least severe lines to log on stderr')
       .choices(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
       .default('info'),
   )
@@ -118,11 +139,11 @@ program
 
 const devCommand = program
   .command('dev <data>')
-  .description('Both servers on this machine, for whoever writes an app: prints what to paste into it.')
+  .description('For development: run both servers on this machine, and print the code to paste into an app.')
   .addOption(
     new Option('--ports <a,b>', 'ports to listen on; 0: any free one').argParser(twoPorts).default([0, 0], '0,0'),
   )
-  .option('--folder <dir>', 'keep stores and key there (default: a temporary folder)')
+  .option('--folder <dir>', 'directory to keep the stores and the key in (default: a temporary one)')
   .option('--allow-origin <origin...>', 'as for serve (default: localhost)', origins)
   .option('--log-level <level>', 'as for serve', 'warn')
 for (const option of dataOptions()) devCommand.addOption(option)
@@ -130,96 +151,104 @@ devCommand.action(async (data, options) => (await import('./commands/dev.js')).d
 
 program
   .command('plan')
-  .description('What a database will cost its clients and servers, before there is one.')
+  .description('Compute what a database will cost its clients and servers, before you build it.')
   .requiredOption('--records <n>', 'number of records', wholeNumber)
-  .requiredOption('--value-bytes <n>', 'bytes of a value; of the longest, if they vary', wholeNumber)
-  .option('--keyed', 'records are looked up by key (default: by index)')
-  .option('--variable', 'values have lengths of their own (default: all have one)')
-  .option('--partitions <q...>', 'this number of partitions (default: chosen); several: a table of them', wholeNumbers)
-  .option('--pack <g>', 'records a block (default: 1)', wholeNumber)
-  .option('--modes', 'only the ways to look up, as a Markdown table')
-  .option('--batch <n>', 'records asked for in one lookup (default: 1)', wholeNumber)
+  .requiredOption('--value-bytes <n>', 'bytes of the longest value', wholeNumber)
+  .option('--keyed', 'clients look up by key (default: by index)')
+  .option('--variable', 'values differ in length (default: all have the same)')
+  .option(
+    '--partitions <q...>',
+    'number of partitions (default: chosen); several: a table with a row for each',
+    wholeNumbers,
+  )
+  .addOption(packOption())
+  .option('--modes', 'print only the table of modes, in Markdown')
+  .option('--batch <n>', 'records in one lookup (default: 1)', wholeNumber)
   .option('--lookups-per-day <n>', 'lookups of one client (default: 20)', wholeNumber)
   .option('--changes-per-day <n>', 'records that change, in one epoch a day (default: 0)', wholeNumber)
-  .option('--memory <MB>', 'what a client may keep in memory (default: 64)', wholeNumber)
-  .option('--uplink <kbit/s>', "a client's connection, up (default: 5000)", wholeNumber)
-  .option('--downlink <kbit/s>', "a client's connection, down (default: 20000)", wholeNumber)
+  .option('--memory <MB>', 'memory that a client may use (default: 64)', wholeNumber)
+  .option('--uplink <kbit/s>', "a client's upload rate (default: 5000)", wholeNumber)
+  .option('--downlink <kbit/s>', "a client's download rate (default: 20000)", wholeNumber)
   .option('--json', 'print JSON, in bytes and microseconds')
   .action(async options => (await import('./commands/plan.js')).plan(options))
 
 program
   .command('export')
-  .description('The newest epoch of a server as a dataset directory, for one that has lost its own to begin from.')
-  .requiredOption('--server <url>', 'base URL of a server that runs')
-  .requiredOption('--publisher-key <key>', 'take only what is signed with this key: 64 hex digits or a file of them')
-  .requiredOption('--out <dir>', 'directory to make')
+  .description('Download the newest epoch of a server as a dataset directory, to begin a lost store from.')
+  .requiredOption('--server <url>', 'base URL of a running server')
+  .requiredOption('--publisher-key <key>', 'accept only what this key signed: 64 hex digits or a file of them')
+  .requiredOption('--out <dir>', 'directory to create')
   .option('--force', 'replace another dataset in that directory')
   .action(async options => (await import('./commands/export.js')).exportEpoch(options))
 
 program
   .command('publish [batch]')
-  .description('Make the next epoch of a batch (jsonl), the same at both servers, or at one. Running it again is safe.')
-  .requiredOption('--servers <a,b>', 'base URLs of the two servers; or of one, and --store')
-  .option('--store <dir>', 'one server: a copy of your own, which says what it has to make of a batch')
-  .option('--dataset <dir>', 'one server: the dataset to begin that copy from')
+  .description(
+    'Make the next epoch from a batch (jsonl), the same at both servers, or at one. Running it again is safe.',
+  )
+  .requiredOption('--servers <a,b>', 'base URLs of the two servers; or of one, with --store')
+  .option('--store <dir>', 'one server: your own copy, which computes what the server has to make of a batch')
+  .option('--dataset <dir>', 'one server: dataset to create that copy from')
   .requiredOption(
     '--key <file>',
-    'sign the batch and its manifest with this key; without a batch, that of the newest epoch',
+    'key to sign the batch and the new manifest with; without a batch, the newest manifest is signed',
   )
-  .option('--record <file>', 'what was published so far (default: the file of --key with .record behind)')
+  .option('--record <file>', 'record of what you published (default: the file of --key with .record behind)')
   .option(
     '--trust-base <hash>',
-    'begin on this manifest (its hash, as build prints it), though it is not in the record',
+    'build on the manifest with this hash, as build prints it, although it is not in the record',
     hash,
   )
   .addOption(
-    new Option('--value-encoding <encoding>', 'how values are written (default: utf8)').choices(VALUE_ENCODINGS),
+    new Option('--value-encoding <encoding>', 'encoding of the values (default: utf8)').choices(VALUE_ENCODINGS),
   )
-  .option('--valid-days <n>', "the manifest's expiry, in days from now (default: none)", days)
+  .option('--valid-days <n>', 'days from now until the manifest expires (default: never)', days)
   .option(
     '--catch-up <batch...>',
-    'no new batch: send those that made the epochs one server lacks to it, again, whichever these are',
+    'publish nothing new: send one server the batches of the epochs that it lacks; others among these are ignored',
   )
-  .option('--no-generation', 'begin no new generation when one pays (docs/operations.md, Growth); only say so')
+  .option('--no-generation', 'only say when a new generation pays, and begin none (docs/operations.md, Growth)')
   .action(async (batch, options) => (await import('./commands/publish.js')).publish(batch, options))
 
 program
   .command('keygen')
-  .description('Make a key for signing batches and manifests.')
-  .requiredOption('--out <file>', 'a new file; keep it secret')
+  .description('Make a key that signs batches and manifests.')
+  .requiredOption('--out <file>', 'file to create; keep it secret')
   .action(async options => (await import('./commands/publish.js')).keygen(options))
 
-const ceremony = program.command('ceremony').description('Make the key of Pointproofs, one operator after the other.')
+const ceremony = program
+  .command('ceremony')
+  .description('Make the key of Pointproofs: each operator contributes in turn.')
 ceremony
   .command('init')
-  .description('Begin a ceremony: a transcript nobody has contributed to.')
-  .requiredOption('--out <file>', 'a new file')
-  .option('--development', 'to try things out: clients refuse its key unless told')
+  .description('Begin a ceremony: create a transcript without contributions.')
+  .requiredOption('--out <file>', 'file to create')
+  .option('--development', 'for tests: clients refuse its key unless they are told to accept it')
   .action(async options => (await ceremonies()).init(options))
 ceremony
   .command('contribute <transcript>')
-  .description('Verify a transcript, and add a contribution whose secret is forgotten at once.')
-  .requiredOption('--name <name>', 'whose contribution it is, for all to read: 1 to 64 bytes')
-  .requiredOption('--out <file>', 'a new file for the transcript; its receipt gets the same name and .receipt')
+  .description('Verify a transcript and add a contribution. Its secret is never stored.')
+  .requiredOption('--name <name>', 'public name of the contributor: 1 to 64 bytes')
+  .requiredOption('--out <file>', 'file to create for the transcript; the receipt gets the same name and .receipt')
   .action(async (file, options) => (await ceremonies()).contribute(file, options))
 ceremony
   .command('verify <transcript>')
-  .description('Say whether a transcript holds, whose contributions are in it, and whether yours is.')
-  .option('--receipt <file...>', 'what `contribute` wrote for you')
+  .description('Verify a transcript, and print whose contributions it has and whether yours is among them.')
+  .option('--receipt <file...>', 'receipts that `contribute` wrote for you')
   .action(async (file, options) => (await ceremonies()).verify(file, options))
 
 async function ceremonies() {
   return (await proofsPackage('pointproofs')).ceremony
 }
 
-/** Does what arguments say. The exit code: 0, and for servers as soon as they listen; 1 once stderr says what is wrong. */
+/** Runs a command. Returns the exit code: 0, for servers as soon as they listen; 1 after an error on stderr. */
 export async function run(args: readonly string[]): Promise<number> {
   try {
     await program.parseAsync(args, { from: 'user' })
     return 0
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode // it has been said
-    // What an operator did wrong is said in a sentence; for anything else the stack is what helps.
+    if (error instanceof CommanderError) return error.exitCode // commander has printed it
+    // An operator's mistake is one sentence. Anything else is a fault of ours, whose stack helps.
     const expected = error instanceof OperatorError || isSystemError(error)
     const said = isSystemError(error) ? systemMessage(error) : (error as Error).message
     process.stderr.write(`keyhush: ${expected ? said : ((error as Error).stack ?? error)}\n`)
@@ -232,21 +261,19 @@ function wholeNumber(text: string): number {
   return Number(text)
 }
 
-function days(text: string): number {
-  const count = wholeNumber(text)
-  if (count < 1 || count > MOST_DAYS) throw new InvalidArgumentError(`It must be from 1 to ${MOST_DAYS}.`)
-  return count
+/** A parser of whole numbers within bounds. */
+function ranged(least: number, most: number, wrong = `It must be from ${least} to ${most}.`): (text: string) => number {
+  return text => {
+    const number = wholeNumber(text)
+    if (number < least || number > most) throw new InvalidArgumentError(wrong)
+    return number
+  }
 }
 
-const MOST_DAYS = 36_500
-
-/** The last one before the year 10000: milliseconds, which most clocks give, would be a time that never comes. */
-const LAST_SECOND = 253_402_300_799
-
-function seconds(text: string): number {
-  const since = wholeNumber(text)
-  if (since > LAST_SECOND) throw new InvalidArgumentError('It must be in seconds; this seems to be milliseconds.')
-  return since
+function descriptions(choices: Readonly<Record<string, string>>): string {
+  return Object.entries(choices)
+    .map(([name, meaning]) => `${name}: ${meaning}`)
+    .join('; ')
 }
 
 function hash(text: string): string {
@@ -255,13 +282,10 @@ function hash(text: string): string {
 }
 
 function workers(text: string): number | false {
-  if (text === 'off') return false
-  const count = wholeNumber(text)
-  if (count < 1 || count > 64) throw new InvalidArgumentError('It must be off, or from 1 to 64.')
-  return count
+  return text !== 'off' && ranged(1, 64, 'It must be off, or from 1 to 64.')(text)
 }
 
-/** As browsers send them: anything else would be taken, and never match. */
+/** Origins as browsers send them: another form would never match. */
 function origins(text: string, before: string[] = []): string[] {
   if (text !== '*' && text !== 'localhost' && originOf(text) !== text) {
     const like = originOf(text) ?? originOf(`https://${text}`)
@@ -293,12 +317,6 @@ function originOf(text: string): string | undefined {
 
 function wholeNumbers(text: string, before: number[] = []): number[] {
   return [...before, wholeNumber(text)]
-}
-
-function portNumber(text: string): number {
-  const port = wholeNumber(text)
-  if (port > 65_535) throw new InvalidArgumentError('It must be at most 65535.')
-  return port
 }
 
 /** `9090`, `10.0.0.1:9090`, `[::1]:9090`. */
@@ -334,7 +352,7 @@ const HINTS: Readonly<Record<string, string>> = {
   EMFILE: '; let the process open more of them: `ulimit -n`, or LimitNOFILE of a systemd unit',
 }
 
-/** What it was about first, then what the system says of it, and the code, which searches find. */
+/** The file or address, what the system says of it, its code, and what to do. */
 function systemMessage(error: SystemError): string {
   const { message, path, address, port, errno = 0, code } = error
   const [, reason] = getSystemErrorMap().get(errno) ?? []

@@ -1,6 +1,7 @@
 // What the command says of arguments that cannot be: which one, what was expected, and what to write instead. None of it begins
 // anything.
 
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { temporaryFolder } from '../../tests/support/servers.js'
@@ -74,4 +75,16 @@ test('a dataset without the name of its store', async () => {
   const store = join(folder.path, 'empty')
   const { code, stderr } = await keyhush(...serve('--store', `a=${store}`, '--dataset', 'x'))
   expect([code, stderr]).toEqual([1, expect.stringMatching(/the store is empty; --dataset a=DIR says what/)])
+})
+
+test('an error class is an OperatorError, so that a command prints a sentence and no stack', () => {
+  /** Those that no command ends with. */
+  const inner = ['base/errors.ts: OperatorError', 'base/refusal.ts: Refusal', 'storage/postgres.ts: CalledOff']
+  const src = join(import.meta.dirname, '../src')
+  const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter(name => name.endsWith('.ts'))
+  const bare = [...files, '../../packages/pointproofs/src/server/errors.ts'].flatMap(file => {
+    const text = readFileSync(join(src, file), 'utf8')
+    return [...text.matchAll(/class (\w+) extends Error\b/g)].map(([, name]) => `${file}: ${name}`)
+  })
+  expect(bare.sort(), 'have a new class extend OperatorError (server/src/base/errors.ts)').toEqual(inner)
 })

@@ -10,7 +10,7 @@ import { blake3 } from '@noble/hashes/blake3.js'
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { FixedEpochs } from '../dist/database/fixed-epochs.js'
-import { answerQuery } from '../dist/http/answer.js'
+import { answerQuery } from '../dist/http/routes/answer.js'
 import { buildDataset, loadDataset } from '../dist/index.js'
 import { keyhush } from './command.js'
 import {
@@ -177,7 +177,7 @@ test('without commitments a dataset has the same files but for its manifest, and
   expect([manifest.suite, manifest.commitments.every(byte => byte === 0)]).toEqual([2, true])
   expect(manifest.contentHashes).toEqual(decodeManifest(files.get('/manifest.bin')!).contentHashes)
   for (const offset of [0, 5, manifest.partitionRecords - 3]) {
-    const answer = answerQuery(new FixedEpochs(dataset), queryAt(manifest, offset)).answer
+    const answer = answerQuery(new FixedEpochs(dataset), queryAt(manifest, offset), () => {}).answer
     expect(answer.length).toBe(40 + 3 * 7)
     for (let q = 0; q < 3; q++) {
       const record = contents.subarray(7 * (q * manifest.partitionRecords + offset)).subarray(0, 7)

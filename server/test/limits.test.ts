@@ -245,3 +245,13 @@ test('HEAD requests hold no event streams', async () => {
   await reply.body?.cancel()
   expect(reply.status).toBe(200)
 })
+
+test('the addresses of one network (/48) are too few to have the rates forgotten', () => {
+  const rate = new RateLimit({ perMinute: 1, now: () => 0 })
+  const reply = { header: () => {} } as never
+  const take = (n: number) => rate.take({ ip: `2001:db8:7:${n.toString(16)}::1` }, reply, 1)
+  rate.take({ ip: '192.0.2.1' }, reply, 1)
+  for (let n = 0; n < 65_536; n++) take(n)
+  for (const n of [0, 32_768, 65_535]) expect(() => take(n)).toThrow('too many queries')
+  expect(() => rate.take({ ip: '192.0.2.1' }, reply, 1)).toThrow('too many queries')
+})

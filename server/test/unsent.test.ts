@@ -192,6 +192,28 @@ test('bodies that have begun to come have their bound; one that does not come ma
   }
 })
 
+test('two networks that renew their bodies before these have stalled do not keep a third one out', async () => {
+  const dataset = await builtDataset('a.bin', pseudoRandom(16 * 4096), { recordBytes: 4096 })
+  const query = queryAt(dataset.manifest, 0, 64)
+  const bodies = new Unsent({ total: 8 * query.length })
+  const { url, port, statuses } = await served({ dataset, bodies })
+  const begun: Socket[] = []
+  for (const from of ['198.51.100.1', '192.0.2.1']) {
+    for (let n = 0; n < 5; n++) {
+      const socket = await deaf(port, posted(query, from).subarray(0, -1))
+      begun.push(socket.resume())
+    }
+  }
+  await vi.waitFor(() => expect(statuses).toEqual([429, 429]))
+  expect(bodies.bytes).toBe(8 * query.length)
+  const post = async (from: string) =>
+    (await fetch(`${url}/v1/answer`, { method: 'POST', body: query, headers: { 'x-forwarded-for': from } })).status
+  expect([await post('203.0.113.1'), await post('203.0.113.1')]).toEqual([200, 200])
+  expect(await post('192.0.2.200')).toBe(429) // its network has half
+  expect(bodies.bytes).toBe(7 * query.length) // one has made room, and has come
+  await vi.waitFor(() => expect(begun.filter(socket => socket.closed).length).toBe(1))
+})
+
 test('who reads too slowly is hung up on; a reply may take as long as its length takes a slow phone', async () => {
   const dataset = await heavy()
   const { manifest } = dataset

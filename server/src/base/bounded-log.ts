@@ -1,4 +1,4 @@
-// A log whose reader stands still must not fill this process's memory: beyond a bound lines are dropped, and counted.
+// A log that is not read must not fill the memory: beyond a bound, lines are dropped and counted.
 
 import type { Writable } from 'node:stream'
 

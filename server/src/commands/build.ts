@@ -4,7 +4,7 @@ import { constants } from 'node:os'
 import { answerBytes, HEADER_BYTES, proofsOf, toHex } from '@keyhush/protocol'
 import { type BuildOptions, type BuildSummary, buildDataset } from '../dataset/build.js'
 import { PublisherRecord } from '../publisher/record.js'
-import { withProgress } from './progress.js'
+import { printSummary, withProgress } from './progress.js'
 
 /** The options of `build` as commander gives them. */
 export type BuildArguments = Omit<BuildOptions, 'onProgress'> & {
@@ -25,18 +25,17 @@ export async function build(options: BuildArguments): Promise<void> {
   )
   const { databaseId, manifest, manifestHash: hash } = summary
   await record?.addManifest({ databaseId, epoch: manifest.epoch, hash })
-  process.stdout.write(describeSummary(summary))
+  printSummary(described(summary))
 }
 
-/** One `name: value` a line; stable, for people and scripts. */
-function describeSummary({ manifest, manifestHash, databaseId }: BuildSummary): string {
+/** Stable: scripts read it. */
+function described({ manifest, manifestHash, databaseId }: BuildSummary): Record<string, string | number> {
   const { records, recordBytes, partitions, partitionRecords, blockRecords } = manifest
-  const { valueBytes, keyed, variable, directoryBytes } = manifest
-  const { pointproofs } = manifest
+  const { valueBytes, keyed, variable, directoryBytes, pointproofs } = manifest
   const ceremony = pointproofs && {
     ceremony: `${toHex(pointproofs.transcriptHash)}${pointproofs.development ? ', for development' : ''}`,
   }
-  const lines = {
+  return {
     records: `${records} ${keyed ? 'keyed' : 'keyless'}`,
     values: `${variable ? 'up to ' : ''}${valueBytes} bytes`,
     layout: `${partitions} partitions of ${partitionRecords} records of ${recordBytes} bytes, ${blockRecords} a block`,
@@ -50,7 +49,4 @@ function describeSummary({ manifest, manifestHash, databaseId }: BuildSummary): 
     'database id': databaseId,
     'manifest hash': manifestHash,
   }
-  return Object.entries(lines)
-    .map(([name, value]) => `${name}: ${value}\n`)
-    .join('')
 }

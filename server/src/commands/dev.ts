@@ -1,25 +1,22 @@
-// `keyhush dev`: both servers on this machine, and a publisher, for whoever writes an app. They are two servers in all but
-// who runs them: each has a store of its own and takes what the publisher has signed, and nothing else.
+// `keyhush dev`: two servers and a publisher on this machine, for app developers. Each server has a store of its own and accepts
+// only what the publisher signed, as in production.
 
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { equalBytes, toHex } from '@keyhush/protocol'
+import { basename, join } from 'node:path'
+import { toHex } from '@keyhush/protocol'
 import type { FastifyInstance } from 'fastify'
 import { BoundedLog } from '../base/bounded-log.js'
-import { BuildError } from '../base/errors.js'
-import { UpdatableDatabase } from '../database/updatable.js'
+import type { UpdatableDatabase } from '../database/updatable.js'
 import { buildDataset } from '../dataset/build.js'
-import { type Dataset, loadDataset } from '../dataset/load.js'
 import { createServer } from '../http/server.js'
 import { createKeyFile, readKeyFile } from '../publisher/files.js'
 import { publish } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
-import { openLmdb } from '../storage/lmdb.js'
 import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
 import { addressOf, closeWhenAsked, orClose } from './serve.js'
+import { openStore } from './store.js'
 
 /** The options of `dev` as commander gives them. */
 export type DevArguments = Pick<BuildArguments, 'format' | 'recordBytes' | 'valueEncoding' | 'maxValueBytes'> & {
@@ -40,21 +37,20 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   const temporary = mkdtempSync(join(tmpdir(), 'keyhush-dev-'))
   process.once('exit', () => rmSync(temporary, { recursive: true, force: true }))
   const folder = kept ?? temporary
-  await mkdir(folder, { recursive: true })
+  mkdirSync(folder, { recursive: true })
 
   const keyFile = join(folder, 'publisher.key')
   const key = existsSync(keyFile) ? await readKeyFile(keyFile) : await createKeyFile(keyFile)
   const record = await PublisherRecord.open(`${keyFile}.record`)
-  const built = join(temporary, 'dataset')
+  const built = join(temporary, 'built', basename(data)) // messages name it
   const { databaseId, manifest, manifestHash } = await withProgress(onProgress =>
     buildDataset({ ...choices, data, out: built, onProgress }),
   )
   await record.addManifest({ databaseId, epoch: manifest.epoch, hash: manifestHash })
 
-  const dataset = await loadDataset(built)
   await orClose(apps, closeDatabases, async () => {
     for (const [i, port] of ports.entries()) {
-      const database = await openStore(join(folder, i === 0 ? 'a' : 'b'), dataset, data, folder)
+      const database = await openStore(join(folder, i === 0 ? 'a' : 'b'), built)
       databases.push(database)
       const app = await createServer({
         datasets: [{ updatable: database, publisherKeys: [key.publicKey] }],
@@ -64,25 +60,10 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
       apps.push(app)
       await app.listen({ host: '127.0.0.1', port })
     }
-    dataset.close()
     const [a, b] = apps.map(addressOf) as [string, string]
     await publish({ servers: [a, b], key, record })
     process.stdout.write(paste(a, b, toHex(key.publicKey), kept, keyFile))
   })
-}
-
-/** What is in the store already, or else what was built. Throws BuildError if they are not of one database. */
-async function openStore(dir: string, dataset: Dataset, data: string, folder: string): Promise<UpdatableDatabase> {
-  const storage = openLmdb(dir)
-  if (!(await UpdatableDatabase.existsIn(storage))) await UpdatableDatabase.create(storage, dataset)
-  const database = await UpdatableDatabase.open(storage)
-  if (!equalBytes(database.databaseId, dataset.manifest.databaseId)) {
-    await database.close()
-    throw new BuildError(
-      `${folder} was begun from other data than ${data} has now; publish what changed, or remove the folder`,
-    )
-  }
-  return database
 }
 
 function paste(a: string, b: string, publisherKey: string, kept: string | undefined, keyFile: string): string {

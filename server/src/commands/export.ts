@@ -1,17 +1,12 @@
 // `keyhush export`: the newest epoch of a running server as a dataset.
 
 import { toHex } from '@keyhush/protocol'
-import { exportDataset } from '../publisher/export.js'
+import { type ExportOptions, exportDataset } from '../publisher/export.js'
 import { readPublicKey } from '../publisher/files.js'
-import { withProgress } from './progress.js'
+import { printSummary, withProgress } from './progress.js'
 
 /** The options of `export` as commander gives them. */
-export interface ExportArguments {
-  readonly server: string
-  readonly publisherKey: string
-  readonly out: string
-  readonly force?: boolean
-}
+export type ExportArguments = Omit<ExportOptions, 'publisherKey' | 'onProgress'> & { readonly publisherKey: string }
 
 export async function exportEpoch({ publisherKey: key, ...options }: ExportArguments): Promise<void> {
   const publisherKey = await readPublicKey(key)
@@ -19,8 +14,10 @@ export async function exportEpoch({ publisherKey: key, ...options }: ExportArgum
     exportDataset({ ...options, publisherKey, onProgress }),
   )
   const { epoch, generation, records, databaseId } = manifest
-  process.stdout.write(
-    `records: ${records}\nepoch: ${epoch} of generation ${generation}\n` +
-      `database id: ${toHex(databaseId)}\nmanifest hash: ${manifestHash}\n`,
-  )
+  printSummary({
+    records,
+    epoch: `${epoch} of generation ${generation}`,
+    'database id': toHex(databaseId),
+    'manifest hash': manifestHash,
+  })
 }

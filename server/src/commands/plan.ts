@@ -4,16 +4,8 @@ import { type CoreError, type Costs, loadCore, type ModeCosts, type Plan, type W
 import { BuildError } from '../base/errors.js'
 
 /** The options of `plan` as commander gives them. */
-export interface PlanArguments {
-  readonly records: number
-  readonly valueBytes: number
-  readonly keyed?: boolean
-  readonly variable?: boolean
+export interface PlanArguments extends Omit<Workload, 'partitions' | 'memoryBytes' | 'uplinkKbit' | 'downlinkKbit'> {
   readonly partitions?: number[]
-  readonly pack?: number
-  readonly batch?: number
-  readonly lookupsPerDay?: number
-  readonly changesPerDay?: number
   /** MB */
   readonly memory?: number
   /** kbit/s */

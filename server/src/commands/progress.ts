@@ -1,4 +1,4 @@
-// One line on stderr that says how far a build or load is.
+// What commands print: on stderr one line with the progress of a build or load, on stdout a summary.
 
 import type { Progress } from '../dataset/build.js'
 
@@ -14,7 +14,12 @@ export async function withProgress<T>(work: (onProgress: (progress: Progress) =>
   }
 }
 
-/** Runs `work`, which says nothing of itself, and says what it is meanwhile. */
+/** Prints one `name: value` a line, for people and scripts. */
+export function printSummary(values: Readonly<Record<string, string | number>>): void {
+  for (const [name, value] of Object.entries(values)) process.stdout.write(`${name}: ${value}\n`)
+}
+
+/** Runs `work`, and shows what that is meanwhile. */
 export async function saying<T>(what: string, work: () => T | Promise<T>): Promise<T> {
   if (!process.stderr.isTTY) return await work()
   process.stderr.write(`\r\x1b[K${what} …`)

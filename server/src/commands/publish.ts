@@ -2,11 +2,13 @@
 
 import { readFile } from 'node:fs/promises'
 import { type BatchEncoding, toHex } from '@keyhush/protocol'
-import { PublishError } from '../publisher/errors.js'
+import { PublishError } from '../base/errors.js'
+import { createServer } from '../http/server.js'
 import { createKeyFile, type KeyPair, readableByAll, readKeyFile } from '../publisher/files.js'
 import { type PublishSummary, publish as publishBatch } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
-import { type OwnCopy, serveOwnCopy } from './own-copy.js'
+import { printSummary } from './progress.js'
+import { addressOf, orClose } from './serve.js'
 import { openStore } from './store.js'
 
 /** The options of `publish` as commander gives them. */
@@ -59,7 +61,7 @@ export async function publish(file: string | undefined, options: PublishArgument
   } finally {
     await own?.close()
   }
-  const lines = {
+  printSummary({
     epoch: `${summary.epoch} of generation ${summary.generation}`,
     changes: `${summary.changes}${file !== undefined && summary.repeated ? ' (published before)' : ''}`,
     'manifest hash': summary.manifestHash,
@@ -67,19 +69,22 @@ export async function publish(file: string | undefined, options: PublishArgument
     ...(summary.growth !== undefined && {
       'new generation': `${summary.began ? 'begun' : notBegun(options)}: ${summary.growth}`,
     }),
-  }
-  process.stdout.write(
-    Object.entries(lines)
-      .map(([name, value]) => `${name}: ${value}\n`)
-      .join(''),
-  )
+  })
 }
 
 function notBegun({ generation }: PublishArguments): string {
   return generation ? 'due, and to be built (keyhush build --succeeds)' : 'due, and not begun (--no-generation)'
 }
 
-/** At one server: the publisher's own copy, which says what has to come of a batch. */
+interface OwnCopy {
+  readonly url: string
+  close(): Promise<void>
+}
+
+/**
+ * Publishing at one server: this process serves the publisher's own copy to itself for as long as it publishes. What a batch makes of
+ * the copy has to be what the server says, before the manifest is signed.
+ */
 async function openOwnCopy(
   servers: readonly string[],
   store: string | undefined,
@@ -96,10 +101,23 @@ async function openOwnCopy(
         'folder for it, and at first --dataset, what you built',
     )
   }
-  return serveOwnCopy(await openStore(store, dataset), key)
+  const updatable = await openStore(store, dataset)
+  const datasets = [{ updatable, publisherKeys: [key.publicKey] }]
+  const app = await createServer({ datasets, allowOrigins: [], instant: false })
+  const close = async () => {
+    app.server.closeAllConnections()
+    await app.close()
+    await updatable.close()
+  }
+  await orClose(
+    [app],
+    () => updatable.close(),
+    async () => void (await app.listen({ host: '127.0.0.1', port: 0 })),
+  )
+  return { url: addressOf(app), close }
 }
 
 export async function keygen({ out }: { readonly out: string }): Promise<void> {
   const { publicKey } = await createKeyFile(out)
-  process.stdout.write(`public key: ${toHex(publicKey)}\n`)
+  printSummary({ 'public key': toHex(publicKey) })
 }

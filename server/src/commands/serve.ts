@@ -1,5 +1,6 @@
 // `keyhush serve`: load, listen, and stop in good order. stdout gets one line, the address; the log goes to stderr.
 
+import { execFile } from 'node:child_process'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import closeWithGrace from 'close-with-grace'
@@ -9,13 +10,13 @@ import { BuildError } from '../base/errors.js'
 import { loadDataset } from '../dataset/load.js'
 import { SHUTTING_DOWN } from '../http/frame.js'
 import { Metrics } from '../http/metrics.js'
+import type { MountedDataset } from '../http/plugin.js'
 import { describeError } from '../http/plugins/errors.js'
-import { checkNames, createServer, type MountedDataset } from '../http/server.js'
+import { checkNames, createServer } from '../http/server.js'
 import { readPublicKey } from '../publisher/files.js'
 import { silenceCommits } from '../storage/lmdb.js'
 import { withProgress } from './progress.js'
 import { openStore } from './store.js'
-import { tellSupervisor } from './supervisor.js'
 
 /** How long what is under way may take when a server stops; a slow download is then cut off, to be resumed. */
 const FINISH_MILLISECONDS = 10_000
@@ -176,4 +177,12 @@ export async function orClose(
 export function addressOf(app: FastifyInstance): string {
   const { address, family, port } = app.server.address() as AddressInfo
   return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
+}
+
+/** Tells systemd (Type=notify). Node has no datagram sockets of the kind that takes, and systemd brings a program for it. */
+function tellSupervisor(state: 'READY=1' | 'STOPPING=1'): void {
+  if (!process.env['NOTIFY_SOCKET']) return
+  execFile('systemd-notify', [state], error => {
+    if (error !== null) process.stderr.write(`keyhush: systemd could not be told ${state}: ${error.message.trim()}\n`)
+  })
 }

@@ -71,7 +71,10 @@ async function openIn(
   }
   const updatable = await withProgress(onProgress => UpdatableDatabase.open(storage, { ...options, onProgress }))
   if (dataset !== undefined && !equalBytes(await databaseIdOf(dataset), updatable.databaseId)) {
-    throw new DatasetError(storage.location, `it holds another database than ${dataset}`)
+    throw new DatasetError(
+      storage.location,
+      `it holds another database than ${dataset}; publish what changed, or name an empty store`,
+    )
   }
   return updatable
 }

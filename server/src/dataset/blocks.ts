@@ -16,7 +16,7 @@ export type DirectoryFields = Pick<
 
 const NO_HASH = new Uint8Array(HASH_BYTES)
 
-/** The blocks of a directory, to be freed; undefined where nobody can ask for one. Throws the core's `layout` error. */
+/** The blocks of a directory, to be freed; undefined without instant lookups of keys. Throws the core's `layout` error. */
 export function blocksOf(
   manifest: Pick<Manifest, 'suite'>,
   directory: ServerDirectoryHandle | undefined,

@@ -12,7 +12,6 @@ import {
   MAX_PARTITIONS,
   MAX_RECORD_BYTES,
   type Manifest,
-  type Proofs,
   toHex,
   WireError,
 } from '@keyhush/protocol'
@@ -22,7 +21,7 @@ import { directoryFields } from './blocks.js'
 import { writeDataset } from './directory.js'
 import { type Format, formatOf, type KeyedFormat, readKeyed } from './ingest/index.js'
 import type { ValueEncoding } from './ingest/values.js'
-import { allocate, type Filled, manifestOf, named, place } from './keyed.js'
+import { allocate, type Filled, type LayoutOptions, manifestOf, named, place } from './keyed.js'
 import { readRecords } from './memory.js'
 import { isPackaged, type ProvedDatabase, proofsPackage } from './proof-kinds.js'
 import { recordBytesView } from './view.js'
@@ -30,7 +29,7 @@ import { recordBytesView } from './view.js'
 /** More records than this no layout has. */
 const MAX_HEADROOM = 2 ** 32 - 1
 
-export interface BuildOptions {
+export interface BuildOptions extends LayoutOptions {
   /** the data file */
   readonly data: string
   /** default: by the file's extension */
@@ -39,19 +38,6 @@ export interface BuildOptions {
   readonly recordBytes?: number | undefined
   /** csv, tsv and jsonl only; default `utf8` */
   readonly valueEncoding?: ValueEncoding | undefined
-  /** Q; default: the planner's */
-  readonly partitions?: number | undefined
-  /** g, the records of a block; default 1 */
-  readonly pack?: number | undefined
-  /** keyed formats only: gives every record room for a value of this length, and a length of its own */
-  readonly maxValueBytes?: number | undefined
-  /** plans for this many records more, so that updates find room in the partitions there are; default 0 */
-  readonly headroom?: number | undefined
-  /**
-   * `merkle` (default): the manifest has commitments, and clients may also keep tags; `tags`: they must; `pointproofs`: as
-   * `merkle`, and all answers can also be proved as a whole.
-   */
-  readonly proofs?: Proofs | undefined
   /** `pointproofs` only, and required there: the transcript of the ceremony that made the key */
   readonly ceremony?: string | undefined
   /** `pointproofs` only: the receipt of this operator's contribution; default: the transcript's name and `.receipt` */
@@ -152,42 +138,41 @@ async function fill(core: Core, options: BuildOptions): Promise<Filled> {
   return format === 'bin' ? fillKeyless(core, options, file.size) : fillKeyed(core, options, format, file.size)
 }
 
-/** Options that would be without effect are refused: whoever gave them expected one. */
+/** Refuses an option that would have no effect: the operator expected one. */
 function checkOptions(options: BuildOptions, format: Format): void {
-  if (options.partitions !== undefined) checkRange('partitions', options.partitions, 1, MAX_PARTITIONS)
-  if (isPackaged(options.proofs) !== (options.ceremony !== undefined)) {
+  const { ceremony, succeeds, name, partitions, pack, headroom, expires, maxValueBytes } = options
+  if (isPackaged(options.proofs) !== (ceremony !== undefined)) {
     throw new BuildError('--proofs pointproofs and --ceremony go together: the key comes from a ceremony')
   }
-  if (options.receipt !== undefined && options.ceremony === undefined) {
-    throw new BuildError('--receipt means nothing without --ceremony')
+  for (const option of ['receipt', 'prover'] as const) {
+    if (options[option] !== undefined && ceremony === undefined)
+      throw new BuildError(`--${option} means nothing without --ceremony`)
   }
-  if (options.prover !== undefined && options.ceremony === undefined) {
-    throw new BuildError('--prover means nothing without --ceremony')
-  }
-  if (options.pack !== undefined) checkRange('pack', options.pack, 1, MAX_RECORD_BYTES)
-  if (options.succeeds !== undefined && options.name !== undefined) {
+  if (succeeds !== undefined && name !== undefined) {
     throw new BuildError('--name and --succeeds contradict each other: a successor keeps its database id')
   }
-  if (options.headroom !== undefined) checkRange('headroom', options.headroom, 0, MAX_HEADROOM)
-  if (options.expires !== undefined) checkRange('expires', options.expires, 0, Number.MAX_SAFE_INTEGER)
-  const pointless = (option: string) => new BuildError(`--${option} means nothing for ${format}`)
+  const pointless = (option: string, value: unknown) => {
+    if (value !== undefined) throw new BuildError(`--${option} means nothing for ${format}`)
+  }
   if (format === 'bin') {
-    if (options.valueEncoding !== undefined) throw pointless('value-encoding')
-    if (options.maxValueBytes !== undefined) throw pointless('max-value-bytes')
+    pointless('value-encoding', options.valueEncoding)
+    pointless('max-value-bytes', maxValueBytes)
+    if (options.recordBytes === undefined) throw new BuildError('bin needs --record-bytes, the bytes of one record')
     checkRange('record-bytes', options.recordBytes, 1, MAX_RECORD_BYTES)
   } else {
-    if (options.recordBytes !== undefined) throw pointless('record-bytes')
-    if (options.valueEncoding !== undefined && format === 'txt') throw pointless('value-encoding')
-    if (options.maxValueBytes !== undefined) {
-      checkRange('max-value-bytes', options.maxValueBytes, 0, MAX_RECORD_BYTES - FINGERPRINT_BYTES - 2)
-    }
+    pointless('record-bytes', options.recordBytes)
+    if (format === 'txt') pointless('value-encoding', options.valueEncoding)
   }
+  checkRange('partitions', partitions, 1, MAX_PARTITIONS)
+  checkRange('pack', pack, 1, MAX_RECORD_BYTES)
+  checkRange('headroom', headroom, 0, MAX_HEADROOM)
+  checkRange('expires', expires, 0, Number.MAX_SAFE_INTEGER)
+  checkRange('max-value-bytes', maxValueBytes, 0, MAX_RECORD_BYTES - FINGERPRINT_BYTES - 2)
 }
 
 function checkRange(option: string, value: number | undefined, min: number, max: number): void {
-  if (value === undefined || !Number.isInteger(value) || value < min || value > max) {
-    throw new BuildError(`--${option} must be given as a whole number from ${min} to ${max}`)
-  }
+  if (value === undefined || (Number.isInteger(value) && value >= min && value <= max)) return
+  throw new BuildError(`--${option}: expected a whole number from ${min} to ${max}, got ${value}`)
 }
 
 /** `bin`: the file is the records, one after the other. */

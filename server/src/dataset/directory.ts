@@ -5,7 +5,14 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
-import { toHex } from '@keyhush/protocol'
+import {
+  contentHash,
+  type Manifest,
+  POINTPROOFS_KEY_BYTES,
+  partitionBytes,
+  rowListsBytes,
+  toHex,
+} from '@keyhush/protocol'
 import { BuildError } from '../base/errors.js'
 
 const MANIFEST = 'manifest.bin'
@@ -20,6 +27,22 @@ export function manifestPath(dir: string): string {
 
 export function blobPath(dir: string, hash: Uint8Array): string {
   return join(dir, BLOBS, toHex(hash))
+}
+
+/** What clients download of an epoch besides its manifest, the partitions first. */
+export function blobsOf(manifest: Manifest): { readonly hash: Uint8Array; readonly bytes: number }[] {
+  const { partitions, keyed, directoryHash, directoryBytes, updateListHash, updateListBytes, pointproofs } = manifest
+  const blobs = Array.from({ length: partitions }, (_, q) => ({
+    hash: contentHash(manifest, q),
+    bytes: partitionBytes(manifest),
+  }))
+  if (keyed) blobs.push({ hash: directoryHash, bytes: directoryBytes })
+  if (updateListBytes > 0) blobs.push({ hash: updateListHash, bytes: updateListBytes })
+  if (pointproofs !== undefined) {
+    blobs.push({ hash: pointproofs.rowsHash, bytes: rowListsBytes(manifest) })
+    blobs.push({ hash: pointproofs.keyHash, bytes: POINTPROOFS_KEY_BYTES })
+  }
+  return blobs
 }
 
 /** The transcript of the ceremony, or the openings of a partition. */

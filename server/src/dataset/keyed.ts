@@ -18,12 +18,23 @@ import { blocksOf, type DirectoryFields, directoryFields } from './blocks.js'
 import type { KeyedRecords } from './ingest/table.js'
 import { recordBytesView } from './view.js'
 
-/** How records are laid out, and what proves them (BuildOptions says more of each). */
+/** Records in a block unless the operator says otherwise: operators who give the same options get the same manifest. */
+export const DEFAULT_PACK = 1
+
+/** How records are laid out, and what proves them. */
 export interface LayoutOptions {
+  /** Q; default: the planner's */
   readonly partitions?: number | undefined
+  /** g, the records of a block; default 1 */
   readonly pack?: number | undefined
+  /** the planner leaves room for so many more records, so that updates find it in the partitions there are; default 0 */
   readonly headroom?: number | undefined
+  /** keyed formats only: gives every record room for a value of this length, and a length of its own */
   readonly maxValueBytes?: number | undefined
+  /**
+   * `merkle` (default): the manifest has commitments, and clients may also keep tags; `tags`: they must; `pointproofs`: as
+   * `merkle`, and all answers can also be proved as a whole.
+   */
   readonly proofs?: Proofs | undefined
 }
 
@@ -38,7 +49,7 @@ export interface Filled {
   readonly directoryFields: DirectoryFields
 }
 
-/** With the blocks of its directory, for whoever answers from them. */
+/** With the blocks of its directory, which instant lookups are answered from. */
 export interface Placed extends Filled {
   readonly blocks: DatabaseHandle | undefined
 }
@@ -93,7 +104,7 @@ function recordShapeOf(table: KeyedRecords, maxValueBytes: number | undefined, f
 /** As planned, all zero. Throws BuildError. */
 export function allocate(
   core: Core,
-  { partitions, pack: blockRecords = 1, headroom = 0, proofs }: LayoutOptions,
+  { partitions, pack: blockRecords = DEFAULT_PACK, headroom = 0, proofs }: LayoutOptions,
   records: number,
   recordBytes: number,
   file?: string,

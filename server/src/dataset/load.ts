@@ -1,7 +1,6 @@
-// Loads a dataset directory for serving. Every digest in the manifest (commitments, content hashes, directory) is
-// computed anew from the records and must be the same: an operator answers for the data, and adopts no hash. But for one: of an
-// epoch that a batch made, its update list and the manifest before it do not follow from the records; whoever begins from such a
-// dataset takes its manifest on the publisher's word (docs/threat-model.md).
+// Loads a dataset directory for serving. Every digest in the manifest (commitments, content hashes, directory) is computed anew from
+// the records, and must be the same. One exception: the update list of an epoch that a batch made, and the manifest before it, do not
+// follow from the records. For these the operator trusts the publisher (docs/threat-model.md).
 
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -14,9 +13,7 @@ import {
   equalBytes,
   HASH_BYTES,
   type Manifest,
-  POINTPROOFS_KEY_BYTES,
   partitionBytes,
-  rowListsBytes,
   toHex,
   WireError,
 } from '@keyhush/protocol'
@@ -24,7 +21,7 @@ import { type Core, type CoreError, type DatabaseHandle, loadCore } from '@keyhu
 import { DatasetError } from '../base/errors.js'
 import { blocksOf, directoryFields, hasFields } from './blocks.js'
 import type { Progress } from './build.js'
-import { blobPath, manifestPath } from './directory.js'
+import { blobPath, blobsOf, manifestPath } from './directory.js'
 import { readRecords } from './memory.js'
 import { misplacedRecord, storedFingerprints } from './places.js'
 import { type DatasetProofs, isPackaged, proofsPackage, type RowProofs } from './proof-kinds.js'
@@ -48,7 +45,7 @@ export interface Dataset {
   readonly blobs: ReadonlyMap<string, BlobFile>
   readonly core: Core
   readonly database: DatabaseHandle
-  /** the padded blocks of the directory; undefined if nobody can ask for one */
+  /** the padded blocks of the directory; undefined without instant lookups of keys */
   readonly blocks: DatabaseHandle | undefined
   /** what proves answers as a whole; undefined without Pointproofs */
   readonly openings: RowProofs | undefined
@@ -70,42 +67,28 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
   let keyBlocks: DatabaseHandle | undefined
   let proofs: DatasetProofs | undefined
   try {
-    const { pointproofs } = manifest
     const kind = builtFor(manifest)
     if (isPackaged(kind)) proofs = await (await proofsPackage(kind)).load(core, dir, manifest)
-    const blobs = new Map<string, BlobFile>()
+    const length = partitionBytes(manifest)
     for (let q = 0; q < manifest.partitions; q++) {
       loadPartition(core, database, dir, manifest, q)
-      const length = partitionBytes(manifest)
       await proofs?.check(q, recordBytesView(core, database, q * length, length))
-      blobs.set(toHex(contentHash(manifest, q)), {
-        path: blobPath(dir, contentHash(manifest, q)),
-        bytes: partitionBytes(manifest),
-      })
       onProgress?.({ stage: 'hashing', done: q + 1, total: manifest.partitions })
       await nextTurn()
     }
     let directory: Uint8Array = new Uint8Array()
     if (manifest.keyed) {
       const path = blobPath(dir, manifest.directoryHash)
-      const checked = await checkDirectory(core, database, path, manifest)
+      const checked = checkDirectory(core, database, path, manifest)
       directory = checked.bytes
       keyBlocks = checked.blocks
-      blobs.set(toHex(manifest.directoryHash), { path, bytes: manifest.directoryBytes })
     }
     checkRecords(core, database, dir, manifest)
     checkPadding(core, database, dir, manifest)
-    if (pointproofs !== undefined) {
-      const { rowsHash, keyHash } = pointproofs
-      blobs.set(toHex(rowsHash), { path: blobPath(dir, rowsHash), bytes: rowListsBytes(manifest) })
-      blobs.set(toHex(keyHash), { path: blobPath(dir, keyHash), bytes: POINTPROOFS_KEY_BYTES })
-    }
-    if (manifest.updateListBytes !== 0) {
-      const { updateListHash: hash, updateListBytes: bytes } = manifest
-      const path = blobPath(dir, hash)
-      readUpdateList(core, path, manifest)
-      blobs.set(toHex(hash), { path, bytes })
-    }
+    if (manifest.updateListBytes !== 0) readUpdateList(core, blobPath(dir, manifest.updateListHash), manifest)
+    const blobs = new Map(
+      blobsOf(manifest).map(({ hash, bytes }) => [toHex(hash), { path: blobPath(dir, hash), bytes }]),
+    )
     const openings = proofs?.finish()
     return {
       manifest,
@@ -200,37 +183,35 @@ function openBlob(path: string, length: number): number {
   throw new DatasetError(path, `expected ${length} bytes, got ${size}`)
 }
 
+/** The bytes of a blob. Throws DatasetError if they are not those of its hash. */
+function readBlob(core: Core, path: string, hash: Uint8Array, length: number, what: string): Uint8Array {
+  closeSync(openBlob(path, length))
+  const bytes = readFileSync(path)
+  if (equalBytes(core.blake3(bytes), hash)) return bytes
+  throw new DatasetError(path, `its bytes are not those of the ${what} that the manifest names`)
+}
+
 /** The list that led to a dataset's epoch, if one did. Throws DatasetError. */
 export async function updateListOf({ core, manifest, blobs }: Dataset): Promise<Uint8Array | undefined> {
   const file = blobs.get(toHex(manifest.updateListHash))
   return file && readUpdateList(core, file.path, manifest)
 }
 
-function readUpdateList(core: Core, path: string, manifest: Manifest): Uint8Array {
-  closeSync(openBlob(path, manifest.updateListBytes))
-  const list = readFileSync(path)
-  if (!equalBytes(core.blake3(list), manifest.updateListHash)) {
-    throw new DatasetError(path, 'its bytes are not those of the update list that the manifest names')
-  }
-  return list
+function readUpdateList(core: Core, path: string, { updateListHash, updateListBytes }: Manifest): Uint8Array {
+  return readBlob(core, path, updateListHash, updateListBytes, 'update list')
 }
 
 /**
  * The directory follows from the records' fingerprints, and nothing in its file is believed; unless batches have changed it,
  * in an order that the records do not tell: then it is to lead to every one of them.
  */
-async function checkDirectory(
+function checkDirectory(
   core: Core,
   database: DatabaseHandle,
   path: string,
   manifest: Manifest,
-): Promise<{ readonly bytes: Uint8Array; readonly blocks: DatabaseHandle | undefined }> {
-  const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
-    throw new DatasetError(path, `cannot be read (${error.code})`)
-  })
-  if (bytes.length !== manifest.directoryBytes || !equalBytes(core.blake3(bytes), manifest.directoryHash)) {
-    throw new DatasetError(path, 'its bytes are not those of the directory that the manifest names')
-  }
+): { readonly bytes: Uint8Array; readonly blocks: DatabaseHandle | undefined } {
+  const bytes = readBlob(core, path, manifest.directoryHash, manifest.directoryBytes, 'directory')
   const { records, partitions, partitionRecords } = manifest
   const fingerprints = storedFingerprints(core, database, manifest)
   try {
@@ -256,7 +237,7 @@ async function checkDirectory(
   }
 }
 
-/** One that is none would fail the lookups of its key alone, once they were answered: whoever made it could see which. */
+/** A malformed record would fail the lookups of its key alone, so that its author could tell which key they are for. */
 function checkRecords(core: Core, database: DatabaseHandle, dir: string, manifest: Manifest): void {
   const { records, recordBytes, keyed, variable } = manifest
   if (!keyed && !variable) return // any bytes are one

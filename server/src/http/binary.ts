@@ -1,4 +1,4 @@
-// What routes share whose requests and replies are bytes: how a request is read, which epoch it asks at, how a reply leaves.
+// What routes share: how a request is read, which epoch it asks at, how a reply leaves.
 
 import { claimedCount, equalBytes, WireError } from '@keyhush/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -50,4 +50,11 @@ export function expectPartitions(
 export function sendBytes(reply: FastifyReply, bytes: Uint8Array): FastifyReply {
   // Fastify itself says of bytes how many they are, and that they are an octet stream.
   return reply.header('cache-control', 'no-store, no-transform').send(bytes)
+}
+
+/** A number in a URL, whose schema admits decimal digits alone. Throws a `bad_request` Refusal beyond 2^32 - 1. */
+export function numberOf(digits: string): number {
+  const number = Number(digits)
+  if (number > 0xffff_ffff) throw new Refusal('bad_request', 'a number in the URL is beyond 2^32 - 1')
+  return number
 }

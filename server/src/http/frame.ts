@@ -1,4 +1,4 @@
-// What surrounds routes in every deployment: timeouts, bounds, log, errors, headers.
+// An app without routes: timeouts, bounds, log, errors and headers, the same in every deployment.
 
 import { type FastifyInstance, fastify } from 'fastify'
 import { Refusal } from '../base/refusal.js'
@@ -25,7 +25,7 @@ export interface Frame {
   readonly connections: Connections
 }
 
-/** What a server says that is about to end. */
+/** Why a server that is about to end refuses requests. */
 export const SHUTTING_DOWN = 'this server is shutting down'
 
 /** An app without routes. */
@@ -39,7 +39,7 @@ export function frame(options: FrameOptions): Frame {
     trustProxy: options.trustProxy ?? false,
     frameworkErrors: frameworkError,
     clientErrorHandler: (error, socket) => connections.answerBroken(error, socket),
-    genReqId: () => '', // nobody reads it
+    genReqId: () => '', // not used
     return503OnClosing: false, // its reply would not have the protocol's form; Readiness gives ours
   })
   app.addHook('onRequest', (_request, reply, done) => {
@@ -53,7 +53,7 @@ export function frame(options: FrameOptions): Frame {
   app.addHook('preClose', async () => {
     readiness.stop(SHUTTING_DOWN)
     connections.close()
-    if (!app.server.listening) app.server.close() // which Fastify leaves to who has made it, and Node keeps it otherwise
+    if (!app.server.listening) app.server.close() // which Fastify leaves to us, since boundedServer made it
   })
   connections.tell = refused => {
     const most = app.server.maxConnections

@@ -1,5 +1,5 @@
-// Figures for whoever watches a server, in the form that Prometheus reads, on a port of their own: they are the operator's,
-// not the world's. Counts and durations by route, and how full what is bounded is; nothing of who asked, or what (P7).
+// Figures of a server for Prometheus, on a port of the operator's own: counts and durations by route, how full each bound is, and the
+// state of each database. They hold nothing of a client or its query (P7).
 
 import { statfs } from 'node:fs/promises'
 import { type FastifyInstance, fastify } from 'fastify'
@@ -8,11 +8,11 @@ import type { Computations } from './computations.js'
 import { boundedServer, Connections } from './limits/connections.js'
 import type { Unsent } from './limits/unsent.js'
 import { whenOver } from './over.js'
+import type { MountedDataset } from './plugin.js'
 import { sendError } from './plugins/errors.js'
 import { routeOf } from './plugins/logging.js'
 import type { Readiness } from './readiness.js'
 import { healthRoutes } from './routes/health.js'
-import type { MountedDataset } from './server.js'
 
 /** What there is to watch of a server. */
 export interface Watched {
@@ -24,18 +24,53 @@ export interface Watched {
   readonly computations: Computations
 }
 
+/** By name, without `keyhush_`. docs/operations.md has a row for each. */
+type Figures<Read> = Readonly<Record<string, readonly [help: string, read: Read]>>
+
+/** undefined: the database has no such figure */
+type OfDatabase = (mounted: MountedDataset) => number | undefined | Promise<number | undefined>
+
+const manifestOf = ({ dataset, updatable }: MountedDataset) => (updatable?.newest ?? dataset!).manifest
+
+const OF_DATABASES: Figures<OfDatabase> = {
+  generation: ['Generation of the newest epoch', mounted => manifestOf(mounted).generation],
+  epoch: ['Newest epoch', mounted => manifestOf(mounted).epoch],
+  records: ['Records of the newest epoch, the places of deleted ones included', mounted => manifestOf(mounted).records],
+  expires_seconds: [
+    'When the manifest of the newest epoch expires, in seconds since 1970; 0: never',
+    mounted => manifestOf(mounted).expires,
+  ],
+  fence_hints: ['Hints that the fence knows', ({ updatable }) => updatable?.fence.hints],
+  fence_room: ['Hints that the fence may know at most', ({ updatable }) => updatable?.fence.most],
+  fence_turned_away: [
+    'Registrations refused by a full fence since the start',
+    ({ updatable }) => updatable?.fence.turnedAway,
+  ],
+  store_failing: [
+    'Whether the latest write failed',
+    ({ updatable }) => updatable && Number(updatable.storageFailure !== undefined),
+  ],
+  store_free_bytes: [
+    'Free bytes on the disk of the store, if that is a file of this machine',
+    async ({ updatable }) => {
+      const room = updatable && (await statfs(updatable.location).catch(() => undefined))
+      return room && room.bavail * room.bsize
+    },
+  ],
+}
+
 /** Seconds: from an answer that is in memory to a partition over a slow line. */
 const BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 10, 60]
 
-/** To the port of figures, so that whoever reaches it does not take the files that the process may open. */
+/** Connections to the port of figures, so that these do not use up the files that the process may open. */
 const MOST_CONNECTIONS = 64
 
-/** Figures for Prometheus: of routes, databases and the process, and of nobody who asks. */
+/** Figures for Prometheus: of routes, databases and the process. */
 export class Metrics {
   readonly #registry = new Registry()
   readonly #seconds = new Histogram({
     name: 'keyhush_request_seconds',
-    help: 'From when the turn of a request has come until its reply has left or its connection is gone',
+    help: 'From the headers of a request until its reply has left or its connection is gone',
     labelNames: ['route', 'status'],
     buckets: BUCKETS,
     registers: [this.#registry],
@@ -65,63 +100,31 @@ export class Metrics {
     })
   }
 
-  /** Reads these whenever it is asked. Once. */
-  watch(watched: Watched): void {
-    const { datasets, readiness, unsent, bodies, connections } = watched
-    const { instant } = watched.computations
-    this.#gauge('ready', 'What /readyz says', () => Number(readiness.ready))
-    this.#gauge('problems', 'What /readyz says does not work besides', () => readiness.problems.length)
-    this.#gauge('unsent_bytes', 'Reserved for replies that have not left', () => unsent.bytes)
-    this.#gauge('incoming_bytes', 'Reserved for bodies that are on their way', () => bodies.bytes)
-    const help = 'Connections refused because the process may open no more files'
-    this.#counter('connections_refused_total', help, () => connections.refused)
-    this.#counter('requests_total', 'Requests that came, whatever they were answered', () => connections.requests)
-    const pipelined = 'Requests on a connection that had one under way, which was hung up on'
-    this.#counter('pipelined_total', pipelined, () => connections.pipelined)
-    this.#counter('broken_total', 'What came and was no request, or came too slowly', () => connections.broken)
-    if (instant !== undefined) {
-      this.#gauge('instant_waiting', 'Queries that wait for a pass', () => instant.waiting)
-      this.#gauge('instant_passes', 'Passes under way', () => instant.passes)
+  /** Reads these at each scrape. To be called once. */
+  watch({ datasets, readiness, unsent, bodies, connections, computations }: Watched): void {
+    const { instant } = computations
+    const gauges: Figures<() => number> = {
+      ready: ['What /readyz says', () => Number(readiness.ready)],
+      problems: ['Problems that /readyz names', () => readiness.problems.length],
+      unsent_bytes: ['Reserved for replies that have not left', () => unsent.bytes],
+      incoming_bytes: ['Reserved for bodies that are on their way', () => bodies.bytes],
+      ...(instant !== undefined && {
+        instant_waiting: ['Instant queries that wait for a pass', () => instant.waiting],
+        instant_passes: ['Passes under way', () => instant.passes],
+      }),
     }
-    const databases = datasets.map(({ name = '', dataset, updatable }) => ({
-      name,
-      updatable,
-      manifest: () => (updatable?.newest ?? dataset!).manifest,
-    }))
-    this.#perDatabase('generation', 'Of the newest epoch', databases, ({ manifest }) => manifest().generation)
-    this.#perDatabase('epoch', 'The newest', databases, ({ manifest }) => manifest().epoch)
-    this.#perDatabase(
-      'records',
-      'In the newest epoch, with the places of those that were deleted',
-      databases,
-      ({ manifest }) => manifest().records,
-    )
-    this.#perDatabase(
-      'expires_seconds',
-      'When its manifest expires, since 1970; 0: never',
-      databases,
-      ({ manifest }) => manifest().expires,
-    )
-    const changing = databases.flatMap(({ name, updatable }) => (updatable === undefined ? [] : [{ name, updatable }]))
-    this.#perDatabase('fence_hints', 'Hints that the fence knows', changing, ({ updatable }) => updatable.fence.hints)
-    this.#perDatabase('fence_room', 'Hints that it may know at most', changing, ({ updatable }) => updatable.fence.most)
-    this.#perDatabase(
-      'fence_turned_away',
-      'Registrations without room for them, since the start',
-      changing,
-      ({ updatable }) => updatable.fence.turnedAway,
-    )
-    this.#perDatabase('store_failing', 'Whether the latest write failed', changing, ({ updatable }) =>
-      Number(updatable.storageFailure !== undefined),
-    )
-    this.#perDatabase('store_free_bytes', 'Free where the store is', changing, async ({ updatable }) => {
-      // Not known of a store that is no file here.
-      const room = await statfs(updatable.location).catch(() => undefined)
-      return room && room.bavail * room.bsize
-    })
+    const counters: Figures<() => number> = {
+      connections_refused_total: ['Connections beyond the most that there may be', () => connections.refused],
+      requests_total: ['Requests, whatever the reply', () => connections.requests],
+      pipelined_total: ['Connections ended for a request before the last reply had left', () => connections.pipelined],
+      broken_total: ['Requests that were not HTTP, or came too slowly', () => connections.broken],
+    }
+    for (const [name, [help, read]] of Object.entries(gauges)) this.#figure(Gauge, name, help, read)
+    for (const [name, [help, read]] of Object.entries(counters)) this.#figure(Counter, name, help, read)
+    for (const [name, [help, read]] of Object.entries(OF_DATABASES)) this.#perDatabase(name, help, datasets, read)
   }
 
-  /** What is to listen on a port of its own: /metrics, /healthz, /readyz. Hangs up on everybody when it closes. */
+  /** An app for a port of its own: /metrics, /healthz, /readyz. Closing it ends its connections. */
   async server(readiness: Readiness): Promise<FastifyInstance> {
     const app = fastify({ logger: false, serverFactory: boundedServer, forceCloseConnections: true })
     Connections.of(app.server, { most: MOST_CONNECTIONS })
@@ -135,45 +138,26 @@ export class Metrics {
     return app
   }
 
-  #gauge(name: string, help: string, read: () => number): void {
-    const gauge: Gauge = new Gauge({
-      name: `keyhush_${name}`,
-      help,
-      registers: [this.#registry],
-      collect: () => gauge.set(read()),
-    })
+  #figure(Kind: typeof Gauge | typeof Counter, name: string, help: string, read: () => number): void {
+    const collect = () => {
+      figure.reset()
+      figure.inc(read())
+    }
+    const figure = new Kind({ name: `keyhush_${name}`, help, registers: [this.#registry], collect })
   }
 
-  #counter(name: string, help: string, read: () => number): void {
-    const counter: Counter = new Counter({
-      name: `keyhush_${name}`,
-      help,
-      registers: [this.#registry],
-      collect: () => {
-        counter.reset()
-        counter.inc(read())
-      },
-    })
-  }
-
-  #perDatabase<T extends { readonly name: string }>(
-    name: string,
-    help: string,
-    databases: readonly T[],
-    read: (database: T) => number | Promise<number | undefined>,
-  ): void {
-    const gauge: Gauge<'database'> = new Gauge({
-      name: `keyhush_${name}`,
-      help,
+  #perDatabase(name: string, help: string, datasets: readonly MountedDataset[], read: OfDatabase): void {
+    const collect = async () => {
+      gauge.reset()
+      for (const mounted of datasets) {
+        const value = await read(mounted)
+        if (value !== undefined) gauge.set({ database: mounted.name ?? '' }, value)
+      }
+    }
+    const gauge = new Gauge({
+      ...{ name: `keyhush_${name}`, help, collect },
       labelNames: ['database'],
       registers: [this.#registry],
-      collect: async () => {
-        gauge.reset()
-        for (const database of databases) {
-          const value = await read(database)
-          if (value !== undefined) gauge.set({ database: database.name }, value)
-        }
-      },
     })
   }
 }

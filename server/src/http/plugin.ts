@@ -25,13 +25,23 @@ import { manifestRoute } from './routes/manifest.js'
 import { publishRoutes } from './routes/publish.js'
 import type { Routes } from './routes/types.js'
 
-export interface KeyhushOptions {
+/** A database, and who may publish into it. */
+export interface Served {
   /** a database that does not change, or … */
   readonly dataset?: Dataset | undefined
   /** … one that does */
   readonly updatable?: UpdatableDatabase | undefined
   /** public keys, 32 bytes each: only batches signed with one of them are taken. Default: none */
   readonly publisherKeys?: readonly Uint8Array[] | undefined
+}
+
+/** One of the databases of a server. */
+export interface MountedDataset extends Served {
+  /** letters, digits, `-`, `_`, `.`; not `v1` */
+  readonly name?: string | undefined
+}
+
+export interface KeyhushOptions extends Served {
   /** shared by the databases of one process; default: its own */
   readonly readiness?: Readiness | undefined
   /** shared by the databases of one process; default: its own */
@@ -40,7 +50,7 @@ export interface KeyhushOptions {
   readonly bodies?: Unsent | undefined
   /**
    * What instant lookups are computed by, shared by the databases of one process. Default: its own.
-   * Whoever made it closes it, once no request is under way.
+   * The caller closes it, once no request is under way.
    */
   readonly computations?: Computations | undefined
   /** what one client address may ask for in a minute, in queries to hints (limits/rate.ts), or what counts it; 0 (default): any number */
@@ -60,29 +70,28 @@ const FAREWELL_MILLISECONDS = 250
  * await app.register(keyhushPlugin, { prefix: '/phishing', dataset: await loadDataset('dataset') })
  */
 export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, options) => {
-  const { updatable } = options
-  const onTrap = options.onTrap ?? exitSoon
+  const { updatable, rateLimit, publisherKeys = [], onTrap = exitSoon } = options
   const readiness = options.readiness ?? new Readiness()
   const unsent = options.unsent ?? new Unsent().watch(app)
   const epochs = epochsOf(options)
+  const rate = rateLimit instanceof RateLimit ? rateLimit : new RateLimit({ perMinute: rateLimit })
+  const trapped = (error: Error) => {
+    readiness.fail()
+    onTrap(error)
+  }
+  const surroundings = { epochs, readiness, unsent, rate, trapped }
 
   Connections.of(app.server)
   takeBodies(app, options.bodies ?? new Unsent())
   app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
 
   const routes = app as unknown as Routes
-  const { rateLimit } = options
-  const rate = rateLimit instanceof RateLimit ? rateLimit : new RateLimit({ perMinute: rateLimit })
   manifestRoute(routes, epochs, unsent)
-  const { instant } = options.computations ?? ownComputations(app, onTrap)
+  const { instant } = options.computations ?? ownComputations(app, trapped)
   infoRoute(routes, epochs, updatable, { instant: instant !== undefined })
   blobRoute(routes, epochs, unsent)
-  const trapped = (error: Error) => {
-    readiness.stop('this server has failed and is restarting')
-    onTrap(error)
-  }
-  answerRoute(routes, { epochs, fence: updatable?.fence, readiness, unsent, rate, trapped })
-  if (instant !== undefined) instantRoute(routes, { epochs, lookups: instant, readiness, unsent, rate })
+  answerRoute(routes, surroundings, updatable?.fence)
+  if (instant !== undefined) instantRoute(routes, surroundings, instant)
   readiness.watch(() => expiredIn(epochs.newest.manifest))
   if (updatable !== undefined) {
     readiness.needs(() => updatable.behind)
@@ -93,8 +102,8 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
       updatable.folding.onFailure = error => app.log.error({ err: error }, 'folding edits into openings has failed')
     }
     eventsRoute(app, updatable)
-    fenceRoute(routes, { updatable, readiness, rate })
-    publishRoutes(routes, { updatable, readiness, publisherKeys: options.publisherKeys ?? [], rate, onTrap })
+    fenceRoute(routes, surroundings, updatable)
+    publishRoutes(routes, surroundings, updatable, publisherKeys)
   }
   healthRoutes(app, readiness)
 }
@@ -105,9 +114,9 @@ function expiredIn({ epoch, expires }: Manifest): string | undefined {
   return `epoch ${epoch} has expired, and apps that know its publisher's key refuse it: the next one is due (publish)`
 }
 
-function ownComputations(app: FastifyInstance, onTrap: (error: Error) => void): Computations {
+function ownComputations(app: FastifyInstance, trapped: (error: Error) => void): Computations {
   const computations = new Computations()
-  computations.onFailure = onTrap
+  computations.onFailure = trapped
   app.addHook('onClose', () => computations.close())
   return computations
 }

@@ -1,5 +1,4 @@
-// Whether this process can answer queries, and is to be sent any. One for the whole process: `/readyz` and `/v1/answer`
-// follow it.
+// Whether this process can answer queries, and whether a balancer should send it any. All databases of a process share one.
 
 import type { onRequestHookHandler } from 'fastify'
 import { Refusal } from '../base/refusal.js'
@@ -25,12 +24,12 @@ export class Readiness {
     return this.#leaving !== undefined
   }
 
-  /** A part of the process that can tell what it cannot do at the moment; lookups are answered all the same. */
+  /** `part` returns a problem to name at /readyz, or undefined. Lookups are answered all the same. */
   watch(part: () => string | undefined): void {
     this.#parts.push(part)
   }
 
-  /** While `part` says why not, /readyz says no; what comes all the same is answered. */
+  /** While `part` returns a reason, /readyz is 503. Lookups are answered all the same. */
   needs(part: () => string | undefined): void {
     this.#needs.push(part)
   }
@@ -40,7 +39,7 @@ export class Readiness {
     return this.#parts.map(part => part()).filter(problem => problem !== undefined)
   }
 
-  /** From now on /readyz says no, so that whoever routes to this process stops; what comes all the same is answered. */
+  /** From now on /readyz is 503, so that a balancer turns away. Lookups are answered all the same. */
   leave(reason: string): void {
     this.#leaving ??= reason
   }
@@ -48,6 +47,11 @@ export class Readiness {
   /** From now on nothing is answered, for good. The first reason stays. */
   stop(reason: string): void {
     this.#stopped ??= reason
+  }
+
+  /** Nothing is answered any more, for the core's memory is in doubt. */
+  fail(): void {
+    this.stop('this server has failed and is restarting')
   }
 
   /** Throws a `not_ready` Refusal after `stop`. */
@@ -67,4 +71,9 @@ export class Readiness {
     this.check()
     done()
   }
+}
+
+/** Whether it is WebAssembly's own error, whose class Node's types do not know. */
+export function isTrap(error: unknown): error is Error {
+  return error instanceof Error && error.name === 'RuntimeError'
 }

@@ -2,15 +2,13 @@
 
 import type { FastifyInstance } from 'fastify'
 import { BuildError } from '../base/errors.js'
-import type { UpdatableDatabase } from '../database/updatable.js'
-import type { Dataset } from '../dataset/load.js'
 import type { InstantOptions } from '../instant/lookups.js'
 import { Computations } from './computations.js'
 import { frame, surround } from './frame.js'
 import { RateLimit } from './limits/rate.js'
 import type { UnsentOptions } from './limits/unsent.js'
 import type { Metrics } from './metrics.js'
-import { exitSoon, keyhushPlugin } from './plugin.js'
+import { exitSoon, keyhushPlugin, type MountedDataset } from './plugin.js'
 import { Readiness } from './readiness.js'
 import { healthRoutes } from './routes/health.js'
 import { PUBLISHER_ROUTES } from './routes/publish.js'
@@ -39,19 +37,6 @@ export interface ServerOptions {
   readonly onTrap?: ((error: Error) => void) | undefined
 }
 
-export interface MountedDataset {
-  /** letters, digits, `-`, `_`, `.`; not `v1` */
-  readonly name?: string | undefined
-  /** a database that does not change, or … */
-  readonly dataset?: Dataset | undefined
-  /** … one that does */
-  readonly updatable?: UpdatableDatabase | undefined
-  /**
-   * Of an updatable database: public keys, 32 bytes each. Only batches signed with one of them are taken.
-   */
-  readonly publisherKeys?: readonly Uint8Array[] | undefined
-}
-
 declare module 'fastify' {
   interface FastifyInstance {
     /** whether this process answers; see readiness.ts */
@@ -76,7 +61,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   const computations = new Computations({ instant: options.instant })
   const onTrap = options.onTrap ?? exitSoon
   computations.onFailure = error => {
-    readiness.stop('this server has failed and is restarting')
+    readiness.fail()
     onTrap(error)
   }
   app.addHook('onClose', () => computations.close())
@@ -95,7 +80,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
       computations,
     })
   }
-  // Whoever restarts or routes to this process asks at the root, also when every database has a name.
+  // Supervisors and balancers ask at the root, also when every database has a name.
   if (datasets.every(({ name }) => name !== undefined)) healthRoutes(app, readiness)
   await app.ready()
   return app

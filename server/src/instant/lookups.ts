@@ -29,14 +29,14 @@ export interface InstantRequest {
   /** queries, one after the other, that have been checked */
   readonly queries: Uint8Array
   readonly count: number
-  /** of whom it is: networks take turns */
+  /** networks take turns */
   readonly network: string
 }
 
 export interface Waiting {
   /** the answers, one after the other; rejects with a Refusal */
   readonly answers: Promise<Uint8Array>
-  /** nobody wants the answers any more */
+  /** The client has gone. */
   cancel(): void
 }
 
@@ -46,7 +46,7 @@ const DEFAULT_WAITING = 256
 /**
  * A pass for eight takes less than twice as long as a pass for one, and whoever was served by one pass comes again at about
  * the same time: a pass that began with the first of them would leave the others to another. So it waits for as many as the
- * last one served, but no longer than this part of the time that one took. Who asks alone never waits.
+ * last one served, but no longer than this part of the time that one took. A client alone never waits.
  */
 const GATHERING = 1 / 2
 
@@ -214,7 +214,7 @@ export class InstantLookups implements Source {
           over()
         }
       }
-      // Of a thread that has failed the pass is not freed: it may still be at it.
+      // A failed thread may still use its pass, which is not freed.
       const failed = (error: Error) => {
         over()
         this.#giveUp(taken, error)
@@ -243,7 +243,7 @@ export class InstantLookups implements Source {
     }
   }
 
-  /** What the core refuses by a code is theirs whose queries they are; anything else is everybody's. */
+  /** An error of the core with a code concerns these queries. Any other ends all passes. */
   #giveUp(taken: readonly Taken[], error: unknown): void {
     for (const { entry } of taken) this.#drop(entry, error as Error)
     if (isFatal(error)) throw error

@@ -1,23 +1,11 @@
-// The newest epoch of a running server as a dataset on disk: what a server that has lost its own begins from. All of it is
-// what clients download, so it holds nothing that is not public; and all of it is checked by the hashes of the manifest,
-// so that only the manifest has to be trusted.
+// Downloads the newest epoch of a running server as a dataset, for a server that has lost its own. It is what clients download, so all
+// of it is public; it is checked by the hashes in the manifest, so only the manifest has to be trusted.
 
-import {
-  contentHash,
-  equalBytes,
-  fromHex,
-  type Manifest,
-  POINTPROOFS_KEY_BYTES,
-  partitionBytes,
-  rowListsBytes,
-  signedBytes,
-  toHex,
-} from '@keyhush/protocol'
+import { equalBytes, type Manifest, toHex } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
-import { verifies } from '../base/ed25519.js'
+import { PublishError } from '../base/errors.js'
 import type { Progress } from '../dataset/build.js'
-import { writeDataset } from '../dataset/directory.js'
-import { PublishError } from './errors.js'
+import { blobsOf, writeDataset } from '../dataset/directory.js'
 import { type KnownManifest, PublishedServer } from './server.js'
 
 export interface ExportOptions {
@@ -28,8 +16,8 @@ export interface ExportOptions {
   /** replace another dataset there */
   readonly force?: boolean | undefined
   /**
-   * 32 bytes: only a manifest that this key has signed is taken. What led to an epoch does not follow from its records, so that whoever
-   * serves them could lead clients astray who follow.
+   * 32 bytes: only a manifest that this key has signed is taken. Its update list does not follow from its records, so that a server
+   * could make one up.
    */
   readonly publisherKey: Uint8Array
   readonly onProgress?: ((progress: Progress) => void) | undefined
@@ -70,8 +58,8 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
     await checkSigned(server, { manifest, bytes }, options.publisherKey)
     const blobs = blobsOf(manifest)
     await writeDataset(options.out, bytes, options.force ?? false, async writeBlob => {
-      for (const [i, { hash, length }] of blobs.entries()) {
-        const blob = await server.blob(toHex(hash), length)
+      for (const [i, { hash, bytes }] of blobs.entries()) {
+        const blob = await server.blob(toHex(hash), bytes)
         if (!equalBytes(blake3(blob), hash)) {
           throw new PublishError(`${server.name}: the blob ${toHex(hash)} is not what its name says`)
         }
@@ -88,35 +76,9 @@ async function checkSigned(
   { manifest, bytes }: KnownManifest,
   publisherKey: Uint8Array,
 ): Promise<void> {
-  const { generation, epoch } = manifest
-  const signatures = await server.signatures()
-  const signed = signatures.some(
-    entry =>
-      entry.publicKey === toHex(publisherKey) &&
-      entry.generation === generation &&
-      entry.epoch === epoch &&
-      verifies(fromHex(entry.signature), signedBytes(bytes), publisherKey),
-  )
-  if (signed) return
+  if (await server.hasSigned({ manifest, bytes }, publisherKey)) return
   const { blake3 } = await loadCore()
   throw new PublishError(
-    `${server.name}: it has no signature of this publisher for epoch ${epoch} (manifest hash ${toHex(blake3(bytes))})`,
+    `${server.name}: it has no signature of this publisher for epoch ${manifest.epoch} (manifest hash ${toHex(blake3(bytes))})`,
   )
-}
-
-/** What clients download of an epoch, besides its manifest. */
-function blobsOf(manifest: Manifest): { readonly hash: Uint8Array; readonly length: number }[] {
-  const { partitions, keyed, directoryHash, directoryBytes, updateListHash, updateListBytes, pointproofs } = manifest
-  const length = partitionBytes(manifest)
-  return [
-    ...Array.from({ length: partitions }, (_, q) => ({ hash: contentHash(manifest, q), length })),
-    ...(keyed ? [{ hash: directoryHash, length: directoryBytes }] : []),
-    ...(updateListBytes > 0 ? [{ hash: updateListHash, length: updateListBytes }] : []),
-    ...(pointproofs === undefined
-      ? []
-      : [
-          { hash: pointproofs.rowsHash, length: rowListsBytes(manifest) },
-          { hash: pointproofs.keyHash, length: POINTPROOFS_KEY_BYTES },
-        ]),
-  ]
 }

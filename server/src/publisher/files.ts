@@ -4,7 +4,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises'
 import { fromHex, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { isPublicKey } from '../base/ed25519.js'
-import { PublishError } from './errors.js'
+import { PublishError } from '../base/errors.js'
 
 export interface KeyPair {
   readonly publicKey: Uint8Array
@@ -31,7 +31,7 @@ export async function createKeyFile(file: string): Promise<KeyPair> {
 
 /**
  * Reads a key file.
- * @throws {PublishError} whose message holds nothing of the file
+ * @throws {PublishError} without quoting the file
  * @example
  * const key = await readKeyFile('publisher.key')
  */

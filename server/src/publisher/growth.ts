@@ -13,10 +13,10 @@ const FRESH_DIRECTORY_BYTES_A_BLOCK = 16
 const MOST_OVERLAY_BYTES_A_RECORD = 1
 const SMALL_OVERLAY_BYTES = 20_000
 
-/** Room in a generation that nobody asked otherwise for, as a part of N. */
+/** Room in a new generation by default, as a part of N. */
 const HEADROOM_PART = 10
 
-/** What a manifest says that bears on it. */
+/** The fields of a manifest that decide it. */
 export type Size = Pick<
   Manifest,
   | 'records'
@@ -44,7 +44,7 @@ export function whyGenerationPays(core: Core, manifest: Size): string | undefine
   return undefined
 }
 
-/** How many records to leave room for if nobody says. */
+/** How many records to leave room for by default. */
 export function defaultHeadroom({ records }: Pick<Size, 'records'>): number {
   return Math.ceil(records / HEADROOM_PART)
 }

@@ -1,7 +1,6 @@
-// Publishing one batch to both servers so that they stay equal: what is sent depends on where each of them is, running
-// it again goes on where it stopped, and whatever shows that they have parted ends it loudly. Of what a server says nothing
-// is built upon, or signed, that the record does not know: either of them may be the attacker, and what both show may be
-// what one of them brought about.
+// Publishes one batch to both servers so that they stay equal. What is sent depends on the epoch of each; running it again continues
+// where it stopped; a sign that the servers differ ends it. Either server may be the attacker, and both may show what one of them
+// brought about: nothing is built upon or signed that the publisher's own record does not know.
 
 import {
   type BatchEncoding,
@@ -10,7 +9,6 @@ import {
   decodeBatch,
   encodeBatch,
   equalBytes,
-  fromHex,
   hasRows,
   type Manifest,
   signedBatchBytes,
@@ -20,8 +18,7 @@ import {
 } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import { verifies } from '../base/ed25519.js'
-import { PublishError } from './errors.js'
+import { PublishError } from '../base/errors.js'
 import type { KeyPair } from './files.js'
 import { defaultHeadroom, whyGenerationPays } from './growth.js'
 import type { PublisherRecord } from './record.js'
@@ -30,7 +27,7 @@ import { type KnownManifest, PublishedServer } from './server.js'
 export interface PublishOptions {
   /** base URLs of the two servers */
   readonly servers: readonly [string, string]
-  /** what people are told in their place */
+  /** names for messages, in place of the URLs */
   readonly names?: readonly [string, string] | undefined
   /** signs batches, and the manifest that results */
   readonly key: KeyPair
@@ -148,7 +145,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
 
   /**
    * Sends a server that is behind, epoch by epoch, what made the other's. Returns how many there were. The newest has to be
-   * this publisher's own, and names all before it. Which batch made an epoch is the other server's word, so only one that was
+   * this publisher's own, and names all before it. Only the other server says which batch made an epoch, so only one that was
    * sent for this very epoch before is sent again: another would part the servers for good.
    */
   async function catchUp(batches: readonly Uint8Array[]): Promise<number> {
@@ -327,11 +324,8 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
 
   async function isOwn(known: KnownManifest): Promise<boolean> {
     const { databaseId, hash } = recorded(known)
-    return (
-      record.hasManifest(databaseId, hash) ||
-      options.trustBase === hash ||
-      (await isSigned(known.manifest, known.bytes))
-    )
+    if (record.hasManifest(databaseId, hash) || options.trustBase === hash) return true
+    return (await both(servers, server => server.hasSigned(known, key.publicKey))).includes(true)
   }
 
   function notOwn(known: KnownManifest): never {
@@ -354,18 +348,6 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     if (epoch === 1 || !record.hasManifest(id, toHex(previousManifest))) return false
     const statuses = await both(servers, server => server.status(epoch))
     return statuses.every(({ batch }) => record.hasBatch(id, batch))
-  }
-
-  /** Whether either server has this publisher's own signature of a manifest. */
-  async function isSigned({ generation, epoch }: Manifest, bytes: Uint8Array): Promise<boolean> {
-    const entries = (await both(servers, server => server.signatures())).flat()
-    return entries.some(
-      entry =>
-        entry.publicKey === toHex(key.publicKey) &&
-        entry.generation === generation &&
-        entry.epoch === epoch &&
-        verifies(fromHex(entry.signature), signedBytes(bytes), key.publicKey),
-    )
   }
 
   /**
@@ -396,7 +378,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     if (expires === (options.expires ?? 0) || record.hasBatch(toHex(databaseId), hashOf(body))) return
     throw new PublishError(
       `epoch ${epoch} of the servers expires at ${expires}, which your record (${record.place}) does not know of. ` +
-        'Nothing was sent and nothing signed: give the record of whoever published it with --record',
+        'Nothing was sent and nothing signed: give the record of its publisher with --record',
     )
   }
 

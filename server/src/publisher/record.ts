@@ -1,8 +1,8 @@
-// What a publisher remembers of its own work: the manifests it built, made or signed, and the batches it sent. Servers can
-// say anything; what is not in here is not built upon (docs/operations.md, Publishing).
+// A publisher's record of its own work: the manifests it built, made or signed, and the batches it sent. A server can show anything, so
+// nothing is built upon that is not in here (docs/operations.md, Publishing).
 
 import { open, readFile, rename, rm } from 'node:fs/promises'
-import { PublishError } from './errors.js'
+import { PublishError } from '../base/errors.js'
 
 /** In hex, as everywhere in the record. */
 export interface RecordedManifest {
@@ -17,7 +17,7 @@ interface Entry extends RecordedManifest {
   readonly kind: Kind
 }
 
-/** Newest ones kept for each database and kind: who is further behind begins anew. */
+/** Entries kept for each database and kind, the newest. A server that is further behind begins anew. */
 const KEPT = 256
 const HEADER = 'keyhush publisher record v1'
 const LINE = /^(manifest|batch) ([0-9a-f]{32}) ([1-9]\d{0,9}) ([0-9a-f]{64})$/

@@ -6,18 +6,22 @@ import {
   decodeManifest,
   type EpochStatus,
   encodeBatchSignature,
+  fromHex,
   type Manifest,
   parseEpochStatus,
   parseErrorReply,
   parseInfo,
   type SignatureInfo,
+  signedBytes,
+  toHex,
   WireError,
 } from '@keyhush/protocol'
-import { PublishError } from './errors.js'
+import { verifies } from '../base/ed25519.js'
+import { PublishError } from '../base/errors.js'
 
 const TIMEOUT_MILLISECONDS = 120_000
 
-/** Of a reply: the longest manifest, and much more than anything else. */
+/** The longest reply: a manifest. Others are much shorter. */
 const MOST_BYTES = 8 * 1024 * 1024
 
 export interface KnownManifest {
@@ -28,7 +32,7 @@ export interface KnownManifest {
 export class PublishedServer {
   /** without a slash at its end */
   readonly url: string
-  /** what people are told */
+  /** for messages */
   readonly name: string
 
   constructor(url: string, name?: string) {
@@ -67,9 +71,16 @@ export class PublishedServer {
     return this.#json(await this.#request('/v1/epochs', { method: 'POST', body, headers }), parseEpochStatus)
   }
 
-  /** Signatures this server hands on, whether they verify or not. */
-  async signatures(): Promise<readonly SignatureInfo[]> {
-    return this.#json(await this.#request('/v1/info'), parseInfo).signatures
+  /** Whether the server hands on a signature of this manifest that verifies with the key. */
+  async hasSigned({ manifest, bytes }: KnownManifest, publicKey: Uint8Array): Promise<boolean> {
+    const { signatures } = this.#json(await this.#request('/v1/info'), parseInfo)
+    return signatures.some(
+      entry =>
+        entry.publicKey === toHex(publicKey) &&
+        entry.generation === manifest.generation &&
+        entry.epoch === manifest.epoch &&
+        verifies(fromHex(entry.signature), signedBytes(bytes), publicKey),
+    )
   }
 
   async sign(signature: SignatureInfo): Promise<void> {
@@ -135,7 +146,7 @@ function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '')
 }
 
-/** Of a longer one the beginning; whoever reads it finds it wrong. */
+/** Of a longer body only the beginning, which no decoder accepts. */
 async function bodyOf({ body }: Response, most: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let bytes = 0

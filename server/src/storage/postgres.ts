@@ -95,7 +95,7 @@ function placeOf(text: string): Place {
   if (url.password !== '' || url.searchParams.has('password')) {
     throw new DatasetError(
       location,
-      'a password in a URL is there for everybody on the machine to read; put it into a file that PGPASSFILE names, or into PGPASSWORD',
+      'the URL has a password, which everybody on this machine can read; put it into a file that PGPASSFILE names, or into PGPASSWORD',
     )
   }
   if (!/^[a-z_][a-z0-9_]{0,39}$/.test(schema)) throw new DatasetError(location, 'a schema is a name such as keyhush')
@@ -319,45 +319,39 @@ class SharedStorage implements PostgresStorage {
   }
 
   #snapshot<T>(work: (storage: Storage) => Promise<T>): Promise<T> {
-    return this.#noting(async () => {
-      const client = await this.#pool.connect()
-      let broken: Error | undefined
-      try {
-        await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
-        const query = async <Row>(text: string, values: readonly unknown[] = []) =>
-          client.query(text, [...values]).then(
-            ({ rows }) => rows as Row[],
-            (error: unknown) => Promise.reject(this.#failed(error)),
-          )
-        const then = new Reader(this.#schema, query)
-        const result = await work({
-          location: this.location,
-          failure: undefined,
-          get: key => then.get(key),
-          entries: (prefix, after) => then.entries(prefix, after),
-          count: prefix => then.count(prefix),
-          transact: () => Promise.reject(new Error('a snapshot is not written to')),
-          close: async () => {},
-        }).catch((error: unknown) => Promise.reject(error instanceof StorageError ? error : new CalledOff(error)))
-        await client.query('COMMIT')
-        return result
-      } catch (error) {
-        broken = error as Error
-        throw error
-      } finally {
-        client.release(broken)
-      }
+    return this.#transaction('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY', async client => {
+      const query = async <Row>(text: string, values: readonly unknown[] = []) =>
+        client.query(text, [...values]).then(
+          ({ rows }) => rows as Row[],
+          (error: unknown) => Promise.reject(this.#failed(error)),
+        )
+      const then = new Reader(this.#schema, query)
+      return await work({
+        location: this.location,
+        failure: undefined,
+        get: key => then.get(key),
+        entries: (prefix, after) => then.entries(prefix, after),
+        count: prefix => then.count(prefix),
+        transact: () => Promise.reject(new Error('a snapshot is not written to')),
+        close: async () => {},
+      }).catch((error: unknown) => Promise.reject(error instanceof StorageError ? error : new CalledOff(error)))
     })
   }
 
   /** Runs `work` in a transaction of the database, while no other of this storage runs anywhere. */
   #holding<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
+    return this.#transaction('BEGIN', async client => {
+      await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`keyhush ${this.#name} entries`])
+      return await work(client)
+    })
+  }
+
+  #transaction<T>(begin: string, work: (client: PoolClient) => Promise<T>): Promise<T> {
     return this.#noting(async () => {
       const client = await this.#pool.connect()
       let broken: Error | undefined
       try {
-        await client.query('BEGIN')
-        await client.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [`keyhush ${this.#name} entries`])
+        await client.query(begin)
         const result = await work(client)
         await client.query('COMMIT')
         return result

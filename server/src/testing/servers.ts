@@ -1,5 +1,5 @@
-// Two servers for an app's own tests, real ones in this process, which misbehave when they are told to: what a page shows when
-// a server lies, stalls or is away is worth a test like anything else.
+// Two real servers in this process for an app's own tests. Each can be told to lie, stall or hang up, so that a test can see what the
+// app shows then.
 
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -10,11 +10,11 @@ import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { toHex } from '@keyhush/protocol'
 import type { FastifyInstance } from 'fastify'
+import { PublishError } from '../base/errors.js'
 import { UpdatableDatabase } from '../database/updatable.js'
 import { buildDataset } from '../dataset/build.js'
 import { loadDataset } from '../dataset/load.js'
 import { createServer } from '../http/server.js'
-import { PublishError } from '../publisher/errors.js'
 import { createKeyFile } from '../publisher/files.js'
 import { publish } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
@@ -23,7 +23,7 @@ import { MemoryStorage } from '../storage/memory.js'
 /**
  * What a server does, and what an app then sees of it.
  *
- * - `lies`: a bit of every answer and download is another: TamperedError, which names it (in mode `instant` nobody is named)
+ * - `lies`: a bit of every answer and download is another: TamperedError, which names it (in mode `instant` it names none)
  * - `forks`: it shows another database than the other server: ServersDisagreeError
  * - `truncates`: answers end half-way: ProtocolError
  * - `stalls`: lookups are never answered, until it does something else: NetworkError after a deadline
@@ -95,7 +95,7 @@ export async function startTestServers(entries: Readonly<Record<string, string>>
 }
 
 const HEADER_BYTES = 40 // of an answer: a lie about the header would only be a malformed answer
-const QUERIES = /^\/v1\/(answer|instant|hint|tags)$/
+const QUERIES = /^\/v1\/(answer|instant)$/
 
 class TestServer {
   how: Misbehaviour | undefined

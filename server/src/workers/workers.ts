@@ -1,15 +1,17 @@
-// Has worker threads do what a source of tasks has for them.
+// Worker threads that run what a source has for them, on the one copy of the records, which is in the core's memory. A thread begins
+// when it is first needed.
 
-import type { Core } from '@keyhush/wasm'
-import { Threads } from './threads.js'
+import { Worker } from 'node:worker_threads'
+import type { Core, WorkerStackHandle } from '@keyhush/wasm'
+import type { PassOptions } from '@keyhush/wasm/worker'
 
-/** A pass, and who hears what becomes of it. */
+/** A pass, and what to call when it ends. */
 export interface Work {
   /** its address in the core's memory */
   readonly descriptor: number
   /** Throws if the core has trapped. */
   done(): void
-  /** The thread has failed, and may still be at it. */
+  /** The thread has failed, and may still run. */
   failed(error: Error): void
 }
 
@@ -20,16 +22,25 @@ export interface Source {
   stop(): void
 }
 
+interface Thread {
+  readonly worker: Worker
+  readonly stack: WorkerStackHandle
+  /** of the pass under way */
+  done: { resolve(): void; reject(error: Error): void } | undefined
+}
+
 export class Workers {
-  /** told when the core's memory is in doubt; nothing is to be answered after that */
+  /** Called when the core's memory is in doubt; nothing is to be answered after that. */
   onFailure: (error: Error) => void = () => {}
 
   readonly #most: number
   readonly #source: Source
-  #threads: Threads | undefined
+  readonly #threads: Thread[] = []
+  #module: PassOptions['module'] | undefined
   readonly #tasks = new Set<Promise<void>>()
   #starting: Promise<void> | undefined
   #failed = false
+  #closing = false
 
   /** At most so many threads. */
   constructor(most: number, source: Source) {
@@ -39,15 +50,15 @@ export class Workers {
 
   /** Has free threads do what there is to do, in this core's memory. */
   wake(core: Core): void {
-    if (this.#threads === undefined) {
+    if (this.#module === undefined) {
       this.#starting ??= this.#start(core)
       return
     }
     try {
-      while (!this.#failed && this.#threads.free) {
+      while (!this.#failed && (this.#free !== undefined || this.#threads.length < this.#most)) {
         const work = this.#source.next()
         if (work === undefined) return
-        const task = this.#run(this.#threads, work).then(() => {
+        const task = this.#run(this.#free ?? this.#newThread(core, this.#module), work).then(() => {
           this.#tasks.delete(task)
           this.wake(core)
         })
@@ -58,9 +69,37 @@ export class Workers {
     }
   }
 
-  async #run(threads: Threads, work: Work): Promise<void> {
+  /** Ends all threads, when what they do is done, and gives their stacks back. */
+  async close(): Promise<void> {
+    await this.#starting
+    while (this.#tasks.size > 0) await Promise.allSettled(this.#tasks)
+    this.#closing = true
+    for (const { worker, stack } of this.#threads.splice(0)) {
+      await worker.terminate()
+      stack.free()
+    }
+  }
+
+  get #free(): Thread | undefined {
+    return this.#threads.find(({ done }) => done === undefined)
+  }
+
+  async #start(core: Core): Promise<void> {
     try {
-      await threads.run(work.descriptor).catch((error: Error) => {
+      this.#module = await core.workerModule()
+      this.wake(core)
+    } catch (error) {
+      this.#fail(error as Error)
+    }
+  }
+
+  async #run(thread: Thread, work: Work): Promise<void> {
+    try {
+      await new Promise<void>((resolve, reject) => {
+        thread.done = { resolve, reject }
+        thread.worker.ref() // a process that is to end waits for a pass, and for nothing else here
+        thread.worker.postMessage(work.descriptor)
+      }).catch((error: Error) => {
         work.failed(error)
         throw error
       })
@@ -78,20 +117,26 @@ export class Workers {
     this.onFailure(error)
   }
 
-  /** Ends all threads, when what they do is done. */
-  async close(): Promise<void> {
-    await this.#starting
-    while (this.#tasks.size > 0) await Promise.allSettled(this.#tasks)
-    await this.#threads?.close()
-  }
-
-  async #start(core: Core): Promise<void> {
-    try {
-      this.#threads = await Threads.of(core, this.#most)
-      this.wake(core)
-    } catch (error) {
-      this.#fail(error as Error)
+  #newThread(core: Core, module: PassOptions['module']): Thread {
+    const stack = core.newWorkerStack()
+    const workerData: PassOptions = { module, memory: core.memory, stackEnd: stack.end }
+    // Without the process's own arguments: what it was started with is no business of the thread's.
+    const worker = new Worker(new URL('./thread.js', import.meta.url), { workerData, execArgv: [] })
+    const thread: Thread = { worker, stack, done: undefined }
+    const settle = () => {
+      const { done } = thread
+      thread.done = undefined
+      worker.unref()
+      return done
     }
+    worker.on('message', () => settle()?.resolve())
+    worker.on('error', error => settle()?.reject(error))
+    worker.on('exit', () => {
+      if (!this.#closing) settle()?.reject(new Error('a worker thread has ended'))
+    })
+    worker.unref()
+    this.#threads.push(thread)
+    return thread
   }
 }
 

@@ -11,7 +11,7 @@ const LF = 0x0a
 
 export type Delimiter = ',' | '\t'
 
-/** What csv-parse is told. Fields are bytes: keys are the file's exact bytes. */
+/** Options of csv-parse. Fields are bytes: keys are the file's exact bytes. */
 export function parsing(delimiter: Delimiter) {
   return { delimiter, encoding: null, record_delimiter: ['\r\n', '\n'], max_record_size: MAX_LINE_BYTES }
 }
@@ -63,7 +63,7 @@ export class Rows {
 
   /** What csv-parse has refused, by its code. */
   faultOf(code: string): BuildError {
-    return this.#fault(reasonOf(code))
+    return this.#fault(REASONS[code] ?? `the line is malformed (${code})`)
   }
 
   #fault(reason: string): BuildError {
@@ -94,19 +94,11 @@ function countLineEnds(field: Uint8Array): number {
   return count
 }
 
-function reasonOf(code: string): string {
-  switch (code) {
-    case 'CSV_QUOTE_NOT_CLOSED':
-      return 'a quote opens here that is never closed'
-    case 'INVALID_OPENING_QUOTE':
-      return 'a quote stands inside a field that does not begin with one'
-    case 'CSV_INVALID_CLOSING_QUOTE':
-      return 'a quoted field goes on after its closing quote; quotes inside it are written twice'
-    case 'CSV_RECORD_INCONSISTENT_FIELDS_LENGTH':
-      return 'the line does not have two fields'
-    case 'CSV_MAX_RECORD_SIZE':
-      return `the record is longer than ${MAX_LINE_BYTES} bytes, or a quote before it was not closed`
-    default:
-      return `the line is malformed (${code})`
-  }
+/** By csv-parse's codes. */
+const REASONS: Readonly<Record<string, string>> = {
+  CSV_QUOTE_NOT_CLOSED: 'a quote opens here that is never closed',
+  INVALID_OPENING_QUOTE: 'a quote stands inside a field that does not begin with one',
+  CSV_INVALID_CLOSING_QUOTE: 'a quoted field goes on after its closing quote; quotes inside it are written twice',
+  CSV_RECORD_INCONSISTENT_FIELDS_LENGTH: 'the line does not have two fields',
+  CSV_MAX_RECORD_SIZE: `the record is longer than ${MAX_LINE_BYTES} bytes, or a quote before it was not closed`,
 }

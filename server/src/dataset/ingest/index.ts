@@ -1,12 +1,13 @@
 // The data files an operator can build from, and the reader for each.
 
+import { isUtf8 } from 'node:buffer'
 import { extname } from 'node:path'
 import type { Core } from '@keyhush/wasm'
 import { BuildError } from '../../base/errors.js'
 import { readDelimited } from './delimited.js'
 import { readJsonLines } from './jsonl.js'
+import { readLines } from './lines.js'
 import { type KeyedRecords, Table } from './table.js'
-import { readKeyList } from './text.js'
 import type { ValueEncoding } from './values.js'
 
 export const FORMATS = ['csv', 'tsv', 'jsonl', 'txt', 'bin'] as const
@@ -32,19 +33,14 @@ export async function readKeyed(
   onBytes?: (bytes: number) => void,
 ): Promise<KeyedRecords> {
   const table = new Table(core, file, longestValue)
-  switch (format) {
-    case 'csv':
-      await readDelimited(file, ',', encoding, table, onBytes)
-      break
-    case 'tsv':
-      await readDelimited(file, '\t', encoding, table, onBytes)
-      break
-    case 'jsonl':
-      await readJsonLines(file, encoding, table, onBytes)
-      break
-    case 'txt':
-      await readKeyList(file, table, onBytes)
-      break
+  // Of txt: a line is a key exactly as it stands, spaces included. An empty line is none.
+  const addKey = (key: Uint8Array, line: number) => {
+    if (key.length === 0) return
+    if (!isUtf8(key)) throw new BuildError('the line is not UTF-8', file, line)
+    table.add(key, new Uint8Array(), line)
   }
+  if (format === 'txt') await readLines(file, addKey, onBytes)
+  else if (format === 'jsonl') await readJsonLines(file, encoding, table, onBytes)
+  else await readDelimited(file, format === 'csv' ? ',' : '\t', encoding, table, onBytes)
   return table.finish()
 }

@@ -9,7 +9,7 @@ const BYTE_ORDER_MARK = Buffer.from('\ufeff')
 const LF = 0x0a
 const CR = 0x0d
 
-/** The chunks of a text file, without its byte order mark. `onBytes` is told how much was read. */
+/** The chunks of a text file, without its byte order mark. Calls `onBytes` with the length of each chunk. */
 export async function* readText(file: string, onBytes?: (bytes: number) => void): AsyncGenerator<Buffer> {
   let start = Buffer.alloc(0) // held back until it is long enough to hold a byte order mark
   let started = false

@@ -4,7 +4,7 @@
 import { FINGERPRINT_BYTES, MAX_KEY_BYTES, MAX_RECORD_BYTES } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
 import { BuildError } from '../../base/errors.js'
-import { GrowingBytes, GrowingUint32 } from './growing.js'
+import { Growing } from './growing.js'
 
 /** Longest value that any layout can hold: a keyed record without a length of its own. */
 const MAX_VALUE_BYTES = MAX_RECORD_BYTES - FINGERPRINT_BYTES
@@ -37,10 +37,10 @@ export class Table {
   #keysWaiting = 0
   #keyBytesWaiting = 0
 
-  readonly #fingerprints = new GrowingBytes()
-  readonly #values = new GrowingBytes()
-  readonly #valueEnds = new GrowingUint32()
-  readonly #lines = new GrowingUint32()
+  readonly #fingerprints = new Growing(Uint8Array)
+  readonly #values = new Growing(Uint8Array)
+  readonly #valueEnds = new Growing(Uint32Array)
+  readonly #lines = new Growing(Uint32Array)
 
   /** `longestValue`: values beyond it are refused; undefined: only those that no layout can hold. */
   constructor(core: Core, file: string, longestValue = MAX_VALUE_BYTES) {
@@ -62,8 +62,8 @@ export class Table {
     if (this.#keyBytesWaiting >= KEY_BATCH_BYTES || this.#keysWaiting === KEY_BATCH_COUNT) this.#hashKeys()
 
     this.#values.append(value)
-    this.#valueEnds.append(this.#values.length)
-    this.#lines.append(line)
+    this.#valueEnds.append([this.#values.length])
+    this.#lines.append([line])
   }
 
   /** Everything that was added. Throws BuildError if that is nothing, or if a key was added twice. */
@@ -99,7 +99,7 @@ export class Table {
  */
 function findTwins(fingerprints: Uint8Array): { earlier: number; later: number } | undefined {
   const records = fingerprints.length / FINGERPRINT_BYTES
-  // Four words a fingerprint; GrowingBytes starts at a fresh buffer, so they are aligned.
+  // Four words a fingerprint; Growing starts at a fresh buffer, so they are aligned.
   const words = new Uint32Array(fingerprints.buffer, fingerprints.byteOffset, records * 4)
   const slots = new Uint32Array(2 ** Math.ceil(Math.log2(records * 2 + 1))) // record + 1; 0: free
   const mask = slots.length - 1

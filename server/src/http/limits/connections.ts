@@ -1,5 +1,5 @@
-// How many connections a server takes, and what each may do: one request at a time. A process that has opened all the files that
-// the system allows can neither take a connection nor read its store.
+// How many connections a server takes, with one request at a time on each. A process that has opened all the files it may can neither
+// take a connection nor read its store.
 
 import { readFileSync } from 'node:fs'
 import type { Server, ServerResponse } from 'node:http'
@@ -13,10 +13,10 @@ const KIB = 1024
 /** For files, a database, threads and the port of figures; but never more than half of what there is. */
 const ROOM = 256
 
-/** The log is told when connections begin to be refused, and then at most so often. */
+/** The log gets a line when connections begin to be refused, and then at most one in this time. */
 const TOLD_EVERY_MILLISECONDS = 60 * SECOND
 
-/** How long a connection stands yet of which nothing more is read. */
+/** How long a connection stays open for its client to read why it ends. */
 const LINGER_MILLISECONDS = SECOND
 
 /**
@@ -59,7 +59,7 @@ function ownLimits(): string {
 
 const known = new WeakMap<Server, Connections>()
 
-/** Those of a server, bounded, and counted whoever answers them. */
+/** The connections of a server: bounded, and counted whatever answers them. */
 export class Connections {
   /** connections that were refused */
   refused = 0
@@ -69,14 +69,14 @@ export class Connections {
   pipelined = 0
   /** what came and was no request */
   broken = 0
-  /** hears of connections that were refused, now and then */
+  /** called now and then with the number of refused connections */
   tell: (refused: number) => void = () => {}
   readonly #open = new Set<Socket>()
-  /** by what the request under way is answered */
+  /** the reply of the request under way */
   readonly #answering = new WeakMap<Socket, ServerResponse>()
   #isClosing = false
 
-  /** Those of `server`; who asks first has them bounded. */
+  /** Those of `server`. The first call sets the options. */
   static of(server: Server, options: ConnectionsOptions = {}): Connections {
     return known.get(server) ?? new Connections(server, options)
   }
@@ -120,7 +120,7 @@ export class Connections {
       `HTTP/1.1 ${statusCode} ${STATUS_CODES[statusCode]}\r\nContent-Type: application/json; charset=utf-8\r\n` +
         `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
     )
-    // Whoever goes on sending has had time to read that.
+    // Time for the client to read that.
     const timer = setTimeout(() => socket.destroy(), LINGER_MILLISECONDS).unref()
     socket.once('close', () => clearTimeout(timer))
   }
@@ -154,7 +154,7 @@ export class Connections {
     }
   }
 
-  /** Whether it is the only one of its connection. Replies behind one that nobody reads would stand in memory, so others are not begun. */
+  /** Whether it is the only request of its connection. Replies behind one that the client does not read would fill the memory. */
   #begins({ socket }: IncomingMessage, response: ServerResponse): boolean {
     this.requests++
     if (socket.destroyed) return false

@@ -1,5 +1,5 @@
-// One limit on what a client address (of IPv6 a /64) may ask for in a minute, weighed by the work it makes. Addresses are in memory
-// for that minute and go nowhere else.
+// One limit for each client address (of IPv6 a /64) and minute, weighed by the work of its requests. Addresses are kept in memory for
+// that minute and nowhere else. When they are too many all begin anew: one network (/48) has too few of them for that.
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { clientOf } from '../../base/address.js'
@@ -38,7 +38,7 @@ export class RateLimit {
     this.#now = now
   }
 
-  /** Counts a request. Whoever has any left may ask for any weight. Throws a `rate_limited` Refusal where nothing is left. */
+  /** Counts a request of any weight if the client has anything left. Throws a `rate_limited` Refusal if not. */
   take(request: Pick<FastifyRequest, 'ip'>, reply: Pick<FastifyReply, 'header'>, weight: number): void {
     if (this.#most === 0) return
     const now = this.#now()

@@ -1,6 +1,6 @@
-// What replies weigh until they have left, and bodies until they are here: a client that asks and does not read, or begins
-// to send, must not fill the memory. Bytes are reserved before they are made or read, and given back when the connection
-// has taken them, has brought them or is gone.
+// Memory for replies until they have left, and for bodies until they have arrived, so that a client that does not read, or only begins
+// to send, cannot fill it. Bytes are reserved before they are made or read, and released when they are through or their connection is
+// gone.
 
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -22,11 +22,6 @@ const GRACE_MILLISECONDS = 30_000
 const LEAST_BYTES_PER_MILLISECOND = 16
 const SWEEP_MILLISECONDS = 5000
 
-function withDefaults(options: UnsentOptions): Required<{ [K in keyof UnsentOptions]: number }> {
-  const { total = 256 * MIB, patienceMilliseconds = 5000 } = options
-  return { total, patienceMilliseconds }
-}
-
 interface Standing {
   readonly bytes: number
   readonly socket: Socket
@@ -37,18 +32,20 @@ interface Standing {
   over: boolean
 }
 
-/** Of connections, whose requests nearly all come from the same address. */
+/** The network of a connection, which nearly all its requests have in common. */
 const networks = new WeakMap<Socket, { readonly ip: string; readonly network: string }>()
 
 export class Unsent {
-  readonly #most: Required<{ [K in keyof UnsentOptions]: number }>
+  readonly #most: number
+  readonly #patience: number
   /** those that the connection is to take or bring, and since when; oldest first */
   readonly #due = new Map<Standing, number>()
   #bytes = 0
   readonly #ofNetwork = new Map<string, number>()
 
-  constructor(options: UnsentOptions = {}) {
-    this.#most = withDefaults(options)
+  constructor({ total = 256 * MIB, patienceMilliseconds = 5000 }: UnsentOptions = {}) {
+    this.#most = total
+    this.#patience = patienceMilliseconds
   }
 
   /** Reserved at the moment. */
@@ -58,9 +55,9 @@ export class Unsent {
 
   /**
    * Reserves `bytes` for a reply, until it has left. A network (half of all) and the process have their shares, and a
-   * connection one reply at a time (connections.ts); whoever has nothing standing gets one of any size. Throws a `rate_limited` Refusal beyond them. With
-   * `waits` the reply has yet to wait for what makes it, and nobody is hung up on for that: what is returned is to be
-   * called when it is there. `length`: of a reply that is not in memory all at once.
+   * connection one reply at a time (connections.ts); a network without any gets one of any size. Throws a `rate_limited` Refusal beyond them.
+   * `waits`: the reply is not made yet, and its time begins when the returned function is called. `length`: the whole length of a reply
+   * that is not in memory all at once.
    */
   reserve(
     request: FastifyRequest,
@@ -83,14 +80,14 @@ export class Unsent {
     this.#begin(standing)
   }
 
-  /** From now on, and for as long as this server is there, whoever is too slow is hung up on. */
+  /** Ends connections that are too slow, until the app closes. */
   watch(app: FastifyInstance): this {
     const sweep = setInterval(() => this.hangUpOnSlow(), SWEEP_MILLISECONDS).unref()
     app.addHook('onClose', async () => clearInterval(sweep))
     return this
   }
 
-  /** Ends connections that take less than the least rate, whether others need their room or not. `now`: by the monotonic clock. */
+  /** Ends connections below the least rate, whether others need their room or not. `now`: monotonic, milliseconds. */
   hangUpOnSlow(now = performance.now()): void {
     for (const [standing, since] of this.#due) {
       if (now - since < GRACE_MILLISECONDS) return
@@ -108,9 +105,9 @@ export class Unsent {
       networks.set(socket, known)
     }
     const { network } = known
+    this.#makeRoom(bytes, network)
     const ofNetwork = this.#ofNetwork.get(network) ?? 0
-    if (this.#bytes + bytes > this.#most.total) this.#hangUpOnStalled(bytes)
-    if (exceeds(ofNetwork, bytes, this.#most.total / 2) || exceeds(this.#bytes, bytes, this.#most.total)) {
+    if (exceeds(ofNetwork, bytes, this.#most / 2) || exceeds(this.#bytes, bytes, this.#most)) {
       reply.header('retry-after', 1)
       throw new Refusal('rate_limited', refusal)
     }
@@ -138,12 +135,22 @@ export class Unsent {
     else this.#ofNetwork.set(network, ofNetwork)
   }
 
-  /** Ends the connections that have stalled longest, if that is too long. */
-  #hangUpOnStalled(needed: number): void {
+  /**
+   * Ends connections while there is no room for `needed` bytes: those that have stood longer than is patient, then those of the network
+   * that has most, oldest first, for as long as that is more than `network` will have.
+   */
+  #makeRoom(needed: number, network: string): void {
+    const isFull = () => this.#bytes + needed > this.#most
     for (const [standing, since] of this.#due) {
-      if (this.#bytes + needed <= this.#most.total) return
-      if (performance.now() - since < this.#most.patienceMilliseconds) return
+      if (!isFull() || performance.now() - since < this.#patience) break
       this.#hangUp(standing)
+    }
+    while (isFull()) {
+      const [heaviest, bytes] = [...this.#ofNetwork].reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0])
+      if (bytes <= (this.#ofNetwork.get(network) ?? 0) + needed) return
+      const oldest = [...this.#due.keys()].find(standing => standing.network === heaviest)
+      if (oldest === undefined) return
+      this.#hangUp(oldest)
     }
   }
 

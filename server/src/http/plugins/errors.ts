@@ -1,5 +1,5 @@
-// Every error leaves in the protocol's form, `{ code, message }`. A client learns which of its own mistakes it made;
-// of ours it learns nothing, and the log gets the place in the code but not the message, which might quote a body.
+// Every error leaves in the protocol's form, `{ code, message }`. A client learns of its own mistakes only. Of ours the log gets the
+// place in the code, and not the message, which might quote a body.
 
 import { DATABASE_PATH, DATABASES_NAMED } from '@keyhush/protocol'
 import type { FastifyBaseLogger, FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -17,7 +17,7 @@ export interface ErrorsOptions {
 
 export const errors = fp(async (app: FastifyInstance, { databases }: ErrorsOptions) => {
   app.setErrorHandler((error, _request, reply) => sendError(app, error, reply))
-  // Whoever has the path wrong is told the right ones.
+  // Names the right paths to a client that has a wrong one.
   const details = { databases: databases.filter(path => DATABASE_PATH.test(path)).slice(0, DATABASES_NAMED) }
   const nothing = new Refusal(
     'not_found',
@@ -42,7 +42,7 @@ export function sendError(app: FastifyInstance, error: unknown, reply: FastifyRe
   return sendRefusal(reply, refusalOf(app, error))
 }
 
-/** What an error is to whoever asked. The log is told what is ours. */
+/** The reply to an error, which the log gets if the fault is ours. */
 function refusalOf(app: FastifyInstance, error: unknown): Refusal {
   const refusal = refusalFor(error)
   if (refusal.code === 'internal' || error instanceof StorageError) tell(app.log, error)
@@ -51,7 +51,7 @@ function refusalOf(app: FastifyInstance, error: unknown): Refusal {
 
 const toldOf = new WeakMap<object, Map<string, { readonly at: number; more: number }>>()
 
-/** Anybody may ask for what fails: an error that comes again is told once a second, with how often it came meanwhile. */
+/** Any client can repeat what fails: the log gets an error once a second, with how often it came meanwhile. */
 function tell(log: FastifyBaseLogger, error: unknown): void {
   const described = describeError(error)
   const kind = `${described.error} ${described.at[0]}`
@@ -95,7 +95,7 @@ function refusalFor(error: unknown): Refusal {
     return new Refusal('not_ready', `${what} at the moment; nothing was kept: send the same again when it can`)
   }
   const { code, statusCode = 500 } = error as Partial<FastifyError>
-  if (code === 'ECONNRESET') return new Refusal('bad_request', 'the request has not come whole') // who has hung up hears of nothing
+  if (code === 'ECONNRESET') return new Refusal('bad_request', 'the request has not come whole') // the client has hung up
   // Fastify's own, of a request that is none of ours.
   if (statusCode < 500) return new Refusal('bad_request', 'the request is malformed')
   return new Refusal('internal', 'the server failed; the fault is not in the request')

@@ -1,9 +1,11 @@
-// POST /v1/answer: a query in, an answer out, with a claim and the fence's verdict behind them if there is one. The
-// reply's length depends on the manifest, the suite, the batch's count and the claim's being there alone: never
-// compressed, never chunked, not to be transformed on the way.
+// POST /v1/answer (TAPIR Fig. 5, Answer): a query in, an answer out. A query may carry a claim for the fence; its answer then carries
+// the verdict. The reply is never compressed, chunked or transformed: its length depends on the manifest, the suite, the count of
+// queries and whether there is a claim, and on nothing else.
 
 import {
   blockBytes,
+  decodeClaimedQuery,
+  encodeAnswerTo,
   FENCE_REQUEST_BYTES,
   type FenceClaim,
   type FenceVerdict,
@@ -11,33 +13,24 @@ import {
   MAX_BATCH,
   MAX_ENTRIES_BYTES,
   MAX_PARTITIONS,
+  type MessageHeader,
   OFFSET_BYTES,
+  type Query,
   withVerdict,
 } from '@keyhush/protocol'
+import type { CoreError } from '@keyhush/wasm'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '../../base/refusal.js'
 import type { Epoch, Epochs } from '../../database/epochs.js'
 import type { Fence } from '../../database/fence.js'
-import { type Answered, answerQuery } from '../answer.js'
-import { queriesIn, sendBytes } from '../binary.js'
-import { type RateLimit, WEIGHTS } from '../limits/rate.js'
-import type { Unsent } from '../limits/unsent.js'
-import type { Readiness } from '../readiness.js'
-import type { Routes } from './types.js'
+import { decoded, epochOf, expectPartitions, queriesIn, sendBytes } from '../binary.js'
+import { WEIGHTS } from '../limits/rate.js'
+import { isTrap } from '../readiness.js'
+import type { Routes, Surroundings } from './types.js'
 
-export interface AnswerOptions {
-  readonly epochs: Epochs
-  /** of an updatable database, whose layouts may come and go */
-  readonly fence: Fence | undefined
-  readonly readiness: Readiness
-  readonly unsent: Unsent
-  readonly rate: RateLimit
-  /** the core has failed in a way that leaves its memory in doubt; nothing is answered after that */
-  readonly trapped: (error: Error) => void
-}
-
-export function answerRoute(app: Routes, options: AnswerOptions): void {
-  const { epochs, fence, readiness, unsent, rate, trapped } = options
+/** `fence`: an updatable database has one. */
+export function answerRoute(app: Routes, surroundings: Surroundings, fence: Fence | undefined): void {
+  const { epochs, readiness, unsent, rate, trapped } = surroundings
   const routeOptions = {
     bodyLimit: longestQuery(epochs.newest, fence !== undefined),
     compress: false, // for an app that uses @fastify/compress
@@ -70,9 +63,51 @@ export function answerRoute(app: Routes, options: AnswerOptions): void {
   }
 }
 
-/** WebAssembly's own error class, which Node's types do not know. */
-function isTrap(error: unknown): error is Error {
-  return error instanceof Error && error.name === 'RuntimeError'
+/** An answer, and the claim that came with the query, for the fence to judge. */
+export interface Answered {
+  readonly answer: Uint8Array
+  readonly claim: FenceClaim | undefined
+}
+
+/**
+ * Answers a query. `reserve` is called with the length of the answer before that is made, and may throw. Throws a Refusal for bytes
+ * that are not a query, and lets a trap of the core through.
+ */
+export function answerQuery(epochs: Epochs, body: unknown, reserve: (bytes: number) => void): Answered {
+  const { query, claim } = decoded(body, bytes =>
+    decodeClaimedQuery(bytes, header => answerable(epochs, header).queryBytes),
+  )
+  const { epoch } = answerable(epochs, query)
+  const bytes = HEADER_BYTES + epoch.answerBytes(query.count, query.suite)
+  reserve(bytes)
+  const room = new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer) // of its own: a pool's would stand as long as any other answer there
+  return { answer: encodeAnswerTo(query, epoch.manifest, bodyFor(epoch, query), room), claim }
+}
+
+/** The epoch that a query is for, if it is answered there, and the bytes of one of its queries. */
+function answerable(epochs: Epochs, header: MessageHeader): { readonly epoch: Epoch; readonly queryBytes: number } {
+  const epoch = epochOf(epochs, header)
+  if (!epoch.suites.includes(header.suite)) {
+    throw new Refusal('bad_request', `suite: this database has ${epoch.suites.join(' or ')}, got ${header.suite}`)
+  }
+  expectPartitions(epoch, header)
+  const limits = epoch.queryLimits(header.suite)
+  const [queryBytes, most] = [limits[0]!, limits[1]!] // taken apart as a list it would take as long as all else here
+  if (header.count > most) throw new Refusal('bad_request', `count: expected at most ${most}, got ${header.count}`)
+  return { epoch, queryBytes }
+}
+
+function bodyFor(epoch: Epoch, { vectors, suite }: Query): Uint8Array {
+  try {
+    return epoch.answer(vectors, suite)
+  } catch (error) {
+    // The core names the offset; the reply does not, for it is part of a query.
+    if ((error as CoreError).code === 'index') {
+      throw new Refusal('bad_request', 'an offset is not below the number of records in a partition')
+    }
+    if ((error as CoreError).code === 'query') throw new Refusal('bad_request', (error as CoreError).message)
+    throw error
+  }
 }
 
 /**

@@ -10,7 +10,7 @@ import type { UpdatableDatabase } from '../../database/updatable.js'
 const HEARTBEAT_MILLISECONDS = 15_000
 const MOST_STREAMS = 10_000
 
-/** Of one network, an IPv4 /24 or IPv6 /48, which may be an office or one party that wants them all. */
+/** For one network (IPv4 /24, IPv6 /48): an office, or one party that wants them all. */
 const MOST_OF_NETWORK = 256
 
 export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase): void {
@@ -20,7 +20,7 @@ export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase):
   const tell = (event: EpochEvent) => {
     const line = Buffer.from(encodeEvent(event))
     for (const stream of streams) {
-      // Whoever does not read gets no more; the client finds the stream silent and opens another.
+      // A client that does not read gets no more. It finds the stream silent and opens another.
       if (stream.readableLength < 100 * line.length) stream.push(line)
     }
   }
@@ -34,7 +34,7 @@ export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase):
 
   app.get('/v1/events', async (request, reply) => {
     reply.header('cache-control', 'no-store, no-transform').type('application/x-ndjson')
-    // A stream would have no reader, whose going ends it.
+    // For HEAD, a stream would have no reader to end it.
     if (request.method === 'HEAD') return reply.send(Readable.from([]))
     const network = networkOf(request.ip)
     const before = ofNetwork.get(network) ?? 0

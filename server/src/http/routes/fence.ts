@@ -6,17 +6,10 @@ import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
 import { decoded } from '../binary.js'
-import { type RateLimit, WEIGHTS } from '../limits/rate.js'
-import type { Readiness } from '../readiness.js'
-import type { Routes } from './types.js'
+import { WEIGHTS } from '../limits/rate.js'
+import type { Routes, Surroundings } from './types.js'
 
-export interface FenceRouteOptions {
-  readonly updatable: UpdatableDatabase
-  readonly readiness: Readiness
-  readonly rate: RateLimit
-}
-
-export function fenceRoute(app: Routes, { updatable, readiness, rate }: FenceRouteOptions): void {
+export function fenceRoute(app: Routes, { readiness, rate }: Surroundings, updatable: UpdatableDatabase): void {
   const options = {
     bodyLimit: MOST_BYTES,
     onRequest: async (request: FastifyRequest, reply: FastifyReply) => {
@@ -34,5 +27,5 @@ export function fenceRoute(app: Routes, { updatable, readiness, rate }: FenceRou
   })
 }
 
-/** More than any request, so that one that is too long is told what is wrong with it. */
+/** More than any request has, so that the reply to a longer one says what is wrong. */
 const MOST_BYTES = 1024

@@ -16,25 +16,15 @@ import { Refusal } from '../../base/refusal.js'
 import type { Epoch, Epochs } from '../../database/epochs.js'
 import { checkQueries, type InstantLookups, type InstantSizes, sharedOf } from '../../instant/lookups.js'
 import { decoded, epochOf, expectPartitions, queriesIn, sendBytes } from '../binary.js'
-import { type RateLimit, WEIGHTS } from '../limits/rate.js'
-import type { Unsent } from '../limits/unsent.js'
+import { WEIGHTS } from '../limits/rate.js'
 import { whenOver } from '../over.js'
-import type { Readiness } from '../readiness.js'
-import type { Routes } from './types.js'
-
-export interface InstantRouteOptions {
-  readonly epochs: Epochs
-  readonly lookups: InstantLookups
-  readonly readiness: Readiness
-  readonly unsent: Unsent
-  readonly rate: RateLimit
-}
+import type { Routes, Surroundings } from './types.js'
 
 /** When to come again if the queue is full: always the same, whatever is in it. */
 const RETRY_AFTER_SECONDS = 1
 
-export function instantRoute(app: Routes, options: InstantRouteOptions): void {
-  const { epochs, lookups, readiness, unsent, rate } = options
+export function instantRoute(app: Routes, surroundings: Surroundings, lookups: InstantLookups): void {
+  const { epochs, readiness, unsent, rate } = surroundings
   const routeOptions = {
     bodyLimit: MAX_INSTANT_BYTES,
     compress: false, // for an app that uses @fastify/compress

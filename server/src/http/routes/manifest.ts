@@ -3,8 +3,8 @@
 import { ManifestQuerySchema, ManifestsQuerySchema } from '@keyhush/protocol/schemas'
 import { epochUnknown, Refusal } from '../../base/refusal.js'
 import type { Epochs } from '../../database/epochs.js'
+import { numberOf } from '../binary.js'
 import type { Unsent } from '../limits/unsent.js'
-import { numberOf } from './numbers.js'
 import type { Routes } from './types.js'
 
 export function manifestRoute(app: Routes, epochs: Epochs, unsent: Unsent): void {

@@ -1,58 +1,61 @@
-// What publishers use: POST /v1/epochs, POST /v1/signatures, and GET /v1/epochs/<E> to find out how far a server is. The
-// two that write do not exist unless the operator named a key.
+// What publishers use: POST /v1/epochs, POST /v1/signatures, and GET /v1/epochs/<E> to find out how far a server is. The first two
+// exist only if the operator named a publisher's key. A batch may be long, so its signature is verified before its body is read.
 
-import type { IncomingMessage } from 'node:http'
-import { fromHex, parseSignature, type SignatureInfo, toHex, WireError } from '@keyhush/protocol'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import {
+  BATCH_SIGNATURE_HEADER,
+  type BatchSignature,
+  equalBytes,
+  fromHex,
+  parseBatchSignature,
+  parseSignature,
+  type SignatureInfo,
+  signedBatchBytes,
+  toHex,
+  WireError,
+} from '@keyhush/protocol'
 import { EpochParamsSchema } from '@keyhush/protocol/schemas'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { verifies } from '../../base/ed25519.js'
 import { parseMembers } from '../../base/json.js'
 import { epochUnknown, Refusal } from '../../base/refusal.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
-import { type RateLimit, WEIGHTS } from '../limits/rate.js'
+import { numberOf } from '../binary.js'
+import { WEIGHTS } from '../limits/rate.js'
 import { whenOver } from '../over.js'
-import { checkKey, signedBatch } from '../publishers.js'
-import type { Readiness } from '../readiness.js'
-import { numberOf } from './numbers.js'
-import type { Routes } from './types.js'
+import { isTrap } from '../readiness.js'
+import type { Routes, Surroundings } from './types.js'
 
 const EPOCHS = '/v1/epochs'
 const SIGNATURES = '/v1/signatures'
 
-/** Those that only publishers may use. */
+/** Paths that only publishers may use. */
 export const PUBLISHER_ROUTES = [EPOCHS, SIGNATURES] as const
 
 const MOST_BATCH_BYTES = 64 * 1024 * 1024
 const MOST_SIGNATURE_BYTES = 4096
 
-/** A signature can be seen and sent again, or on, by whoever got it; so many bodies at most are read at a time. */
+/** Bodies that are read at a time: whoever has seen a signed header can send it again. */
 const MOST_BATCHES_AT_ONCE = 4
 
-export interface PublishOptions {
-  readonly updatable: UpdatableDatabase
-  readonly readiness: Readiness
-  /** 32 bytes each: batches must be signed with one of them, and no other key's signatures are kept */
-  readonly publisherKeys: readonly Uint8Array[]
-  readonly rate: RateLimit
-  /** the core has failed, or memory and disk have parted */
-  readonly onTrap: (error: Error) => void
-}
-
-export function publishRoutes(app: Routes, options: PublishOptions): void {
-  const { updatable, readiness, publisherKeys, rate, onTrap } = options
-  // Of one character at least: without any it is no path of ours.
+/** `publisherKeys`: 32 bytes each. Batches must be signed with one of them, and no other key's signatures are kept. */
+export function publishRoutes(
+  app: Routes,
+  { readiness, rate, trapped }: Surroundings,
+  updatable: UpdatableDatabase,
+  publisherKeys: readonly Uint8Array[],
+): void {
+  // At least one character: without it the path is not ours.
   app.get(`${EPOCHS}/:epoch([^]+)`, { schema: { params: EpochParamsSchema } }, async (request, reply) => {
     const status = await updatable.status(numberOf(request.params.epoch))
     if (status === undefined) throw epochUnknown(updatable.newest.manifest)
     return reply.header('cache-control', 'no-store').send(status as never)
   })
 
-  updatable.onFailure = error => {
-    readiness.stop('this server has failed and is restarting')
-    onTrap(error)
-  }
+  updatable.onFailure = trapped
   if (publisherKeys.length === 0) return
 
-  // Whoever was sent a signed header before, the other operator, has it for good: those are counted apart from the next.
+  // The other operator keeps every signed header that it was sent, and can replay it: those are counted apart from the next batch.
   const underWay = { next: new Map<IncomingMessage, number>(), others: new Map<IncomingMessage, number>() }
   const beforeBatch = async (request: FastifyRequest, reply: FastifyReply) => {
     rate.take(request, reply, WEIGHTS.signature)
@@ -72,7 +75,7 @@ export function publishRoutes(app: Routes, options: PublishOptions): void {
       const status = await updatable.publish(bytesOf(request.body), signed)
       return await reply.header('cache-control', 'no-store').send(status as never)
     } catch (error) {
-      if (error instanceof Error && error.name === 'RuntimeError') updatable.onFailure(error)
+      if (isTrap(error)) trapped(error)
       throw error
     }
   })
@@ -122,6 +125,40 @@ function readSignature(body: Uint8Array): SignatureInfo {
     return signature
   } catch (error) {
     if (error instanceof WireError) throw new Refusal('bad_request', error.message)
+    throw error
+  }
+}
+
+/**
+ * What one of the publishers with these keys signed. Throws an `unauthorized` Refusal unless it verifies for this database.
+ * Whether the body is the batch that was signed remains to be seen.
+ */
+function signedBatch(
+  headers: IncomingHttpHeaders,
+  databaseId: Uint8Array,
+  publisherKeys: readonly Uint8Array[],
+): BatchSignature {
+  const signature = readHeader(headers[BATCH_SIGNATURE_HEADER])
+  checkKey(signature.publicKey, publisherKeys)
+  if (!verifies(signature.signature, signedBatchBytes({ ...signature, databaseId }), signature.publicKey)) {
+    throw new Refusal('unauthorized', "the batch's signature does not verify for this database")
+  }
+  return signature
+}
+
+/** Throws an `unauthorized` Refusal for a key that is none of these. */
+function checkKey(publicKey: Uint8Array, publisherKeys: readonly Uint8Array[]): void {
+  if (!publisherKeys.some(key => equalBytes(key, publicKey))) {
+    throw new Refusal('unauthorized', `${toHex(publicKey)} is not the key of a publisher known here`)
+  }
+}
+
+function readHeader(header: string | string[] | undefined): BatchSignature {
+  if (typeof header !== 'string') throw new Refusal('unauthorized', "this takes batches that a publisher's key signed")
+  try {
+    return parseBatchSignature(header)
+  } catch (error) {
+    if (error instanceof WireError) throw new Refusal('unauthorized', error.message)
     throw error
   }
 }

@@ -1,4 +1,4 @@
-// A Fastify instance whose route schemas are TypeBox and type its requests.
+// What routes are given.
 
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type {
@@ -8,7 +8,22 @@ import type {
   RawRequestDefaultExpression,
   RawServerDefault,
 } from 'fastify'
+import type { Epochs } from '../../database/epochs.js'
+import type { RateLimit } from '../limits/rate.js'
+import type { Unsent } from '../limits/unsent.js'
+import type { Readiness } from '../readiness.js'
 
+/** What a route reads and is bounded by. */
+export interface Surroundings {
+  readonly epochs: Epochs
+  readonly readiness: Readiness
+  readonly unsent: Unsent
+  readonly rate: RateLimit
+  /** The core has failed in a way that leaves its memory in doubt. Nothing is answered after that. */
+  readonly trapped: (error: Error) => void
+}
+
+/** An app whose route schemas are TypeBox and type its requests. */
 export type Routes = FastifyInstance<
   RawServerDefault,
   RawRequestDefaultExpression,
