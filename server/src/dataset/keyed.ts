@@ -93,15 +93,15 @@ function recordShapeOf(table: KeyedRecords, maxValueBytes: number | undefined, f
 /** As planned, all zero. Throws BuildError. */
 export function allocate(
   core: Core,
-  { partitions, pack: blockRecords = 1, headroom = 0, proofs }: LayoutOptions,
+  { partitions, pack, headroom = 0, proofs }: LayoutOptions,
   records: number,
   recordBytes: number,
   file?: string,
 ): { layout: LayoutHandle; database: DatabaseHandle } {
   try {
     const room = records + headroom
-    const plan = core.planLayout(room, recordBytes, partitions, blockRecords)
-    const layout = core.layout(records, recordBytes, plan.partitions, plan.partitionRecords, blockRecords)
+    const plan = core.planLayout(room, recordBytes, partitions, pack)
+    const layout = core.layout(records, recordBytes, plan.partitions, plan.partitionRecords, plan.blockRecords)
     plan.free()
     return { layout, database: core.newDatabase(layout, proofs) }
   } catch (error) {

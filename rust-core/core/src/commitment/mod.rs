@@ -136,20 +136,56 @@ pub const POINTPROOF_BYTES: usize = 48;
 /// Most entries that one of them is for, unless a single query has more: verifying takes a pairing each.
 const POINTPROOF_ENTRIES: usize = 256;
 
-/// What proves an answer. Servers may offer several; the client chooses for the life of a hint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proofs {
+/// Declares the kinds of proof from one row each, so that what is said of all of them leaves none out.
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])+ $kind:ident = $name:literal, suite $suite:literal;)+) => {
+        /// What proves an answer. Servers may offer several; the client chooses for the life of a hint.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Proofs {
+            $($(#[doc = $doc])+ $kind,)+
+        }
+
+        impl Proofs {
+            /// All kinds.
+            pub const ALL: &[Proofs] = &[$(Proofs::$kind),+];
+
+            /// Its name in the manifest's JSON, in options and in the bindings.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Proofs::$kind => $name,)+
+                }
+            }
+
+            /// The number of the suite whose entries it proves (docs/protocol.md, Suites).
+            #[must_use]
+            pub const fn suite(self) -> u16 {
+                match self {
+                    $(Proofs::$kind => $suite,)+
+                }
+            }
+        }
+    };
+}
+
+kinds! {
     /// openings of the partitions' commitments, beside each record or of all together
-    Openings,
+    Openings = "merkle", suite 1;
     /// nothing: the client has a tag of every record, and entries are records alone
-    Tags,
-    /// one behind all entries, which are records alone. It is made and verified by who knows the curve; here only
-    /// its place is known.
-    Pointproofs,
+    Tags = "tags", suite 2;
+    /// one proof behind all entries, which are records alone. `packages/pointproofs` makes and verifies it; this crate knows
+    /// only its place.
+    Pointproofs = "pointproofs", suite 6;
 }
 
 impl Proofs {
-    /// Bytes of an entry: ℓ, and what proves it alone.
+    /// The kind of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// Bytes of an entry: ℓ′, and the proof of it alone.
     #[must_use]
     pub fn entry_bytes<C: VectorCommitment>(self, layout: &Layout) -> usize {
         layout.record_bytes()
