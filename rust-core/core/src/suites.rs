@@ -1,4 +1,4 @@
-//! The server's half of every scheme: which suites there are, and answers to requests of each (docs/protocol.md, Suites). A
+//! The server's half of every scheme: which suites there are, and answers to requests of each. A
 //! query names its suite by number; one row of [`answerers`] answers it.
 
 use crate::commitment::{Proofs, VectorCommitment};

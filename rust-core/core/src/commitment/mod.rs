@@ -157,7 +157,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// The number of the suite whose entries it proves (docs/protocol.md, Suites).
+            /// The number of the suite whose entries it proves (docs/protocol.md, What proves an entry).
             #[must_use]
             pub const fn suite(self) -> u16 {
                 match self {
