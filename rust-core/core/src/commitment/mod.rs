@@ -1,7 +1,7 @@
 //! What proves that an answer is genuine: vector commitments, which commit to the M records of a partition, prove those of
 //! an answer, and verify the proof (papers: TAPIR, §2.1); or tags that the client keeps of every record.
 //!
-//! Outside this module nothing knows more of the scheme in use than its name and sizes.
+//! Kinds of proof are rows below ([`Proofs`]). Outside this module code knows only a commitment's name and sizes.
 
 pub mod merkle;
 pub mod tags;
@@ -222,7 +222,7 @@ pub(crate) enum Checks {
     Commitments(Vec<u8>),
     /// Tags of all records.
     Tags(Tags),
-    /// Nothing of its own: somebody else judges answers ([`Proofs::Pointproofs`]).
+    /// Nothing of its own: the caller judges answers ([`Proofs::Pointproofs`]).
     Elsewhere,
 }
 
@@ -242,7 +242,7 @@ impl Checks {
         }
     }
 
-    /// [`Error::Length`] unless these are as many commitments as a layout has partitions; who needs none does not look.
+    /// [`Error::Length`] unless these are as many commitments as a layout has partitions; other kinds do not look.
     pub(crate) fn check_commitments(&self, layout: &Layout, commitments: &[u8]) -> Result<(), Error> {
         match self {
             Checks::Commitments(_) => expect_length("commitments", commitments, layout.partitions() * COMMITMENT_BYTES),
@@ -250,7 +250,7 @@ impl Checks {
         }
     }
 
-    /// Takes the commitments of another epoch, which have been checked; who needs none takes none.
+    /// Takes the commitments of another epoch, which have been checked; other kinds take none.
     pub(crate) fn take_commitments(&mut self, commitments: &[u8]) {
         if let Checks::Commitments(old) = self {
             *old = commitments.to_vec();
@@ -276,7 +276,7 @@ impl Checks {
 
     /// Whether all of an answer, whose length has been checked, is genuine: entry k is for `offsets[k]` of partition
     /// k mod Q. Every entry is looked at, whatever the others were. [`Error::Phase`] if the commitments of an update have
-    /// not been taken yet, or if somebody else is to judge.
+    /// not been taken yet, or if the caller is to judge.
     pub(crate) fn verify<C: VectorCommitment>(
         &self,
         layout: &Layout,

@@ -1,4 +1,4 @@
-//! Client-held tags (docs/protocol.md, Suite 2): whoever reads every record in the offline phase keeps a short secret tag
+//! Client-held tags (docs/protocol.md, Suite 2): a client that reads every record in the offline phase keeps a short secret tag
 //! of each. Answers are then records alone, and servers keep no trees.
 //!
 //! Tags are linear (kernels, `linear`): that of an XOR of records is the XOR of their tags. So they follow an update by the

@@ -2,7 +2,7 @@
 
 use crate::key::FINGERPRINT_BYTES;
 
-/// Client memory that a plan may use unless it is told another: 64 MB.
+/// Client memory that a plan may use by default: 64 MB.
 pub const DEFAULT_MEMORY_BYTES: u64 = 64_000_000;
 
 /// Records a block (g) of a database that is planned or built, unless the publisher says another.

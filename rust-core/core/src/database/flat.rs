@@ -28,7 +28,7 @@ pub struct Database<C> {
     max_batch: usize,
     /// what opens commitments is kept, and both kinds of proof can be had; or only tags
     pub(super) openings: bool,
-    /// somebody keeps openings of its rows beside it, and puts proofs behind its answers
+    /// the caller keeps openings of its rows, and puts proofs behind its answers
     pointproofs: bool,
     pub(super) records: Vec<u8>,
     pub(super) auxiliary: Vec<u8>,

@@ -1,7 +1,7 @@
 //! The stored form of a whole hint, bound to one manifest by its hash.
 //!
 //! Body: layout, binding (32), the hint's secret (32), permutations (Q·M u16), parities (M·ℓ bytes); if the hint keeps
-//! tags, the point they are made under (8) and all tags (Q·M u64); if somebody else judges its answers, 3 (u32).
+//! tags, the point they are made under (8) and all tags (Q·M u64); if the caller judges its answers, 3 (u32).
 
 use super::frame::{Reader, Writer};
 use super::{BINDING_BYTES, Form, Unsealed};
@@ -14,7 +14,7 @@ use crate::tapir::hint::Hint;
 use crate::tapir::permutation::Permutations;
 
 const KIND: [u8; 4] = *b"PIRc";
-/// What stands where tags would, if somebody else judges answers.
+/// Stands in place of tags if the caller judges answers.
 pub(super) const ELSEWHERE: u32 = 3;
 
 impl Hint {

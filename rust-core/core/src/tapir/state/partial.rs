@@ -4,7 +4,7 @@
 //!
 //! Body: layout, binding (32), entropy (32), folded (Q bytes, 0 or 1), parities (M·ℓ bytes; none while nothing is folded, for
 //! that is stored before a download begins, which waits for it); if the hint keeps tags, the point they are made under (8) and
-//! the tags of the folded partitions (M u64 each, in order); if somebody else is to judge its answers, 3 (u32).
+//! the tags of the folded partitions (M u64 each, in order); if the caller judges its answers, 3 (u32).
 
 use super::checkpoint::ELSEWHERE;
 use super::frame::{Reader, Writer};
