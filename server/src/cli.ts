@@ -8,7 +8,6 @@ import { OperatorError } from './base/errors.js'
 import { VERSION } from './base/version.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
-import { DEFAULT_PACK } from './dataset/keyed.js'
 import { proofsPackage } from './dataset/proof-kinds.js'
 
 const portNumber = ranged(0, 65_535)
@@ -42,9 +41,9 @@ const dataOptions = () => [
 
 /** Option of `build` and `plan`, which have to pack alike. */
 const packOption = () =>
-  new Option('--pack <g>', 'records in a block; more make hints smaller and answers longer')
-    .argParser(wholeNumber)
-    .default(DEFAULT_PACK)
+  new Option('--pack <g>', 'records in a block; more make hints smaller and answers longer (default: the planner’s)').argParser(
+    wholeNumber,
+  )
 
 const layoutOptions = () => [
   new Option('--partitions <q>', 'number of partitions (default: chosen from the size)').argParser(wholeNumber),

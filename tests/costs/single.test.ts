@@ -54,7 +54,7 @@ test.each(Object.entries(databases))('%s', async (_, data) => {
   expect(ids).toBeGreaterThanOrEqual(hints + LOOKUPS)
   expect(ids).toBeLessThan(1.1 * (hints + LOOKUPS) + GROUP)
   const stored = {
-    checkpoint: [196 + 2 * ids + 12 * hints + parities + 8 * slots],
+    checkpoint: [188 + 2 * ids + 12 * hints + parities + 8 * slots],
     pending: [] as number[],
     effect: [] as number[],
   }

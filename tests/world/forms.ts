@@ -66,7 +66,7 @@ export function decodeCheckpoint(bytes: Uint8Array, layout: Layout, tags = false
   reader.take(64) // what it is bound to, and its secret
   const permutations = times(layout.partitions, () => times(blocksOf(layout).partitionRecords, reader.u16))
   const parities = reader.take(partitionBytes(layout))
-  if (tags) reader.take(16 + 8 * layout.partitions * blocksOf(layout).partitionRecords)
+  if (tags) reader.take(8 + 8 * layout.partitions * blocksOf(layout).partitionRecords)
   reader.end()
   return { hintId, version, permutations, parities }
 }

@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use keyhush_core::commitment::Merkle;
+use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::layout::Layout;
 use keyhush_core::random::ChaCha;
-use keyhush_core::scheme::{Asked, Verdict, answer, answerers};
+use keyhush_core::scheme::{Asked, Verdict};
 use keyhush_core::single::hint::Hint;
 use keyhush_core::single::making::{Builder, LOOKUPS};
+use keyhush_core::suites::answer;
 
 fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let start = Instant::now();
@@ -26,7 +27,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<u64>().expect("a number"));
     let (log, record_bytes) = (arguments.next().unwrap_or(20), arguments.next().unwrap_or(32));
     let layout = Layout::plan(1 << log, record_bytes, None).expect("a layout");
-    let mut database = Database::<Merkle>::without_openings(layout).expect("memory");
+    let mut database = Database::<Merkle>::offering(layout, Proofs::Tags).expect("memory");
     ChaCha::new(&[1; 32], 0).fill(database.records_mut());
     (0..layout.partitions()).for_each(|q| database.commit(q).expect("a partition"));
     let hashes = database.content_hashes().expect("committed");
@@ -64,7 +65,7 @@ fn main() {
         let index = n.wrapping_mul(2_654_435_761) % layout.records() as u32;
         querying.push(timed(|| asked.query(&[index], &[3; 32]).expect("backups")).0);
         let request = asked.request(0).expect("pending");
-        let (time, reply) = timed(|| answer(&answerers(), 3, &database, &request, At::Newest).expect("genuine"));
+        let (time, reply) = timed(|| answer(3, &database, &request, At::Newest).expect("genuine"));
         answering.push(time);
         let (time, record) = timed(|| {
             assert_eq!(asked.verify(0, &reply).expect("its length"), Verdict::Genuine);

@@ -4,7 +4,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::error::Error;
 
-/// Bytes of a key fingerprint. 16, because whoever registers keys can search for collisions of anything shorter.
+/// Bytes of a key fingerprint. 16: an attacker who registers keys can find collisions of anything shorter.
 pub const FINGERPRINT_BYTES: usize = 16;
 
 const FINGERPRINT_CONTEXT: &str = "keyhush 2026-11 key fingerprint v1";

@@ -4,8 +4,7 @@
 //! Client: [`tapir::hint::HintBuilder`] folds streamed partitions into a [`tapir::hint::Hint`] (Fig. 4); [`tapir::query`] makes a pending
 //! batch of queries from it and [`tapir::recon`] turns verified answers into records and the next hint (Fig. 5).
 //! A client that keeps the whole database instead has a [`local::Local`].
-//! Server: [`database::flat::Database`] holds flat records and what opens their commitments; [`scheme`] answers from it, by
-//! suite, with [`tapir::answer`]; [`database::epoch`] applies a publisher's batch and yields the
+//! Server: [`database::flat::Database`] holds flat records and what opens their commitments; [`suites`] answers from it; [`database::epoch`] applies a publisher's batch and yields the
 //! [`database::list::UpdateList`] that clients apply to their hints (Fig. 6, [`tapir::update`]);
 //! [`database::generation`] begins anew over the same records.
 //! Lookups without a hint: [`instant`]; with one server: [`single`].
@@ -27,6 +26,7 @@ pub mod local;
 pub mod random;
 pub mod scheme;
 pub mod single;
+pub mod suites;
 pub mod tapir;
 
 pub use error::Error;

@@ -1,120 +1,42 @@
-//! The seam between ways to look up and those who use them. At a server, a scheme has an [`Answerer`] for each of its
-//! suites, in a folder of its own, and a line in [`answerers`]; whoever serves asks by the number that a query names. At a
-//! client, a scheme that keeps a state has a [`State`]; whoever looks up has it in an [`Asked`]. Neither knows the scheme.
+//! What a scheme of looking up implements. Server: one [`Answerer`] a suite, which [`crate::suites`] picks by the number in
+//! the query. Client: a [`State`] is what a scheme keeps, and [`Asked`] wraps any of them.
 
 use zeroize::Zeroizing;
 
-use crate::commitment::VectorCommitment;
 use crate::database::flat::{At, Database};
 use crate::database::list::UpdateList;
-use crate::error::{Error, expect_below};
+use crate::error::Error;
 use crate::layout::{Layout, MAX_BATCH};
 use crate::random::ENTROPY_BYTES;
-use crate::single::answer::PARITIES;
-use crate::tapir::answer::{BARE, PROVED, PROVED_TOGETHER};
 use crate::tapir::query::NAME_BYTES;
 use crate::tapir::state::{BINDING_BYTES, Unsealed};
 
 /// How a server answers one suite: without state, one call a request. All lengths follow from the layout and the number of
 /// queries.
 pub trait Answerer<C> {
-    /// The number that queries and answers name it by.
+    /// Its number, which queries and answers carry.
     fn suite(&self) -> u16;
 
     /// Bytes of one query in a request's body.
     fn query_bytes(&self, layout: &Layout) -> usize;
 
-    /// Most queries of a request, of the generation's limit.
+    /// Most queries of a request; `limit` is the generation's.
     fn max_batch(&self, _layout: &Layout, limit: usize) -> usize {
         limit
     }
 
-    /// Bytes of an answer to so many queries, what proves it as a whole included.
+    /// Bytes of an answer to so many queries, with the proof of the whole answer, if it has one.
     fn answer_bytes(&self, layout: &Layout, queries: usize) -> usize;
 
-    /// Whether this database keeps what it takes.
+    /// Whether this database keeps what these answers are made of.
     fn serves(&self, database: &Database<C>) -> bool;
 
-    /// Answers the queries of a body, whose length has been checked, at an epoch that there is. Checks the rest of it whole
-    /// before a byte is copied.
+    /// Answers the queries of a body at an epoch that exists. The caller has checked the body's length; everything else is
+    /// checked before a byte is copied.
     ///
     /// # Errors
-    /// [`Error::Index`] for what points beyond the database.
+    /// [`Error::Index`] for an offset beyond the database; [`Error::Query`] for a query that no client makes.
     fn answer(&self, database: &Database<C>, queries: &[u8], at: At) -> Result<Vec<u8>, Error>;
-}
-
-/// All suites there are.
-#[must_use]
-pub fn answerers<C: VectorCommitment>() -> [&'static dyn Answerer<C>; 4] {
-    [&PROVED, &BARE, &PARITIES, &PROVED_TOGETHER]
-}
-
-/// The suites that a database can be asked for.
-pub fn suites<C>(answerers: &[&dyn Answerer<C>], database: &Database<C>) -> Vec<u16> {
-    answerers.iter().filter(|answerer| answerer.serves(database)).map(|answerer| answerer.suite()).collect()
-}
-
-fn answerer_of<'a, C: VectorCommitment>(
-    answerers: &[&'a dyn Answerer<C>],
-    suite: u16,
-    database: &Database<C>,
-) -> Result<&'a dyn Answerer<C>, Error> {
-    let found = answerers.iter().find(|answerer| answerer.suite() == suite && answerer.serves(database));
-    found.copied().ok_or(Error::Phase("this database has no such suite; ask for one that the manifest has"))
-}
-
-/// Bytes of what [`answer`] gives for so many queries of a suite.
-///
-/// # Errors
-/// [`Error::Phase`] as there; [`Error::Index`] if a request cannot carry so many.
-pub fn answer_bytes<C: VectorCommitment>(
-    answerers: &[&dyn Answerer<C>],
-    suite: u16,
-    database: &Database<C>,
-    queries: usize,
-    at: At,
-) -> Result<usize, Error> {
-    let answerer = answerer_of(answerers, suite, database)?;
-    let layout = database.layout_at(at)?;
-    expect_below("queries", queries, answerer.max_batch(layout, database.max_batch()) + 1)?;
-    Ok(answerer.answer_bytes(layout, queries))
-}
-
-/// Bytes of one query of a suite, and how many a request may carry.
-///
-/// # Errors
-/// [`Error::Phase`] as [`answer`].
-pub fn query_limits<C: VectorCommitment>(
-    answerers: &[&dyn Answerer<C>],
-    suite: u16,
-    database: &Database<C>,
-    at: At,
-) -> Result<(usize, usize), Error> {
-    let answerer = answerer_of(answerers, suite, database)?;
-    let layout = database.layout_at(at)?;
-    Ok((answerer.query_bytes(layout), answerer.max_batch(layout, database.max_batch())))
-}
-
-/// Answers the body of a request of a suite: one query after the other, and the answers in the same order.
-///
-/// # Errors
-/// [`Error::Phase`] for a suite that this database has not, before every partition was committed, or for an epoch there is not;
-/// [`Error::Length`] if these are not 1 to [`Answerer::max_batch`] queries; as [`Answerer::answer`].
-pub fn answer<C: VectorCommitment>(
-    answerers: &[&dyn Answerer<C>],
-    suite: u16,
-    database: &Database<C>,
-    queries: &[u8],
-    at: At,
-) -> Result<Vec<u8>, Error> {
-    let answerer = answerer_of(answerers, suite, database)?;
-    let (each, limit) = query_limits(answerers, suite, database, at)?;
-    let most = limit * each;
-    if queries.is_empty() || !queries.len().is_multiple_of(each) || queries.len() > most {
-        let expected = (queries.len().div_ceil(each) * each).clamp(each, most) as u64;
-        return Err(Error::Length { what: "queries", expected, actual: queries.len() as u64 });
-    }
-    answerer.answer(database, queries, at)
 }
 
 // ---- the client's half ----------------------------------------------------------------------------
@@ -130,21 +52,19 @@ pub enum Verdict {
     Open,
 }
 
-/// What a batch brought, and has changed already.
+/// What a batch brought. It has been applied already.
 pub struct Recovered {
     /// count·ℓ bytes, in query order
     pub records: Vec<u8>,
-    /// queries for which the state had nothing to ask with, whose records are zeros; the call has failed, and all the same
-    /// what the others used is used
+    /// queries that no hint could serve; their records are zeros. The call fails, yet the hints of the others are spent
     pub missed: usize,
     /// the journal's entry for it. Secret.
     pub effect: Zeroizing<Vec<u8>>,
 }
 
 /// What a client holds between lookups of a scheme that asks its parties, a batch at a time (packages/client,
-/// scheme/scheme.ts, `AskedState`). Secret and unique. All lengths follow from the layout and the number of queries.
-///
-/// Whoever keeps one does so in an [`Asked`], and knows no scheme.
+/// scheme/scheme.ts, `AskedState`). Secret and unique. All lengths follow from the layout and the number of queries. Callers
+/// keep it in an [`Asked`].
 pub trait State<C>: Sized {
     /// A batch whose requests may have been sent and whose replies have not been applied. Used once; secret.
     type Pending;
@@ -224,9 +144,9 @@ pub trait State<C>: Sized {
     fn written(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error>;
 }
 
-/// A state and at most one batch pending on it: the order in which every scheme's calls come.
+/// A state and at most one pending batch. It holds every scheme's calls to their order.
 pub struct Asked<C, S: State<C>> {
-    /// for what only its own scheme knows
+    /// for calls that only its own scheme has
     pub state: S,
     pending: Option<S::Pending>,
     /// of the last batch applied, until it is taken

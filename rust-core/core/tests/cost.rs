@@ -127,7 +127,7 @@ fn the_million_small_records_cost_what_the_architecture_says() {
     assert_eq!((lookup(&merkle), lookup(&tags)), (17_632, 1248)); // ≤ 18 KiB and ≤ 1.3 KiB
     assert_eq!((merkle.lookup_hashes, tags.lookup_hashes), (2 * 16 * 17, 2 * 16 + 1));
     assert_eq!((merkle.tree_bytes, tags.tree_bytes), (16 * 32 * ((2 << 16) - 1), 0));
-    assert_eq!(tags.checkpoint_bytes - merkle.checkpoint_bytes, 16 + (8 << 20));
+    assert_eq!(tags.checkpoint_bytes - merkle.checkpoint_bytes, 8 + (8 << 20));
     assert_eq!(recommended, Proofs::Tags);
 }
 

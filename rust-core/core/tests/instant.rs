@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use common::{database, thorough};
 use keyhush_core::Error;
-use keyhush_core::commitment::Merkle;
+use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::directory::Directory;
@@ -511,7 +511,7 @@ fn what_is_no_query_is_refused_and_says_why() {
     assert!(matches!(Pass::new(&database, &[]), Err(Error::Index { .. })));
     assert!(matches!(query(layout, &[1400], &[1; 32]), Err(Error::Index { .. })));
     assert!(matches!(query(layout, &[], &[1; 32]), Err(Error::Length { .. })));
-    let tags = Database::<Merkle>::without_openings(*layout).unwrap();
+    let tags = Database::<Merkle>::offering(*layout, Proofs::Tags).unwrap();
     assert!(matches!(Pass::new(&tags, &[(&key, At::Newest)]), Err(Error::Phase(_))));
 }
 

@@ -9,7 +9,8 @@ use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::layout::Layout;
 use keyhush_core::random::ChaCha;
-use keyhush_core::scheme::{State, answer, answer_bytes, answerers, query_limits, suites};
+use keyhush_core::scheme::State;
+use keyhush_core::suites::{answer, answer_bytes, query_limits, suites};
 use keyhush_core::tapir::hint::{Hint, HintBuilder};
 use keyhush_core::tapir::query::{Role, query};
 use keyhush_core::tapir::recon::{judged, recon, verify};
@@ -93,17 +94,16 @@ fn no_other_hint_takes_a_verdict() {
 #[test]
 fn the_suite_is_had_of_a_database_that_is_proved_elsewhere_at_both_epochs() {
     let (mut database, ..) = world();
-    let all = answerers::<Merkle>();
-    assert!(suites(&all, &database).contains(&SUITE));
-    assert_eq!(answer_bytes(&all, SUITE, &database, 2, At::Newest).unwrap(), 2 * 4 * 3 + POINTPROOF_BYTES);
+    assert!(suites(&database).contains(&SUITE));
+    assert_eq!(answer_bytes(SUITE, &database, 2, At::Newest).unwrap(), 2 * 4 * 3 + POINTPROOF_BYTES);
     apply(&mut database, None, &[Operation::EditIndex(0, &[1, 2, 3])]).unwrap();
     let offsets: Vec<u8> = [0u16; 4].iter().flat_map(|offset| offset.to_le_bytes()).collect();
-    let [newest, previous] = [At::Newest, At::Previous].map(|at| answer(&all, SUITE, &database, &offsets, at).unwrap());
+    let [newest, previous] = [At::Newest, At::Previous].map(|at| answer(SUITE, &database, &offsets, at).unwrap());
     assert_eq!(newest[..3], [1, 2, 3]);
     assert_ne!(previous[..3], newest[..3]);
     assert_eq!(previous[3..], newest[3..]);
     let plain: Database<Merkle> = common::database(*database.layout(), &[]);
-    assert!(!suites(&all, &plain).contains(&SUITE));
+    assert!(!suites(&plain).contains(&SUITE));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_request_has_entries_for_256_pairings_or_a_single_query() {
     for (partitions, most) in [(1, 64), (4, 64), (5, 51), (16, 16), (129, 1), (300, 1)] {
         let layout = Layout::new(2 * partitions, 1, partitions, 2).unwrap();
         let database: Database<Merkle> = common::database::<Merkle>(layout, &[]).proved_elsewhere();
-        let limits = query_limits(&answerers(), SUITE, &database, At::Newest).unwrap();
+        let limits = query_limits(SUITE, &database, At::Newest).unwrap();
         assert_eq!((limits, database.max_batch()), ((2 * partitions as usize, most), 64));
         let mut builder = builder_of(&database, Proofs::Pointproofs, [1; 32]);
         for q in 0..partitions as usize {

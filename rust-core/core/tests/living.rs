@@ -398,7 +398,7 @@ proptest! {
 
 /// The same records without openings.
 fn bare(database: &mut Database<Merkle>) -> Database<Merkle> {
-    let mut bare = Database::without_openings(*database.layout()).unwrap();
+    let mut bare = Database::offering(*database.layout(), Proofs::Tags).unwrap();
     bare.records_mut().copy_from_slice(database.records_mut());
     (0..database.layout().partitions()).for_each(|q| bare.commit(q).unwrap());
     bare

@@ -213,8 +213,8 @@ fn a_wrong_partition_leaves_the_hint_unchanged_and_none_is_folded_twice() {
 
 fn builder_lengths_are_checked(layout: Layout) -> bool {
     use keyhush_core::tapir::hint::HintBuilder;
-    HintBuilder::new(layout, &[0; 95], &[0; 96], [0; 32]).is_err()
-        && HintBuilder::new(layout, &[0; 96], &[0; 97], [0; 32]).is_err()
+    HintBuilder::new(layout, Proofs::Openings, &[0; 95], &[0; 96], [0; 32]).is_err()
+        && HintBuilder::new(layout, Proofs::Openings, &[0; 96], &[0; 97], [0; 32]).is_err()
 }
 
 /// One batch at a time, each step in its turn; and what is stored of a batch is that batch.

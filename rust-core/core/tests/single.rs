@@ -12,11 +12,12 @@ use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::layout::Layout;
 use keyhush_core::random::{ChaCha, Uniform};
-use keyhush_core::scheme::{Asked, Verdict, answer, answer_bytes, answerers, suites};
+use keyhush_core::scheme::{Asked, Verdict};
 use keyhush_core::single::geometry::Geometry;
 use keyhush_core::single::hint::Hint;
 use keyhush_core::single::making::Builder;
 use keyhush_core::single::{NamedRow, RowName};
+use keyhush_core::suites::{answer, answer_bytes, suites};
 use keyhush_core::tapir::state::journal::update_in;
 
 const SUITE: u16 = 3;
@@ -55,7 +56,7 @@ fn client(database: &Database<Merkle>, lookups: usize, entropy: u8) -> Client {
 }
 
 fn ask(database: &Database<Merkle>, client: &Client) -> Vec<u8> {
-    answer(&answerers(), SUITE, database, &client.request(0).unwrap(), At::Newest).unwrap()
+    answer(SUITE, database, &client.request(0).unwrap(), At::Newest).unwrap()
 }
 
 /// A batch that finds all it asks for: its records.
@@ -134,13 +135,13 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
                 let operations: Vec<_> =
                     edits.iter().map(|(index, record)| Operation::EditIndex(*index, record)).collect();
                 let epoch = apply(&mut database, None, &operations).unwrap();
-                let previous = answer(&answerers(), SUITE, &database, &client.request(0).unwrap(), At::Previous);
+                let previous = answer(SUITE, &database, &client.request(0).unwrap(), At::Previous);
                 assert_eq!(previous.unwrap(), before, "the epoch before is answered still");
                 let entry = client.update(epoch.list.bytes(), layout, &[], &[0; 32]).unwrap();
                 behind.replay(&entry).unwrap();
             }
             let reply = ask(&database, &client);
-            assert_eq!(reply.len(), answer_bytes(&answerers(), SUITE, &database, batch.len(), At::Newest).unwrap());
+            assert_eq!(reply.len(), answer_bytes(SUITE, &database, batch.len(), At::Newest).unwrap());
             assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
             assert_eq!(client.recon().unwrap(), expected(&database, &batch), "round {round}");
             assert_eq!(client.missed(), 0);
@@ -698,7 +699,7 @@ fn a_database_grows_within_its_stripes_and_not_beyond() {
     let record = [5; 8];
     let list = apply(&mut database, None, &[Operation::Add(&record)]).unwrap().list;
     assert!(matches!(client.update(list.bytes(), *database.layout(), &[], &[0; 32]), Err(Error::Update(_))));
-    let reply = answer(&answerers(), SUITE, &database, &client.request(0).unwrap(), At::Previous).unwrap();
+    let reply = answer(SUITE, &database, &client.request(0).unwrap(), At::Previous).unwrap();
     assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine), "nothing has changed");
 
     let layout = Layout::new(1000, 8, 6, 200).unwrap();
@@ -851,7 +852,7 @@ fn stored_bytes_with_the_right_checksum_are_refused_or_can_be_used() {
             return;
         }
         // Of hints that somebody has forged at home, which is all that this can be, queries may be none.
-        let reply = answer(&answerers(), SUITE, &database, &client.request(0).unwrap(), At::Newest);
+        let reply = answer(SUITE, &database, &client.request(0).unwrap(), At::Newest);
         if reply.is_ok_and(|reply| client.verify(0, &reply) == Ok(Verdict::Genuine)) {
             let _ = client.recon();
         }
@@ -923,9 +924,9 @@ fn a_server_answers_queries_and_refuses_what_is_none() {
     let mut client = client(&database, 3, 4);
     client.query(&[7], &[1; 32]).unwrap();
     let query = client.request(0).unwrap();
-    let refused = |query: &[u8]| answer(&answerers(), SUITE, &database, query, At::Newest).err();
+    let refused = |query: &[u8]| answer(SUITE, &database, query, At::Newest).err();
     assert_eq!(refused(&query), None);
-    assert!(suites(&answerers(), &database).contains(&SUITE));
+    assert!(suites(&database).contains(&SUITE));
     assert!(matches!(refused(&query[1..]), Some(Error::Length { .. })));
     assert!(matches!(refused(&[]), Some(Error::Length { .. })));
     for byte in 0..query.len() {

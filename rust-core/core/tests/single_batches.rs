@@ -9,9 +9,10 @@ use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::layout::Layout;
 use keyhush_core::random::ChaCha;
-use keyhush_core::scheme::{Asked, Verdict, answer, answerers};
+use keyhush_core::scheme::{Asked, Verdict};
 use keyhush_core::single::hint::Hint;
 use keyhush_core::single::making::Builder;
+use keyhush_core::suites::answer;
 
 const BINDING: [u8; 32] = [7; 32];
 const SUITE: u16 = 3;
@@ -67,7 +68,7 @@ fn a_lie_about_a_slot_that_its_own_batch_has_filled_is_refused_across_an_update_
             assert_eq!(again.request(0).unwrap(), request);
             again
         };
-        let genuine = answer(&answerers(), SUITE, &database, &request, At::Newest).unwrap();
+        let genuine = answer(SUITE, &database, &request, At::Newest).unwrap();
         for byte in 0..genuine.len() {
             let mut reply = genuine.clone();
             reply[byte] ^= 1 << (byte % 8);
@@ -103,7 +104,7 @@ fn nothing_is_shown_twice_whatever_is_asked_between_updates_and_restarts() {
             client.update(epoch.list.bytes(), layout(), &[], &[0; 32]).unwrap();
         }
         let request = client.request(0).unwrap();
-        let reply = answer(&answerers(), SUITE, &database, &request, At::Newest).unwrap();
+        let reply = answer(SUITE, &database, &request, At::Newest).unwrap();
         assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
         client.recon().unwrap();
         let (each, stripes) = (client.state.geometry().query_bytes(), client.state.geometry().stripes());

@@ -15,7 +15,6 @@ use common::{Enumerate, database, thorough};
 use keyhush_core::commitment::Merkle;
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::layout::Layout;
-use keyhush_core::scheme::{answer, answerers};
 use keyhush_core::single::RowName;
 use keyhush_core::single::geometry::Geometry;
 use keyhush_core::single::hint::Hint;
@@ -23,6 +22,7 @@ use keyhush_core::single::making::Builder;
 use keyhush_core::single::query::{Pending, hazmat_query_from};
 use keyhush_core::single::recon::{recon, verify};
 use keyhush_core::single::streams::{Function, GROUP, Kind};
+use keyhush_core::suites::answer;
 
 const EXACT: f64 = 1e-12;
 const S: u32 = 2;
@@ -608,5 +608,5 @@ fn the_server_of_the_test_is_the_servers() {
         sums[1 - k % 2] ^= (k * s + k % s) as u8;
         sums
     });
-    assert_eq!(answer(&answerers(), 3, &database, &query, At::Newest).unwrap(), sums);
+    assert_eq!(answer(3, &database, &query, At::Newest).unwrap(), sums);
 }

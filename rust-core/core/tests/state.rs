@@ -238,8 +238,8 @@ fn the_kind_of_proof_comes_from_the_stored_form() {
     }
     let world = small(Proofs::Tags);
     let partial = world.builder(2).encode(&BINDING);
-    let key = partial.len() - 16 - 16;
-    assert!(world.resume(&resealed(&partial, key, &[0; 16])).is_err(), "another key");
+    let key = partial.len() - 16 - 8;
+    assert!(world.resume(&resealed(&partial, key, &[0; 8])).is_err(), "another key");
 }
 
 /// Answers that are right, and a hint that is not: found before anything is applied, and nobody is condemned for it.
@@ -252,7 +252,7 @@ fn a_hint_that_recovers_another_record_is_found_corrupt_and_unchanged() {
     let whole = world.hint(2).encode(&BINDING).unwrap();
     let swapped =
         [&whole[permutations_at + 2..permutations_at + 4], &whole[permutations_at..permutations_at + 2]].concat();
-    let key_at = whole.len() - 16 - 8 * layout.slots() - 16;
+    let key_at = whole.len() - 16 - 8 * layout.slots() - 8;
     for corrupt in [resealed(&whole, parities_at, &[!whole[parities_at]]), resealed(&whole, permutations_at, &swapped)]
     {
         let mut outcomes = [0; 2];

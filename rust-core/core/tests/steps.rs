@@ -28,7 +28,7 @@ fn vectors(layout: &Layout) -> Vec<Vec<u8>> {
 
 fn answers(database: &Database<Merkle>, at: At) -> Option<Answers> {
     let layout = *database.layout_at(at).ok()?;
-    let proofs = if database.has_openings() { Proofs::Openings } else { Proofs::Tags };
+    let proofs = if database.offers(Proofs::Openings) { Proofs::Openings } else { Proofs::Tags };
     let answer = |vector: &Vec<u8>| match at {
         At::Newest => database.answer(vector, proofs).unwrap(),
         At::Previous => database.answer_previous(vector, proofs).unwrap(),
@@ -37,7 +37,7 @@ fn answers(database: &Database<Merkle>, at: At) -> Option<Answers> {
 }
 
 fn bare(layout: Layout, content: &[u8]) -> Database<Merkle> {
-    let mut database = Database::without_openings(layout).unwrap();
+    let mut database = Database::offering(layout, Proofs::Tags).unwrap();
     database.records_mut()[..content.len()].copy_from_slice(content);
     (0..layout.partitions()).for_each(|q| database.commit(q).unwrap());
     database
@@ -86,7 +86,7 @@ fn operations(batch: &[(Option<u32>, Vec<u8>)]) -> Vec<Operation<'_>> {
 /// Makes an epoch, and looks at the epochs there are after every step. Returns after how many of them the records in memory
 /// were neither those of one epoch nor those of the other.
 fn make(database: &mut Database<Merkle>, batch: &[Operation<'_>], before: &Plain, after: &Plain) -> usize {
-    let openings = database.has_openings();
+    let openings = database.offers(Proofs::Openings);
     let (newest, previous) = (answers(database, At::Newest), answers(database, At::Previous));
     assert_eq!(newest, answers(&built(*database.layout(), before, openings), At::Newest));
     let mut draft = Draft::of_batch(database, false, batch);

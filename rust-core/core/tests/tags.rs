@@ -30,7 +30,7 @@ impl World {
     fn new(layout: Layout) -> Self {
         let mut records = vec![0; layout.database_bytes()];
         ChaCha::new(&[5; 32], 0).fill(&mut records[..layout.records() * layout.record_bytes()]);
-        let mut database = Database::without_openings(layout).unwrap();
+        let mut database = Database::offering(layout, Proofs::Tags).unwrap();
         database.records_mut().copy_from_slice(&records);
         (0..layout.partitions()).for_each(|q| database.commit(q).unwrap());
         let checkpoint = hint_of(&database, &records, 1).encode(&[0; 32]).unwrap();
@@ -185,13 +185,13 @@ fn a_record_of_the_epoch_before_is_caught() {
 fn every_hint_has_a_key_of_its_own() {
     let world = World::new(Layout::new(10, 4, 3, 4).unwrap());
     let [one, again, other] = [1, 1, 2].map(|entropy| tags_of(&hint_of(&world.database, &world.records, entropy)));
-    assert_eq!(one.len(), 16 + 8 * 12);
+    assert_eq!(one.len(), 8 + 8 * 12);
     assert_eq!(one, again);
-    // One point and no second, ten tags of records, and two of zeros.
+    // A point, ten tags of records, and two of zeros.
     let [one, other] = [&one, &other].map(|tags| tags.as_chunks::<8>().0);
-    let equal: Vec<usize> = (0..14).filter(|&at| one[at] == other[at]).collect();
-    assert_eq!(equal, [1, 12, 13]);
-    assert!([1, 12, 13].iter().all(|&at| one[at] == [0; 8]));
+    let equal: Vec<usize> = (0..13).filter(|&at| one[at] == other[at]).collect();
+    assert_eq!(equal, [11, 12]);
+    assert!([11, 12].iter().all(|&at| one[at] == [0; 8]));
     let hint = hint_of(&world.database, &world.records, 1);
     assert_eq!((hint.proofs(), hint.tag_bytes()), (Proofs::Tags, 8 * 12));
 }
@@ -202,7 +202,7 @@ fn a_wrong_partition_leaves_no_tags() {
     let layout = Layout::new(10, 4, 3, 4).unwrap();
     let world = World::new(layout);
     let hashes: Vec<u8> = (0..3).flat_map(|q| world.database.content_hash(q).unwrap()).collect();
-    let mut builder = HintBuilder::with_tags(layout, &hashes, [1; 32]).unwrap();
+    let mut builder = HintBuilder::new(layout, Proofs::Tags, &[], &hashes, [1; 32]).unwrap();
     let untouched = builder.encode(&[0; 32]);
     let mut wrong = world.records.clone();
     wrong[17] ^= 1;
@@ -215,7 +215,7 @@ fn a_wrong_partition_leaves_no_tags() {
     }
     let hint = builder.finish().map_err(|(error, _)| error).unwrap();
     assert!(hint.encode(&[0; 32]).unwrap() == world.checkpoint);
-    assert!(HintBuilder::with_tags(layout, &hashes[1..], [1; 32]).is_err());
+    assert!(HintBuilder::new(layout, Proofs::Tags, &[], &hashes[1..], [1; 32]).is_err());
 }
 
 // ---- how often a lie passes ---------------------------------------------------------------------------------------
@@ -255,13 +255,11 @@ impl Trial {
         Trial { database: database::<Merkle>(layout, &records), records }
     }
 
-    /// Whether answers pass, under the sum of two points; zero is none.
-    fn passes(&self, points: [u64; 2], answers: &[Vec<u8>]) -> Vec<bool> {
-        let tables = points.map(Point::new);
-        let tags = self.records.chunks_exact(self.records.len() / 2);
-        let tags = tags.map(|record| tables.iter().fold(0, |tag, point| tag ^ point.tag(record))).collect();
-        let key = points.map(u64::to_le_bytes).as_flattened().try_into().unwrap();
-        let hint = hint_of(&self.database, &self.records, 1).hazmat_keep_tags(key, tags);
+    /// Whether answers pass, under a point.
+    fn passes(&self, point: u64, answers: &[Vec<u8>]) -> Vec<bool> {
+        let table = Point::new(point);
+        let tags = self.records.chunks_exact(self.records.len() / 2).map(|record| table.tag(record)).collect();
+        let hint = hint_of(&self.database, &self.records, 1).hazmat_keep_tags(point.to_le_bytes(), tags);
         let checkpoint = hint.encode(&[0; 32]).unwrap();
         let verdict = |lie: &Vec<u8>| {
             let mut hint = Hint::decode(&checkpoint, *self.database.layout(), &[], &[0; 32]).unwrap();
@@ -275,15 +273,15 @@ impl Trial {
 }
 
 /// For each lie about one entry, the points under which it passes, as a set of bits; the truth passes under all.
-fn passing(field: &[u64], words: u32, other: u64) -> Vec<u16> {
+fn passing(field: &[u64], words: u32) -> Vec<u16> {
     let trial = Trial::new(words as usize);
     let honest = vec![0; 16 * words as usize];
     let answers: Vec<Vec<u8>> =
         lies(field, words).into_iter().map(|lie| [lie.as_slice(), &honest[..8 * words as usize]].concat()).collect();
     let mut under = vec![0; answers.len()];
     for (number, &point) in field.iter().enumerate() {
-        assert_eq!(trial.passes([point, other], std::slice::from_ref(&honest)), [true]);
-        for (points, passes) in under.iter_mut().zip(trial.passes([point, other], &answers)) {
+        assert_eq!(trial.passes(point, std::slice::from_ref(&honest)), [true]);
+        for (points, passes) in under.iter_mut().zip(trial.passes(point, &answers)) {
             *points |= u16::from(passes) << number;
         }
     }
@@ -296,7 +294,7 @@ fn passing(field: &[u64], words: u32, other: u64) -> Vec<u16> {
 fn one_lie_passes_with_the_probability_that_is_claimed() {
     let field = small_field();
     for words in 1..=2 {
-        let under = passing(&field, words, 0);
+        let under = passing(&field, words);
         assert_eq!(under.iter().map(|points| points.count_ones()).max(), Some(words));
         // Every point but zero is as good as any other: the server knows nothing of it.
         assert!(
@@ -312,7 +310,7 @@ fn one_lie_passes_with_the_probability_that_is_claimed() {
 fn a_second_lie_gains_nothing_from_the_verdict_on_the_first() {
     let field = small_field();
     for words in 1..=2 {
-        let under = passing(&field, words, 0);
+        let under = passing(&field, words);
         let mut distinct = under.clone();
         distinct.sort_unstable();
         distinct.dedup();
@@ -335,6 +333,6 @@ fn more_lies_in_one_answer_pass_less_often() {
     let pairs: Vec<Vec<u8>> =
         one.iter().flat_map(|first| one.iter().map(move |second| [&first[..], second].concat())).collect();
     for (number, &point) in field.iter().enumerate() {
-        assert!(trial.passes([point, 0], &pairs).iter().all(|&passes| passes == (number == 0)));
+        assert!(trial.passes(point, &pairs).iter().all(|&passes| passes == (number == 0)));
     }
 }

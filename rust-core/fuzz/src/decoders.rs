@@ -12,8 +12,8 @@ use keyhush_core::database::list::UpdateList;
 use keyhush_core::directory::Directory;
 use keyhush_core::layout::Layout;
 use keyhush_core::random::ChaCha;
-use keyhush_core::scheme;
 use keyhush_core::single;
+use keyhush_core::suites;
 use keyhush_core::tapir::hint::{Hint, HintBuilder};
 use keyhush_core::tapir::query::{Pending, Role, query};
 use keyhush_core::tapir::recon::{Effect, recon, replay, verify};
@@ -176,12 +176,8 @@ impl World {
 
     /// With everything folded.
     fn builder(&self, kind: usize) -> HintBuilder {
-        let mut builder = match KINDS[kind] {
-            Proofs::Openings => HintBuilder::new(self.layout, &self.commitments, &self.content_hashes, [2; 32]),
-            Proofs::Tags => HintBuilder::with_tags(self.layout, &self.content_hashes, [2; 32]),
-            Proofs::Pointproofs => HintBuilder::judged_elsewhere(self.layout, &self.content_hashes, [2; 32]),
-        }
-        .expect("a builder");
+        let mut builder = HintBuilder::new(self.layout, KINDS[kind], &self.commitments, &self.content_hashes, [2; 32])
+            .expect("a builder");
         for q in 0..self.layout.partitions() {
             builder.begin(0, q).expect("a partition");
             let bytes = self.database.partition(q).expect("a partition");
@@ -219,7 +215,7 @@ impl World {
     }
 
     fn single_answer(&self, queries: &[u8]) -> Result<Vec<u8>, keyhush_core::Error> {
-        scheme::answer(&scheme::answerers(), 3, &self.database, queries, At::Newest)
+        suites::answer(3, &self.database, queries, At::Newest)
     }
 
     /// What is asked of the retrieve server in `answer`.

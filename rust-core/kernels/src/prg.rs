@@ -1,6 +1,9 @@
-//! The length-doubling generator of the distributed point function: one ChaCha20 block under a 16-byte seed (the 128-bit
-//! key form of Bernstein's paper; counter and nonce zero). Bytes 0–15 are the left seed, 16–31 the right one, bits 0 and
-//! 1 of byte 32 the left and right control bits; the rest is not used.
+//! The generator that ships: it stretches the seeds of instant lookups (docs/protocol.md, Instant lookups). That of the papers' schemes
+//! is `rust-core/papers/src/prg.rs`.
+//!
+//! It doubles a seed's length, for the distributed point function: one ChaCha20 block under a 16-byte seed (the 128-bit key
+//! form of Bernstein's paper; counter and nonce zero). Bytes 0–15 are the left seed, 16–31 the right one, bits 0 and 1 of byte
+//! 32 the left and right control bits. The rest is not used.
 //!
 //! Blocks of several seeds are made side by side, word by word. Libraries make many blocks under one key instead, of which
 //! all but one would be thrown away here.
@@ -70,7 +73,12 @@ mod tests {
         for lane in 0..LANES {
             seeds[lane] = [0; SEED_BYTES];
             let children = stretch(&seeds)[lane];
-            assert_eq!(children.seeds.as_flattened(), expected);
+            assert_eq!(
+                children.seeds.as_flattened(),
+                expected,
+                "another generator is another suite: give instant lookups new numbers (docs/protocol.md, Instant lookups), or \
+                 clients will call honest servers of another release liars",
+            );
             assert_eq!(children.controls, [0xcc & 1, 0xcc >> 1 & 1]); // byte 32 of the vector
             seeds[lane] = [7; SEED_BYTES];
         }

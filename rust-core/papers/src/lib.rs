@@ -48,3 +48,4 @@ pub mod s3pir;
 pub mod singlepass;
 pub mod tables;
 pub mod treepir;
+pub mod xor;

@@ -1,14 +1,15 @@
-//! The pseudorandom generators, behind one pair of traits, so that tables compare schemes and not ciphers.
+//! The generators of the papers' schemes, which nothing ships: the product's is `rust-core/kernels/src/prg.rs`. They are behind
+//! one pair of traits, so that tables compare schemes and not ciphers.
 //!
 //! [`Aes`] runs on the processor's AES instructions where it has them (crate `aes` finds out), as the papers' code does;
-//! [`ChaCha`] is what the product uses, because JavaScript and WebAssembly have no AES instructions to offer.
+//! [`ChaCha`] is the cipher that the product uses, because JavaScript and WebAssembly have no AES instructions to offer.
 
 use aes::Aes128;
 use aes::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use chacha20::ChaCha20Legacy;
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 
-use crate::records::xor;
+use crate::xor::xor;
 
 /// 128 bits: a key, a seed, a block.
 pub type Block = [u8; 16];

@@ -57,7 +57,8 @@ use crate::channel::Channel;
 use crate::error::{Error, bad, expect_bytes};
 use crate::prg::{Block, Prg};
 use crate::random::{Random, Uniform, shuffle};
-use crate::records::{Records, xor};
+use crate::records::Records;
+use crate::xor::xor;
 
 /// Wrong turns; only tests take them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

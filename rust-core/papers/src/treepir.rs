@@ -57,8 +57,9 @@ use crate::channel::Channel;
 use crate::error::{Error, bad, expect_bytes};
 use crate::prg::{Aes, Block, Doubling};
 use crate::random::{Random, Uniform};
-use crate::records::{Records, xor, xor_from};
+use crate::records::Records;
 use crate::s3pir::Search;
+use crate::xor::{xor, xor_from};
 
 /// Wrong turns; only tests take them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

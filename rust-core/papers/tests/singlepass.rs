@@ -8,8 +8,9 @@ use papers::channel::Channel;
 use papers::error::Error;
 use papers::prg::{Aes, ChaCha, Prg};
 use papers::random::{Random, Uniform, shuffle};
-use papers::records::{Records, xor};
+use papers::records::Records;
 use papers::singlepass::*;
+use papers::xor::xor;
 
 /// One client and a database that grows past several partitions, in 10 000 lookups.
 fn life<P: Prg, O: Offset>(seed: u64, records: usize, partitions: usize, bytes: usize, inverses: Inverses) {

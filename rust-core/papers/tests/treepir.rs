@@ -7,9 +7,10 @@ use common::{EXACT, Law, law, worst};
 use papers::channel::Channel;
 use papers::prg::{Aes, AesTree, Block, ChaChaTree, Doubling, Prg};
 use papers::random::{Random, Uniform};
-use papers::records::{Records, xor};
+use papers::records::Records;
 use papers::s3pir::Search;
 use papers::treepir::*;
+use papers::xor::xor;
 
 fn lookups<D: Doubling>(seed: u64, depth: u32, bytes: usize, lookups: usize) {
     println!("seed {seed}");

@@ -1,4 +1,4 @@
-//! wasm-bindgen bindings over `keyhush-core`: the handles and functions of packages/wasm/src/core.ts. No logic.
+//! wasm-bindgen bindings over `keyhush-core`: the handles and functions that packages/wasm/src/core.ts types. No logic.
 //!
 //! What instant lookups need is always there; hints, lookups with one server and the server half are features, each on top of
 //! the one before, so that browsers download no more than they use.
@@ -21,7 +21,6 @@ mod cost;
 mod directory;
 mod instant;
 mod js;
-#[cfg(feature = "hints")]
 #[cfg(feature = "hints")]
 mod local;
 #[cfg(feature = "hints")]

@@ -1,20 +1,18 @@
-//! The planner, of modes: plain objects out, as packages/wasm/src/core.ts types them.
+//! The planner, of modes: plain objects out, as packages/wasm/src/core/costs.ts types them.
 
-use keyhush_core::commitment::Proofs;
 use keyhush_core::cost::{self, Mode, ModeCosts, Workload};
 use keyhush_core::error::Error;
 use wasm_bindgen::prelude::*;
 
 use crate::cost::{directory_size, mode_name};
 use crate::js::{self, Array, Object};
-use crate::proofs::{name_of, proofs_named};
+use crate::proofs::proofs_named;
 use crate::{LayoutHandle, Outcome, thrown};
 
 /// Which kind of proof suits a client, where servers offer both: tags, if what it would hold fits 64 MB.
 #[wasm_bindgen(js_name = suitableProofs, unchecked_return_type = "'merkle' | 'tags'")]
 pub fn suitable_proofs(layout: &LayoutHandle, directory_bytes: u32) -> String {
-    let fit = cost::tags_fit(&layout.0, u64::from(directory_bytes), cost::DEFAULT_MEMORY_BYTES);
-    name_of(if fit { Proofs::Tags } else { Proofs::Openings })
+    cost::suitable_proofs(&layout.0, u64::from(directory_bytes), cost::DEFAULT_MEMORY_BYTES).name().into()
 }
 
 /// What each way of looking up costs under a manifest's layout, for a workload of which only what is done counts.
@@ -57,18 +55,17 @@ fn mode_object(costs: &ModeCosts) -> Object {
     ]);
     set(&out, "mode", mode_name(costs.mode));
     if let Some(proofs) = costs.proofs {
-        set(&out, "proofs", name_of(proofs));
+        set(&out, "proofs", proofs.name());
     }
     let held = &costs.held;
-    let hint = [("parities", held.parities), ("permutations", held.permutations), ("tags", held.tags)];
     let parts = match costs.mode {
         Mode::Local => vec![("records", held.records)],
         Mode::Instant => vec![],
         Mode::Single => vec![("hints", held.hints), ("tags", held.tags)],
-        Mode::Full if costs.proofs == Some(Proofs::Pointproofs) => [&hint[..], &[("verifier", held.verifier)]].concat(),
-        Mode::Full => hint.to_vec(),
+        Mode::Full => vec![("parities", held.parities), ("permutations", held.permutations), ("tags", held.tags)],
     };
-    set(&out, "held", object(parts));
+    let verifier = (held.verifier > 0).then_some(("verifier", held.verifier));
+    set(&out, "held", object(parts.into_iter().chain(verifier)));
     out
 }
 

@@ -1,17 +1,16 @@
-//! The planner, of databases: a workload in, plain objects out, as packages/wasm/src/core.ts types them.
+//! The planner, of databases: a workload in, plain objects out, as packages/wasm/src/core/costs.ts types them.
 
-use keyhush_core::cost::{self, Costs, Plan, Workload};
+use keyhush_core::cost::{self, Costs, DEFAULT_PACK, Plan, Workload};
 use keyhush_core::layout::Layout;
 use wasm_bindgen::prelude::*;
 
 use crate::js::Object;
 use crate::mode_costs::{modes_array, object, read, set};
-use crate::proofs::name_of;
 use crate::{LayoutHandle, Outcome, thrown, whole};
 
 #[wasm_bindgen]
 impl LayoutHandle {
-    /// Decides Q and M, or only M for a given Q.
+    /// Decides Q and M, or only M for a given Q; without `block_records`, packs as the planner does.
     ///
     /// # Errors
     /// `layout`.
@@ -21,8 +20,8 @@ impl LayoutHandle {
         partitions: Option<f64>,
         block_records: Option<f64>,
     ) -> Outcome<LayoutHandle> {
-        let (partitions, block_records) = (partitions.map(whole), whole(block_records.unwrap_or(1.0)));
-        Layout::plan_packed(whole(records), whole(record_bytes), partitions, block_records)
+        let block_records = block_records.map_or(DEFAULT_PACK, whole);
+        Layout::plan_packed(whole(records), whole(record_bytes), partitions.map(whole), block_records)
             .map(LayoutHandle)
             .map_err(thrown)
     }
@@ -41,7 +40,7 @@ pub fn plan(workload: &JsValue) -> Outcome<Object> {
     set(&out, "modes", modes_array(&plan.modes));
     set(&out, "merkle", costs_object(&plan.merkle));
     set(&out, "tags", costs_object(&plan.tags));
-    set(&out, "recommended", name_of(plan.recommended));
+    set(&out, "recommended", plan.recommended.name());
     set(&out, "reason", plan.reason);
     Ok(out)
 }

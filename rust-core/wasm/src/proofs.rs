@@ -9,21 +9,8 @@ use crate::{LayoutHandle, Outcome, thrown};
 /// The kind of proof JavaScript names; Merkle if it names none.
 #[allow(clippy::needless_pass_by_value)] // as wasm-bindgen hands it over
 pub(crate) fn proofs_named(name: Option<String>) -> Result<Proofs, Error> {
-    match name.as_deref() {
-        None | Some("merkle") => Ok(Proofs::Openings),
-        Some("tags") => Ok(Proofs::Tags),
-        Some("pointproofs") => Ok(Proofs::Pointproofs),
-        Some(_) => Err(Error::Index { what: "kind of proof", bound: 3 }),
-    }
-}
-
-/// The name of a kind of proof.
-pub(crate) fn name_of(proofs: Proofs) -> String {
-    match proofs {
-        Proofs::Openings => "merkle".into(),
-        Proofs::Tags => "tags".into(),
-        Proofs::Pointproofs => "pointproofs".into(),
-    }
+    let Some(name) = name else { return Ok(Proofs::Openings) };
+    Proofs::named(&name).ok_or(Error::Index { what: "kind of proof", bound: Proofs::ALL.len() as u64 })
 }
 
 #[wasm_bindgen]

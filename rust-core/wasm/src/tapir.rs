@@ -1,6 +1,6 @@
 //! TAPIR: hints in the making, hints, what they ask, and how they are stored.
 
-use keyhush_core::commitment::{Merkle, Proofs};
+use keyhush_core::commitment::Merkle;
 use keyhush_core::database::list::UpdateList;
 use keyhush_core::scheme::{Asked, Verdict};
 use keyhush_core::tapir::hint::{Hint, HintBuilder};
@@ -10,7 +10,7 @@ use keyhush_core::tapir::update::update_builder;
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
-use crate::proofs::{name_of, proofs_named};
+use crate::proofs::proofs_named;
 use crate::stored::{ReceivedFormHandle, StoredFormHandle};
 use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown};
 
@@ -36,11 +36,7 @@ impl HintBuilderHandle {
     ) -> Outcome<HintBuilderHandle> {
         let proofs = proofs_named(proofs).map_err(thrown)?;
         exactly("entropy", entropy)
-            .and_then(|entropy| match proofs {
-                Proofs::Openings => HintBuilder::new(layout.0, commitments, content_hashes, entropy),
-                Proofs::Tags => HintBuilder::with_tags(layout.0, content_hashes, entropy),
-                Proofs::Pointproofs => HintBuilder::judged_elsewhere(layout.0, content_hashes, entropy),
-            })
+            .and_then(|entropy| HintBuilder::new(layout.0, proofs, commitments, content_hashes, entropy))
             .map(|builder| HintBuilderHandle(builder, WipesStack))
             .map_err(thrown)
     }
@@ -48,7 +44,7 @@ impl HintBuilderHandle {
     /// What will prove the answers that the hint takes.
     #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags' | 'pointproofs'")]
     pub fn proofs(&self) -> String {
-        name_of(self.0.proofs())
+        self.0.proofs().name().into()
     }
 
     /// Brings what is folded to the next epoch; downloads under way of partitions that changed are given up. A hint that
@@ -209,7 +205,7 @@ impl ClientHandle {
     /// What proves the answers it takes.
     #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags' | 'pointproofs'")]
     pub fn proofs(&self) -> String {
-        name_of(self.0.state.proofs())
+        self.0.state.proofs().name().into()
     }
 
     /// Bytes of parities.

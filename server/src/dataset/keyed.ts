@@ -18,14 +18,11 @@ import { blocksOf, type DirectoryFields, directoryFields } from './blocks.js'
 import type { KeyedRecords } from './ingest/table.js'
 import { recordBytesView } from './view.js'
 
-/** Records in a block unless the operator says otherwise: operators who give the same options get the same manifest. */
-export const DEFAULT_PACK = 1
-
 /** How records are laid out, and what proves them. */
 export interface LayoutOptions {
   /** Q; default: the planner's */
   readonly partitions?: number | undefined
-  /** g, the records of a block; default 1 */
+  /** g, the records of a block; default: the planner's */
   readonly pack?: number | undefined
   /** the planner leaves room for so many more records, so that updates find it in the partitions there are; default 0 */
   readonly headroom?: number | undefined
@@ -104,15 +101,15 @@ function recordShapeOf(table: KeyedRecords, maxValueBytes: number | undefined, f
 /** As planned, all zero. Throws BuildError. */
 export function allocate(
   core: Core,
-  { partitions, pack: blockRecords = DEFAULT_PACK, headroom = 0, proofs }: LayoutOptions,
+  { partitions, pack, headroom = 0, proofs }: LayoutOptions,
   records: number,
   recordBytes: number,
   file?: string,
 ): { layout: LayoutHandle; database: DatabaseHandle } {
   try {
     const room = records + headroom
-    const plan = core.planLayout(room, recordBytes, partitions, blockRecords)
-    const layout = core.layout(records, recordBytes, plan.partitions, plan.partitionRecords, blockRecords)
+    const plan = core.planLayout(room, recordBytes, partitions, pack)
+    const layout = core.layout(records, recordBytes, plan.partitions, plan.partitionRecords, plan.blockRecords)
     plan.free()
     return { layout, database: core.newDatabase(layout, proofs) }
   } catch (error) {

@@ -1,7 +1,7 @@
 //! What proves that an answer is genuine: vector commitments, which commit to the M records of a partition, prove those of
 //! an answer, and verify the proof (papers: TAPIR, §2.1); or tags that the client keeps of every record.
 //!
-//! Outside this module nothing knows more of the scheme in use than its name and sizes.
+//! Kinds of proof are rows below ([`Proofs`]). Outside this module code knows only a commitment's name and sizes.
 
 pub mod merkle;
 pub mod tags;
@@ -136,20 +136,56 @@ pub const POINTPROOF_BYTES: usize = 48;
 /// Most entries that one of them is for, unless a single query has more: verifying takes a pairing each.
 const POINTPROOF_ENTRIES: usize = 256;
 
-/// What proves an answer. Servers may offer several; the client chooses for the life of a hint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proofs {
+/// Declares the kinds of proof from one row each, so that what is said of all of them leaves none out.
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])+ $kind:ident = $name:literal, suite $suite:literal;)+) => {
+        /// What proves an answer. Servers may offer several; the client chooses for the life of a hint.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Proofs {
+            $($(#[doc = $doc])+ $kind,)+
+        }
+
+        impl Proofs {
+            /// All kinds.
+            pub const ALL: &[Proofs] = &[$(Proofs::$kind),+];
+
+            /// Its name in the manifest's JSON, in options and in the bindings.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Proofs::$kind => $name,)+
+                }
+            }
+
+            /// The number of the suite whose entries it proves (docs/protocol.md, What proves an entry).
+            #[must_use]
+            pub const fn suite(self) -> u16 {
+                match self {
+                    $(Proofs::$kind => $suite,)+
+                }
+            }
+        }
+    };
+}
+
+kinds! {
     /// openings of the partitions' commitments, beside each record or of all together
-    Openings,
+    Openings = "merkle", suite 1;
     /// nothing: the client has a tag of every record, and entries are records alone
-    Tags,
-    /// one behind all entries, which are records alone. It is made and verified by who knows the curve; here only
-    /// its place is known.
-    Pointproofs,
+    Tags = "tags", suite 2;
+    /// one proof behind all entries, which are records alone. `packages/pointproofs` makes and verifies it; this crate knows
+    /// only its place.
+    Pointproofs = "pointproofs", suite 6;
 }
 
 impl Proofs {
-    /// Bytes of an entry: ℓ, and what proves it alone.
+    /// The kind of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// Bytes of an entry: ℓ′, and the proof of it alone.
     #[must_use]
     pub fn entry_bytes<C: VectorCommitment>(self, layout: &Layout) -> usize {
         layout.record_bytes()
@@ -186,7 +222,7 @@ pub(crate) enum Checks {
     Commitments(Vec<u8>),
     /// Tags of all records.
     Tags(Tags),
-    /// Nothing of its own: somebody else judges answers ([`Proofs::Pointproofs`]).
+    /// Nothing of its own: the caller judges answers ([`Proofs::Pointproofs`]).
     Elsewhere,
 }
 
@@ -206,7 +242,7 @@ impl Checks {
         }
     }
 
-    /// [`Error::Length`] unless these are as many commitments as a layout has partitions; who needs none does not look.
+    /// [`Error::Length`] unless these are as many commitments as a layout has partitions; other kinds do not look.
     pub(crate) fn check_commitments(&self, layout: &Layout, commitments: &[u8]) -> Result<(), Error> {
         match self {
             Checks::Commitments(_) => expect_length("commitments", commitments, layout.partitions() * COMMITMENT_BYTES),
@@ -214,7 +250,7 @@ impl Checks {
         }
     }
 
-    /// Takes the commitments of another epoch, which have been checked; who needs none takes none.
+    /// Takes the commitments of another epoch, which have been checked; other kinds take none.
     pub(crate) fn take_commitments(&mut self, commitments: &[u8]) {
         if let Checks::Commitments(old) = self {
             *old = commitments.to_vec();
@@ -240,7 +276,7 @@ impl Checks {
 
     /// Whether all of an answer, whose length has been checked, is genuine: entry k is for `offsets[k]` of partition
     /// k mod Q. Every entry is looked at, whatever the others were. [`Error::Phase`] if the commitments of an update have
-    /// not been taken yet, or if somebody else is to judge.
+    /// not been taken yet, or if the caller is to judge.
     pub(crate) fn verify<C: VectorCommitment>(
         &self,
         layout: &Layout,

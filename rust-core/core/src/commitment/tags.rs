@@ -1,4 +1,4 @@
-//! Client-held tags (docs/protocol.md, Suite 2): whoever reads every record in the offline phase keeps a short secret tag
+//! Client-held tags (docs/protocol.md, Suite 2): a client that reads every record in the offline phase keeps a short secret tag
 //! of each. Answers are then records alone, and servers keep no trees.
 //!
 //! Tags are linear (kernels, `linear`): that of an XOR of records is the XOR of their tags. So they follow an update by the
@@ -14,39 +14,33 @@ use crate::error::Error;
 
 pub use keyhush_kernels::linear::TAG_BYTES;
 
-/// Bytes of what a hint's tags are made under: two points, the second zero where the client made them alone. Under zero the
-/// tag of everything is zero.
-pub const TAG_KEY_BYTES: usize = 2 * TAG_BYTES;
-
 /// The tag of every slot, padding included. Secret: neither `Clone` nor `Debug`.
 #[derive(ZeroizeOnDrop)]
 pub struct Tags {
-    key: [u8; TAG_KEY_BYTES],
-    /// those of the key that are not zero; they overwrite themselves
+    key: [u8; TAG_BYTES],
+    /// the key's; it overwrites itself
     #[zeroize(skip)]
-    points: Vec<Point>,
+    point: Box<Point>,
     of_slots: Vec<u64>,
 }
 
 impl Tags {
-    /// Of so many slots of zeros, under a point, or under the sum of both.
-    pub(crate) fn new(key: [u8; TAG_KEY_BYTES], slots: usize) -> Result<Self, Error> {
-        let mut tags = Self::of_both(key, Vec::new());
+    /// Of so many slots of zeros, under a point.
+    pub(crate) fn new(key: [u8; TAG_BYTES], slots: usize) -> Result<Self, Error> {
+        let mut tags = Self::of_slots(key, Vec::new());
         tags.reserve(slots)?;
         tags.grow(slots);
         Ok(tags)
     }
 
-    /// These tags of all slots, made at each point of the key and added up.
-    pub(crate) fn of_both(key: [u8; TAG_KEY_BYTES], of_slots: Vec<u64>) -> Self {
-        let points: &[[u8; TAG_BYTES]] = key.as_chunks().0;
-        let points = points.iter().map(|point| u64::from_le_bytes(*point)).filter(|point| *point != 0);
-        Tags { key, points: points.map(Point::new).collect(), of_slots }
+    /// These tags of all slots, which were made under this point.
+    pub(crate) fn of_slots(key: [u8; TAG_BYTES], of_slots: Vec<u64>) -> Self {
+        Tags { key, point: Box::new(Point::new(u64::from_le_bytes(key))), of_slots }
     }
 
     /// Of bytes as long as a slot.
     pub(crate) fn tag(&self, bytes: &[u8]) -> u64 {
-        self.points.iter().fold(0, |tag, point| tag ^ point.tag(bytes))
+        self.point.tag(bytes)
     }
 
     /// That of a slot.
@@ -78,10 +72,7 @@ impl Tags {
 
     /// Tags records, one after the other.
     pub(crate) fn tag_all(&self, records: &[u8], record_bytes: usize, tags: &mut [u64]) {
-        tags[..records.len() / record_bytes].fill(0);
-        for point in &self.points {
-            point.tag_all(records, record_bytes, |slot, tag| tags[slot] ^= tag);
-        }
+        self.point.tag_all(records, record_bytes, |slot, tag| tags[slot] = tag);
     }
 
     /// Puts tags in the place of those from slot `first` on.
@@ -108,8 +99,8 @@ impl Tags {
         self.of_slots.len() * TAG_BYTES
     }
 
-    /// Both points, for stored forms alone.
-    pub(crate) fn key(&self) -> &[u8; TAG_KEY_BYTES] {
+    /// The point, for stored forms alone.
+    pub(crate) fn key(&self) -> &[u8; TAG_BYTES] {
         &self.key
     }
 
@@ -131,37 +122,31 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Under one point, and under two.
-    const KEYS: [[u8; TAG_KEY_BYTES]; 2] = [[7, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0, 0, 0, 0, 0], [9; 16]];
+    const KEY: [u8; TAG_BYTES] = [7; TAG_BYTES];
 
     fn counting(bytes: std::ops::Range<u8>) -> Vec<u8> {
         bytes.collect()
     }
 
-    fn tags_of(key: [u8; TAG_KEY_BYTES], records: &[u8], record_bytes: usize) -> Tags {
+    fn tags_of(key: [u8; TAG_BYTES], records: &[u8], record_bytes: usize) -> Tags {
         let mut tags = Tags::new(key, records.len() / record_bytes).unwrap();
         tags.take(0, records, record_bytes);
         tags
     }
 
     #[test]
-    fn tags_are_the_sum_of_those_at_each_point() {
-        let records = counting(0..60);
-        let (one, other) = (Point::new(0x0707_0707_0707_0707), Point::new(0x0909_0909_0909_0909));
+    fn each_record_has_its_tag_at_the_point() {
+        let (records, point) = (counting(0..60), Point::new(0x0707_0707_0707_0707));
         for (slot, record) in records.chunks_exact(12).enumerate() {
-            assert_eq!(tags_of(KEYS[0], &records, 12).all()[slot], one.tag(record));
-            // Twice the same point is none: every tag is zero.
-            assert_eq!(tags_of(KEYS[1], &records, 12).all()[slot], 0);
-            let both = *[KEYS[0].as_chunks::<8>().0[0], [9; 8]].as_flattened().first_chunk().unwrap();
-            assert_eq!(tags_of(both, &records, 12).all()[slot], one.tag(record) ^ other.tag(record));
+            assert_eq!(tags_of(KEY, &records, 12).all()[slot], point.tag(record));
         }
     }
 
     #[test]
     fn every_flipped_bit_and_every_other_key_changes_the_tag() {
         let records = counting(1..51);
-        let tags = tags_of(KEYS[0], &records, 5);
-        let other = tags_of([8, 7, 7, 7, 7, 7, 7, 7, 0, 0, 0, 0, 0, 0, 0, 0], &records, 5);
+        let tags = tags_of(KEY, &records, 5);
+        let other = tags_of([8, 7, 7, 7, 7, 7, 7, 7], &records, 5);
         for (slot, record) in records.chunks_exact(5).enumerate() {
             assert_eq!(tags.difference(slot, record), 0);
             assert_ne!(other.all()[slot], tags.all()[slot]);
@@ -178,7 +163,7 @@ mod tests {
     #[test]
     fn a_wrong_tag_stays_wrong_whatever_changes() {
         let mut records = counting(0..24);
-        let mut tags = tags_of(KEYS[0], &records, 12);
+        let mut tags = tags_of(KEY, &records, 12);
         tags.of_slots[1] ^= 1 << 40;
         for (slot, byte) in [(1, 1), (1, 2), (0, 3), (1, 4), (1, 5), (0, 6), (1, 7)] {
             let place = &mut records[12 * slot..][..12];
@@ -193,7 +178,7 @@ mod tests {
     proptest! {
         #[test]
         fn edits_and_growth_equal_tagging_anew(
-            edits in prop::collection::vec((0usize..16, any::<[u8; 11]>()), 0..20), key: [u8; 16],
+            edits in prop::collection::vec((0usize..16, any::<[u8; 11]>()), 0..20), key: [u8; TAG_BYTES],
         ) {
             let mut records = [0; 16 * 11];
             let mut edited = tags_of(key, &records[..5 * 11], 11);

@@ -1,16 +1,19 @@
 //! What each way of looking up costs, and which of them a client ought to be in that is free to choose.
 
-use super::{
-    BINDING_BYTES, COUNT_BYTES, Costs, DEFAULT_MEMORY_BYTES, FRAME_BYTES, LAYOUT_BYTES, MESSAGE_HEADER_BYTES,
-    NAME_BYTES, SECRET_BYTES, SERVERS, TAG_BYTES, TAG_KEY_BYTES, Workload, journal_limit, micros, tags_fit,
+use super::hint::{Costs, suitable_proofs};
+use super::sizes::{
+    BINDING_BYTES, COUNT_BYTES, FRAME_BYTES, LAYOUT_BYTES, MESSAGE_HEADER_BYTES, SERVERS, journal_limit,
 };
+use super::workload::{DEFAULT_MEMORY_BYTES, Workload, micros};
 use crate::commitment::Proofs;
+use crate::commitment::tags::TAG_BYTES;
 use crate::directory;
 use crate::instant;
-use crate::key::ROW_NAME_BYTES;
+use crate::key::{ROW_NAME_BYTES, SECRET_BYTES};
 use crate::layout::Layout;
 use crate::single::geometry::Geometry;
 use crate::single::making::{MAX_LOOKUPS, lookups};
+use crate::tapir::query::NAME_BYTES;
 
 /// A database of at most so many bytes is kept whole unless the app says otherwise: that is smaller than a hint with what
 /// goes with it, asks nobody, and assumes nothing.
@@ -66,11 +69,11 @@ pub fn choose_mode(layout: &Layout, directory: &DirectorySize, offers: Offers, l
     if layout.database_bytes() as u64 <= LOCAL_BYTES {
         return Mode::Local;
     }
-    let tags = tags_fit(layout, directory.bytes, DEFAULT_MEMORY_BYTES);
+    let suitable = suitable_proofs(layout, directory.bytes, DEFAULT_MEMORY_BYTES);
     let mine = |row: &ModeCosts| match row.mode {
         Mode::Local | Mode::Single => false,
         Mode::Instant => offers.instant,
-        Mode::Full => row.proofs == Some(if tags { Proofs::Tags } else { Proofs::Openings }),
+        Mode::Full => row.proofs == Some(suitable),
     };
     let workload = Workload::new(0, 0);
     let rows = modes(layout, directory, &[Proofs::Openings, Proofs::Tags], &workload).into_iter().filter(mine);
@@ -170,23 +173,25 @@ impl Speeds {
     }
 }
 
-/// What each way of looking up costs under a layout: first the honest one, to keep it all; then instant lookups;
-/// hints with either kind of proof, and with Pointproofs; and last, hints for one server, where it can answer. Of those, what a database has with these kinds of `proofs`: without commitments there are only the
-/// first, full hints with tags, and the last. Of the workload, what is done: batch, lookups and changes a day, and lookups
-/// that hints for one server are made for.
+/// What each way of looking up costs under a layout: keeping all of it, instant lookups, a hint with each kind of proof, and
+/// hints for one server, where it can answer. Rows that need a kind of proof which is not among `proofs` are left out. Of the
+/// workload counts what is done: batch, lookups and changes a day, and lookups that hints for one server are made for.
 #[must_use]
 pub fn modes(layout: &Layout, directory: &DirectorySize, proofs: &[Proofs], workload: &Workload) -> Vec<ModeCosts> {
-    let both = [Proofs::Openings, Proofs::Tags];
-    let [merkle, tags] = both.map(|proofs| Costs::new(layout, directory.bytes, workload, proofs));
+    let costs = |proofs| Costs::new(layout, directory.bytes, workload, proofs);
+    let merkle = costs(Proofs::Openings);
     let mut rows = vec![keeping_all(&merkle, workload)];
     if proofs.contains(&Proofs::Openings) {
         rows.push(instantly(layout, directory, &merkle, workload));
-        rows.push(fully(layout, &merkle, both[0], workload));
     }
-    rows.push(fully(layout, &tags, both[1], workload));
-    if proofs.contains(&Proofs::Pointproofs) {
-        let costs = Costs::new(layout, directory.bytes, workload, Proofs::Pointproofs);
-        rows.push(fully(layout, &costs, Proofs::Pointproofs, workload));
+    for &kind in Proofs::ALL {
+        let offered = match kind {
+            Proofs::Openings | Proofs::Pointproofs => proofs.contains(&kind),
+            Proofs::Tags => true, // they need nothing of a server
+        };
+        if offered {
+            rows.push(fully(layout, &costs(kind), kind, workload));
+        }
     }
     rows.extend(singly(layout, &merkle, workload));
     rows
@@ -272,7 +277,7 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
         + LAYOUT_BYTES
         + BINDING_BYTES
         + 2 * SECRET_BYTES as u64
-        + TAG_KEY_BYTES as u64
+        + TAG_BYTES as u64
         + 4 * COUNT_BYTES
         + cutoff_bytes
         + hints * 12
@@ -321,7 +326,10 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
 
 fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> ModeCosts {
     let entries = workload.batch * layout.partitions() as u64;
-    let together = if proofs == Proofs::Pointproofs { entries * Speeds::PROVED_TOGETHER / 1000 } else { 0 };
+    let together = match proofs {
+        Proofs::Openings | Proofs::Tags => 0,
+        Proofs::Pointproofs => entries * Speeds::PROVED_TOGETHER / 1000,
+    };
     ModeCosts {
         mode: Mode::Full,
         proofs: Some(proofs),

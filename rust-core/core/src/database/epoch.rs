@@ -1,6 +1,6 @@
-//! From a publisher's batch to the next epoch (papers: TAPIR §5.2, Fig. 6, `UpdateDB`): an ordered list of add, edit and
-//! delete by key (keyed databases) or index (keyless ones), refused whole at its first operation that cannot be, and
-//! otherwise turned into one write and one update list. Deterministic: equal databases and batches give equal bytes.
+//! From a publisher's batch to the next epoch (papers: TAPIR §5.2, Fig. 6, `UpdateDB`). A batch is an ordered list of adds,
+//! edits and deletes, by key or, in keyless databases, by index. If one of them is impossible, the whole batch is refused;
+//! otherwise it becomes one write and one update list. Deterministic: equal databases and batches give equal bytes.
 //!
 //! An added record goes into the lowest slot that was empty when the batch began, else behind the last. A slot that
 //! the batch empties stays empty until the next epoch: a client between the two must not find another key's record

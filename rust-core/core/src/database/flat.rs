@@ -28,7 +28,7 @@ pub struct Database<C> {
     max_batch: usize,
     /// what opens commitments is kept, and both kinds of proof can be had; or only tags
     pub(super) openings: bool,
-    /// somebody keeps openings of its rows beside it, and puts proofs behind its answers
+    /// the caller keeps openings of its rows, and puts proofs behind its answers
     pointproofs: bool,
     pub(super) records: Vec<u8>,
     pub(super) auxiliary: Vec<u8>,
@@ -90,12 +90,17 @@ impl<C: VectorCommitment> Database<C> {
         Self::empty(layout, true)
     }
 
-    /// An all-zero database for clients that keep tags: nothing is kept beside the records, and its commitments are zero.
+    /// An all-zero database whose answers can be proved in this way. With [`Proofs::Tags`] nothing is kept beside the records,
+    /// and its commitments are zero.
     ///
     /// # Errors
     /// As [`Database::new`].
-    pub fn without_openings(layout: Layout) -> Result<Self, Error> {
-        Self::empty(layout, false)
+    pub fn offering(layout: Layout, proofs: Proofs) -> Result<Self, Error> {
+        match proofs {
+            Proofs::Openings => Self::new(layout),
+            Proofs::Tags => Self::empty(layout, false),
+            Proofs::Pointproofs => Self::new(layout).map(Self::proved_elsewhere),
+        }
     }
 
     /// The same in a generation that began with another batch limit, because it had fewer partitions then.
@@ -108,7 +113,7 @@ impl<C: VectorCommitment> Database<C> {
         Ok(self)
     }
 
-    /// The same, of which somebody else proves answers as well ([`Proofs::Pointproofs`]).
+    /// The same database, whose caller proves answers as well ([`Proofs::Pointproofs`]).
     #[must_use]
     pub fn proved_elsewhere(mut self) -> Self {
         self.pointproofs = true;
@@ -322,16 +327,14 @@ impl<C: VectorCommitment> Database<C> {
         }
     }
 
-    /// Whether opening proofs are kept.
+    /// Whether its answers can be proved in this way.
     #[must_use]
-    pub fn has_openings(&self) -> bool {
-        self.openings
-    }
-
-    /// Whether somebody else proves its answers.
-    #[must_use]
-    pub fn has_pointproofs(&self) -> bool {
-        self.pointproofs
+    pub fn offers(&self, proofs: Proofs) -> bool {
+        match proofs {
+            Proofs::Openings => self.openings,
+            Proofs::Tags => true,
+            Proofs::Pointproofs => self.pointproofs,
+        }
     }
 
     /// The record at `offset` of partition `q`, as it is at an epoch that is answered.

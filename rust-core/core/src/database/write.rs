@@ -228,7 +228,7 @@ impl Write {
     ) -> Result<Stage, Error> {
         let bytes = match buffer {
             Buffer::Records => after.database_bytes(),
-            Buffer::Auxiliary => auxiliary_bytes::<C>(after, database.has_openings())?,
+            Buffer::Auxiliary => auxiliary_bytes::<C>(after, database.openings)?,
         };
         let old = database.buffer(buffer);
         if old.len() >= bytes {
@@ -254,7 +254,7 @@ impl Write {
             let entries = self.entries(q);
             let changed = entries.len().min(before.partition_records());
             records += changed;
-            if database.has_openings() && changed > 0 {
+            if database.openings && changed > 0 {
                 cells += C::changing_cells(&before, changed);
             }
         }

@@ -1,7 +1,7 @@
 //! The padded blocks of one epoch's directory brought to the next one's, in steps of bounded work: what has not changed is not
 //! touched.
 
-use super::Directory;
+use super::table::Directory;
 use crate::bytes::is_zero;
 use crate::commitment::Merkle;
 use crate::database::flat::Database;
@@ -79,5 +79,17 @@ impl Bringing {
             Stage::List(to, list) if to == self.changed.len() => Ok(Write::new(list)),
             _ => Err(Error::Phase("there are steps to be made")),
         }
+    }
+}
+
+impl Directory {
+    /// Brings the blocks of the epoch before to this directory: what has not changed is not touched.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if these are the blocks of another generation; [`Error::Layout`] if memory does not suffice.
+    pub fn bring(&self, database: &mut Database<Merkle>) -> Result<(), Error> {
+        let mut bringing = Bringing::new(self, database)?;
+        while bringing.step(self, database)? {}
+        bringing.finish()?.run(database).map(drop)
     }
 }

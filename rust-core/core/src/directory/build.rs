@@ -1,9 +1,9 @@
 //! Building a directory in steps of bounded work, so that a server can answer in between, and is told when memory does not
 //! suffice.
 
-use super::Directory;
 use super::block;
 use super::shape::{Plan, Shape};
+use super::table::Directory;
 use crate::error::Error;
 use crate::key::{DirectorySeed, FINGERPRINT_BYTES};
 
@@ -207,4 +207,27 @@ impl DirectoryBuilder {
 
 fn no_memory() -> Error {
     Error::Directory("memory does not suffice".into())
+}
+
+impl Directory {
+    /// Builds the directory of n distinct fingerprints, 16 bytes each, in any order, for a database of so many slots:
+    /// equal sets give equal bytes.
+    ///
+    /// # Errors
+    /// As [`DirectoryBuilder`]'s; [`Error::Directory`] also for a torn last fingerprint.
+    pub fn build(fingerprints: &[u8], slots: usize) -> Result<Self, Error> {
+        let (fingerprints, rest) = fingerprints.as_chunks::<FINGERPRINT_BYTES>();
+        if !rest.is_empty() {
+            return Err(Error::Directory("expected fingerprints of 16 bytes".into()));
+        }
+        let mut builder = DirectoryBuilder::new();
+        for fingerprint in fingerprints {
+            builder.push(fingerprint)?;
+        }
+        loop {
+            if let Some(directory) = builder.step(slots)? {
+                return Ok(directory);
+            }
+        }
+    }
 }

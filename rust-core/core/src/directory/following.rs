@@ -3,7 +3,7 @@
 use blake3::Hasher;
 
 use super::block::OVERLAY_ENTRY_BYTES;
-use super::{Directory, Overfull};
+use super::table::{Directory, Overfull};
 use crate::database::list::{Kind, UpdateList, print_of};
 use crate::error::Error;
 use crate::key::FINGERPRINT_BYTES;

@@ -7,7 +7,10 @@ use crate::key::FINGERPRINT_BYTES;
 use crate::layout::{Layout, MAX_PARTITION_RECORDS, MAX_RECORD_BYTES};
 
 use super::block::{self, Block};
-use super::{FORMAT, HEADER_BYTES, MAGIC};
+
+pub(super) const MAGIC: &[u8; 4] = b"PIRD";
+pub(super) const FORMAT: u16 = 1;
+pub(super) const HEADER_BYTES: usize = 32;
 
 /// Most bits that number blocks: they are one partition.
 const MAX_LOG: u32 = MAX_PARTITION_RECORDS.trailing_zeros();
@@ -180,7 +183,7 @@ pub(crate) fn expected_bytes(keys: u64, slots: u64) -> u64 {
     // How many blocks have k keys: the binomial distribution, term by term. From basic operations alone, so that it is the
     // same on every machine; up to a mean at which the first term is not yet too small to be told from none.
     if blocks == 1 || keys / blocks > 256 {
-        return super::HEADER_BYTES as u64 + (blocks as f64 * block::expected_bytes(keys / blocks)) as u64;
+        return HEADER_BYTES as u64 + (blocks as f64 * block::expected_bytes(keys / blocks)) as u64;
     }
     let mut share = block::power(others / blocks as f64, keys);
     let mut bytes = 0.0;
@@ -188,5 +191,5 @@ pub(crate) fn expected_bytes(keys: u64, slots: u64) -> u64 {
         bytes += share * block::expected_bytes(k);
         share *= (keys - k) as f64 / (k + 1) as f64 / others;
     }
-    super::HEADER_BYTES as u64 + (bytes * blocks as f64) as u64
+    HEADER_BYTES as u64 + (bytes * blocks as f64) as u64
 }

@@ -13,16 +13,17 @@ use crate::scheme::Answerer;
 /// The length of records that is worth a loop of its own.
 const WORTH_BYTES: usize = 32;
 
-/// Suite 3: for each query the parity of the records in either subset.
-pub const PARITIES: Parities = Parities;
-
-/// Queries have ⌈q/8⌉ bytes of subsets, low bit first, and an offset (u16) in each of q stripes; an answer has the XOR of
-/// the records whose bit is 0, and that of those whose bit is 1, ℓ′ bytes each.
+/// Suite 3: for each query the parity of the records in either subset. Queries have ⌈q/8⌉ bytes of subsets, low bit first, and
+/// an offset (u16) in each of q stripes. An answer has the XOR of the records whose bit is 0, then that of the records whose
+/// bit is 1, ℓ′ bytes each.
 pub struct Parities;
+
+/// The number of its suite.
+pub const SUITE: u16 = 3;
 
 impl<C: VectorCommitment> Answerer<C> for Parities {
     fn suite(&self) -> u16 {
-        3
+        SUITE
     }
 
     fn query_bytes(&self, layout: &Layout) -> usize {

@@ -12,7 +12,7 @@ use super::streams::{Function, Keyed};
 use super::table::{NamedRow, RowName, Table};
 use super::update::followed;
 use crate::bytes::zeroed;
-use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
+use crate::commitment::tags::TAG_BYTES;
 use crate::database::content::CONTENT_HASH_BYTES;
 use crate::database::lanes::{LANES, Lanes};
 use crate::database::list::UpdateList;
@@ -248,8 +248,8 @@ impl<F: Function> Builder<F> {
     pub(crate) fn begin_with(&mut self, drawn: Drawn) -> Result<(), Error> {
         if let Stage::Drawing(drawing) = std::mem::replace(&mut self.stage, Stage::Between) {
             let (_, function) = *drawing;
-            let mut key = Zeroizing::new([0; TAG_KEY_BYTES]);
-            ChaCha::new(&self.entropy, POINT_STREAM).fill(&mut key[..TAG_BYTES]);
+            let mut key = Zeroizing::new([0; TAG_BYTES]);
+            ChaCha::new(&self.entropy, POINT_STREAM).fill(key.as_mut_slice());
             let tags = if self.in_rows {
                 Table::in_rows(*key, &self.geometry)
             } else {

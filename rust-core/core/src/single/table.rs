@@ -10,7 +10,7 @@ use zeroize::Zeroize;
 
 use super::geometry::Geometry;
 use crate::commitment::Tags;
-use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
+use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::key::{ROW_NAME_BYTES, Secret};
 use crate::tapir::state::frame::{Reader, Writer};
@@ -94,12 +94,12 @@ pub(crate) struct Table {
 
 impl Table {
     /// Of zeros, in memory.
-    pub(crate) fn in_memory(key: [u8; TAG_KEY_BYTES], geometry: &Geometry) -> Result<Self, Error> {
+    pub(crate) fn in_memory(key: [u8; TAG_BYTES], geometry: &Geometry) -> Result<Self, Error> {
         Ok(Table { tags: Tags::new(key, geometry.room())?, rows: None })
     }
 
     /// In rows, none of which is made yet.
-    pub(crate) fn in_rows(key: [u8; TAG_KEY_BYTES], geometry: &Geometry) -> Self {
+    pub(crate) fn in_rows(key: [u8; TAG_BYTES], geometry: &Geometry) -> Self {
         let rows = Rows {
             stripe_records: geometry.stripe_records(),
             names: vec![NOT_YET; geometry.stripes()],
@@ -107,7 +107,7 @@ impl Table {
             changes: BTreeMap::new(),
             renewing: None,
         };
-        Table { tags: Tags::of_both(key, Vec::new()), rows: Some(rows) }
+        Table { tags: Tags::of_slots(key, Vec::new()), rows: Some(rows) }
     }
 
     /// Of bytes as long as a record.
@@ -121,7 +121,7 @@ impl Table {
     }
 
     /// Under which point.
-    pub(crate) fn key(&self) -> &[u8; TAG_KEY_BYTES] {
+    pub(crate) fn key(&self) -> &[u8; TAG_BYTES] {
         self.tags.key()
     }
 

@@ -5,7 +5,7 @@
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 use crate::bytes::{xor_into, zeroed};
-use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
+use crate::commitment::tags::TAG_BYTES;
 use crate::commitment::{Checks, Proofs, Tags};
 use crate::database::content::CONTENT_HASH_BYTES;
 use crate::database::lanes::{LANES, Lanes};
@@ -93,11 +93,11 @@ impl Hint {
         if let Checks::Tags(tags) = &self.checks { Some(tags) } else { None }
     }
 
-    /// The same hint, but that it checks answers against these tags of all blocks, under both points: for tests
-    /// that enumerate hints.
+    /// The same hint, but that it checks answers against these tags of all blocks, under this point: for tests that
+    /// enumerate hints.
     #[must_use]
-    pub fn hazmat_keep_tags(mut self, key: [u8; TAG_KEY_BYTES], of_blocks: Vec<u64>) -> Self {
-        self.checks = Checks::Tags(Tags::of_both(key, of_blocks));
+    pub fn hazmat_keep_tags(mut self, key: [u8; TAG_BYTES], of_blocks: Vec<u64>) -> Self {
+        self.checks = Checks::Tags(Tags::of_slots(key, of_blocks));
         self
     }
 
@@ -130,48 +130,28 @@ pub struct HintBuilder {
 }
 
 impl HintBuilder {
-    /// Begins a hint under 32 bytes of fresh entropy. `commitments` and `content_hashes` are Q times 32 bytes.
+    /// Begins a hint under 32 bytes of fresh entropy, whose answers are proved in this way. `content_hashes` are Q times 32
+    /// bytes; so are `commitments`, which only [`Proofs::Openings`] looks at. A key for tags is drawn from the same entropy.
+    /// With [`Proofs::Pointproofs`] the caller verifies answers and brings each verdict ([`crate::tapir::recon::judged`]).
     ///
     /// # Errors
     /// [`Error::Length`] if the digests are not Q; [`Error::Layout`] if memory does not suffice.
     pub fn new(
         layout: Layout,
+        proofs: Proofs,
         commitments: &[u8],
         content_hashes: &[u8],
         entropy: [u8; ENTROPY_BYTES],
     ) -> Result<Self, Error> {
-        Self::checked_by(Checks::commitments(&layout, commitments)?, layout, content_hashes, entropy)
-    }
-
-    /// Begins a hint that keeps tags of all records, under a key drawn from the same entropy.
-    ///
-    /// # Errors
-    /// As [`HintBuilder::new`].
-    pub fn with_tags(layout: Layout, content_hashes: &[u8], entropy: [u8; ENTROPY_BYTES]) -> Result<Self, Error> {
-        let mut key = Zeroizing::new([0; TAG_KEY_BYTES]);
-        ChaCha::new(&entropy, TAG_KEY_STREAM).fill(&mut key[..TAG_BYTES]);
-        Self::checked_by(Checks::Tags(Tags::new(*key, layout.slots())?), layout, content_hashes, entropy)
-    }
-
-    /// Begins a hint whose answers somebody else verifies: it looks at no commitments, and is brought each verdict
-    /// ([`crate::tapir::recon::judged`]).
-    ///
-    /// # Errors
-    /// As [`HintBuilder::new`].
-    pub fn judged_elsewhere(
-        layout: Layout,
-        content_hashes: &[u8],
-        entropy: [u8; ENTROPY_BYTES],
-    ) -> Result<Self, Error> {
-        Self::checked_by(Checks::Elsewhere, layout, content_hashes, entropy)
-    }
-
-    fn checked_by(
-        checks: Checks,
-        layout: Layout,
-        content_hashes: &[u8],
-        entropy: [u8; ENTROPY_BYTES],
-    ) -> Result<Self, Error> {
+        let checks = match proofs {
+            Proofs::Openings => Checks::commitments(&layout, commitments)?,
+            Proofs::Tags => {
+                let mut key = Zeroizing::new([0; TAG_BYTES]);
+                ChaCha::new(&entropy, TAG_KEY_STREAM).fill(key.as_mut_slice());
+                Checks::Tags(Tags::new(*key, layout.slots())?)
+            }
+            Proofs::Pointproofs => Checks::Elsewhere,
+        };
         expect_length("content hashes", content_hashes, layout.partitions() * CONTENT_HASH_BYTES)?;
         let mut hint_id = [0; HINT_ID_BYTES];
         ChaCha::new(&entropy, ID_STREAM).fill(&mut hint_id);

@@ -32,7 +32,7 @@ pub fn verify<C: VectorCommitment>(
     Ok(genuine)
 }
 
-/// The same for a hint whose answers somebody else verifies ([`crate::commitment::Proofs::Pointproofs`]), who has found
+/// The same for a hint whose answers the caller verifies ([`crate::commitment::Proofs::Pointproofs`]), who has found
 /// this one `genuine` or not, all of its entries together. `false` condemns the hint.
 ///
 /// # Errors

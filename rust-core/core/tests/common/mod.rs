@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // not every test crate needs every helper
 
+use keyhush_core::commitment::tags::TAG_BYTES;
 use keyhush_core::commitment::{Proofs, VectorCommitment};
 use keyhush_core::database::flat::Database;
 use keyhush_core::layout::Layout;
@@ -34,11 +35,7 @@ pub fn builder_of<C: VectorCommitment>(database: &Database<C>, proofs: Proofs, e
     let partitions = 0..layout.partitions();
     let commitments: Vec<u8> = partitions.clone().flat_map(|q| database.commitment(q).unwrap()).collect();
     let hashes: Vec<u8> = partitions.flat_map(|q| database.content_hash(q).unwrap()).collect();
-    match proofs {
-        Proofs::Openings => HintBuilder::new(layout, &commitments, &hashes, entropy).unwrap(),
-        Proofs::Tags => HintBuilder::with_tags(layout, &hashes, entropy).unwrap(),
-        Proofs::Pointproofs => HintBuilder::judged_elsewhere(layout, &hashes, entropy).unwrap(),
-    }
+    HintBuilder::new(layout, proofs, &commitments, &hashes, entropy).unwrap()
 }
 
 /// Receives partition `q` of `content` (all Q·M·ℓ bytes) in `lane`, in two pieces.
@@ -77,7 +74,7 @@ pub fn tags_of(hint: &Hint) -> Vec<u8> {
     }
     let stored = hint.encode(&[0; 32]).unwrap();
     let end = stored.len() - 16; // checksum
-    stored[end - 16 - hint.tag_bytes()..end].to_vec()
+    stored[end - TAG_BYTES - hint.tag_bytes()..end].to_vec()
 }
 
 /// Replays one sequence of draws and steps through all of them like an odometer.

@@ -24,7 +24,8 @@
 use crate::channel::Channel;
 use crate::error::{Error, bad, expect_bytes};
 use crate::random::Random;
-use crate::records::{Records, xor};
+use crate::records::Records;
+use crate::xor::xor;
 
 /// Wrong turns; only tests take them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

@@ -33,7 +33,8 @@ use crate::channel::Channel;
 use crate::error::{Error, expect_bytes};
 use crate::prg::{Aes, Prg};
 use crate::random::{Random, shuffle};
-use crate::records::{Records, xor};
+use crate::records::Records;
+use crate::xor::xor;
 
 /// Wrong turns; only tests take them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

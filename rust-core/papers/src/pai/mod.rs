@@ -58,7 +58,7 @@ use crate::channel::Channel;
 use crate::error::{Error, bad, expect_bytes};
 use crate::prg::{Aes, Block, Prg};
 use crate::random::Random;
-use crate::records::xor;
+use crate::xor::xor;
 
 /// Bytes of an encrypted index: one block.
 pub const TAG_BYTES: usize = 16;

@@ -3,7 +3,8 @@
 use super::Geometry;
 use super::drawing::{Drawn, TOGETHER, Values, place_of, read, values_of};
 use crate::prg::Prg;
-use crate::records::{Records, xor, xor_from};
+use crate::records::Records;
+use crate::xor::{xor, xor_from};
 
 /// Hints whose values are made in one step.
 const STEP: usize = 64;

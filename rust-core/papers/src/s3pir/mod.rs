@@ -73,7 +73,8 @@ pub mod slots;
 pub mod two_servers;
 
 use crate::error::{Error, bad, expect_bytes};
-use crate::records::{Records, xor_from};
+use crate::records::Records;
+use crate::xor::xor_from;
 
 /// Wrong turns; only tests take them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use super::{Deviation, Geometry, Search};
 use crate::error::{Error, expect_bytes};
 use crate::prg::{Block, Prg};
 use crate::random::{Uniform, shuffle};
-use crate::records::xor;
+use crate::xor::xor;
 
 /// Slots that are searched in one step.
 const STEP: usize = 128;

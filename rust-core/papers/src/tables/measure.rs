@@ -3,6 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
+/// How much is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Extent {
+    /// N up to 2^20, keyword schemes up to 2^16
+    Quick,
+    /// what fits a machine with 16 GB
+    Full,
+}
+
 use cpu_time::ThreadTime;
 
 /// What repetitions of one thing took.

@@ -13,15 +13,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use document::Document;
-
-/// How much is run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Extent {
-    /// N up to 2^20, keyword schemes up to 2^16
-    Quick,
-    /// what fits a machine with 16 GB
-    Full,
-}
+pub use measure::Extent;
 
 /// What measures one paper's tables, which are printed as soon as they are there.
 type Section = fn(&mut Document, Extent);

@@ -1,8 +1,7 @@
 //! Pai, Tables 2, 3 and 4.
 
-use super::Extent;
 use super::document::{Cell, Document, Row, paper};
-use super::measure::{Spread, batches, once, repeat};
+use super::measure::{Extent, Spread, batches, once, repeat};
 use crate::channel::Channel;
 use crate::pai::full::PaiFull;
 use crate::pai::keyword::{KeywordClient, KeywordServer, cuckoo, entry_bytes};

@@ -1,8 +1,7 @@
 //! S3PIR, Tables 2 and 3.
 
-use super::Extent;
 use super::document::{Cell, Document, paper};
-use super::measure::{batches, repeat};
+use super::measure::{Extent, batches, repeat};
 use crate::channel::Channel;
 use crate::prg::{Aes, ChaCha, Prg};
 use crate::random::{Random, Uniform};

@@ -1,8 +1,7 @@
 //! SinglePass, Table 2.
 
-use super::Extent;
 use super::document::{Cell, Document, paper};
-use super::measure::{Spread, batches, once, repeat};
+use super::measure::{Extent, Spread, batches, once, repeat};
 use crate::channel::Channel;
 use crate::prg::{Aes, ChaCha, Prg};
 use crate::random::{Random, Uniform};

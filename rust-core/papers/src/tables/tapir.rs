@@ -1,8 +1,7 @@
 //! TAPIR, Table 1: the schemes that TAPIR is compared with. TAPIR itself is the product's core.
 
-use super::Extent;
 use super::document::{Cell, Document, paper};
-use super::measure::{batches, repeat};
+use super::measure::{Extent, batches, repeat};
 use crate::apir::{dpf, matrix};
 use crate::channel::Channel;
 use crate::prg::{Aes, AesTree, Doubling};

@@ -1,8 +1,7 @@
 //! TreePIR, §5 (Fig. 7 and 8), and the sizes at which S3PIR's authors measured it.
 
-use super::Extent;
 use super::document::{Cell, Document, paper};
-use super::measure::{batches, repeat};
+use super::measure::{Extent, batches, repeat};
 use crate::channel::Channel;
 use crate::prg::{AesTree, ChaChaTree, Doubling};
 use crate::random::{Random, Uniform};

@@ -12,7 +12,7 @@ use super::super::hint::Hint;
 use super::super::making::MAX_LOOKUPS;
 use super::super::streams::{GROUP, Keyed};
 use super::super::table::Table;
-use crate::commitment::tags::TAG_KEY_BYTES;
+use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::key::Secret;
 use crate::layout::Layout;
@@ -98,7 +98,7 @@ impl Hint<Keyed> {
         let geometry = Geometry::of(&layout).map_err(|_| Error::State("of a layout that has no such hints"))?;
         let secret = Secret::new(*reader.array()?);
         let function = Keyed::from_bytes(reader.array()?);
-        let tag_key: [u8; TAG_KEY_BYTES] = *reader.array()?;
+        let tag_key: [u8; TAG_BYTES] = *reader.array()?;
         let (pairs, next) = (reader.u32()? as usize, reader.u32()? as usize);
         if next > pairs || pairs > MAX_LOOKUPS {
             return Err(Error::State("no number of backups"));

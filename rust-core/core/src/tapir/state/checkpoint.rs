@@ -1,11 +1,11 @@
 //! The stored form of a whole hint, bound to one manifest by its hash.
 //!
 //! Body: layout, binding (32), the hint's secret (32), permutations (Q·M u16), parities (M·ℓ bytes); if the hint keeps
-//! tags, what they are made under (16) and all tags (Q·M u64); if somebody else judges its answers, 3 (u32).
+//! tags, the point they are made under (8) and all tags (Q·M u64); if the caller judges its answers, 3 (u32).
 
 use super::frame::{Reader, Writer};
 use super::{BINDING_BYTES, Form, Unsealed};
-use crate::commitment::tags::TAG_KEY_BYTES;
+use crate::commitment::tags::TAG_BYTES;
 use crate::commitment::{Checks, Tags};
 use crate::error::Error;
 use crate::key::{SECRET_BYTES, Secret};
@@ -14,7 +14,7 @@ use crate::tapir::hint::Hint;
 use crate::tapir::permutation::Permutations;
 
 const KIND: [u8; 4] = *b"PIRc";
-/// What stands where tags would, if somebody else judges answers.
+/// Stands in place of tags if the caller judges answers.
 pub(super) const ELSEWHERE: u32 = 3;
 
 impl Hint {
@@ -34,7 +34,7 @@ impl Hint {
         if self.condemned {
             return Err(Error::Condemned);
         }
-        let tag_bytes = TAG_KEY_BYTES + self.tag_bytes();
+        let tag_bytes = TAG_BYTES + self.tag_bytes();
         let body_bytes = BINDING_BYTES + SECRET_BYTES + self.permutation_bytes() + self.parity_bytes() + tag_bytes + 16;
         let mut out = Writer::new(KIND, self.stamp, body_bytes);
         out.layout(&self.layout);

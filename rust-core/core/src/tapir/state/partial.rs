@@ -3,14 +3,14 @@
 //! follow from the entropy.
 //!
 //! Body: layout, binding (32), entropy (32), folded (Q bytes, 0 or 1), parities (M·ℓ bytes; none while nothing is folded, for
-//! that is stored before a download begins, which waits for it); if the hint keeps tags, what they are made under (16) and
-//! the tags of the folded partitions (M u64 each, in order); if somebody else is to judge its answers, 3 (u32).
+//! that is stored before a download begins, which waits for it); if the hint keeps tags, the point they are made under (8) and
+//! the tags of the folded partitions (M u64 each, in order); if the caller judges its answers, 3 (u32).
 
 use super::checkpoint::ELSEWHERE;
 use super::frame::{Reader, Writer};
 use super::{BINDING_BYTES, Form, Unsealed};
-use crate::commitment::tags::{TAG_BYTES, TAG_KEY_BYTES};
-use crate::commitment::{Checks, Tags};
+use crate::commitment::tags::TAG_BYTES;
+use crate::commitment::{Checks, Proofs, Tags};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES};
@@ -30,7 +30,7 @@ impl HintBuilder {
     pub fn written(&self, binding: &[u8; BINDING_BYTES]) -> Unsealed {
         let parities = if self.folded() == 0 { &[][..] } else { &self.hint.parities[..] };
         let tag_bytes = self.hint.tag_bytes() / self.folded.len() * self.folded();
-        let body_bytes = parities.len() + self.folded.len() + TAG_KEY_BYTES + tag_bytes + 96;
+        let body_bytes = parities.len() + self.folded.len() + TAG_BYTES + tag_bytes + 96;
         let mut out = Writer::new(KIND, self.hint.stamp, body_bytes);
         out.layout(&self.hint.layout);
         out.bytes(binding);
@@ -72,14 +72,15 @@ impl HintBuilder {
         }
         let parities = reader.bytes(if folded.contains(&1) { layout.partition_bytes() } else { 0 })?;
         let elsewhere = reader.is_last_u32(ELSEWHERE);
-        let tag_key: Option<&[u8; TAG_KEY_BYTES]> =
+        let tag_key: Option<&[u8; TAG_BYTES]> =
             if elsewhere || reader.is_empty() { None } else { Some(reader.array()?) };
 
-        let mut builder = match tag_key {
-            None if elsewhere => HintBuilder::judged_elsewhere(layout, content_hashes, entropy)?,
-            None => HintBuilder::new(layout, commitments, content_hashes, entropy)?,
-            Some(_) => HintBuilder::with_tags(layout, content_hashes, entropy)?,
+        let proofs = match tag_key {
+            None if elsewhere => Proofs::Pointproofs,
+            None => Proofs::Openings,
+            Some(_) => Proofs::Tags,
         };
+        let mut builder = HintBuilder::new(layout, proofs, commitments, content_hashes, entropy)?;
         if builder.hint.stamp != stamp || builder.hint.tags().map(Tags::key) != tag_key {
             return Err(Error::State("its id or key does not follow from its entropy"));
         }

@@ -1,0 +1,196 @@
+//! What a hint costs, for each kind of proof.
+
+use super::sizes::{
+    BINDING_BYTES, COUNT_BYTES, FENCE_REPLY_BYTES, FENCE_REQUEST_BYTES, FRAME_BYTES, KIND_BYTES, LAYOUT_BYTES,
+    MANIFEST_HEADER_BYTES, MANIFEST_PARTITION_BYTES, MANIFEST_POINTPROOFS_BYTES, MESSAGE_HEADER_BYTES, OFFSET_BYTES,
+    POINTPROOFS_KEY_BYTES, POINTPROOFS_OPENING_BYTES, POINTPROOFS_ROW_LIST_HEADER_BYTES, POINTPROOFS_ROW_RECORDS,
+    SERVERS, UPDATE_ENTRY_HEAD_BYTES, UPDATE_LIST_HEADER_BYTES, journal_limit,
+};
+use super::workload::{Workload, micros};
+use crate::commitment::tags::TAG_BYTES;
+use crate::commitment::{Commit, Merkle, POINTPROOF_BYTES, Proofs};
+use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
+use crate::database::lanes::LANES;
+use crate::key::SECRET_BYTES;
+use crate::layout::Layout;
+use crate::tapir::query::NAME_BYTES;
+
+/// The kind of proof for a client that may hold so many bytes, where servers offer both: tags if they fit beside parities,
+/// permutations and directory.
+#[must_use]
+pub fn suitable_proofs(layout: &Layout, directory_bytes: u64, memory_bytes: u64) -> Proofs {
+    let a_slot = OFFSET_BYTES + TAG_BYTES as u64;
+    let with_tags = layout.partition_bytes() as u64 + a_slot * layout.slots() as u64 + directory_bytes;
+    if with_tags <= memory_bytes { Proofs::Tags } else { Proofs::Openings }
+}
+
+/// What one kind of proof costs under a layout. Bytes, where nothing else is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs {
+    /// of one entry of an answer
+    pub entry_bytes: u64,
+    /// parities, M·ℓ
+    pub hint_bytes: u64,
+    /// 2·Q·M′
+    pub permutation_bytes: u64,
+    /// 8·Q·M′, or none
+    pub tag_bytes: u64,
+    /// of Pointproofs, what answers are verified with: key and row lists; or none
+    pub verifier_bytes: u64,
+    /// the key directory: expected, because it depends on the keys; none if keyless
+    pub directory_bytes: u64,
+    /// all of the above: what a client holds between lookups
+    pub memory_bytes: u64,
+    /// more during the offline phase: a partition from each server
+    pub download_memory_bytes: u64,
+    /// of one manifest
+    pub manifest_bytes: u64,
+    /// Q·M·ℓ
+    pub database_bytes: u64,
+    /// down, once: both manifests, the directory, the database, and what answers are verified with
+    pub offline_bytes: u64,
+    /// the offline phase on the workload's downlink, without the server's and the client's own time
+    pub offline_micros: u64,
+    /// both requests of a lookup
+    pub lookup_bytes_up: u64,
+    /// both answers
+    pub lookup_bytes_down: u64,
+    /// both, one after the other on the workload's connection, without latency
+    pub lookup_micros: u64,
+    /// hashes by which a lookup is checked: BLAKE3 for proofs, linear ones for tags; of Pointproofs, the records that are hashed
+    /// to scalars
+    pub lookup_hashes: u64,
+    /// a lookup's request to the rollback fence
+    pub fence_bytes_up: u64,
+    /// its reply
+    pub fence_bytes_down: u64,
+    /// the list of a day's changes
+    pub update_list_bytes: u64,
+    /// down for a day's changes: the list and both manifests
+    pub update_bytes: u64,
+    /// lookups and fence
+    pub day_bytes_up: u64,
+    /// lookups, fence and changes
+    pub day_bytes_down: u64,
+    /// a stored hint
+    pub checkpoint_bytes: u64,
+    /// a stored pending batch
+    pub pending_bytes: u64,
+    /// what a lookup adds to the journal
+    pub effect_bytes: u64,
+    /// most that lookups make of a journal, if there are pauses between them: a checkpoint waits for one
+    pub journal_bytes: u64,
+    /// what a server keeps to open commitments
+    pub tree_bytes: u64,
+    /// what it keeps so that an edit does not rehash a partition
+    pub content_bytes: u64,
+    /// a server's memory: database, trees, content hashes, directory
+    pub server_bytes: u64,
+    /// leaves and nodes a server hashes for its commitments, once; none if it offers tags alone
+    pub digest_hashes: u64,
+}
+
+impl Costs {
+    /// What `proofs` cost under `layout`, for what is done in `workload`.
+    pub(super) fn new(layout: &Layout, directory_bytes: u64, workload: &Workload, proofs: Proofs) -> Self {
+        let [record_bytes, block_bytes, partitions, slots] =
+            [layout.stored().record_bytes, layout.record_bytes(), layout.partitions(), layout.slots()]
+                .map(|number| number as u64);
+        let [partition_bytes, database_bytes] =
+            [layout.partition_bytes(), layout.database_bytes()].map(|number| number as u64);
+        let Workload { batch, changes_per_day: changes, lookups_per_day: lookups, .. } = *workload;
+        let [entry_bytes, auxiliary_bytes] =
+            [proofs.entry_bytes::<Merkle>(layout), Merkle::auxiliary_bytes(layout)].map(|number| number as u64);
+
+        let entries = SERVERS * partitions;
+        let (tag_bytes, tag_key_bytes, tree_bytes, lookup_hashes) = match proofs {
+            Proofs::Openings => {
+                (0, 0, partitions * auxiliary_bytes, batch * entries * Merkle::hashes_of_entry(layout) as u64)
+            }
+            // The recovered block of each query is checked as well.
+            Proofs::Tags => (TAG_BYTES as u64 * slots, TAG_BYTES as u64, 0, batch * (entries + 1)),
+            Proofs::Pointproofs => {
+                (0, KIND_BYTES, partitions * auxiliary_bytes + POINTPROOFS_OPENING_BYTES * slots, batch * entries)
+            }
+        };
+        let rows = layout.partition_records().div_ceil(POINTPROOFS_ROW_RECORDS) as u64;
+        let (verifier_bytes, manifest_more, touched_bytes) = match proofs {
+            Proofs::Openings | Proofs::Tags => (0, 0, 0),
+            Proofs::Pointproofs => (
+                POINTPROOFS_KEY_BYTES
+                    + partitions * (POINTPROOFS_ROW_LIST_HEADER_BYTES + rows * POINTPROOF_BYTES as u64),
+                MANIFEST_POINTPROOFS_BYTES,
+                // each change in a row of its own, as far as there are as many
+                changes.min(partitions * rows) * POINTPROOF_BYTES as u64,
+            ),
+        };
+
+        let permutation_bytes = OFFSET_BYTES * slots;
+        let manifest_bytes = MANIFEST_HEADER_BYTES + MANIFEST_PARTITION_BYTES * partitions + manifest_more;
+        let offline_bytes = SERVERS * manifest_bytes + directory_bytes + database_bytes + verifier_bytes;
+
+        let lookup_bytes_up = SERVERS * (MESSAGE_HEADER_BYTES + OFFSET_BYTES * partitions * batch);
+        let answer_bytes = proofs.answer_bytes::<Merkle>(layout, 0) as u64 + batch * partitions * entry_bytes;
+        let lookup_bytes_down = SERVERS * (MESSAGE_HEADER_BYTES + answer_bytes);
+        let changing = u64::from(changes > 0);
+        let (fence_bytes_up, fence_bytes_down) = (changing * FENCE_REQUEST_BYTES, changing * FENCE_REPLY_BYTES);
+        let update_list_bytes = changes
+            .saturating_mul(UPDATE_ENTRY_HEAD_BYTES + record_bytes)
+            .saturating_add(changing * UPDATE_LIST_HEADER_BYTES + touched_bytes);
+        let update_bytes = update_list_bytes.saturating_add(changing * SERVERS * manifest_bytes);
+
+        let query_bytes = 4 + OFFSET_BYTES; // index or partition, and column
+        let batch_form_bytes = |each: u64| FRAME_BYTES + LAYOUT_BYTES + COUNT_BYTES + batch * (query_bytes + each);
+        let effect_bytes = batch_form_bytes(partitions * (OFFSET_BYTES + block_bytes));
+        let journal_bytes = journal_limit(partition_bytes + permutation_bytes + tag_bytes) + effect_bytes;
+
+        let content_bytes =
+            partitions * (ContentTree::groups(layout.partition_bytes()) as u64 + 1) * CONTENT_HASH_BYTES as u64;
+
+        Costs {
+            entry_bytes,
+            hint_bytes: partition_bytes,
+            permutation_bytes,
+            tag_bytes,
+            verifier_bytes,
+            directory_bytes,
+            memory_bytes: partition_bytes + permutation_bytes + tag_bytes + verifier_bytes + directory_bytes,
+            download_memory_bytes: LANES as u64 * partition_bytes,
+            manifest_bytes,
+            database_bytes,
+            offline_bytes,
+            offline_micros: micros(offline_bytes, workload.downlink_kbit),
+            lookup_bytes_up,
+            lookup_bytes_down,
+            lookup_micros: micros(lookup_bytes_up, workload.uplink_kbit)
+                .saturating_add(micros(lookup_bytes_down, workload.downlink_kbit)),
+            lookup_hashes,
+            fence_bytes_up,
+            fence_bytes_down,
+            update_list_bytes,
+            update_bytes,
+            day_bytes_up: lookups.saturating_mul(lookup_bytes_up + fence_bytes_up),
+            day_bytes_down: lookups.saturating_mul(lookup_bytes_down + fence_bytes_down).saturating_add(update_bytes),
+            checkpoint_bytes: FRAME_BYTES
+                + LAYOUT_BYTES
+                + BINDING_BYTES
+                + SECRET_BYTES as u64
+                + permutation_bytes
+                + partition_bytes
+                + tag_key_bytes
+                + tag_bytes,
+            pending_bytes: batch_form_bytes(3 * OFFSET_BYTES * partitions) + NAME_BYTES as u64,
+            effect_bytes,
+            journal_bytes,
+            tree_bytes,
+            content_bytes,
+            server_bytes: database_bytes + tree_bytes + content_bytes + directory_bytes,
+            digest_hashes: if tree_bytes == 0 { 0 } else { partitions * Merkle::hashes_of_partition(layout) as u64 },
+        }
+    }
+
+    /// Both ways.
+    pub(super) fn day_bytes(&self) -> u64 {
+        self.day_bytes_up.saturating_add(self.day_bytes_down)
+    }
+}

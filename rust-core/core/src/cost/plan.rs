@@ -1,0 +1,114 @@
+//! Plans a database: its layout, what that costs, and which kind of proof suits the workload.
+
+use super::hint::{Costs, suitable_proofs};
+use super::modes::{DirectorySize, ModeCosts, modes};
+use super::workload::Workload;
+use crate::commitment::{Merkle, Proofs};
+use crate::error::Error;
+use crate::layout::{Layout, MAX_RECORD_BYTES};
+
+/// A layout, its costs, and which kind of proof suits the workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// what it was made for
+    pub workload: Workload,
+    /// Q and M as [`Layout::plan`] decides them
+    pub layout: Layout,
+    /// with an opening proof beside every record
+    pub merkle: Costs,
+    /// with tags that the client keeps
+    pub tags: Costs,
+    /// every way to look up, as [`modes`] has them
+    pub modes: Vec<ModeCosts>,
+    /// tags, if the client has the memory
+    pub recommended: Proofs,
+    /// why, in a sentence
+    pub reason: String,
+}
+
+impl Plan {
+    /// Plans a database for a workload.
+    ///
+    /// # Errors
+    /// [`Error::Layout`] if there is no such database, no request may carry such a batch, or a connection has no speed.
+    pub fn new(workload: &Workload) -> Result<Self, Error> {
+        if workload.value_bytes > MAX_RECORD_BYTES as u64 {
+            return Err(Error::Layout(format!("a value has at most {MAX_RECORD_BYTES} bytes")));
+        }
+        if workload.uplink_kbit == 0 || workload.downlink_kbit == 0 {
+            return Err(Error::Layout("a connection has at least 1 kbit/s each way".into()));
+        }
+        let Workload { records, partitions, .. } = *workload;
+        let record_bytes = workload.record_bytes();
+        let layout = Layout::plan_packed(records, record_bytes, partitions, workload.pack)?;
+        let most = layout.max_batch(Proofs::Openings.entry_bytes::<Merkle>(&layout)) as u64;
+        if !(1..=most).contains(&workload.batch) {
+            return Err(Error::Layout(format!("a batch has 1 to {most} queries, got {}", workload.batch)));
+        }
+        let directory = if workload.keyed { DirectorySize::expected(&layout) } else { DirectorySize::default() };
+        let [merkle, tags] =
+            [Proofs::Openings, Proofs::Tags].map(|proofs| Costs::new(&layout, directory.bytes, workload, proofs));
+        let modes = modes(&layout, &directory, Proofs::ALL, workload);
+        let (recommended, reason) = {
+            let suitable = suitable_proofs(&layout, tags.directory_bytes, workload.memory_bytes);
+            recommend(&merkle, &tags, workload.memory_bytes, suitable)
+        };
+        Ok(Plan { workload: *workload, layout, merkle, tags, modes, recommended, reason })
+    }
+}
+
+fn recommend(merkle: &Costs, tags: &Costs, memory_bytes: u64, suitable: Proofs) -> (Proofs, String) {
+    let moved = [merkle, tags].map(|costs| si(costs.day_bytes()));
+    let held = [merkle, tags].map(|costs| si(costs.memory_bytes));
+    let target = si(memory_bytes);
+    let without_tags = format!("A day moves {} with proofs and would move {} with tags", moved[0], moved[1]);
+    if merkle.memory_bytes > memory_bytes {
+        let too_much = format!("A client holds {} even without tags, more than its {target}.", held[0]);
+        (Proofs::Openings, format!("{too_much} {without_tags}."))
+    } else if suitable != Proofs::Tags {
+        let too_much = format!("With tags a client would hold {}, more than its {target}.", held[1]);
+        (Proofs::Openings, format!("{too_much} {without_tags}."))
+    } else {
+        let fits = format!("With tags a client holds {}, within its {target}.", held[1]);
+        (Proofs::Tags, format!("A day moves {} with tags and would move {} with proofs. {fits}", moved[1], moved[0]))
+    }
+}
+
+/// `1.3 MB`, in powers of 1000.
+fn si(bytes: u64) -> String {
+    let (unit, scale) = match bytes {
+        0..1_000 => return format!("{bytes} B"),
+        1_000..1_000_000 => ("kB", 1_000),
+        1_000_000..1_000_000_000 => ("MB", 1_000_000),
+        _ => ("GB", 1_000_000_000),
+    };
+    let rounded = |unit: u64| bytes.saturating_add(unit / 2) / unit;
+    match rounded(scale / 10) {
+        tenths @ 0..1000 => format!("{}.{} {unit}", tenths / 10, tenths % 10),
+        _ => format!("{} {unit}", rounded(scale)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_with_two_or_three_digits() {
+        for (bytes, written) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1_000, "1.0 kB"),
+            (1_049, "1.0 kB"),
+            (1_050, "1.1 kB"),
+            (99_949, "99.9 kB"),
+            (99_950, "100 kB"),
+            (362_500, "363 kB"),
+            (64_000_000, "64.0 MB"),
+            (5_766_000_000, "5.8 GB"),
+            (u64::MAX, "18446744073 GB"),
+        ] {
+            assert_eq!(si(bytes), written);
+        }
+    }
+}

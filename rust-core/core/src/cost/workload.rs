@@ -1,0 +1,73 @@
+//! What costs are computed for: how long records are, and what a client does in a day.
+
+use crate::key::FINGERPRINT_BYTES;
+
+/// Client memory that a plan may use by default: 64 MB.
+pub const DEFAULT_MEMORY_BYTES: u64 = 64_000_000;
+
+/// Records a block (g) of a database that is planned or built, unless the publisher says another.
+pub const DEFAULT_PACK: u64 = 1;
+
+/// What a plan is made for. A lookup is one request to each server, with `batch` queries in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Workload {
+    /// N
+    pub records: u64,
+    /// length of a value; the longest, if lengths vary
+    pub value_bytes: u64,
+    /// looked up by key, not by index
+    pub keyed: bool,
+    /// values have lengths of their own
+    pub variable: bool,
+    /// Q, if it is not to be planned
+    pub partitions: Option<u64>,
+    /// g
+    pub pack: u64,
+    /// queries a lookup
+    pub batch: u64,
+    /// lookups of one client
+    pub lookups_per_day: u64,
+    /// lookups that hints which run out are made for, if it is not what they are made for unless an app says otherwise
+    pub hint_lookups: Option<u64>,
+    /// records that change, in one epoch a day. 0: a database that never changes, without updates and fence
+    pub changes_per_day: u64,
+    /// what a client may keep in memory
+    pub memory_bytes: u64,
+    /// 1000 bits a second, from the client
+    pub uplink_kbit: u64,
+    /// 1000 bits a second, to the client
+    pub downlink_kbit: u64,
+}
+
+impl Workload {
+    /// N keyless records of `value_bytes`, a query a lookup, 20 lookups a day and no changes, over a mobile connection
+    /// of 5 Mbit/s up and 20 Mbit/s down.
+    #[must_use]
+    pub fn new(records: u64, value_bytes: u64) -> Self {
+        Workload {
+            records,
+            value_bytes,
+            keyed: false,
+            variable: false,
+            partitions: None,
+            pack: DEFAULT_PACK,
+            batch: 1,
+            lookups_per_day: 20,
+            hint_lookups: None,
+            changes_per_day: 0,
+            memory_bytes: DEFAULT_MEMORY_BYTES,
+            uplink_kbit: 5_000,
+            downlink_kbit: 20_000,
+        }
+    }
+
+    /// ℓ = 16·keyed + 2·variable + value bytes.
+    pub(super) fn record_bytes(&self) -> u64 {
+        FINGERPRINT_BYTES as u64 * u64::from(self.keyed) + 2 * u64::from(self.variable) + self.value_bytes
+    }
+}
+
+/// How long `bytes` take at `kbit` · 1000 bits a second.
+pub(super) fn micros(bytes: u64, kbit: u64) -> u64 {
+    bytes.saturating_mul(8000).div_ceil(kbit)
+}

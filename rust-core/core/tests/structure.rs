@@ -1,0 +1,175 @@
+//! The crates' modules are on no circle: of two modules, at most one knows the other, directly or through others
+//! (docs/ARCHITECTURE.md). Cargo sees to it that crates are on none.
+//!
+//! A module knows what its source names: paths that begin with `crate`, `super`, `self` or a child's name. What it passes on
+//! (`pub use child::Name`) is followed to where it is defined. Its unit tests may name anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// Sources of the crates that have modules, from rust-core/.
+const CRATES: [&str; 6] = [
+    "core/src",
+    "kernels/src",
+    "wasm/src",
+    "papers/src",
+    "../packages/pointproofs/rust/pointproofs/src",
+    "../packages/pointproofs/rust/wasm/src",
+];
+
+/// `["cost", "modes"]`; `[]`: the crate itself.
+type Module = Vec<String>;
+
+fn child_of(module: &[String], name: &str) -> Module {
+    [module, &[name.to_owned()]].concat()
+}
+
+/// Each module's source, in words and signs.
+type Sources = BTreeMap<Module, Vec<String>>;
+
+fn sources(folder: &Path, module: &Module, into: &mut Sources) {
+    for entry in fs::read_dir(folder).expect("a crate's folder").map(Result::unwrap) {
+        let name = entry.path().file_stem().unwrap().to_str().unwrap().to_owned();
+        let child = child_of(module, &name);
+        if entry.path().is_dir() {
+            sources(&entry.path(), &child, into);
+        } else if name.as_str() == "mod" || module.is_empty() && ["lib", "main"].contains(&name.as_str()) {
+            into.entry(module.clone()).or_default().extend(words(&fs::read_to_string(entry.path()).unwrap()));
+        } else {
+            into.insert(child, words(&fs::read_to_string(entry.path()).unwrap()));
+        }
+    }
+}
+
+/// Without comments, and without the unit tests at the end.
+fn words(source: &str) -> Vec<String> {
+    let source = source.split("#[cfg(test)]\nmod ").next().unwrap();
+    let mut words: Vec<String> = Vec::new();
+    let mut inside = false;
+    for character in source.lines().flat_map(|line| line.split("//").next().unwrap().chars().chain(['\n'])) {
+        let continues = character.is_alphanumeric() || character == '_';
+        match words.last_mut() {
+            Some(last) if continues && inside => last.push(character),
+            Some(last) if character == ':' && last == ":" => last.push(character),
+            _ if character.is_whitespace() => {}
+            _ => words.push(character.into()),
+        }
+        inside = continues;
+    }
+    words
+}
+
+/// The paths of a tree such as `a::{b, c::D}`, of which `before` has been read. Returns what follows it.
+fn paths<'w>(mut words: &'w [String], mut before: Vec<String>, into: &mut Vec<Vec<String>>) -> &'w [String] {
+    while let [sign, next, rest @ ..] = words {
+        if sign != "::" {
+            break;
+        }
+        words = rest;
+        if next == "{" {
+            while let [name, rest @ ..] = words {
+                words = rest;
+                match name.as_str() {
+                    "}" => return words,
+                    "," => {}
+                    _ => words = paths(rest, child_of(&before, name), into),
+                }
+            }
+        }
+        before.push(next.clone());
+    }
+    into.push(before);
+    words
+}
+
+/// All paths that a module names, from the crate on, each with whether it only passes it on.
+fn named(sources: &Sources, module: &Module) -> Vec<(Module, bool)> {
+    let words = &sources[module];
+    let mut named = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let begins = words.get(at + 1).is_some_and(|next| next == "::") && (at == 0 || words[at - 1] != "::");
+        let is_child = sources.contains_key(&child_of(module, word));
+        let base = match word.as_str() {
+            _ if !begins => continue,
+            "crate" => vec![],
+            "self" => module.clone(),
+            "super" => module[..module.len() - 1].to_vec(),
+            _ if is_child => child_of(module, word),
+            _ => continue,
+        };
+        let mut found = Vec::new();
+        paths(&words[at + 1..], vec![], &mut found);
+        // `pub use`, `pub(crate) use`
+        let passed_on = at > 1 && words[at - 1] == "use" && ["pub", ")"].contains(&words[at - 2].as_str());
+        for path in found {
+            let up = path.iter().take_while(|name| *name == "super").count();
+            let from = &base[..base.len() - up];
+            named.push(([from, &path[up..]].concat(), passed_on));
+        }
+    }
+    named
+}
+
+/// The module that defines what is named by a path.
+fn home(sources: &Sources, path: &[String]) -> Module {
+    let length = (0..=path.len()).rev().find(|&length| sources.contains_key(&path[..length])).unwrap();
+    let (module, rest) = path.split_at(length);
+    let passed_on = named(sources, &module.to_vec()).into_iter().filter(|(_, passed_on)| *passed_on);
+    let found = rest.first().and_then(|name| passed_on.map(|(path, _)| path).find(|path| path.last() == Some(name)));
+    found.map_or(module.to_vec(), |path| home(sources, &path))
+}
+
+fn known_by(sources: &Sources, module: &Module) -> BTreeSet<Module> {
+    let words = &sources[module];
+    let is_used = |path: &Module| words.iter().filter(|word| Some(*word) == path.last()).count() > 1;
+    let named = named(sources, module).into_iter().filter(|(path, passed_on)| !passed_on || is_used(path));
+    named.map(|(path, _)| home(sources, &path)).filter(|other| other != module).collect()
+}
+
+/// A way from `from` to `to`, both included.
+fn way(
+    known: &BTreeMap<&Module, BTreeSet<Module>>,
+    from: &Module,
+    to: &Module,
+    seen: &mut BTreeSet<Module>,
+) -> Vec<Module> {
+    if from == to {
+        return vec![to.clone()];
+    }
+    for next in &known[from] {
+        if seen.insert(next.clone()) {
+            let rest = way(known, next, to, seen);
+            if !rest.is_empty() {
+                return [vec![from.clone()], rest].concat();
+            }
+        }
+    }
+    vec![]
+}
+
+#[test]
+fn no_modules_know_each_other() {
+    for folder in CRATES {
+        let mut sources = Sources::new();
+        self::sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder), &vec![], &mut sources);
+        let known: BTreeMap<_, _> = sources.keys().map(|module| (module, known_by(&sources, module))).collect();
+        assert!(known.values().any(|known| !known.is_empty()), "{folder}: nothing was read");
+        let name = |module: &Module| ["crate", &module.join("::")].join("::");
+        let mut circles = Vec::new();
+        for (&module, others) in &known {
+            for other in others {
+                let circle = way(&known, other, module, &mut BTreeSet::new());
+                if !circle.is_empty() {
+                    circles.push(circle.iter().fold(name(module), |names, module| names + " → " + &name(module)));
+                }
+            }
+        }
+        assert!(
+            circles.is_empty(),
+            "{folder}: modules on circles. Move what both need into a module that knows neither, or what knows both into one \
+             above them.\n{}",
+            circles.join("\n"),
+        );
+    }
+}

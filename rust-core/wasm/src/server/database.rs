@@ -1,0 +1,138 @@
+//! A database: its records, its commitments, and its answers at two epochs.
+
+use keyhush_core::commitment::Merkle;
+use keyhush_core::database::flat::{At, Database};
+use keyhush_core::suites;
+use wasm_bindgen::prelude::*;
+
+use crate::proofs::proofs_named;
+use crate::{LayoutHandle, Outcome, thrown};
+
+/// The server half.
+#[wasm_bindgen]
+pub struct DatabaseHandle(pub(crate) Database<Merkle>);
+
+#[wasm_bindgen]
+impl DatabaseHandle {
+    /// An all-zero database. For tags alone it keeps no trees, and its commitments are zero; with Pointproofs it also answers
+    /// with room for a proof, which is the caller's to make. `max_batch`: the batch limit
+    /// its generation began with, if this layout is not its first.
+    ///
+    /// # Errors
+    /// `layout`, `index` for a kind of proof there is not.
+    #[wasm_bindgen(constructor)]
+    pub fn new(layout: &LayoutHandle, proofs: Option<String>, max_batch: Option<u32>) -> Outcome<DatabaseHandle> {
+        proofs_named(proofs)
+            .and_then(|proofs| Database::offering(layout.0, proofs))
+            .and_then(|database| match max_batch {
+                Some(limit) => database.with_max_batch(limit as usize),
+                None => Ok(database),
+            })
+            .map(DatabaseHandle)
+            .map_err(thrown)
+    }
+
+    /// Address of the Q·M·ℓ bytes of records.
+    #[wasm_bindgen(js_name = recordsPointer)]
+    pub fn records_pointer(&mut self) -> usize {
+        self.0.records_mut().as_ptr() as usize
+    }
+
+    /// Hashes a partition as it stands.
+    ///
+    /// # Errors
+    /// `index`.
+    pub fn commit(&mut self, partition: usize) -> Outcome<()> {
+        self.0.commit(partition).map_err(thrown)
+    }
+
+    /// 32 bytes.
+    ///
+    /// # Errors
+    /// `index`, `phase`.
+    pub fn commitment(&self, partition: usize) -> Outcome<Vec<u8>> {
+        self.0.commitment(partition).map(|digest| digest.to_vec()).map_err(thrown)
+    }
+
+    /// 32 bytes.
+    ///
+    /// # Errors
+    /// `index`, `phase`.
+    #[wasm_bindgen(js_name = contentHash)]
+    pub fn content_hash(&self, partition: usize) -> Outcome<Vec<u8>> {
+        self.0.content_hash(partition).map(|digest| digest.to_vec()).map_err(thrown)
+    }
+
+    /// 32·Q bytes.
+    ///
+    /// # Errors
+    /// `phase`.
+    pub fn commitments(&self) -> Outcome<Vec<u8>> {
+        self.0.commitments().map_err(thrown)
+    }
+
+    /// 32·Q bytes.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = contentHashes)]
+    pub fn content_hashes(&self) -> Outcome<Vec<u8>> {
+        self.0.content_hashes().map_err(thrown)
+    }
+
+    /// Answers the queries of a suite, by its number; of suite 1 if none is named.
+    ///
+    /// # Errors
+    /// `length`, `index`, `phase`.
+    pub fn answer(&self, queries: &[u8], suite: Option<u16>) -> Outcome<Vec<u8>> {
+        suites::answer(suite.unwrap_or(1), &self.0, queries, At::Newest).map_err(thrown)
+    }
+
+    /// Answers at the epoch before the last batch.
+    ///
+    /// # Errors
+    /// `length`, `index`, `phase`.
+    #[wasm_bindgen(js_name = answerPrevious)]
+    pub fn answer_previous(&self, queries: &[u8], suite: Option<u16>) -> Outcome<Vec<u8>> {
+        suites::answer(suite.unwrap_or(1), &self.0, queries, At::Previous).map_err(thrown)
+    }
+
+    /// The suites it answers, by number.
+    #[wasm_bindgen(getter)]
+    pub fn suites(&self) -> Vec<u16> {
+        suites::suites(&self.0)
+    }
+
+    /// Bytes of one query of a suite, at the newest epoch or at the one before, and how many a request may carry.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = queryLimits)]
+    pub fn query_limits(&self, suite: u16, previous: bool) -> Outcome<Vec<u32>> {
+        let at = if previous { At::Previous } else { At::Newest };
+        let (bytes, most) = suites::query_limits(suite, &self.0, at).map_err(thrown)?;
+        Ok(vec![bytes as u32, most as u32])
+    }
+
+    /// Bytes of what answers so many queries of a suite, at the newest epoch or at the one before.
+    ///
+    /// # Errors
+    /// `index`, `phase`.
+    #[wasm_bindgen(js_name = answerBytes)]
+    pub fn answer_bytes(&self, queries: usize, suite: u16, previous: bool) -> Outcome<usize> {
+        let at = if previous { At::Previous } else { At::Newest };
+        suites::answer_bytes(suite, &self.0, queries, at).map_err(thrown)
+    }
+
+    /// Its layout, at the newest epoch.
+    #[wasm_bindgen(getter)]
+    pub fn layout(&self) -> LayoutHandle {
+        LayoutHandle(*self.0.layout())
+    }
+
+    /// Most queries a request may carry, for the life of its generation.
+    #[wasm_bindgen(getter, js_name = maxBatch)]
+    pub fn max_batch(&self) -> usize {
+        self.0.max_batch()
+    }
+}

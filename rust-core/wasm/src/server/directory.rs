@@ -1,0 +1,120 @@
+//! The directory as a server has it: built, stored, brought to the next epoch.
+
+use keyhush_core::database::list::UpdateList;
+use keyhush_core::directory::{Bringing, Directory};
+use keyhush_core::error::Error;
+use wasm_bindgen::prelude::*;
+
+use super::database::DatabaseHandle;
+use super::epoch::WriteHandle;
+use crate::directory::DirectoryHandle;
+use crate::{LayoutHandle, Outcome, thrown};
+
+#[wasm_bindgen]
+impl DirectoryHandle {
+    /// Of distinct fingerprints, 16 bytes each, for a database of so many slots.
+    ///
+    /// # Errors
+    /// `directory`.
+    pub fn build(fingerprints: &[u8], slots: usize) -> Outcome<DirectoryHandle> {
+        Directory::build(fingerprints, slots).map(DirectoryHandle).map_err(thrown)
+    }
+
+    /// How many blocks it has: 2 to this.
+    #[wasm_bindgen(getter, js_name = blockLog)]
+    pub fn block_log(&self) -> u32 {
+        self.0.shape().log()
+    }
+
+    /// Of each block, padded.
+    #[wasm_bindgen(getter, js_name = blockBytes)]
+    pub fn block_bytes(&self) -> usize {
+        self.0.shape().block_bytes()
+    }
+
+    /// 16 bytes.
+    #[wasm_bindgen(getter)]
+    pub fn seed(&self) -> Vec<u8> {
+        self.0.shape().seed().to_vec()
+    }
+
+    /// Bytes of the stored form.
+    #[wasm_bindgen(getter, js_name = encodedBytes)]
+    pub fn encoded_bytes(&self) -> usize {
+        self.0.encoded_bytes()
+    }
+
+    /// Some of them, from one to before another.
+    ///
+    /// # Errors
+    /// `index`.
+    #[wasm_bindgen(js_name = encodePart)]
+    pub fn encode_part(&self, start: usize, end: usize) -> Outcome<Vec<u8>> {
+        if start > end || end > self.0.encoded_bytes() {
+            return Err(thrown(Error::Index { what: "byte", bound: self.0.encoded_bytes() as u64 }));
+        }
+        let mut part = Vec::with_capacity(end - start);
+        self.0.encode_part(start..end, &mut part);
+        Ok(part)
+    }
+
+    /// The directory of the epoch before, from the list that led to this one.
+    ///
+    /// # Errors
+    /// `update`.
+    pub fn undone(&self, list: &[u8], before: &LayoutHandle, after: &LayoutHandle) -> Outcome<DirectoryHandle> {
+        UpdateList::decode(list, before.0, after.0)
+            .and_then(|list| self.0.undone(&list))
+            .map(DirectoryHandle)
+            .map_err(thrown)
+    }
+
+    /// The padded blocks, committed to.
+    ///
+    /// # Errors
+    /// `layout`.
+    pub fn database(&self) -> Outcome<DatabaseHandle> {
+        self.0.database().map(DatabaseHandle).map_err(thrown)
+    }
+
+    /// Brings the blocks of the epoch before to this directory.
+    ///
+    /// # Errors
+    /// `phase`, `layout`.
+    pub fn bring(&self, blocks: &mut DatabaseHandle) -> Outcome<()> {
+        self.0.bring(&mut blocks.0).map_err(thrown)
+    }
+}
+
+/// The blocks of the next epoch's directory in the making, beside those of this one's.
+#[wasm_bindgen]
+pub struct BringingHandle(Bringing);
+
+#[wasm_bindgen]
+impl BringingHandle {
+    /// Brings `blocks` to `directory`.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(directory: &DirectoryHandle, blocks: &DatabaseHandle) -> Outcome<BringingHandle> {
+        Bringing::new(&directory.0, &blocks.0).map(BringingHandle).map_err(thrown)
+    }
+
+    /// Goes on; whether there is more to do.
+    ///
+    /// # Errors
+    /// `index`.
+    pub fn step(&mut self, directory: &DirectoryHandle, blocks: &DatabaseHandle) -> Outcome<bool> {
+        self.0.step(&directory.0, &blocks.0).map_err(thrown)
+    }
+
+    /// What is to be written; ends this.
+    ///
+    /// # Errors
+    /// `phase`.
+    #[wasm_bindgen(js_name = intoWrite)]
+    pub fn into_write(self) -> Outcome<WriteHandle> {
+        self.0.finish().map(WriteHandle).map_err(thrown)
+    }
+}
