@@ -27,7 +27,7 @@ const PACKAGES = Array.from({ length: 500 }, (_, i) => `package-${i}`)
 
 let demo: Demo
 beforeAll(async () => {
-  demo = await startDemo({ port: 0, quiet: true, large: ['left-pad', 'react', ...PACKAGES] })
+  demo = await startDemo({ port: 0, large: ['left-pad', 'react', ...PACKAGES] })
 })
 afterAll(() => demo.close())
 

@@ -34,17 +34,11 @@ export interface DemoOptions {
   readonly port?: number | undefined
   /** serve the large database as well; a list: with these names instead of all */
   readonly large?: boolean | readonly string[] | undefined
-  /** prints nothing */
-  readonly quiet?: boolean
 }
 
-const DEFAULT_PORT = 8080
+export const DEFAULT_PORT = 8080
 
-export async function startDemo({
-  port = DEFAULT_PORT,
-  large = false,
-  quiet = false,
-}: DemoOptions = {}): Promise<Demo> {
+export async function startDemo({ port = DEFAULT_PORT, large = false }: DemoOptions = {}): Promise<Demo> {
   await prepareData()
   const names = large === false ? undefined : await prepareNames(large === true ? undefined : large)
   const mounts = Object.entries({ ...folders, ...(names !== undefined && { names }) })
@@ -58,7 +52,6 @@ export async function startDemo({
     const page = createPageServer()
     const url = await listen(page.server, port).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EADDRINUSE') throw error
-      if (!quiet) console.log(`Port ${port} is taken; using another.`)
       return listen(page.server, 0)
     })
     closers.push(() => closeServer(page.server))
