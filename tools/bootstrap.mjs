@@ -11,7 +11,8 @@
 //   papers [args]                 tests the papers' schemes (rust-core/papers), then writes docs/papers.md and its plots
 //   bench [args]                  builds, then tests/bench; `bench capacity --write`: the table of docs/operations.md;
 //                                 `bench processes`: what a second process adds
-//   soak [PART] [args]            builds, then tests/state/soak.ts, or the one of PART: living, replicas, memory, fence
+//   soak [PART] [args]            builds, then random schedules until stopped: of a client's state, or of PART: living, replicas,
+//                                 memory, fence (tests/run.mjs)
 //   fuzz [args]                   runs the decoders on random bytes (tools/fuzz.mjs)
 //   matrix [SETUP…]               tests the packed packages in bundlers, runtimes and frameworks (tests/package/matrix.ts)
 //   lint, format                  checks or rewrites the sources

@@ -103,7 +103,7 @@ async function testFiles(files, options = []) {
   if (pointproofs.length > 0) runs.push(await testPointproofs([...pointproofs.flatMap(cargoTarget), ...options]))
   if (typescript.length > 0) {
     // These start the demo, or look at its page.
-    if (typescript.some(file => /^(demo|tests\/e2e)\//.test(file))) await build()
+    if (typescript.some(file => /^(demo|tests\/(browsers|e2e))\//.test(file))) await build()
     else await buildProduct()
     if (typescript.some(file => file.startsWith('packages/pointproofs/'))) await buildPackaged()
     // Whole paths, because vitest runs every file whose path contains the text.
