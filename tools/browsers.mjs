@@ -1,8 +1,8 @@
-// Chromium and Firefox for tests: finds or installs them, and starts them headless. Finds what WebKit needs, for webkit.mjs.
+// Finds or installs Chromium and Firefox for tests, and starts them headless. Finds the programs for webkit.mjs.
 //
-// Four ways, the first that works counts: an environment variable, the system's own, Debian's packages (as root), the
-// driver's download into .tools/browsers. If none does, the error names all four, and tests that need the browser are
-// skipped, which the summary says.  `node tools/browsers.mjs` prints what would be used.
+// It tries in this order: an environment variable, the system's own, Debian's packages (as root), the driver's download into
+// .tools/browsers. If all fail, the error names all four, and tests that need the browser are skipped with this reason.
+// `node tools/browsers.mjs` prints what it finds.
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
@@ -23,7 +23,7 @@ const kinds = {
     debianPackage: 'firefox-esr',
     download: 'firefox',
   },
-  // For webkit.mjs: what drives WebKit, and the screen that it needs.
+  // For webkit.mjs: WebKit's driver, and its screen.
   webkit: {
     variable: 'KEYHUSH_WEBKIT_DRIVER',
     commands: ['WebKitWebDriver'],
@@ -35,13 +35,13 @@ const kinds = {
 
 const isRoot = process.getuid?.() === 0
 
-/** In tests: how long anything may take on this machine now (vitest.config.mjs). */
+/** in tests: the limit of time for each wait (vitest.config.mjs) */
 const WAIT_MS = process.env.KEYHUSH_WAIT_MILLISECONDS && Number(process.env.KEYHUSH_WAIT_MILLISECONDS)
 
 const patience = (protocolTimeout = WAIT_MS && 4 * WAIT_MS) =>
   protocolTimeout === undefined ? {} : { protocolTimeout }
 
-/** The path of an executable: `chromium`, `firefox`, or one that WebKit needs. */
+/** The path of an executable: one of `kinds`. */
 export async function findBrowser(name) {
   const kind = kinds[name]
   const named = process.env[kind.variable]
@@ -77,7 +77,7 @@ function systemBrowser(kind) {
       candidates.push(...(kind.macApps ?? []).map(app => join(folder, app)))
     }
   }
-  // Some distributions put a stub there that only says how to install the real one: ask it for its version.
+  // Some distributions have a stub that only says how to install the browser: it prints no version.
   const found = candidates.find(path => existsSync(path) && ask(path, [kind.answers ?? '--version']) !== undefined)
   if (found === undefined) throw new Error('none found')
   return found
@@ -89,7 +89,7 @@ async function debianBrowser(kind) {
   const options = {
     env: { DEBIAN_FRONTEND: 'noninteractive' },
   }
-  const wait = ['-o', 'DPkg::Lock::Timeout=300'] // another process may be at it
+  const wait = ['-o', 'DPkg::Lock::Timeout=300'] // another process may hold the lock
   await run('apt-get', [...wait, 'update'], { ...options, mayFail: true })
   const { code, output } = await run(
     'apt-get',
@@ -115,18 +115,18 @@ async function downloadedBrowser(kind) {
 }
 
 /**
- * Starts `chromium` or `firefox` headless, with a fresh profile that is removed when it closes, or with one in the folder
- * `profile`, which stays. It has a temporary folder of its own, removed when it is gone. Returns puppeteer-core's Browser;
- * the caller closes it. `preferences` are Firefox's; a call into a page may take `protocolTimeout` milliseconds (0: any
- * time; the driver's 180 000 if not given). `unwatched`: Chromium does not report its requests to the driver, which makes
- * each of them half as long again.
+ * Starts `chromium` or `firefox` headless. Returns puppeteer-core's Browser, which the caller closes.
+ * - `profile`: a folder, which stays; without it, a fresh profile that is removed at the end
+ * - `preferences`: Firefox's
+ * - `protocolTimeout`: milliseconds for a call into a page; 0: no limit
+ * - `unwatched`: Chromium does not report requests to the driver, so that each takes a third less time
  */
 export async function launchBrowser(
   name,
   { profile: userDataDir, preferences = {}, protocolTimeout, unwatched = false } = {},
 ) {
   const executablePath = await findBrowser(name)
-  // One that is killed leaves things behind there.
+  // A killed browser leaves files in its temporary folder.
   const temporary = mkdtempSync(join(tmpdir(), 'browser-'))
   const remove = () => rmSync(temporary, { recursive: true, force: true, maxRetries: 5 })
   try {
@@ -135,7 +135,7 @@ export async function launchBrowser(
     const profile = userDataDir && { userDataDir }
     const browser = await launch(name, { ...options, ...profile, ...patience(protocolTimeout) }, preferences)
     browser.on('targetcreated', async target => {
-      const page = await target.page().catch(() => null) // one that has gone again
+      const page = await target.page().catch(() => null) // the page may be gone already
       page?.setDefaultTimeout(WAIT_MS ?? 30_000)
     })
     browser.process().once('exit', remove)
@@ -157,8 +157,8 @@ async function launch(name, options, preferences) {
     args: [
       ...(isRoot ? ['--no-sandbox'] : []),
       '--disable-gpu',
-      '--disable-dev-shm-usage', // small in containers
-      // Nothing but the page under test talks to the network.
+      '--disable-dev-shm-usage', // it is small in containers
+      // Only the page under test uses the network.
       '--disable-quic',
       '--disable-background-networking',
       '--disable-component-update',

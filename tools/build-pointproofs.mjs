@@ -1,6 +1,5 @@
-// Compiles packages/pointproofs/rust/wasm to WebAssembly and leaves it in packages/pointproofs/generated/, twice: `pointproofs`, for
-// who verifies such proofs or takes part in a ceremony, and beside it as a string; and `prover`, the same with what servers
-// prove with. The product does without: only what tests, checks or packs this package builds it.
+// Compiles packages/pointproofs/rust/wasm to WebAssembly, into packages/pointproofs/generated/. It makes two variants: `pointproofs`
+// verifies proofs and takes part in ceremonies, and is there as a string too; `prover` can make proofs as well, for servers.
 import { join } from 'node:path'
 import { buildVariants, inGenerated, inline } from './build-wasm.mjs'
 

@@ -1,13 +1,13 @@
-// Compiles rust-core/wasm to WebAssembly and leaves it in packages/wasm/generated/, four times: `core`, the whole of it, for
-// servers and Node; and for browsers, without the server half, `instant`, which can do instant lookups alone, `client`, and
-// `single`, which can do lookups with one server as well. And `worker`, for a server's worker threads.
+// Compiles rust-core/wasm to WebAssembly, into packages/wasm/generated/. It makes four variants: `core` has everything, for servers
+// and Node; browsers load `instant` (instant lookups only), `client` (hints too) or `single` (lookups with one server too). It also
+// makes `worker`, for a server's worker threads.
 //
-//   1. compile       each through cargo, beside the tools for the next step (tools/wasm)
-//   2. wasm-pack     core.js, core.d.ts, core_bg.wasm, through wasm-bindgen and wasm-opt (their options are in the crate's
+//   1. compile       each variant with cargo, and the tools for the next step (tools/wasm)
+//   2. wasm-pack     core.js, core.d.ts, core_bg.wasm, with wasm-bindgen and wasm-opt (their options are in the crate's
 //                    Cargo.toml); it installs nothing
-//   3. share         core_bg.wasm and core.js for a memory that worker threads can read
-//   4. worker        worker.wasm, through cargo and wasm-opt: it has no glue
-//   5. inline        what browsers load as strings, for apps that ship JavaScript only
+//   3. share         makes the memory of core_bg.wasm readable for worker threads
+//   4. worker        worker.wasm, with cargo and wasm-opt; it has no JavaScript
+//   5. inline        the browsers' variants as strings, for apps that ship JavaScript only
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, delimiter, join } from 'node:path'
 import { environment, Failure, root, run, runPackage, step } from './steps.mjs'
@@ -29,7 +29,7 @@ export async function buildWasm() {
   await inGenerated(generated, buildAll)
 }
 
-/** Makes a folder of generated files beside the real one, which it replaces at the end: nobody sees half of a build. */
+/** Generates a folder beside the real one and replaces it at the end, so that a half-finished build is never visible. */
 export async function inGenerated(folder, build) {
   const finished = join(root, folder)
   const fresh = `${finished}.new`
@@ -40,8 +40,8 @@ export async function inGenerated(folder, build) {
   renameSync(fresh, finished)
 }
 
-// Small rather than fast: it hashes one path and stretches one seed where the others go through whole databases. What others
-// have written is compiled once for all variants.
+// Options for a small rather than a fast variant: it hashes one path and expands one seed, and never a whole database. They apply to
+// our crates only, so that dependencies are compiled once for all variants.
 const small = ['core', 'kernels', 'wasm'].flatMap(name => [
   ...['--config', `profile.release.package.keyhush-${name}.opt-level="s"`],
 ])
@@ -65,13 +65,13 @@ async function buildAll(fresh) {
   }
 }
 
-/** Writes a module as a string. Not compressed: what serves JavaScript does that, and finds what repeats in hexadecimal. */
+/** Writes a module as a hexadecimal string. Servers of JavaScript compress it well. */
 export function inline(wasm, to) {
   writeFileSync(`${to}.js`, `// ${basename(wasm)}\nexport const WASM_HEX = '${readFileSync(wasm, 'hex')}'\n`)
   writeFileSync(`${to}.d.ts`, 'export declare const WASM_HEX: string\n')
 }
 
-/** Compiles the crate `wasm` of a workspace once for each of `variants`: what cargo is told, by what the files are called. */
+/** Compiles the crate `wasm` of a workspace once for each of `variants`: cargo's options, by the files' name. */
 export async function buildVariants(workspace, into, variants) {
   const named = Object.entries(variants)
   const compile = async () => {
@@ -102,19 +102,19 @@ function inCrate(workspace, name) {
   const built = join(root, workspace, 'target')
   const path = [join(root, tools, 'release'), join(root, 'node_modules', '.bin'), environment.PATH].join(delimiter)
   return {
-    // rustc's flags (SIMD) are in the workspace's .cargo/config.toml, which cargo reads only when started below it. An
-    // environment that sets RUSTFLAGS would replace them.
+    // cargo reads rustc's flags (SIMD) from the workspace's .cargo/config.toml, if it starts below that folder and RUSTFLAGS is
+    // not set.
     cwd: join(root, workspace, 'wasm'),
     env: {
       ...{ PATH: path, RUSTFLAGS: undefined, CARGO_ENCODED_RUSTFLAGS: undefined },
-      // Variants share what they are linked from; each has a folder for its module, which all call by the same name.
+      // Variants share intermediate files. Each has a folder for its module, because all modules have the same name.
       ...{ CARGO_BUILD_BUILD_DIR: built, CARGO_TARGET_DIR: join(built, 'wasm', name) },
     },
   }
 }
 
 async function pack(workspace, into, name, options) {
-  // A folder for each, because wasm-pack optimises all it finds where it writes.
+  // A folder for each, because wasm-pack optimises every module in the folder that it writes to.
   const own = join(into, name)
   await run(
     join(root, tools, 'release/wasm-pack'),
@@ -129,10 +129,10 @@ async function pack(workspace, into, name, options) {
 }
 
 /**
- * Makes the core's memory a shared one. The linker refuses to, because Rust's std for WebAssembly is built for one thread;
- * one thread is all that runs it, and other threads run `worker` and nothing else. So the type of the memory is changed
- * in the finished module; and in the glue the sign that the memory has grown, which for shared ones is another, and what
- * decodes strings, which wants bytes that nobody else can change.
+ * Makes the core's memory a shared one, in the finished module: the linker refuses to, because Rust's std for WebAssembly is built for
+ * one thread. That is safe: only one thread runs the core, and other threads run `worker`. In the JavaScript it changes
+ * - how growth of the memory is noticed: a shared buffer keeps its byteLength;
+ * - the decoding of strings: TextDecoder refuses shared bytes.
  */
 function shareMemory(wasm, glue) {
   const bytes = readFileSync(wasm)
@@ -153,7 +153,7 @@ function shareMemory(wasm, glue) {
       const [count, flags, pages] = [number(), number(), number()]
       if (count !== 1 || flags > 1) throw new Failure('core_bg.wasm: expected one memory, of its own and not shared')
       const section = [1, 3, ...leb(pages), ...leb(mostPages)]
-      if (flags === 1) number() // the most pages it was to have
+      if (flags === 1) number() // skips the old maximum of pages
       const parts = [bytes.subarray(0, start), Uint8Array.of(5, section.length, ...section), bytes.subarray(at)]
       writeFileSync(wasm, Buffer.concat(parts))
       break
@@ -171,7 +171,7 @@ function shareMemory(wasm, glue) {
 }
 
 async function buildWorker(into) {
-  // Where the core leaves bytes free for the worker's constants, which every instance of it brings along.
+  // The core leaves bytes free up to here, for the constants of the worker's instances.
   const settings = readFileSync(join(root, 'rust-core/wasm/build.rs'), 'utf8')
   const end = Number(settings.match(/--global-base=(\d+)/)?.[1])
   const link = [

@@ -1,5 +1,5 @@
-// Whether what documents and comments refer to is there: files and headings behind links, files named in prose, and the
-// sections named after them (`docs/protocol.md, Updates`). Prints what is not, and fails.
+// Checks that whatever documents and comments refer to exists: files and headings behind links, files named in prose, and sections
+// named after a file (`docs/protocol.md, Updates`). Lists what does not exist, and fails.
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { ask, Failure, root } from './steps.mjs'
@@ -27,7 +27,7 @@ function faultsOf(file) {
         blame(index, `link to ${target}: no such heading`)
     }
   }
-  // A comment may go on in the next line.
+  // A comment may continue in the next line.
   const prose = text.replace(/\n[ \t]*(\/\/[/!]?|\*|#)?[ \t]*/g, lines => ' '.padEnd(lines.length))
   for (const { index, 0: path } of prose.matchAll(
     /(?<![\w/.-])(docs|tests|tools|server|demo|packages|rust-core)\/[\w./-]*\.(md|ts|rs|mjs)\b/g,
@@ -37,7 +37,7 @@ function faultsOf(file) {
   for (const { index, 1: path, 2: quoted, 3: plain } of prose.matchAll(
     /\b(docs\/[\w-]+\.md), +(?:"([A-Z][^"]*)"|([A-Z]\w*(?: \w+)*))/g,
   )) {
-    // The name may be followed by more of the sentence: as much of it as is a section.
+    // More of the sentence may follow the section's name.
     const name = (quoted ?? plain).replace(/\s+/g, ' ').replace(/,$/, '')
     if (existsSync(join(root, path)) && !isSection(name, sectionsOf(path), quoted !== undefined)) {
       blame(index, `${path} has no section ${name}`)
@@ -49,16 +49,16 @@ function faultsOf(file) {
   return file === relative(root, import.meta.filename) ? [] : found
 }
 
-/** What only those have who built this. */
+/** What readers of the repository do not have. */
 const foreign = {
   'a page outside the repository': /\bdesign\/\w+|\b(?:the )?architecture,? (?:point|[SP]\d)|⚑|\bpitfalls? \d/gi,
   'name the paper, its authors and where in it': /\bpapers\/\d\d\d\b/g,
 }
 
-/** From the root, or from a package that the file is in. */
+/** Whether a path exists, from the root or from a folder around `file`. */
 function isThere(path, file) {
   for (let folder = dirname(file); ; folder = dirname(folder)) {
-    // Tests are named by their package for short: `server/publish.test.ts`.
+    // Short for a test of the server: `server/publish.test.ts`.
     if (existsSync(join(root, path.replace(/^server\/(?=[\w-]+\.test\.ts$)/, 'server/test/')))) return true
     if (existsSync(join(root, folder, path)) || existsSync(join(root, folder, path.replace(/\.js$/, '.ts'))))
       return true
@@ -69,16 +69,16 @@ function isThere(path, file) {
 const isSection = (name, sections, whole) =>
   whole ? sections.has(name) : [...sections].some(section => name === section || name.startsWith(`${section} `))
 
-/** A document's headings, and the bold words that begin its paragraphs. */
+/** A document's headings, and bold words at the start of paragraphs. */
 function sectionsOf(path) {
   const text = readFileSync(join(root, path), 'utf8')
   const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, name]) => name.replaceAll('`', ''))
   const bold = [...text.matchAll(/^(?:[-\d|].*?)?\*\*([^*]+?)[.:]?\*\*/gm)].map(([, name]) => name)
-  // "Suite 1: Merkle over BLAKE3" is called "Suite 1", too.
+  // "Suite 1: Merkle over BLAKE3" may be referred to as "Suite 1".
   return new Set([...headings, ...headings.map(name => name.split(/: | \(/)[0]), ...bold])
 }
 
-/** As GitHub makes them. */
+/** Anchors of headings, as GitHub makes them. */
 function anchorsOf(path) {
   const headings = [...readFileSync(path, 'utf8').matchAll(/^#+ (.*)$/gm)].map(([, name]) => name)
   return new Set(

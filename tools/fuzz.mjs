@@ -1,10 +1,10 @@
-// `npm run fuzz`: every decoder on bytes nobody meant. The core's run under libFuzzer, which looks for bytes that reach new
-// code, through cargo-fuzz on the pinned toolchain (no sanitizer, for those need a nightly one; the core has no unsafe
-// code). TypeScript's are held to their laws by fast-check. What is found new is kept in .cache/fuzz; what fails is printed.
+// `npm run fuzz`: runs every decoder on random bytes. cargo-fuzz runs the core's decoders under libFuzzer, which looks for bytes that
+// reach new code, without a sanitizer: those need a nightly toolchain, and the core has no unsafe code. fast-check runs TypeScript's.
+// New inputs are kept in .cache/fuzz.
 //
-//   npm run fuzz                      a minute for each
-//   npm run fuzz -- directory wire    these alone; `wire` is TypeScript's
-//   npm run fuzz -- --seconds 5
+//   npm run fuzz                      each decoder for a minute
+//   npm run fuzz -- directory wire    these decoders only; `wire` is TypeScript's
+//   npm run fuzz -- --seconds 5       each for so long
 //   npm run fuzz -- --runs 10000000   so many executions each
 import { mkdirSync, readdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -13,7 +13,7 @@ import { cache, environment, Failure, root, run, step } from './steps.mjs'
 
 const rustCore = join(root, 'rust-core')
 
-/** `bin`: where cargo-fuzz is, from the root. Returns the exit code. */
+/** `bin`: the folder of cargo-fuzz, from the root. Returns the exit code. */
 export async function fuzz(args, bin) {
   const { values, positionals } = parseArgs({
     args,

@@ -1,7 +1,5 @@
-// Programs that samples in docs/ are for: finds them, or takes them out of Debian's packages, without installing anything.
-//
-// Three ways, the first that works counts: an environment variable, the system's own, Debian's package unpacked into
-// .tools/debian. `node tools/programs.mjs` prints what would be used.
+// Finds nginx, Caddy and PostgreSQL 15 for tests. For the first two it tries in this order: an environment variable, the system's own,
+// Debian's package unpacked into .tools/debian. `node tools/programs.mjs` prints what it finds.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { ask, root, run } from './steps.mjs'
@@ -10,9 +8,9 @@ const programs = {
   nginx: { variable: 'KEYHUSH_NGINX', debianPackage: 'nginx', path: 'usr/sbin/nginx', answers: '-v' },
   caddy: { variable: 'KEYHUSH_CADDY', debianPackage: 'caddy', path: 'usr/bin/caddy', answers: 'version' },
 }
-const SYSTEM_FOLDERS = ['/usr/sbin', '/usr/local/sbin'] // not on everybody's PATH
+const SYSTEM_FOLDERS = ['/usr/sbin', '/usr/local/sbin'] // often not on the PATH
 
-/** The path of an executable; undefined: it cannot be had here. Throws if an environment variable names none. */
+/** The path of an executable; undefined: there is none on this machine. Throws if an environment variable names a missing file. */
 export async function findProgram(name) {
   const { variable, debianPackage, path, answers } = programs[name]
   const named = process.env[variable]
@@ -30,7 +28,7 @@ export async function findProgram(name) {
   return works(file) ? file : undefined
 }
 
-/** Leaves nothing where it does not succeed. */
+/** Unpacks a package without installing it. Leaves nothing behind if it fails. */
 async function unpack(debianPackage, into) {
   if (ask('dpkg-deb', ['--version']) === undefined) return
   const parent = join(root, '.tools', 'debian')
@@ -40,7 +38,7 @@ async function unpack(debianPackage, into) {
     const download = () => run('apt-get', ['download', debianPackage], { cwd: scratch, mayFail: true })
     let { code } = await download()
     if (code !== 0) {
-      await run('apt-get', ['update'], { mayFail: true }) // which only root may
+      await run('apt-get', ['update'], { mayFail: true }) // needs root
       code = (await download()).code
     }
     const archive = readdirSync(scratch).find(file => file.endsWith('.deb'))
@@ -54,8 +52,8 @@ async function unpack(debianPackage, into) {
 }
 
 /**
- * The folder of the programs of PostgreSQL 15, the oldest that docs/operations.md claims: where KEYHUSH_POSTGRES_15 says, or
- * Debian's, which is installed as root. undefined: it cannot be had here.
+ * The folder with the programs of PostgreSQL 15, the oldest version in docs/operations.md: $KEYHUSH_POSTGRES_15, or Debian's, which is
+ * installed if this runs as root. undefined: there is none on this machine.
  */
 export async function findOldestPostgres() {
   const folder = process.env.KEYHUSH_POSTGRES_15 ?? '/usr/lib/postgresql/15/bin'
@@ -64,7 +62,7 @@ export async function findOldestPostgres() {
   if (process.env.KEYHUSH_POSTGRES_15 !== undefined)
     throw new Error(`KEYHUSH_POSTGRES_15 names ${folder}, with no initdb`)
   if (process.getuid?.() !== 0 || ask('apt-get', ['--version']) === undefined) return undefined
-  // The package would make a database of its own, and start it.
+  // Keeps the package from making and starting a database of its own.
   const settings = '/etc/postgresql-common/createcluster.conf'
   mkdirSync('/etc/postgresql-common', { recursive: true })
   if (!existsSync(settings)) writeFileSync(settings, 'create_main_cluster = false\n')
@@ -77,6 +75,6 @@ export async function findOldestPostgres() {
 }
 
 if (process.argv[1] === import.meta.filename) {
-  for (const name of Object.keys(programs)) console.log(`${name}: ${(await findProgram(name)) ?? 'cannot be had here'}`)
-  console.log(`PostgreSQL 15: ${(await findOldestPostgres()) ?? 'cannot be had here'}`)
+  for (const name of Object.keys(programs)) console.log(`${name}: ${(await findProgram(name)) ?? 'not found'}`)
+  console.log(`PostgreSQL 15: ${(await findOldestPostgres()) ?? 'not found'}`)
 }

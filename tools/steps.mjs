@@ -1,8 +1,8 @@
-// Steps and child processes for the scripts in this folder, on Node built-ins alone.
+// Steps and child processes for the scripts in this folder. Uses Node built-ins only.
 //
-// A step says one line, runs, and says how long it took. Its children are silent unless they fail, and
-// then everything they printed is shown. A step that names its inputs is skipped while their contents,
-// and its outputs' presence, are as they were when it last succeeded (stamps in .cache/).
+// A step prints a line with its time when it ends, and progress meanwhile. Its children's output is shown only if they fail. A step
+// with inputs is skipped while these are as they were when it last succeeded, and its outputs exist (stamps in .cache/).
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -10,15 +10,15 @@ import { homedir, setPriority } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-export const root = fileURLToPath(new URL('..', import.meta.url)) // import.meta.dirname: too new for a Node we only mean to refuse
+export const root = fileURLToPath(new URL('..', import.meta.url)) // not import.meta.dirname: old Node.js has to get as far as the message that refuses it
 export const cache = join(root, '.cache')
 
-/** What a person can act on: printed without a stack. */
+/** A failure whose message tells the user what to do. It is printed without a stack. */
 export class Failure extends Error {}
 
 // ---- children -------------------------------------------------------------------------------------
 
-// rustup's installer puts cargo on the PATH of the next login only.
+// rustup's installer puts cargo on the PATH from the next login on.
 const cargoBin = join(process.env.CARGO_HOME ?? join(homedir(), '.cargo'), 'bin')
 export const environment = { ...process.env, PATH: `${process.env.PATH ?? ''}${delimiter}${cargoBin}` }
 
@@ -27,7 +27,7 @@ const ownGroup = process.platform !== 'win32'
 
 function signal(child, name) {
   try {
-    // Each child leads a process group, so that what it started itself is reached too.
+    // Each child leads a process group, so that the signal reaches its own children too.
     if (ownGroup) process.kill(-child.pid, name)
     else child.kill(name)
   } catch {
@@ -36,7 +36,7 @@ function signal(child, name) {
 }
 
 let stopping = false
-/** Asks every child to stop, waits up to `patienceMs`, then kills what is left. */
+/** Sends SIGTERM to every child, waits up to `patienceMs`, then kills those that are left. */
 export async function stopChildren(patienceMs = 5_000) {
   stopping = true
   for (const child of children) signal(child, 'SIGTERM')
@@ -49,13 +49,12 @@ process.on('exit', () => {
 })
 
 /**
- * Runs a command to its end. Returns its exit code and what it printed; throws a Failure showing that if the code is
- * not 0, unless `mayFail`. `show` passes the output through as it comes instead of keeping it; `nice` (0 to 19) leaves the
- * processor to others.
+ * Runs a command. Returns its exit code and its output; throws a Failure with the output if the code is not 0, unless `mayFail`.
+ * `show` passes the output through instead. `nice`: 0 to 19, lower priority.
  */
 export async function run(command, args, { cwd = root, env = {}, mayFail = false, show = false, nice = 0 } = {}) {
   if (stopping) throw new Failure('stopped')
-  if (show) endLine()
+  if (show) clearStatus()
   const child = spawn(command, args, {
     cwd,
     env: { ...environment, ...env },
@@ -66,8 +65,13 @@ export async function run(command, args, { cwd = root, env = {}, mayFail = false
   if (show) showing += 1
   if (nice > 0 && child.pid !== undefined) setPriority(child.pid, nice)
   const printed = []
-  child.stdout?.on('data', chunk => printed.push(chunk))
-  child.stderr?.on('data', chunk => printed.push(chunk))
+  const one = currentStep.getStore()
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', chunk => {
+      printed.push(chunk)
+      if (one) one.detail = chunk.toString().trim().split('\n').at(-1).trim() || one.detail
+    })
+  }
   const code = await new Promise((done, failed) => {
     child.on('error', failed)
     child.on('close', (exitCode, signalName) => done(exitCode ?? signalName))
@@ -98,44 +102,67 @@ export const runPackage = (entry, args, options) =>
 
 // ---- steps ----------------------------------------------------------------------------------------
 
-/** the step whose line has no end yet */
-let unfinished
-/** how many children print as they like */
+const currentStep = new AsyncLocalStorage()
+/** steps that run now */
+const running = new Set()
+/** how many children print by themselves */
 let showing = 0
+let timer
+let hasStatus = false
+const { stdout } = process
+const STATUS_MS = stdout.isTTY ? 500 : 10_000
 
-function endLine() {
-  if (unfinished !== undefined) console.log()
-  unfinished = undefined
-}
-
-/** `what … 1.2 s` on one line, also if several run side by side. Returns what `work` returns. */
+/** Runs `work`, then prints `what … 1.2 s`. Steps may run side by side and inside others. Returns what `work` returns. */
 export async function step(what, work) {
-  const start = performance.now()
-  const line = Symbol(what)
-  if (showing === 0) {
-    endLine()
-    unfinished = line
-    process.stdout.write(`${what} … `)
-  }
-  const say = outcome => {
-    const begun = unfinished === line
-    if (!begun) endLine()
-    console.log(begun ? outcome : `${what} … ${outcome}`)
-    unfinished = undefined
+  const one = { what, start: performance.now(), detail: '', outer: currentStep.getStore() }
+  running.add(one)
+  timer ??= setInterval(showStatus, STATUS_MS).unref()
+  if (stdout.isTTY) showStatus()
+  const end = outcome => {
+    running.delete(one)
+    if (running.size === 0) timer = clearInterval(timer)
+    clearStatus()
+    console.log(`${what} … ${outcome}`)
   }
   try {
-    const result = await work()
-    say(`${((performance.now() - start) / 1000).toFixed(1)} s`)
+    const result = await currentStep.run(one, work)
+    end(secondsSince(one.start))
     return result
   } catch (error) {
-    say(stopping ? 'stopped' : 'failed')
+    end(stopping ? 'stopped' : 'failed')
     throw error
   }
 }
 
+/** Sets what the current step is doing, for its progress. */
+export function report(detail) {
+  const one = currentStep.getStore()
+  if (one !== undefined) one.detail = detail
+}
+
+const secondsSince = start => `${((performance.now() - start) / 1000).toFixed(1)} s`
+
+/** On a terminal one line, which is rewritten; elsewhere a line for each step now and then. Steps that have inner ones are left out. */
+function showStatus() {
+  if (showing > 0) return
+  const outer = new Set([...running].map(one => one.outer))
+  const lines = [...running]
+    .filter(one => !outer.has(one))
+    .map(({ what, start, detail }) => `${what} … ${secondsSince(start)}${detail && `, ${detail}`}`)
+  clearStatus()
+  if (stdout.isTTY) stdout.write(lines.join(' | ').slice(0, stdout.columns - 1))
+  else for (const line of lines) console.log(`  ${line}`)
+  hasStatus = stdout.isTTY
+}
+
+function clearStatus() {
+  if (hasStatus) stdout.write('\r\x1b[K')
+  hasStatus = false
+}
+
 /**
- * A step that is skipped while nothing changed. `inputs` are files and folders (contents count) and `also` further
- * strings; `outputs` are paths that must exist.
+ * A step that is skipped while nothing has changed: the contents of the files and folders `inputs`, the strings `also`, and that
+ * all `outputs` exist.
  */
 export async function cachedStep(name, what, { inputs, also = [], outputs }, work) {
   const stamp = join(cache, `${name}.stamp`)
@@ -147,7 +174,7 @@ export async function cachedStep(name, what, { inputs, also = [], outputs }, wor
   writeFileSync(stamp, key)
 }
 
-// Names and paths of what steps make: not inputs, unless a step names them.
+// Names and paths of what steps make. They are no inputs, unless a step names them.
 const made = new Set(['node_modules', 'dist', 'build', 'target', 'generated', '.tsbuildinfo', 'demo/data'])
 
 function digest(paths, strings) {
@@ -178,12 +205,12 @@ function readOr(path, otherwise) {
 // ---- programs -------------------------------------------------------------------------------------
 
 let cleanUp
-/** For a program that runs until it is told to stop: what to do then. Its exit code is 0. */
+/** For a program that runs until it is stopped: `work` runs then, and the exit code is 0. */
 export function whenStopped(work) {
   cleanUp = work
 }
 
-/** Runs a script's main function: failures in words, a status that tells, and no child left behind. */
+/** Runs a script's main function. Prints failures, sets the exit code, and leaves no child behind. */
 export async function main(program) {
   const stop = async code => {
     await stopChildren()
@@ -204,7 +231,7 @@ export async function main(program) {
   }
 }
 
-/** npm hands a signal to the shell it started us with, and the shell just dies: notice that it is gone. */
+/** Calls `act` when the parent is gone: npm passes a signal only to the shell that started us, and that shell just exits. */
 function whenOrphaned(act) {
   const parent = process.ppid
   if (process.env.npm_lifecycle_event === undefined) return

@@ -1,7 +1,5 @@
-// WebKit for tests: Debian's WebKitGTK, driven by its own WebDriver on a screen that nobody sees (Xvfb). What WebKit does with
-// pages, their windows and their databases is Safari's; what is around it is not.
-//
-// `node tools/webkit.mjs` prints what would be used.
+// Starts WebKit for tests: Debian's WebKitGTK with its own WebDriver, on an invisible screen (Xvfb). It treats pages, windows and
+// databases as Safari does. `node tools/webkit.mjs` prints the programs that it finds.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -21,7 +19,7 @@ export async function launchWebKit() {
   const kill = () => {
     for (const child of children) {
       try {
-        process.kill(-child.pid, 'SIGKILL') // what it has started as well
+        process.kill(-child.pid, 'SIGKILL') // and its children
       } catch {} // it has gone
     }
   }
@@ -86,7 +84,7 @@ async function newSession(driver) {
       break
     } catch (error) {
       if (error.cause?.code !== 'ECONNREFUSED') throw error
-      await pause(20) // it does not say when it listens
+      await pause(20) // it does not report when it listens
     }
   }
   const { sessionId } = await call('POST', '/session', { capabilities: {} })

@@ -1,4 +1,4 @@
-// What is typed becomes the keys a list of hosts was built from.
+// Typed text becomes the keys that a list of hosts is looked up by.
 
 import { describe, expect, test } from 'vitest'
 import { hostAndParents, hostOf, KEYS_PER_LOOKUP } from '../src/page/domains.js'
@@ -53,7 +53,7 @@ describe('hostAndParents', () => {
     expect(hostAndParents('[::1]')).toEqual(['[::1]'])
   })
 
-  test('never more keys than a lookup is padded to', () => {
+  test('never makes more keys than KEYS_PER_LOOKUP', () => {
     const nine = hostAndParents('a.b.c.d.e.f.g.h.evil.example')
     expect(nine).toHaveLength(KEYS_PER_LOOKUP)
     expect(nine[0]).toBe('a.b.c.d.e.f.g.h.evil.example')

@@ -1,5 +1,5 @@
-// A visitor's own database: built as `keyhush build` builds it, refused with line and reason, and looked up in through the
-// real client, with a lie noticed.
+// The visitor's own database: it equals what `keyhush build` makes, a bad file is refused with line and reason, and the real client
+// looks up in it and notices a lie.
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -23,7 +23,7 @@ const FILE = `\ufeffvalue,key\r\n"two\r\nlines",a\n${ROWS.map(row => row.split('
 /** Of a few bytes each: every record takes as much as the longest. */
 const MANY = Array.from({ length: 4000 }, (_, i) => `${i},\n`).join('')
 
-test('too little memory is told from a file that is wrong, wherever it shows', () => {
+test('too little memory is reported as such, and not as a wrong file', () => {
   const lacking = [
     new BuildError(
       'no layout for 9 records of 30 bytes: layout: 270 bytes of memory could not be had; close other pages',
@@ -107,7 +107,7 @@ describe('two servers of it', () => {
     await deceived.close()
   })
 
-  test('refuse what no server answers', () => {
+  test('refuse every request that no server answers', () => {
     const manifest: Manifest = decodeManifest(a.reply('/v1/manifest', undefined).body)
     const status = (of: Manifest, bytes: number) =>
       a.reply('/v1/instant', encodeInstantQuery(of, 'records', 1, new Uint8Array(bytes))).status

@@ -1,4 +1,4 @@
-// What the page is served with: files that a browser may keep, and what opens its connections early.
+// The headers that the page is served with: caching, early connections, no requests from other sites.
 
 import { readdirSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -20,9 +20,7 @@ beforeAll(async () => {
   url = await listen(page.server, 0)
   page.publish({
     proxies: { A: watcher('http://127.0.0.1:1', [3, 4]), B: watcher('http://127.0.0.1:2', []) },
-    partitionRecords: {},
-    slots: {},
-    firstBytes: {},
+    databases: {},
     publisherKey: '00',
     published: async () => [],
     change: async () => ({ refusals: [] }),
@@ -30,7 +28,7 @@ beforeAll(async () => {
 })
 afterAll(() => closeServer(page.server))
 
-test('connections to both servers are opened with the page, and it is fetched anew each time', async () => {
+test('the page opens connections to both servers early, and is never cached', async () => {
   const { headers } = await fetch(url)
   expect(headers.get('link')).toBe(
     '<http://127.0.0.1:1>; rel=preconnect; crossorigin, <http://127.0.0.1:2>; rel=preconnect; crossorigin',
@@ -38,7 +36,7 @@ test('connections to both servers are opened with the page, and it is fetched an
   expect(headers.get('cache-control')).toBe('no-store')
 })
 
-test('files named by what is in them are kept, and what the page is told is not', async () => {
+test('files with a hash in their name are cached, and the configuration is not', async () => {
   const names = readdirSync(`${pageFolder}/assets`)
   expect(names.length).toBeGreaterThan(5)
   for (const name of names) expect(name).toMatch(/-[\w-]{8}\.(js|css|wasm)$/)
@@ -50,7 +48,7 @@ test('files named by what is in them are kept, and what the page is told is not'
   expect((await config.json()) as Config).toMatchObject({ seen: { A: 4, B: 0 } })
 })
 
-test('a page of another site can have nobody lie, and publish nothing: its browser would have to ask first', async () => {
+test('a page of another site can neither make a server lie nor publish', async () => {
   for (const path of ['liar', 'publish']) {
     const send = (headers: Record<string, string>) =>
       fetch(`${url}/${path}`, {

@@ -1,4 +1,4 @@
-// The proxy sees what a server sees, forwards it unchanged, and lies in exactly one byte.
+// The proxy records queries, forwards everything unchanged, and if told to lie changes answers only.
 
 import { createServer } from 'node:http'
 import { buffer } from 'node:stream/consumers'
@@ -92,7 +92,7 @@ test.each([false, true])(
   },
 )
 
-test('of instant lookups the keys are kept, and their answers are lied about as well', async () => {
+test('instant lookups: their keys are recorded, and the proxy lies about their answers too', async () => {
   const keys = [
     [1, 2, 3],
     [250, 0, 9],
@@ -108,7 +108,7 @@ test('of instant lookups the keys are kept, and their answers are lied about as 
   expect(changed[0]).toBeGreaterThanOrEqual(40)
 })
 
-test('a lie is one bit of one byte after the header, at another place each time', async () => {
+test('lie `byte` flips one bit after the header, at another place each time', async () => {
   proxy.lie = 'byte'
   const places = new Set<number>()
   for (let i = 0; i < 20; i += 1) {
@@ -121,7 +121,7 @@ test('a lie is one bit of one byte after the header, at another place each time'
   expect(places.size).toBeGreaterThan(1)
 })
 
-test('answers may be zeros, or an earlier one: what is before and behind them stays', async () => {
+test('lies `zeros` and `again` leave header and verdict as they are', async () => {
   await post('/keys/v1/answer', claimed)
   answering = answer.map(byte => byte ^ 0xff)
   const lies = [
@@ -135,7 +135,7 @@ test('answers may be zeros, or an earlier one: what is before and behind them st
   }
 })
 
-test('an answer may end half-way, or not come', async () => {
+test('lie `half` ends half-way, and lie `nothing` sends nothing', async () => {
   proxy.lie = 'half'
   const response = await fetch(`${proxy.url}/keys/v1/answer`, { method: 'POST', body: new Uint8Array(query) })
   expect(response.status).toBe(200)
@@ -144,19 +144,19 @@ test('an answer may end half-way, or not come', async () => {
   await expect(post('/keys/v1/answer', query)).rejects.toThrow()
 })
 
-test('a lie is about the answer, never about the verdict behind it', async () => {
+test('a lie never changes the verdict behind the answer', async () => {
   proxy.lie = 'byte'
   const places = new Set<number>()
   for (let i = 0; i < 400; i += 1) {
     const { bytes } = await post('/keys/v1/answer', claimed)
     places.add([...bytes.keys()].find(at => bytes[at] !== answer[at])!)
   }
-  // If its last eight of 160 bytes were lied about too, this would not notice with a probability below 10⁻⁸.
+  // If lies changed its last eight of 160 bytes too, this would miss it with a probability below 10⁻⁸.
   expect(Math.min(...places)).toBeGreaterThanOrEqual(40)
   expect(Math.max(...places)).toBeLessThan(192)
 })
 
-test('only answers are lied about, and only queries are kept', async () => {
+test('only answers are changed, and only queries are recorded', async () => {
   proxy.lie = 'byte'
   const before = proxy.seen.length
   const response = await fetch(`${proxy.url}/keys/v1/manifest?epoch=1`)
@@ -165,7 +165,7 @@ test('only answers are lied about, and only queries are kept', async () => {
   expect(proxy.seen.length).toBe(before)
 })
 
-test('what is not a query is forwarded and not kept; errors come back as they are', async () => {
+test('other requests are forwarded and not recorded; errors come back unchanged', async () => {
   const before = proxy.seen.length
   await post('/keys/v1/answer', new Uint8Array([1, 2, 3]))
   expect(requests).toHaveLength(1)
@@ -173,7 +173,7 @@ test('what is not a query is forwarded and not kept; errors come back as they ar
   expect((await fetch(`${proxy.url}/keys/v1/missing`)).status).toBe(404)
 })
 
-test('a stream comes through line by line, and ends when it does', async () => {
+test('a stream is forwarded line by line, and ends with its source', async () => {
   const response = await fetch(`${proxy.url}/keys/v1/events`)
   const lines = response.body!.pipeThrough(new TextDecoderStream()).getReader()
   expect((await lines.read()).value).toBe('first\n') // before there is another

@@ -1,4 +1,4 @@
-// Servers whose replies do not end, and a page that shows every byte of them.
+// The recorder limits what it reads: a server's reply may never end.
 
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { readBounded } from '../src/page/wire/bounded.js'
@@ -6,7 +6,7 @@ import { Recorder } from '../src/page/wire/recorder.js'
 
 const MEGABYTE = 2 ** 20
 
-test('a reply without end is not read without end, though the app has given it up', async () => {
+test('an endless reply is not read on after the app has cancelled it', async () => {
   let megabytes = 0
   const endless = () =>
     new ReadableStream({
@@ -23,7 +23,7 @@ test('a reply without end is not read without end, though the app has given it u
   expect(megabytes).toBeLessThan(30)
 })
 
-test('a reply whose end is withheld is given up', async () => {
+test('a reply that does not end in time is given up', async () => {
   vi.useFakeTimers()
   onTestFinished(() => void vi.useRealTimers())
   const withheld = new ReadableStream({ start: controller => controller.enqueue(new Uint8Array(8)) })
@@ -33,7 +33,7 @@ test('a reply whose end is withheld is given up', async () => {
   await refused
 })
 
-test('what is no longer than it may be comes whole', async () => {
+test('a reply within the limit is read whole', async () => {
   const bytes = crypto.getRandomValues(new Uint8Array(60_000))
   const pieces = new ReadableStream({
     start(controller) {

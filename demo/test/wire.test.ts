@@ -1,4 +1,4 @@
-// The wire explorer explains real messages down to the last byte, and each of its checks notices what it is for.
+// The wire explorer explains every byte of real messages, and each of its checks notices the fault it is for.
 
 import {
   answerBytes,

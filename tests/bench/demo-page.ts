@@ -12,7 +12,7 @@ import { LINE, shapeLine } from './visits.js'
 const TARGET_SECONDS = 0.7
 
 export async function demoPage({ repeats }: Options): Promise<Section[]> {
-  const demo = await startDemo({ port: 0, large: true, quiet: true })
+  const demo = await startDemo({ port: 0, large: true })
   const cold: number[] = []
   const kept: number[] = []
   try {

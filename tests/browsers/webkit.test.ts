@@ -124,10 +124,7 @@ await inBrowsers(['webkit'], 'in %s', () => {
   thoroughly('the demo’s page builds a file of one’s own, and looks up in it', async () => {
     await cp(join(import.meta.dirname, '../../demo/dist'), path('page'), { recursive: true })
     const config = { servers: { A: urls[0], B: urls[1] }, liar: null, seen: { A: 0, B: 0 }, watched: false }
-    await writeFile(
-      path('page/config.json'),
-      JSON.stringify({ ...config, partitionRecords: {}, slots: {}, firstBytes: {} }),
-    )
+    await writeFile(path('page/config.json'), JSON.stringify({ ...config, databases: {} }))
     const demo = await serveFiles(path('page'))
     await webkit.goto(`${demo.url}/#own`)
     const said = await webkit.evaluate(async () => {

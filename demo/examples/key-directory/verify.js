@@ -1,4 +1,4 @@
-// Whether somebody has signed a message, by the key that a directory has of them. The directory does not learn whose key that was.
+// Checks a signature with the signer's key from a directory, which does not learn whose key was looked up.
 
 import { createPublicKey, verify } from 'node:crypto'
 import { open } from '@keyhush/client'

@@ -1,5 +1,5 @@
-// One map for all tabs of a site, in its service worker. Service workers may not load parts, so this is the one file of the package,
-// node_modules/@keyhush/client/dist/keyhush.js, copied beside it.
+// One map for all tabs of a site, in its service worker. Service workers cannot import modules dynamically, so this uses the SDK in
+// one file: a copy of node_modules/@keyhush/client/dist/keyhush.js.
 
 import { publisherKey, servers } from '../servers.js'
 import { open } from './keyhush.js'
@@ -7,7 +7,7 @@ import { open } from './keyhush.js'
 let opening
 function theMap() {
   opening ??= open({ servers, publisherKey }).catch(error => {
-    opening = undefined // the next who asks tries again
+    opening = undefined // the next lookup tries again
     throw error
   })
   return opening
@@ -16,7 +16,7 @@ function theMap() {
 addEventListener('install', () => skipWaiting())
 addEventListener('activate', event => event.waitUntil(clients.claim()))
 
-// Asked by message, which stays on the machine. A request that the worker was to answer would go out where there is none yet.
+// Keys come by message, which stays on the machine. A fetch would reach the network if no worker ran yet.
 addEventListener('message', event => {
   const [reply] = event.ports
   const answer = theMap().then(map => map.has(event.data))

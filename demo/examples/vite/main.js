@@ -1,4 +1,4 @@
-// Refuses a password that is on a list of known ones. Neither server learns the password, nor whether it was on the list.
+// Refuses a password that is on a list of leaked ones. Neither server learns the password, or whether it is on the list.
 
 import { KeyhushError, open } from '@keyhush/client'
 import { publisherKey, servers } from '../servers.js'
@@ -16,11 +16,11 @@ form.addEventListener('submit', async event => {
       status.textContent = 'This password is known to whoever tries passwords. Choose another.'
     else status.textContent = 'Nobody is known to know this one.'
   } catch (error) {
-    // The list is a help, and no gate: who cannot be asked must not keep people out.
+    // If the servers fail, the password is accepted unchecked.
     if (!(error instanceof KeyhushError)) throw error
     status.textContent = `It could not be checked (${error.code}).`
   }
 })
 
-// Not before: a form that no script has taken yet would go to this page's own server, with the password in its URL.
+// Enabled only now: without the script, the form would send the password to this page's own server, in the URL.
 form.querySelector('button').disabled = false

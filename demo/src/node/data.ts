@@ -1,12 +1,4 @@
-// The demo's three databases, and a large one on request.
-//
-// phishing: the domains on the blocklist of eth-phishing-detect (MetaMask and contributors), as keys without values.
-// keys: a directory of 2^18 made-up names, each with 64 made-up bytes: too large to be kept
-// whole as a matter of course. No person's name and nobody's key is in it.
-// passwords: 256 made-up ones, as keys without values.
-//
-// names: the names of all packages on npm (all-the-package-names, Zeke Sikelianos and contributors), as keys without values:
-// 4.5 million. On request, for they have to be fetched, and to be built for a minute.
+// The records of the demo's databases, one row each, and how `keyhush build` makes the databases. Their words: page/databases.ts.
 
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -15,62 +7,86 @@ import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promise
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { DATABASES, type DatabaseName } from '../page/backstage.js'
 import { builderFolders, dataFolder, keyhushCommand, largeFolder } from './paths.js'
 import { ADJECTIVES, ANIMALS } from './words.js'
 
-/** The folders of the databases that the demo always has, for `keyhush serve --dataset`. */
-export const databases = {
-  phishing: join(dataFolder, 'phishing'),
-  keys: join(dataFolder, 'keys'),
-  passwords: join(dataFolder, 'passwords'),
+interface Source {
+  /** for `keyhush build`, which reads the format from its end */
+  readonly file: string
+  readonly text: () => string
+  /** further options of `keyhush build` */
+  readonly options?: readonly string[]
+  /** Built only for `npm start -- --large`: it has to be downloaded, and takes a minute to build. */
+  readonly large?: true
 }
 
-/** What their publisher knows to be its own to begin with. */
+const sources = {
+  /** the blocklist of eth-phishing-detect (MetaMask and contributors): keys without values */
+  phishing: { file: 'phishing.txt', text: () => linesOf(phishingDomains()) },
+  /** 2^18 made-up names with 64 made-up bytes each: too large to be kept whole by default */
+  keys: { file: 'keys.csv', text: keyDirectoryCsv, options: ['--value-encoding', 'hex'] },
+  /** 256 made-up passwords: keys without values */
+  passwords: { file: 'passwords.txt', text: () => linesOf(leakedPasswords()) },
+  /** all 4.5 million package names on npm (all-the-package-names, Zeke Sikelianos and contributors): keys without values */
+  names: { file: 'names.txt', text: () => linesOf(packageNames()), large: true },
+} satisfies Record<DatabaseName, Source>
+
+const sourceOf = (name: DatabaseName): Source => sources[name]
+const always = DATABASES.filter(name => !sourceOf(name).large)
+
+/** By name: the folders of the databases that the demo always has, for `keyhush serve --dataset`. */
+export const folders: Readonly<Partial<Record<DatabaseName, string>>> = Object.fromEntries(
+  always.map(name => [name, join(dataFolder, name)]),
+)
+
+/** What the publisher's record holds at the start. */
 export const publisherRecord = join(dataFolder, 'record')
 
-/** Is what prepareData would build there already? */
+/** Whether prepareData has nothing to do. */
 export async function dataIsReady(): Promise<boolean> {
-  if (![...Object.values(databases), publisherRecord].every(existsSync)) return false
+  if (![...Object.values(folders), publisherRecord].every(existsSync)) return false
   return (await readFile(join(dataFolder, 'stamp'), 'utf8').catch(() => '')) === (await stamp())
 }
 
-/** Builds the usual databases, unless they are there and up to date. */
-export async function prepareData(): Promise<void> {
+/** Builds the databases that the demo always has, unless they are up to date. `onDatabase` is called before each. */
+export async function prepareData(onDatabase: (name: string) => void = () => {}): Promise<void> {
   if (await dataIsReady()) return
   await mkdir(dataFolder, { recursive: true })
   for (const stale of ['stamp', 'names.stamp', 'sample.stamp']) await rm(join(dataFolder, stale), { force: true })
   await rm(publisherRecord, { force: true })
-  await writeFile(join(dataFolder, 'phishing.txt'), `${phishingDomains().join('\n')}\n`)
-  await writeFile(join(dataFolder, 'keys.csv'), keyDirectoryCsv())
-  await build(databases.phishing, 'phishing.txt')
-  await build(databases.keys, 'keys.csv', '--value-encoding', 'hex')
-  await writeFile(join(dataFolder, 'passwords.txt'), `${leakedPasswords().join('\n')}\n`)
-  await build(databases.passwords, 'passwords.txt')
+  for (const name of always) {
+    onDatabase(name)
+    const { file, text, options } = sourceOf(name)
+    await build(name, file, text(), options)
+  }
   await writeFile(join(dataFolder, 'stamp'), await stamp())
 }
 
 /**
- * Builds the large one as well, once the others are there, from the package in demo/large unless a sample is given; resolves to
- * its folder.
+ * Builds the large database, after the others, from demo/large or from `sample` instead, unless it is up to date. Resolves to its
+ * folder.
  */
 export async function prepareNames(sample?: readonly string[]): Promise<string> {
   const name = sample === undefined ? 'names' : 'sample'
-  const [folder, stampFile] = [join(dataFolder, name), join(dataFolder, `${name}.stamp`)]
-  const list = sample ?? packageNames()
-  const hash = createHash('sha256').update(list.join('\n')).digest('hex')
+  const stampFile = join(dataFolder, `${name}.stamp`)
+  const text = sample === undefined ? sources.names.text() : linesOf(sample)
+  const hash = createHash('sha256').update(text).digest('hex')
+  const folder = join(dataFolder, name)
   if (existsSync(folder) && (await readFile(stampFile, 'utf8').catch(() => '')) === hash) return folder
-  await writeFile(join(dataFolder, `${name}.txt`), `${list.join('\n')}\n`)
-  await build(folder, `${name}.txt`)
+  await build(name, `${name}.txt`, text)
   await writeFile(stampFile, hash)
   return folder
 }
+
+const linesOf = (lines: readonly string[]) => `${lines.join('\n')}\n`
 
 function packageNames(): string[] {
   const names = createRequire(join(largeFolder, 'package.json'))('all-the-package-names') as string[]
   return [...new Set(names)]
 }
 
-/** The listed hosts, lower-case and punycode, each once, in code-unit order. */
+/** The listed hosts in lower case and punycode, sorted, without repetitions. */
 export function phishingDomains(): string[] {
   const { blacklist } = createRequire(import.meta.url)('eth-phishing-detect/src/config.json') as { blacklist: string[] }
   return [...new Set(blacklist.map(entry => new URL(`http://${entry}`).hostname))].sort()
@@ -88,7 +104,7 @@ export function* keyDirectory(): Generator<{ name: string; key: string }> {
   }
 }
 
-/** Made-up ones, such as people make up. */
+/** 16 adjectives × 16 animals, each with a number. */
 export function leakedPasswords(): string[] {
   return ADJECTIVES.slice(0, 16).flatMap((adjective, i) =>
     ANIMALS.slice(0, 16).map((animal, j) => `${adjective}${animal}${1 + ((7 * i + j) % 99)}`),
@@ -101,17 +117,20 @@ function keyDirectoryCsv(): string {
   return `${lines.join('\n')}\n`
 }
 
-/** Runs `keyhush build`; a database appears whole or not at all. */
-async function build(folder: string, file: string, ...options: string[]): Promise<void> {
+/** Runs `keyhush build`. The database appears whole or not at all. */
+async function build(name: string, file: string, text: string, options: readonly string[] = []): Promise<void> {
+  const input = join(dataFolder, file)
+  const folder = join(dataFolder, name)
   const fresh = `${folder}.new`
+  await writeFile(input, text)
   await rm(fresh, { recursive: true, force: true })
-  const args = ['build', join(dataFolder, file), '--out', fresh, '--record', publisherRecord, ...options]
+  const args = ['build', input, '--out', fresh, '--record', publisherRecord, ...options]
   await promisify(execFile)(process.execPath, [keyhushCommand, ...args])
   await rm(folder, { recursive: true, force: true })
   await rename(fresh, folder)
 }
 
-/** Changes with the list, with this program and with what builds databases. */
+/** Hash of the phishing list, of this program and of the programs that build databases. */
 async function stamp(): Promise<string> {
   const hash = createHash('sha256').update(phishingDomains().join('\n'))
   for (const folder of [import.meta.dirname, ...builderFolders]) {

@@ -1,5 +1,5 @@
-// Serves the page as Vite built it, and tells it what only this demo can know: where the two servers are, what each of
-// them saw, and which one is made to lie. It hands on what is to be published. The other end is src/page/backstage.ts.
+// Serves the page as Vite built it, and answers its requests: where the two servers are, what each saw, which one lies, what to
+// publish. The other end is src/page/backstage.ts.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -20,9 +20,7 @@ import type { Watcher } from './proxy.js'
 
 export interface PageContents {
   readonly proxies: Readonly<Record<ServerName, Watcher>>
-  readonly partitionRecords: Config['partitionRecords']
-  readonly slots: Config['slots']
-  readonly firstBytes: Config['firstBytes']
+  readonly databases: Config['databases']
   readonly publisherKey: string
   readonly published: () => Promise<readonly Published[]>
   readonly change: (change: Change) => Promise<Outcome>
@@ -36,7 +34,7 @@ const CONTENT_TYPES: Record<string, string> = {
   '.wasm': 'application/wasm',
 }
 
-/** A server for the page, not listening yet. What it tells the page may come later: until then it answers 503. */
+/** A server for the page, not listening yet. It answers 503 until `publish` is called. */
 export function createPageServer(): {
   server: Server
   publish(contents: PageContents): void
@@ -87,7 +85,7 @@ export function createPageServer(): {
   }
 }
 
-/** Pages of other sites cannot send this type without being allowed to. */
+/** Reads a JSON body. Pages of other sites cannot send this content type without permission. */
 async function jsonOf(request: IncomingMessage): Promise<unknown> {
   if (request.headers['content-type'] !== 'application/json') throw new TypeError('expected JSON')
   return await json(request)
@@ -113,14 +111,14 @@ function changeOf(body: unknown): Change {
   return { op, domain }
 }
 
-function configOf({ proxies: { A, B }, partitionRecords, slots, firstBytes, publisherKey }: PageContents): Config {
+function configOf({ proxies: { A, B }, databases, publisherKey }: PageContents): Config {
   const liar = A.lie ? { server: 'A' as const, lie: A.lie } : B.lie ? { server: 'B' as const, lie: B.lie } : null
   const seen = { A: A.seen.at(-1)?.id ?? 0, B: B.seen.at(-1)?.id ?? 0 }
   const servers = { A: A.url, B: B.url }
-  return { servers, partitionRecords, slots, firstBytes, publisherKey, liar, seen, watched: true }
+  return { servers, databases, publisherKey, liar, seen, watched: true }
 }
 
-/** Scripts from here alone, WebAssembly among them; connections to here and to the servers. */
+/** Scripts and WebAssembly from this origin only; connections to this origin and to the servers. */
 export function policyOf(servers: readonly string[]): string {
   const own = ["script-src 'self' 'wasm-unsafe-eval'", "style-src 'self'", "img-src 'self'"]
   const connect = ["connect-src 'self'", ...servers.map(url => new URL(url).origin)].join(' ')
@@ -138,12 +136,12 @@ function securityHeaders(contents: PageContents | undefined): Record<string, str
   }
 }
 
-/** To the servers, before a script asks them for anything. */
+/** `link` headers: the browser connects to the servers before a script runs. */
 function connections({ proxies: { A, B } }: PageContents): string[] {
   return [A, B].map(({ url }) => `<${url}>; rel=preconnect; crossorigin`)
 }
 
-/** Of files whose names have a hash of what is in them. */
+/** For files whose names contain a hash of their contents. */
 const FOREVER = 'public, max-age=31536000, immutable'
 
 function send(response: ServerResponse, extension: string, body: string | Buffer): void {
@@ -152,11 +150,11 @@ function send(response: ServerResponse, extension: string, body: string | Buffer
 
 interface PageFile {
   readonly plain: Buffer
-  /** gzip: these are the same for everybody, and nothing secret is among them */
+  /** gzip; safe, because the files are public */
   readonly packed: Buffer
 }
 
-/** Every file below `folder`, by its path in a URL. There are a handful, and nothing else can be asked for. */
+/** Every file below `folder`, by its path in a URL. Nothing else is served. */
 function readFiles(folder: string): Map<string, PageFile> {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter(entry => entry.isFile())
   return new Map(

@@ -1,4 +1,4 @@
-// Where things are, from demo/build/node/.
+// Paths of what the demo uses, as seen from demo/build/node/.
 
 import { fileURLToPath } from 'node:url'
 
@@ -7,7 +7,7 @@ const fromRoot = (path: string) => fileURLToPath(new URL(`../../../${path}`, imp
 export const keyhushCommand = fromRoot('server/bin/keyhush.js')
 export const dataFolder = fromRoot('demo/data')
 export const pageFolder = fromRoot('demo/dist')
-/** where all-the-package-names is installed, on request */
+/** all-the-package-names is installed here, for `npm start -- --large` */
 export const largeFolder = fromRoot('demo/large')
-/** what the built databases depend on beside their entries */
+/** the programs that the built databases depend on */
 export const builderFolders = ['server/dist', 'packages/protocol/dist', 'packages/wasm/generated'].map(fromRoot)

@@ -1,6 +1,5 @@
-// A proxy in front of one server, which does two things no honest operator does: it keeps what every query shows,
-// so that the page can draw what this server saw, and when told to lie it changes every answer. For the rest it forwards as it
-// receives.
+// A proxy in front of one server. It records what every query shows, for the page to draw, and if told to lie it changes every
+// answer. Everything else it forwards unchanged.
 
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -14,20 +13,20 @@ export interface Watcher {
   readonly url: string
   /** the latest sightings, oldest first */
   readonly seen: readonly Sighting[]
-  /** what becomes of every answer from now on; undefined: nothing */
+  /** how every answer is changed from now on; undefined: not at all */
   lie: Lie | undefined
   close(): Promise<void>
 }
 
 const KEPT_SIGHTINGS = 64
-const HEADER_BYTES = 40 // of an answer: a lie about the header would only be a malformed answer
+const HEADER_BYTES = 40 // of an answer; a changed header would only make the answer malformed
 const QUERY_PATH = /^\/(?<database>[^/]*)(?<route>\/v1\/(answer|instant))$/
 
 /** Starts a proxy before `target`, the URL of a server, on a free port of this machine. */
 export async function startProxy(target: string): Promise<Watcher> {
   const seen: Sighting[] = []
   let sightings = 0
-  /** what was answered honestly last, by path and length */
+  /** the last honest answer, by path and length */
   const earlier = new Map<string, Buffer>()
 
   const server = createServer((incoming, outgoing) => {
@@ -47,11 +46,11 @@ export async function startProxy(target: string): Promise<Watcher> {
     const headers = withoutHopByHop(answer.headers)
     if (database === undefined || answer.statusCode !== 200) {
       outgoing.writeHead(answer.statusCode ?? 502, headers)
-      await pipeline(answer, outgoing) // as it comes: /v1/events never ends by itself
+      await pipeline(answer, outgoing) // as a stream: /v1/events never ends by itself
       return
     }
     const bytes = await buffer(answer)
-    // A lie about a verdict behind the answer would only be a malformed one too.
+    // Changing the fence's verdict behind the answer would only make it malformed too.
     const said = bytes.subarray(HEADER_BYTES, bytes.length - (claimed ? FENCE_REPLY_BYTES : 0))
     const { lie } = proxy
     if (lie === 'nothing') {
@@ -72,7 +71,7 @@ export async function startProxy(target: string): Promise<Watcher> {
     outgoing.end(bytes)
   }
 
-  /** Keeps what a query shows, unless these bytes are none; whether it has a claim. */
+  /** Records what a query shows. Returns whether it has a claim for the fence. */
   function watch(database: string, body: Uint8Array, instant: boolean): boolean {
     try {
       const { claimed, ...shown } = shownBy(body, instant)
@@ -81,7 +80,7 @@ export async function startProxy(target: string): Promise<Watcher> {
       if (seen.length > KEPT_SIGHTINGS) seen.shift()
       return claimed
     } catch {
-      return false // the server will say so
+      return false // not a query: the server refuses it
     }
   }
 

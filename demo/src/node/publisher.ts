@@ -1,5 +1,5 @@
-// The publisher of the phishing list: whoever may change it, at both servers. The key is made at each start; the servers
-// know its public half, and the secret one stays in a folder of this run and never reaches the page.
+// Publishes changes of the phishing list to both servers. It makes a key at each start: the servers get the public half, and the
+// secret half stays in a folder of this run.
 
 import { copyFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ export class Publisher {
   readonly #key: KeyPair
   readonly #record: PublisherRecord
   readonly #published: Published[] = []
-  /** settles after all batches so far: each is made on the epoch before */
+  /** settles after all batches so far: each is built on the epoch before */
   #queue: Promise<unknown> = Promise.resolve()
 
   private constructor(key: KeyPair, record: PublisherRecord) {
@@ -23,7 +23,7 @@ export class Publisher {
     this.#record = record
   }
 
-  /** Makes a key in `folder`, and a record that begins with what was built. */
+  /** Makes a key in `folder`, and a copy of the record of the built databases. */
   static async create(folder: string): Promise<Publisher> {
     const record = join(folder, 'record')
     await copyFile(publisherRecord, record)
@@ -35,18 +35,18 @@ export class Publisher {
     return toHex(this.#key.publicKey)
   }
 
-  /** What has been published in this run, oldest first, with what is under way: pages learn of epochs before we do. */
+  /** What this run has published, oldest first. Waits for batches under way: pages may have seen their epochs already. */
   async published(): Promise<readonly Published[]> {
     await this.#queue
     return this.#published
   }
 
-  /** Signs what the servers have to begin with. */
+  /** Signs the servers' first epoch. */
   async sign(servers: Servers, database: DatabaseName): Promise<void> {
     await this.#send(servers, database)
   }
 
-  /** Publishes one change of the phishing list, after those before it; never rejects because it was refused. */
+  /** Publishes one change of the phishing list, after earlier ones. A refusal is an outcome, and does not reject. */
   change(servers: Servers, change: Change): Promise<Outcome> {
     const outcome = this.#queue.then(() => this.#change(servers, change))
     this.#queue = outcome.catch(() => {})
@@ -79,11 +79,11 @@ export class Publisher {
   }
 }
 
-/** A publisher's message has a line for each server, which begins with its URL. */
+/** A PublishError's message has a line for each server, which begins with the server's URL. */
 function refusalsOf({ message }: PublishError, servers: Servers) {
   return message.split('\n').map(line => {
     const server = (['A', 'B'] as const).find(name => line.startsWith(`${servers[name]}/`)) ?? null
-    // What it begins with (URL, status, code, number of the only line) is nothing to people.
+    // Leaves out URL, status, code and line number: the page shows the reason only.
     return { server, reason: server === null ? line : line.replace(/^\S+: (\d+ \w+: )?(line 1: )?/, '') }
   })
 }

@@ -10,7 +10,7 @@ export interface RunningServer {
   close(): Promise<void>
 }
 
-const START_TIMEOUT_MS = 180_000 // millions of records are brought into a store first
+const START_TIMEOUT_MS = 180_000 // a server first loads up to millions of records into its store
 const STOP_TIMEOUT_MS = 3_000
 
 /** Starts `keyhush serve` with the given arguments on a free port and waits until it prints its address. */
@@ -37,7 +37,7 @@ export async function startServer(args: readonly string[]): Promise<RunningServe
   }
 }
 
-/** The first address in what the child prints. Keeps reading afterwards, so that the child never waits for us. */
+/** The first address that the child prints. Reading goes on afterwards, so that the child never blocks. */
 function printedAddress(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
     const printed: string[] = []

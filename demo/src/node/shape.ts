@@ -1,30 +1,35 @@
-// What the page has to know of a database: to draw to scale what servers are asked, and what each mode moves.
+// Reads from the servers what the page has to know of a database before it opens it.
 
 import { estimate } from '@keyhush/client'
 import { decodeManifest, partitionBlocks } from '@keyhush/protocol'
-import type { DatabaseName } from '../page/backstage.js'
+import { DATABASES, type DatabaseName, type Shape } from '../page/backstage.js'
 
-export interface Shape {
-  /** M, or with blocks of several records as many as there are of those */
-  readonly partitionRecords: number
-  /** Q·M */
-  readonly slots: number
+type Servers = readonly [string, string]
+
+/** The shapes of all databases that both servers have. Throws if a server fails otherwise than by 404. */
+export async function readShapes(servers: Servers): Promise<Partial<Record<DatabaseName, Shape>>> {
+  const found = await Promise.all(DATABASES.map(async name => [name, await readShape(servers, name)] as const))
+  return Object.fromEntries(found.filter(([, shape]) => shape !== undefined))
 }
 
-/** Of a database at a server; undefined: it has none of that name. Throws for anything else that is not a manifest. */
-export async function readShape(server: string, database: DatabaseName): Promise<Shape | undefined> {
-  const response = await fetch(`${server}/${database}/v1/manifest`)
+async function readShape(servers: Servers, name: DatabaseName): Promise<Shape | undefined> {
+  const urls = servers.map(server => `${server}/${name}`) as [string, string]
+  const [manifest, other] = await Promise.all(urls.map(readManifest))
+  if (manifest === undefined || other === undefined) return undefined
+  const partitionRecords = partitionBlocks(manifest)
+  return { partitionRecords, slots: manifest.partitions * partitionRecords, firstBytes: await readFirstBytes(urls) }
+}
+
+/** undefined: the server has no such database */
+async function readManifest(url: string) {
+  const response = await fetch(`${url}/v1/manifest`)
   if (response.status === 404) return undefined
   if (!response.ok) throw new Error(`${response.url}: ${response.status}`)
-  const manifest = decodeManifest(new Uint8Array(await response.arrayBuffer()))
-  const partitionRecords = partitionBlocks(manifest)
-  return { partitionRecords, slots: manifest.partitions * partitionRecords }
+  return decodeManifest(new Uint8Array(await response.arrayBuffer()))
 }
 
-/** By mode: bytes of bodies, of all servers that are asked, until a first answer. */
-export async function readFirstBytes(servers: readonly [string, string], database: DatabaseName) {
-  const [a, b] = servers.map(server => `${server}/${database}`) as [string, string]
-  const [one, both] = await Promise.all([estimate([a]), estimate([a, b])])
+async function readFirstBytes(urls: Servers): Promise<Shape['firstBytes']> {
+  const [one, both] = await Promise.all([estimate([urls[0]]), estimate(urls)])
   const costs = Object.entries({ ...one.modes, ...both.modes })
   return Object.fromEntries(
     costs.map(([mode, { firstBytes, lookupBytesUp, lookupBytesDown }]) => [

@@ -1,19 +1,19 @@
 // Starts the whole demo: two real servers, a watching proxy in front of each, their publisher, and the page.
 //
 //   page ──► proxy A ──► server A      The page speaks to the proxies as if they were the servers; it asks its own
-//     └────► proxy B ──► server B      origin what they saw, and has it publish. What is published is kept in a folder
-//                                      that goes when the demo ends.
+//     └────► proxy B ──► server B      origin what the servers saw, and has it publish. Published changes are kept in a
+//                                      folder that is deleted when the demo ends.
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { DatabaseName, ServerName } from '../page/backstage.js'
-import { databases, prepareData, prepareNames } from './data.js'
+import { folders, prepareData, prepareNames } from './data.js'
 import { createPageServer } from './page-server.js'
 import { closeServer, listen, startProxy, type Watcher } from './proxy.js'
 import { Publisher } from './publisher.js'
 import { startServer } from './servers.js'
-import { readFirstBytes, readShape } from './shape.js'
+import { readShapes } from './shape.js'
 
 export { dataIsReady, keyDirectory, leakedPasswords, phishingDomains, prepareData } from './data.js'
 export { exportPage } from './export.js'
@@ -24,31 +24,24 @@ export interface Demo {
   readonly url: string
   /** addresses of the servers themselves */
   readonly servers: Readonly<Record<ServerName, string>>
-  /** what stands in front of them, and what the page takes for the servers */
+  /** the proxies in front of them, which the page takes for the servers */
   readonly proxies: Readonly<Record<ServerName, Watcher>>
   close(): Promise<void>
 }
 
 export interface DemoOptions {
-  /** the page's port; if it is taken, or not given and 8080 is taken, a free one is found. 0: any */
+  /** the page's port, 8080 if undefined; 0: any. If it is taken, the demo uses a free one. */
   readonly port?: number | undefined
-  /** the large database as well; a list: of these names instead of all there are */
+  /** serve the large database as well; a list: with these names instead of all */
   readonly large?: boolean | readonly string[] | undefined
-  /** print nothing */
-  readonly quiet?: boolean
 }
 
-const DEFAULT_PORT = 8080
+export const DEFAULT_PORT = 8080
 
-export async function startDemo({
-  port = DEFAULT_PORT,
-  large = false,
-  quiet = false,
-}: DemoOptions = {}): Promise<Demo> {
+export async function startDemo({ port = DEFAULT_PORT, large = false }: DemoOptions = {}): Promise<Demo> {
   await prepareData()
   const names = large === false ? undefined : await prepareNames(large === true ? undefined : large)
-  const mounts = Object.entries({ ...databases, ...(names !== undefined && { names }) })
-  const asked = mounts.map(([database]) => database as DatabaseName)
+  const mounts = Object.entries({ ...folders, ...(names !== undefined && { names }) })
   const closers: (() => Promise<void>)[] = []
   const folder = await mkdtemp(join(tmpdir(), 'keyhush-demo-'))
   const close = async () => {
@@ -59,7 +52,6 @@ export async function startDemo({
     const page = createPageServer()
     const url = await listen(page.server, port).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EADDRINUSE') throw error
-      if (!quiet) console.log(`Port ${port} is taken; using another.`)
       return listen(page.server, 0)
     })
     closers.push(() => closeServer(page.server))
@@ -79,15 +71,11 @@ export async function startDemo({
     const a = await start('A')
     const b = await start('B')
     const servers = { A: a.server.url, B: b.server.url }
-    for (const database of asked) await publisher.sign(servers, database)
+    for (const [database] of mounts) await publisher.sign(servers, database as DatabaseName)
     const proxies = { A: a.proxy, B: b.proxy }
-    const shapes = await Promise.all(asked.map(async name => [name, (await readShape(servers.A, name))!] as const))
-    const first = asked.map(async name => [name, await readFirstBytes([servers.A, servers.B], name)] as const)
     page.publish({
       proxies,
-      partitionRecords: Object.fromEntries(shapes.map(([name, { partitionRecords }]) => [name, partitionRecords])),
-      slots: Object.fromEntries(shapes.map(([name, { slots }]) => [name, slots])),
-      firstBytes: Object.fromEntries(await Promise.all(first)),
+      databases: await readShapes([servers.A, servers.B]),
       publisherKey: publisher.publicKey,
       published: () => publisher.published(),
       change: change => publisher.change(servers, change),

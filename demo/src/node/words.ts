@@ -1,4 +1,4 @@
-// 64 adjectives and 64 animals: the made-up names of the key directory.
+// 64 adjectives and 64 animals, for made-up names and passwords.
 
 export const ADJECTIVES: readonly string[] = [
   'able amber ample apt bold brave brief bright brisk calm clear clever cosy crisp curious deft eager early',

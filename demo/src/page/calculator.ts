@@ -1,19 +1,13 @@
-// What a database of one's own would cost, as one types its size. The formulas are the core's (docs/costs.md), the same
-// that `keyhush plan` prints.
+// Shows what a database of a given size would cost, while its size is typed. The core computes it (docs/costs.md), as it does for
+// `keyhush plan`.
 
-import { type ClientCore, loadCore, type Mode, type ModeCosts, type Plan } from '@keyhush/wasm'
+import { type ClientCore, loadCore, type ModeCosts, type Plan } from '@keyhush/wasm'
 import { bytes, count, element, find, grouped, milliseconds } from './format.js'
+import { MODES, type ModeName, modeOf } from './modes.js'
 
 const DAYS = 30
 
-const TITLES: Record<Mode, string> = {
-  local: 'keep it all',
-  instant: 'look up instantly',
-  full: 'make a hint of the whole database',
-  single: 'ask one server alone',
-}
-
-/** A label, and what stands beside it for each mode. */
+/** A label, and a cell for each mode. */
 type Row = readonly [label: string, cell: (costs: ModeCosts) => string]
 
 const some = (write: (n: number) => string) => (n: number) => (n === 0 ? '–' : write(n))
@@ -39,7 +33,7 @@ export class Calculator {
     this.#form = form
   }
 
-  /** Plans when it comes near, after `answered` at the latest, and whenever something else is typed. */
+  /** Plans when the form comes near the screen, at the latest after `answered`, and at each input. */
   start(answered: Promise<unknown>): void {
     const show = () =>
       void this.#plan().then(
@@ -48,7 +42,7 @@ export class Calculator {
       )
     this.#form.addEventListener('input', show)
     this.#form.addEventListener('submit', event => event.preventDefault())
-    // Not at once: what plans databases is more WebAssembly than what answers the first lookup.
+    // Not at once: the planner's WebAssembly is larger than what the first lookup needs.
     let begun = false
     const begin = () => {
       if (begun) return
@@ -66,7 +60,7 @@ export class Calculator {
     void answered.then(begin)
   }
 
-  async #plan(): Promise<readonly [Plan, Mode]> {
+  async #plan(): Promise<readonly [Plan, ModeName]> {
     const core = await loadCore()
     for (const input of this.#form.querySelectorAll('input')) {
       if (!input.checkValidity()) throw new Error(`${labelOf(input)}: ${input.validationMessage}`)
@@ -81,25 +75,33 @@ export class Calculator {
     return [plan, modeAfterAMonth(core, plan)]
   }
 
-  #show(plan: Plan, mode: Mode): void {
+  #show(plan: Plan, mode: ModeName): void {
     const { records, recordBytes, partitions, partitionRecords } = plan.layout
-    this.#say('found', `After a month: ${TITLES[mode]}`, [
+    this.#say('found', `After a month: ${modeOf(mode)!.advice}`, [
       ...crossover(plan),
       `What checks the answers to a hint: ${plan.reason.charAt(0).toLowerCase()}${plan.reason.slice(1)}`,
       `${count(records, 'record')} of ${recordBytes} bytes, in ${count(partitions, 'partition')} of ` +
         `${grouped(partitionRecords)}.`,
     ])
-    // A hint takes the proofs that suit it.
-    const shown = plan.modes.filter(({ mode, proofs }) => mode !== 'full' || proofs === plan.recommended)
+    // Of the kinds of proofs for a hint, only the recommended one is shown.
+    const shown = MODES.flatMap(({ name, title }) => {
+      const costs = plan.modes.find(
+        ({ mode, proofs }) => mode === name && (name !== 'full' || proofs === plan.recommended),
+      )
+      const attributes = name === mode ? { class: 'recommended' } : {}
+      return costs === undefined ? [] : [{ title, costs, attributes }]
+    })
+    const titles = shown.map(({ title, attributes }) => element('th', { scope: 'col', ...attributes }, title))
+    const head = element('tr', {}, element('td', {}), ...titles)
     const cells = ([label, cell]: Row) =>
       element(
         'tr',
         {},
         element('th', { scope: 'row' }, label),
-        ...shown.map(costs => element('td', { 'data-kind': costs.mode }, cell(costs))),
+        ...shown.map(({ costs, attributes }) => element('td', attributes, cell(costs))),
       )
+    find(this.#table, 'thead', HTMLTableSectionElement).replaceChildren(head)
     find(this.#table, 'tbody', HTMLTableSectionElement).replaceChildren(...rows.map(cells))
-    this.#table.dataset['recommended'] = mode
     this.#table.hidden = false
   }
 
@@ -115,7 +117,7 @@ export class Calculator {
   }
 }
 
-/** After how many instant lookups as much was moved as by downloading everything, which may then be kept. */
+/** How many instant lookups move as much as one download of everything. */
 function crossover({ modes }: Plan): string[] {
   const [local, instant] = (['local', 'instant'] as const).map(name => modes.find(({ mode }) => mode === name))
   if (local === undefined || instant === undefined) return []
@@ -127,8 +129,8 @@ function crossover({ modes }: Plan): string[] {
   ]
 }
 
-/** What a map that chooses is in after so many days, at servers that offer everything. */
-function modeAfterAMonth(core: ClientCore, { layout, merkle, workload }: Plan): Mode {
+/** The mode that the SDK chooses after DAYS of such lookups, if the servers offer all modes. */
+function modeAfterAMonth(core: ClientCore, { layout, merkle, workload }: Plan): ModeName {
   const { records, recordBytes, partitions, partitionRecords, blockRecords } = layout
   const handle = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
   const lookups = DAYS * workload.lookupsPerDay

@@ -1,7 +1,7 @@
-// The databases a person can ask: what to say about each, and how to turn what was typed into a lookup.
+// One row for each of the demo's databases: its words, and how typed text becomes a lookup. Its records: node/data.ts.
 
 import type { KeyhushMap, OpenOptions } from '@keyhush/client'
-import { type DatabaseName, fetchPublished, type Published } from './backstage.js'
+import { DATABASES, type DatabaseName, fetchPublished, type Published } from './backstage.js'
 import { hostAndParents, hostOf, KEYS_PER_LOOKUP } from './domains.js'
 import { element } from './format.js'
 
@@ -12,35 +12,44 @@ export interface Verdict {
   readonly kind: 'found' | 'absent' | 'alarm'
   readonly title: string
   readonly body: (Node | string)[]
-  /** what a server that is asked in plain words would have replied */
+  /** what an ordinary server would have replied */
   readonly plain: string
 }
 
 export interface Database {
-  readonly name: DatabaseName
+  /** its path at the servers; `own`: the visitor's, in this page alone */
+  readonly name: DatabaseName | 'own'
   readonly title: string
   readonly about: string
-  /** what its records are called, of which it has so many */
+  /** plural noun for its records */
   readonly records: string
-  /** how it is opened; without it: as the SDK chooses */
+  /** `open({ mode })`; undefined: the SDK chooses */
   readonly mode?: NonNullable<OpenOptions['mode']>
-  /** what proves answers to begin with, where the page lets one choose */
+  /** the first choice of proofs, if visitors can choose */
   readonly proofs?: Proofs
   readonly question: string
   readonly examples: readonly string[]
-  /** what to ask for; undefined: nothing that can be asked */
+  /** The key to look up; undefined: there is none in the text. */
   readonly read: (typed: string) => string | undefined
-  /** said if `read` cannot make anything of it */
+  /** shown if `read` returns undefined */
   readonly unreadable: string
-  /** how a server is asked for it that is asked in plain words */
+  /** the request that an ordinary server would get */
   readonly plainRequest: (key: string) => string
-  /** all that is looked up for it; without this: itself */
+  /** The keys that one lookup asks for; undefined: only the key itself. */
   readonly keysOf?: (key: string) => readonly string[]
   readonly ask: (map: KeyhushMap, key: string) => Promise<Verdict>
-  /** what was published, oldest first; without it: nobody changes it */
+  /** What was published, oldest first; undefined: the database never changes. */
   readonly changes?: () => Promise<readonly Published[]>
-  /** would a lookup of `key` ask for `domain` as well? */
+  /** Whether a lookup of `key` asks for `domain` as well. */
   readonly asksFor?: (key: string, domain: string) => boolean
+}
+
+/** A database with a tab of its own. */
+export interface TabbedDatabase extends Database {
+  readonly name: DatabaseName
+  readonly tab: string
+  /** id of a card in index.html that is shown beside it */
+  readonly card?: string
 }
 
 const code = (text: string) => element('code', {}, text)
@@ -48,14 +57,16 @@ const code = (text: string) => element('code', {}, text)
 /** Puts a comma between all of them. */
 const list = (texts: readonly string[]) => texts.flatMap((text, i) => (i === 0 ? [code(text)] : [', ', code(text)]))
 
-export const phishing: Database = {
+const phishing: TabbedDatabase = {
   name: 'phishing',
+  tab: 'Phishing list',
+  card: 'publishing',
   title: 'Is this domain on the phishing list?',
   about:
     'Domains known to impersonate others. The domain and those above it are asked for at once, in ' +
     `${KEYS_PER_LOOKUP} questions whatever you type.`,
   records: 'domains',
-  mode: 'full', // small enough to be kept whole, which would leave nothing to see
+  mode: 'full', // the SDK would keep so small a list whole: there would be no lookup to show
   question: 'Domain or URL',
   examples: ['metemask.today', 'nft.moonbirds.tv', 'wikipedia.org'],
   read: hostOf,
@@ -79,13 +90,14 @@ export const phishing: Database = {
     const above = itself ? [' itself is on the list.'] : [' is below a domain on the list: ', code(listed[0]!), '.']
     return { kind: 'alarm', title: 'Listed as phishing', body: [code(host), ...above], plain: 'listed' }
   },
-  // All of them are fetched, so that this tells nobody which of them matters here.
+  // Fetches all changes: the request does not show which of them matters here.
   changes: fetchPublished,
   asksFor: (host, domain) => hostAndParents(host).includes(domain),
 }
 
-export const keys: Database = {
+const keys: TabbedDatabase = {
   name: 'keys',
+  tab: 'Key directory',
   title: 'What is this person’s key?',
   about:
     'Made-up names, each with 64 made-up bytes: what a messenger asks its server before it writes to somebody, and ' +
@@ -117,14 +129,16 @@ export const keys: Database = {
   },
 }
 
-export const passwords: Database = {
+const passwords: TabbedDatabase = {
   name: 'passwords',
+  tab: 'Leaked passwords',
+  card: 'proving',
   title: 'Has this password leaked?',
   about:
     'Made-up passwords that are said to have leaked. What is added to answers, so that neither server can lie, is yours ' +
     'to choose.',
   records: 'passwords',
-  mode: 'full', // small enough to be kept whole, as the phishing list is
+  mode: 'full', // as for the phishing list
   proofs: 'merkle',
   question: 'Password',
   examples: ['ableadder1', 'boldbeaver33', 'correct horse'],
@@ -138,12 +152,13 @@ export const passwords: Database = {
   },
 }
 
-export const names: Database = {
+const names: TabbedDatabase = {
   name: 'names',
+  tab: 'Package names',
   title: 'Is this name still free?',
   about: 'All names of packages on npm. Ask for the one that you have in mind, without giving the idea away.',
   records: 'names',
-  mode: 'instant', // nothing is downloaded, however many there are
+  mode: 'instant', // no download, for a list of any size
   question: 'Name of a package',
   examples: ['left-pad', 'react', 'my-unheard-of-idea'],
   read: typed => typed.trim() || undefined,
@@ -157,3 +172,8 @@ export const names: Database = {
     return { kind: 'absent', title: 'Still free, and that is proved', body, plain: 'free' }
   },
 }
+
+export const databases = { phishing, keys, passwords, names } satisfies Record<DatabaseName, TabbedDatabase>
+
+/** All of them, in the order of their tabs. */
+export const tabbed: readonly TabbedDatabase[] = DATABASES.map(name => databases[name])

@@ -1,11 +1,11 @@
-// From what a person types or pastes to the keys to ask for.
+// Turns what a person types or pastes into the keys to look up.
 
-/** How many keys a lookup asks for, whatever was typed: the length of a domain name is nobody's business either. */
+/** Every lookup asks for so many keys: fewer would show how many labels the domain has. */
 export const KEYS_PER_LOOKUP = 8
 
 /**
- * The host in `text`, lower-case and in punycode, from a bare domain, a URL or a defanged one (`hxxps://evil[.]example`).
- * undefined if there is none.
+ * The host in `text`, in lower case and punycode, from a domain, a URL or a defanged URL (`hxxps://evil[.]example`). undefined:
+ * there is none.
  */
 export function hostOf(text: string): string | undefined {
   const plain = text.trim().replaceAll(/\[\.\]|\(\.\)/g, '.')
@@ -20,8 +20,8 @@ export function hostOf(text: string): string | undefined {
 }
 
 /**
- * The host and the domains above it, down to two labels, the host first: a listed domain lists all below it. At most
- * KEYS_PER_LOOKUP; of a deeper host, itself and the shortest.
+ * The host, then the domains above it down to two labels: a listed domain lists all below it. At most KEYS_PER_LOOKUP: a deeper
+ * host itself, and the shortest of its parents.
  */
 export function hostAndParents(host: string): string[] {
   const isAddress = host.startsWith('[') || /^[\d.]+$/.test(host)

@@ -1,16 +1,16 @@
-// The clock of a first visit: for each mode a map of its own is opened that has nothing stored and keeps nothing, and asked
-// one question. What was moved by then, and how long it took, is measured here and now, in this browser.
+// Measures a first visit in this browser: for each mode it opens a map without stored state, looks up one name, and shows the
+// bytes and the time until the answer.
 
 import { open, UnsupportedError } from '@keyhush/client'
 import type { Config } from './backstage.js'
 import type { Database } from './databases.js'
 import { bytes, element, find, grouped, messageOf, milliseconds } from './format.js'
-import { MODES, type Mode } from './modes.js'
+import { MODES, type Mode, type ModeName } from './modes.js'
 import type { Sightings } from './sightings.js'
 
-/** What came before the first answer, and the answer's own traffic. */
+/** Everything up to the first answer. */
 interface Visit {
-  /** bodies, both ways, of all servers that are asked */
+  /** bodies, sent and received, of all servers */
   readonly bytes: number
   readonly ms: number
 }
@@ -60,11 +60,11 @@ export class FirstVisit {
     const { signal } = this.#stopping
     this.#running(true)
     for (const { moved, time, atHome } of this.#rows) for (const cell of [moved, time, atHome]) cell.textContent = '–'
-    const visits = new Map<Mode['name'], Visit>()
+    const visits = new Map<ModeName, Visit>()
     try {
       for (const [i, row] of this.#rows.entries()) {
         this.#said.textContent = `${row.mode.title}, ${i + 1} of ${this.#rows.length}…`
-        // Lookups of the page wait, so that neither takes the other's time or is drawn for it.
+        // The page's lookups wait meanwhile: they would share the time, and the sightings.
         const visit = await this.#sightings.alone(() => this.#visit(row, signal))
         if (visit !== undefined) visits.set(row.mode.name, visit)
       }
@@ -75,7 +75,7 @@ export class FirstVisit {
     this.#running(false)
   }
 
-  /** undefined: these servers have no such mode */
+  /** undefined: the servers do not offer the mode */
   async #visit({ mode, moved, time, atHome }: Row, signal: AbortSignal): Promise<Visit | undefined> {
     signal.throwIfAborted()
     const { servers, publisherKey } = this.#config
@@ -122,7 +122,7 @@ export class FirstVisit {
   }
 
   #running(running: boolean): void {
-    // The button that was pressed goes: its focus must not go with it.
+    // The pressed button disappears: its focus moves to the other one.
     const focused = document.activeElement === (running ? this.#begin : this.#stop)
     this.#begin.hidden = running
     this.#stop.hidden = !running
@@ -130,7 +130,7 @@ export class FirstVisit {
   }
 }
 
-function inWords(visits: ReadonlyMap<Mode['name'], Visit>): string {
+function inWords(visits: ReadonlyMap<ModeName, Visit>): string {
   const [least] = MODES.flatMap(mode => {
     const visit = visits.get(mode.name)
     return visit === undefined ? [] : [{ mode, visit }]

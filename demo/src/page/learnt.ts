@@ -1,11 +1,11 @@
-// Beside an answer: what an ordinary server would have learnt by giving it, and what these did. Before there is one: what they
-// will, so that it is said from the first, and nothing moves when it comes.
+// Shows beside an answer what an ordinary server would have learnt, and what the two servers learnt. Before the first answer it
+// shows what they will learn, in the same place.
 
 import type { ServerName } from './backstage.js'
 import { bytes, element } from './format.js'
 import { plot, type Seeing } from './sightings.js'
 
-/** `request` as it would be in plain words, before it is made. */
+/** Before a lookup. `request`: what an ordinary server would get. */
 export function aheadOf(request: string, servers: readonly ServerName[]): HTMLElement[] {
   const ordinary = element(
     'figure',
@@ -26,7 +26,7 @@ export function aheadOf(request: string, servers: readonly ServerName[]): HTMLEl
   return [ordinary, ...these]
 }
 
-/** `request` and `answer` as they would be in plain words; without an answer: what came was not used. */
+/** After a lookup. `request`, `answer`: an ordinary server's; without an answer: the servers' answers were not used. */
 export function learnt(request: string, answer: string | undefined, seen: readonly Seeing[]): HTMLElement[] {
   const ordinary = element(
     'figure',

@@ -1,11 +1,11 @@
-// One database on the page: opening it, asking it, what to show when a server lies, and when the database changes.
+// One database on the page: opens its map, looks up in it, follows its changes, and recovers when a server lies. panel.ts shows
+// all of it.
 
 import { CondemnedError, type KeyhushMap, type OnProgress, open, TamperedError } from '@keyhush/client'
 import type { Config, ServerName } from './backstage.js'
 import type { Database, Proofs, Verdict } from './databases.js'
-import { bytes, element, find, grouped, messageOf, milliseconds } from './format.js'
-import { aheadOf, learnt } from './learnt.js'
-import { MODES, type Mode, modeOf } from './modes.js'
+import { bytes, element, messageOf, milliseconds } from './format.js'
+import { button, Panel } from './panel.js'
 import { changeInWords } from './publishing.js'
 import type { Sightings } from './sightings.js'
 import type { Explorer } from './wire/explorer.js'
@@ -18,63 +18,38 @@ export class Lookup {
   readonly #sightings: Sightings
   readonly #recorder: Recorder
   readonly #wire: () => Promise<Explorer>
-  readonly #panel: HTMLElement
-  readonly #verdict: HTMLElement
+  readonly #panel: Panel
   #map: KeyhushMap | undefined
   #begun = false
-  /** server A alone is asked */
+  /** only server A is asked */
   #one = false
-  /** what proves answers, if that is chosen */
+  /** the visitor's choice of proofs, if there is one */
   #proofs: Proofs | undefined
-  /** hears by what a lookup was proved, and what it came to: bytes received, and held in memory */
+  /** Called after a lookup whose proofs can be chosen, with the bytes received and those held in memory. */
   onCosts: (proofs: Proofs, received: number, held: number) => void = () => {}
-  /** hears of an answer that is shown */
+  /** Called when an answer is shown. */
   onAnswer: () => void = () => {}
-  /** settles when what was chosen is open, or has failed to */
+  /** settles when the last choice is open, or has failed to open */
   #opening: Promise<void> = Promise.resolve()
   #busy = false
-  /** what is shown */
-  #epoch = 0
-  #mode: Mode | undefined
-  /** what was asked last, and the epoch when it was */
+  /** the last key that was looked up, and the epoch at that time */
   #last: { readonly key: string; readonly epoch: number } | undefined
 
   constructor(
-    panel: HTMLElement,
+    card: HTMLElement,
     database: Database,
     config: Config,
     sightings: Sightings,
     wire: () => Promise<Explorer>,
     fetch?: Fetch,
   ) {
-    this.#panel = panel
     this.#database = database
     this.#config = config
     this.#sightings = sightings
     this.#recorder = new Recorder({ A: this.#urlAt('A'), B: this.#urlAt('B') }, fetch)
     this.#wire = wire
     this.#proofs = database.proofs
-    panel.append(find(document, '#lookup-template', HTMLTemplateElement).content.cloneNode(true))
-    this.#verdict = find(panel, '.verdict', HTMLElement)
-
-    this.#write('h2', database.title)
-    this.#write('.question', database.question)
-    this.#write('.about', database.about)
-    const form = find(panel, 'form', HTMLFormElement)
-    const input = find(form, 'input', HTMLInputElement)
-    form.addEventListener('submit', event => {
-      event.preventDefault()
-      void this.#ask(input.value)
-    })
-    const examples = find(panel, '.examples', HTMLElement)
-    for (const example of database.examples) {
-      const button = element('button', { type: 'button', disabled: '' }, example)
-      button.addEventListener('click', () => {
-        input.value = example
-        void this.#ask(example)
-      })
-      examples.append(button)
-    }
+    this.#panel = new Panel(card, database, typed => void this.#ask(typed))
     this.#hideResult()
   }
 
@@ -85,33 +60,35 @@ export class Lookup {
     await this.#reopen()
   }
 
-  /** Closes the map, for good. */
+  /** Closes the map for good. */
   async close(): Promise<void> {
     await this.#opening
     await this.#sightings.alone(async () => await this.#map?.close())
   }
 
-  /** Has server A asked alone, or both again. */
+  /** From now on, asks only server A, or both again. */
   async askOne(one: boolean): Promise<void> {
     this.#one = one
     if (this.#begun) await this.#reopen()
   }
 
-  /** Has answers proved so. */
+  /** From now on, answers have these proofs. */
   async proveBy(proofs: Proofs): Promise<void> {
     this.#proofs = proofs
     if (this.#begun) await this.#reopen()
   }
 
-  /** Opens what was chosen last, in its turn. */
+  /** Opens the last choice, after earlier ones. */
   #reopen(): Promise<void> {
     this.#opening = this.#opening.then(async () => {
       await this.#sightings.alone(async () => await this.#map?.close())
       this.#map = undefined
-      this.#epoch = 0
       this.#last = undefined
-      this.#show('none', '', [])
-      for (const part of ['.again', '.news', '.change']) find(this.#panel, part, HTMLElement).replaceChildren()
+      this.#panel.epoch = 0
+      this.#panel.show('none', '')
+      this.#panel.showAgain()
+      this.#panel.showNews()
+      this.#panel.showChange('')
       this.#hideResult()
       await this.#open(this.#one)
     })
@@ -121,7 +98,7 @@ export class Lookup {
   async #open(one: boolean): Promise<void> {
     const { publisherKey } = this.#config
     const mode = one ? 'single' : this.#database.mode
-    this.#showMode(mode)
+    this.#panel.showMode(mode)
     await this.#download('Downloading', async onProgress => {
       this.#map = await open({
         servers: one ? [this.#urlAt('A')] : [this.#urlAt('A'), this.#urlAt('B')],
@@ -133,23 +110,55 @@ export class Lookup {
         onEvent: event => {
           if (event.type === 'updated') void this.#updated(event.epoch)
           if (event.type === 'preparing')
-            this.#write('.change', 'Something cheaper is being prepared behind your lookups.')
-          if (event.type === 'mode') this.#turned(event.mode)
+            this.#panel.showChange('Something cheaper is being prepared behind your lookups.')
+          if (event.type === 'mode') this.#panel.showTurn(event.mode, this.#map?.stats.lookups ?? 0)
         },
       })
     })
   }
 
-  /** The map has followed the database by itself. To look again is left to the person. */
+  /** Runs a download and shows its progress, or why it failed. */
+  async #download(what: string, run: (onProgress: OnProgress) => Promise<void>): Promise<void> {
+    const panel = this.#panel
+    const began = performance.now()
+    const showProgress = panel.showDownload(what)
+    let total = 0
+    try {
+      await run(({ loadedBytes, totalBytes }) => {
+        total = totalBytes
+        showProgress(loadedBytes, totalBytes)
+      })
+      const map = this.#map
+      if (map === undefined) return // another choice is being opened meanwhile
+      panel.showEpoch(map.epoch, map.size)
+      panel.showMode(map.mode)
+      const kept = map.mode === 'instant' ? 'nothing to download' : 'kept from before'
+      const how = total === 0 ? kept : `${bytes(total)}, checked`
+      const ready = `Ready in ${milliseconds(performance.now() - began)}: ${how}.`
+      panel.showDownloaded(map.condemned ? '' : ready, true)
+      if (map.condemned) this.#showCondemned(map, map.condemned.server) // by an earlier visit
+    } catch (error) {
+      panel.showDownloaded('', false)
+      panel.show('error', 'The database could not be opened', [
+        `${messageOf(error)} `,
+        button('Try again', () => {
+          panel.show('none', '')
+          void this.#download(what, run)
+        }),
+      ])
+    }
+  }
+
+  /** Shows that the map has followed the database. A new lookup is left to the person. */
   async #updated(epoch: number): Promise<void> {
     const { changes, asksFor } = this.#database
-    // Without the demo's own server it is known that something changed, but not what.
+    // Only the demo's own server knows what has changed.
     const all = (this.#config.watched && (await changes?.().catch(() => []))) || []
-    const before = this.#epoch
-    if (before === 0 || epoch <= before) return
-    this.#showEpoch(epoch)
+    const before = this.#panel.epoch
+    if (before === 0 || epoch <= before || this.#map === undefined) return
+    this.#panel.showEpoch(epoch, this.#map.size)
     const news = all.filter(change => change.epoch > before && change.epoch <= epoch)
-    find(this.#panel, '.news', HTMLElement).replaceChildren(
+    this.#panel.showNews(
       'The list changed',
       ...news.flatMap(({ op, domain }, i) => [i === 0 ? ': ' : ', ', ...changeInWords(op, domain)]),
       '.',
@@ -157,89 +166,25 @@ export class Lookup {
     const last = this.#last
     const affecting = last && news.findLast(change => change.epoch > last.epoch && asksFor?.(last.key, change.domain))
     if (!last || !affecting) return
-    find(this.#panel, '.again', HTMLElement).replaceChildren(
+    this.#panel.showAgain(
       element('p', {}, 'Since you looked, ', ...changeInWords(affecting.op, affecting.domain), '.'),
-      this.#button('Look again', () => void this.#ask(last.key)),
+      button('Look again', () => void this.#ask(last.key)),
     )
   }
 
-  /** Another mode has taken the lookups over. */
-  #turned(name: string | undefined): void {
-    const [before, now] = [this.#mode, modeOf(name)]
-    this.#showMode(name)
-    if (before === undefined || now === undefined) return
-    const count = this.#map?.stats.lookups ?? 0
-    this.#write('.change', `Changed from “${before.title}” to “${now.title}” after ${count} lookups here.`)
-  }
-
-  #showMode(name: string | undefined): void {
-    this.#mode = modeOf(name)
-    find(this.#panel, '.mode', HTMLElement).hidden = this.#mode === undefined
-    if (this.#mode === undefined) return
-    this.#write('.mode-title', this.#mode.title)
-    this.#write('.means', this.#mode.means)
-  }
-
-  #showEpoch(epoch: number): void {
-    this.#epoch = epoch
-    this.#write('.epoch', `Version ${epoch}`)
-    this.#write('.size', this.#map ? `${grouped(this.#map.size)} ${this.#database.records}` : '')
-  }
-
-  /** Runs an offline phase and shows how far it is; says so if it fails. */
-  async #download(what: string, run: (onProgress: OnProgress) => Promise<void>): Promise<void> {
-    const progress = find(this.#panel, 'progress', HTMLProgressElement)
-    const began = performance.now()
-    this.#enable(false)
-    progress.value = 0
-    progress.hidden = false
-    this.#write('.opening-text', `${what} what everybody downloads…`)
-    let total = 0
-    try {
-      await run(({ loadedBytes, totalBytes }) => {
-        total = totalBytes
-        progress.value = loadedBytes / totalBytes
-        const percent = Math.floor((100 * loadedBytes) / totalBytes)
-        this.#write('.opening-text', `${what}: ${bytes(loadedBytes)} of ${bytes(totalBytes)} (${percent} %)`)
-      })
-      const seconds = milliseconds(performance.now() - began)
-      const kept = this.#map?.mode === 'instant' ? 'nothing to download' : 'kept from before'
-      const how = total === 0 ? kept : `${bytes(total)}, checked`
-      this.#write('.opening-text', `Ready in ${seconds}: ${how}.`)
-      if (this.#map) {
-        this.#showEpoch(this.#map.epoch)
-        this.#showMode(this.#map.mode)
-        if (this.#map.condemned) {
-          this.#write('.opening-text', '') // it is not ready, since an earlier life of the page
-          this.#showCondemned(this.#map, this.#map.condemned.server)
-        }
-      }
-      this.#enable(true)
-    } catch (error) {
-      this.#write('.opening-text', '')
-      this.#show('error', 'The database could not be opened', [
-        `${messageOf(error)} `,
-        this.#button('Try again', () => {
-          this.#show('none', '', [])
-          void this.#download(what, run)
-        }),
-      ])
-    }
-    progress.hidden = true
-  }
-
+  /** One lookup at a time. */
   async #ask(typed: string): Promise<void> {
     const map = this.#map
     if (!map || this.#busy) return
     const key = this.#database.read(typed)
     if (key === undefined) {
-      this.#show('error', 'Nothing to ask', [this.#database.unreadable])
+      this.#panel.show('error', 'Nothing to ask', [this.#database.unreadable])
       return
     }
     this.#setBusy(true)
-    this.#show('none', this.#one ? 'Asking server A…' : 'Asking both servers…', [])
+    this.#panel.show('none', this.#one ? 'Asking server A…' : 'Asking both servers…')
     this.#hideResult(key)
-    find(this.#panel, '.again', HTMLElement).replaceChildren()
+    this.#panel.showAgain()
     this.#last = { key, epoch: map.epoch }
     const asked = map.mode === 'single' ? (['A'] as const) : (['A', 'B'] as const)
     await this.#sightings.alone(async () => {
@@ -248,28 +193,40 @@ export class Lookup {
       try {
         const verdict = await this.#database.ask(map, key)
         answer = verdict.plain
-        this.#show(verdict.kind, verdict.title, verdict.body)
+        this.#panel.show(verdict.kind, verdict.title, verdict.body)
         this.#showCosts(map)
-        this.#showClock(map.mode)
         this.onAnswer()
-        this.#explain(key, verdict, map.mode, before).catch(() => {}) // its servers have gone: the lookup itself is over
+        this.#explain(key, verdict, map.mode, before).catch(() => {}) // servers gone: the lookup itself succeeded
       } catch (error) {
         this.#showFailure(map, error)
       }
-      this.#showMode(map.mode) // none, if the map is condemned now
+      this.#panel.showMode(map.mode) // none, if the map is condemned now
       try {
         const { name } = this.#database
         const sent = this.#config.watched ? undefined : sightingsOf(await this.#recorder.since(before), name)
         const seen = await this.#sightings.draw(name, key, asked, sent)
-        if (seen.length > 0) this.#showLearnt(this.#database.plainRequest(key), answer, seen)
+        if (seen.length > 0) this.#panel.showLearnt(key, answer, seen)
       } catch {
-        // The demo's own server has gone; the lookup itself was not its business.
+        // The demo's own server is gone; the lookup did not need it.
       }
     })
     this.#setBusy(false)
   }
 
-  /** What went over the wire since there were `before` requests. */
+  #setBusy(busy: boolean): void {
+    this.#busy = busy
+    this.#panel.setBusy(busy)
+  }
+
+  #showCosts(map: KeyhushMap): void {
+    const { stats, mode } = map
+    const held = Object.values(stats.held).reduce((sum, bytes) => sum + bytes, 0)
+    this.#panel.showCosts(stats, held)
+    if (this.#proofs === undefined) this.#panel.showClock(this.#config, mode)
+    else if (mode === 'full' && stats.lastLookup) this.onCosts(this.#proofs, stats.lastLookup.bytesDown, held)
+  }
+
+  /** Shows in the card *On the wire* the requests after the first `before`. */
   async #explain(key: string, { kind }: Verdict, mode: string | undefined, before: number): Promise<void> {
     const { name, keysOf = (key: string) => [key] } = this.#database
     const exchanges = await this.#recorder.since(before)
@@ -283,25 +240,15 @@ export class Lookup {
     })
   }
 
-  #urlAt(server: ServerName): string {
-    return `${this.#config.servers[server]}/${this.#database.name}`
-  }
-
-  /** One lookup at a time, until what the servers saw of it is drawn. */
-  #setBusy(busy: boolean): void {
-    this.#busy = busy
-    this.#panel.setAttribute('aria-busy', String(busy))
-  }
-
   #showFailure(map: KeyhushMap, error: unknown): void {
     if (error instanceof TamperedError && error.server === undefined) {
-      this.#show('caught', 'A server lied, and was caught', [
+      this.#panel.show('caught', 'A server lied, and was caught', [
         'Their two answers together are not in the database both servers agreed on, so nothing of them was used. Which ' +
           'of them lied cannot be told from an instant answer. No secret is kept, so that you may simply ask again.',
       ])
     } else if (error instanceof TamperedError && error.server !== undefined) {
       const liar = this.#nameOf(error.server)
-      this.#show('caught', `Server ${liar} lied, and was caught`, [
+      this.#panel.show('caught', `Server ${liar} lied, and was caught`, [
         'Something in its answer does not fit the database that was agreed on, so nothing of the answer was used. ' +
           'The secrets that this page asks with are condemned, never to be used again: to ask anew with the same ones ' +
           'could tell what you asked. ',
@@ -310,93 +257,31 @@ export class Lookup {
     } else if (error instanceof CondemnedError) {
       this.#showCondemned(map, error.server)
     } else {
-      this.#show('error', 'No answer', [messageOf(error)])
+      this.#panel.show('error', 'No answer', [messageOf(error)])
     }
   }
 
   #showCondemned(map: KeyhushMap, server: string | undefined): void {
     const liar = server === undefined ? undefined : this.#nameOf(server)
-    this.#show('caught', 'Nothing was asked: the secrets kept here are condemned', [
+    this.#panel.show('caught', 'Nothing was asked: the secrets kept here are condemned', [
       `${liar ? `Server ${liar} had lied. ` : ''}Only new ones, made of another download, can be used. `,
       this.#startAfresh(map),
     ])
   }
 
   #startAfresh(map: KeyhushMap): HTMLButtonElement {
-    return this.#button('Start afresh', () => {
-      this.#show('none', '', [])
+    return button('Start afresh', () => {
+      this.#panel.show('none', '')
       void this.#download('Downloading again', onProgress => map.reset({ onProgress }))
     })
   }
 
-  #show(kind: Verdict['kind'] | 'caught' | 'error' | 'none', title: string, body: (Node | string)[]): void {
-    this.#verdict.dataset['kind'] = kind
-    this.#verdict.replaceChildren()
-    if (title) this.#verdict.append(element('p', { class: 'title' }, title))
-    if (body.length > 0) this.#verdict.append(element('p', {}, ...body))
-  }
-
-  #showCosts(map: KeyhushMap): void {
-    const { stats } = map
-    const last = stats.lastLookup
-    if (!last) return
-    const held = Object.values(stats.held).reduce((sum, held) => sum + held, 0)
-    if (this.#proofs !== undefined && map.mode === 'full') this.onCosts(this.#proofs, last.bytesDown, held)
-    const offline = stats.servers.reduce((sum, server) => sum + server.offline.bytesDown, 0)
-    this.#write('.time', milliseconds(last.ms))
-    this.#write('.sent', bytes(last.bytesUp))
-    this.#write('.received', bytes(last.bytesDown))
-    this.#write('.offline', bytes(offline))
-    this.#write('.memory', bytes(held))
-    find(this.#panel, '.costs', HTMLElement).hidden = false
-  }
-
-  /** What moves until a first answer, one's own mode beside the others and the answer of an ordinary server: as computed. */
-  #showClock(mode: string | undefined): void {
-    const first = this.#config.firstBytes[this.#database.name]
-    if (first === undefined || this.#proofs !== undefined) return // what proves answers is chosen, and has a table of its own
-    const asked = ['Just ask, and it knows', '< 1 kB'] as const
-    const others = MODES.flatMap(each => {
-      const moved = first[each.name]
-      const lacks = each.name === 'single' && this.#config.publisherKey === undefined // nobody vouches for one server
-      return moved === undefined || lacks
-        ? []
-        : [[`${each.title}${each.name === mode ? ' (here)' : ''}`, bytes(moved)] as const]
-    })
-    const clock = find(this.#panel, '.clock', HTMLElement)
-    find(clock, 'dl', HTMLElement).replaceChildren(
-      ...[asked, ...others].map(([title, moved]) =>
-        element('div', {}, element('dt', {}, title), element('dd', {}, moved)),
-      ),
-    )
-    clock.hidden = false
-  }
-
-  #showLearnt(...of: Parameters<typeof learnt>): void {
-    find(this.#panel, '.learnt', HTMLElement).replaceChildren(...learnt(...of))
-  }
-
-  /** In the place of a result: what will be learnt of `key`. */
   #hideResult(key = this.#database.examples[0]!): void {
-    for (const part of ['.costs', '.clock']) find(this.#panel, part, HTMLElement).hidden = true
-    const asked = this.#one ? (['A'] as const) : (['A', 'B'] as const)
-    find(this.#panel, '.learnt', HTMLElement).replaceChildren(...aheadOf(this.#database.plainRequest(key), asked))
+    this.#panel.hideResult(this.#one ? ['A'] : ['A', 'B'], key)
   }
 
-  #enable(enabled: boolean): void {
-    for (const button of this.#panel.querySelectorAll<HTMLButtonElement>('.search button, .examples button')) {
-      button.disabled = !enabled
-    }
-  }
-
-  #button(text: string, act: () => void): HTMLButtonElement {
-    const button = element('button', { type: 'button' }, text)
-    button.addEventListener('click', act)
-    return button
-  }
-
-  #write(selector: string, text: string): void {
-    find(this.#panel, selector, HTMLElement).textContent = text
+  #urlAt(server: ServerName): string {
+    return `${this.#config.servers[server]}/${this.#database.name}`
   }
 
   #nameOf(url: string): ServerName {

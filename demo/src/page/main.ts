@@ -1,9 +1,9 @@
-// The page: tabs of lookups, what the servers saw of them, the box that publishes, the switch that makes one server
-// lie, and a calculator.
+// Starts the page: a tab for each database, what the servers saw of lookups, the publisher's form, the switch that makes a server
+// lie, and the calculator.
 
 import { type Config, fetchConfig, LIES, type Lie, type ServerName, setLiar } from './backstage.js'
 import { Calculator } from './calculator.js'
-import { keys, names, passwords, phishing } from './databases.js'
+import { databases, type TabbedDatabase, tabbed } from './databases.js'
 import { FirstVisit } from './first-visit.js'
 import { element, find, messageOf } from './format.js'
 import { Lookup } from './lookup.js'
@@ -11,6 +11,9 @@ import { connectProofs } from './proofs.js'
 import { connectPublishing } from './publishing.js'
 import { Sightings } from './sightings.js'
 import { connectToy } from './toy.js'
+
+/** ids of what needs the demo's own server */
+const NEED_THE_DEMO: readonly string[] = ['lying', 'publishing', 'watched', 'here', 'here-title', 'near']
 
 async function start(): Promise<void> {
   let answer = () => {}
@@ -25,25 +28,21 @@ async function start(): Promise<void> {
     config,
   )
   const panel = (name: string) => find(document, `#${name}`, HTMLElement)
-  const known = [phishing, keys, passwords, names]
-  const shown = known.filter(({ name }) => config.slots[name] !== undefined)
-  for (const database of known) {
-    panel(`${database.name}-tab`).hidden = !shown.includes(database)
-    panel(database.name).hidden = true // until its tab is chosen
-  }
+  addTabs(card => config.watched || !NEED_THE_DEMO.includes(card))
+  const shown = tabbed.filter(({ name }) => config.databases[name] !== undefined)
+  for (const database of tabbed) panel(`${database.name}-tab`).hidden = !shown.includes(database)
   const wire = lazily(async () => new (await import('./wire/explorer.js')).Explorer(panel('wire')))
   const lookups = shown.map(database => new Lookup(panel(database.name), database, config, sightings, wire))
   for (const lookup of lookups) lookup.onAnswer = answer
+  const { keys, passwords } = databases
   panel('first-visit').hidden = !shown.includes(keys)
   if (shown.includes(keys)) new FirstVisit(panel('first-visit'), keys, config, sightings)
   if (shown.includes(passwords)) connectProofs(panel('proving'), lookups[shown.indexOf(passwords)]!)
   const own = lazily(async () => new (await import('./own/own.js')).OwnDatabase(panel('own'), sightings, wire))
-  // What only the demo's own server can do, and say.
-  for (const part of ['lying', 'publishing', 'watched', 'here', 'here-title', 'near'])
-    panel(part).hidden = !config.watched
+  for (const part of NEED_THE_DEMO) panel(part).hidden = !config.watched
   panel('unwatched').hidden = config.watched
-  panel('asking').hidden = config.publisherKey === undefined // nobody else says what is right of one server's answers
-  // The address names the tab, so that it is the same one after a reload, and for whom the address is given to.
+  panel('asking').hidden = config.publisherKey === undefined // one server's answers are checked by signatures
+  // The address names the tab, for reloads and for links.
   const tabs = [...shown.map(({ name }) => name), 'own']
   const named = () => tabs.findIndex(name => `#${name}` === location.hash)
   const select = connectTabs(index => {
@@ -54,7 +53,7 @@ async function start(): Promise<void> {
   if (config.watched) {
     connectPublishing(find(document, '#publish', HTMLFormElement), find(document, '#publish-outcome', HTMLElement))
     connectLiar(config.liar)
-  } else panel('phishing-tab').setAttribute('aria-controls', 'phishing') // nobody publishes from here
+  }
   connectAsked(one => {
     for (const lookup of lookups) void lookup.askOne(one)
   })
@@ -63,7 +62,23 @@ async function start(): Promise<void> {
   document.body.classList.add('started')
 }
 
-/** Loads what is not needed before the first answer. */
+/** Adds a tab and an empty, hidden panel for each database, before the visitor's own. */
+function addTabs(hasCard: (id: string) => boolean): void {
+  const isFirst = ({ name }: TabbedDatabase) => name === tabbed[0]?.name
+  for (const database of tabbed) {
+    const { name, tab, card } = database
+    const controls = card !== undefined && hasCard(card) ? `${name} ${card}` : name
+    const attributes = {
+      ...{ type: 'button', role: 'tab', id: `${name}-tab`, 'aria-controls': controls },
+      ...{ 'aria-selected': String(isFirst(database)), tabindex: isFirst(database) ? '0' : '-1' },
+    }
+    find(document, '#own-tab', HTMLElement).before(element('button', attributes, tab))
+    const panel = { class: 'card', role: 'tabpanel', id: name, 'aria-labelledby': `${name}-tab`, hidden: '' }
+    find(document, '#own', HTMLElement).before(element('section', panel))
+  }
+}
+
+/** Calls `load` at the first use: for what is not needed before the first answer. */
 function lazily<T>(load: () => Promise<T>): () => Promise<T> {
   let loading: Promise<T> | undefined
   return () => {
@@ -72,7 +87,7 @@ function lazily<T>(load: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** Tabs as in the ARIA Authoring Practices: arrow keys move between them. `chosen` hears the index of the new one. */
+/** Tabs as in the ARIA Authoring Practices: arrow keys move between them. Calls `chosen` with the index of the chosen tab. */
 function connectTabs(chosen: (index: number) => void): (index: number) => void {
   const tabs = [...document.querySelectorAll<HTMLButtonElement>('[role=tab]:not([hidden])')]
   const select = (index: number) => {
@@ -81,7 +96,7 @@ function connectTabs(chosen: (index: number) => void): (index: number) => void {
       tab.setAttribute('aria-selected', String(selected))
       tab.tabIndex = selected ? 0 : -1
       if (selected) bringIntoView(tab)
-      // Its panel, and what else belongs to it alone.
+      // Its panel, and its card.
       for (const id of tab.getAttribute('aria-controls')!.split(' ')) {
         find(document, `#${id}`, HTMLElement).hidden = !selected
       }
@@ -101,17 +116,17 @@ function connectTabs(chosen: (index: number) => void): (index: number) => void {
   return select
 }
 
-/** On a phone tabs are one line, which scrolls by itself: to the middle of it, and the page stays where it is. */
+/** Scrolls the line of tabs, which is wider than a phone's screen, to show `tab`. The page itself does not scroll. */
 function bringIntoView(tab: HTMLElement): void {
   const line = tab.parentElement!
   line.scrollLeft = tab.offsetLeft - line.offsetLeft - (line.clientWidth - tab.clientWidth) / 2
 }
 
-/** Whom lookups ask: both servers, or server A alone. */
+/** The switch between both servers and server A alone. */
 function connectAsked(chosen: (one: boolean) => void): void {
   const form = find(document, '#asked', HTMLFormElement)
   const radios = form.elements.namedItem('asked') as RadioNodeList
-  radios.value = 'two' // not what was chosen before the page was loaded again
+  radios.value = 'two' // browsers restore the choice of before a reload
   form.addEventListener('change', () => chosen(radios.value === 'one'))
 }
 

@@ -1,4 +1,4 @@
-// The box that changes the phishing list. What it sends goes to the publisher, who alone may change it.
+// The form that changes the phishing list. The demo's own server passes the change to the publisher.
 
 import { type Change, type Outcome, publish } from './backstage.js'
 import { element, find } from './format.js'

@@ -1,13 +1,14 @@
-// Draws what the two servers saw: for every lookup a row with what was asked (known to this page alone) and, for each
-// server, a plot of the offsets it was sent. Newest first; the newest also beside its answer (learnt.ts).
+// Draws what the two servers saw: a row for every lookup, newest first, with what was asked (only this page knows it) and a plot of
+// what each server was sent. learnt.ts shows the newest plots beside the answer as well.
 
-import { type Config, type DatabaseName, fetchSeen, type Seen, type ServerName, type Sighting } from './backstage.js'
+import { type Config, fetchSeen, type Seen, type ServerName, type Sighting } from './backstage.js'
+import type { Database } from './databases.js'
 import { bytes, count, element } from './format.js'
 
 const ROWS_KEPT = 6
 const SVG = 'http://www.w3.org/2000/svg'
 
-/** What a server saw of a lookup; `bound` is what all its numbers are below. */
+/** What a server saw of a lookup. All numbers of the sighting are below `bound`. */
 export interface Seeing {
   readonly server: ServerName
   readonly sighting: Sighting
@@ -18,10 +19,10 @@ export class Sightings {
   readonly #list: HTMLOListElement
   readonly #empty: HTMLElement
   readonly #config: Config
-  /** ids of the last sightings drawn, or there before this page was */
+  /** ids of the last sightings that were drawn, or that are older than this page */
   readonly #drawn: Record<ServerName, number>
   readonly #previous = new Map<string, Sighting>()
-  /** settles when nobody is alone any more */
+  /** settles after the last work that runs alone */
   #turn: Promise<unknown> = Promise.resolve()
 
   constructor(elements: { list: HTMLOListElement; empty: HTMLElement }, config: Config) {
@@ -31,7 +32,7 @@ export class Sightings {
     this.#drawn = { ...config.seen }
   }
 
-  /** Runs `work` when all before it has ended: whatever servers see meanwhile is its own. */
+  /** Runs `work` after earlier work: what the servers see meanwhile belongs to it. */
   alone<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#turn.then(work)
     this.#turn = result.catch(() => {})
@@ -39,11 +40,11 @@ export class Sightings {
   }
 
   /**
-   * Asks what the servers that were asked saw of the lookup that has just ended, and draws it; none if it was not sent. `sent`:
-   * what the page has sent them, where nobody else tells.
+   * Draws what `servers` saw of the lookup that has just ended; resolves to nothing if it was not sent. `sent`: what the page
+   * sent, if no proxy records what servers see.
    */
   async draw(
-    database: DatabaseName,
+    database: Database['name'],
     asked: string,
     servers: readonly ServerName[],
     sent?: Seen,
@@ -62,7 +63,7 @@ export class Sightings {
       if (sent === undefined) this.#drawn[server] = sighting.id
       return plotFigure(seeing, before)
     })
-    if (plots.length < servers.length) return [] // broken off before it was sent
+    if (plots.length < servers.length) return [] // ended before it was sent
     const label = element('p', { class: 'asked' }, element('span', { class: 'quiet' }, 'You asked'), asked)
     this.#list.prepend(element('li', {}, label, ...plots))
     while (this.#list.children.length > ROWS_KEPT) this.#list.lastElementChild?.remove()
@@ -70,11 +71,12 @@ export class Sightings {
     return seeings
   }
 
-  /** What all numbers of a sighting are below. */
-  #boundOf(database: DatabaseName, { of, columns }: Sighting): number {
+  /** The least number that is above all possible numbers of a sighting. */
+  #boundOf(database: Database['name'], { of, columns }: Sighting): number {
     if (of === 'bytes') return 256
-    if (of === 'offsets') return this.#config.partitionRecords[database]!
-    return 2 ** Math.ceil(Math.log2(this.#config.slots[database]! / columns))
+    if (database === 'own') throw new Error('expected instant lookups of the visitor’s own database')
+    const { partitionRecords, slots } = this.#config.databases[database]!
+    return of === 'offsets' ? partitionRecords : 2 ** Math.ceil(Math.log2(slots / columns))
   }
 }
 
@@ -125,7 +127,7 @@ export function plot({ of, vectors, columns }: Sighting, bound: number): SVGElem
   })
   for (let q = 0; q < columns; q += 1) {
     if (of !== 'bytes') svg.append(svgElement('path', { class: 'partition', d: `M ${q + 0.5} 0 V ${bound}` }))
-    // Strokes of no length, with round ends: dots that stay round however the plot is stretched.
+    // Strokes of length zero with round ends are dots that stay round when the plot is stretched.
     const dots = vectors.map(vector => `M ${q + 0.5} ${vector[q]! + 0.5} h 0`)
     svg.append(svgElement('path', { class: 'dots', d: dots.join(' ') }))
   }

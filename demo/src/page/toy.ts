@@ -1,11 +1,11 @@
-// The idea, by hand: sixteen letters that two servers both have, one of which is asked for. What is sent is what is shown.
+// The scheme in small: two servers have the same sixteen letters, and the page asks for one. It shows what is sent.
 
 import { element, find, grouped } from './format.js'
 
 const LETTERS = 'OTERHNWLDUCKSAIB'
 const MANY_DRAWS = 1000
 
-/** What the two servers are asked to add up, a bit a record: at random, and the same but for the one that is asked for. */
+/** The two requests, a bit a letter: a random one, and the same with the bit of `index` flipped. */
 function draw(index: number): readonly [a: number, b: number] {
   const [a] = crypto.getRandomValues(new Uint16Array(1)) as unknown as [number]
   return [a, a ^ (1 << index)]
@@ -13,7 +13,7 @@ function draw(index: number): readonly [a: number, b: number] {
 
 const isAsked = (of: number, index: number) => ((of >> index) & 1) === 1
 
-/** XOR of the letters asked for. */
+/** XOR of the requested letters. */
 function sum(of: number): number {
   return [...LETTERS].reduce((sum, letter, i) => (isAsked(of, i) ? sum ^ letter.charCodeAt(0) : sum), 0)
 }

@@ -1,31 +1,18 @@
-// The rooms of src/, from the ground up: a file may know its own room and those below, and no file is on a circle of
-// imports, of types either. *Where things are* in the README says what each is for.
+// Files of src/ import each other on no circle, and schemes do not know each other. tests/documents.test.ts holds which folder may
+// import which.
 
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { arrowsOf, circlesIn, importsIn } from '../../../tests/support/imports.js'
 
-const ROOMS = ['base', 'store', 'platform', 'servers', 'scheme', 'state', 'lookup', 'session']
-
 const imports = importsIn(join(import.meta.dirname, '../src'))
 const arrows = arrowsOf(imports)
-
-/** Its floor; what is in no room is on the roof. */
-function floorOf(file: string): number {
-  const room = ROOMS.indexOf(file.split('/')[0]!)
-  return room === -1 ? ROOMS.length : room
-}
 
 test('every import is found, and leads to a file', () => {
   expect(imports.size).toBeGreaterThan(40)
   for (const [, other] of arrows) expect(imports.keys()).toContain(other)
   expect(imports.get('session/stateful.ts')).toContain('lookup/lookup.ts')
   expect(imports.get('servers/signatures.ts')).toContain('servers/ed25519.ts') // on demand
-})
-
-test('no import leads upwards', () => {
-  const upwards = arrows.filter(([file, other]) => floorOf(other) > floorOf(file))
-  expect(upwards.map(arrow => arrow.join(' → '))).toEqual([])
 })
 
 test('no scheme knows another, and none above that room knows one by name', () => {

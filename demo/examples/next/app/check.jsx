@@ -6,7 +6,7 @@ import { useLookup } from './use-lookup'
 export function Check() {
   const [key, setKey] = useState('')
   const said = useLookup(key)
-  // Before React has taken it, the form would go to this page's own server, with the key in its URL.
+  // Until React has taken over, the form would send the key to this page's own server, in the URL.
   const [isTaken, setIsTaken] = useState(false)
   useEffect(() => setIsTaken(true), [])
   return (

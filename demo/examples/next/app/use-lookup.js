@@ -1,4 +1,4 @@
-// A hook: whether a key is on the list. One map for the page, opened by the first component that asks, and shared by all.
+// A hook that says whether a key is on the list. All components share one map, which the first one opens.
 
 import { open } from '@keyhush/client'
 import { useEffect, useState } from 'react'
@@ -7,15 +7,15 @@ import { publisherKey, servers } from '../servers.js'
 let opening
 function theMap() {
   opening ??= open({ servers, publisherKey }).catch(error => {
-    opening = undefined // the next who asks tries again
+    opening = undefined // the next lookup tries again
     throw error
   })
   return opening
 }
 
 /**
- * `{ found }`, or `{ error }` if it could not be looked up; undefined until then, and of no key. Each key that is given is a lookup,
- * which servers can count: give what was submitted, not what is being typed.
+ * Returns `{ found }` or `{ error }`, and undefined until then or without a key. Every new key is a lookup, which servers can count:
+ * pass what was submitted, not what is being typed.
  */
 export function useLookup(key) {
   const [said, setSaid] = useState()
@@ -30,7 +30,7 @@ export function useLookup(key) {
         found => tell({ found }),
         error => tell({ error }),
       )
-    // A lookup that has begun is not called off: giving up would show.
+    // A lookup that has begun is not aborted: the servers would see that.
     return () => {
       wanted = false
     }

@@ -1,4 +1,4 @@
-// csv out of memory, in one go: for a browser, where a file is as large as a person drops.
+// Reads a CSV file that is in memory as a whole.
 
 import { BuildError, type KeyedRecords, parsing, Rows, Table } from '@keyhush/server/dataset'
 import type { Core } from '@keyhush/wasm/server'
@@ -8,13 +8,13 @@ const NAME = 'the file'
 const REPORT_ROWS = 4096
 const EXAMPLE_BYTES = 60
 
-/** Records, and some keys of theirs. */
+/** Records, with some of their keys. */
 export interface CsvRecords extends KeyedRecords {
-  /** the first keys that are short, as text: two at most */
+  /** the first short keys as text, at most two */
   readonly examples: readonly string[]
 }
 
-/** Of UTF-8 values. `onBytes` is told now and then how much was read. Throws BuildError with line and reason. */
+/** Reads UTF-8 values. Calls `onBytes` now and then with the bytes read so far. Throws BuildError with line and reason. */
 export function readCsv(core: Core, csv: Uint8Array, onBytes: (bytes: number) => void): CsvRecords {
   const table = new SampledTable(core, NAME)
   const rows = new Rows(table, NAME, ',', { isUtf8, decodeValue: text => text })
@@ -23,10 +23,10 @@ export function readCsv(core: Core, csv: Uint8Array, onBytes: (bytes: number) =>
     rows.add(fields)
     count += 1
     if (count % REPORT_ROWS === 0) onBytes(bytes)
-    return null // the parser keeps none
+    return null // the parser then keeps no record
   }
   try {
-    // Its types are Node's: bytes are bytes, here too.
+    // Its types want Node's Buffer; it takes any bytes.
     parse(withoutByteOrderMark(csv) as never, { ...parsing(','), encoding: null, on_record: onRecord as never })
   } catch (error) {
     const { code } = error as { code?: unknown }

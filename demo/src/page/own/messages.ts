@@ -1,4 +1,4 @@
-// What the page and a worker with a server in it tell each other.
+// The messages between the page and a worker that runs a server.
 
 import type { Built, Fault, Reply, Stage } from './server.js'
 

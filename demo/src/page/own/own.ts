@@ -1,5 +1,5 @@
-// A database of the visitor's own: a csv file that never leaves the browser becomes one, in two workers that stand for two
-// operators, and is then looked up in as any other.
+// The visitor's own database: two workers, which stand for two operators, each build it from a CSV file that never leaves the
+// browser. Then it has lookups like any other.
 
 import type { Config } from '../backstage.js'
 import type { Database } from '../databases.js'
@@ -57,7 +57,7 @@ export class OwnDatabase {
   }
 
   async #build(file: Blob): Promise<void> {
-    this.#building.abort() // what is under way gives way
+    this.#building.abort() // of an earlier file
     const building = new AbortController()
     this.#building = building
     const progress = find(this.#panel, '#own-building', HTMLElement)
@@ -96,7 +96,7 @@ export class OwnDatabase {
   async #open(servers: OwnServers): Promise<void> {
     const { built } = servers
     const config: Config = {
-      ...{ servers: URLS, partitionRecords: {}, slots: {}, firstBytes: {}, liar: null, seen: { A: 0, B: 0 } },
+      ...{ servers: URLS, databases: {}, liar: null, seen: { A: 0, B: 0 } },
       watched: false,
     }
     const place = element('div', { class: 'card-part' })
@@ -137,7 +137,7 @@ function databaseOf({ examples }: Built): Database {
     title: 'Look it up',
     about: 'Your own records, at two servers in this page.',
     records: 'records',
-    mode: 'instant', // nothing is stored of it
+    mode: 'instant', // stores nothing
     question: 'Key',
     examples: [...examples, 'no-such-key'],
     read: typed => typed || undefined,

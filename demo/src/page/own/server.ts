@@ -1,5 +1,5 @@
-// A server of a visitor's own database, in the browser: it builds the database from a csv file as `keyhush build` does, and
-// answers instant lookups with the same core as `keyhush serve`. One runs in each of two workers (worker.ts).
+// A server of the visitor's own database, in the browser. It builds the database from a CSV file as `keyhush build` does, and
+// answers instant lookups with the same core as `keyhush serve`. Each of two workers runs one (worker.ts).
 
 import {
   decodeInstantQuery,
@@ -16,16 +16,16 @@ import { BuildError, manifestOf, named, type Placed, place } from '@keyhush/serv
 import type { Core, CoreError } from '@keyhush/wasm/server'
 import { type CsvRecords, readCsv } from './csv.js'
 
-/** Of all values, each as long as the longest. */
+/** limit for all values together, each counted as long as the longest */
 const MOST_ROOM_BYTES = 128_000_000
 
-/** How far a build is: a share of 1 of a stage. */
+/** Progress of a build: the share of a stage, from 0 to 1. */
 export interface Stage {
   readonly stage: 'reading' | 'placing' | 'hashing'
   readonly done: number
 }
 
-/** What was built, in words and numbers. */
+/** A summary of what was built. */
 export interface Built {
   readonly records: number
   readonly bytes: number
@@ -40,13 +40,13 @@ export interface Fault {
   readonly reason: string
   /** from 1 */
   readonly line: number | undefined
-  /** nothing is wrong with the file: the browser has not enough memory for it */
+  /** the file is right, but the browser has too little memory for it */
   readonly memory: boolean
 }
 
-/** Of whatever a build has thrown. */
+/** The fault behind any error of a build. */
 export function faultOf(error: unknown): Fault {
-  // Too little at the start, within the core, or where the core cannot say so any more and stops.
+  // Memory can run out at the start, or within the core, which then reports it or traps.
   const { message } = error instanceof Error ? error : new Error(String(error))
   const stopped = error instanceof RangeError || error instanceof WebAssembly.RuntimeError
   if (stopped || /memory could not be had|out of memory/i.test(message)) {
@@ -91,7 +91,7 @@ export class OwnServer {
     return new OwnServer(core, placed, named(core, manifestOf(placed, {})), table.examples)
   }
 
-  /** As a server over HTTP: docs/protocol.md. */
+  /** Replies as a server does over HTTP (docs/protocol.md). */
   reply(path: string, body: Uint8Array | undefined): Reply {
     const [route] = path.split('?')
     if (route === '/v1/manifest') return ok(encodeManifest(this.#manifest))
@@ -146,7 +146,7 @@ export class OwnServer {
   }
 }
 
-/** One long value in a small file makes every record as long: gigabytes of it, in each of two workers. */
+/** Refuses long values: every record takes as much as the longest one, so that a small file can need gigabytes. */
 function checkRoom({ records, valueEnds, lines }: CsvRecords): void {
   const lengths = Array.from({ length: records }, (_, i) => valueEnds[i]! - (i === 0 ? 0 : valueEnds[i - 1]!))
   const longest = lengths.reduce((most, length) => Math.max(most, length), 0)

@@ -1,17 +1,16 @@
-// Two servers of a visitor's own database, each in a worker of its own, and the way to them: a `fetch` that reaches nothing
-// else.
+// Two servers of the visitor's own database, each in its own worker, and a `fetch` that reaches only these.
 
 import type { ServerName } from '../backstage.js'
 import type { FromWorker, ToWorker } from './messages.js'
 import type { Built, Fault, Reply, Stage } from './server.js'
 
-/** No such hosts exist: nothing that is sent there leaves the page. */
+/** These hosts do not exist, so that no request can leave the page. */
 export const URLS: Readonly<Record<ServerName, string>> = {
   A: 'https://server-a.invalid',
   B: 'https://server-b.invalid',
 }
 
-/** What is wrong with a file, or with what is to build it. */
+/** The file, or the browser, cannot make a database. */
 export class FileError extends Error {
   override readonly name = 'FileError'
   readonly memory: boolean
@@ -31,7 +30,7 @@ export class OwnServers {
     this.built = built
   }
 
-  /** Both build the database, apart from each other. `onStage` hears of the one that is behind. Throws FileError. */
+  /** Both workers build the database. Calls `onStage` with the stage of the slower one. Throws FileError. */
   static async build(csv: Uint8Array, onStage: (stage: Stage) => void, signal: AbortSignal): Promise<OwnServers> {
     signal.throwIfAborted()
     const latest = new Map<OwnWorker, Stage>()
@@ -73,7 +72,7 @@ export class OwnServers {
 
 const STAGES = ['reading', 'placing', 'hashing'] as const
 
-/** Of 1, roughly: hashing takes about as long as what is before it. */
+/** The share of the whole build, roughly: hashing takes about as long as the stages before it. */
 export function progressOf({ stage, done }: Stage): number {
   return [0.3 * done, 0.3, 0.5 + 0.5 * done][STAGES.indexOf(stage)]!
 }
@@ -99,7 +98,7 @@ class OwnWorker {
         }
       })
     })
-    this.#built.catch(() => {}) // told to whoever builds
+    this.#built.catch(() => {}) // `build` rejects with it
   }
 
   build(csv: Uint8Array): Promise<Built> {

@@ -1,4 +1,4 @@
-// A worker with one server in it. It shares nothing with the other one but the file that both are given.
+// A worker that runs one server. It shares nothing with the other worker but the visitor's file.
 
 import wasm from '@keyhush/wasm/core_bg.wasm?url'
 import { loadServerCore } from '@keyhush/wasm/server'

@@ -1,9 +1,9 @@
-// A reply's body, of which no server can make more than is wanted.
+// Reads a reply's body within limits of length and time.
 
-/** How long a reply may take: a server that withholds its end keeps nothing waiting. */
+/** A reply that takes longer is given up. */
 const LONGEST_MILLISECONDS = 30_000
 
-/** @throws {Error} if it has more than `most` bytes, or does not end */
+/** Throws if the body has more than `most` bytes, or does not end. */
 export async function readBounded({ body }: Response, most: number): Promise<Uint8Array> {
   if (body === null) return new Uint8Array()
   const reader = body.getReader()

@@ -1,5 +1,4 @@
-// What has to hold of every lookup's traffic, whatever was asked (docs/threat-model.md, P1 to P3), tried on what really went
-// over the wire.
+// Checks on a lookup's real traffic what must hold for every lookup (docs/threat-model.md, P1 to P3).
 
 import { FENCE_REPLY_BYTES, HEADER_BYTES } from '@keyhush/protocol'
 import type { ServerName } from '../backstage.js'
@@ -10,9 +9,9 @@ import type { Exchange } from './recorder.js'
 export interface Seen {
   /** what was typed */
   readonly typed: string
-  /** what it was looked up by */
+  /** the keys that were looked up */
   readonly keys: readonly Uint8Array[]
-  /** what stands in the database in their place: 16 bytes each */
+  /** of the keys, 16 bytes each: the database holds these instead of keys */
   readonly fingerprints: readonly Uint8Array[]
   readonly found: boolean
   readonly exchanges: readonly Exchange[]
@@ -24,12 +23,12 @@ export interface Check {
   readonly says: string
 }
 
-/** Shorter ones stand somewhere among random bytes by chance. */
+/** A shorter key can appear among random bytes by chance. */
 const TELLING_BYTES = 5
-/** So many bytes in a row do not come again by chance. */
+/** A sequence of so many bytes does not repeat by chance. */
 const REPEATED_BYTES = 16
 
-/** Of `now`, and of the same kind of lookup that ended before it. */
+/** Checks `now`, and compares it with the lookup of the same kind before it. */
 export function check(now: Seen, before: Seen | undefined): Check[] {
   const { exchanges } = now
   const alone = new Set(exchanges.map(({ server }) => server)).size < 2
@@ -84,8 +83,8 @@ function freshness(now: Seen, before: Seen): Check {
 }
 
 /**
- * Of one server's requests and replies. What goes to one server alone, against copies of a state, is left out unless
- * `whole`: which server gets it is the same for all lookups.
+ * Lengths of one server's requests and replies. Unless `whole`, it leaves out what only one server gets, for its rollback fence:
+ * which server this is does not depend on the lookup.
  */
 function lengthsOf(exchanges: readonly Exchange[], server: ServerName, whole: boolean): string {
   return exchanges
@@ -107,7 +106,7 @@ function isAnonymous({ options }: Exchange): boolean {
   return nothing && cache === 'no-store' && redirect === 'error'
 }
 
-/** Every run of REPEATED_BYTES bytes that begins at an even place. */
+/** Every sequence of REPEATED_BYTES bytes that begins at an even offset. */
 function windows(bytes: Uint8Array): string[] {
   const starts = Math.max(0, (bytes.length - REPEATED_BYTES) / 2 + 1)
   return Array.from({ length: Math.floor(starts) }, (_, i) => bytes.subarray(2 * i, 2 * i + REPEATED_BYTES).join())

@@ -1,5 +1,5 @@
-// The last lookup on the wire: what has to hold of it, tried on what was really sent; a lookup that found something beside one
-// that did not; and every request with its bytes explained.
+// The card *On the wire*: checks of the last lookup's traffic, a lookup that found something beside one that did not, and every
+// request with its bytes explained.
 
 import { decodeManifest, LONGEST_MANIFEST_BYTES, type Manifest } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm/client'
@@ -12,13 +12,13 @@ import type { Exchange, Fetch } from './recorder.js'
 
 /** A lookup that has ended. */
 export interface Ended {
-  /** lookups of one kind are compared with each other: the database, and how it is looked up */
+  /** database, mode and proofs: only lookups of the same kind are compared */
   readonly kind: string
   readonly typed: string
   readonly keys: readonly string[]
   readonly found: boolean
   readonly exchanges: readonly Exchange[]
-  /** base URL of the database at a server that was asked, and the way there */
+  /** base URL of the database at a server, and the fetch for it */
   readonly server: string
   readonly fetch: Fetch
 }
@@ -28,7 +28,7 @@ const SHOWN_BYTES = 16
 export class Explorer {
   readonly #card: HTMLElement
   readonly #previous = new Map<string, Seen>()
-  /** by kind: the last that found something, and the last that did not */
+  /** by kind: the last lookup that found something, and the last that did not */
   readonly #last = new Map<string, { found?: Seen; absent?: Seen }>()
   readonly #manifests = new Map<string, Promise<Manifest>>()
 
@@ -38,7 +38,7 @@ export class Explorer {
 
   async show({ kind, typed, keys, found, exchanges, server, fetch }: Ended): Promise<void> {
     const asking = exchanges.find(({ path }) => !path.endsWith('/v1/fence'))
-    if (asking === undefined) return // kept here: nobody was asked
+    if (asking === undefined) return // answered from memory, without requests
     const core = await loadCore('instant')
     const encoded = keys.map(key => new TextEncoder().encode(key))
     const fingerprints = encoded.map(key => core.fingerprint(key))
@@ -57,7 +57,7 @@ export class Explorer {
     find(this.#card, '#wire-empty', HTMLElement).hidden = true
   }
 
-  /** Of the version that was asked: public, and the same for everybody. */
+  /** The manifest of the epoch in the request. */
   #manifest(server: string, fetch: Fetch, { sent }: Exchange): Promise<Manifest> {
     const view = new DataView(sent.buffer, sent.byteOffset, sent.byteLength)
     const url = `${server}/v1/manifest?generation=${view.getUint32(24, true)}&epoch=${view.getUint32(28, true)}`

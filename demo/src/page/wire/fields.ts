@@ -1,5 +1,5 @@
-// The bytes of a lookup's requests and replies, field by field, in plain words. The lengths are those of docs/protocol.md
-// (HTTP, Instant lookups, One server, Rollback fence); fields always add up to all there is.
+// Explains the bytes of a lookup's requests and replies, field by field. The lengths are those of docs/protocol.md (HTTP, Instant
+// lookups, One server, Rollback fence); the fields of a message always add up to its length.
 
 import {
   blockBytes,
@@ -29,18 +29,18 @@ export interface Field {
   readonly bytes: number
   readonly name: string
   readonly means: string
-  /** its value, where that is short enough to be read; else its bytes are to be shown */
+  /** shown instead of the bytes */
   readonly value?: string
 }
 
-/** What is not at its place yet. */
+/** A field before its offset is known. */
 type Loose = Omit<Field, 'at'>
 
 const SEED_BYTES = 16
 const LEAST_GROUP_BYTES = 256
 const FENCE_MAGIC = 'PIRF'
 
-/** What the question is, by the number in its head. */
+/** The kind of a question, by the suite number in its header. */
 const KINDS: Readonly<Record<number, string>> = {
   1: 'records, each with its proof',
   2: 'records, checked with what is kept here',
@@ -50,7 +50,7 @@ const KINDS: Readonly<Record<number, string>> = {
   6: 'records, with one proof for all',
 }
 
-/** Of a request to `path`. */
+/** The fields of a request to `path`. */
 export function fieldsOfRequest(path: string, bytes: Uint8Array): Field[] {
   if (path.endsWith('/v1/fence')) return placed(claimFields(bytes), bytes)
   if (path.endsWith(INSTANT_PATH)) {
@@ -65,7 +65,7 @@ export function fieldsOfRequest(path: string, bytes: Uint8Array): Field[] {
   return placed([...headFields(bytes), ...times(count, k => question.map(numbered(k, count))), ...behind], bytes)
 }
 
-/** Of the reply to that request, from a database with this manifest. */
+/** The fields of the reply to `request`, from a database with this manifest. */
 export function fieldsOfReply(path: string, request: Uint8Array, bytes: Uint8Array, manifest: Manifest): Field[] {
   if (path.endsWith('/v1/fence')) return placed(verdictFields(bytes), bytes)
   const head = headFields(bytes)
@@ -82,14 +82,14 @@ export function fieldsOfReply(path: string, request: Uint8Array, bytes: Uint8Arr
   return placed([...head, ...times(count, k => answer.map(numbered(k, count))), ...behind], bytes)
 }
 
-/** Where random bytes begin and end in a request: behind the head, and before what goes to one server alone. */
+/** The random bytes of a request: after the header, and before a claim for the rollback fence. */
 export function secretPart(path: string, bytes: Uint8Array): Uint8Array {
   if (path.endsWith('/v1/fence')) return new Uint8Array()
   const claimed = !path.endsWith(INSTANT_PATH) && hasClaim(bytes)
   return bytes.subarray(HEADER_BYTES, claimed ? bytes.length - FENCE_REQUEST_BYTES : bytes.length)
 }
 
-/** Of a query to one server: how long one is, by whether a claim is behind them. */
+/** The length of each query in a request of mode `single`, which may end with a claim. */
 export function parityQueryBytes(body: Uint8Array, count: number): number {
   return ((hasClaim(body) ? body.length - FENCE_REQUEST_BYTES : body.length) - HEADER_BYTES) / count
 }
@@ -99,7 +99,7 @@ function hasClaim(body: Uint8Array): boolean {
   return end > 0 && new TextDecoder().decode(body.subarray(end, end + 4)) === FENCE_MAGIC
 }
 
-/** Puts fields one behind the other. Throws unless they are all of the bytes. */
+/** Gives each field its offset. Throws unless the fields add up to all bytes. */
 function placed(fields: readonly Loose[], bytes: Uint8Array): Field[] {
   let at = 0
   const found = fields.map(field => {
@@ -136,7 +136,7 @@ function headFields(bytes: Uint8Array): Loose[] {
   ]
 }
 
-/** One key of a distributed point function; how many levels it has follows from its length. */
+/** One key of a distributed point function. Its length gives its number of levels. */
 function keyFields(queries: Uint8Array, count: number, k: number): Loose[] {
   const each = queries.length / count
   const levels = Array.from({ length: 32 }, (_, n) => n).find(n => keyBytes(n) === each)

@@ -1,4 +1,4 @@
-// What a map sends to its servers for lookups, and what they reply: byte for byte, as it passes through `open({ fetch })`.
+// Records a map's lookup requests and their replies, byte for byte, as they pass through `open({ fetch })`.
 
 import type { ServerName } from '../backstage.js'
 import { readBounded } from './bounded.js'
@@ -7,21 +7,21 @@ import { readBounded } from './bounded.js'
 export interface Exchange {
   readonly server: ServerName
   readonly method: string
-  /** below the server's URL, `/v1/instant` say */
+  /** below the server's URL, for example `/v1/instant` */
   readonly path: string
-  /** what the browser is told to send along, and what not */
+  /** what tells the browser which headers and cookies to send */
   readonly options: Readonly<Pick<RequestInit, 'credentials' | 'referrerPolicy' | 'cache' | 'redirect' | 'headers'>>
   readonly sent: Uint8Array
-  /** undefined: there was none, or not 200 */
+  /** undefined: none came, or its status was not 200 */
   readonly reply: { readonly bytes: Uint8Array; readonly encoding: string | null } | undefined
 }
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
-/** What lookups are sent to, and what is asked before one that waits for its fence. */
+/** the paths of lookups, and of the rollback fence */
 const LOOKUPS = /\/v1\/(answer|instant|fence)$/
 const KEPT = 64
-/** Of a reply; what has more is not shown. */
+/** A longer reply is not recorded. */
 const MOST_BYTES = 16 * 1024 * 1024
 
 export class Recorder {
@@ -30,13 +30,13 @@ export class Recorder {
   readonly #kept: Promise<Exchange>[] = []
   #count = 0
 
-  /** `urls`: the base URL of the database at each server. `onwards`: the platform's own fetch, or what stands for it. */
+  /** `urls`: the database's base URL at each server. `onwards`: the fetch that sends the requests. */
   constructor(urls: Readonly<Record<ServerName, string>>, onwards: Fetch = (url, init) => fetch(url, init)) {
     this.#urls = urls
     this.#onwards = onwards
   }
 
-  /** For `open({ fetch })`. What is behind it is called at once: both servers are to be asked in one moment. */
+  /** For `open({ fetch })`. It sends at once, because both servers have to be asked at the same moment. */
   readonly fetch = (url: string, init: RequestInit): Promise<Response> => {
     const response = this.#onwards(url, init)
     const { path } = this.#partsOf(url)
@@ -68,12 +68,12 @@ export class Recorder {
     )
   }
 
-  /** How many requests there have been. */
+  /** The number of requests so far. */
   get count(): number {
     return this.#count
   }
 
-  /** Those after the first `count`, in the order in which they left, when all have been answered. */
+  /** The requests after the first `count`, in the order in which they were sent. Waits for their replies. */
   since(count: number): Promise<Exchange[]> {
     const number = Math.min(this.#kept.length, this.#count - count)
     return Promise.all(number === 0 ? [] : this.#kept.slice(-number))

@@ -1,19 +1,19 @@
-// What a query shows to the server that gets it: offsets, or the bytes of keys.
+// What a query shows to the server that receives it: offsets, or the bytes of keys.
 
 import { decodeClaimedQuery, decodeInstantQuery, INSTANT_PATH, SUITE_PARITIES } from '@keyhush/protocol'
-import type { DatabaseName, Seen, Sighting } from '../backstage.js'
+import type { Seen, Sighting } from '../backstage.js'
 import { parityQueryBytes } from './fields.js'
 import type { Exchange } from './recorder.js'
 
 export type Shown = Pick<Sighting, 'claimed' | 'of' | 'columns' | 'vectors'>
 
-/** Of a request's body; `instant`: to `/v1/instant`. Throws WireError. */
+/** Decodes a request's body; `instant`: to `/v1/instant`. Throws WireError. */
 export function shownBy(body: Uint8Array, instant: boolean): Shown {
   return instant ? keysIn(body) : offsetsIn(body)
 }
 
-/** What requests have shown to each server, where only the page itself can tell. */
-export function sightingsOf(exchanges: readonly Exchange[], database: DatabaseName): Seen {
+/** What requests show to each server, for a page without proxies in front of the servers. */
+export function sightingsOf(exchanges: readonly Exchange[], database: string): Seen {
   const of = (server: Exchange['server']) =>
     exchanges
       .filter(exchange => exchange.server === server && !exchange.path.endsWith('/v1/fence'))
@@ -31,7 +31,7 @@ function offsetsIn(body: Uint8Array): Shown {
   const { suite, partitions, count, vectors } = query
   const alone = suite === SUITE_PARITIES
   const each = vectors.length / count
-  // ⌈q/8⌉ bytes say which stripes are in which half, then there is an offset in each.
+  // ⌈q/8⌉ bytes give each stripe's half; an offset in each stripe follows.
   const columns = alone ? Math.floor((8 * each) / 17) : partitions
   const first = alone ? Math.ceil(columns / 8) : 0
   const view = new DataView(vectors.buffer, vectors.byteOffset, vectors.byteLength)

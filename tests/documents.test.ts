@@ -1,0 +1,156 @@
+// docs/ARCHITECTURE.md and docs/CONTRIBUTING.md agree with the repository: every folder has a row, every import is one that the
+// folder's row allows, and every path in CONTRIBUTING.md exists.
+
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import { expect, test } from 'vitest'
+
+const root = join(import.meta.dirname, '..')
+const architecture = readFileSync(join(root, 'docs/ARCHITECTURE.md'), 'utf8')
+const contributing = readFileSync(join(root, 'docs/CONTRIBUTING.md'), 'utf8')
+
+/** what the third column calls a package, or what one is made from */
+const PACKAGES: Readonly<Record<string, string>> = {
+  client: 'packages/client/src',
+  generated: 'packages/wasm/generated',
+  pointproofs: 'packages/pointproofs/src',
+  protocol: 'packages/protocol/src',
+  server: 'server/src',
+  wasm: 'packages/wasm/src',
+}
+const CRATES: Readonly<Record<string, string>> = {
+  keyhush_core: 'rust-core/core/src',
+  keyhush_kernels: 'rust-core/kernels/src',
+  keyhush_pointproofs: 'packages/pointproofs/rust',
+}
+
+interface Row {
+  readonly folder: string
+  readonly what: string
+  /** folders; undefined: everything */
+  readonly allowed: ReadonlySet<string> | undefined
+}
+
+/** The tables of folders, by folder. A heading that is a path is the folder of its table. */
+function readRows(): Map<string, Row> {
+  const rows = new Map<string, Row>()
+  for (const section of architecture.split(/^### /m).slice(1)) {
+    const heading = section.slice(0, section.indexOf('\n'))
+    const base = existsSync(join(root, heading)) ? heading : ''
+    const pathOf = (name: string) => (name === 'src' ? base : join(base, name))
+    for (const [, name, what, may] of section.matchAll(/^\| `([\w/-]+)` \| (.*?) \| (.*?) \|$/gm)) {
+      const names = may === 'nothing' ? [] : may!.split(', ')
+      const allowed = may === 'everything' ? undefined : new Set(names.map(each => PACKAGES[each] ?? pathOf(each)))
+      rows.set(pathOf(name!), { folder: pathOf(name!), what: what!, allowed })
+    }
+  }
+  return rows
+}
+
+const rows = readRows()
+
+/** The row of a path: its own, or that of the nearest folder around it. */
+function rowOf(path: string): Row | undefined {
+  for (let folder = path; folder !== '.'; folder = dirname(folder)) {
+    const row = rows.get(folder)
+    if (row !== undefined) return row
+  }
+  return undefined
+}
+
+const MADE = /(^|\/)(node_modules|target|dist|build|generated)(\/|$)/
+const files = (folder: string) =>
+  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .map(name => join(folder, name))
+    .filter(path => /\.(m?ts|m?js|rs)$/.test(path) && !MADE.test(path))
+
+const foldersIn = (folder: string) =>
+  readdirSync(join(root, folder), { withFileTypes: true })
+    .filter(entry => entry.isDirectory() && !MADE.test(entry.name))
+    .map(entry => join(folder, entry.name))
+
+const SOURCES = [
+  ...['packages', 'rust-core'].flatMap(foldersIn).map(folder => join(folder, 'src')),
+  ...['server/src', 'demo/src', 'tests', 'tools'],
+].filter(folder => existsSync(join(root, folder)))
+
+test('every folder has a row in docs/ARCHITECTURE.md, and every row is a folder', () => {
+  const isBare = (folder: string) => files(folder).every(path => dirname(path) !== folder)
+  const wanted = [...SOURCES.filter(folder => !isBare(folder)), ...SOURCES.flatMap(foldersIn)]
+  const missing = wanted.filter(folder => !rows.has(folder))
+  expect(missing.map(folder => `${folder} has no row: add one, with what it is and what it may import`)).toEqual([])
+  const gone = [...rows.keys()].filter(folder => !existsSync(join(root, folder)))
+  expect(gone.map(folder => `${folder} has a row and is no folder: delete the row, or mend its path`)).toEqual([])
+})
+
+test('what a row may import are folders with a row', () => {
+  const known = new Set([...rows.keys(), ...Object.values(PACKAGES)])
+  const unknown = [...rows.values()].flatMap(({ folder, allowed }) =>
+    [...(allowed ?? [])]
+      .filter(other => !known.has(other))
+      .map(other => `${folder} may import ${other}, which has no row`),
+  )
+  expect(unknown).toEqual([])
+})
+
+/** The paths that a TypeScript or JavaScript file imports: dynamic imports and types too. */
+function importsOf(file: string): string[] {
+  const code = readFileSync(join(root, file), 'utf8').replace(/^\s*(\/\/|\*|\/\*\*).*$/gm, '')
+  return [...code.matchAll(/\b(?:from|import)\b ?\(?'([^'\n]+)'/g)].flatMap(([, path]) => {
+    if (path!.startsWith('.')) return [normalize(join(dirname(file), path!))]
+    const [scope, name] = path!.split('/')
+    return scope === '@keyhush' ? [PACKAGES[name!]!] : []
+  })
+}
+
+/** The folders whose modules a Rust file uses, without those of its unit tests. */
+function usesOf(file: string): string[] {
+  const text = readFileSync(join(root, file), 'utf8').replace(/^\s*\/\/.*$/gm, '')
+  const code = text.replace(/#\[cfg\(test\)\]\s*mod tests \{[\s\S]*$/, '')
+  const src = file.slice(0, file.indexOf('/src/') + '/src'.length)
+  const list = [...code.matchAll(/\bcrate::\{([^;]*)\}/g)].flatMap(([, names]) =>
+    names!.replace(/\{[^}]*\}/g, '').split(','),
+  )
+  const names = [...[...code.matchAll(/\bcrate::(\w+)/g)].map(([, name]) => name!), ...list.map(each => each.trim())]
+  const own = names.map(name => join(src, name.split('::')[0]!))
+  const others = [...code.matchAll(/\b(keyhush_\w+)::/g)].map(([, crate]) => CRATES[crate!]!)
+  return [...own.map(path => (rows.has(path) ? path : src)), ...others]
+}
+
+test('no import goes against the row of its folder', () => {
+  let count = 0
+  const against = [...rows.values()].flatMap(({ folder, allowed }) => {
+    if (allowed === undefined) return []
+    return files(folder).flatMap(file => {
+      // A Rust module's file may stand beside its folder.
+      const module = file.endsWith('.rs') ? file.slice(0, -'.rs'.length) : file
+      if (rowOf(module)?.folder !== folder) return []
+      const used = file.endsWith('.rs') ? usesOf(file) : importsOf(file)
+      count += used.length
+      return used
+        .map(path => (MADE.test(path) ? PACKAGES['generated']! : (rowOf(path)?.folder ?? path)))
+        .filter(other => other !== folder && !allowed.has(other))
+        .map(
+          other => `${file} imports from ${other}: ${folder} may not. Move the code, or change the row if it is meant`,
+        )
+    })
+  })
+  expect([...new Set(against)]).toEqual([])
+  expect(count).toBeGreaterThan(1500)
+})
+
+test('docs/CONTRIBUTING.md has a row that begins in each door of docs/ARCHITECTURE.md', () => {
+  const begins = [...contributing.matchAll(/^\| [^|]* \| ([^|]*) \|/gm)].map(([, where]) => where!).join('\n')
+  const doors = [...rows.values()].filter(({ what }) => what.includes('Door')).map(({ folder }) => folder)
+  expect(doors.length).toBeGreaterThan(5)
+  const missing = doors.filter(folder => !begins.includes(`\`${folder}/`))
+  expect(missing.map(folder => `${folder} is a door: add a row for what is added there, which begins in it`)).toEqual(
+    [],
+  )
+})
+
+test('every path in docs/CONTRIBUTING.md exists', () => {
+  const paths = [...contributing.matchAll(/`((?:docs|packages|rust-core|server|demo|tests|tools)\/[\w./-]*)`/g)]
+  const gone = paths.map(([, path]) => path!).filter(path => !existsSync(join(root, path)))
+  expect(gone.map(path => `${path} does not exist: mend the row that names it`)).toEqual([])
+})

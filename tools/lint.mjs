@@ -1,0 +1,58 @@
+// The checks of `npm run lint`, which `npm test` runs too, and `npm run format`.
+import { join } from 'node:path'
+import { tsc } from './build.mjs'
+import { checkDocs } from './check-docs.mjs'
+import { root, run, runPackage, step } from './steps.mjs'
+
+const biome = '@biomejs/biome/bin/biome'
+export const rustFolder = join(root, 'rust-core')
+export const papersFolder = join(root, 'rust-core/papers')
+export const pointproofsFolder = join(root, 'packages/pointproofs/rust')
+
+export function lintTypeScript() {
+  return lintAll({
+    'Checking the types of the tests': () => runPackage(tsc, ['-b']),
+    'Checking what documents and comments refer to': async () => checkDocs(),
+    'Linting TypeScript': () => runPackage(biome, ['check', '--error-on-warnings']),
+  })
+}
+
+export function lintRust() {
+  return lintCargo('Rust', rustFolder)
+}
+
+function lintCargo(what, cwd) {
+  return lintAll({
+    [`Checking the format of ${what}`]: () => run('cargo', ['fmt', '--all', '--check'], { cwd }),
+    [`Linting ${what}`]: () =>
+      run('cargo', ['clippy', '--workspace', '--all-targets', '--', '-D', 'warnings'], { cwd }),
+  })
+}
+
+/** Runs every check, also after one has failed, and prints the failures. */
+async function lintAll(checks) {
+  let failed = 0
+  for (const [what, check] of Object.entries(checks)) {
+    await step(what, check).catch(error => {
+      console.error(error.message)
+      failed += 1
+    })
+  }
+  return { passed: 0, failed }
+}
+
+export function lintPapers() {
+  return lintCargo('the schemes of the papers', papersFolder)
+}
+
+export function lintPointproofs() {
+  return lintCargo('Pointproofs', pointproofsFolder)
+}
+
+/** `args`: for Biome. */
+export async function format(args) {
+  await step('Formatting TypeScript', () => runPackage(biome, ['check', '--write', ...args]))
+  for (const cwd of [rustFolder, pointproofsFolder, papersFolder]) {
+    await step('Formatting Rust', () => run('cargo', ['fmt', '--all'], { cwd }))
+  }
+}

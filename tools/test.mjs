@@ -1,0 +1,203 @@
+// `npm test` and `npm run test:all`: which files they run, and the sum of what all runs say. A run's result is
+// `{ passed, failed, skipped, said }`: numbers, a line for each reason to skip, and text to print at the end.
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { build, buildPackaged, buildProduct } from './build.mjs'
+import * as lint from './lint.mjs'
+import { ask, cache, environment, Failure, root, run, runPackage, step } from './steps.mjs'
+
+const sumOfTest = join(cache, 'test.json')
+
+/** `args`: files, and options for vitest or cargo test; no files: all. Returns the exit code. */
+export async function test(args) {
+  const files = args.filter(isTestFile).map(fileCalled)
+  const options = args.filter(arg => !isTestFile(arg))
+  rmSync(sumOfTest, { force: true })
+  const sum = await summed(() => (files.length > 0 ? testFiles(files, options) : testWorkspaces(options)))
+  if (args.length === 0) writeFileSync(sumOfTest, JSON.stringify(sum))
+  return sum.failed === 0 ? 0 : 1
+}
+
+/** Everything. `--after-test`: only what `npm test` samples or leaves out, added to its sum. Returns the exit code. */
+export async function testAll(args) {
+  environment.KEYHUSH_THOROUGH = '1'
+  const { failed } = await summed(async () => {
+    const before = args.includes('--after-test')
+    const runs = before ? [sumBefore(), ...(await testFiles(sources().filter(isForAll)))] : await testWorkspaces()
+    const apart = [await lint.lintPapers(), await testPapers(), await lint.lintPointproofs(), await testPointproofs()]
+    return [...runs, ...apart, await testMatrix()]
+  })
+  return failed === 0 ? 0 : 1
+}
+
+async function testWorkspaces(options = []) {
+  await build()
+  await buildPackaged()
+  // Side by side, because neither keeps all cores busy. Rust's have the lower priority: browsers have deadlines.
+  const rust = async () => [
+    await lint.lintRust(),
+    await testRust(['--workspace'], [], { nice: 5 }),
+    await testPointproofs(['-p', 'keyhush-pointproofs', '--test', 'vectors'], { nice: 5 }),
+  ]
+  const typescript = async () => [await lint.lintTypeScript(), await testTypeScript(options)]
+  return (await Promise.all([typescript(), rust()].map(orFailed))).flat()
+}
+
+/** Runs tests. Prints the output of failed silent runs, what was skipped and why, and the sum. */
+async function summed(work) {
+  const runs = await orFailed(work())
+  for (const { said } of runs) if (said !== undefined) console.error(said)
+  for (const line of runs.flatMap(({ skipped = [] }) => skipped)) console.log(`skipped: ${line}`)
+  const passed = runs.reduce((sum, one) => sum + one.passed, 0)
+  const failed = runs.reduce((sum, one) => sum + one.failed, 0)
+  console.log(`${passed} passed, ${failed} failed`)
+  return { passed, failed }
+}
+
+function sumBefore() {
+  if (existsSync(sumOfTest)) return JSON.parse(readFileSync(sumOfTest, 'utf8'))
+  return failure(new Failure('--after-test: expected the sum of `npm test`, found none; run `npm test` first'))
+}
+
+/** The result of a run that could not take place. */
+function failure(error) {
+  return { passed: 0, failed: 1, said: error instanceof Failure ? error.message : error }
+}
+
+/** Turns an error into a failed result, so that other runs go on. */
+function orFailed(runs) {
+  return runs.catch(error => [failure(error)])
+}
+
+function isTestFile(path) {
+  return /\.(test\.ts|rs)$/.test(path)
+}
+
+/** Whether `npm test` leaves out a file, samples it (tests/support/thorough.ts), or skips the oldest PostgreSQL in it. */
+function isForAll(path) {
+  if (!isTestFile(path) || (path.endsWith('.rs') && !path.startsWith('rust-core/core/'))) return false
+  const text = readFileSync(join(root, path), 'utf8')
+  return /\.all\.test\.ts$/.test(path) || /\bTHOROUGH\b|\bthorough\(\) \{|\busePostgres\(/.test(text)
+}
+
+function sources() {
+  const listed = ask('git', ['ls-files', '--cached', '--others', '--exclude-standard'])?.trim().split('\n') ?? []
+  return listed.filter(path => existsSync(join(root, path)))
+}
+
+/** Finds a file by its path from the root, or by an end of its path that only one test file has. */
+function fileCalled(name) {
+  const found = sources().filter(path => path === name || (isTestFile(path) && path.endsWith(`/${name}`)))
+  if (found.length === 1) return found[0]
+  throw new Failure(`${name} is ${found.length === 0 ? 'no test file' : `one of:\n${found.join('\n')}`}`)
+}
+
+async function testFiles(files, options = []) {
+  const [rust, pointproofs] = [false, true].map(isPackaged =>
+    files.filter(file => file.endsWith('.rs') && file.startsWith('packages/') === isPackaged),
+  )
+  const typescript = files.filter(file => file.endsWith('.ts'))
+  if (typescript.some(file => file.endsWith('.all.test.ts'))) environment.KEYHUSH_THOROUGH = '1'
+  const runs = []
+  if (rust.length > 0) runs.push(await testRust(rust.flatMap(cargoTarget), options))
+  if (pointproofs.length > 0) runs.push(await testPointproofs([...pointproofs.flatMap(cargoTarget), ...options]))
+  if (typescript.length > 0) {
+    // These start the demo, or look at its page.
+    if (typescript.some(file => /^(demo|tests\/(browsers|e2e))\//.test(file))) await build()
+    else await buildProduct()
+    if (typescript.some(file => file.startsWith('packages/pointproofs/'))) await buildPackaged()
+    // Whole paths, because vitest runs every file whose path contains the text.
+    runs.push(await testTypeScript([...typescript.map(file => join(root, file)), ...options]))
+  }
+  return runs
+}
+
+/** cargo's arguments for a file: its integration test, or the crate of its source. */
+function cargoTarget(file) {
+  const path = /^(?:rust-core|packages\/pointproofs\/rust)\/(\w+)\/(src|tests)\/(?:.*\/)?(\w+)\.rs$/
+  const [, crate, folder, name] = path.exec(file) ?? []
+  if (crate === undefined) throw new Failure(`${file} is in no workspace`)
+  return ['-p', `keyhush-${crate}`, ...(folder === 'tests' ? ['--test', name] : ['--lib'])]
+}
+
+export function testPapers() {
+  return cargoTest('Testing the schemes of the papers', [], { cwd: lint.papersFolder })
+}
+
+function testPointproofs(options = ['--workspace'], { nice = 0 } = {}) {
+  return cargoTest("Testing Pointproofs' Rust", options, { cwd: lint.pointproofsFolder, nice })
+}
+
+function testRust(targets = ['--workspace'], options = [], { nice = 0 } = {}) {
+  return cargoTest('Testing Rust', [...targets, ...options], { cwd: lint.rustFolder, nice })
+}
+
+/** `said`: all of cargo's output, if something failed. */
+async function cargoTest(what, options, where) {
+  const { code, output } = await step(what, () =>
+    run('cargo', ['test', '--no-fail-fast', ...options], { ...where, mayFail: true }),
+  )
+  let passed = 0
+  let failed = 0
+  for (const [, good, bad] of output.matchAll(/^test result: .*? (\d+) passed; (\d+) failed;/gm)) {
+    passed += Number(good)
+    failed += Number(bad)
+  }
+  const skipped = [...output.matchAll(/^test (\S+) \.\.\. ignored(?:, (.*))?$/gm)].map(
+    ([, name, why = 'no reason given']) => `${why}: ${name}`,
+  )
+  return code === 0 ? { passed, failed, skipped } : { passed, failed: Math.max(1, failed), skipped, said: output }
+}
+
+/** Tests the packed packages in bundlers, runtimes and frameworks. Each setup counts as a test. */
+async function testMatrix() {
+  const { output } = await step('Testing the packed packages in bundlers, runtimes and frameworks', () =>
+    run(process.execPath, [join(root, 'tests/run.mjs'), 'matrix'], { mayFail: true }),
+  )
+  const passed = output.match(/^ {2}works /gm)?.length ?? 0
+  const failed = output.match(/^ {2}FAILS /gm)?.length ?? 0
+  const isWhole = output.includes('\nAll of them work.')
+  return isWhole ? { passed, failed } : { passed, failed: Math.max(1, failed), said: output }
+}
+
+async function testTypeScript(options) {
+  if (options.every(option => !isTestFile(option))) {
+    // Before the tests, so that none waits for an installation. Tests that need a missing browser are skipped, with the reason.
+    await step('Finding Chromium, Firefox and WebKit', () =>
+      run(process.execPath, [join(root, 'tools/browsers.mjs')], { mayFail: true }),
+    )
+  }
+  console.log('Testing TypeScript')
+  const report = join(root, '.cache/vitest.json')
+  rmSync(report, { force: true })
+  const { code } = await runPackage(
+    'vitest/vitest.mjs',
+    ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${report}`, ...options],
+    { show: true, mayFail: true },
+  )
+  if (!existsSync(report)) return failure(new Failure('vitest wrote no report'))
+  const { numPassedTests: passed, numFailedTests, testResults } = JSON.parse(readFileSync(report, 'utf8'))
+  // A file that cannot be loaded, or an error outside a test, fails the run but no test.
+  const failed = code === 0 ? numFailedTests : Math.max(1, numFailedTests)
+  if (options.some(option => /^(-t|--testNamePattern)/.test(option))) return { passed, failed }
+  const { skipped, unexplained } = skippedOf(testResults)
+  if (unexplained.length === 0) return { passed, failed, skipped }
+  const said = `These were skipped without a reason; give one through tests/support/needs.ts:\n${unexplained.join('\n')}`
+  return { passed, failed: failed + unexplained.length, skipped, said }
+}
+
+/** `skipped`: a line for each reason and file; `unexplained`: tests that were skipped without a reason. */
+function skippedOf(testResults) {
+  const counts = new Map()
+  const unexplained = []
+  for (const { name: file, assertionResults } of testResults) {
+    for (const { status, fullName, meta } of assertionResults) {
+      if (status === 'passed' || status === 'failed') continue
+      const path = relative(root, file)
+      const line = `needs ${meta.needs}: ${path}`
+      if (meta.needs === undefined) unexplained.push(`${path}: ${fullName}`)
+      else counts.set(line, (counts.get(line) ?? 0) + 1)
+    }
+  }
+  return { skipped: [...counts].map(([line, count]) => `${line} (${count})`), unexplained }
+}
