@@ -169,7 +169,7 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
     }
   }
   const { storage: preference, publisherKey, proofs, allowDevelopmentCeremony, pointproofs, lookups, ...rest } = wishes
-  const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment.clock)
+  const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment)
   const parts = {
     ...schemes,
     environment,

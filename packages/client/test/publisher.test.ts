@@ -136,6 +136,27 @@ describe('publisherKey', () => {
     expect([one, two, three, same].map(({ epoch }) => epoch)).toEqual([1, 2, 2, 1])
   })
 
+  test('of thousands of signatures that a server lists a few are verified, and the other server is still believed', async () => {
+    const { network, newest } = new Publishing()
+    const genuine = network.signatures[0]!
+    const digits = (i: number) => i.toString(16).padStart(8, '0').repeat(8)
+    const wrong = Array.from({ length: 5000 }, (_, i) => ({ ...genuine, signature: digits(i + 1) + '0'.repeat(64) }))
+    network.misbehave[A] = on('/v1/info', () => Response.json({ ...network.info(A), signatures: wrong }))
+    let verified = 0
+    const subtle = {
+      importKey: async () => ({}),
+      verify: async (_algorithm: string, _key: CryptoKey, signature: Uint8Array) => {
+        verified++
+        return toHex(signature) === genuine.signature
+      },
+    } as unknown as SubtleCrypto
+    const harness = new Harness(network, 1, { subtle })
+    const map = await harness.open({ publisherKey })
+    expect(await harness.drive(map.at(3))).toEqual(newest.byIndex[3])
+    expect(verified).toBeGreaterThan(0)
+    expect(verified).toBeLessThan(20)
+  })
+
   test('without one nobody is asked for signatures', async () => {
     const { network } = new Publishing()
     const harness = new Harness(network)

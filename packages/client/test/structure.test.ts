@@ -12,7 +12,7 @@ test('every import is found, and leads to a file', () => {
   expect(imports.size).toBeGreaterThan(40)
   for (const [, other] of arrows) expect(imports.keys()).toContain(other)
   expect(imports.get('session/stateful.ts')).toContain('lookup/lookup.ts')
-  expect(imports.get('servers/signatures.ts')).toContain('servers/ed25519.ts') // on demand
+  expect(imports.get('servers/ed25519.ts')).toContain('servers/curves.ts') // on demand
 })
 
 test('no scheme knows another, and none above that room knows one by name', () => {

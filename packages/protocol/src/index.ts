@@ -19,6 +19,7 @@ export {
 } from './batch-signature.js'
 export { equalBytes, fromHex, isZero, toHex } from './bytes.js'
 export * from './constants.js'
+export { mayBePublicKey, mayBeSignature } from './ed25519.js'
 export {
   DATABASE_PATH,
   DATABASES_NAMED,

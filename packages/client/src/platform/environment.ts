@@ -25,6 +25,8 @@ export interface Environment {
   readonly fetch: Fetch
   /** so many unpredictable bytes */
   readonly random: (bytes: number) => Uint8Array
+  /** checks signatures; undefined: JavaScript does */
+  readonly subtle?: SubtleCrypto | undefined
   /** opens the state of one identity */
   readonly openStore: OpenStore
   /** one tab at a time */
@@ -47,6 +49,7 @@ export function platformEnvironment(fetch: Fetch = platformFetch, store?: OpenDu
     clock: platformClock,
     fetch,
     random,
+    subtle: typeof crypto === 'object' ? crypto.subtle : undefined,
     openStore,
     locks: platformLocks,
     tabs: platformTabs(),

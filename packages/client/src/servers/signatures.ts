@@ -12,12 +12,14 @@ import {
 } from '@keyhush/protocol'
 import { SignatureError, UsageError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
-import { loadPart } from '../platform/parts.js'
+import { verifies } from './ed25519.js'
 import { infoOf } from './info.js'
 import type { Agreed } from './manifests.js'
 import type { Links } from './transport.js'
 
 const KEY_BYTES = 32
+/** of one server, for one epoch under one key; an honest one has one */
+const MOST_SIGNATURES = 4
 /** the last moment of JavaScript's calendar, in milliseconds */
 const LAST_DATE = 8.64e15
 
@@ -26,19 +28,20 @@ export class Publisher {
   /** 64 lower-case hex digits */
   readonly key: string
   readonly #clock: Environment['clock']
+  readonly #subtle: SubtleCrypto | undefined
 
-  constructor(key: string, clock: Environment['clock']) {
+  constructor(key: string, { clock, subtle }: Pick<Environment, 'clock' | 'subtle'>) {
     this.key = key
     this.#clock = clock
-    loadEd25519().catch(() => {}) // begins early; the first use throws what fails
+    this.#subtle = subtle
   }
 
   /** `chain` up to the last manifest that is signed: a signature covers the manifests before, too. */
   async signedOf(chain: readonly Agreed[], links: Links, signal: AbortSignal): Promise<readonly Agreed[]> {
     if (chain.length === 0) return []
-    const signatures = await this.#signatures(links, signal)
+    const infos = await this.#infos(links, signal)
     for (let last = chain.length - 1; last >= 0; last--) {
-      const signature = await this.#signatureOf(chain[last]!, signatures)
+      const signature = await this.#signatureOf(chain[last]!, infos)
       if (signature !== undefined) return [...chain.slice(0, last), { ...chain[last]!, signature }]
     }
     return []
@@ -51,10 +54,8 @@ export class Publisher {
   async check(agreed: Agreed, links: Links, signal: AbortSignal, infos: readonly Info[] = []): Promise<Agreed> {
     this.checkExpiry(agreed.manifest)
     const { generation, epoch } = agreed.manifest
-    const known = infos.flatMap(({ signatures }) => signatures)
     const signature =
-      (await this.#signatureOf(agreed, known)) ??
-      (await this.#signatureOf(agreed, await this.#signatures(links, signal)))
+      (await this.#signatureOf(agreed, infos)) ?? (await this.#signatureOf(agreed, await this.#infos(links, signal)))
     if (signature !== undefined) return { ...agreed, signature }
     const wanted = `a signature under the key ${this.key.slice(0, 8)}… over generation ${generation}, epoch ${epoch}`
     throw new SignatureError(
@@ -92,38 +93,34 @@ export class Publisher {
     )
   }
 
-  /** The first of these signatures that is valid for a manifest. */
-  async #signatureOf(
-    { manifest, bytes }: Agreed,
-    signatures: readonly SignatureInfo[],
-  ): Promise<Uint8Array | undefined> {
+  /** A signature of this epoch that holds. ⚑ It verifies a few of each server, which can list thousands. */
+  async #signatureOf({ manifest, bytes }: Agreed, infos: readonly Info[]): Promise<Uint8Array | undefined> {
     const { generation, epoch } = manifest
-    for (const { publicKey, signature, ...of } of signatures) {
-      if (publicKey !== this.key || of.generation !== generation || of.epoch !== epoch) continue
-      const candidate = fromHex(signature)
-      if (await this.#holds(bytes, candidate)) return candidate
+    const isOfEpoch = (of: SignatureInfo) =>
+      of.publicKey === this.key && of.generation === generation && of.epoch === epoch
+    for (const { signatures } of infos) {
+      for (const { signature } of signatures.filter(isOfEpoch).slice(0, MOST_SIGNATURES)) {
+        const candidate = fromHex(signature)
+        if (await this.#holds(bytes, candidate)) return candidate
+      }
     }
     return undefined
   }
 
   async #holds(manifest: Uint8Array, signature: Uint8Array): Promise<boolean> {
-    const { verifies } = await loadPart(loadEd25519)
-    return verifies(signature, signedBytes(manifest), fromHex(this.key))
+    return await verifies(signature, signedBytes(manifest), fromHex(this.key), this.#subtle)
   }
 
-  /** The signatures that servers have, unverified. Throws only if no server answers. */
-  async #signatures(links: Links, signal: AbortSignal): Promise<SignatureInfo[]> {
+  /** What the servers that answer say of themselves. Throws only if no server answers. */
+  async #infos(links: Links, signal: AbortSignal): Promise<Info[]> {
     const lists = await Promise.allSettled(links.map(link => infoOf(link, signal)))
     signal.throwIfAborted()
-    const found = lists.flatMap(list => (list.status === 'fulfilled' ? list.value.signatures : []))
+    const found = lists.flatMap(list => (list.status === 'fulfilled' ? [list.value] : []))
     const failed = lists.find(list => list.status === 'rejected')
-    if (failed !== undefined && lists.every(list => list.status === 'rejected')) throw failed.reason
+    if (failed !== undefined && found.length === 0) throw failed.reason
     return found
   }
 }
-
-/** Loaded only by maps that verify signatures. */
-const loadEd25519 = () => import('./ed25519.js')
 
 /** Reads `open({ publisherKey })`: 32 bytes, or their 64 hex digits, alone or in the line that `keyhush keygen` prints. */
 export function parsePublisherKey(key: string | Uint8Array): string {

@@ -2,7 +2,7 @@
 
 import { type SignatureInfo, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import '../../src/servers/ed25519.js' // loaded on demand; here before, for the test's clock does not wait for files
+import '../../src/servers/curves.js' // loaded on demand; here before, for the test's clock does not wait for files
 import type { Database } from './database.js'
 import { sameOnBoth } from './harness.js'
 import type { Network } from './network.js'

@@ -1,0 +1,152 @@
+// A publisher's signature has one verdict, whoever checks it (docs/protocol.md, Signatures): server, client with the platform's
+// Ed25519, client without, in Node and in browsers.
+
+import { createPublicKey, verify } from 'node:crypto'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { ed25519 } from '@noble/curves/ed25519.js'
+import type { Browser } from 'puppeteer-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import * as curves from '../../packages/client/src/servers/curves.js'
+import * as client from '../../packages/client/src/servers/ed25519.js'
+import * as server from '../../server/dist/base/ed25519.js'
+import { launchBrowser } from '../../tools/browsers.mjs'
+import { inBrowsers } from '../support/needs.js'
+import { bundle } from '../support/web.js'
+import { hostile, type Vector, wycheproof } from './ed25519-vectors.js'
+
+declare global {
+  var keyhushEd25519: typeof client
+}
+
+/** The rule: key and R are canonical and not of small order, S < L, and the equation holds exactly, as OpenSSL computes it. */
+function isRight({ signature, message, publicKey }: Vector): boolean {
+  try {
+    const points = [publicKey, signature.subarray(0, 32)].map(bytes => ed25519.Point.fromBytes(bytes))
+    if (points.some(point => point.isSmallOrder())) return false
+    const x = Buffer.from(publicKey).toString('base64url')
+    const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
+    return verify(null, message, key, signature)
+  } catch {
+    return false
+  }
+}
+
+const VECTORS = [...hostile(), ...wycheproof()]
+const RIGHT = VECTORS.map(isRight)
+
+test('Wycheproof and the rule agree, and hostile vectors have both verdicts', () => {
+  for (const { valid, ...vector } of wycheproof()) expect(isRight(vector)).toBe(valid)
+  const accepted = hostile().filter(isRight)
+  expect(accepted.length).toBeGreaterThan(16) // those of keys with a part of small order, too
+  expect(accepted.length).toBeLessThan(hostile().length)
+})
+
+test('some vectors part libraries: the cofactor, keys of small order', () => {
+  const byLibrary = VECTORS.map(({ signature, message, publicKey }) => {
+    try {
+      return ed25519.verify(signature, message, publicKey, { zip215: false })
+    } catch {
+      return false
+    }
+  })
+  expect(byLibrary.filter((verdict, i) => verdict && !RIGHT[i]).length).toBeGreaterThan(0)
+})
+
+test('the server', () => {
+  expect(VECTORS.map(vector => server.verifies(vector.signature, vector.message, vector.publicKey))).toEqual(RIGHT)
+})
+
+test('a false signature costs a server less than half of what it costs in JavaScript', () => {
+  const right = VECTORS[RIGHT.indexOf(true)]!
+  const message = Buffer.from('another message')
+  /** Processor time; the least of several, for others use this machine too. */
+  const cost = (verifies: typeof server.verifies) => {
+    const rounds = Array.from({ length: 7 }, () => {
+      const before = process.cpuUsage()
+      for (let i = 0; i < 20; i++) expect(verifies(right.signature, message, right.publicKey)).toBe(false)
+      const { user, system } = process.cpuUsage(before)
+      return user + system
+    })
+    return Math.min(...rounds)
+  }
+  expect(cost(server.verifies)).toBeLessThan(cost(curves.verifies) / 2)
+})
+
+test.each([
+  ['by the platform', crypto.subtle],
+  ['in JavaScript', undefined],
+])('the client, %s', async (_, subtle) => {
+  const verdicts = VECTORS.map(vector => client.verifies(vector.signature, vector.message, vector.publicKey, subtle))
+  expect(await Promise.all(verdicts)).toEqual(RIGHT)
+})
+
+test('a platform that knows no Ed25519 is done without', async () => {
+  const subtle = {
+    importKey: () => Promise.reject(new DOMException('', 'NotSupportedError')),
+  } as unknown as SubtleCrypto
+  const { signature, message, publicKey } = VECTORS[RIGHT.indexOf(true)]!
+  expect(await client.verifies(signature, message, publicKey, subtle)).toBe(true)
+})
+
+let page: { readonly url: string; readonly server: Server }
+beforeAll(async () => {
+  const path = fileURLToPath(new URL('../../packages/client/src/servers/ed25519.ts', import.meta.url))
+  const script = await bundle(`export * from ${JSON.stringify(path)}`, { format: 'iife', globalName: 'keyhushEd25519' })
+  const server = createServer((request, response) => {
+    const isScript = request.url === '/script.js'
+    response.setHeader('content-type', isScript ? 'text/javascript' : 'text/html')
+    response.end(isScript ? script : '<script src="/script.js"></script>')
+  })
+  await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
+  page = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, server }
+})
+afterAll(async () => {
+  page.server.closeAllConnections()
+  await new Promise(resolve => void page.server.close(resolve))
+})
+
+await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
+  let browser: Browser
+  beforeAll(async () => {
+    browser = await launchBrowser(name)
+  })
+  afterAll(() => browser.close())
+
+  test('by the platform, which knows Ed25519, and in JavaScript', async () => {
+    const tab = await browser.newPage()
+    await tab.goto(page.url)
+    const vectors = VECTORS.map(({ publicKey, message, signature }) => {
+      return [signature, message, publicKey].map(bytes => [...bytes]) as [number[], number[], number[]]
+    })
+    const found = await tab.evaluate(async vectors => {
+      let verified = 0
+      const { subtle } = crypto
+      const counting = {
+        importKey: subtle.importKey.bind(subtle),
+        async verify(...asked: Parameters<SubtleCrypto['verify']>) {
+          const verdict = await subtle.verify(...asked)
+          verified++
+          return verdict
+        },
+      } as unknown as SubtleCrypto
+      const verdicts = async (subtle: SubtleCrypto | undefined) => {
+        const all: boolean[] = []
+        for (const vector of vectors) {
+          const [signature, message, publicKey] = vector.map(bytes => new Uint8Array(bytes)) as [
+            Uint8Array,
+            Uint8Array,
+            Uint8Array,
+          ]
+          all.push(await globalThis.keyhushEd25519.verifies(signature, message, publicKey, subtle))
+        }
+        return all
+      }
+      return { platform: await verdicts(counting), verified, javascript: await verdicts(undefined) }
+    }, vectors)
+    expect(found.platform).toEqual(RIGHT)
+    expect(found.javascript).toEqual(RIGHT)
+    expect(found.verified).toBeGreaterThan(RIGHT.filter(Boolean).length)
+  })
+})
