@@ -1,13 +1,13 @@
 // The servers that apps test with: each misbehaviour shows as it is said to, and is over when it is over.
 
 import { type KeyhushError, open } from '@keyhush/client'
-import { type Misbehaviour, startTestServers, type TestServers } from '@keyhush/server/testing'
+import { type Misbehaviour, startServers, type TestServers } from '@keyhush/server/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
 let both: TestServers
 
 beforeAll(async () => {
-  both = await startTestServers({ otter: 'river', heron: 'shore' })
+  both = await startServers({ otter: 'river', heron: 'shore' })
 })
 afterAll(() => both.close())
 

@@ -36,7 +36,7 @@ function functionsOf(file: string): Declared[] {
     // Getters say what is there; asynchronous methods that everybody calls, and the subscription.
     [...body.matchAll(new RegExp(`^  ${DOCSTRING}(static async |async |)(\\w+)[<(]`, 'gm'))]
       .filter(
-        ([, , how, method]) => how === 'static async ' || (name === 'KeyhushMap' && (how !== '' || method === 'on')),
+        ([, , how, method]) => how === 'static async ' || (name === 'OpenedMap' && (how !== '' || method === 'on')),
       )
       .map(([, docstring, , method]) => ({ name: `${name}.${method}`, isAsync: true, docstring })),
   )
@@ -65,6 +65,6 @@ test('what an app calls is among them', () => {
   const names = [0, 1].flatMap(i => functionsOf(join(root, ENTRIES[i]!)).map(({ name }) => name))
   const calls = ['get', 'getText', 'getJson', 'has', 'at', 'getMany', 'on', 'sync', 'reset', 'close']
   expect(names).toEqual(
-    expect.arrayContaining(['open', 'estimate', 'discardState', ...calls.map(call => `KeyhushMap.${call}`)]),
+    expect.arrayContaining(['open', 'estimate', 'discardState', ...calls.map(call => `OpenedMap.${call}`)]),
   )
 })

@@ -11,7 +11,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { startTestServers } from '@keyhush/server/testing'
+import { startServers } from '@keyhush/server/testing'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import { startPair, temporaryFolder } from '../support/servers.js'
 
@@ -187,7 +187,7 @@ const setups: Record<string, (app: App) => Promise<string>> = {
   },
 
   'Next, the example with a hook, built': async ({ path, run, serve, askAt }) => {
-    const { servers, publisherKey, close } = await startTestServers({ otter: 'river' })
+    const { servers, publisherKey, close } = await startServers({ otter: 'river' })
     try {
       await cp(join(root, 'demo/examples/next'), join(path, 'next-example'), { recursive: true })
       const lines = Object.entries({ servers, publisherKey }).map(

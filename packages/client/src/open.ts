@@ -7,7 +7,7 @@ import { AppFailure, checkNames, checkOptions, toApp } from './base/boundary.js'
 import { StorageError, UsageError } from './base/errors.js'
 import type { MapEvent, OnEvent } from './base/events.js'
 import type { OnProgress, Progress } from './base/progress.js'
-import { KeyhushMap } from './map.js'
+import { type KeyhushMap, OpenedMap } from './map.js'
 import { checkOpenOptions, type OpenOptions, type Options, readOptions, type Wishes } from './options.js'
 import { type Environment, platformEnvironment } from './platform/environment.js'
 import { KNOWN } from './scheme/known.js'
@@ -75,7 +75,7 @@ export async function openBy(
   }
   try {
     const session = await toApp(abortable(abortable(shared.opening, broken.signal), signal), signal)
-    return new KeyhushMap({ session, random: environment.random, normalize, subscribe, leave: go })
+    return new OpenedMap({ session, random: environment.random, normalize, subscribe, leave: go })
   } catch (error) {
     go().catch(() => {}) // the caller does not wait for what is left to be cleared away
     throw error
