@@ -45,9 +45,9 @@ function functionsOf(file: string): Declared[] {
 
 const ENTRIES = [
   ...['index', 'map', 'node'].map(name => `packages/client/src/${name}.ts`),
-  ...['react', 'testing/fake-map'].map(name => `packages/client/src/${name}.ts`),
+  ...['instant', 'react', 'testing/fake-map'].map(name => `packages/client/src/${name}.ts`),
   ...['server/src/index.ts', 'server/src/testing/servers.ts'],
-  ...['node', 'client', 'server', 'worker'].map(name => `packages/wasm/src/${name}.ts`),
+  ...['node', 'client', 'instant', 'server', 'worker'].map(name => `packages/wasm/src/${name}.ts`),
 ]
 
 test.each(ENTRIES)('%s', entry => {

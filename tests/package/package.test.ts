@@ -255,6 +255,13 @@ describe('types', () => {
   /** What an app may write; a type that says less, or more, does not compile. */
   const source = `
     import { estimate, type Found, open, KeyhushError, type KeyhushErrorCode, type Progress, ServerError, type Value } from '@keyhush/client'
+    import { open as openInstant } from '@keyhush/client/instant'
+    import { useLookup, usePrivateMap } from '@keyhush/client/react'
+    import { fakeMap } from '@keyhush/client/testing'
+    export function useText(key: string): string | undefined {
+      const { map } = usePrivateMap({ servers: ['https://a.example', 'https://b.example'] }, openInstant)
+      return useLookup(key === 'fake' ? fakeMap({ key }) : map, key, 'text').value
+    }
     export async function main(): Promise<string> {
       const map = await open({ servers: ['https://a.example', new URL('https://b.example')] as const })
       const value: Found = await map.get('otter')

@@ -3,7 +3,7 @@
 // whose queue others wait in.
 
 import { afterEach, expect, test, vi } from 'vitest'
-import { platformEnvironment } from '../src/platform/environment.js'
+import { platformEnvironment } from '../src/platform/whole.js'
 import { A, B, on } from './support/network.js'
 import { World } from './support/world.js'
 
