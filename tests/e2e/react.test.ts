@@ -15,7 +15,7 @@ import { startServers } from '@keyhush/server/testing'
 import { act, createElement, StrictMode } from 'react'
 import { createRoot, type Root } from 'react-dom/client'
 import { renderToString } from 'react-dom/server'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 
 declare global {
   var IS_REACT_ACT_ENVIRONMENT: boolean
@@ -49,15 +49,11 @@ const render = (asked: Asked) =>
   act(async () => root.render(createElement(StrictMode, null, createElement(Answer, asked))))
 /** Lets what was given up, and what it takes, end. */
 const passed = (ms = 0) => act(() => new Promise(resolve => setTimeout(resolve, ms)))
-/** Waits until this is shown. */
-const shows = (answer: object) =>
-  vi.waitFor(
-    async () => {
-      await passed(5)
-      expect(last()).toMatchObject(answer)
-    },
-    { timeout: 30_000 },
-  )
+/** Waits until this is shown, in `act` all the while. */
+async function shows(answer: object): Promise<void> {
+  for (let i = 0; i < 1000 && last().status === 'loading'; i++) await passed(10)
+  expect(last()).toMatchObject(answer)
+}
 
 /** Counts what is asked of it, begun or not. */
 function counted(map: FakeMap): FakeMap & { readonly asked: string[]; readonly signals: AbortSignal[] } {
