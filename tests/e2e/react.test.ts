@@ -226,23 +226,26 @@ test('a server that renders pages opens nothing', () => {
   expect([opened.at(-1)!.status, last().status]).toEqual(['opening', 'loading'])
 })
 
-test('on real servers: one lookup, whatever React renders twice', async () => {
-  const both = await startServers({ otter: 'river' })
-  try {
-    const { servers, publisherKey } = both
-    const options = { servers, publisherKey, mode: 'instant' } as const
-    await mount({ options, wanted: 'otter' })
-    await shows({ status: 'found', value: 'river' })
-    const { map } = opened.at(-1)!
-    await mount({ options: { ...options }, wanted: 'otter' })
-    expect(map?.stats.lookups).toBe(1)
-    await mount({ options, wanted: 'auk' })
-    await shows({ status: 'absent' })
-    expect(map?.stats.lookups).toBe(2)
-    await act(() => root.render(null))
-    await passed()
-    await expect(map!.get('otter')).rejects.toMatchObject({ code: 'closed' })
-  } finally {
-    await both.close()
-  }
-})
+test.each(['instant', 'full', 'local'] as const)(
+  'on real servers, in mode %s: one lookup, whatever React renders twice',
+  async mode => {
+    const both = await startServers({ otter: 'river' })
+    try {
+      const { servers, publisherKey } = both
+      const options = { servers, publisherKey, mode }
+      await mount({ options, wanted: 'otter' })
+      await shows({ status: 'found', value: 'river' })
+      const { map } = opened.at(-1)!
+      await mount({ options: { ...options }, wanted: 'otter' })
+      expect(map?.stats.lookups).toBe(1)
+      await mount({ options, wanted: 'auk' })
+      await shows({ status: 'absent' })
+      expect(map?.stats.lookups).toBe(2)
+      await act(() => root.render(null))
+      await passed()
+      await expect(map!.get('otter')).rejects.toMatchObject({ code: 'closed' })
+    } finally {
+      await both.close()
+    }
+  },
+)

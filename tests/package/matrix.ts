@@ -222,6 +222,26 @@ const setups: Record<string, (app: App) => Promise<string>> = {
     return EXPECTED
   },
 
+  'Jest, with servers of its own': async ({ path, run }) => {
+    await mkdir(join(path, 'jest-servers'), { recursive: true })
+    await writeFile(
+      join(path, 'jest-servers/app.test.mjs'),
+      `import { startServers } from '@keyhush/server/testing'
+       import { open } from '@keyhush/client'
+       test('looks up', async () => {
+         const { servers, publisherKey, close } = await startServers({ otter: 'river' })
+         const map = await open({ servers, publisherKey, mode: 'full' })
+         expect(await map.getText('otter')).toBe('river')
+         await map.close()
+         await close()
+       })`,
+    )
+    await writeFile(join(path, 'jest-servers/jest.config.json'), '{ "testMatch": ["**/*.test.mjs"], "transform": {} }')
+    const config = 'jest-servers/jest.config.json'
+    await run('node', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--config', config)
+    return EXPECTED
+  },
+
   'Jest, CommonJS': async ({ path, run }) => {
     await mkdir(join(path, 'jest-cjs'), { recursive: true })
     const transform = `const { transformSync } = require('esbuild')
