@@ -54,7 +54,14 @@ test('an app that looks up instantly ships 60 kB of brotli at most; what keeps a
 async function filesOf(contents: string) {
   const { metafile, outputFiles } = await build({
     stdin: { contents, resolveDir: import.meta.dirname },
-    ...{ bundle: true, minify: true, splitting: true, write: false, metafile: true, external: ['react'] },
+    ...{
+      bundle: true,
+      minify: true,
+      splitting: true,
+      write: false,
+      metafile: true,
+      external: ['react', 'node:*', 'fs-native-extensions'],
+    },
     ...{ platform: 'browser', format: 'esm', target: 'es2022', outdir: 'out' },
   })
   return Object.entries(metafile.outputs).map(([name, { inputs }]) => ({
@@ -79,6 +86,7 @@ test('an app of /instant is two files of 58 kB of brotli at most, and a third wh
 test.each([
   ['/react', `export * from '@keyhush/client/react'`, 25_000],
   ['/testing', `export * from '@keyhush/client/testing'`, 5_500],
+  ['/node', `export * from '@keyhush/client/node'`, 6_000],
 ])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
   const files = await filesOf(contents)
   const atOnce = files.find(({ sources }) => sources.includes('<stdin>'))!
