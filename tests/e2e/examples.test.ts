@@ -6,7 +6,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { extname, join, normalize } from 'node:path'
 import { promisify } from 'node:util'
-import { startTestServers, type TestServers } from '@keyhush/server/testing'
+import { startServers, type TestServers } from '@keyhush/server/testing'
 import type { Browser } from 'puppeteer-core'
 import { build } from 'vite'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -27,10 +27,8 @@ const path = (name: string) => join(folder.path, name)
 
 const CHROMIUM = await needsBrowser('chromium')
 beforeAll(async () => {
-  const words = (await readFile(join(root, 'demo/examples/passwords.txt'), 'utf8')).trim().split('\n')
-  both = await startTestServers(Object.fromEntries(words.map(word => [word, ''])))
-  const keys = (await readFile(join(root, 'demo/examples/key-directory/keys.csv'), 'utf8')).trim().split('\n').slice(1)
-  directory = await startTestServers(Object.fromEntries(keys.map(line => line.split(','))))
+  both = await startServers(join(root, 'demo/examples/passwords.txt'))
+  directory = await startServers(join(root, 'demo/examples/key-directory/keys.csv'))
   folder = await temporaryFolder()
   await cp(join(root, 'demo/examples'), path('examples'), { recursive: true })
   await symlink(join(root, 'node_modules'), path('node_modules'))

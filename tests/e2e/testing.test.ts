@@ -1,13 +1,13 @@
 // The servers for tests of apps: each misbehaviour shows as documented, and ends when it is switched off.
 
 import { type KeyhushError, open } from '@keyhush/client'
-import { type Misbehaviour, startTestServers, type TestServers } from '@keyhush/server/testing'
+import { type Misbehaviour, startServers, type TestServers } from '@keyhush/server/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
 let both: TestServers
 
 beforeAll(async () => {
-  both = await startTestServers({ otter: 'river', heron: 'shore' })
+  both = await startServers({ otter: 'river', heron: 'shore' })
 })
 afterAll(() => both.close())
 

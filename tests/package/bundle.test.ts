@@ -1,6 +1,7 @@
 // What an app ships that imports the SDK: within a budget, and without code that only some apps need.
 
 import { readFile } from 'node:fs/promises'
+import { brotliCompressSync } from 'node:zlib'
 import { build } from 'esbuild'
 import { expect, test } from 'vitest'
 import { shipped } from '../support/shipped.js'
@@ -47,6 +48,52 @@ test('an app that looks up instantly ships at most 60 kB of brotli; code for sta
   }
   onDemand(/@noble\/curves\//, 1)
   onDemand(/generated\/inline/, 3)
+})
+
+/** What an app ships that imports one of the other entries, by file: in brotli, with what it loads at once, and what on demand. */
+async function filesOf(contents: string) {
+  const { metafile, outputFiles } = await build({
+    stdin: { contents, resolveDir: import.meta.dirname },
+    ...{
+      bundle: true,
+      minify: true,
+      splitting: true,
+      write: false,
+      metafile: true,
+      external: ['react', 'node:*', 'fs-native-extensions'],
+    },
+    ...{ platform: 'browser', format: 'esm', target: 'es2022', outdir: 'out' },
+  })
+  return Object.entries(metafile.outputs).map(([name, { inputs }]) => ({
+    sources: Object.keys(inputs),
+    bytes: brotliCompressSync(outputFiles.find(({ path }) => path.endsWith(name))!.contents).length,
+  }))
+}
+
+test('an app of /instant is two files of 58 kB of brotli at most, and a third where the platform checks no signatures', async () => {
+  const files = await filesOf(`export { open } from '@keyhush/client/instant'`)
+  const isFor = (needle: RegExp) => (file: (typeof files)[number]) => file.sources.some(source => needle.test(source))
+  const onDemand = files.filter(isFor(/@noble\/curves\//))
+  const needed = files.filter(file => !onDemand.includes(file))
+  expect([needed.length, onDemand.length]).toEqual([2, 1])
+  expect(needed.filter(isFor(/generated\/inline-instant/))).toHaveLength(1)
+  const bytes = needed.reduce((sum, file) => sum + file.bytes, 0)
+  console.log('of /instant, brotli, bytes:', bytes)
+  expect(bytes).toBeLessThan(58_000)
+  expect(files.filter(isFor(/client\/dist\/(state|store\/(?!store\.js))|stores|keeping|stateful|\/idb\//))).toEqual([])
+})
+
+test.each([
+  ['/react', `export * from '@keyhush/client/react'`, 25_000],
+  ['/testing', `export * from '@keyhush/client/testing'`, 5_500],
+  ['/node', `export * from '@keyhush/client/node'`, 6_000],
+])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
+  const files = await filesOf(contents)
+  const atOnce = files.find(({ sources }) => sources.includes('<stdin>'))!
+  const shared = files.filter(({ sources }) => sources.some(source => /protocol\/dist|client\/dist\/base/.test(source)))
+  const sum = [...new Set([atOnce, ...shared])].reduce((sum, file) => sum + file.bytes, 0)
+  console.log('brotli, bytes:', sum)
+  expect(sum).toBeLessThan(most)
 })
 
 test('an app that only estimates starts without WebAssembly and without code for states', async () => {

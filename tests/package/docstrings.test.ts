@@ -36,7 +36,7 @@ function functionsOf(file: string): Declared[] {
     // No getters: asynchronous methods, and the subscription.
     [...body.matchAll(new RegExp(`^  ${DOCSTRING}(static async |async |)(\\w+)[<(]`, 'gm'))]
       .filter(
-        ([, , how, method]) => how === 'static async ' || (name === 'KeyhushMap' && (how !== '' || method === 'on')),
+        ([, , how, method]) => how === 'static async ' || (name === 'OpenedMap' && (how !== '' || method === 'on')),
       )
       .map(([, docstring, , method]) => ({ name: `${name}.${method}`, isAsync: true, docstring })),
   )
@@ -45,8 +45,9 @@ function functionsOf(file: string): Declared[] {
 
 const ENTRIES = [
   ...['index', 'map', 'node'].map(name => `packages/client/src/${name}.ts`),
+  ...['instant', 'react', 'testing/fake-map'].map(name => `packages/client/src/${name}.ts`),
   ...['server/src/index.ts', 'server/src/testing/servers.ts'],
-  ...['node', 'client', 'server', 'worker'].map(name => `packages/wasm/src/${name}.ts`),
+  ...['node', 'client', 'instant', 'server', 'worker'].map(name => `packages/wasm/src/${name}.ts`),
 ]
 
 test.each(ENTRIES)('%s', entry => {
@@ -65,6 +66,6 @@ test('the functions that an app calls are among those checked', () => {
   const names = [0, 1].flatMap(i => functionsOf(join(root, ENTRIES[i]!)).map(({ name }) => name))
   const calls = ['get', 'getText', 'getJson', 'has', 'at', 'getMany', 'on', 'sync', 'reset', 'close']
   expect(names).toEqual(
-    expect.arrayContaining(['open', 'estimate', 'discardState', ...calls.map(call => `KeyhushMap.${call}`)]),
+    expect.arrayContaining(['open', 'estimate', 'discardState', ...calls.map(call => `OpenedMap.${call}`)]),
   )
 })

@@ -10,7 +10,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { startTestServers } from '@keyhush/server/testing'
+import { startServers } from '@keyhush/server/testing'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import { startPair, temporaryFolder } from '../support/servers.js'
 
@@ -186,7 +186,7 @@ const setups: Record<string, (app: App) => Promise<string>> = {
   },
 
   'Next, the example with a hook, built': async ({ path, run, serve, askAt }) => {
-    const { servers, publisherKey, close } = await startTestServers({ otter: 'river' })
+    const { servers, publisherKey, close } = await startServers({ otter: 'river' })
     try {
       await cp(join(root, 'demo/examples/next'), join(path, 'next-example'), { recursive: true })
       const lines = Object.entries({ servers, publisherKey }).map(
@@ -218,6 +218,26 @@ const setups: Record<string, (app: App) => Promise<string>> = {
     await writeFile(join(path, 'jest/app.test.mjs'), testOf('', '../'))
     await writeFile(join(path, 'jest/jest.config.json'), '{ "testMatch": ["**/*.test.mjs"], "transform": {} }')
     await run('node', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--config', 'jest/jest.config.json')
+    return EXPECTED
+  },
+
+  'Jest, with servers of its own': async ({ path, run }) => {
+    await mkdir(join(path, 'jest-servers'), { recursive: true })
+    await writeFile(
+      join(path, 'jest-servers/app.test.mjs'),
+      `import { startServers } from '@keyhush/server/testing'
+       import { open } from '@keyhush/client'
+       test('looks up', async () => {
+         const { servers, publisherKey, close } = await startServers({ otter: 'river' })
+         const map = await open({ servers, publisherKey, mode: 'full' })
+         expect(await map.getText('otter')).toBe('river')
+         await map.close()
+         await close()
+       })`,
+    )
+    await writeFile(join(path, 'jest-servers/jest.config.json'), '{ "testMatch": ["**/*.test.mjs"], "transform": {} }')
+    const config = 'jest-servers/jest.config.json'
+    await run('node', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--config', config)
     return EXPECTED
   },
 

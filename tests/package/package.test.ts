@@ -117,6 +117,60 @@ describe.each(packageNames)('@keyhush/%s', name => {
   )
 })
 
+test.each(packageNames)(
+  'the README of @keyhush/%s has no link into this repository: on a registry it leads nowhere',
+  async name => {
+    const readme = await readFile(join(app, 'node_modules/@keyhush', name, 'README.md'), 'utf8')
+    expect([...readme.matchAll(/\]\((?!https?:|#)([^)]*)\)/g)].map(([, target]) => target)).toEqual([])
+  },
+)
+
+describe('the SDK without the servers', () => {
+  let alone: string
+  let warned: string
+  beforeAll(async () => {
+    alone = join(folder.path, 'alone')
+    await mkdir(alone)
+    await writeFile(join(alone, 'package.json'), '{ "type": "module" }')
+    const files = (['protocol', 'wasm', 'client'] as const).map(name => tarballs[name])
+    warned = (await promisify(execFile)('npm', ['install', ...files], { cwd: alone, env })).stderr
+  })
+
+  test('is installed without a warning, and without what only Node needs', async () => {
+    expect(warned).not.toMatch(/EBADENGINE|deprecated/)
+    const installed = (await readdir(join(alone, 'node_modules'))).filter(name => !name.startsWith('.'))
+    expect(installed.sort()).toEqual(['@keyhush', '@noble', 'idb', 'typebox'])
+  })
+
+  test("names the package that Node's file store needs, whatever storage is asked for", async () => {
+    await writeFile(
+      join(alone, 'main.js'),
+      `import { open } from '@keyhush/client'
+       import { fileStore } from '@keyhush/client/node'
+       const servers = ['http://127.0.0.1:1', 'http://127.0.0.1:2']
+       for (const storage of ['preferred', 'required']) {
+         const error = await open({ servers, store: fileStore('state'), storage, mode: 'full' }).catch(error => error)
+         console.log(error.code, error.message)
+       }`,
+    )
+    const [preferred, required] = (await run(alone, process.execPath, 'main.js')).split('\n')
+    expect(preferred).toMatch(/^usage fileStore: .*npm install fs-native-extensions$/)
+    expect(required).toBe(preferred)
+  })
+
+  test('imports its entries, but for that of React, which says what it needs', async () => {
+    await writeFile(
+      join(alone, 'entries.js'),
+      `import { fakeMap } from '@keyhush/client/testing'
+       import { open } from '@keyhush/client/instant'
+       console.log(typeof open, await fakeMap({ otter: 'river' }).getText('otter'))
+       await import('@keyhush/client/react').catch(({ message }) => console.log(message))`,
+    )
+    const printed = await run(alone, process.execPath, 'entries.js')
+    expect(printed).toMatch(/^function river\n.*'react'/)
+  })
+})
+
 test('in Node the packages build, serve and look up', async () => {
   await writeFile(
     join(app, 'main.js'),
@@ -255,6 +309,13 @@ describe('types', () => {
   /** What an app may write; with a narrower or wider type it does not compile. */
   const source = `
     import { estimate, type Found, open, KeyhushError, type KeyhushErrorCode, type Progress, ServerError, type Value } from '@keyhush/client'
+    import { open as openInstant } from '@keyhush/client/instant'
+    import { useLookup, usePrivateMap } from '@keyhush/client/react'
+    import { fakeMap } from '@keyhush/client/testing'
+    export function useText(key: string): string | undefined {
+      const { map } = usePrivateMap({ servers: ['https://a.example', 'https://b.example'] }, openInstant)
+      return useLookup(key === 'fake' ? fakeMap({ key }) : map, key, 'text').value
+    }
     export async function main(): Promise<string> {
       const map = await open({ servers: ['https://a.example', new URL('https://b.example')] as const })
       const value: Found = await map.get('otter')

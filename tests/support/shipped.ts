@@ -54,7 +54,7 @@ export async function shipped(): Promise<Shipped> {
     outputs,
     parts: {
       atOnce,
-      instant: together('generated/instant.js', 'dist/instant-core.js', 'generated/inline-instant.js'),
+      instant: together('wasm/dist/instant.js', 'generated/inline-instant.js'),
       keeping: together(...stateful, 'generated/client.js', 'generated/inline.js'),
       single: together(...stateful, 'generated/single.js', 'dist/single-core.js', 'generated/inline-single.js'),
     },

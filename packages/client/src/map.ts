@@ -51,8 +51,8 @@ function checkCall(call: string, options: object, names: readonly string[]): voi
   checkNames(call, options, names)
 }
 
-/** A private map: two servers answer, neither learns what you asked for, and a lie throws. Made by `open()`. */
-export class KeyhushMap {
+/** A private map: two servers answer, neither learns what you asked for, and a lie throws. `KeyhushMap` is its public members. */
+export class OpenedMap {
   readonly #session: Session
   readonly #random: Environment['random']
   readonly #normalize: Normalize | undefined
@@ -270,3 +270,9 @@ export class KeyhushMap {
     if (this.#closed !== undefined) throw new ClosedError()
   }
 }
+
+/**
+ * A private map: two servers answer, neither learns what was asked, and a lie is caught. `open()` makes one. An interface, so
+ * that a component takes the `fakeMap()` of `@keyhush/client/testing`, too.
+ */
+export interface KeyhushMap extends Pick<OpenedMap, keyof OpenedMap> {}

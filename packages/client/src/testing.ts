@@ -2,12 +2,12 @@
 // package is for.
 
 import type { KeyhushMap } from './map.js'
-import { openBy } from './open.js'
 import type { Options } from './options.js'
 import type { Environment } from './platform/environment.js'
 import type { Scheme } from './scheme/scheme.js'
 import { type Choose, type Pays, SCHEMES } from './scheme/table.js'
 import { keeping } from './session/keeping.js'
+import { openBy } from './sharing.js'
 
 /**
  * As `open`, with time, network, randomness, storage and core passed in, and schemes and rules if need be. Loads nothing on
@@ -25,9 +25,10 @@ export function openWith(
 
 export { discardStateWith } from './open.js'
 export type { OpenWithOptions } from './options.js'
-export { type Clock, type Environment, type Fetch, platformEnvironment } from './platform/environment.js'
+export type { Clock, Environment, Fetch } from './platform/environment.js'
 export type { Locks } from './platform/locks.js'
 export { noTabs, type Tabs } from './platform/tabs.js'
+export { platformEnvironment } from './platform/whole.js'
 export { MemoryStore } from './store/memory.js'
 export type { Identity, OpenedStore, OpenStore, StoragePreference } from './store/storage.js'
 export {

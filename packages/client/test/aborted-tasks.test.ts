@@ -2,7 +2,7 @@
 // after a fetch. But the app must not stop a lookup that has begun (P5), nor others in its queue.
 
 import { afterEach, expect, test, vi } from 'vitest'
-import { platformEnvironment } from '../src/platform/environment.js'
+import { platformEnvironment } from '../src/platform/whole.js'
 import { A, B, on } from './support/network.js'
 import { World } from './support/world.js'
 

@@ -2,16 +2,14 @@
 // it is needed, so that no bundler, dev server or path has to know about it. Compressed, it costs about as much as a
 // separate file. An app that has the file elsewhere hands it in before (`useModule`), and then nothing is loaded here.
 
-import type { ClientCore, InstantCore, SingleCore, WasmModule } from './core.js'
+import type { ClientCore, InstantCore, SingleCore } from './core.js'
 import { discardInstance, Instance } from './instance.js'
+import { inlined, type ModuleSource, moduleOf } from './source.js'
 
 export type * from './core.js'
 /** what every client has of it */
 export type { InstantCore as Core } from './core.js'
-
-/** The module, compiled, in bytes, or in a response of type `application/wasm`; or what has one of them soon. */
-export type ModuleSource = Source | PromiseLike<Source>
-type Source = WasmModule | ArrayBufferView<ArrayBuffer> | ArrayBuffer | Response
+export type { ModuleSource } from './source.js'
 
 /** The builds for browsers, by what they can do: each can do what those before it can. */
 export interface Cores {
@@ -31,7 +29,7 @@ const given: Partial<Record<Build, Given>> = {}
  * useModule(() => fetch('/client_bg.wasm'), 'client')
  */
 export function useModule(source: ModuleSource | (() => ModuleSource), build: Build): void {
-  given[build] = async () => compiled(await (typeof source === 'function' ? source() : source))
+  given[build] = () => moduleOf(source)
 }
 
 /** Glue and module of each build: parts of their own, which bundlers leave out of what every app loads. */
@@ -39,13 +37,7 @@ const PARTS: {
   readonly [B in Build]: { readonly instance: () => Promise<Instance<Cores[B]>>; readonly module: Given }
 } = {
   instant: {
-    async instance() {
-      const [glue, { instantCore }] = await Promise.all([
-        import('../generated/instant.js'),
-        import('./instant-core.js'),
-      ])
-      return new Instance<InstantCore>(glue, memory => instantCore(glue, memory))
-    },
+    instance: async () => (await import('./instant.js')).instance,
     module: async () => inlined(await import('../generated/inline-instant.js')),
   },
   client: {
@@ -109,18 +101,4 @@ function beginning<B extends Build>(build: B): Promise<() => Promise<Cores[B]>> 
  */
 export function discardCore(core: InstantCore): void {
   discardInstance(core)
-}
-
-async function compiled(source: Source): Promise<WebAssembly.Module> {
-  if (source instanceof WebAssembly.Module) return source
-  if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return await WebAssembly.compile(source)
-  return await WebAssembly.compileStreaming(source)
-}
-
-async function inlined({ WASM_HEX }: { readonly WASM_HEX: string }): Promise<WebAssembly.Module> {
-  const bytes = new Uint8Array(WASM_HEX.length / 2)
-  // Of lower-case digits; parsing them two by two would take a page a tenth of a second.
-  const digit = (at: number) => WASM_HEX.charCodeAt(at) - (WASM_HEX.charCodeAt(at) < 0x3a ? 0x30 : 0x57)
-  for (let i = 0; i < bytes.length; i++) bytes[i] = 16 * digit(2 * i) + digit(2 * i + 1)
-  return await WebAssembly.compile(bytes)
 }

@@ -3,11 +3,11 @@
 // wasm-bindgen's glue keeps the instance in a module variable; handles remember which instance they belong to and
 // refuse to run on another. After a trap the instance's memory cannot be trusted, so it is replaced, never reused.
 
-import type { InstantCore } from './core.js'
+import type { InstantCore, WasmMemory, WasmModule } from './core.js'
 
 /** What every build's glue has to start an instance and to replace it. */
 export interface Glue {
-  initSync(source: { module: WebAssembly.Module }): { readonly memory: WebAssembly.Memory }
+  initSync(source: { module: WasmModule }): { readonly memory: WasmMemory }
   /** the next call of another function goes to a fresh instance */
   restart(): void
   blake3(bytes: Uint8Array): Uint8Array
@@ -24,18 +24,18 @@ export function discardInstance(core: InstantCore): void {
 /** The running core of one build, and its replacement. */
 export class Instance<C extends InstantCore> {
   readonly #glue: Glue
-  readonly #core: (memory: WebAssembly.Memory) => C
-  #loading: Promise<WebAssembly.Module> | undefined
+  readonly #core: (memory: WasmMemory) => C
+  #loading: Promise<WasmModule> | undefined
   #current: C | undefined
 
   /** `core` makes the interface of an instance out of its memory and the glue's functions. */
-  constructor(glue: Glue, core: (memory: WebAssembly.Memory) => C) {
+  constructor(glue: Glue, core: (memory: WasmMemory) => C) {
     this.#glue = glue
     this.#core = core
   }
 
   /** The running core, started from `source` (asked once) if none is. */
-  async load(source: () => Promise<WebAssembly.Module>): Promise<C> {
+  async load(source: () => Promise<WasmModule>): Promise<C> {
     this.#loading ??= source()
     try {
       const module = await this.#loading

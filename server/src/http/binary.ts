@@ -14,13 +14,13 @@ export interface Asked {
 
 /** How many queries a request says it carries, for the rate limit. */
 export function queriesIn({ body }: FastifyRequest): number {
-  return body instanceof Uint8Array ? claimedCount(body) : 1
+  return Buffer.isBuffer(body) ? claimedCount(body) : 1
 }
 
 /** Throws a `bad_request` Refusal for a body that is none. */
 export function decoded<T>(body: unknown, decode: (bytes: Uint8Array) => T): T {
   try {
-    return decode(body instanceof Uint8Array ? body : new Uint8Array())
+    return decode(Buffer.isBuffer(body) ? body : new Uint8Array())
   } catch (error) {
     if (error instanceof WireError) throw new Refusal('bad_request', error.message)
     throw error

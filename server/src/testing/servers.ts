@@ -50,20 +50,27 @@ export interface TestServers {
 }
 
 /**
- * Starts two servers of these keys and values on ports of the system's choosing.
- * @throws {BuildError} for entries that cannot be a database
+ * Starts two servers on free ports of this machine. `data`: keys and values, or the path of a file that `keyhush build` takes,
+ * CSV say.
+ * @throws {BuildError} for data that cannot be a database
  * @example
- * const { servers, publisherKey, misbehave, close } = await startTestServers({ otter: 'river' })
+ * const { servers, publisherKey, misbehave, close } = await startServers({ otter: 'river' })
  * const map = await open({ servers, publisherKey, mode: 'full' })
  * misbehave(1, 'lies')
  * await map.get('otter') // TamperedError
  */
-export async function startTestServers(entries: Readonly<Record<string, string>>): Promise<TestServers> {
+export async function startServers(data: Readonly<Record<string, string>> | string): Promise<TestServers> {
   const folder = await mkdtemp(join(tmpdir(), 'keyhush-testing-'))
-  const [data, out] = [join(folder, 'data.jsonl'), join(folder, 'dataset')]
-  const lines = Object.entries(entries).map(([key, value]) => `${JSON.stringify({ key, value })}\n`)
-  await writeFile(data, lines.join(''))
-  const { databaseId, manifest, manifestHash: hash } = await buildDataset({ data, out })
+  const [file, out] = [join(folder, 'data.jsonl'), join(folder, 'dataset')]
+  if (typeof data === 'object') {
+    const lines = Object.entries(data).map(([key, value]) => `${JSON.stringify({ key, value })}\n`)
+    await writeFile(file, lines.join(''))
+  }
+  const built = await buildDataset({ data: typeof data === 'object' ? file : data, out }).catch(async error => {
+    await rm(folder, { recursive: true })
+    throw error
+  })
+  const { databaseId, manifest, manifestHash: hash } = built
   const key = await createKeyFile(join(folder, 'key'))
   const record = new PublisherRecord()
   await record.addManifest({ databaseId, epoch: manifest.epoch, hash })

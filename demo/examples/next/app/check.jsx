@@ -1,12 +1,16 @@
 'use client'
 
+import { useLookup, usePrivateMap } from '@keyhush/client/react'
 import { useEffect, useState } from 'react'
-import { useLookup } from './use-lookup'
+import { publisherKey, servers } from '../servers.js'
 
 export function Check() {
+  const opened = usePrivateMap({ servers, ...(publisherKey && { publisherKey }) })
+  // What was submitted, not what is being typed: servers can count lookups.
   const [key, setKey] = useState('')
-  const said = useLookup(key)
-  // Until React has taken over, the form would send the key to this page's own server, in the URL.
+  const answer = useLookup(opened.map, key)
+  const error = opened.error ?? answer.error
+  // Before React has taken it, the form would go to this page's own server, with the key in its URL.
   const [isTaken, setIsTaken] = useState(false)
   useEffect(() => setIsTaken(true), [])
   return (
@@ -22,7 +26,11 @@ export function Check() {
       <button type="submit" disabled={!isTaken}>
         Look up
       </button>
-      <p role="status">{said?.error?.message ?? (said && (said.found ? 'Yes, it is.' : 'No, and that is proved.'))}</p>
+      <p role="status">
+        {error?.message}
+        {answer.status === 'found' && 'Yes, it is.'}
+        {answer.status === 'absent' && 'No, and that is proved.'}
+      </p>
     </form>
   )
 }

@@ -1,7 +1,8 @@
 // Calls into the WebAssembly core. A trap (`WebAssembly.RuntimeError`) leaves its memory in an unknown state, so that
 // instance and every map on it end; `loadCore()` gives later maps a fresh one.
 
-import { type ClientCore, type Core, discardCore } from '@keyhush/wasm/client'
+import type { ClientCore, Core } from '@keyhush/wasm/client'
+import { discardInstance } from '@keyhush/wasm/instance'
 import { CondemnedError, StorageError, UnsupportedError } from '../base/errors.js'
 import { StateUnreadableError } from '../store/store.js'
 
@@ -53,7 +54,7 @@ function guarded<T>(core: Core, work: () => T): T {
   } catch (error) {
     if (!(error instanceof WebAssembly.RuntimeError)) throw error
     dead.add(core)
-    discardCore(core)
+    discardInstance(core)
     throw trapped(error)
   }
 }

@@ -1,11 +1,10 @@
 // Everything the client takes from outside: time, network, randomness, storage, locks and the WebAssembly core. It is passed
 // in, so that tests can control every await. Nothing else in this package uses a global for any of it.
 
-import { type Build, type Cores, loadCore } from '@keyhush/wasm/client'
+import type { Build, Cores } from '@keyhush/wasm/client'
 import { UnsupportedError } from '../base/errors.js'
-import type { OpenDurableStore, OpenStore } from '../store/storage.js'
+import type { OpenStore } from '../store/storage.js'
 import { type Locks, platformLocks } from './locks.js'
-import { loadPart } from './parts.js'
 import { platformTabs, type Tabs } from './tabs.js'
 
 export interface Clock {
@@ -42,18 +41,19 @@ export interface Environment {
   readonly pause: (behind?: 'behind') => Promise<void>
 }
 
-/** The platform's own, in browsers, workers and Node. `fetch` replaces the network, `store` the storage. */
-export function platformEnvironment(fetch: Fetch = platformFetch, store?: OpenDurableStore): Environment {
-  const openStore = store === undefined ? platformStore : appStore(store)
+/** The platform's own, with what differs between entries of this package. */
+export function environmentWith(
+  parts: Pick<Environment, 'openStore' | 'loadCore'>,
+  fetch: Fetch = platformFetch,
+): Environment {
   return {
+    ...parts,
     clock: platformClock,
     fetch,
     random,
     subtle: typeof crypto === 'object' ? crypto.subtle : undefined,
-    openStore,
     locks: platformLocks,
     tabs: platformTabs(),
-    loadCore,
     pause,
   }
 }
@@ -79,30 +79,6 @@ function random(bytes: number): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(bytes))
 }
 
-const platformStore: OpenStore = async (...wanted) => {
-  const { openPlatformStore } = await loadStores()
-  return await openPlatformStore(pause, ...wanted)
-}
-
-/** Loaded when needed: maps that keep nothing do without. */
-function loadStores() {
-  return loadPart(() => import('./stores.js'))
-}
-
-const appStores = new WeakMap<OpenDurableStore, OpenStore>()
-
-/** An app's own storage. The same function gives the same result, so that two maps of one identity can share a session. */
-function appStore(open: OpenDurableStore): OpenStore {
-  const known = appStores.get(open)
-  if (known !== undefined) return known
-  const openStore: OpenStore = async (...wanted) => {
-    const { openAppStore } = await loadStores()
-    return await openAppStore(open, ...wanted)
-  }
-  appStores.set(open, openStore)
-  return openStore
-}
-
 /**
  * How newer or other platforms give the thread back. Not setTimeout: browsers clamp it to 4 ms. After `yield()` a page goes
  * on before other tasks that are due.
@@ -110,7 +86,7 @@ function appStore(open: OpenDurableStore): OpenStore {
 declare const scheduler: { readonly yield?: () => Promise<void> } | undefined
 declare const setImmediate: ((callback: () => void) => unknown) | undefined
 
-async function pause(behind?: 'behind'): Promise<void> {
+export async function pause(behind?: 'behind'): Promise<void> {
   if (behind === undefined && typeof scheduler === 'object' && typeof scheduler.yield === 'function') {
     try {
       return await scheduler.yield()

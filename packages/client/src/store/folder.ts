@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto'
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { UsageError } from '../base/errors.js'
 import type { Disk, OpenFile } from './disk.js'
 import { FileStore } from './file.js'
 import { type DurableStore, StateUnreadableError, StoreUnavailableError } from './store.js'
@@ -15,6 +16,7 @@ import { type DurableStore, StateUnreadableError, StoreUnavailableError } from '
  * and StoreFullError.
  */
 export async function openFileStore(parent: string, servers: readonly string[]): Promise<DurableStore> {
+  await assertLocks()
   const parts = [...servers].sort().map(shortHash)
   const name = parts.join('-')
   const folder = resolve(parent, name)
@@ -36,6 +38,18 @@ export async function openFileStore(parent: string, servers: readonly string[]):
       const discarded = await Promise.all(others.map(other => discardState(new Folder(resolve(parent, other)))))
       return discarded.includes(true)
     },
+  }
+}
+
+/** Throws UsageError if the package that locks folders is not installed: only Node needs it, and only here. */
+async function assertLocks(): Promise<void> {
+  try {
+    await import('fs-native-extensions')
+  } catch (cause) {
+    // What is wrong with one that is installed, its user is told by who locks.
+    if (codeOf(cause) !== 'ERR_MODULE_NOT_FOUND' || !`${cause}`.includes("'fs-native-extensions'")) return
+    const needed = 'expected the package fs-native-extensions, which locks its folder; it is not installed'
+    throw new UsageError(`fileStore: ${needed}: npm install fs-native-extensions`, { cause })
   }
 }
 

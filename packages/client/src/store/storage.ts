@@ -1,6 +1,6 @@
 // Where a map keeps its state: what the app prefers, what the platform has, and what happens if they differ.
 
-import { StorageError } from '../base/errors.js'
+import { StorageError, UsageError } from '../base/errors.js'
 import type { OnEvent, StorageKind } from '../base/events.js'
 import {
   type DurableStore,
@@ -66,6 +66,7 @@ export async function openStorage(
     discarded = (await opened.discardOthers?.()) === true
   } catch (cause) {
     await opened?.store.close().catch(() => {})
+    if (cause instanceof UsageError) throw cause // the app can mend it
     if (preference === 'required') {
       const why = cause instanceof Error ? `: ${cause.message}` : ''
       throw new StorageError(`durable storage is required and cannot be had${why}`, { cause })

@@ -110,7 +110,7 @@ function makePlace(uploads: Map<IncomingMessage, number>): void {
 }
 
 function bytesOf(body: unknown): Uint8Array {
-  return body instanceof Uint8Array ? body : new Uint8Array()
+  return Buffer.isBuffer(body) ? body : new Uint8Array()
 }
 
 function readSignature(body: Uint8Array): SignatureInfo {

@@ -1,0 +1,71 @@
+// @keyhush/client/instant: `open()` in mode `instant` alone, for apps that look up now and then and keep nothing. Two files after
+// bundling, and a third for platforms without Ed25519.
+
+import { loadInstantCore, useInstantModule } from '@keyhush/wasm/instant'
+import { checkNames, checkOptions } from './base/boundary.js'
+import { StorageError } from './base/errors.js'
+import type { KeyhushMap } from './map.js'
+import { checkOpenOptions, type OpenOptions } from './options.js'
+import { type Environment, environmentWith } from './platform/environment.js'
+import { KNOWN } from './scheme/known.js'
+import { openBy } from './sharing.js'
+
+type Shared =
+  | 'publisherKey'
+  | 'signal'
+  | 'onEvent'
+  | 'normalize'
+  | 'push'
+  | 'fetch'
+  | 'wasm'
+  | 'allowSameHost'
+  | 'allowPlainHttp'
+
+/** Those of `open()` that a map takes which keeps nothing. `wasm` is `@keyhush/wasm/instant_bg.wasm`. */
+export interface InstantOptions extends Pick<OpenOptions, Shared> {
+  /** Base URLs of two servers, on different hosts, run by operators who do not collude. Order is immaterial. */
+  readonly servers: readonly [string | URL, string | URL]
+}
+
+const OPTIONS: Record<keyof InstantOptions, true> = {
+  servers: true,
+  publisherKey: true,
+  signal: true,
+  onEvent: true,
+  normalize: true,
+  push: true,
+  fetch: true,
+  wasm: true,
+  allowSameHost: true,
+  allowPlainHttp: true,
+}
+
+const loadCore = loadInstantCore as Environment['loadCore'] // asked for no other build
+const openStore = () => Promise.reject(new StorageError('nothing is kept in mode instant'))
+const loadKeeping = () => Promise.reject(new Error('nothing is kept in mode instant'))
+
+/**
+ * Opens a map that downloads nothing and keeps nothing: two servers answer each lookup, at a much higher cost to them.
+ * @throws {UsageError} for options that cannot be, before any traffic
+ * @throws {KeyhushError} by class or `code`: docs/common-errors.md has each with its way out
+ * @example
+ * const map = await open({ servers: ['https://a.example', 'https://b.example'] })
+ * await map.getText('otter')
+ */
+export async function open(options: InstantOptions): Promise<KeyhushMap> {
+  checkOptions('open', options)
+  checkNames('open', options, Object.keys(OPTIONS))
+  checkOpenOptions(options)
+  const { fetch, wasm, ...others } = options
+  if (wasm !== undefined) useInstantModule(wasm)
+  const environment = environmentWith({ openStore, loadCore }, fetch)
+  return await openBy(environment, { ...others, mode: 'instant', storage: 'memory' }, { known: KNOWN, loadKeeping })
+}
+
+export * from './base/errors.js'
+export type { MapEvent, OnEvent } from './base/events.js'
+export type { Key, Normalize } from './lookup/keys.js'
+export type { Found, Value } from './lookup/question.js'
+export type { CallOptions, KeyhushMap, ManyOptions, ResetOptions } from './map.js'
+export type { Fetch } from './platform/environment.js'
+export type { Incident, Stats, Traffic } from './servers/stats.js'

@@ -1,0 +1,227 @@
+// @keyhush/client/react: hooks for a map and its lookups. They need React 18 or newer, which is the app's own.
+
+import { equalBytes } from '@keyhush/protocol'
+import { useState, useSyncExternalStore } from 'react'
+import type { KeyhushError } from './base/errors.js'
+import type { Key } from './lookup/keys.js'
+import type { Value } from './lookup/question.js'
+import type { KeyhushMap } from './map.js'
+import { open } from './open.js'
+import type { OpenOptions } from './options.js'
+
+/** What has become of opening a map. `retry` opens it again. */
+export type PrivateMap =
+  | { readonly status: 'opening'; readonly map: undefined; readonly error: undefined }
+  | { readonly status: 'open'; readonly map: KeyhushMap; readonly error: undefined }
+  | { readonly status: 'error'; readonly map: undefined; readonly error: KeyhushError; readonly retry: () => void }
+
+/**
+ * What has become of a lookup. `idle`: there is no key. `absent`: the key is proved not to be there. `refetch` looks the same key
+ * up again.
+ */
+export type Lookup<T = Value> =
+  | { readonly status: 'idle' | 'loading'; readonly value: undefined; readonly error: undefined }
+  | { readonly status: 'found'; readonly value: T; readonly error: undefined; readonly refetch: () => void }
+  | { readonly status: 'absent'; readonly value: undefined; readonly error: undefined; readonly refetch: () => void }
+  | { readonly status: 'error'; readonly value: undefined; readonly error: KeyhushError; readonly refetch: () => void }
+
+/** What a value is read as: by `get`, `getText` or `getJson` of the map. What JSON holds nobody checks. */
+export interface ReadAs {
+  readonly bytes: Value
+  readonly text: string
+  readonly json: unknown
+}
+
+/** Options of `open()`; `signal` is the hook's. */
+export type PrivateMapOptions = Omit<OpenOptions, 'signal'>
+
+/** `open()`, or what takes its place: that of `@keyhush/client/instant`, or one that gives a `fakeMap()`. */
+export type OpenMap<O> = (options: O & { readonly signal: AbortSignal }) => Promise<KeyhushMap>
+
+/**
+ * Opens a map when the component is mounted, and closes it when it is unmounted. Call it once for the page, and pass the map on.
+ * Options may be written anew in each render: the map is opened again only when one of them has another value. Of functions the
+ * first one counts. On a server that renders pages nothing is opened.
+ *
+ * `openMap`: what is called in the place of `open()`.
+ * @example
+ * const { map, error } = usePrivateMap({ servers, publisherKey })
+ */
+export function usePrivateMap<O extends object = PrivateMapOptions>(
+  options: NoInfer<O>,
+  openMap: OpenMap<O> = open as unknown as OpenMap<O>,
+): PrivateMap {
+  return useTask<O, PrivateMap>(options, isSameOptions, options => opening(signal => openMap({ ...options, signal })))
+}
+
+/**
+ * Looks a key up when the component is mounted, and when `map` or `key` changes; `undefined` and `''` are no key. Rendering again,
+ * StrictMode included, asks nothing. When the key changes or the component is unmounted, the lookup before is given up as by an
+ * AbortSignal: what has been sent is finished, so that servers cannot tell.
+ *
+ * Servers can count lookups. So pass what was submitted, not what is being typed. And the same key, submitted again, makes none:
+ * whoever sees both the submission and the traffic learns from its absence that it was a repetition. Where that matters, call
+ * `refetch()` on each submission. The hook remembers no other keys: one that comes back is looked up again.
+ * @example
+ * const answer = useLookup(map, submitted, 'text')
+ * if (answer.status === 'found') return <p>{answer.value}</p>
+ */
+export function useLookup<As extends keyof ReadAs = 'bytes'>(
+  map: KeyhushMap | undefined,
+  key: Key | undefined,
+  as: As = 'bytes' as As,
+): Lookup<ReadAs[As]> {
+  // A copy: the app may go on to change its array.
+  const wanted: Wanted = { map, key: isBytes(key) ? key.slice() : key || undefined, as }
+  return useTask(wanted, isSameWanted, asking) as Lookup<ReadAs[As]>
+}
+
+interface Wanted {
+  readonly map: KeyhushMap | undefined
+  readonly key: Key | undefined
+  readonly as: keyof ReadAs
+}
+
+function isSameWanted(a: Wanted, b: Wanted): boolean {
+  const isSameKey = isBytes(a.key) && isBytes(b.key) ? equalBytes(a.key, b.key) : a.key === b.key
+  return isSameKey && a.map === b.map && a.as === b.as
+}
+
+/** Of another realm, too. */
+function isBytes(key: Key | undefined): key is Uint8Array {
+  return ArrayBuffer.isView(key)
+}
+
+function isSameOptions(a: object, b: object): boolean {
+  const text = (options: object) =>
+    Object.entries(options)
+      .filter(([, value]) => value !== undefined && typeof value !== 'function')
+      // Lists of URLs, bytes of keys and names are told apart as text.
+      .map(([name, value]) => `${name} ${value}`)
+      .sort()
+      .join('\n')
+  return text(a) === text(b)
+}
+
+/** One task a component, of what it was given last. Rendering starts nothing: a render may be thrown away. */
+function useTask<P, S>(parts: P, isSame: (a: P, b: P) => boolean, begin: (parts: P) => Task<S>): S {
+  const [held, hold] = useState(() => ({ parts, task: begin(parts) }))
+  let now = held
+  if (!isSame(held.parts, parts)) {
+    now = { parts, task: begin(parts) }
+    hold(now)
+  }
+  const { subscribe, snapshot } = now.task
+  return useSyncExternalStore(subscribe, snapshot, snapshot)
+}
+
+/** Work that begins with its first subscriber, and is called off when the last one has left. */
+class Task<S> {
+  #state: S
+  #done = false
+  #underWay: AbortController | undefined
+  readonly #run: (signal: AbortSignal) => Promise<S>
+  readonly #leave: (state: S) => S | undefined
+  readonly #listeners = new Set<() => void>()
+
+  /** `leave`: what nobody needs any more; what it returns is shown if somebody does again, by doing the work anew. */
+  constructor(
+    first: S,
+    run: (signal: AbortSignal) => Promise<S>,
+    leave: (state: S) => S | undefined = () => undefined,
+  ) {
+    this.#state = first
+    this.#run = run
+    this.#leave = leave
+  }
+
+  readonly snapshot = (): S => this.#state
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener)
+    if (!this.#done) this.#start()
+    return () => {
+      this.#listeners.delete(listener)
+      // Later: StrictMode, in development, subscribes again at once.
+      queueMicrotask(() => this.#endIfUnused())
+    }
+  }
+
+  /** Does it again, if it is done and somebody is there. */
+  again(state: S): void {
+    if (!this.#done || this.#listeners.size === 0) return
+    this.#done = false
+    this.#show(state)
+    this.#start()
+  }
+
+  #start(): void {
+    if (this.#underWay !== undefined) return
+    const controller = new AbortController()
+    this.#underWay = controller
+    const settle = (state: S) => {
+      if (controller.signal.aborted) {
+        this.#leave(state) // it came too late
+        return
+      }
+      this.#underWay = undefined
+      this.#done = true
+      this.#show(state)
+    }
+    this.#run(controller.signal).then(settle, () => {}) // it never rejects
+  }
+
+  #endIfUnused(): void {
+    if (this.#listeners.size > 0) return
+    this.#underWay?.abort()
+    this.#underWay = undefined
+    const left = this.#leave(this.#state)
+    if (left === undefined) return
+    this.#state = left
+    this.#done = false
+  }
+
+  #show(state: S): void {
+    this.#state = state
+    for (const listener of this.#listeners) listener()
+  }
+}
+
+const OPENING: PrivateMap = { status: 'opening', map: undefined, error: undefined }
+
+function opening(open: (signal: AbortSignal) => Promise<KeyhushMap>): Task<PrivateMap> {
+  const retry = () => task.again(OPENING)
+  const run = async (signal: AbortSignal): Promise<PrivateMap> => {
+    try {
+      return { status: 'open', map: await open(signal), error: undefined }
+    } catch (error) {
+      return { status: 'error', map: undefined, error: error as KeyhushError, retry }
+    }
+  }
+  const leave = ({ map }: PrivateMap) => {
+    map?.close().catch(() => {}) // nobody is there to be told
+    return OPENING
+  }
+  const task = new Task(OPENING, run, leave)
+  return task
+}
+
+const IDLE: Lookup<never> = { status: 'idle', value: undefined, error: undefined }
+const LOADING: Lookup<never> = { status: 'loading', value: undefined, error: undefined }
+const CALLS = { bytes: 'get', text: 'getText', json: 'getJson' } as const
+
+function asking({ map, key, as }: Wanted): Task<Lookup<unknown>> {
+  const refetch = () => task.again(LOADING)
+  const run = async (signal: AbortSignal): Promise<Lookup<unknown>> => {
+    if (map === undefined || key === undefined) return key === undefined ? IDLE : LOADING
+    try {
+      const value = await map[CALLS[as]](key, { signal })
+      const status = value === undefined ? 'absent' : 'found'
+      return { status, value, error: undefined, refetch } as Lookup<unknown>
+    } catch (error) {
+      return { status: 'error', value: undefined, error: error as KeyhushError, refetch }
+    }
+  }
+  const task = new Task(key === undefined ? IDLE : LOADING, run)
+  return task
+}

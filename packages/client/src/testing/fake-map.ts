@@ -1,0 +1,260 @@
+// @keyhush/client/testing: a map without servers, for an app's component tests. The map, its checks and its errors are the
+// real ones; only what would ask servers is replaced.
+
+import { type Manifest, type StoredRecord, toHex } from '@keyhush/protocol'
+import type { Core } from '@keyhush/wasm/client'
+import { abortable } from '../base/abort.js'
+import { checkNames, checkOptions, expected, oneOf } from '../base/boundary.js'
+import { CondemnedError, type KeyhushError, TamperedError, UsageError } from '../base/errors.js'
+import type { Condemnation, MapEvent, OnEvent } from '../base/events.js'
+import type { OnProgress } from '../base/progress.js'
+import { type Key, keyBytes, type Normalize } from '../lookup/keys.js'
+import type { Place, Question } from '../lookup/question.js'
+import { type KeyhushMap, OpenedMap } from '../map.js'
+import type { Stats } from '../servers/stats.js'
+import type { Session } from '../session/session.js'
+
+export interface FakeOptions {
+  /** how long each call takes; 0 if not given. Fake timers of a test runner move it */
+  readonly delayMs?: number | undefined
+  /** what each call fails with, until `map.failWith(undefined)` */
+  readonly failWith?: KeyhushError | undefined
+  /** what `map.mode` says; `instant` if not given, in which a TamperedError does not condemn the map */
+  readonly mode?: 'local' | 'full' | 'instant' | 'single' | undefined
+  /** as for `open()` */
+  readonly normalize?: Normalize | undefined
+  /** most keys of one `getMany`; 16 if not given */
+  readonly maxBatch?: number | undefined
+  /** as for `open()` */
+  readonly onEvent?: OnEvent | undefined
+}
+
+/** As `startServers` of `@keyhush/server/testing` publishes it. */
+export type FakeChange =
+  | { readonly op: 'add' | 'edit'; readonly key: string; readonly value: string }
+  | { readonly op: 'delete'; readonly key: string }
+
+/** A map whose answers, failures and events are the test's to choose. */
+export interface FakeMap extends KeyhushMap {
+  /** What lookups, `sync()` and `reset()` fail with from now on; undefined: they succeed. */
+  failWith(error: KeyhushError | undefined): void
+  /** Makes the next epoch, and calls the listeners of `updated`. Throws UsageError for a change that cannot be made. */
+  publish(changes: readonly FakeChange[]): void
+  /** Calls the listeners of this event. */
+  announce(event: MapEvent): void
+}
+
+const OPTIONS: Record<keyof FakeOptions, true> = {
+  delayMs: true,
+  failWith: true,
+  mode: true,
+  normalize: true,
+  maxBatch: true,
+  onEvent: true,
+}
+
+/**
+ * A map of these keys and values, which asks nobody. What it refuses, and with which errors, is what a map of `open()` refuses.
+ * It takes no time, moves no bytes and hides nothing.
+ * @throws {UsageError} for entries or options that cannot be
+ * @example
+ * const map = fakeMap({ otter: 'river' }, { delayMs: 50 })
+ * map.failWith(new NetworkError('https://a.example', 'away'))
+ */
+export function fakeMap(
+  entries: Readonly<Record<string, string | Uint8Array>> = {},
+  options: FakeOptions = {},
+): FakeMap {
+  checkOptions('fakeMap', options, ['normalize', 'onEvent'])
+  checkNames('fakeMap', options, Object.keys(OPTIONS))
+  const { mode = 'instant', onEvent, normalize } = options
+  oneOf('mode', ['local', 'full', 'instant', 'single'], mode)
+  const session = new FakeSession(entries, { ...options, mode })
+  return new Fake(session, normalize, onEvent)
+}
+
+class Fake extends OpenedMap implements FakeMap {
+  readonly #fake: FakeSession
+
+  constructor(session: FakeSession, normalize: Normalize | undefined, onEvent: OnEvent | undefined) {
+    const random = (bytes: number) => crypto.getRandomValues(new Uint8Array(bytes))
+    const subscribe = (listener: OnEvent) => session.subscribe(listener)
+    super({ session, random, normalize, subscribe, leave: () => session.close() })
+    this.#fake = session
+    if (onEvent !== undefined) subscribe(onEvent)
+  }
+
+  failWith(error: KeyhushError | undefined): void {
+    this.#fake.failure = error
+  }
+
+  publish(changes: readonly FakeChange[]): void {
+    this.#fake.publish(changes)
+  }
+
+  announce(event: MapEvent): void {
+    this.#fake.announce(event)
+  }
+}
+
+interface Slot {
+  /** undefined: the slot is empty */
+  key: string | undefined
+  value: Uint8Array
+}
+
+const EMPTY: Slot = { key: undefined, value: new Uint8Array() }
+
+class FakeSession implements Session {
+  readonly dead = false
+  readonly storage = 'memory'
+  readonly mode: string
+  condemned: Condemnation | undefined
+  failure: KeyhushError | undefined
+  readonly #delayMs: number
+  readonly #maxBatch: number
+  readonly #slots: Slot[]
+  readonly #listeners = new Set<OnEvent>()
+  readonly #underWay = new Set<Promise<unknown>>()
+  #epoch = 1
+  #lookups = 0
+  #lastLookup: Stats['lastLookup']
+
+  constructor(
+    entries: Readonly<Record<string, string | Uint8Array>>,
+    options: FakeOptions & { readonly mode: string },
+  ) {
+    const { delayMs = 0, maxBatch = 16, failWith, mode } = options
+    this.#delayMs = delayMs
+    this.#maxBatch = maxBatch
+    this.failure = failWith
+    this.mode = mode
+    this.#slots = Object.entries(entries).map(([key, value]) => ({ key: nameOf(key), value: bytesOf(value) }))
+  }
+
+  get manifest(): Manifest {
+    // What is read of one here: by the map, and by questions.
+    const facts = { records: this.#slots.length, keyed: true, maxBatch: this.#maxBatch, generation: 1, recordBytes: 0 }
+    return { ...facts, epoch: this.#epoch } as Manifest
+  }
+
+  get stats(): Stats {
+    return {
+      ...{ commonHost: undefined, fenced: undefined, servers: [], held: {}, lookupsLeft: undefined, incidents: [] },
+      ...{ lookups: this.#lookups, lastLookup: this.#lastLookup },
+    }
+  }
+
+  async ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
+    signal?.throwIfAborted()
+    if (this.condemned !== undefined) throw new CondemnedError(this.condemned.server)
+    question.indices(this.#place()) // what cannot be asked is refused at once
+    return await this.#run(async () => {
+      const start = Date.now()
+      await this.#pass()
+      const place = this.#place()
+      const records = Array.from(question.indices(place), index => recordOf(this.#slots[index] ?? EMPTY))
+      this.#lookups++
+      this.#lastLookup = { bytesUp: 0, bytesDown: 0, ms: Date.now() - start }
+      return question.read(place, records, [])
+    }, signal)
+  }
+
+  async sync(signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted()
+    if (this.condemned !== undefined) throw new CondemnedError(this.condemned.server)
+    await this.#run(() => this.#pass(), signal)
+  }
+
+  async reset(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted()
+    await this.#run(async () => {
+      await this.#pass()
+      this.condemned = undefined
+      onProgress({ phase: 'ready', loadedBytes: 1, totalBytes: 1 })
+    }, signal)
+  }
+
+  async close(): Promise<void> {
+    this.#listeners.clear()
+    await Promise.allSettled(this.#underWay)
+  }
+
+  subscribe(listener: OnEvent): () => void {
+    const own: OnEvent = event => listener(event) // the same listener may be given twice
+    this.#listeners.add(own)
+    return () => this.#listeners.delete(own)
+  }
+
+  announce(event: MapEvent): void {
+    for (const listener of this.#listeners) {
+      queueMicrotask(() => {
+        if (this.#listeners.has(listener)) listener(event)
+      })
+    }
+  }
+
+  publish(changes: readonly FakeChange[]): void {
+    for (const change of changes) {
+      const key = nameOf(change.key)
+      const slot = this.#slots.find(slot => slot.key === key)
+      if ((change.op === 'add') !== (slot === undefined)) {
+        throw new UsageError(`publish: ${change.op}: its key is ${slot === undefined ? 'not there' : 'there already'}`)
+      }
+      const next = change.op === 'delete' ? EMPTY : { key, value: bytesOf(change.value) }
+      if (slot === undefined) this.#slots.push(next)
+      else this.#slots[this.#slots.indexOf(slot)] = next
+    }
+    this.#epoch++
+    this.announce({ type: 'updated', generation: 1, epoch: this.#epoch })
+  }
+
+  /** Goes on to its end whoever gives up, as a real lookup does. */
+  async #run<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+    const running = work()
+    this.#underWay.add(running)
+    const settled = () => void this.#underWay.delete(running)
+    running.then(settled, settled)
+    return await abortable(running, signal)
+  }
+
+  async #pass(): Promise<void> {
+    if (this.#delayMs > 0) await new Promise(resolve => setTimeout(resolve, this.#delayMs))
+    const { failure } = this
+    if (failure === undefined) return
+    if (failure instanceof TamperedError && this.mode !== 'instant') {
+      this.condemned = { server: failure.server }
+      this.announce({ type: 'condemned', server: failure.server })
+    }
+    throw failure
+  }
+
+  /** Where a question finds its keys: a key is its own fingerprint here. */
+  #place(): Place {
+    const core = { fingerprint: (key: Uint8Array) => key } as Partial<Core> as Core
+    const index = (fingerprint: Uint8Array) => {
+      const key = toHex(fingerprint)
+      return Math.max(
+        0, // an absent key leads to somebody else's record
+        this.#slots.findIndex(slot => slot.key === key),
+      )
+    }
+    const { manifest } = this
+    return { core, manifest: { ...manifest, records: Math.max(1, manifest.records) }, directory: { index } }
+  }
+}
+
+function recordOf({ key, value }: Slot): StoredRecord {
+  const fingerprint = Uint8Array.from(key?.match(/../g) ?? [], digits => Number.parseInt(digits, 16))
+  return { fingerprint, empty: key === undefined, value }
+}
+
+function nameOf(key: Key): string {
+  return toHex(keyBytes(key))
+}
+
+function bytesOf(value: string | Uint8Array): Uint8Array {
+  if (typeof value === 'string') return new TextEncoder().encode(value)
+  if (Object.prototype.toString.call(value) === '[object Uint8Array]') return Uint8Array.from(value)
+  throw new UsageError(`fakeMap: ${expected('values of text or bytes', value)}`)
+}

@@ -1,0 +1,201 @@
+// `fakeMap` is held to what a map does: the same suite passes on it and on maps of real servers.
+
+import {
+  ClosedError,
+  CondemnedError,
+  type KeyhushMap,
+  type MapEvent,
+  NetworkError,
+  open,
+  TamperedError,
+  UsageError,
+} from '@keyhush/client'
+import { type FakeMap, type FakeOptions, fakeMap } from '@keyhush/client/testing'
+import { startServers, type TestServers } from '@keyhush/server/testing'
+import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from 'vitest'
+
+const ENTRIES = { otter: 'river', heron: 'shore', json: '{"a":1}' }
+const EDIT = [{ op: 'edit', key: 'otter', value: 'lakes' }] as const
+
+interface Subject {
+  readonly map: KeyhushMap
+  publish(changes: typeof EDIT): Promise<void>
+  /** makes lookups fail with TamperedError, or go on as before */
+  lie(lies: boolean): void
+  close(): Promise<void>
+}
+interface Options extends Pick<FakeOptions, 'mode' | 'normalize' | 'onEvent'> {}
+
+async function fake(options: Options): Promise<Subject> {
+  const map = fakeMap(ENTRIES, options)
+  return {
+    map,
+    publish: async changes => map.publish(changes),
+    lie: lies => map.failWith(lies ? new TamperedError('https://b.example', 'it lies') : undefined),
+    close: () => map.close(),
+  }
+}
+
+async function real(options: Options): Promise<Subject> {
+  const both: TestServers = await startServers(ENTRIES)
+  const { servers, publisherKey } = both
+  const map = await open({ servers, publisherKey, ...options })
+  return {
+    map,
+    async publish(changes) {
+      await both.publish(changes)
+      await map.sync()
+    },
+    lie: lies => both.misbehave(1, lies ? 'lies' : undefined),
+    async close() {
+      await map.close()
+      await both.close()
+    },
+  }
+}
+
+describe.each([
+  ['fakeMap', fake],
+  ['a map of real servers', real],
+])('%s', (_name, begin) => {
+  let subject: Subject
+  let map: KeyhushMap
+  const events: MapEvent[] = []
+  beforeAll(async () => {
+    const normalize = (key: string) => key.toLowerCase()
+    subject = await begin({ mode: 'full', normalize, onEvent: event => void events.push(event) })
+    map = subject.map
+  })
+  afterAll(() => subject.close())
+
+  const usage = (work: () => Promise<unknown>, message: RegExp) =>
+    expect(work()).rejects.toThrow(expect.objectContaining({ code: 'usage', message: expect.stringMatching(message) }))
+
+  test('says what is there and what is not', async () => {
+    expect(new TextDecoder().decode(await map.get('otter'))).toBe('river')
+    expect(await map.get(new TextEncoder().encode('heron'))).toEqual(new TextEncoder().encode('shore'))
+    expect([await map.getText('OTTER'), await map.getText('auk')]).toEqual(['river', undefined])
+    expect([await map.has('otter'), await map.has('auk')]).toEqual([true, false])
+    expect(await map.getJson('json')).toEqual({ a: 1 })
+    expect((await map.getMany(['otter', 'auk', 'heron'], { padTo: 8 })).map(value => value?.length)).toEqual([
+      5,
+      undefined,
+      5,
+    ])
+    expect(await map.getMany([])).toEqual([])
+    expect([map.size, map.epoch, map.mode, map.condemned]).toEqual([3, 1, 'full', undefined])
+    expect([await map.at(0), await map.at(1), await map.at(2)].every(value => value !== undefined)).toBe(true)
+    expect(map.stats.lookups).toBe(11)
+  })
+
+  test('refuses what cannot be asked', async () => {
+    await usage(() => map.get(''), /1 to 4096 bytes, got 0/)
+    await usage(() => map.get('\ud800'), /lone surrogate/)
+    await usage(() => map.get(7 as never), /a string or a Uint8Array/)
+    await usage(() => map.get('otter', { padTo: 8 } as never), /no option "padTo"/)
+    await usage(() => map.getMany('otter'), /a list of keys/)
+    await usage(() => map.getMany(['otter', 'heron'], { padTo: 1 }), /at least the number of keys/)
+    await usage(() => map.getMany(['otter'], { padTo: 1000 }), /at most \d+ keys at once, got 1000/)
+    await usage(() => map.at(3), /an index from 0 to 2/)
+    await usage(() => map.getJson('otter'), /not JSON/)
+    expect(() => map.on('moved' as never, () => {})).toThrow(UsageError)
+  })
+
+  test('gives up with the reason it is given, and does not count what it never began', async () => {
+    const before = map.stats.lookups
+    const reason = new Error('enough')
+    await expect(map.get('otter', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+    expect(map.stats.lookups).toBe(before)
+    const controller = new AbortController()
+    const lookup = map.get('otter', { signal: controller.signal })
+    controller.abort(reason)
+    await expect(lookup).rejects.toBe(reason)
+  })
+
+  test('moves on with the database, and says so once for each listener', async () => {
+    const epochs: number[] = []
+    const off = map.on('updated', ({ epoch }) => void epochs.push(epoch))
+    await subject.publish(EDIT)
+    await expect.poll(() => epochs).toEqual([2])
+    off()
+    expect([map.epoch, await map.getText('otter')]).toEqual([2, 'lakes'])
+    expect(events.filter(({ type }) => type === 'updated')).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
+  })
+
+  test('is condemned by a lie until reset()', async () => {
+    subject.lie(true)
+    await expect(map.get('otter')).rejects.toBeInstanceOf(TamperedError)
+    subject.lie(false)
+    await expect(map.get('otter')).rejects.toBeInstanceOf(CondemnedError)
+    expect(map.condemned?.server).toMatch(/^https?:/)
+    await expect.poll(() => events.some(({ type }) => type === 'condemned')).toBe(true)
+    const phases: string[] = []
+    await map.reset({ onProgress: ({ phase }) => void phases.push(phase) })
+    expect(phases).toContain('ready')
+    expect([map.condemned, await map.getText('otter')]).toEqual([undefined, 'lakes'])
+  })
+
+  test('waits in close() for what is under way, and answers nothing after it', async () => {
+    const before = map.stats.lookups
+    const lookup = map.getText('otter')
+    await Promise.resolve()
+    await map.close()
+    expect([await lookup, map.stats.lookups]).toEqual(['lakes', before + 1])
+    for (const call of [
+      () => map.get('otter'),
+      () => map.getMany([]),
+      () => map.at(0),
+      () => map.sync(),
+      () => map.reset(),
+    ]) {
+      await expect(call()).rejects.toBeInstanceOf(ClosedError)
+    }
+    expect(() => map.on('updated', () => {})).toThrow(ClosedError)
+    await map.close()
+  })
+})
+
+test('what takes a map takes a fake one, and what a test has written by hand', () => {
+  expectTypeOf<FakeMap>().toExtend<KeyhushMap>()
+  expectTypeOf(fakeMap({})).toExtend<Awaited<ReturnType<typeof open>>>()
+  const own: KeyhushMap = { ...({} as Pick<KeyhushMap, keyof KeyhushMap>), get: async () => undefined }
+  expect(own).toBeDefined()
+})
+
+describe('fakeMap alone', () => {
+  test('takes the time it is told to, and fails with what it is told to', async () => {
+    const error = new NetworkError('https://a.example', 'away')
+    const map = fakeMap(ENTRIES, { delayMs: 30, failWith: error })
+    const start = performance.now()
+    await expect(map.get('otter')).rejects.toBe(error)
+    expect(performance.now() - start).toBeGreaterThan(25)
+    await expect(map.sync()).rejects.toBe(error)
+    map.failWith(undefined)
+    expect(await map.getText('otter')).toBe('river')
+  })
+
+  test('is not condemned in mode instant, as no map is', async () => {
+    const map = fakeMap(ENTRIES, { failWith: new TamperedError(undefined, 'one of them lies') })
+    await expect(map.get('otter')).rejects.toBeInstanceOf(TamperedError)
+    expect([map.mode, map.condemned]).toEqual(['instant', undefined])
+  })
+
+  test('shows keys that come and go, and any event', async () => {
+    const map = fakeMap()
+    expect([await map.get('otter'), map.size]).toEqual([undefined, 0])
+    map.publish([{ op: 'add', key: 'otter', value: 'river' }])
+    expect([await map.getText('otter'), map.size]).toEqual(['river', 1])
+    map.publish([{ op: 'delete', key: 'otter' }])
+    expect([await map.get('otter'), await map.at(0)]).toEqual([undefined, undefined])
+    expect(() => map.publish([{ op: 'edit', key: 'otter', value: '' }])).toThrow(UsageError)
+    const kinds: string[] = []
+    map.on('storage', ({ reason }) => void kinds.push(reason))
+    map.announce({ type: 'storage', storage: 'memory', reason: 'failed' })
+    await expect.poll(() => kinds).toEqual(['failed'])
+  })
+
+  test('refuses options that there are not', () => {
+    expect(() => fakeMap({}, { delay: 3 } as never)).toThrow(UsageError)
+    expect(() => fakeMap({ otter: 3 as never })).toThrow(UsageError)
+  })
+})
