@@ -41,9 +41,10 @@ const dataOptions = () => [
 
 /** Option of `build` and `plan`, which have to pack alike. */
 const packOption = () =>
-  new Option('--pack <g>', 'records in a block; more make hints smaller and answers longer (default: the planner’s)').argParser(
-    wholeNumber,
-  )
+  new Option(
+    '--pack <g>',
+    'records in a block; more make hints smaller and answers longer (default: the planner’s)',
+  ).argParser(wholeNumber)
 
 const layoutOptions = () => [
   new Option('--partitions <q>', 'number of partitions (default: chosen from the size)').argParser(wholeNumber),

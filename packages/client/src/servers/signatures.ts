@@ -93,7 +93,7 @@ export class Publisher {
     )
   }
 
-  /** A signature of this epoch that holds. ⚑ It verifies a few of each server, which can list thousands. */
+  /** A signature of this epoch that holds. It verifies a few of each server, which can list thousands. */
   async #signatureOf({ manifest, bytes }: Agreed, infos: readonly Info[]): Promise<Uint8Array | undefined> {
     const { generation, epoch } = manifest
     const isOfEpoch = (of: SignatureInfo) =>
