@@ -138,7 +138,7 @@ test('the core, the reference and the wire format derive the same sizes from lay
 })
 
 test('the planner in the core has the lengths of manifests that packages/protocol has: change them there, too', async () => {
-  const source = await readFile(new URL('../../rust-core/core/src/cost.rs', import.meta.url), 'utf8')
+  const source = await readFile(new URL('../../rust-core/core/src/cost/sizes.rs', import.meta.url), 'utf8')
   for (const [name, bytes] of Object.entries({ MANIFEST_HEADER_BYTES, MANIFEST_POINTPROOFS_BYTES })) {
     expect(source).toContain(`const ${name}: u64 = ${bytes};`)
   }

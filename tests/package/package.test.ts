@@ -481,7 +481,7 @@ test.each<[string, bundle: (entry: string, outFolder: string) => Promise<unknown
   const files = await readdir(join(app, name))
   // A bundler that splits makes a file of each dynamic import, which maps load on demand.
   const named = (parts: readonly string[]) => files.filter(file => parts.includes(file.replace(/-.{8}\.js$/, '')))
-  const never = ['ed25519', 'inline-single', 'single']
+  const never = ['curves', 'inline-single', 'single']
   const without = {
     instant: [...never, 'client', 'inline', 'keeping', 'stores'],
     full: [...never, 'inline-instant', 'instant'],

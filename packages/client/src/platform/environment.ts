@@ -19,13 +19,30 @@ export interface Clock {
 /** How requests are sent. The platform's `fetch` fits. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
+/** The platform's cryptography, as far as it checks signatures. */
+export interface Subtle {
+  importKey(
+    format: 'raw',
+    key: Uint8Array<ArrayBuffer>,
+    algorithm: 'Ed25519',
+    extractable: false,
+    usages: ['verify'],
+  ): Promise<unknown>
+  verify(
+    algorithm: 'Ed25519',
+    key: unknown,
+    signature: Uint8Array<ArrayBuffer>,
+    data: Uint8Array<ArrayBuffer>,
+  ): Promise<boolean>
+}
+
 export interface Environment {
   readonly clock: Clock
   readonly fetch: Fetch
   /** so many unpredictable bytes */
   readonly random: (bytes: number) => Uint8Array
   /** checks signatures; undefined: JavaScript does */
-  readonly subtle?: SubtleCrypto | undefined
+  readonly subtle?: Subtle | undefined
   /** opens the state of one identity */
   readonly openStore: OpenStore
   /** one tab at a time */

@@ -2,6 +2,7 @@
 // in JavaScript. Both give the same verdict.
 
 import { mayBePublicKey, mayBeSignature } from '@keyhush/protocol'
+import type { Subtle } from '../platform/environment.js'
 import { loadPart } from '../platform/parts.js'
 
 /** `subtle`: the platform's cryptography; undefined: there is none, as in pages over plain http. Throws UnsupportedError, of a missing file. */
@@ -9,7 +10,7 @@ export async function verifies(
   signature: Uint8Array,
   message: Uint8Array,
   publicKey: Uint8Array,
-  subtle: SubtleCrypto | undefined,
+  subtle: Subtle | undefined,
 ): Promise<boolean> {
   if (!mayBePublicKey(publicKey) || !mayBeSignature(signature)) return false
   return (
@@ -23,7 +24,7 @@ async function platformVerdict(
   signature: Uint8Array,
   message: Uint8Array,
   publicKey: Uint8Array,
-  subtle: SubtleCrypto,
+  subtle: Subtle,
 ): Promise<boolean | undefined> {
   try {
     const key = await subtle.importKey('raw', publicKey.slice(), 'Ed25519', false, ['verify'])

@@ -11,7 +11,7 @@ import {
   toHex,
 } from '@keyhush/protocol'
 import { SignatureError, UsageError } from '../base/errors.js'
-import type { Environment } from '../platform/environment.js'
+import type { Environment, Subtle } from '../platform/environment.js'
 import { verifies } from './ed25519.js'
 import { infoOf } from './info.js'
 import type { Agreed } from './manifests.js'
@@ -28,7 +28,7 @@ export class Publisher {
   /** 64 lower-case hex digits */
   readonly key: string
   readonly #clock: Environment['clock']
-  readonly #subtle: SubtleCrypto | undefined
+  readonly #subtle: Subtle | undefined
 
   constructor(key: string, { clock, subtle }: Pick<Environment, 'clock' | 'subtle'>) {
     this.key = key
