@@ -156,13 +156,8 @@ program
   .requiredOption('--value-bytes <n>', 'bytes of the longest value', wholeNumber)
   .option('--keyed', 'clients look up by key (default: by index)')
   .option('--variable', 'values differ in length (default: all have the same)')
-  .option(
-    '--partitions <q...>',
-    'number of partitions (default: chosen); several: a table with a row for each',
-    wholeNumbers,
-  )
+  .option('--partitions <q>', 'number of partitions (default: chosen)', wholeNumber)
   .addOption(packOption())
-  .option('--modes', 'print only the table of modes, in Markdown')
   .option('--batch <n>', 'records in one lookup (default: 1)', wholeNumber)
   .option('--lookups-per-day <n>', 'lookups of one client (default: 20)', wholeNumber)
   .option('--changes-per-day <n>', 'records that change, in one epoch a day (default: 0)', wholeNumber)
@@ -313,10 +308,6 @@ function proxies(text: string): string {
 function originOf(text: string): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined
   return url === undefined || url.origin === 'null' ? undefined : url.origin
-}
-
-function wholeNumbers(text: string, before: number[] = []): number[] {
-  return [...before, wholeNumber(text)]
 }
 
 /** `9090`, `10.0.0.1:9090`, `[::1]:9090`. */

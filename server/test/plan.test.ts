@@ -31,24 +31,17 @@ test('every way to look up has a row, and keeping it all is the first', async ()
     ...['full hint, tags', 'full hint, pointproofs', 'one server'],
   ])
   expect(plain[first + 1]).toEqual(['keep it all (local)', '33.6 MB', '–', '–', ...KEPT])
-  const { stdout } = await plan(...args, '--pack', '8', '--modes')
-  const rows = cellsOf(stdout.trimEnd(), / *\| */).map(row => row.slice(1, -1))
-  expect(
-    new Set(
-      stdout
-        .trimEnd()
-        .split('\n')
-        .map(row => row.length),
-    ).size,
-  ).toBe(1)
-  expect(rows[4]!.slice(0, 3)).toEqual(['full hint, merkle', '33.6 MB', '21.7 kB'])
+  const packed = cellsOf((await plan(...args, '--pack', '8')).stdout, / {2,}/)
+  expect(packed.find(([way]) => way === 'full hint, merkle')!.slice(0, 3)).toEqual([
+    ...['full hint, merkle', '33.6 MB', '21.7 kB'],
+  ])
   expect((await plan(...args, '--pack', '3')).stderr).toContain('a power of two')
 })
 
 /** In memory and on disk, and no time of any server. */
 const KEPT = ['33.6 MB', '33.6 MB', '–']
 
-test('JSON is what the core computes, of one plan or of several', async () => {
+test('JSON is what the core computes', async () => {
   const core = await loadCore()
   const all = ['--keyed', '--variable', '--batch', '3', '--lookups-per-day', '4', '--changes-per-day', '5']
   const more = ['--memory', '6', '--uplink', '7', '--downlink', '8', '--json']
@@ -60,26 +53,6 @@ test('JSON is what the core computes, of one plan or of several', async () => {
   expect(JSON.parse((await plan(...small, '--partitions', '9', '--json')).stdout)).toEqual(
     core.plan({ records: 1000, valueBytes: 30, partitions: 9 }),
   )
-  const several = JSON.parse((await plan(...small, '--json', '--partitions', '9', '20')).stdout) as Plan[]
-  expect(several.map(each => each.layout.partitions)).toEqual([9, 20])
-})
-
-test('several numbers of partitions make a Markdown table, the planned one marked', async () => {
-  const { stdout } = await plan(...small, '--partitions', '1', '16', '1000')
-  const rows = stdout.trimEnd().split('\n')
-  expect(new Set(rows.map(row => row.length)).size).toBe(1)
-  const cells = rows.map(row =>
-    row
-      .split('|')
-      .slice(1, -1)
-      .map(cell => cell.trim()),
-  )
-  expect(cells[1]!.every(cell => /^-+:$/.test(cell))).toBe(true)
-  expect(cells.slice(2).map(([q, m]) => [q, m])).toEqual([
-    ['1', '1000'],
-    ['16 (planned)', '63'],
-    ['1000', '1'],
-  ])
 })
 
 test('the layout is the one that build gives the database', async () => {

@@ -3,22 +3,42 @@
 import { readFile } from 'node:fs/promises'
 import { loadCore } from '@keyhush/wasm'
 import { expect, test } from 'vitest'
+import { bytes } from '../../server/dist/commands/plan.js'
 import { runKeyhush } from '../../server/test/command.js'
 import { KINDS } from '../bench/capacity.js'
-import { between, markdown } from '../bench/document.js'
+import { aligned, between, markdown } from '../bench/document.js'
 import { plot } from '../bench/plot.js'
 import { shardTable } from '../bench/shards.js'
 import { comparisons } from '../bench/traffic.js'
 
 const read = (path: string) => readFile(new URL(`../../docs/${path}`, import.meta.url), 'utf8')
 
-test('the tables of docs/costs.md are what their commands print', async () => {
+test('docs/costs.md has what its commands print', async () => {
   const document = await read('costs.md')
-  const commands = [...document.matchAll(/^keyhush (plan .*(?: --partitions .*| --modes))$/gm)].map(
-    ([, command]) => command!,
-  )
+  const commands = [...document.matchAll(/^keyhush (plan .*)\n```\n\n```text$/gm)].map(([, command]) => command!)
   expect(commands.length).toBeGreaterThan(0)
   for (const command of commands) expect(document).toContain(await runKeyhush(...command.split(' ')))
+})
+
+test.each([
+  [2 ** 20, [16, 32, 64, 128, 256, 512, 1024]],
+  [2 ** 16, [1, 4, 8, 16, 32, 256]],
+])('the table of %i records by Q is what the core computes', async (records, partitions) => {
+  const core = await loadCore()
+  const workload = { records, valueBytes: 32 }
+  const planned = core.plan(workload).layout.partitions
+  const rows = partitions.map(q => {
+    const { layout, merkle, tags } = core.plan({ ...workload, partitions: q })
+    const lookups = [merkle, tags].map(costs => bytes(costs.lookupBytesUp + costs.lookupBytesDown))
+    return [
+      `${q}${q === planned ? ' (planned)' : ''}`,
+      `${layout.partitionRecords}`,
+      ...[bytes(merkle.memoryBytes), bytes(tags.memoryBytes), ...lookups],
+      ...[`${merkle.lookupHashes}`, bytes(merkle.offlineBytes)],
+    ]
+  })
+  const head = ['Q', 'M', 'client, merkle', 'client, tags', 'lookup, merkle', 'lookup, tags', 'BLAKE3', 'offline']
+  expect(await read('costs.md')).toContain(aligned([head, ...rows]))
 })
 
 test('the table of modes in README.md says what the core computes, in the mode and with the proofs that it names', async () => {

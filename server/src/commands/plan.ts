@@ -1,22 +1,20 @@
 // `keyhush plan`: what a database will cost, before there is one. The formulas are the core's (docs/costs.md).
 
-import { type CoreError, type Costs, loadCore, type ModeCosts, type Plan, type Workload } from '@keyhush/wasm'
+import { type CoreError, loadCore, type ModeCosts, type Plan, type Workload } from '@keyhush/wasm'
 import { BuildError } from '../base/errors.js'
 
 /** The options of `plan` as commander gives them. */
-export interface PlanArguments extends Omit<Workload, 'partitions' | 'memoryBytes' | 'uplinkKbit' | 'downlinkKbit'> {
-  readonly partitions?: number[]
+export interface PlanArguments extends Omit<Workload, 'memoryBytes' | 'uplinkKbit' | 'downlinkKbit'> {
   /** MB */
   readonly memory?: number
   /** kbit/s */
   readonly uplink?: number
   readonly downlink?: number
-  readonly modes?: boolean
   readonly json?: boolean
 }
 
-export async function plan({ partitions = [], ...options }: PlanArguments): Promise<void> {
-  const { json, modes, memory, uplink, downlink, ...demand } = options
+export async function plan(options: PlanArguments): Promise<void> {
+  const { json, memory, uplink, downlink, ...demand } = options
   const workload: Workload = {
     ...demand,
     memoryBytes: memory === undefined ? undefined : memory * 1_000_000,
@@ -24,22 +22,13 @@ export async function plan({ partitions = [], ...options }: PlanArguments): Prom
     downlinkKbit: downlink,
   }
   const core = await loadCore()
-  const planned = (partitions?: number): Plan => {
-    try {
-      return core.plan({ ...workload, partitions })
-    } catch (error) {
-      if ((error as Partial<CoreError>).code === undefined) throw error
-      throw new BuildError((error as CoreError).message)
-    }
+  try {
+    const plan = core.plan(workload)
+    process.stdout.write(json ? `${JSON.stringify(plan, undefined, 2)}\n` : describePlan(plan))
+  } catch (error) {
+    if ((error as Partial<CoreError>).code === undefined) throw error
+    throw new BuildError((error as CoreError).message)
   }
-  const plans = partitions.length === 0 ? [planned()] : partitions.map(planned)
-  const [first] = plans as [Plan]
-  let text: string
-  if (json) text = `${JSON.stringify(partitions.length > 1 ? plans : first, undefined, 2)}\n`
-  else if (modes) text = plans.map(({ modes }) => markdown(modeRows(modes))).join('\n')
-  else if (plans.length > 1) text = describeCurve(plans, planned().layout.partitions)
-  else text = describePlan(first)
-  process.stdout.write(text)
 }
 
 /** A WebAssembly memory ends here, and a server keeps its database in one. */
@@ -62,20 +51,6 @@ function describePlan({ layout, modes, merkle, tags, recommended, reason, worklo
   return `${text.join('\n')}\n`
 }
 
-/** A Markdown table with a row for every Q. */
-function describeCurve(plans: readonly Plan[], plannedPartitions: number): string {
-  const lookup = (costs: Costs) => bytes(costs.lookupBytesUp + costs.lookupBytesDown)
-  const rows = plans.map(({ layout: { partitions, partitionRecords }, merkle, tags }) => [
-    `${partitions}${partitions === plannedPartitions ? ' (planned)' : ''}`,
-    `${partitionRecords}`,
-    ...[bytes(merkle.memoryBytes), bytes(tags.memoryBytes)],
-    ...[lookup(merkle), lookup(tags), `${merkle.lookupHashes}`],
-    bytes(merkle.offlineBytes),
-  ])
-  const head = ['Q', 'M', 'client, merkle', 'client, tags', 'lookup, merkle', 'lookup, tags', 'BLAKE3', 'offline']
-  return markdown([head, ...rows])
-}
-
 const MODES: Record<ModeCosts['mode'], string> = {
   local: 'keep it all (local)',
   instant: 'instant',
@@ -95,25 +70,18 @@ function modeRows(modes: readonly ModeCosts[]): string[][] {
   return [head, ...rows]
 }
 
-/** A table whose first row is its head. */
-function markdown(rows: readonly (readonly string[])[]): string {
-  const [first, ...rest] = aligned(rows, ' | ').map(line => `| ${line} |\n`)
-  const rule = first!.replaceAll(/[^|\n]+/g, cell => ` ${'-'.repeat(cell.length - 3)}: `)
-  return [first, rule, ...rest].join('')
-}
-
 /** Columns of equal width, the first one flush left and the others right. */
-function aligned(rows: readonly (readonly string[])[], between = '   '): string[] {
+function aligned(rows: readonly (readonly string[])[]): string[] {
   const columns = Math.max(...rows.map(row => row.length))
   const widths = Array.from({ length: columns }, (_, i) => Math.max(...rows.map(row => row[i]?.length ?? 0)))
   const pad = (cell: string, i: number) => (i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!))
-  return rows.map(row => row.map(pad).join(between).trimEnd())
+  return rows.map(row => row.map(pad).join('   ').trimEnd())
 }
 
 const BYTE_UNITS = ['B', 'kB', 'MB', 'GB', 'TB']
 
 /** `1.3 MB`, in powers of 1000 */
-function bytes(n: number): string {
+export function bytes(n: number): string {
   if (n === 0) return '–'
   if (n < 1000) return `${n} B`
   const power = Math.min(BYTE_UNITS.length - 1, Math.floor((`${n}`.length - 1) / 3))
