@@ -3,13 +3,23 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { decodeAnswer, ERROR_CODES, encodeQuery, parseErrorReply, parseInfo, toHex, withClaim } from '@keyhush/protocol'
+import {
+  contentHash,
+  decodeAnswer,
+  ERROR_CODES,
+  encodeQuery,
+  parseErrorReply,
+  parseInfo,
+  toHex,
+  withClaim,
+} from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
 import fc from 'fast-check'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { buildDataset, createServer, type Dataset, loadDataset, type ServerOptions } from '../dist/index.js'
 import { builtDataset, builtDirectory, pseudoRandom, queryAt, vectors } from './helpers.js'
+import { twoKeys } from './sockets.js'
 
 async function serverFor(dataset: Dataset, options: Partial<ServerOptions> = {}): Promise<FastifyInstance> {
   const app = await createServer({ datasets: [{ dataset }], ...options })
@@ -219,6 +229,17 @@ describe('GET /v1/blobs/<hash>', () => {
   ])('%.70s is not found', async name => {
     expectError(await app.inject(`/v1/blobs/${name}`), 'not_found')
   })
+})
+
+test('the hash of a partition in memory has one spelling: digits in lower case, and nothing behind them', async () => {
+  const updatable = await twoKeys()
+  const app = await createServer({ datasets: [{ updatable }] })
+  onTestFinished(() => app.close())
+  const hash = toHex(contentHash(updatable.newest.manifest, 0))
+  expect((await app.inject(`/v1/blobs/${hash}`)).statusCode).toBe(200)
+  for (const name of [hash.toUpperCase(), `${hash}zz`, `${hash}%0d%0ax: y`, hash.slice(2), `0${hash}`]) {
+    expectError(await app.inject(`/v1/blobs/${name}`), 'not_found')
+  }
 })
 
 describe('POST /v1/answer', () => {

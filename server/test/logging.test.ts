@@ -78,30 +78,18 @@ describe('the log', () => {
     expect(third).toMatchObject({ route: 'none', status: 404 })
   })
 
-  test('has sums by route and status where nobody has asked for more, and the last of them when the server closes', async () => {
+  test('has no line of a request above level debug', async () => {
     const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
     const lines: string[] = []
     const app = await createServer({
       datasets: [{ dataset }],
       log: { level: 'info', stream: { write: line => lines.push(line) } },
     })
-    const sizes: number[] = []
-    for (let i = 0; i < 3; i++) {
-      const payload = queryAt(dataset.manifest, i)
-      sizes.push((await app.inject({ method: 'POST', url: '/v1/answer', payload })).rawPayload.length)
-    }
-    await app.inject({ method: 'POST', url: '/v1/answer', payload: CANARY })
+    const payload = queryAt(dataset.manifest, 0)
+    expect((await app.inject({ method: 'POST', url: '/v1/answer', payload })).statusCode).toBe(200)
     await app.inject(`/${CANARY}`)
-    expect(requestLines(lines)).toEqual([])
     await app.close()
-    const [answers, refusals, others] = requestLines(lines)
-    expect(requestLines(lines).length).toBe(3)
-    const bytes = sizes.reduce((sum, size) => sum + size, 0)
-    expect(answers).toMatchObject({ route: 'POST /v1/answer', status: 200, requests: 3, bytes })
-    const fields = ['bytes', 'level', 'longest', 'milliseconds', 'requests', 'route', 'status', 'time']
-    expect(Object.keys(answers!).sort()).toEqual(fields)
-    expect(refusals).toMatchObject({ route: 'POST /v1/answer', status: 400, requests: 1 })
-    expect(others).toMatchObject({ route: 'none', status: 404, requests: 1 })
+    expect(requestLines(lines)).toEqual([])
     await expectNoTrace(lines)
   })
 

@@ -41,6 +41,16 @@ export class DatasetError extends OperatorError {
   }
 }
 
+/** Runs `work` on what is stored at `location`. Whatever is wrong with that is a DatasetError; other OperatorErrors and the core's traps pass. */
+export async function readingFrom<T>(location: string, work: () => T): Promise<Awaited<T>> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof OperatorError || (error as Error).name === 'RuntimeError') throw error
+    throw new DatasetError(location, (error as Error).message)
+  }
+}
+
 /** Another process has the store open: it may be about to end. */
 export class InUseError extends DatasetError {}
 

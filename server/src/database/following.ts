@@ -2,7 +2,7 @@
 
 import { decodeManifest } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
-import { DatasetError } from '../base/errors.js'
+import { DatasetError, readingFrom } from '../base/errors.js'
 import { directoryFields, hasFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
 import type { Storage } from '../storage/storage.js'
@@ -11,7 +11,7 @@ import type { KnownManifest } from './epochs.js'
 import type { EpochInMemory, Generation } from './generation.js'
 import { checkPartitions, type Loaded, layoutOf, load } from './loading.js'
 import { nextOfList } from './next-epoch.js'
-import { readingFrom } from './reading.js'
+
 import type { Head } from './stored-values.js'
 
 /** An epoch that is stored and in memory, and what changes with it once clients may know. */

@@ -2,9 +2,9 @@
 
 import { decodeManifest, type EpochStatus, equalBytes, type Manifest, toHex } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
+import { readingFrom } from '../base/errors.js'
 import type { EpochStore } from './epoch-store.js'
 import { type Blob, slicedBlob } from './epochs.js'
-import { readingFrom } from './reading.js'
 
 /** Manifests in memory have no more bytes. */
 const MOST_BYTES = 16 * 1024 * 1024

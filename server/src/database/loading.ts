@@ -17,7 +17,7 @@ import {
   splitUpdateList,
 } from '@keyhush/protocol'
 import type { Core, CoreError, DatabaseHandle, LayoutHandle, ServerDirectoryHandle } from '@keyhush/wasm'
-import { DatasetError } from '../base/errors.js'
+import { DatasetError, readingFrom } from '../base/errors.js'
 import { blocksOf, directoryFields, hasFields } from '../dataset/blocks.js'
 import type { Progress } from '../dataset/build.js'
 import { misplacedRecord, storedFingerprints } from '../dataset/places.js'
@@ -27,7 +27,7 @@ import { CHUNK_BYTES, changesOf, inChunks } from './chunks.js'
 import type { EpochStore } from './epoch-store.js'
 import type { KnownManifest } from './epochs.js'
 import { Generation } from './generation.js'
-import { readingFrom } from './reading.js'
+
 import type { Head, OldEpoch } from './stored-values.js'
 
 /** A stored database in memory, at its newest epoch. */

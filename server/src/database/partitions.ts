@@ -1,6 +1,6 @@
 // Partitions of the newest epoch, which clients download by their hash, as they are in memory.
 
-import { contentHash, equalBytes, type Manifest, partitionBytes } from '@keyhush/protocol'
+import { equalBytes, HASH_BYTES, type Manifest, partitionBytes } from '@keyhush/protocol'
 import { Refusal } from '../base/refusal.js'
 import { recordBytesView } from '../dataset/view.js'
 import { type Changes, changesOf } from './chunks.js'
@@ -19,8 +19,7 @@ export function partitionBlob(
 ): Blob | undefined {
   const { core, database } = generation
   const wanted = Buffer.from(hash, 'hex')
-  const numbers = Array.from({ length: manifest.partitions }, (_, q) => q)
-  const q = numbers.find(q => equalBytes(contentHash(manifest, q), wanted))
+  const q = partitionWith(manifest, wanted)
   if (q === undefined) return undefined
   const length = partitionBytes(manifest)
   const now = database.contentHash(q)
@@ -35,6 +34,15 @@ export function partitionBlob(
     if (changes !== undefined) undo(bytes, at, changes, manifest.recordBytes)
     return bytes
   })
+}
+
+/** There may be tens of thousands, and anybody can ask: the search is the platform's. */
+function partitionWith({ contentHashes }: Manifest, hash: Buffer): number | undefined {
+  if (hash.length !== HASH_BYTES) return undefined
+  const all = Buffer.from(contentHashes.buffer, contentHashes.byteOffset, contentHashes.length)
+  let at = all.indexOf(hash)
+  while (at !== -1 && at % HASH_BYTES !== 0) at = all.indexOf(hash, at + 1)
+  return at === -1 ? undefined : at / HASH_BYTES
 }
 
 /** Makes bytes of the database, from byte `at` on, what they were before these changes. */

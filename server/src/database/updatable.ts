@@ -14,7 +14,7 @@ import {
   toHex,
 } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
-import { DatasetError } from '../base/errors.js'
+import { DatasetError, readingFrom } from '../base/errors.js'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Progress } from '../dataset/build.js'
 import { type Dataset, updateListOf } from '../dataset/load.js'
@@ -36,7 +36,7 @@ import { OldGeneration } from './old-generation.js'
 import { readOperations, refuse } from './operations.js'
 import { partitionBlob } from './partitions.js'
 import { PostgresFence } from './postgres-fence.js'
-import { readingFrom } from './reading.js'
+
 import { Signatures } from './signatures.js'
 import { StoredFence } from './stored-fence.js'
 import { ANOTHER_PROCESS, type Head } from './stored-values.js'

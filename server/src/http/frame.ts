@@ -28,7 +28,6 @@ export interface Frame {
 /** Why a server that is about to end refuses requests. */
 export const SHUTTING_DOWN = 'this server is shutting down'
 
-/** An app without routes. */
 export function frame(options: FrameOptions): Frame {
   const { readiness, log } = options
   const app: FastifyInstance = fastify({

@@ -5,14 +5,12 @@ import { statfs } from 'node:fs/promises'
 import { type FastifyInstance, fastify } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { Computations } from './computations.js'
-import { boundedServer, Connections } from './limits/connections.js'
+import { boundedServer, Connections, whenOver } from './limits/connections.js'
 import type { Unsent } from './limits/unsent.js'
-import { whenOver } from './over.js'
 import type { MountedDataset } from './plugin.js'
 import { sendError } from './plugins/errors.js'
 import { routeOf } from './plugins/logging.js'
-import type { Readiness } from './readiness.js'
-import { healthRoutes } from './routes/health.js'
+import { healthRoutes, type Readiness } from './readiness.js'
 
 /** What there is to watch of a server. */
 export interface Watched {

@@ -1,6 +1,7 @@
-// Whether this process can answer queries, and whether a balancer should send it any. All databases of a process share one.
+// Whether this process can answer queries, and whether a balancer should send it any: /healthz and /readyz. All databases of a
+// process share one.
 
-import type { onRequestHookHandler } from 'fastify'
+import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import { Refusal } from '../base/refusal.js'
 
 /** Whether this process answers, and why not. */
@@ -71,6 +72,17 @@ export class Readiness {
     this.check()
     done()
   }
+}
+
+/** /healthz: 200 while the process runs. /readyz: 200 while it can answer and should be sent queries, with what does not work. */
+export function healthRoutes(app: FastifyInstance, readiness: Readiness): void {
+  app.get('/healthz', async (_request, reply) => reply.header('cache-control', 'no-store').send({ status: 'running' }))
+  app.get('/readyz', async (_request, reply) => {
+    reply.header('cache-control', 'no-store')
+    readiness.checkReady()
+    const { problems } = readiness
+    return reply.send(problems.length === 0 ? { status: 'ready' } : { status: 'ready', problems })
+  })
 }
 
 /** Whether it is WebAssembly's own error, whose class Node's types do not know. */

@@ -9,8 +9,7 @@ import { RateLimit } from './limits/rate.js'
 import type { UnsentOptions } from './limits/unsent.js'
 import type { Metrics } from './metrics.js'
 import { exitSoon, keyhushPlugin, type MountedDataset } from './plugin.js'
-import { Readiness } from './readiness.js'
-import { healthRoutes } from './routes/health.js'
+import { healthRoutes, Readiness } from './readiness.js'
 import { PUBLISHER_ROUTES } from './routes/publish.js'
 
 export interface ServerOptions {

@@ -182,3 +182,9 @@ function refusalOfBroken(code: string | undefined): Refusal {
       return new Refusal('bad_request', 'the request is not well-formed HTTP')
   }
 }
+
+/** Calls once when a reply is over: it has left, or its connection is gone; soon if it is by now. */
+export function whenOver({ raw }: { readonly raw: ServerResponse }, call: () => void): void {
+  if (raw.destroyed) process.nextTick(call)
+  else raw.on('close', call) // behind 'finish', too; it comes once, and `once` takes longer
+}

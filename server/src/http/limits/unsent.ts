@@ -6,7 +6,7 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
-import { whenOver } from '../over.js'
+import { whenOver } from './connections.js'
 
 export interface UnsentOptions {
   /** in all; default 256 MiB */

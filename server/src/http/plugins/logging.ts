@@ -1,6 +1,6 @@
-// What the log may hold of requests (docs/threat-model.md, P7): route pattern, status, response size, duration, and unless it is
-// asked for more, sums of these alone: a line costs a third of what an answer does. Everything else a request says or is (body, URL,
-// query string, headers, address) stays out, whatever level is set.
+// What the log holds of requests (docs/threat-model.md, P7): route pattern, status, response size and duration, and only at level
+// `debug`, for a line costs a third of what an answer does (/metrics has the sums). Nothing else that a request says or is (body, URL,
+// query string, headers, address) is logged at any level.
 //
 // Fastify itself logs through each request's own logger, sometimes with the URL; that logger is silent here. What there
 // is to say is said by the hook below and by plugins/errors.ts, through the server's logger.
@@ -16,18 +16,12 @@ import {
 } from 'fastify'
 import fp from 'fastify-plugin'
 
-const SUMS_EVERY_MILLISECONDS = 10_000
-
 export const logging = fp(async (app: FastifyInstance) => {
   const { log }: { readonly log: FastifyBaseLogger & { isLevelEnabled?(level: string): boolean } } = app
-  if (log.isLevelEnabled?.('debug')) logEach(app)
-  else if (log.isLevelEnabled?.('info')) logSums(app)
-})
-
-function logEach(app: FastifyInstance): void {
+  if (log.isLevelEnabled?.('debug') !== true) return
   app.addHook('onResponse', (request, reply, done) => {
     const { statusCode: status, elapsedTime } = reply
-    app.log.debug({
+    log.debug({
       route: routeOf(request),
       status,
       bytes: bytesOf(request, reply),
@@ -35,46 +29,7 @@ function logEach(app: FastifyInstance): void {
     })
     done()
   })
-}
-
-/** A line for each route and status that there were, and the last ones when the server closes. */
-function logSums(app: FastifyInstance): void {
-  let sums = new Map<string, { requests: number; bytes: number; milliseconds: number; longest: number }>()
-  app.addHook('onResponse', (request, reply, done) => {
-    const { statusCode, elapsedTime } = reply
-    const kind = `${statusCode} ${routeOf(request)}`
-    let sum = sums.get(kind)
-    if (sum === undefined) {
-      sum = { requests: 0, bytes: 0, milliseconds: 0, longest: 0 }
-      sums.set(kind, sum)
-    }
-    sum.requests++
-    sum.bytes += bytesOf(request, reply)
-    sum.milliseconds += elapsedTime
-    sum.longest = Math.max(sum.longest, elapsedTime)
-    done()
-  })
-  const say = () => {
-    const over = sums
-    sums = new Map()
-    for (const [kind, { requests, bytes, milliseconds, longest }] of over) {
-      const [status, route] = [Number(kind.slice(0, 3)), kind.slice(4)]
-      app.log.info({
-        route,
-        status,
-        requests,
-        bytes,
-        milliseconds: Math.round(milliseconds),
-        longest: Math.ceil(longest),
-      })
-    }
-  }
-  const timer = setInterval(say, SUMS_EVERY_MILLISECONDS).unref()
-  app.addHook('onClose', async () => {
-    clearInterval(timer)
-    say()
-  })
-}
+})
 
 /** The pattern, nothing of the URL; nor of what the router lets through for a schema to refuse. */
 export function routeOf({ routeOptions: { method, url } }: FastifyRequest): string {

@@ -9,10 +9,13 @@ import { type Blob, type Epochs, SLICE_BYTES } from '../../database/epochs.js'
 import type { Unsent } from '../limits/unsent.js'
 import type { Routes } from './types.js'
 
+/** One spelling: the ETag repeats it. */
+const HASH = /^[0-9a-f]{64}$/
+
 export function blobRoute(app: Routes, epochs: Epochs, unsent: Unsent): void {
   app.get<{ Params: { hash: string } }>('/v1/blobs/:hash', async (request, reply) => {
     const { hash } = request.params
-    const blob = await epochs.findBlob(hash)
+    const blob = HASH.test(hash) ? await epochs.findBlob(hash) : undefined
     if (blob === undefined) throw new Refusal('not_found', 'there is no blob of that hash')
     const reserve = (bytes: number, length: number) => unsent.reserve(request, reply, bytes, { length })
     return sendBlob(request, reply, blob, `"${hash}"`, reserve)

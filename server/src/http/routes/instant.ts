@@ -16,8 +16,8 @@ import { Refusal } from '../../base/refusal.js'
 import type { Epoch, Epochs } from '../../database/epochs.js'
 import { checkQueries, type InstantLookups, type InstantSizes, sharedOf } from '../../instant/lookups.js'
 import { decoded, epochOf, expectPartitions, queriesIn, sendBytes } from '../binary.js'
+import { whenOver } from '../limits/connections.js'
 import { WEIGHTS } from '../limits/rate.js'
-import { whenOver } from '../over.js'
 import type { Routes, Surroundings } from './types.js'
 
 /** When to come again if the queue is full: always the same, whatever is in it. */

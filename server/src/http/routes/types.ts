@@ -1,4 +1,4 @@
-// What routes are given.
+// What a route is given: what it reads, and what bounds it.
 
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type {
@@ -13,7 +13,6 @@ import type { RateLimit } from '../limits/rate.js'
 import type { Unsent } from '../limits/unsent.js'
 import type { Readiness } from '../readiness.js'
 
-/** What a route reads and is bounded by. */
 export interface Surroundings {
   readonly epochs: Epochs
   readonly readiness: Readiness
