@@ -1,9 +1,10 @@
 // docs/ARCHITECTURE.md and docs/CONTRIBUTING.md agree with the repository: every folder has a row, every import is one that the
-// folder's row allows, and every path in CONTRIBUTING.md exists.
+// folder's row allows, no import closes a circle, and every path in CONTRIBUTING.md exists.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { expect, test } from 'vitest'
+import { arrowsOf, circlesIn, importsIn } from './support/imports.js'
 
 const root = join(import.meta.dirname, '..')
 const architecture = readFileSync(join(root, 'docs/ARCHITECTURE.md'), 'utf8')
@@ -138,6 +139,17 @@ test('no import goes against the row of its folder', () => {
   expect([...new Set(against)]).toEqual([])
   expect(count).toBeGreaterThan(1500)
 })
+
+test.each([...Object.values(PACKAGES).filter(folder => !MADE.test(`${folder}/`)), 'demo/src'])(
+  'no import in %s closes a circle, of types either',
+  folder => {
+    const imports = importsIn(join(root, folder))
+    expect(imports.size).toBeGreaterThan(5)
+    for (const [, other] of arrowsOf(imports))
+      if (!MADE.test(join(folder, other))) expect(imports.keys()).toContain(other)
+    expect(circlesIn(imports), 'move what both need into a file of its own').toEqual([])
+  },
+)
 
 test('docs/CONTRIBUTING.md has a row that begins in each door of docs/ARCHITECTURE.md', () => {
   const begins = [...contributing.matchAll(/^\| [^|]* \| ([^|]*) \|/gm)].map(([, where]) => where!).join('\n')

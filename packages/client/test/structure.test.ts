@@ -1,9 +1,8 @@
-// Files of src/ import each other on no circle, and schemes do not know each other. tests/documents.test.ts holds which folder may
-// import which.
+// Schemes do not know each other. tests/documents.test.ts holds which folder may import which, and that no import closes a circle.
 
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { arrowsOf, circlesIn, importsIn } from '../../../tests/support/imports.js'
+import { arrowsOf, importsIn } from '../../../tests/support/imports.js'
 
 const imports = importsIn(join(import.meta.dirname, '../src'))
 const arrows = arrowsOf(imports)
@@ -21,8 +20,4 @@ test('no scheme knows another, and none above that room knows one by name', () =
   const known = arrows.filter(([file, other]) => isInside(other) && folderOf(other) !== folderOf(file))
   const lists = ['scheme/table.ts', 'scheme/known.ts']
   expect(known.filter(([file]) => !lists.includes(file)).map(arrow => arrow.join(' → '))).toEqual([])
-})
-
-test('no file is on a circle', () => {
-  expect(circlesIn(imports)).toEqual([])
 })

@@ -3,13 +3,32 @@
 
 import type { Manifest } from '@keyhush/protocol'
 import type { Dated, Folding } from '@keyhush/server/proofs'
-import type { Openings } from './openings.js'
 import { ProverThread } from './prover-threads.js'
+import type { Setup } from './setup.js'
+
+/** A row's openings, and the edits to fold into them, as far as an epoch. */
+export interface Fold extends Dated {
+  readonly row: number
+  readonly edits: Uint8Array
+}
+
+/** The rows of a database, as `Openings` keeps them. */
+export interface FoldedRows {
+  readonly proved: { readonly setup: Setup }
+  /** the row that needs folding most; undefined: none does */
+  next(newest: Manifest): Fold | undefined
+  /** A row has been folded, in memory. */
+  folded(row: number, openings: Dated): void
+  /** Folded rows as of `epoch` or before, to be written. */
+  settled(epoch: number): Iterable<readonly [number, Dated]>
+  /** A folded row has been written. */
+  stored(row: number, openings: Dated): void
+}
 
 export class RowFolding implements Folding {
   onFailure: (error: Error) => void = () => {}
 
-  readonly #openings: Openings
+  readonly #openings: FoldedRows
   readonly #newest: () => Manifest
   readonly #write: (row: number, openings: Dated) => Promise<boolean>
   #thread: ProverThread | undefined
@@ -17,7 +36,7 @@ export class RowFolding implements Folding {
   #stopped = false
   #failure: string | undefined
 
-  constructor(openings: Openings, newest: () => Manifest, write: (row: number, openings: Dated) => Promise<boolean>) {
+  constructor(openings: FoldedRows, newest: () => Manifest, write: (row: number, openings: Dated) => Promise<boolean>) {
     this.#openings = openings
     this.#newest = newest
     this.#write = write

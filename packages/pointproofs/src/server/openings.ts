@@ -28,7 +28,7 @@ import {
 } from '@keyhush/server/proofs'
 import type { Core, DatabaseHandle } from '@keyhush/wasm'
 import { type ChangedBlocks, changedBlocks } from './changed-blocks.js'
-import { RowFolding } from './folding.js'
+import { type Fold, type FoldedRows, RowFolding } from './folding.js'
 import { EDIT_BYTES, OPENING_BYTES, type PointproofsProver } from './module.js'
 import type { Setup } from './setup.js'
 
@@ -38,12 +38,6 @@ const MOST_CORRECTIONS = 64
 const MOST_EDITS = { least: 2, most: 8 }
 /** A row with an older edit is folded, too: until then the store keeps the edit's update list. */
 const MOST_EPOCHS = 32
-
-/** A row's openings, and the edits to fold into them, as far as an epoch. */
-interface Fold extends Dated {
-  readonly row: number
-  readonly edits: Uint8Array
-}
 
 /** Openings on disk, and what came after. */
 interface Row extends Dated {
@@ -76,7 +70,7 @@ export function zeroOpenings(records: number): Uint8Array {
   return openings
 }
 
-export class Openings implements RowProofs {
+export class Openings implements RowProofs, FoldedRows {
   readonly suite = SUITE_POINTPROOFS
   readonly proved: Proved
   readonly #core: Core
