@@ -1,8 +1,9 @@
 // Clients that ask and do not read, over real sockets: what stands in memory for them is bounded, and others are served.
 
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import type { Socket } from 'node:net'
 import { answerBytes, parseErrorReply, toHex } from '@keyhush/protocol'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { Unsent } from '../dist/http/limits/unsent.js'
 import { loadDataset, MemoryStorage, UpdatableDatabase } from '../dist/index.js'
@@ -212,6 +213,23 @@ test('two networks that renew their bodies before these have stalled do not keep
   expect(await post('192.0.2.200')).toBe(429) // its network has half
   expect(bodies.bytes).toBe(7 * query.length) // one has made room, and has come
   await vi.waitFor(() => expect(begun.filter(socket => socket.closed).length).toBe(1))
+})
+
+test('tens of thousands of small ones make room for a long one without holding the loop', () => {
+  const [count, total] = [20_000, 256 * MIB]
+  const unsent = new Unsent({ total })
+  const reserve = (ip: string, bytes: number) => {
+    const socket = { destroy() {} }
+    const request = { ip, raw: { socket } } as unknown as FastifyRequest
+    const reply = { raw: new EventEmitter(), header() {} } as unknown as FastifyReply
+    unsent.reserve(request, reply, bytes)
+  }
+  for (let i = 0; i < count; i++) reserve('198.51.100.1', Math.floor(total / 2 / count))
+  for (let i = 0; i < count; i++) reserve(`203.0.${i % 200}.1`, Math.floor(total / 2 / count))
+  const start = performance.now()
+  reserve('192.0.2.1', 64 * MIB)
+  expect(performance.now() - start).toBeLessThan(300)
+  expect(unsent.bytes).toBeLessThanOrEqual(total)
 })
 
 test('who reads too slowly is hung up on; a reply may take as long as its length takes a slow phone', async () => {

@@ -514,6 +514,23 @@ describe('a failure to write', () => {
     expect(await contents(again)).toEqual(await contents(twin))
   })
 
+  test('shares one copy of what the batch changed among all downloads, however many wait', async () => {
+    const [bytes, count] = [1000, 2000]
+    const storage = await storageOf('a.bin', pseudoRandom(count * bytes), { recordBytes: bytes })
+    const updatable = await opened(storage)
+    storage.fails = () => true
+    const edits = Array.from({ length: count }, (_, index) => ({ op: 'edit', index, value: 'v'.repeat(bytes) }))
+    await expect(updatable.publish(batchOn(updatable, edits))).rejects.toThrow('ENOSPC')
+    const hash = updatable.newest.manifest.contentHashes.subarray(0, 32)
+    const { arrayBuffers } = process.memoryUsage()
+    const waiting = await Promise.all(
+      Array.from({ length: 100 }, async () => (await updatable.findBlob(toHex(hash)))!.open(0, bytes * count - 1)),
+    )
+    expect(process.memoryUsage().arrayBuffers - arrayBuffers).toBeLessThan(10 * count * bytes)
+    for (const stream of waiting) stream.destroy()
+    expect(toHex(blake3(await bodyOf(updatable, hash)))).toBe(toHex(hash))
+  })
+
   test('leaves the partitions of the known epoch to download, also those that the batch changed', async () => {
     const storage = await storageOf('a.csv', KEYED)
     const updatable = await opened(storage)

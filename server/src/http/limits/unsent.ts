@@ -145,13 +145,25 @@ export class Unsent {
       if (!isFull() || performance.now() - since < this.#patience) break
       this.#hangUp(standing)
     }
+    if (!isFull()) return
+    // Looked up once, for there may be tens of thousands of connections.
+    const most = (this.#ofNetwork.get(network) ?? 0) + needed
+    const heavy = new Map<string, Standing[]>()
+    for (const [other, bytes] of this.#ofNetwork) if (bytes > most) heavy.set(other, [])
+    if (heavy.size === 0) return
+    for (const standing of this.#due.keys()) heavy.get(standing.network)?.push(standing)
+    for (const queue of heavy.values()) queue.reverse()
     while (isFull()) {
-      const [heaviest, bytes] = [...this.#ofNetwork].reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0])
-      if (bytes <= (this.#ofNetwork.get(network) ?? 0) + needed) return
-      const oldest = [...this.#due.keys()].find(standing => standing.network === heaviest)
+      const [heaviest, queue] = this.#heaviestOf(heavy)
+      const oldest = (this.#ofNetwork.get(heaviest) ?? 0) > most ? queue.pop() : undefined
       if (oldest === undefined) return
       this.#hangUp(oldest)
     }
+  }
+
+  #heaviestOf(queues: ReadonlyMap<string, Standing[]>): [string, Standing[]] {
+    const bytesOf = ([network]: [string, Standing[]]) => this.#ofNetwork.get(network) ?? 0
+    return [...queues].reduce((a, b) => (bytesOf(b) > bytesOf(a) ? b : a))
   }
 
   #hangUp(standing: Standing): void {
