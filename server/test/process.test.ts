@@ -135,7 +135,14 @@ describe('keyhush serve', () => {
     const one = await builtDirectory('a.txt', 'alpha\n')
     const two = await builtDirectory('b.bin', pseudoRandom(64), { recordBytes: 4 })
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-      const { child, finished, url } = await serve(['--dataset', one, '--dataset', `numbers=${two}`, '--log-level', 'debug'])
+      const { child, finished, url } = await serve([
+        '--dataset',
+        one,
+        '--dataset',
+        `numbers=${two}`,
+        '--log-level',
+        'debug',
+      ])
       for (const base of [url, `${url}/numbers`]) {
         const manifest = await manifestOf(base)
         expect(decodeAnswer(manifest, 1, await post(base, queryAt(manifest, 0))).length).toBeGreaterThan(0)

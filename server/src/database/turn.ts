@@ -17,8 +17,6 @@ export interface Turn {
   readonly epoch: EpochInMemory
   /** as clients fetch it */
   readonly list: Uint8Array
-  /** what of it changes records */
-  readonly changes: Uint8Array
   /** indices of records that changed */
   readonly changed: Uint32Array
   /** empty: keyless */
@@ -70,5 +68,5 @@ export async function writeNext(
   })
   next.free()
   const record = { batch: hash, changes: changed.length }
-  return { epoch: generation.epochOf(known), list, changes, changed, directoryBytes, batch: record }
+  return { epoch: generation.epochOf(known), list, changed, directoryBytes, batch: record }
 }

@@ -242,8 +242,7 @@ export class UpdatableDatabase implements Epochs {
       const { onShown } = this.#phase
       await new Promise<void>(resolve => onShown.push(resolve))
     }
-    const unwritten = this.#phase.is === 'unwritten' ? this.#phase.turn.changes : undefined
-    return partitionBlob(this.#generation, this.#newest.manifest, hash, unwritten) ?? this.#wholeBlob(hash)
+    return partitionBlob(this.#generation, this.#newest.manifest, hash) ?? this.#wholeBlob(hash)
   }
 
   /** What no batch changes in place, so that downloads of it wait for none. */
