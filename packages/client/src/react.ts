@@ -61,7 +61,7 @@ export function usePrivateMap<O extends object = PrivateMapOptions>(
  *
  * Servers can count lookups. So pass what was submitted, not what is being typed. And the same key, submitted again, makes none:
  * whoever sees both the submission and the traffic learns from its absence that it was a repetition. Where that matters, call
- * `refetch()` on each submission. The hook remembers no other keys: one that comes back is looked up again.
+ * `refetch()` on each submission, and take none while a lookup is loading. The hook remembers no other keys: one that comes back is looked up again.
  * @example
  * const answer = useLookup(map, submitted, 'text')
  * if (answer.status === 'found') return <p>{answer.value}</p>
@@ -93,14 +93,14 @@ function isBytes(key: Key | undefined): key is Uint8Array {
 }
 
 function isSameOptions(a: object, b: object): boolean {
-  const text = (options: object) =>
-    Object.entries(options)
-      .filter(([, value]) => value !== undefined && typeof value !== 'function')
-      // Lists of URLs, bytes of keys and names are told apart as text.
-      .map(([name, value]) => `${name} ${value}`)
-      .sort()
-      .join('\n')
-  return text(a) === text(b)
+  const names = Object.keys({ ...a, ...b }) as never[]
+  return names.every(name => isSameOption(a[name], b[name]))
+}
+
+/** Functions do not count. Lists of URLs, bytes of keys and names are compared as text. */
+function isSameOption(a: unknown, b: unknown): boolean {
+  if (a === b || typeof a === 'function' || typeof b === 'function') return true
+  return a !== undefined && b !== undefined && `${a}` === `${b}`
 }
 
 /** One task a component, of what it was given last. Rendering starts nothing: a render may be thrown away. */
