@@ -268,6 +268,8 @@ describe('both implementations accept and refuse the same bytes: every byte chan
       return undefined
     }
   }
+  const disagreeing = (bytes: string) =>
+    `the reference (expected) and packages/protocol (received) read these bytes differently: ${bytes}`
   const mutations = (valid: string) => [
     valid.slice(0, -2),
     `${valid}00`,
@@ -282,7 +284,7 @@ describe('both implementations accept and refuse the same bytes: every byte chan
   test.each(vectors.manifests.filter(({ bytes }) => bytes.length < 10_000))('manifest: $name', ({ bytes }) => {
     for (const mutated of mutations(bytes)) {
       const [a, b] = [reference, shipped].map(codecs => attempt(() => codecs.decodeManifest(mutated)))
-      expect(b, mutated).toEqual(a)
+      expect(b, disagreeing(mutated)).toEqual(a)
     }
   })
 
@@ -291,7 +293,7 @@ describe('both implementations accept and refuse the same bytes: every byte chan
       const [a, b] = [reference, shipped].map(codecs =>
         attempt(() => codecs.decodeAnswer(manifestOf(manifest), count, mutated, suite)),
       )
-      expect(b, mutated).toEqual(a)
+      expect(b, disagreeing(mutated)).toEqual(a)
     }
   })
 
@@ -303,7 +305,7 @@ describe('both implementations accept and refuse the same bytes: every byte chan
   ] as const)('%s', (_, bytes, decoder) => {
     for (const mutated of mutations(bytes)) {
       const [a, b] = [reference, shipped].map(codecs => attempt(() => codecs[decoder](mutated) as unknown))
-      expect(b, mutated).toEqual(a)
+      expect(b, disagreeing(mutated)).toEqual(a)
     }
   })
 })
