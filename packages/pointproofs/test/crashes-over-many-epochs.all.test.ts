@@ -4,7 +4,7 @@
 import { join } from 'node:path'
 import { encodeQuery, HEADER_BYTES } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
-import { answerQuery } from '../../../server/dist/http/answer.js'
+import { answerQuery } from '../../../server/dist/http/routes/answer.js'
 import { buildDataset, loadDataset, UpdatableDatabase } from '../../../server/dist/index.js'
 import { dataFile, pseudoRandom, temporaryDirectory, vectors } from '../../../server/test/helpers.js'
 import { batchOn, bodyOf, RememberingStorage } from '../../../server/test/updatable-helpers.js'
@@ -37,7 +37,7 @@ async function expectAnswered(updatable: UpdatableDatabase, model: Model, draw: 
     const blocks = partitionRecords / PACK
     const offsets = Array.from({ length: 2 * partitions }, () => draw(blocks))
     const query = Buffer.from(encodeQuery(manifest, 2, vectors(offsets), 'pointproofs'))
-    const { answer } = answerQuery(updatable, query)
+    const { answer } = answerQuery(updatable, query, () => {})
     const expected = offsets.flatMap((offset, n) =>
       Array.from({ length: PACK }, (_, k) => {
         const index = (n % partitions) * partitionRecords + offset * PACK + k

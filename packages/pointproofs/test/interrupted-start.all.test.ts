@@ -4,7 +4,7 @@
 import { join } from 'node:path'
 import { encodeQuery } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
-import { answerQuery } from '../../../server/dist/http/answer.js'
+import { answerQuery } from '../../../server/dist/http/routes/answer.js'
 import { buildDataset, loadDataset, UpdatableDatabase } from '../../../server/dist/index.js'
 import { dataFile, pseudoRandom, temporaryDirectory, vectors } from '../../../server/test/helpers.js'
 import { bodyOf, FailingStorage, opened } from '../../../server/test/updatable-helpers.js'
@@ -33,5 +33,5 @@ test('openings that an interrupted beginning has left are no other dataset’s',
   const offsets = [3, 1]
   const known = await keyAndRowsOf(manifest, hash => bodyOf(updatable, hash))
   const query = Buffer.from(encodeQuery(manifest, 1, vectors(offsets), 'pointproofs'))
-  expect(isGenuine(manifest, known, answerQuery(updatable, query).answer, offsets)).toBe(true)
+  expect(isGenuine(manifest, known, answerQuery(updatable, query, () => {}).answer, offsets)).toBe(true)
 })

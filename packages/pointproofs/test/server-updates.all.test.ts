@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { encodeQuery, HEADER_BYTES, splitUpdateList } from '@keyhush/protocol'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { answerQuery } from '../../../server/dist/http/answer.js'
+import { answerQuery } from '../../../server/dist/http/routes/answer.js'
 import { buildDataset, createServer, loadDataset, UpdatableDatabase } from '../../../server/dist/index.js'
 import { listed, pseudoRandom, vectors } from '../../../server/test/helpers.js'
 import { batchOn, bodyOf, opened, RememberingStorage, refusal } from '../../../server/test/updatable-helpers.js'
@@ -76,7 +76,7 @@ async function expectAnswered(
   updatable: UpdatableDatabase,
   model: Model,
   draw: (bound: number) => number,
-  ask = async (query: Buffer): Promise<Uint8Array> => answerQuery(updatable, query).answer,
+  ask = async (query: Buffer): Promise<Uint8Array> => answerQuery(updatable, query, () => {}).answer,
 ) {
   for (const { generation, epoch: number } of updatable.list()) {
     const { manifest } = updatable.find(generation, number)!
@@ -166,7 +166,7 @@ test('a partition that is opened is proved', async () => {
   const { manifest } = updatable.newest
   const query = Buffer.from(encodeQuery(manifest, 1, vectors(offsets), 'pointproofs'))
   const known = await keyAndRowsOf(manifest, hash => bodyOf(updatable, hash))
-  expect(isGenuine(manifest, known, answerQuery(updatable, query).answer, offsets)).toBe(true)
+  expect(isGenuine(manifest, known, answerQuery(updatable, query, () => {}).answer, offsets)).toBe(true)
 })
 
 test('from every state that a crash leaves, also in the middle of folding, the next start answers', async () => {

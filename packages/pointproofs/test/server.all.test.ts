@@ -9,7 +9,7 @@ import { blake3 } from '@noble/hashes/blake3.js'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { VERSION } from '../../../server/dist/base/version.js'
 import { FixedEpochs } from '../../../server/dist/database/fixed-epochs.js'
-import { answerQuery } from '../../../server/dist/http/answer.js'
+import { answerQuery } from '../../../server/dist/http/routes/answer.js'
 import { type BuildOptions, buildDataset, loadDataset } from '../../../server/dist/index.js'
 import { contentsOf, dataFile, pseudoRandom, queryAt, temporaryDirectory } from '../../../server/test/helpers.js'
 import {
@@ -169,7 +169,7 @@ for await (const chunk of process.stdin) {
 
 const answerAt = (epochs: FixedEpochs, offset: number, count: number) => {
   const { manifest } = epochs.newest
-  return answerQuery(epochs, queryAt(manifest, offset, count, 'pointproofs')).answer
+  return answerQuery(epochs, queryAt(manifest, offset, count, 'pointproofs'), () => {}).answer
 }
 
 test('answers are proved as a whole, and the other suites answer as ever', async () => {
@@ -189,14 +189,14 @@ test('answers are proved as a whole, and the other suites answer as ever', async
     )
   }
   for (const proofs of ['merkle', 'tags'] as const) {
-    const { answer } = answerQuery(epochs, queryAt(dataset.manifest, 5, 1, proofs))
+    const { answer } = answerQuery(epochs, queryAt(dataset.manifest, 5, 1, proofs), () => {})
     expect(answer.length).toBe(answerBytes(dataset.manifest, 1, proofs))
   }
   expect([...epochs.newest.suites]).toContain(SUITE_POINTPROOFS)
   const { maxBatch } = dataset.manifest
   expect(maxBatch).toBe(64)
   const beyond = queryAt(dataset.manifest, 260, 1, 'pointproofs')
-  expect(() => answerQuery(epochs, beyond)).toThrow(/an offset is not below/)
+  expect(() => answerQuery(epochs, beyond, () => {})).toThrow(/an offset is not below/)
   for (const hash of [dataset.manifest.pointproofs!.rowsHash, dataset.manifest.pointproofs!.keyHash]) {
     expect((await epochs.findBlob(toHex(hash)))?.bytes).toBeGreaterThan(0)
   }
