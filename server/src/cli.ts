@@ -305,9 +305,11 @@ function proxies(text: string): string {
   return text
 }
 
+/** Web views of apps have schemes of their own, capacitor://localhost for example, of which URL knows no origin. */
 function originOf(text: string): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined
-  return url === undefined || url.origin === 'null' ? undefined : url.origin
+  if (url === undefined || url.protocol === 'file:' || url.host === '') return undefined
+  return url.origin === 'null' ? `${url.protocol}//${url.host}` : url.origin
 }
 
 /** `9090`, `10.0.0.1:9090`, `[::1]:9090`. */

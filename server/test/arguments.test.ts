@@ -29,6 +29,12 @@ test.each([
     /: https:\/\/example\.com, perhaps/,
   ],
   [
+    'an origin of a web view with a path',
+    serve('--allow-origin', 'capacitor://localhost/app'),
+    /: capacitor:\/\/localhost, perhaps/,
+  ],
+  ['a page in a file', serve('--allow-origin', 'file://host'), /scheme:\/\/host/],
+  [
     'one of several origins',
     serve('--allow-origin', 'https://example.com', 'null'),
     /'null' is invalid.*scheme:\/\/host/,
@@ -69,6 +75,13 @@ test('a publisher’s key that is neither digits nor a file', async () => {
   const store = join(folder.path, 'store')
   const { code, stderr } = await keyhush(...serve('--store', store, '--publisher-key', '5f0c'))
   expect([code, stderr]).toEqual([1, expect.stringMatching(/5f0c: expected a public key, 64 hex digits .* neither/)])
+})
+
+test('origins of web views are taken', async () => {
+  const origins = ['capacitor://localhost', 'ionic://localhost', 'tauri://localhost', 'app://bundle']
+  const { code, stderr } = await keyhush(...serve('--dataset', 'nowhere', '--allow-origin', ...origins))
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/nowhere/)]) // and nothing of origins
+  expect(stderr).not.toContain('origin')
 })
 
 test('a dataset without the name of its store', async () => {
