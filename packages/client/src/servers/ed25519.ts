@@ -1,11 +1,11 @@
-// Checking an Ed25519 signature (docs/protocol.md, Signatures): by the platform where it can, which takes a phone a tenth of the time, else
-// in JavaScript. Both give the same verdict.
+// Verifies an Ed25519 signature (docs/protocol.md, Signatures): by the platform if it can, else in JavaScript, which takes a phone ten
+// times as long. Both give the same verdict.
 
 import { mayBePublicKey, mayBeSignature } from '@keyhush/protocol'
 import type { Subtle } from '../platform/environment.js'
 import { loadPart } from '../platform/parts.js'
 
-/** `subtle`: the platform's cryptography; undefined: there is none, as in pages over plain http. Throws UnsupportedError, of a missing file. */
+/** `subtle`: the platform's cryptography; undefined: there is none, as in pages over plain http. Throws UnsupportedError if a file is missing. */
 export async function verifies(
   signature: Uint8Array,
   message: Uint8Array,
@@ -19,7 +19,7 @@ export async function verifies(
   )
 }
 
-/** undefined: the platform knows no Ed25519, or will not have this key. */
+/** undefined: the platform has no Ed25519, or refuses this key. */
 async function platformVerdict(
   signature: Uint8Array,
   message: Uint8Array,
