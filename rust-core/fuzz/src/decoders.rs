@@ -1,6 +1,6 @@
-//! One function a decoder, on a small fixed database and its hints. `core/tests/corpora.rs` runs them on the corpora, and
-//! `npm run fuzz` on what libFuzzer makes of those. The stored forms end with a checksum, which is added here, so that
-//! what is behind it is reached.
+//! A function for each decoder, which runs it on any bytes, with a small fixed database and its hints. `core/tests/corpora.rs`
+//! runs them on the corpora, and `npm run fuzz` on libFuzzer's inputs. Stored forms end with a checksum. It is added here, so
+//! that the code behind it is reached.
 
 use std::sync::OnceLock;
 
@@ -20,10 +20,10 @@ use keyhush_core::tapir::recon::{Effect, recon, replay, verify};
 use keyhush_core::tapir::state::journal;
 use keyhush_core::tapir::update::HintUpdate;
 
-/// A decoder on any bytes.
+/// Runs a decoder on any bytes.
 pub type Decoder = fn(&[u8]);
 
-/// All of them, by the names of their corpora.
+/// All decoders, by the names of their corpora.
 pub const DECODERS: [(&str, Decoder); 14] = [
     ("answer", answer),
     ("checkpoint", checkpoint),
@@ -44,13 +44,13 @@ pub const DECODERS: [(&str, Decoder); 14] = [
 /// Runs the decoder of this name.
 ///
 /// # Panics
-/// If there is none.
+/// If there is no such decoder.
 pub fn run(name: &str, data: &[u8]) {
     let (_, decoder) = DECODERS.iter().find(|(known, _)| *known == name).expect("a decoder");
     decoder(data);
 }
 
-/// Whether a decoder accepts these bytes; not asked of `answer` and `vectors`, which say so themselves.
+/// Whether a decoder accepts these bytes. `answer` and `vectors` accept all: they do their own checks.
 #[must_use]
 pub fn accepts(name: &str, data: &[u8]) -> bool {
     let world = World::get();
@@ -77,7 +77,7 @@ pub fn accepts(name: &str, data: &[u8]) -> bool {
     }
 }
 
-/// Valid bytes of every decoder, to begin with.
+/// Valid bytes for each decoder, to start from.
 #[must_use]
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let world = World::get();
@@ -128,7 +128,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     seeds
 }
 
-/// A layout that an update leads to.
+/// The layout after an update.
 fn grown() -> Layout {
     Layout::new(12, 4, 3, 4).expect("a layout")
 }
@@ -174,7 +174,7 @@ impl World {
         world
     }
 
-    /// With everything folded.
+    /// A builder with all partitions folded.
     fn builder(&self, kind: usize) -> HintBuilder {
         let mut builder = HintBuilder::new(self.layout, KINDS[kind], &self.commitments, &self.content_hashes, [2; 32])
             .expect("a builder");
@@ -192,7 +192,7 @@ impl World {
         single::making::Builder::new(layout, content_hashes, 4, [2; 32]).expect("a builder")
     }
 
-    /// With so many partitions folded.
+    /// A builder with the first `partitions` partitions folded.
     fn fold_single(
         layout: Layout,
         content_hashes: &[u8],
@@ -218,7 +218,7 @@ impl World {
         suites::answer(3, &self.database, queries, At::Newest)
     }
 
-    /// What is asked of the retrieve server in `answer`.
+    /// The batch to which `answer` is a reply, and its hint.
     fn asked(&self, kind: usize) -> (Hint, Pending) {
         let mut hint = self.hint(kind);
         let pending = query(&mut hint, &[7], &[3; 32]).expect("a batch");
@@ -234,12 +234,12 @@ impl World {
     }
 }
 
-/// The first byte, for a choice; and the rest.
+/// Uses the first byte to choose a kind of hint. Returns it and the rest.
 fn choice(data: &[u8]) -> Option<(usize, &[u8])> {
     data.split_first().map(|(&first, rest)| (usize::from(first) % KINDS.len(), rest))
 }
 
-/// With the checksum that ends every stored form.
+/// Adds the checksum of stored forms.
 fn sealed(body: &[u8]) -> Vec<u8> {
     [body, &blake3::hash(body).as_bytes()[..16]].concat()
 }
@@ -368,7 +368,7 @@ fn vectors(data: &[u8]) {
     }
 }
 
-/// Numbers of a layout, or of a plan.
+/// Reads the numbers of a layout, and of a plan.
 fn layout(data: &[u8]) {
     let numbers: Vec<u64> = data.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
     let &[a, b, c, d, ref rest @ ..] = numbers.as_slice() else { return };

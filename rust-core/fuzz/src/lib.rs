@@ -1,5 +1,5 @@
-//! The core's decoders, each as a function of any bytes at all. They must refuse or accept: never panic, never take
-//! memory that the bytes do not pay for, and what they accept they must write as it was.
+//! The core's decoders, as functions that take any bytes. A decoder must never panic, and must not allocate more memory than
+//! the bytes are worth. What it accepts, it must write back unchanged.
 
 #![forbid(unsafe_code)]
 

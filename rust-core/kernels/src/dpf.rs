@@ -1,17 +1,17 @@
-//! A two-party distributed point function with one-bit outputs (Boyle, Gilboa, Ishai: Function Secret Sharing,
-//! CCS 2016, Fig. 1, with the early termination of section 3.2.3): whoever has one key learns nothing of the point;
-//! both keys' outputs differ at the point alone. The tree ends 7 levels early: a leaf is 128 outputs.
+//! Evaluates a two-party distributed point function with one-bit outputs (Boyle, Gilboa, Ishai: Function Secret Sharing,
+//! CCS 2016, Fig. 1, with the early termination of section 3.2.3). One key alone reveals nothing of the point. The outputs of
+//! both keys differ at the point, and nowhere else. The tree ends 7 levels early: a leaf has 128 outputs.
 //!
-//! This is evaluation over the whole domain; keys are made in the core.
+//! This module evaluates keys over the whole domain. The core makes keys.
 
 use crate::prg::{Children, LANES, SEED_BYTES, Seed, stretch};
 
-/// log₂ of the outputs of a leaf.
+/// log₂ of the number of outputs of a leaf.
 pub const LEAF_LOG: u32 = 7;
 /// Outputs of a leaf.
 pub const LEAF_OUTPUTS: usize = 1 << LEAF_LOG;
 
-/// n: the smallest domain 2^n, of at least a leaf, that has `points`.
+/// n: the smallest domain 2^n that has `points` points, and at least one leaf.
 #[must_use]
 pub fn domain_log(points: usize) -> u32 {
     points.next_power_of_two().trailing_zeros().max(LEAF_LOG)
@@ -24,8 +24,8 @@ pub fn key_bytes(domain_log: u32) -> usize {
     SEED_BYTES + levels * SEED_BYTES + (2 * levels).div_ceil(8) + SEED_BYTES + 1
 }
 
-/// A key: seed, for each level a correction word, then two correction bits for each level (low first, left before
-/// right; the rest of the last byte zero), the last correction, the party (0 or 1).
+/// A key: the seed; a correction word for each level; two correction bits for each level (low bit first, left before right;
+/// unused bits of the last byte are zero); the last correction; the party (0 or 1).
 #[derive(Debug, Clone, Copy)]
 pub struct Key<'a> {
     seed: &'a Seed,
@@ -36,7 +36,7 @@ pub struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// `None` unless these bytes are a key for a domain of 2^n.
+    /// Reads a key for a domain of 2^n; `None` if the bytes are not one.
     #[must_use]
     pub fn decode(bytes: &'a [u8], domain_log: u32) -> Option<Self> {
         if bytes.len() != key_bytes(domain_log) {
@@ -59,18 +59,18 @@ impl<'a> Key<'a> {
         (self.words[level], [at(2 * level), at(2 * level + 1)])
     }
 
-    /// Calls `each` with the number and the 128 outputs (byte by byte, low bit first) of every leaf that has one of the
-    /// first `points` points. Works in `nodes` and `controls`, both of [`scratch_nodes`] entries.
+    /// Calls `each` with the number and the 128 outputs (byte by byte, low bit first) of every leaf that has some of the first
+    /// `points` points. `nodes` and `controls` are scratch memory, with [`scratch_nodes`] entries each.
     pub fn evaluate(&self, points: usize, nodes: &mut [Seed], controls: &mut [u8], mut each: impl FnMut(usize, &Seed)) {
         let leaves = points.div_ceil(LEAF_OUTPUTS);
         let levels = self.words.len();
         (nodes[0], controls[0]) = (*self.seed, self.party);
         let mut count = 1;
         for level in 0..levels {
-            // Only ancestors of leaves that are wanted.
+            // Only ancestors of the leaves that are needed.
             let wanted = leaves.div_ceil(1 << (levels - level - 1));
             let correction = self.correction(level);
-            // From the end: children lie at or behind the last of their parents that is still to be read.
+            // From the end: then children never overwrite a parent that is still to be read.
             for first in (0..count).step_by(LANES).rev() {
                 let parents = side_by_side(&nodes[..count], first);
                 let of: [u8; LANES] =
@@ -99,7 +99,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Entries that evaluating `points` points works in.
+/// The entries of scratch memory for evaluating `points` points.
 #[must_use]
 pub fn scratch_nodes(points: usize) -> usize {
     points.div_ceil(LEAF_OUTPUTS)

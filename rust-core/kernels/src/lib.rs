@@ -1,6 +1,6 @@
-//! Loops over whole databases: what a server does for one instant lookup costs as much as reading all it has. They work
-//! on slices that are handed in and allocate nothing, without `std`: so the same code runs inside the core and in worker
-//! threads that have nothing but the core's memory (packages/wasm/src/worker.ts).
+//! Inner loops of the core. Some run over whole databases: a server reads all of its database for one instant lookup. They
+//! work on slices of the caller, allocate nothing and do without `std`. So the same code runs inside the core and in worker
+//! threads, which have only the core's memory (packages/wasm/src/worker.ts).
 
 #![no_std]
 

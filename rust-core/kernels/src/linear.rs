@@ -1,10 +1,11 @@
-//! Linear tags (docs/protocol.md, Suite 2): a polynomial hash over GF(2^64), whose value at an XOR of records is the
-//! XOR of their values.
+//! Linear tags (docs/protocol.md, Suite 2): a polynomial hash over GF(2^64). The hash of an XOR of records is the XOR of their
+//! hashes.
 //!
-//! The field is that of polynomials over GF(2) modulo x^64 + x^4 + x^3 + x + 1; a word is an element, bit i the
-//! coefficient of x^i. Words w_1 … w_n of a record: u64 little-endian, the last padded with zeros. Under a point K,
-//! tag = w_1·K^n + w_2·K^(n−1) + … + w_n·K (Horner). Two records differ in a nonzero polynomial of degree n = ⌈ℓ/8⌉ at
-//! most, without a constant term, so for a uniform K their tags are equal with probability n/2^64 at most.
+//! - The field is GF(2)[x] modulo x^64 + x^4 + x^3 + x + 1. A word is an element; bit i is the coefficient of x^i.
+//! - A record has words w_1 … w_n: u64, little-endian, the last one padded with zeros.
+//! - At a point K, its tag is w_1·K^n + w_2·K^(n−1) + … + w_n·K (Horner).
+//! - The tags of two different records differ by a nonzero polynomial in K, of degree at most n = ⌈ℓ/8⌉ and without a constant
+//!   term. So for a uniform K they are equal with probability at most n/2^64.
 
 /// Bytes of a tag, and of a point.
 pub const TAG_BYTES: usize = 8;
@@ -12,14 +13,14 @@ pub const TAG_BYTES: usize = 8;
 /// x^64 mod the field's polynomial.
 const REDUCED: u64 = 0b1_1011;
 
-/// An element's product with x. The same steps whatever it is.
+/// The product of an element and x. The steps are the same for all elements.
 #[inline]
 #[must_use]
 pub fn times_x(element: u64) -> u64 {
     (element << 1) ^ (REDUCED & (element >> 63).wrapping_neg())
 }
 
-/// The product of two elements. The same steps whatever they are.
+/// The product of two elements. The steps are the same for all elements.
 #[must_use]
 pub fn multiply(a: u64, b: u64) -> u64 {
     let (mut product, mut shifted) = (0, a);
@@ -30,16 +31,16 @@ pub fn multiply(a: u64, b: u64) -> u64 {
     product
 }
 
-/// Records that are tagged at a time: the products of one have to wait for each other, those of several have not.
+/// Records that are tagged at once. The products for one record depend on each other; those of several records do not.
 const LANES: usize = 4;
 
-/// A point, as the products of it with every byte at every place: 16 KiB. Overwritten when dropped.
+/// A point, as tables of its product with every byte at every place: 16 KiB. Wiped when dropped.
 pub struct Point {
     products: [[u64; 256]; 8],
 }
 
 impl Point {
-    /// The tables of a point.
+    /// Computes the tables of a point.
     #[inline(never)]
     #[must_use]
     pub fn new(point: u64) -> Self {
@@ -47,7 +48,7 @@ impl Point {
         for (place, table) in products.iter_mut().enumerate() {
             for bit in 0..8 {
                 let of_bit = multiply(point, 1 << (8 * place + bit));
-                // Products are linear: those of larger bytes are made of those of smaller ones.
+                // Products are linear: the product of a byte is the sum of the products of smaller bytes.
                 for byte in 0..1 << bit {
                     table[byte + (1 << bit)] = table[byte] ^ of_bit;
                 }
@@ -62,14 +63,14 @@ impl Point {
         self.products.iter().zip(bytes).fold(0, |sum, (table, byte)| sum ^ table[usize::from(byte)])
     }
 
-    /// A record's tag.
-    #[inline(never)] // a client's module is to stay small
+    /// The tag of a record.
+    #[inline(never)] // keeps the client's module small
     #[must_use]
     pub fn tag(&self, record: &[u8]) -> u64 {
         words(record.len()).fold(0, |sum, at| self.times(sum ^ word(record, at)))
     }
 
-    /// The tags of records that lie one behind the other: `put` is told each one's number and tag.
+    /// The tags of records that lie one after the other. Calls `put` with each record's number and tag.
     pub fn tag_all(&self, records: &[u8], record_bytes: usize, mut put: impl FnMut(usize, u64)) {
         let several = records.chunks_exact(LANES * record_bytes);
         let alone = several.remainder().chunks_exact(record_bytes);
@@ -98,7 +99,7 @@ fn words(record_bytes: usize) -> impl Iterator<Item = usize> {
     (0..record_bytes).step_by(TAG_BYTES)
 }
 
-/// The word of a record that begins at a byte, padded with zeros.
+/// The word of a record that begins at byte `at`, padded with zeros.
 #[inline]
 fn word(record: &[u8], at: usize) -> u64 {
     let rest = &record[at..];
@@ -135,7 +136,7 @@ mod tests {
             assert_eq!(multiply(a, 5), multiply(5, a));
             assert_eq!(multiply(a, 5 ^ 0xf0), multiply(a, 5) ^ multiply(a, 0xf0));
         }
-        // The polynomial is irreducible: no element of a subfield but GF(2)'s survives 32 squarings (Rabin's test).
+        // The polynomial is irreducible: 32 squarings change every element that is in no subfield (Rabin's test).
         assert_ne!((0..32).fold(2, |square, _| multiply(square, square)), 2);
     }
 

@@ -1,12 +1,12 @@
-//! The generator that ships: it stretches the seeds of instant lookups (docs/protocol.md, Instant lookups). That of the papers' schemes
-//! is `rust-core/papers/src/prg.rs`.
+//! The pseudorandom generator of instant lookups (docs/protocol.md, Instant lookups). The generators of the papers' schemes are
+//! in `rust-core/papers/src/prg.rs`.
 //!
-//! It doubles a seed's length, for the distributed point function: one ChaCha20 block under a 16-byte seed (the 128-bit key
-//! form of Bernstein's paper; counter and nonce zero). Bytes 0–15 are the left seed, 16–31 the right one, bits 0 and 1 of byte
-//! 32 the left and right control bits. The rest is not used.
+//! It doubles a seed, for the distributed point function: one ChaCha20 block under a 16-byte seed (the 128-bit key form of
+//! Bernstein's paper; counter and nonce are zero). Bytes 0–15 are the left seed, 16–31 the right one. Bits 0 and 1 of byte 32
+//! are the left and right control bits. The rest is not used.
 //!
-//! Blocks of several seeds are made side by side, word by word. Libraries make many blocks under one key instead, of which
-//! all but one would be thrown away here.
+//! The blocks of several seeds are computed side by side, word by word. Libraries compute many blocks under one key instead,
+//! and all but one of those would be unused.
 
 use core::array;
 
@@ -23,7 +23,7 @@ pub use crate::words::LANES;
 /// "expand 16-byte k"
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3120_646e, 0x7962_2d36, 0x6b20_6574];
 
-/// What a seed is stretched to.
+/// The two children of a seed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Children {
     /// left and right
@@ -32,7 +32,7 @@ pub struct Children {
     pub controls: [u8; 2],
 }
 
-/// Stretches several seeds.
+/// Computes the children of several seeds.
 #[must_use]
 pub fn stretch(seeds: &[Seed; LANES]) -> [Children; LANES] {
     let mut before = [Words::splat(0); 16];

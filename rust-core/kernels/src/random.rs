@@ -1,5 +1,5 @@
-//! Uniform numbers. Entropy comes in from the operating system through the caller, 32 fresh bytes for every hint and
-//! every query; ChaCha20 stretches it. Test vectors fix the exact draws (docs/protocol.md, Uniform numbers).
+//! Uniform random numbers. The caller passes 32 fresh bytes of the operating system's entropy for every hint and every query.
+//! ChaCha20 stretches them. Test vectors fix the exact numbers (docs/protocol.md, Uniform numbers).
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -7,17 +7,17 @@ use rand_core::{Rng, SeedableRng};
 /// Bytes of entropy that seed one stream.
 pub const ENTROPY_BYTES: usize = 32;
 
-/// A source of uniform numbers. The product has one, [`ChaCha`]; tests put in sources that enumerate all outcomes.
+/// A source of uniform numbers. [`ChaCha`] is the real one; tests use sources that enumerate all outcomes.
 pub trait Uniform {
     /// A number uniform over 0 … `bound` − 1. `bound` is 1 to 65 536.
     fn below(&mut self, bound: u32) -> u32;
 }
 
-/// ChaCha20, one independent stream a purpose.
+/// ChaCha20, with an independent stream for each purpose.
 pub struct ChaCha(ChaCha20Rng);
 
 impl ChaCha {
-    /// Stream number `stream` under `entropy`.
+    /// The stream of this number, seeded with `entropy`.
     #[must_use]
     pub fn new(entropy: &[u8; ENTROPY_BYTES], stream: u64) -> Self {
         let mut generator = ChaCha20Rng::from_seed(*entropy);
@@ -25,7 +25,7 @@ impl ChaCha {
         ChaCha(generator)
     }
 
-    /// Goes to the stream's u32 number `word`.
+    /// Moves to the u32 of this number in the stream.
     pub fn seek(&mut self, word: u64) {
         self.0.set_word_pos(u128::from(word));
     }
@@ -36,7 +36,7 @@ impl ChaCha {
     }
 }
 
-/// Makes the identity a uniform permutation (Fisher–Yates; papers: TAPIR, Lemma 2.2.1).
+/// Shuffles the identity into a uniform permutation (Fisher–Yates; papers: TAPIR, Lemma 2.2.1).
 pub fn shuffle(entries: &mut [u16], source: &mut impl Uniform) {
     for i in (1..entries.len()).rev() {
         let j = source.below(i as u32 + 1) as usize;
@@ -45,7 +45,7 @@ pub fn shuffle(entries: &mut [u16], source: &mut impl Uniform) {
 }
 
 impl Uniform for ChaCha {
-    // Lemire's multiplication with rejection: exactly uniform, where taking a remainder would not be.
+    // Lemire's multiplication with rejection. It is exactly uniform; a remainder would not be.
     fn below(&mut self, bound: u32) -> u32 {
         let mut product = u64::from(self.0.next_u32()) * u64::from(bound);
         if (product as u32) < bound {

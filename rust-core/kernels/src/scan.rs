@@ -1,13 +1,13 @@
-//! One pass over a database for up to eight instant lookups (docs/protocol.md, Instant lookups).
+//! Answers up to eight instant lookups in one pass over a database (docs/protocol.md, Instant lookups).
 //!
-//! A *group* is 2^g consecutive records of a partition, the last one perhaps short. Of each query, one byte a group
-//! holds one bit: whether that group is in the query's sum. Records and tree nodes are then read once, whatever the
-//! number of queries: sums are kept for all combinations of four queries (the method of four Russians), a row is added
-//! to the sum of its combination, and each query's sum is put together in the end.
+//! A *group* is 2^a consecutive records of a partition; the last one may have fewer. Each group has a byte of selectors, with
+//! one bit for each query: whether the group is in the query's sum. Records and tree nodes are read once for all queries (the
+//! method of four Russians): there is a sum for each combination of four queries, and a row is added to the sum of its
+//! combination. At the end, the sums of combinations give each query's sum.
 //!
-//! The bits of a query's groups, added up in pairs, level by level, say which nodes of each level are the asked group's
-//! ancestors: shares of a unit vector are, over subtrees, shares of the ancestors' unit vector. So one key serves the
-//! records and the siblings of all levels.
+//! The selectors are added up in pairs, level by level. The result selects, in each level, the ancestors of the group that
+//! was asked for: the sums of a unit vector's shares over subtrees are shares of the ancestors' unit vector. So one key serves
+//! the records and the siblings of all levels.
 
 use core::ops::Range;
 
@@ -19,13 +19,13 @@ pub const MAX_QUERIES: usize = 8;
 /// Bytes of a tree's node.
 pub const NODE_BYTES: usize = 32;
 
-/// Bytes of records read in one step, at most and if a group is not longer.
+/// Most bytes of records read in one step, unless a single group has more.
 const STEP_BYTES: usize = 1 << 20;
-/// Queries whose combinations have sums of their own, and how many those are.
+/// Queries whose combinations have sums of their own.
 const HALF: usize = MAX_QUERIES / 2;
 const COMBINATIONS: usize = 1 << HALF;
 
-/// Where things are: a database's layout, seen in groups.
+/// The sizes of a database, seen in groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Q
@@ -36,42 +36,42 @@ pub struct Shape {
     pub record_bytes: usize,
     /// d = ⌈log₂ M⌉
     pub depth: u32,
-    /// g
+    /// a
     pub group_log: u32,
 }
 
 impl Shape {
-    /// Groups of a partition, ⌈M/2^g⌉.
+    /// Groups of a partition: ⌈M/2^a⌉.
     #[must_use]
     pub fn partition_groups(&self) -> usize {
         self.partition_records.div_ceil(1 << self.group_log)
     }
 
-    /// Groups of the database: the points of a query's domain that mean something.
+    /// Groups of the database. They are the first points of a query's domain; the other points are not used.
     #[must_use]
     pub fn groups(&self) -> usize {
         self.partitions * self.partition_groups()
     }
 
-    /// Bytes of a whole group, 2^g·ℓ.
+    /// Bytes of a whole group: 2^a·ℓ.
     #[must_use]
     pub fn group_bytes(&self) -> usize {
         self.record_bytes << self.group_log
     }
 
-    /// Siblings on the way from a group to its partition's commitment, d − g.
+    /// Siblings on the path from a group to its partition's commitment: d − a.
     #[must_use]
     pub fn siblings(&self) -> usize {
         (self.depth - self.group_log) as usize
     }
 
-    /// Bytes of one query.
+    /// Bytes of a query.
     #[must_use]
     pub fn request_bytes(&self) -> usize {
         key_bytes(domain_log(self.groups()))
     }
 
-    /// Bytes of one answer: a group and its siblings.
+    /// Bytes of an answer: a group and its siblings.
     #[must_use]
     pub fn answer_bytes(&self) -> usize {
         self.group_bytes() + self.siblings() * NODE_BYTES
@@ -87,7 +87,7 @@ impl Shape {
         self.partition_records.div_ceil(1 << level)
     }
 
-    /// Where a level lies in a partition's tree.
+    /// The bytes of a level in a partition's tree.
     fn level(&self, level: u32) -> Range<usize> {
         let before: usize = (0..level).map(|below| self.level_nodes(below)).sum();
         before * NODE_BYTES..(before + self.level_nodes(level)) * NODE_BYTES
@@ -97,18 +97,18 @@ impl Shape {
         (STEP_BYTES / self.group_bytes()).max(1)
     }
 
-    /// Steps over a partition's records.
+    /// Steps over the records of a partition.
     fn record_steps(&self) -> usize {
         self.partition_groups().div_ceil(self.step_groups())
     }
 
-    /// Steps of a pass after its queries were evaluated: a partition's records, then its tree.
+    /// Steps of a pass after its queries were evaluated. For each partition: its records, then its tree.
     #[must_use]
     pub fn steps(&self) -> usize {
         self.partitions * (self.record_steps() + 1)
     }
 
-    /// Bytes that a pass of so many queries works in.
+    /// Bytes of scratch memory for a pass of `queries` queries.
     #[must_use]
     pub fn scratch_bytes(&self, queries: usize) -> usize {
         let nodes = scratch_nodes(self.groups());
@@ -120,7 +120,7 @@ impl Shape {
     }
 }
 
-/// What the last update overwrote: the epoch before, for those who ask at it.
+/// What the last update overwrote, for queries at the previous epoch.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Overwritten<'a> {
     /// indices of records, ascending
@@ -131,38 +131,38 @@ pub struct Overwritten<'a> {
     pub nodes: &'a [Node],
 }
 
-/// A tree's node as it was.
+/// The old content of a tree's node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Node {
-    /// whose tree it is
+    /// the partition that the tree belongs to
     pub partition: u32,
-    /// its place in the tree, in nodes
+    /// its place in the tree, counted in nodes
     pub place: u32,
-    /// what was there
+    /// the old content
     pub content: [u8; NODE_BYTES],
 }
 
-/// Those between two bounds, of what ascends.
+/// The range of items whose key is within `bounds`. Items are sorted by key.
 pub(crate) fn between<T>(all: &[T], bounds: Range<usize>, key: impl Fn(&T) -> usize) -> Range<usize> {
     all.partition_point(|one| key(one) < bounds.start)..all.partition_point(|one| key(one) < bounds.end)
 }
 
-/// What a pass works in, and where its answers come together.
+/// The memory of a pass, in which its answers are added up.
 pub struct Scratch<'a> {
     shape: Shape,
-    /// for each half of the queries and each combination of them, one answer
+    /// for each half of the queries, an answer for each combination of them
     sums: &'a mut [u8],
-    /// a byte a group, a bit a query
+    /// a byte for each group, with a bit for each query
     selectors: &'a mut [u8],
-    /// the same of one partition, added up level by level
+    /// the selectors of one partition, added up level by level
     folded: &'a mut [u8],
     controls: &'a mut [u8],
     nodes: &'a mut [Seed],
 }
 
 impl<'a> Scratch<'a> {
-    /// Over [`Shape::scratch_bytes`] bytes, which are zero before the first step; `None` if they are not as many.
+    /// Divides [`Shape::scratch_bytes`] bytes, which must be zeros before the first step; `None` if their number is wrong.
     pub fn new(shape: Shape, queries: usize, bytes: &'a mut [u8]) -> Option<Self> {
         let nodes = scratch_nodes(shape.groups());
         let (sums, rest) = bytes.split_at_mut_checked(shape.sums_bytes(queries))?;
@@ -173,7 +173,7 @@ impl<'a> Scratch<'a> {
         rest.is_empty().then_some(Scratch { shape, sums, selectors, folded, controls, nodes: nodes.as_chunks_mut().0 })
     }
 
-    /// Evaluates the key of a query at the first `points` groups, which are those of its epoch.
+    /// Evaluates a query's key at the first `points` groups: those of the query's epoch.
     pub fn select(&mut self, query: usize, key: &Key<'_>, points: usize) {
         let selectors = &mut self.selectors[..points];
         key.evaluate(points, self.nodes, self.controls, |leaf, outputs| {
@@ -186,8 +186,8 @@ impl<'a> Scratch<'a> {
         });
     }
 
-    /// Goes step `number` of [`Shape::steps`]: each once, in any order, after every query was [selected](Self::select).
-    /// `records`: all Q·M·ℓ bytes; `trees`: Q times [`Shape::tree_bytes`].
+    /// Does step `number` of [`Shape::steps`]. Do each once, in any order, after every query was [selected](Self::select).
+    /// `records` are all Q·M·ℓ bytes; `trees` are Q times [`Shape::tree_bytes`].
     pub fn step(&mut self, number: usize, records: &[u8], trees: &[u8]) {
         let shape = self.shape;
         let (q, part) = (number / (shape.record_steps() + 1), number % (shape.record_steps() + 1));
@@ -203,7 +203,7 @@ impl<'a> Scratch<'a> {
         self.folded.copy_from_slice(selectors);
         let mut width = selectors.len();
         for (sibling, level) in (shape.group_log..shape.depth).enumerate() {
-            // Node t is the sibling of node t ⊕ 1. An odd last one is nobody's, and has none.
+            // Node t is the sibling of node t ⊕ 1. A last node without a partner is no node's sibling.
             let (pairs, _) = self.folded[..width].as_chunks_mut::<2>();
             for pair in &mut *pairs {
                 pair.swap(0, 1);
@@ -215,8 +215,8 @@ impl<'a> Scratch<'a> {
         }
     }
 
-    /// Takes what an update brought to partition `q` out of the sums of the queries in `previous` again, a bit a query:
-    /// old ⊕ new of each record and node that is in them. For each partition once, before or after its steps.
+    /// Takes the last update of partition `q` out of the sums of some queries: adds old ⊕ new of each record and node in them.
+    /// `previous` has a bit for each query. Do it once for each partition, before or after its steps.
     pub fn undo(&mut self, q: usize, previous: u8, overwritten: &Overwritten<'_>, records: &[u8], trees: &[u8]) {
         let shape = self.shape;
         let (m, bytes) = (shape.partition_records, shape.record_bytes);
@@ -240,7 +240,7 @@ impl<'a> Scratch<'a> {
             let at = shape.group_bytes() + sibling * NODE_BYTES;
             for node in &nodes[between(nodes, places.clone(), |node| node.place as usize)] {
                 let place = node.place as usize;
-                // The one whose sibling it is; an odd last one is nobody's.
+                // The selector of the node whose sibling this is. A last node without a partner is no node's sibling.
                 let selector = self.folded[..width].get((place - places.start) ^ 1).copied().unwrap_or(0);
                 let rows = [node.content.as_slice(), tree[place].as_slice()];
                 add(self.sums, &shape, at, rows.into_iter(), &[selector & previous; 2]);
@@ -249,7 +249,7 @@ impl<'a> Scratch<'a> {
         }
     }
 
-    /// The answer to a query, after all steps: into as many zero bytes as an answer has.
+    /// Writes the answer to a query, after all steps. `answer` must be zeros, as long as an answer.
     pub fn answer(&self, query: usize, answer: &mut [u8]) {
         let bytes = self.shape.answer_bytes();
         let half = &self.sums[query / HALF * COMBINATIONS * bytes..][..COMBINATIONS * bytes];
@@ -261,7 +261,7 @@ impl<'a> Scratch<'a> {
     }
 }
 
-/// Adds each row, at `at`, to the sums of the combinations that its selector has. A shorter row is followed by zeros.
+/// Adds each row to the sums of its selector's combinations, at byte `at`. A short row counts as padded with zeros.
 fn add<'r>(sums: &mut [u8], shape: &Shape, at: usize, rows: impl Iterator<Item = &'r [u8]>, selectors: &[u8]) {
     let bytes = shape.answer_bytes();
     let (low, high) = sums.split_at_mut(COMBINATIONS * bytes);
@@ -274,7 +274,7 @@ fn add<'r>(sums: &mut [u8], shape: &Shape, at: usize, rows: impl Iterator<Item =
     }
 }
 
-/// Adds up pairs of selectors, the odd last one with nothing: how many are left.
+/// Adds up pairs of selectors; a last one without a partner stays as it is. Returns how many are left.
 fn fold(selectors: &mut [u8]) -> usize {
     let width = selectors.len().div_ceil(2);
     for t in 0..width {
@@ -286,12 +286,12 @@ fn fold(selectors: &mut [u8]) -> usize {
 /// The bits of a byte, low first.
 #[inline]
 fn bits(byte: u8) -> [u8; 8] {
-    // Each byte of the product is `byte`; each keeps its own bit, which is carried to its top and from there down to 1.
+    // Each byte of the product is `byte`, and keeps one bit. The addition carries that bit to the top of its byte.
     let own = (u64::from(byte) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
     (((own + 0x7f7f_7f7f_7f7f_7f7f) >> 7) & 0x0101_0101_0101_0101).to_le_bytes()
 }
 
-/// `into` ⊕= `row`, of equal length.
+/// `into` ⊕= `row`. Both have the same length.
 #[inline]
 pub fn xor_into(into: &mut [u8], row: &[u8]) {
     let (blocks, rest) = into.as_chunks_mut::<NODE_BYTES>();

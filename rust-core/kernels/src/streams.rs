@@ -1,5 +1,5 @@
-//! ChaCha20 as a function of two places (docs/protocol.md, One server): u16 number `column` of the stream of a nonce. Four
-//! blocks are made side by side: neighbouring blocks of one stream, or the same block of four streams.
+//! ChaCha20 with random access (docs/protocol.md, One server): the u16 number `column` in the stream of a nonce. Four blocks
+//! are computed side by side: neighbouring blocks of one stream, or the same block of four streams.
 
 use core::array;
 
@@ -11,13 +11,13 @@ const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574]
 /// Words of a key.
 pub const KEY_WORDS: usize = 8;
 
-/// Blocks made side by side.
+/// Blocks computed at once.
 const BLOCKS: usize = LANES;
 /// u16s of a block.
 const BLOCK_COLUMNS: usize = 32;
 
-/// Columns made in one step, of four neighbouring blocks. Column c of a group is half c mod 2 (low first) of the
-/// u32 number ⌊c/8⌋ of its block number ⌊c/2⌋ mod 4.
+/// Columns computed at once, from four neighbouring blocks. Column c of a group is half c mod 2 (low half first) of the u32
+/// number ⌊c/8⌋ in the group's block number ⌊c/2⌋ mod 4.
 pub const GROUP: usize = BLOCKS * BLOCK_COLUMNS;
 
 #[inline]
@@ -33,7 +33,7 @@ fn blocks(key: &[u32; KEY_WORDS], counters: [u64; BLOCKS], nonces: [u64; BLOCKS]
     chacha(&state).map(Words::lanes)
 }
 
-/// A group of a stream.
+/// Computes a group of a stream's columns.
 pub fn group(key: &[u32; KEY_WORDS], nonce: u64, number: usize, columns: &mut [u16; GROUP]) {
     let first = (number * BLOCKS) as u64;
     let words = blocks(key, array::from_fn(|lane| first + lane as u64), [nonce; BLOCKS]);
@@ -42,7 +42,7 @@ pub fn group(key: &[u32; KEY_WORDS], nonce: u64, number: usize, columns: &mut [u
     }
 }
 
-/// One column of neighbouring streams, from that of `nonce` on.
+/// Computes one column of neighbouring streams; the first stream is that of `nonce`.
 pub fn column(key: &[u32; KEY_WORDS], nonce: u64, column: usize, of_streams: &mut [u16]) {
     let (number, within) = (column / GROUP, column % GROUP);
     let counter = (number * BLOCKS + within / 2 % BLOCKS) as u64;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use crate::random::ChaCha;
 
-    /// Against the library's ChaCha20, whose streams are told apart by the nonce as well.
+    /// Compares with the library's ChaCha20, which also tells streams apart by the nonce.
     #[test]
     fn columns_are_those_of_the_stream_in_the_order_of_the_definition() {
         let bytes: [u8; 32] = array::from_fn(|i| (i * 11 + 3) as u8);

@@ -1,6 +1,6 @@
-//! Four u32 side by side, and ChaCha's rounds on them. Compilers find the vector instructions for this in some places and
-//! not in others, at five times the time; so for WebAssembly, where clients are, they are named. (On other targets that
-//! would take unsafe code.)
+//! Four u32 side by side, and ChaCha's rounds on them. Where a compiler does not find the vector instructions by itself, this
+//! takes five times as long. So they are named for WebAssembly, where clients run. (On other targets, naming them would take
+//! unsafe code.)
 
 pub use lanes::Words;
 
@@ -22,7 +22,7 @@ fn quarter_round(state: &mut [Words; 16], a: usize, b: usize, c: usize, d: usize
     state[b] = state[b].xor(state[c]).rotate::<7, 25>();
 }
 
-/// Four blocks of ChaCha20, a word of state of all four in each entry.
+/// Computes four blocks of ChaCha20. Each entry has one word of the state of all four.
 #[inline]
 pub fn chacha(before: &[Words; 16]) -> [Words; 16] {
     let mut state = *before;
@@ -80,7 +80,7 @@ mod lanes {
             Words(v128_xor(self.0, other.0))
         }
 
-        /// To the left; both parts of 32 are named.
+        /// Rotates to the left. LEFT + RIGHT must be 32.
         #[inline]
         pub fn rotate<const LEFT: u32, const RIGHT: u32>(self) -> Self {
             Words(v128_or(u32x4_shl(self.0, LEFT), u32x4_shr(self.0, RIGHT)))
@@ -122,7 +122,7 @@ mod lanes {
             Words(from_fn(|lane| self.0[lane] ^ other.0[lane]))
         }
 
-        /// To the left; both parts of 32 are named.
+        /// Rotates to the left. LEFT + RIGHT must be 32.
         #[inline]
         pub fn rotate<const LEFT: u32, const RIGHT: u32>(self) -> Self {
             Words(from_fn(|lane| self.0[lane] << LEFT | self.0[lane] >> RIGHT))

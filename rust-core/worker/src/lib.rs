@@ -1,12 +1,12 @@
-//! The kernels as a WebAssembly module of their own (packages/wasm/src/worker.ts).
+//! The kernels as a WebAssembly module for worker threads (packages/wasm/src/worker.ts).
 //!
-//! Worker threads of a server share the one memory of the core's instance, and run nothing of the core but its kernels:
-//! Rust's `std` for WebAssembly is built for one thread, its allocator above all. So this module imports the memory, has
-//! neither data nor allocator, and its stack is a piece of memory that the core has set aside for it: whoever
-//! instantiates it sets `__stack_pointer` to the end of that piece before the first call. tools/build-wasm.mjs refuses to
-//! build it with data, which would overwrite the core's.
+//! A server's worker threads share the memory of the core's instance. They run the kernels and nothing else of the core:
+//! Rust's `std` for WebAssembly, its allocator above all, is built for one thread. So this module imports the memory and has
+//! no allocator. Its constants lie in bytes that the core leaves free (rust-core/wasm/build.rs); tools/build-wasm.mjs checks
+//! that they fit. Its stack is memory that the core has set aside: the caller sets `__stack_pointer` to the end of that
+//! memory before the first call.
 //!
-//! The core touches neither the bytes of a pass nor the database until the worker has reported that it is done.
+//! Until the worker reports that it is done, the core touches neither the bytes of a pass nor the database.
 
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
@@ -28,21 +28,21 @@ mod exports {
 
     impl Place {
         /// # Safety
-        /// The bytes must be there, and nobody may write them while the slice lives.
+        /// The bytes must exist, and nobody may write them while the slice lives.
         unsafe fn bytes<'a>(&self) -> &'a [u8] {
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees it.
             unsafe { from_raw_parts(self.0 as *const u8, self.1 as usize) }
         }
 
         /// # Safety
-        /// As of `bytes`, and nobody may read them either.
+        /// As for `bytes`, and nobody may read them either.
         unsafe fn bytes_mut<'a>(&self) -> &'a mut [u8] {
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees it.
             unsafe { from_raw_parts_mut(self.0 as *mut u8, self.1 as usize) }
         }
     }
 
-    /// What the core's `instant::pass::Pass::descriptor` writes.
+    /// A descriptor, as `instant::pass::Pass::descriptor` of the core writes it.
     #[repr(C)]
     pub struct Pass {
         partitions: u32,
@@ -54,22 +54,22 @@ mod exports {
         records: Place,
         trees: Place,
         scratch: Place,
-        /// a bit a query: whether it asks at the epoch before
+        /// a bit for each query: whether it is for the previous epoch
         previous: u32,
-        /// u32s, bytes and nodes
+        /// indices (u32), records (bytes) and nodes
         overwritten: [Place; 3],
-        /// of each query its key, and the groups of its epoch
+        /// for each query its key, and the number of groups of its epoch
         keys: [(Place, u32); MAX_QUERIES],
     }
 
-    /// Goes all steps of an instant lookups' pass; whether its descriptor made sense.
+    /// Does all steps of a pass over instant lookups. Returns 1, or 0 for a malformed descriptor.
     ///
     /// # Safety
-    /// `pass` is the address of a descriptor whose pass lives, whose database does not change, and which nobody else
-    /// works on, until this returns.
+    /// `pass` is the address of a descriptor. Until this returns, its pass must live, its database must not change, and nobody
+    /// else may work on the pass.
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn run(pass: *const Pass) -> u32 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees it.
         let (pass, records, trees, scratch) = unsafe {
             let pass = &*pass;
             let scratch = from_raw_parts_mut(pass.scratch.0 as *mut u8, pass.scratch.1 as usize);
@@ -85,7 +85,7 @@ mod exports {
         let queries = pass.queries as usize;
         let Some(mut scratch) = Scratch::new(shape, queries, scratch) else { return 0 };
         for (number, (key, groups)) in pass.keys.iter().take(queries).enumerate() {
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees it.
             let key = unsafe { key.bytes() };
             let groups = *groups as usize;
             let Some(key) = Key::decode(key, domain_log(groups)) else { return 0 };
@@ -96,7 +96,7 @@ mod exports {
         }
         if pass.previous != 0 {
             let [indices, old_records, nodes] = &pass.overwritten;
-            // SAFETY: the caller's. Addresses of u32s and nodes are those of slices of the core's, so aligned.
+            // SAFETY: the caller guarantees it. The addresses are those of the core's slices of u32 and of nodes, so they are aligned.
             let overwritten = unsafe {
                 Overwritten {
                     indices: from_raw_parts(indices.0 as *const u32, indices.1 as usize),
