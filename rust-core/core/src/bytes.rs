@@ -1,15 +1,15 @@
-//! Buffers and what both halves do with them.
+//! Helpers for byte buffers: allocation that can fail, XOR, tests for zero.
 
 use crate::error::Error;
 
-/// `count` zero bytes, or a typed error where they cannot be had.
+/// `count` zero bytes, or [`Error::Layout`] if memory does not suffice.
 pub(crate) fn zeroed(count: usize) -> Result<Vec<u8>, Error> {
     let mut bytes = reserved(count)?;
     bytes.resize(count, 0);
     Ok(bytes)
 }
 
-/// Room for `count` bytes, not touched yet, or a typed error where it cannot be had.
+/// An empty buffer with room for `count` bytes, or [`Error::Layout`] if memory does not suffice.
 pub(crate) fn reserved(count: usize) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(count).map_err(|_| {
@@ -18,7 +18,7 @@ pub(crate) fn reserved(count: usize) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// `into` ⊕= `bytes`, of equal length.
+/// `into` ⊕= `bytes`. Both have the same length.
 pub(crate) fn xor_into(into: &mut [u8], bytes: &[u8]) {
     debug_assert_eq!(into.len(), bytes.len());
     for (a, b) in into.iter_mut().zip(bytes) {

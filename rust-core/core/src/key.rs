@@ -1,10 +1,10 @@
-//! Keys and names, hashed (docs/protocol.md, Hashes). Each hash has a context of its own.
+//! Hashes of keys and names (docs/protocol.md, Hashes). Each hash has a context of its own.
 
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::error::Error;
 
-/// Bytes of a key fingerprint. 16: an attacker who registers keys can find collisions of anything shorter.
+/// Bytes of a key's fingerprint. With fewer than 16, somebody who may add keys could search for collisions.
 pub const FINGERPRINT_BYTES: usize = 16;
 
 const FINGERPRINT_CONTEXT: &str = "keyhush 2026-11 key fingerprint v1";
@@ -18,7 +18,7 @@ const ROW_NAME_CONTEXT: &str = "keyhush 2026-11 row name v1";
 /// Bytes of the name of a row of tags.
 pub(crate) const ROW_NAME_BYTES: usize = 16;
 
-/// First 16 bytes of BLAKE3's `derive_key`.
+/// The first 16 bytes of BLAKE3's `derive_key`.
 fn derive(context: &str, bytes: &[u8]) -> [u8; FINGERPRINT_BYTES] {
     first_bytes(blake3::Hasher::new_derive_key(context).update(bytes))
 }
@@ -51,14 +51,14 @@ pub fn fingerprints(keys: &[u8], ends: &[u32]) -> Result<Vec<u8>, Error> {
     Ok(out)
 }
 
-/// A database's id, from its name or its first manifest.
+/// A database's id, derived from its name or its first manifest.
 #[must_use]
 pub fn database_id(seed: &[u8]) -> [u8; FINGERPRINT_BYTES] {
     derive(DATABASE_ID_CONTEXT, seed)
 }
 
-/// The seed of the directory of these fingerprints, which come in ascending order: whoever registers a key cannot know
-/// it beforehand, and so cannot prepare keys that fail to be placed.
+/// Derives a directory's seed from its fingerprints, which come in ascending order. Nobody who adds a key knows the seed
+/// beforehand, so nobody can choose keys that the directory has no place for.
 pub(crate) struct DirectorySeed(blake3::Hasher);
 
 impl DirectorySeed {
@@ -75,11 +75,11 @@ impl DirectorySeed {
     }
 }
 
-/// Bytes of the secret that a hint is given when it is made.
+/// Bytes of a hint's secret.
 pub const SECRET_BYTES: usize = 32;
 
-/// A hint's secret: it hedges what the operating system's generator gives, and keys the names of batches. Two copies of
-/// a hint whose generators are in one state still draw alike only where they do alike.
+/// A hint's secret, drawn when the hint is made. It names batches, and it is mixed into all later entropy: if the
+/// operating system's generator repeats itself, two hints still draw different numbers.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub(crate) struct Secret([u8; SECRET_BYTES]);
 
@@ -92,8 +92,7 @@ impl Secret {
         &self.0
     }
 
-    /// What a batch at `indices` is drawn from: BLAKE3's `derive_key` of entropy, secret, version (u64) and the indices
-    /// (u32 each).
+    /// The entropy of a batch at `indices`: BLAKE3's `derive_key` of entropy, secret, version (u64) and the indices (u32 each).
     pub(crate) fn query_entropy(&self, entropy: &[u8; 32], version: u64, indices: &[u32]) -> Zeroizing<[u8; 32]> {
         let mut hasher = self.hedge(QUERY_CONTEXT, entropy, version);
         for index in indices {
@@ -102,7 +101,7 @@ impl Secret {
         Zeroizing::new(*hasher.finalize().as_bytes())
     }
 
-    /// What an update is drawn from: likewise, without indices.
+    /// The entropy of an update: the same under another context, without indices.
     pub(crate) fn update_entropy(&self, entropy: &[u8; 32], version: u64) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(*self.hedge(UPDATE_CONTEXT, entropy, version).finalize().as_bytes())
     }
@@ -113,37 +112,37 @@ impl Secret {
         hasher
     }
 
-    /// The name of a batch: BLAKE3 of its stored form as drawn, keyed with the `derive_key` of the secret.
+    /// A batch's name: BLAKE3 of its stored form as drawn, keyed with the `derive_key` of the secret.
     pub(crate) fn batch_name(&self, form: &[u8]) -> [u8; 32] {
         let key = Zeroizing::new(blake3::derive_key(BATCH_NAME_CONTEXT, &self.0));
         *blake3::keyed_hash(&key, form).as_bytes()
     }
 
-    /// The name of a row of tags: the first 16 bytes of BLAKE3 of its stripe (u32) and itself, keyed with the `derive_key` of
-    /// the secret.
+    /// The name of a row of tags: the first 16 bytes of BLAKE3 of its stripe (u32) and the row, keyed with the `derive_key`
+    /// of the secret.
     pub(crate) fn row_name(&self, stripe: usize, row: &[u8]) -> [u8; ROW_NAME_BYTES] {
         let key = Zeroizing::new(blake3::derive_key(ROW_NAME_CONTEXT, &self.0));
         first_bytes(blake3::Hasher::new_keyed(&key).update(&(stripe as u32).to_le_bytes()).update(row))
     }
 }
 
-/// Plain BLAKE3, which any tool can check: of a partition, a directory, an update list, a manifest.
+/// Plain BLAKE3 of a partition, directory, update list or manifest: any tool can check it.
 #[must_use]
 pub fn content_hash(bytes: &[u8]) -> [u8; 32] {
     *blake3::hash(bytes).as_bytes()
 }
 
-/// [`content_hash`] of bytes that come in parts.
+/// Computes [`content_hash`] of bytes that come in parts.
 #[derive(Default)]
 pub struct ContentHasher(blake3::Hasher);
 
 impl ContentHasher {
-    /// The next bytes.
+    /// Hashes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// Of all bytes so far.
+    /// The hash of all bytes so far.
     #[must_use]
     pub fn hash(&self) -> [u8; 32] {
         *self.0.finalize().as_bytes()

@@ -1,13 +1,13 @@
-//! The layout (N, ℓ, Q, M, g) of a database, its planner, and the sizes that follow from it.
+//! The layout (N, ℓ, Q, M, g) of a database: its checks, its planner, and the sizes that follow from it.
 //!
-//! Stored records lie in blocks of g. Everything that looks up works on the database of blocks, so what a [`Layout`] calls
-//! a record is a block, of g·ℓ bytes, and M and Q·M are numbers of blocks (docs/protocol.md, Blocks: ℓ′ and M′); where
-//! g is 1, they are the stored records. What is stored is [`Layout::stored`]; [`Layout::locate`] and [`Layout::cut`] lead
-//! from one to the other.
+//! Stored records lie in blocks of g. Lookups work on the database of blocks, so what a [`Layout`] calls a record is a
+//! block of g·ℓ bytes, and its M and Q·M count blocks (docs/protocol.md, Blocks: ℓ′ and M′). With g = 1 a block is a
+//! stored record. [`Layout::stored`] has the numbers of stored records; [`Layout::locate`] finds a stored record's block,
+//! and [`Layout::cut`] takes the record out of it.
 //!
-//! The papers set M = Q = √N. A client stores N permutation entries whatever Q is, while an answer costs
-//! 2·Q·(ℓ + proof), so the planner takes the smallest Q instead (docs/protocol.md, Planning). Security does not
-//! depend on Q or M: Show-and-Shuffle (papers: SinglePass, Fig. 3) has advantage 0 for all of them.
+//! The papers set M = Q = √N. A client stores N permutation entries for any Q, while an answer costs 2·Q·(ℓ + proof).
+//! So the planner takes the smallest Q (docs/protocol.md, Planning). Security does not depend on Q or M: Show-and-Shuffle
+//! (papers: SinglePass, Fig. 3) has advantage 0 for all of them.
 
 use std::ops::Range;
 
@@ -15,31 +15,30 @@ use crate::error::{Error, expect_below};
 
 /// Longest stored record, in bytes.
 pub const MAX_RECORD_BYTES: usize = 65_536;
-/// Most records in a partition: offsets fit into a `u16`.
+/// Most blocks in a partition, so that offsets fit into a `u16`.
 pub const MAX_PARTITION_RECORDS: usize = 65_536;
 /// Most partitions in a database.
 pub const MAX_PARTITIONS: usize = 65_536;
 
 const MIN_PLANNED_PARTITIONS: u64 = 16;
 const HINT_BYTES_TARGET: u64 = 8 << 20;
-/// Most queries a request may carry in any generation.
+/// Most queries of a request, in any generation.
 pub const MAX_BATCH: usize = 64;
 const BATCH_BYTES_TARGET: usize = 8 << 20;
 const BATCH_BYTES_CEILING: usize = 2 * BATCH_BYTES_TARGET;
 
-/// How the records of a layout are stored, as a manifest has it.
+/// The sizes of stored records, as in the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
     /// ℓ
     pub record_bytes: usize,
-    /// M: the records of a partition
+    /// M: stored records of a partition
     pub partition_records: usize,
-    /// g: the records of a block
+    /// g: stored records of a block
     pub block_records: usize,
 }
 
-/// (N, ℓ, Q, M, g). A value of this type is always possible: 1 ≤ N ≤ Q·M, all within their bounds, and Q·M·ℓ
-/// addressable on this machine.
+/// (N, ℓ, Q, M, g), checked: 1 ≤ N ≤ Q·M, each number within its bounds, and Q·M·ℓ bytes addressable on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     records: usize,
@@ -48,15 +47,15 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Checks and takes the numbers of a manifest whose blocks are single records.
+    /// Checks the numbers of a manifest whose blocks are single records.
     ///
     /// # Errors
-    /// [`Error::Layout`] if they are out of bounds or the database could not be addressed.
+    /// [`Error::Layout`] if a number is out of bounds, or the database too large to be addressed.
     pub fn new(records: u64, record_bytes: u64, partitions: u64, partition_records: u64) -> Result<Self, Error> {
         Self::packed(records, record_bytes, partitions, partition_records, 1)
     }
 
-    /// Checks and takes the five numbers of a manifest, stored records all of them.
+    /// Checks the five numbers of a manifest. All count stored records.
     ///
     /// # Errors
     /// As [`Layout::new`].
@@ -97,8 +96,8 @@ impl Layout {
         Ok(Layout { records: records as usize, partitions: partitions as usize, stored })
     }
 
-    /// Decides Q and M for a new database of single records: the smallest Q ≥ 16 with M ≤ 65 536 and a hint of at most
-    /// 8 MiB, or the Q asked for.
+    /// Plans a new database of single records: the smallest Q ≥ 16 with M ≤ 65 536 and a hint of at most 8 MiB, or the given
+    /// Q.
     ///
     /// # Errors
     /// [`Error::Layout`] if no layout within bounds exists.
@@ -106,7 +105,7 @@ impl Layout {
         Self::plan_packed(records, record_bytes, partitions, 1)
     }
 
-    /// The same for blocks of `block_records`: the plan of the database of blocks.
+    /// Plans a new database in blocks of `block_records`: the bounds hold for the database of blocks.
     ///
     /// # Errors
     /// As [`Layout::plan`].
@@ -130,7 +129,7 @@ impl Layout {
         Self::packed(records, record_bytes, partitions, partition_records, block_records)
     }
 
-    /// A layout like this one in a later epoch: other N and Q.
+    /// This layout in a later epoch, with another N and Q.
     ///
     /// # Errors
     /// As [`Layout::new`].
@@ -146,7 +145,7 @@ impl Layout {
         self.records
     }
 
-    /// How they are stored.
+    /// The sizes of stored records.
     #[must_use]
     pub fn stored(&self) -> &Stored {
         &self.stored
@@ -170,7 +169,7 @@ impl Layout {
         self.stored.partition_records / self.stored.block_records
     }
 
-    /// M·ℓ: the bytes of a partition, and of a hint's parities.
+    /// M·ℓ: the bytes of a partition. A hint's parities have as many.
     #[must_use]
     pub fn partition_bytes(&self) -> usize {
         self.stored.partition_records * self.stored.record_bytes
@@ -182,13 +181,13 @@ impl Layout {
         self.partitions * self.partition_bytes()
     }
 
-    /// Q·M′: blocks with padding, and permutation entries of a hint.
+    /// Q·M′: all blocks, with padding. A hint's permutations have as many entries.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.partitions * self.partition_records()
     }
 
-    /// Q·M: stored records with padding.
+    /// Q·M: all stored records, with padding.
     #[must_use]
     pub fn room(&self) -> usize {
         self.partitions * self.stored.partition_records
@@ -200,22 +199,22 @@ impl Layout {
         usize::BITS - (self.partition_records() - 1).leading_zeros()
     }
 
-    /// The batch limit of a generation that begins with this layout: as many queries as fit 8 MiB of entries of
-    /// `entry_bytes` (ℓ′, or ℓ′ + proof), from 1 to 64. It stays while Q grows, so that a pending batch can always be sent.
+    /// The batch limit of a generation that begins with this layout: as many queries as 8 MiB of entries serve, from 1 to 64.
+    /// `entry_bytes` is ℓ′, or ℓ′ + proof. The limit stays while Q grows, so that a pending batch can always be sent.
     #[must_use]
     pub fn max_batch(&self, entry_bytes: usize) -> usize {
         (BATCH_BYTES_TARGET / (self.partitions * entry_bytes)).clamp(1, MAX_BATCH)
     }
 
-    /// Whether a generation whose batch limit is `max_batch` may have this layout: its longest answer has at most 16 MiB
-    /// of entries, or is to a single query. So Q may at least double before the next generation must begin.
+    /// Whether a generation with batch limit `max_batch` may have this layout: its longest answer has at most 16 MiB of
+    /// entries, or answers a single query. So Q may at least double before the next generation must begin.
     #[must_use]
     pub fn carries(&self, max_batch: usize, entry_bytes: usize) -> bool {
         let bytes = self.partitions as u64 * max_batch as u64 * entry_bytes as u64;
         max_batch == 1 || (1..=MAX_BATCH).contains(&max_batch) && bytes <= BATCH_BYTES_CEILING as u64
     }
 
-    /// (q, m): partition of the stored record `index`, and the offset of its block there.
+    /// (q, m): the partition of the stored record `index`, and its block's offset in the partition.
     ///
     /// # Errors
     /// [`Error::Index`] if there is no such record.
@@ -224,22 +223,22 @@ impl Layout {
         Ok(self.place(index))
     }
 
-    /// The same of an index that has been checked.
+    /// [`Layout::locate`] of an index that has been checked.
     pub(crate) fn place(&self, index: u32) -> (usize, usize) {
         let block = index as usize / self.stored.block_records;
         (block / self.partition_records(), block % self.partition_records())
     }
 
-    /// Where in its block the stored record `index` is: bytes of slot i mod g.
+    /// The bytes of the stored record `index` within its block: slot i mod g.
     #[must_use]
     pub fn slot(&self, index: u32) -> Range<usize> {
         let start = index as usize % self.stored.block_records * self.stored.record_bytes;
         start..start + self.stored.record_bytes
     }
 
-    /// Cuts the stored records `indices` out of their blocks, ℓ′ bytes each and in the same order. Of blocks that have
-    /// been verified and recovered whole, and no sooner: what is cut out earlier is checked alone, and whether a wrong
-    /// block is noticed would tell the slot.
+    /// Cuts the stored records `indices` out of their blocks, which come in the same order, ℓ′ bytes each. Pass only whole
+    /// blocks that have been verified: a record cut out earlier would be checked alone, and then the servers could learn the
+    /// slot from whether a wrong block was noticed.
     pub(crate) fn cut(&self, indices: &[u32], blocks: &[u8]) -> Vec<u8> {
         let mut records = Vec::with_capacity(indices.len() * self.stored.record_bytes);
         for (block, &index) in blocks.chunks_exact(self.record_bytes()).zip(indices) {
@@ -283,7 +282,7 @@ mod tests {
         assert_eq!(Layout::plan(1000, 8, Some(1)).unwrap().partition_records(), 1000);
     }
 
-    /// Whatever a generation begins with, its limit is carried until Q has doubled, and then ends rather than falls.
+    /// The limit a generation begins with holds until Q has doubled. After that the generation ends; the limit never falls.
     #[test]
     fn a_generation_grows_until_its_longest_answer_would_be_too_long() {
         for (m, l, entry) in [(1, 65_536, 65_536), (65_536, 32, 544), (65_536, 32, 32), (4, 65_535, 65_599)] {

@@ -1,15 +1,22 @@
-//! The algorithms of TAPIR (papers: Falzon, Hetz, O'Toole; over SinglePass by Lazzaretti and Papamanthou),
-//! pure: bytes in, bytes out. No I/O, no clock, no JavaScript; randomness comes in as entropy.
+//! The algorithms of Keyhush: TAPIR (papers: Falzon, Hetz, O'Toole; over SinglePass by Lazzaretti and Papamanthou) and the
+//! modes beside it. Pure: bytes in, bytes out. No I/O, no clock, no JavaScript; callers pass randomness in as entropy.
 //!
-//! Client: [`tapir::hint::HintBuilder`] folds streamed partitions into a [`tapir::hint::Hint`] (Fig. 4); [`tapir::query`] makes a pending
-//! batch of queries from it and [`tapir::recon`] turns verified answers into records and the next hint (Fig. 5).
-//! A client that keeps the whole database instead has a [`local::Local`].
-//! Server: [`database::flat::Database`] holds flat records and what opens their commitments; [`suites`] answers from it; [`database::epoch`] applies a publisher's batch and yields the
-//! [`database::list::UpdateList`] that clients apply to their hints (Fig. 6, [`tapir::update`]);
-//! [`database::generation`] begins anew over the same records.
-//! Lookups without a hint: [`instant`]; with one server: [`single`].
-//! Both: [`layout::Layout`] says who is where, [`directory::Directory`] maps keys to record indices, [`cost::Plan`] tells
-//! what a database will cost.
+//! | half | module | what it does |
+//! |---|---|---|
+//! | client | [`tapir::hint::HintBuilder`] | folds streamed partitions into a [`tapir::hint::Hint`] (Fig. 4) |
+//! | client | [`tapir::query`] | makes a pending batch of queries from a hint (Fig. 5) |
+//! | client | [`tapir::recon`] | turns verified answers into records and the next hint (Fig. 5) |
+//! | client | [`tapir::update`] | applies an update list to a hint (Fig. 6) |
+//! | client | [`local::Local`] | holds the whole database, for lookups without queries |
+//! | server | [`database::flat::Database`] | holds the records and the data that opens their commitments |
+//! | server | [`suites`] | answers queries from a database |
+//! | server | [`database::epoch`] | turns a publisher's batch into a [`database::list::UpdateList`] (Fig. 6) |
+//! | server | [`database::generation`] | plans and fills a new generation with the same records |
+//! | both | [`instant`] | lookups without a hint |
+//! | both | [`single`] | lookups with one server |
+//! | both | [`layout::Layout`] | the partition and offset of each record |
+//! | both | [`directory::Directory`] | maps keys to record indices |
+//! | both | [`cost::Plan`] | computes what a database costs |
 //!
 //! Indices, partitions and offsets count from 0 (the paper counts from 1).
 

@@ -1,12 +1,12 @@
-//! The whole database, kept: every partition is checked against the content hash both servers agreed on as it arrives,
-//! updates are checked the same way, and lookups read what is there. Nothing of it is secret.
+//! Mode `local`: the client keeps the whole database. Each partition, and each update, is checked against the content hash
+//! that both servers agreed on. Lookups read a record from memory. Nothing here is secret.
 //!
 //! | stored form | kind | what it is |
 //! |---|---|---|
-//! | [`Local::encode`] while partitions are missing | `PIRl` | which are there, and their records |
+//! | [`Local::encode`] while partitions are missing | `PIRl` | a flag for each partition, and the partitions that are there |
 //! | [`Local::encode`] | `PIRL` | all records |
 //!
-//! A journal of it has the entries of [`crate::tapir::state::update`], with nothing to draw from.
+//! Its journal has the entries of [`crate::tapir::state::update`], with entropy of zeros.
 
 use zeroize::Zeroizing;
 
@@ -26,22 +26,22 @@ use crate::tapir::update::HintUpdate;
 const PARTIAL: [u8; 4] = *b"PIRl";
 const WHOLE: [u8; 4] = *b"PIRL";
 
-/// The records of a database, some or all of its partitions.
+/// The records of a database: all partitions, or those received so far.
 pub struct Local {
     layout: Layout,
     stamp: Stamp,
     content_hashes: Vec<u8>,
-    /// Q·M·ℓ bytes; of partitions that are not held, anything
+    /// Q·M·ℓ bytes; in partitions that are not held they mean nothing
     records: Vec<u8>,
     held: Vec<bool>,
     lanes: Lanes,
 }
 
 impl Local {
-    /// Begins with nothing. `content_hashes` are Q times 32 bytes.
+    /// Begins without partitions. `content_hashes` are Q times 32 bytes.
     ///
     /// # Errors
-    /// [`Error::Length`] if the hashes are not Q; [`Error::Layout`] if memory does not suffice.
+    /// [`Error::Length`] unless there are Q hashes; [`Error::Layout`] if memory does not suffice.
     pub fn new(layout: Layout, content_hashes: &[u8], id: [u8; HINT_ID_BYTES]) -> Result<Self, Error> {
         expect_length("content hashes", content_hashes, layout.partitions() * CONTENT_HASH_BYTES)?;
         Ok(Local {
@@ -60,7 +60,7 @@ impl Local {
         &self.layout
     }
 
-    /// Its id, and updates applied.
+    /// The state's id, and the number of updates applied.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         self.stamp
@@ -81,37 +81,37 @@ impl Local {
         Ok(self.held[partition])
     }
 
-    /// Where a lane receives its partition: M·ℓ bytes.
+    /// The M·ℓ bytes into which a lane receives its partition.
     ///
     /// # Errors
-    /// [`Error::Index`] if there is no such lane; [`Error::Phase`] if it was not begun.
+    /// [`Error::Index`] if there is no such lane; [`Error::Phase`] if the lane was not begun.
     pub fn lane_bytes(&mut self, lane: usize) -> Result<&mut [u8], Error> {
         let q = self.lanes.under_way(lane)?;
         let bytes = self.layout.partition_bytes();
         Ok(&mut self.records[q * bytes..][..bytes])
     }
 
-    /// Starts receiving a partition, from its first byte.
+    /// Begins to receive a partition, from its first byte.
     ///
     /// # Errors
-    /// [`Error::Index`] if lane or partition do not exist; [`Error::Phase`] if the partition is there already or under
-    /// way in the other lane.
+    /// [`Error::Index`] if lane or partition do not exist; [`Error::Phase`] if the partition is held already, or the other
+    /// lane receives it.
     pub fn begin(&mut self, lane: usize, partition: usize) -> Result<(), Error> {
         let held = self.is_held(partition)?;
         self.lanes.begin(lane, partition, held)
     }
 
-    /// Takes note that the lane's next `count` bytes have been written, and hashes them.
+    /// Hashes the lane's next `count` bytes, which the caller has written.
     ///
     /// # Errors
-    /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if the partition is not that long.
+    /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if the bytes go beyond the partition.
     pub fn absorb(&mut self, lane: usize, count: usize) -> Result<(), Error> {
         let q = self.lanes.under_way(lane)?;
         let bytes = self.layout.partition_bytes();
         self.lanes.absorb(lane, count, &self.records[q * bytes..][..bytes])
     }
 
-    /// Keeps the lane's partition if it has its content hash. `false`: it has not, and the lane is free again.
+    /// Keeps the lane's partition if it has its content hash. Returns `false` otherwise. The lane is free again either way.
     ///
     /// # Errors
     /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if bytes are missing.
@@ -123,7 +123,7 @@ impl Local {
         Ok(genuine)
     }
 
-    /// Gives a lane up.
+    /// Drops what a lane has received so far.
     ///
     /// # Errors
     /// [`Error::Index`] if there is no such lane.
@@ -131,25 +131,25 @@ impl Local {
         self.lanes.abandon(lane)
     }
 
-    /// The same at a version that `version` updates have led to.
+    /// Sets the version, to the number of updates that led to this epoch.
     ///
     /// # Errors
     /// [`Error::Phase`] if partitions are missing.
     pub fn finish_at(&mut self, version: u64) -> Result<(), Error> {
         if !self.is_whole() {
-            return Err(Error::Phase("partitions are missing"));
+            return Err(Error::Phase("partitions are missing; receive them first"));
         }
         self.stamp.version = version;
         Ok(())
     }
 
-    /// The records at these indices, one after the other. Reads each, and nothing else depends on them.
+    /// The records at these indices, one after the other. Only the addresses read depend on the indices.
     ///
     /// # Errors
-    /// [`Error::Index`] if there is none; [`Error::Phase`] if partitions are missing.
+    /// [`Error::Index`] for an index beyond the last record; [`Error::Phase`] if partitions are missing.
     pub fn records(&self, indices: &[u32]) -> Result<Vec<u8>, Error> {
         if !self.is_whole() {
-            return Err(Error::Phase("partitions are missing"));
+            return Err(Error::Phase("partitions are missing; receive them first"));
         }
         let record_bytes = self.layout.stored().record_bytes;
         let mut out = Vec::with_capacity(indices.len() * record_bytes);
@@ -160,12 +160,12 @@ impl Local {
         Ok(out)
     }
 
-    /// Brings what is there to the next epoch, and checks every partition it changed against the hashes of that epoch.
-    /// Downloads under way of partitions that changed are given up. Whole or not at all.
+    /// Applies an update list, and checks every changed partition against the next epoch's hashes. All of it is applied, or
+    /// nothing. Downloads of changed partitions are dropped in either case.
     ///
     /// # Errors
-    /// [`Error::Update`] for a list of another layout, or one that does not lead to these hashes; [`Error::Length`] if the
-    /// hashes are not those of its layout; [`Error::Layout`] if memory does not suffice. Nothing has changed then.
+    /// [`Error::Update`] for a list from another layout, or one that does not lead to these hashes; [`Error::Length`] unless
+    /// there is a hash for each partition; [`Error::Layout`] if memory does not suffice.
     pub fn update(&mut self, list: &UpdateList, content_hashes: &[u8]) -> Result<(), Error> {
         let after = *list.after();
         expect_length("content hashes", content_hashes, after.partitions() * CONTENT_HASH_BYTES)?;
@@ -186,7 +186,7 @@ impl Local {
         Ok(())
     }
 
-    /// The same as an entry of a journal.
+    /// [`Local::update`], and its journal entry.
     ///
     /// # Errors
     /// As [`Local::update`].
@@ -197,7 +197,7 @@ impl Local {
         Ok(HintUpdate { stamp, list, entropy: Zeroizing::new([0; ENTROPY_BYTES]) }.encode())
     }
 
-    /// Applies the next entry of a journal. What it leads to is checked by [`Local::arrive`].
+    /// Applies the next entry of a journal. [`Local::arrive`] checks the result.
     ///
     /// # Errors
     /// [`Error::State`] if it is not the next one; [`Error::Update`].
@@ -211,10 +211,10 @@ impl Local {
         Ok(())
     }
 
-    /// Checks every partition against the hashes of the manifest that it has come to.
+    /// Checks every partition against its manifest's content hashes, after a replay.
     ///
     /// # Errors
-    /// [`Error::State`] if one differs; [`Error::Length`] if the hashes are not Q.
+    /// [`Error::State`] if one differs; [`Error::Length`] unless there are Q hashes.
     pub fn arrive(&mut self, content_hashes: &[u8]) -> Result<(), Error> {
         expect_length("content hashes", content_hashes, self.layout.partitions() * CONTENT_HASH_BYTES)?;
         let mut right = true;
@@ -230,7 +230,7 @@ impl Local {
 
     fn change(&mut self, list: &UpdateList) -> Result<(), Error> {
         if *list.before() != self.layout {
-            return Err(Error::Update("it leads on from another layout"));
+            return Err(Error::Update("it starts from another layout"));
         }
         let after = *list.after();
         let bytes = after.partitions() * after.partition_bytes();
@@ -238,7 +238,7 @@ impl Local {
             Error::Layout(format!("{bytes} bytes of memory could not be had; close other pages, or use another mode"))
         })?;
         self.records.resize(bytes, 0);
-        // What a new partition holds stands in the list. While others are still missing it is downloaded as they are.
+        // The list has all records of new partitions. If other partitions are missing, the new ones are downloaded too.
         let new_are_held = self.is_whole();
         self.held.resize(after.partitions(), new_are_held);
         self.lanes.abandon_partitions(|q| touches(list, q));
@@ -254,7 +254,7 @@ impl Local {
         self.held.truncate(self.layout.partitions());
     }
 
-    /// Adds old ⊕ new to every record that the list names, of partitions that are there.
+    /// XORs old ⊕ new into every record of the list whose partition is held.
     fn xor(&mut self, list: &UpdateList) {
         let Stored { record_bytes, partition_records, .. } = *self.layout.stored();
         for entry in list.entries() {
@@ -265,13 +265,13 @@ impl Local {
         }
     }
 
-    /// Bytes that bring this back under the manifest of its epoch, whose hash is `binding`.
+    /// The stored form, bound to its epoch's manifest, whose hash is `binding`.
     #[must_use]
     pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Vec<u8> {
         self.written(binding).seal()
     }
 
-    /// The same, to be sealed in slices.
+    /// The stored form without its checksum, for callers that seal it in slices.
     #[must_use]
     pub fn written(&self, binding: &[u8; BINDING_BYTES]) -> Unsealed {
         let bytes = self.layout.partition_bytes();
@@ -289,10 +289,10 @@ impl Local {
         out.written()
     }
 
-    /// Brings it back, whole or in part.
+    /// Reads a stored form, whole or partial.
     ///
     /// # Errors
-    /// [`Error::State`] if the bytes are none of that manifest; [`Error::Length`] for hashes that are not Q;
+    /// [`Error::State`] for other bytes, or a form of another manifest; [`Error::Length`] unless there are Q hashes;
     /// [`Error::Layout`] if memory does not suffice.
     pub fn decode<'a>(
         form: impl Into<Form<'a>>,
@@ -305,7 +305,7 @@ impl Local {
         let (stamp, mut reader) = Reader::open(form, if whole { WHOLE } else { PARTIAL })?;
         reader.expect_layout(&layout)?;
         if reader.array::<BINDING_BYTES>()? != binding {
-            return Err(Error::State("of another manifest"));
+            return Err(Error::State("it belongs to another manifest"));
         }
         let mut local = Local::new(layout, content_hashes, stamp.hint_id)?;
         local.stamp = stamp;
@@ -315,7 +315,7 @@ impl Local {
                 *held = match byte {
                     0 => false,
                     1 => true,
-                    _ => return Err(Error::State("a partition is neither there nor missing")),
+                    _ => return Err(Error::State("a flag is neither 0 nor 1")),
                 };
             }
         }
@@ -329,7 +329,7 @@ impl Local {
     }
 }
 
-/// The hash of a partition; of one that there is not yet, zeros.
+/// The hash of partition `q`; zeros if there is no such partition yet.
 fn hash_of(content_hashes: &[u8], q: usize) -> &[u8; CONTENT_HASH_BYTES] {
     content_hashes.get(q * CONTENT_HASH_BYTES..).and_then(<[u8]>::first_chunk).unwrap_or(&[0; CONTENT_HASH_BYTES])
 }

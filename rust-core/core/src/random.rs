@@ -1,3 +1,3 @@
-//! Uniform numbers; they are drawn in kernels too, so that is where they stand.
+//! Uniform random numbers. The code is in `kernels`, which draws them too.
 
 pub use keyhush_kernels::random::*;

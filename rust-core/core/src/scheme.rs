@@ -1,5 +1,5 @@
-//! What a scheme of looking up implements. Server: one [`Answerer`] a suite, which [`crate::suites`] picks by the number in
-//! the query. Client: a [`State`] is what a scheme keeps, and [`Asked`] wraps any of them.
+//! The interfaces of schemes. A server has one [`Answerer`] for each suite; [`crate::suites`] picks it by the number in the
+//! query. A client keeps a [`State`] for its scheme, inside an [`Asked`], which checks the order of calls.
 
 use zeroize::Zeroizing;
 
@@ -11,31 +11,30 @@ use crate::random::ENTROPY_BYTES;
 use crate::tapir::query::NAME_BYTES;
 use crate::tapir::state::{BINDING_BYTES, Unsealed};
 
-/// How a server answers one suite: without state, one call a request. All lengths follow from the layout and the number of
-/// queries.
+/// Answers the queries of one suite. It has no state. All lengths depend on nothing but the layout and the number of queries.
 pub trait Answerer<C> {
-    /// Its number, which queries and answers carry.
+    /// The suite's number. Queries and answers carry it.
     fn suite(&self) -> u16;
 
-    /// Bytes of one query in a request's body.
+    /// The bytes of one query in a request's body.
     fn query_bytes(&self, layout: &Layout) -> usize;
 
-    /// Most queries of a request; `limit` is the generation's.
+    /// The most queries of a request. `limit` is the generation's batch limit.
     fn max_batch(&self, _layout: &Layout, limit: usize) -> usize {
         limit
     }
 
-    /// Bytes of an answer to so many queries, with the proof of the whole answer, if it has one.
+    /// The bytes of an answer to `queries` queries, including the proof of the whole answer if the suite has one.
     fn answer_bytes(&self, layout: &Layout, queries: usize) -> usize;
 
-    /// Whether this database keeps what these answers are made of.
+    /// Whether the database holds what these answers need.
     fn serves(&self, database: &Database<C>) -> bool;
 
-    /// Answers the queries of a body at an epoch that exists. The caller has checked the body's length; everything else is
-    /// checked before a byte is copied.
+    /// Answers the queries of a body, at an epoch that exists. The caller has checked the body's length. Everything else is
+    /// checked here, before any record is copied.
     ///
     /// # Errors
-    /// [`Error::Index`] for an offset beyond the database; [`Error::Query`] for a query that no client makes.
+    /// [`Error::Index`] for an offset beyond the database; [`Error::Query`] for a query that no honest client makes.
     fn answer(&self, database: &Database<C>, queries: &[u8], at: At) -> Result<Vec<u8>, Error>;
 }
 
@@ -44,91 +43,90 @@ pub trait Answerer<C> {
 /// What a reply proves by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is genuine.
+    /// The reply is genuine.
     Genuine,
-    /// It is not, and the state is condemned.
+    /// The reply is not genuine, and the state is now condemned.
     Forged,
-    /// Only all replies together tell: [`State::recon`] does.
+    /// Only all replies together can be judged: [`State::recon`] does that.
     Open,
 }
 
-/// What a batch brought. It has been applied already.
+/// The result of a batch that has been applied.
 pub struct Recovered {
     /// count·ℓ bytes, in query order
     pub records: Vec<u8>,
-    /// queries that no hint could serve; their records are zeros. The call fails, yet the hints of the others are spent
+    /// Queries that no hint could serve. Their records are zeros. The call fails, but the other queries' hints are spent.
     pub missed: usize,
-    /// the journal's entry for it. Secret.
+    /// The batch's journal entry. Secret.
     pub effect: Zeroizing<Vec<u8>>,
 }
 
-/// What a client holds between lookups of a scheme that asks its parties, a batch at a time (packages/client,
-/// scheme/scheme.ts, `AskedState`). Secret and unique. All lengths follow from the layout and the number of queries. Callers
-/// keep it in an [`Asked`].
+/// What a client keeps between lookups, in a scheme that sends queries (`AskedState` in packages/client,
+/// scheme/scheme.ts). Secret, and never copied. All lengths depend on nothing but the layout and the number of queries.
+/// Callers keep it in an [`Asked`].
 pub trait State<C>: Sized {
-    /// A batch whose requests may have been sent and whose replies have not been applied. Used once; secret.
+    /// A batch whose requests may have been sent, and whose replies have not been applied. It is used once. Secret.
     type Pending;
 
-    /// The layout of its epoch.
+    /// The layout at the state's epoch.
     fn layout(&self) -> &Layout;
 
-    /// Queries it is good for still; `None`: any number.
+    /// How many more queries the state can serve; `None`: any number.
     fn remaining(&self) -> Option<usize>;
 
-    /// Whether a batch may have so many queries.
+    /// Whether a batch may have this many queries.
     fn carries(&self, queries: usize) -> bool;
 
-    /// Makes a batch under fresh entropy. The state stays as it is.
+    /// Makes a batch with fresh entropy. The state does not change.
     ///
     /// # Errors
     /// [`Error::Condemned`]; [`Error::Phase`] for an empty batch; [`Error::Index`] if a record does not exist.
     fn query(&mut self, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Self::Pending, Error>;
 
-    /// Queries in a batch.
+    /// The number of queries in a batch.
     fn count(pending: &Self::Pending) -> usize;
 
-    /// What the rollback fence knows a batch by, the same at every epoch.
+    /// The name under which the rollback fence knows a batch. It is the same at every epoch.
     fn batch_name(pending: &Self::Pending) -> [u8; NAME_BYTES];
 
-    /// Bytes to make durable before the first request leaves. Secret.
+    /// The stored form of a batch, to be made durable before the first request leaves. Secret.
     fn pending_bytes(&self, pending: &Self::Pending) -> Vec<u8>;
 
-    /// Takes up a stored batch of this state at this version.
+    /// Reads a stored batch. It must belong to this state at this version.
     ///
     /// # Errors
-    /// [`Error::State`] or [`Error::Index`] if the bytes are not such a batch.
+    /// [`Error::State`] or [`Error::Index`] if the bytes are no such batch.
     fn resume(&self, pending: &[u8]) -> Result<Self::Pending, Error>;
 
-    /// What a party is sent. The same each time.
+    /// The request to a party (0 or 1). It is the same each time.
     ///
     /// # Errors
     /// [`Error::Index`] if there is no such party.
     fn request(pending: &Self::Pending, party: usize) -> Result<Vec<u8>, Error>;
 
-    /// Judges a party's reply whole, without early exit, and keeps what `recon` needs of it.
+    /// Checks a party's whole reply, without early exit, and keeps what `recon` needs of it.
     ///
     /// # Errors
-    /// [`Error::Condemned`]; [`Error::Index`] if there is no such party; [`Error::Length`] for what is no reply to the batch.
+    /// [`Error::Condemned`]; [`Error::Index`] if there is no such party; [`Error::Length`] for a reply of the wrong length.
     fn verify(&mut self, pending: &mut Self::Pending, party: usize, reply: &[u8]) -> Result<Verdict, Error>;
 
     /// Recovers the batch's records and applies the batch.
     ///
     /// # Errors
-    /// [`Error::Phase`] if a reply is missing; [`Error::Condemned`] also where the replies are not genuine together;
-    /// [`Error::State`] if the state is corrupt. Nothing has been applied then, and the batch is given back.
+    /// [`Error::Phase`] if a reply is missing; [`Error::Condemned`] if the replies together are not genuine;
+    /// [`Error::State`] if the state is corrupt. Then nothing has been applied, and the batch is returned.
     fn recon(&mut self, pending: Self::Pending) -> Result<Recovered, (Error, Self::Pending)>;
 
-    /// Applies the next entry of a journal, an effect or an update.
+    /// Applies the next entry of a journal: an effect or an update.
     ///
     /// # Errors
     /// [`Error::State`] if it is neither, or not the next one; [`Error::Update`].
     fn replay(&mut self, entry: &[u8]) -> Result<(), Error>;
 
-    /// Brings state and batch to the next epoch, which has these commitments, under fresh entropy. The journal's entry.
+    /// Brings state and batch to the next epoch, whose `commitments` are given, with fresh entropy. Returns the journal entry.
     ///
     /// # Errors
-    /// [`Error::Condemned`], [`Error::Update`], [`Error::State`], [`Error::Layout`], [`Error::Length`]. Nothing has changed
-    /// then.
+    /// [`Error::Condemned`], [`Error::Update`], [`Error::State`], [`Error::Layout`], [`Error::Length`]. Then nothing has changed.
     fn update(
         &mut self,
         pending: Option<&mut Self::Pending>,
@@ -137,28 +135,28 @@ pub trait State<C>: Sized {
         entropy: &[u8; ENTROPY_BYTES],
     ) -> Result<Vec<u8>, Error>;
 
-    /// Its stored form, bound to its manifest. Secret.
+    /// The state's stored form, bound to the manifest whose hash is `binding`. Secret.
     ///
     /// # Errors
     /// [`Error::Condemned`].
     fn written(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Unsealed, Error>;
 }
 
-/// A state and at most one pending batch. It holds every scheme's calls to their order.
+/// A state, and at most one pending batch. It refuses calls that come out of order, for every scheme.
 pub struct Asked<C, S: State<C>> {
-    /// for calls that only its own scheme has
+    /// public for calls that only one scheme has
     pub state: S,
     pending: Option<S::Pending>,
-    /// of the last batch applied, until it is taken
+    /// the last applied batch's journal entry, until it is taken
     effect: Option<Zeroizing<Vec<u8>>>,
-    /// of the last batch applied
+    /// the last applied batch's [`Recovered::missed`]
     missed: usize,
 }
 
 const NONE_PENDING: Error = Error::Phase("no batch is pending");
 
 impl<C, S: State<C>> Asked<C, S> {
-    /// With nothing pending.
+    /// Wraps a state that has no pending batch.
     #[must_use]
     pub fn new(state: S) -> Self {
         Asked { state, pending: None, effect: None, missed: 0 }
@@ -172,17 +170,17 @@ impl<C, S: State<C>> Asked<C, S> {
         self.pending.as_ref().ok_or(NONE_PENDING)
     }
 
-    /// Queries pending; 0: no batch is.
+    /// The number of pending queries; 0 without a pending batch.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.as_ref().map_or(0, S::count)
     }
 
-    /// Makes a pending batch under fresh entropy.
+    /// Makes a batch with fresh entropy, and keeps it as the pending one.
     ///
     /// # Errors
-    /// [`Error::Phase`] while one is pending, or if the state is good for fewer; [`Error::Index`] if a batch cannot have so
-    /// many; as [`State::query`].
+    /// [`Error::Phase`] if a batch is pending already, or if the state has too few queries left; [`Error::Index`] for more
+    /// queries than a batch may have; as [`State::query`].
     pub fn query(&mut self, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<(), Error> {
         self.none_pending()?;
         if !self.state.carries(indices.len().max(1)) {
@@ -195,49 +193,49 @@ impl<C, S: State<C>> Asked<C, S> {
         Ok(())
     }
 
-    /// The stored form of what is pending. Secret.
+    /// The pending batch's stored form. Secret.
     ///
     /// # Errors
-    /// [`Error::Phase`] if nothing is.
+    /// [`Error::Phase`] without a pending batch.
     pub fn pending_bytes(&self) -> Result<Vec<u8>, Error> {
         self.some_pending().map(|pending| self.state.pending_bytes(pending))
     }
 
-    /// Takes up a stored batch.
+    /// Reads a stored batch, and keeps it as the pending one.
     ///
     /// # Errors
-    /// [`Error::Phase`] while one is pending; as [`State::resume`].
+    /// [`Error::Phase`] if a batch is pending already; as [`State::resume`].
     pub fn resume(&mut self, pending: &[u8]) -> Result<(), Error> {
         self.none_pending()?;
         self.pending = Some(self.state.resume(pending)?);
         Ok(())
     }
 
-    /// Forgets a batch that was neither stored nor sent.
+    /// Drops the pending batch. It must have been neither stored nor sent.
     pub fn withdraw(&mut self) {
         self.pending = None;
     }
 
-    /// What a party is sent.
+    /// The pending batch's request to a party.
     ///
     /// # Errors
-    /// [`Error::Phase`] if nothing is pending; as [`State::request`].
+    /// [`Error::Phase`] without a pending batch; as [`State::request`].
     pub fn request(&self, party: usize) -> Result<Vec<u8>, Error> {
         S::request(self.some_pending()?, party)
     }
 
-    /// What the rollback fence knows the pending batch by.
+    /// The name under which the rollback fence knows the pending batch.
     ///
     /// # Errors
-    /// [`Error::Phase`] if nothing is.
+    /// [`Error::Phase`] without a pending batch.
     pub fn batch_name(&self) -> Result<[u8; NAME_BYTES], Error> {
         self.some_pending().map(S::batch_name)
     }
 
-    /// The state and what is pending, for a call that only its own scheme has.
+    /// Runs a call that only one scheme has, on the state and the pending batch.
     ///
     /// # Errors
-    /// [`Error::Phase`] if nothing is pending; as the call.
+    /// [`Error::Phase`] without a pending batch; as the call.
     pub fn with_pending<T>(
         &mut self,
         call: impl FnOnce(&mut S, &mut S::Pending) -> Result<T, Error>,
@@ -245,27 +243,27 @@ impl<C, S: State<C>> Asked<C, S> {
         call(&mut self.state, self.pending.as_mut().ok_or(NONE_PENDING)?)
     }
 
-    /// The state, for a call that only its own scheme has, and that must not come between a batch and its replies.
+    /// The state, for a call that only one scheme has and that must not come between a batch and its replies.
     ///
     /// # Errors
-    /// [`Error::Phase`] while a batch is pending.
+    /// [`Error::Phase`] if a batch is pending.
     pub fn at_rest(&mut self) -> Result<&mut S, Error> {
         self.none_pending()?;
         Ok(&mut self.state)
     }
 
-    /// Judges a party's reply.
+    /// Checks a party's reply to the pending batch.
     ///
     /// # Errors
-    /// [`Error::Phase`] if nothing is pending; as [`State::verify`].
+    /// [`Error::Phase`] without a pending batch; as [`State::verify`].
     pub fn verify(&mut self, party: usize, reply: &[u8]) -> Result<Verdict, Error> {
         self.with_pending(|state, pending| state.verify(pending, party, reply))
     }
 
-    /// Recovers the records and applies the batch. What that changed is to be taken.
+    /// Recovers the records and applies the batch. The caller then takes the journal entry with [`Asked::take_effect`].
     ///
     /// # Errors
-    /// [`Error::Phase`] if nothing is pending; as [`State::recon`]. The batch is pending as before then.
+    /// [`Error::Phase`] without a pending batch; as [`State::recon`]. Then the batch is still pending.
     pub fn recon(&mut self) -> Result<Vec<u8>, Error> {
         let pending = self.pending.take().ok_or(NONE_PENDING)?;
         let recovered = self.state.recon(pending).map_err(|(error, pending)| {
@@ -277,34 +275,34 @@ impl<C, S: State<C>> Asked<C, S> {
         Ok(recovered.records)
     }
 
-    /// Queries of the last batch applied whose records were not found ([`Recovered::missed`]).
+    /// [`Recovered::missed`] of the last applied batch.
     #[must_use]
     pub fn missed(&self) -> usize {
         self.missed
     }
 
-    /// The journal's entry of what the last `recon` changed; once.
+    /// The journal entry of the last `recon`. It can be taken once.
     ///
     /// # Errors
     /// [`Error::Phase`] if there is none.
     pub fn take_effect(&mut self) -> Result<Vec<u8>, Error> {
-        let mut effect = self.effect.take().ok_or(Error::Phase("no effect to take"))?;
+        let mut effect = self.effect.take().ok_or(Error::Phase("no effect to take; apply a batch first"))?;
         Ok(std::mem::take(&mut *effect))
     }
 
     /// Applies the next entry of a journal.
     ///
     /// # Errors
-    /// [`Error::Phase`] while a batch is pending; as [`State::replay`].
+    /// [`Error::Phase`] if a batch is pending; as [`State::replay`].
     pub fn replay(&mut self, entry: &[u8]) -> Result<(), Error> {
         self.none_pending()?;
         self.state.replay(entry)
     }
 
-    /// Brings it, and what is pending, to the next epoch. The journal's entry.
+    /// Brings the state, and the pending batch if there is one, to the next epoch. Returns the journal entry.
     ///
     /// # Errors
-    /// As [`State::update`]; [`Error::Update`] if the bytes are no list from this layout to that. Nothing has changed then.
+    /// As [`State::update`]; [`Error::Update`] if the bytes are no list from this layout to `after`. Then nothing has changed.
     pub fn update(
         &mut self,
         list: &[u8],
@@ -316,15 +314,15 @@ impl<C, S: State<C>> Asked<C, S> {
         self.state.update(self.pending.as_mut(), list, commitments, entropy)
     }
 
-    /// Its stored form.
+    /// The state's stored form.
     ///
     /// # Errors
-    /// [`Error::Phase`] while a batch is pending; as [`State::written`].
+    /// [`Error::Phase`] if a batch is pending; as [`State::written`].
     pub fn encode(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
         self.written(binding).map(Unsealed::seal)
     }
 
-    /// The same, to be sealed in slices.
+    /// The stored form without its checksum, for callers that seal it in slices.
     ///
     /// # Errors
     /// As [`Asked::encode`].

@@ -1,5 +1,4 @@
-//! The server's half of every scheme: which suites there are, and answers to requests of each. A
-//! query names its suite by number; one row of [`answerers`] answers it.
+//! Answers queries from a database. A query names its suite by number, and [`answerers`] has the code for each suite.
 
 use crate::commitment::{Proofs, VectorCommitment};
 use crate::database::flat::{At, Database};
@@ -7,7 +6,7 @@ use crate::error::{Error, expect_below};
 use crate::scheme::Answerer;
 use crate::single::answer::Parities;
 
-/// All suites there are: one for each kind of proof, and that of one server.
+/// All suites: one for each kind of proof, and the suite for one server.
 fn answerers<C: VectorCommitment>() -> impl Iterator<Item = &'static dyn Answerer<C>> {
     Proofs::ALL.iter().map(|proofs| proofs as &dyn Answerer<C>).chain([&Parities as &dyn Answerer<C>])
 }
@@ -25,10 +24,10 @@ fn answerer_of<C: VectorCommitment>(suite: u16, database: &Database<C>) -> Resul
         .ok_or(Error::Phase("this database has no such suite; ask for one that the manifest has"))
 }
 
-/// Bytes of [`answer`]'s answer to so many queries of a suite.
+/// The length of [`answer`]'s answer to `queries` queries of a suite.
 ///
 /// # Errors
-/// [`Error::Phase`] as there; [`Error::Index`] if a request cannot carry so many.
+/// [`Error::Phase`] as [`answer`]; [`Error::Index`] for more queries than a request may carry.
 pub fn answer_bytes<C: VectorCommitment>(
     suite: u16,
     database: &Database<C>,
@@ -41,7 +40,7 @@ pub fn answer_bytes<C: VectorCommitment>(
     Ok(answerer.answer_bytes(layout, queries))
 }
 
-/// Bytes of one query of a suite, and how many a request may carry.
+/// The bytes of one query of a suite, and the most queries of a request.
 ///
 /// # Errors
 /// [`Error::Phase`] as [`answer`].
@@ -51,11 +50,11 @@ pub fn query_limits<C: VectorCommitment>(suite: u16, database: &Database<C>, at:
     Ok((answerer.query_bytes(layout), answerer.max_batch(layout, database.max_batch())))
 }
 
-/// Answers the body of a request of a suite: one query after the other, and the answers in the same order.
+/// Answers a request's body: its queries one after the other, with the answers in the same order.
 ///
 /// # Errors
 /// [`Error::Phase`] if this database does not answer the suite, if a partition is not committed, or if there is no such
-/// epoch; [`Error::Length`] if the body is not 1 to [`Answerer::max_batch`] queries; as [`Answerer::answer`].
+/// epoch; [`Error::Length`] unless the body is 1 to [`Answerer::max_batch`] queries; as [`Answerer::answer`].
 pub fn answer<C: VectorCommitment>(
     suite: u16,
     database: &Database<C>,
@@ -73,7 +72,7 @@ pub fn answer<C: VectorCommitment>(
 }
 
 impl<C: VectorCommitment> Database<C> {
-    /// Answers a hint's vectors of offsets with entries that are proved in this way.
+    /// Answers a hint's vectors of offsets, with `proofs` for each entry.
     ///
     /// # Errors
     /// As [`answer`]; [`Error::Index`] if an offset is not below M.
@@ -81,10 +80,10 @@ impl<C: VectorCommitment> Database<C> {
         answer(proofs.suite(), self, vectors, At::Newest)
     }
 
-    /// The same at the epoch before the last update.
+    /// Answers them at the epoch before the last update.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Database::answer`]; [`Error::Phase`] if there is no previous epoch.
     pub fn answer_previous(&self, vectors: &[u8], proofs: Proofs) -> Result<Vec<u8>, Error> {
         answer(proofs.suite(), self, vectors, At::Previous)
     }

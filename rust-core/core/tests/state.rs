@@ -296,15 +296,15 @@ fn state_of_another_version_layout_manifest_hint_or_moment_is_refused() {
     let partial = world.builder(2).encode(&BINDING);
 
     let newer = resealed(&checkpoint, 4, &[2]);
-    assert_eq!(world.reopen(&newer).err(), Some(Error::State("of another version")));
+    assert_eq!(world.reopen(&newer).err(), Some(Error::State("it has another version")));
 
     let other = World::new(Layout::new(9, 4, 3, 4).unwrap(), Proofs::Openings, 1);
-    assert_eq!(other.reopen(&checkpoint).err(), Some(Error::State("of another layout")));
+    assert_eq!(other.reopen(&checkpoint).err(), Some(Error::State("it has another layout")));
     let elsewhere = |form: &[u8]| Hint::decode(form, world.layout(), &world.commitments, &[0; 32]).err();
-    assert_eq!(elsewhere(&checkpoint), Some(Error::State("of another manifest")));
+    assert_eq!(elsewhere(&checkpoint), Some(Error::State("it belongs to another manifest")));
     let resumed =
         HintBuilder::decode(&partial, world.layout(), &world.commitments, &world.content_hashes, &[0; 32]).err();
-    assert_eq!(resumed, Some(Error::State("of another manifest")));
+    assert_eq!(resumed, Some(Error::State("it belongs to another manifest")));
 
     let pending = query(&mut hint, &[3], &[1; 32]).unwrap().encode(&world.layout());
     assert!(Pending::decode(&pending, &world.hint(3)).is_err(), "another hint");

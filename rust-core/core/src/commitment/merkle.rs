@@ -1,8 +1,8 @@
 //! Merkle trees over BLAKE3 (suite 1; docs/protocol.md, Suite 1).
 //!
-//! Leaf and node hashes have keys of their own, so that neither passes as the other; a node is one BLAKE3 block.
-//! Levels are stored one after the other, leaves first, level k having ⌈M/2^k⌉ nodes; a sibling beyond its level
-//! counts as zeros, so that every proof has d = ⌈log₂ M⌉ siblings and M need not be a power of two.
+//! Leaf and node hashes have different keys, so that neither passes as the other. A node is one BLAKE3 block. Levels are
+//! stored one after the other, leaves first; level k has ⌈M/2^k⌉ nodes. A sibling beyond the end of its level counts as
+//! zeros, so that every proof has d = ⌈log₂ M⌉ siblings and M need not be a power of two.
 
 use std::sync::OnceLock;
 
@@ -18,7 +18,7 @@ const NODE_CONTEXT: &str = "keyhush 2026-11 merkle node v1";
 
 type Digest = [u8; DIGEST_BYTES];
 
-/// The keys of leaf and node hashes, derived once.
+/// The keys of leaf and node hashes. They are derived once.
 struct Keys {
     leaf: Digest,
     node: Digest,
@@ -40,14 +40,14 @@ fn node(children: &[u8; 2 * DIGEST_BYTES]) -> Digest {
     *blake3::keyed_hash(&keys().node, children).as_bytes()
 }
 
-/// BLAKE3's flags (section 2.4 of its paper), of a keyed hash whose only chunk is its root.
+/// BLAKE3's flags (section 2.4 of its paper) of a keyed hash whose only chunk is its root.
 const KEYED_HASH: u8 = 1 << 4;
 const CHUNK_START: u8 = 1;
 const CHUNK_END_AND_ROOT: u8 = 1 << 1 | 1 << 3;
 
-/// [`node`] of many, as many side by side as the processor has room for.
+/// [`node`] of many pairs, as many side by side as the processor allows.
 ///
-/// The crate calls this interface unstable; its version is pinned, and a test compares the two.
+/// The crate calls this interface unstable. Its version is pinned, and a test compares both functions.
 fn nodes(children: &[[u8; 2 * DIGEST_BYTES]], parents: &mut [u8]) {
     let platform = Platform::detect();
     let key = words_from_le_bytes_32(&keys().node);
@@ -69,31 +69,31 @@ fn join(left: &[u8], right: &[u8]) -> [u8; 2 * DIGEST_BYTES] {
     children
 }
 
-/// Widths of the levels, leaves first, the root's 1 last.
+/// The widths of the levels, leaves first; the root's width of 1 is last.
 fn widths(layout: &Layout) -> impl Iterator<Item = usize> + use<> {
     let leaves = layout.partition_records();
     (0..=layout.depth()).map(move |level| leaves.div_ceil(1 << level))
 }
 
-/// Merkle over BLAKE3.
+/// Merkle trees over BLAKE3.
 pub struct Merkle;
 
 impl Merkle {
-    /// Hashes that verify an entry: its leaf, and a node for each level above.
+    /// The hashes it takes to verify an entry: the leaf, and a node for each level above.
     #[must_use]
     pub fn hashes_of_entry(layout: &Layout) -> usize {
         widths(layout).count()
     }
 
-    /// Hashes that make a partition's tree.
+    /// The hashes it takes to build a partition's tree.
     #[must_use]
     pub fn hashes_of_partition(layout: &Layout) -> usize {
         widths(layout).sum()
     }
 
-    /// Whether `commitment` has these 2^g records at offsets t·2^g and on: g ≤ d levels are hashed up from the records,
-    /// the rest with `siblings`, 32 bytes for each level from g on. Records beyond the partition's end must be zeros.
-    /// Every byte is looked at, and the same steps are taken whatever the answer.
+    /// Whether the partition with this `commitment` has these 2^g records at offsets t·2^g and on. The lowest g ≤ d levels are
+    /// hashed from the records, the others with `siblings`, 32 bytes for each level from g on. Records beyond the partition's
+    /// end must be zeros. Every byte counts, and the steps are the same whatever the result.
     pub(crate) fn verify_group(
         layout: &Layout,
         commitment: &[u8; COMMITMENT_BYTES],
@@ -168,7 +168,7 @@ impl Commit for Merkle {
         overwriting: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
     ) {
         let (cells, _) = auxiliary.as_chunks_mut::<CELL_BYTES>();
-        // Level by level, so that paths that meet are hashed once, and others side by side.
+        // Level by level: paths that meet are hashed once, and the nodes of a level side by side.
         let (mut below, mut start) = (0, layout.partition_records());
         let (mut pairs, mut parents) = (Vec::with_capacity(indices.len()), vec![0; indices.len() * DIGEST_BYTES]);
         for width in widths(layout).skip(1) {
@@ -218,14 +218,14 @@ impl OpenEntry for Merkle {
             digest =
                 if offset >> level & 1 == 0 { node(&join(&digest, sibling)) } else { node(&join(sibling, &digest)) };
         }
-        // Lengths are the layout's: a server decides neither the depth nor the index.
+        // The layout decides all lengths: a server chooses neither the depth nor the index.
         let lengths = record.len() == layout.record_bytes() && proof.len() == Self::proof_bytes(layout);
         blake3::Hash::from(digest) == blake3::Hash::from(*commitment) && lengths
     }
 }
 
-/// Where the siblings of the record at `offset` lie in its partition's tree, in nodes, lowest first; `None`: beyond the end of
-/// its level, where there are zeros.
+/// Where a tree stores the siblings of the record at `offset`, as numbers of nodes, lowest level first. `None`: the
+/// sibling is beyond the end of its level, and counts as zeros.
 fn siblings(partition_records: usize, depth: u32, offset: usize) -> impl Iterator<Item = Option<usize>> {
     let mut start = 0;
     (0..depth).map(move |level| {
@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    // A verifier whose loop never runs accepts everything.
+    // A verifier whose loop never runs would accept everything.
     #[test]
     fn an_all_flipped_answer_is_refused() {
         let layout = layout(5, 3);
@@ -314,8 +314,8 @@ mod tests {
         assert!(!Merkle::verify(&layout, &commitment, 2, &flipped(&partition[6..9]), &flipped(&proof)));
     }
 
-    // Leaves of 64 bytes that look like two digests must not pass as an inner node, nor a longer or
-    // shorter path for the layout's.
+    // Leaves of 64 bytes that look like two digests must not pass as an inner node. A longer or shorter path must not pass as
+    // the layout's.
     #[test]
     fn neither_a_node_as_leaf_nor_another_depth_is_accepted() {
         let inner = layout(2, 64);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     proptest! {
-        // Batched updates of other implementations left stale nodes.
+        // The update of another implementation left stale nodes.
         #[test]
         fn updates_equal_rebuilding(records in 1usize..40, batches in prop::collection::vec(prop::collection::btree_map(0usize..40, any::<[u8; 4]>(), 0..20), 0..3)) {
             let layout = layout(records, 4);

@@ -1,7 +1,7 @@
-//! What proves that an answer is genuine: vector commitments, which commit to the M records of a partition, prove those of
-//! an answer, and verify the proof (papers: TAPIR, §2.1); or tags that the client keeps of every record.
+//! The proofs that an answer is genuine. There are two ways: a vector commitment commits to the M records of a partition,
+//! proves the records of an answer, and verifies the proof (papers: TAPIR, §2.1); or the client keeps a tag of every record.
 //!
-//! Kinds of proof are rows below ([`Proofs`]). Outside this module code knows only a commitment's name and sizes.
+//! The kinds of proof are the rows of [`Proofs`]. Code outside this module uses a commitment's name and sizes only.
 
 pub mod merkle;
 pub mod tags;
@@ -12,31 +12,31 @@ pub use tags::Tags;
 use crate::error::{Error, expect_length};
 use crate::layout::Layout;
 
-/// Bytes of a commitment, whatever the scheme.
+/// Bytes of a commitment, in every scheme.
 pub const COMMITMENT_BYTES: usize = 32;
 
-/// Bytes of one cell of what a server keeps to open offsets, and of a proof.
+/// Bytes of a cell. Proofs, and the data that a server keeps to make them, consist of cells.
 pub const CELL_BYTES: usize = 32;
 
-/// A deterministic, binding commitment to one partition. What a server keeps to open offsets is flat bytes (`auxiliary`),
-/// so that a whole database needs one buffer; proofs are made of its cells, so that a server can patch single cells to
-/// answer at an epoch it has left.
+/// A deterministic, binding commitment to one partition. The data that a server keeps to open offsets (`auxiliary`) is
+/// flat bytes, so that a whole database needs one buffer. Proofs consist of its cells, so that a server answers at the
+/// previous epoch by replacing single cells.
 pub trait Commit: 'static {
     /// The suite's name in `/v1/info`.
     const NAME: &'static str;
 
-    /// Bytes a server keeps for one partition, whole cells.
+    /// Bytes that a server keeps for one partition: whole cells.
     fn auxiliary_bytes(layout: &Layout) -> usize;
 
-    /// Fills `auxiliary` for a partition's M·ℓ bytes.
+    /// Computes `auxiliary` from a partition's M·ℓ bytes.
     fn build(layout: &Layout, partition: &[u8], auxiliary: &mut [u8]);
 
-    /// The commitment to what `auxiliary` was built for.
+    /// The commitment to the partition from which `auxiliary` was built.
     fn commitment(auxiliary: &[u8]) -> [u8; COMMITMENT_BYTES];
 
-    /// Brings the cells that stand for one record each up to date after records changed: (offset, new record), strictly
-    /// ascending by offset. `overwriting` is told each cell's number and old content before it changes, once a cell, in
-    /// ascending order.
+    /// Updates the cells of single records after records have changed. `changes` are (offset, new record), strictly ascending.
+    /// Calls `overwriting` with each cell's number and old content before the cell changes: once for each cell, in ascending
+    /// order.
     fn update_leaves<'a>(
         layout: &Layout,
         auxiliary: &mut [u8],
@@ -44,8 +44,8 @@ pub trait Commit: 'static {
         overwriting: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
     );
 
-    /// Brings all other cells up to date, which have higher numbers, once the leaves at all of these offsets, strictly
-    /// ascending, are. `overwriting`: as there.
+    /// Updates all other cells, which have higher numbers. The leaves at these offsets, strictly ascending, must be up to date.
+    /// `overwriting`: as for [`Commit::update_leaves`].
     fn update_above(
         layout: &Layout,
         auxiliary: &mut [u8],
@@ -53,21 +53,21 @@ pub trait Commit: 'static {
         overwriting: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
     );
 
-    /// Most cells that change with so many records.
+    /// The most cells that change with `records` records.
     fn changing_cells(layout: &Layout, records: usize) -> usize;
 }
 
-/// Commitments whose proofs are for whole answers. Entry k of an answer is for `offsets[k]` of partition k mod Q; behind
-/// its record stands what proves it alone, and behind all entries what proves them together.
+/// Commitments whose proofs are for whole answers. Entry k of an answer belongs to `offsets[k]` of partition k mod Q. Each
+/// entry is a record and its own proof. After all entries comes a proof of all of them. Either proof may have 0 bytes.
 pub trait VectorCommitment: Commit {
-    /// Bytes behind each record.
+    /// Bytes of the proof after each record.
     fn entry_proof_bytes(layout: &Layout) -> usize;
 
-    /// Bytes behind all entries.
+    /// Bytes of the proof after all entries.
     fn answer_proof_bytes(layout: &Layout) -> usize;
 
-    /// Writes the proofs into an answer whose records are there already. `cell(q, n)` is the n-th cell of what is kept
-    /// for partition q, at the epoch that is answered.
+    /// Writes the proofs into an answer that has the records already. `cell(q, n)` is the n-th cell of partition q, at the
+    /// epoch of the answer.
     fn open_all<'a>(
         layout: &Layout,
         offsets: impl Iterator<Item = usize>,
@@ -75,21 +75,21 @@ pub trait VectorCommitment: Commit {
         answer: &mut [u8],
     );
 
-    /// Whether all entries of an answer, whose length has been checked, are what the Q commitments have. The offsets are
-    /// the verifier's own. Takes the same steps whatever the answer.
+    /// Whether all entries of an answer belong to the Q commitments. The answer's length has been checked. The offsets are the
+    /// verifier's own. The steps are the same whatever the result.
     fn verify_all(layout: &Layout, commitments: &[[u8; COMMITMENT_BYTES]], offsets: &[u16], answer: &[u8]) -> bool;
 }
 
-/// Commitments that prove each entry by itself: so they prove a whole answer, with nothing behind all entries.
+/// Commitments that prove each entry by itself. They prove a whole answer too, with nothing after the entries.
 pub trait OpenEntry: Commit {
-    /// Bytes of every opening proof under this layout, whole cells.
+    /// Bytes of every opening proof under this layout: whole cells.
     fn proof_bytes(layout: &Layout) -> usize;
 
     /// The numbers of the cells that prove `offset`, in order; `None` stands for zeros.
     fn proof_cells(layout: &Layout, offset: usize) -> impl Iterator<Item = Option<usize>>;
 
-    /// Whether `commitment` has `record` at `offset`. The offset is the verifier's own, the proof's length the
-    /// layout's. Takes the same steps whatever the answer.
+    /// Whether the partition with this `commitment` has `record` at `offset`. The offset is the verifier's own, and the
+    /// layout decides the proof's length. The steps are the same whatever the result.
     fn verify(layout: &Layout, commitment: &[u8; COMMITMENT_BYTES], offset: usize, record: &[u8], proof: &[u8])
     -> bool;
 }
@@ -130,16 +130,16 @@ impl<C: OpenEntry> VectorCommitment for C {
     }
 }
 
-/// Bytes of the one proof behind an answer of [`Proofs::Pointproofs`] (docs/protocol.md, Pointproofs).
+/// Bytes of the proof after an answer of [`Proofs::Pointproofs`] (docs/protocol.md, Pointproofs).
 pub const POINTPROOF_BYTES: usize = 48;
 
-/// Most entries that one of them is for, unless a single query has more: verifying takes a pairing each.
+/// The most entries of such an answer, unless a single query has more: verifying takes a pairing for each.
 const POINTPROOF_ENTRIES: usize = 256;
 
-/// Declares the kinds of proof from one row each, so that what is said of all of them leaves none out.
+/// Declares all kinds of proof, one row each, so that no list of them can be incomplete.
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $kind:ident = $name:literal, suite $suite:literal;)+) => {
-        /// What proves an answer. Servers may offer several; the client chooses for the life of a hint.
+        /// How an answer is proved. A server may offer several kinds; the client chooses one for the life of a hint.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Proofs {
             $($(#[doc = $doc])+ $kind,)+
@@ -149,7 +149,7 @@ macro_rules! kinds {
             /// All kinds.
             pub const ALL: &[Proofs] = &[$(Proofs::$kind),+];
 
-            /// Its name in the manifest's JSON, in options and in the bindings.
+            /// The name in the manifest's JSON, in options and in the bindings.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -157,7 +157,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// The number of the suite whose entries it proves (docs/protocol.md, What proves an entry).
+            /// The number of the suite with these proofs (docs/protocol.md, What proves an entry).
             #[must_use]
             pub const fn suite(self) -> u16 {
                 match self {
@@ -169,23 +169,23 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// openings of the partitions' commitments, beside each record or of all together
+    /// openings of the partitions' commitments: one after each record, or one for all
     Openings = "merkle", suite 1;
-    /// nothing: the client has a tag of every record, and entries are records alone
+    /// no proof: the client has a tag of every record, and entries are records alone
     Tags = "tags", suite 2;
-    /// one proof behind all entries, which are records alone. `packages/pointproofs` makes and verifies it; this crate knows
-    /// only its place.
+    /// one proof after all entries, which are records alone. `packages/pointproofs` makes and verifies it; this crate leaves
+    /// room for it.
     Pointproofs = "pointproofs", suite 6;
 }
 
 impl Proofs {
-    /// The kind of this name.
+    /// The kind with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 
-    /// Bytes of an entry: ℓ′, and the proof of it alone.
+    /// Bytes of an entry: ℓ′, and its own proof.
     #[must_use]
     pub fn entry_bytes<C: VectorCommitment>(self, layout: &Layout) -> usize {
         layout.record_bytes()
@@ -195,7 +195,7 @@ impl Proofs {
             }
     }
 
-    /// Most queries of a request, of the generation's limit.
+    /// The most queries of a request. `limit` is the generation's batch limit.
     #[must_use]
     pub fn max_batch(self, layout: &Layout, limit: usize) -> usize {
         match self {
@@ -204,7 +204,7 @@ impl Proofs {
         }
     }
 
-    /// Bytes of an answer to so many queries of Q offsets each: its entries, and what proves them together.
+    /// Bytes of an answer to `queries` queries of Q offsets each: its entries, and the proof of all of them.
     #[must_use]
     pub fn answer_bytes<C: VectorCommitment>(self, layout: &Layout, queries: usize) -> usize {
         queries * layout.partitions() * self.entry_bytes::<C>(layout)
@@ -216,18 +216,18 @@ impl Proofs {
     }
 }
 
-/// What a hint checks answers against.
+/// What a hint checks answers with.
 pub(crate) enum Checks {
-    /// The commitments of its epoch, Q times 32 bytes; none from an update until the new ones are taken.
+    /// The commitments of its epoch, Q times 32 bytes; none between an update and [`Checks::take_commitments`].
     Commitments(Vec<u8>),
-    /// Tags of all records.
+    /// A tag of every record.
     Tags(Tags),
-    /// Nothing of its own: the caller judges answers ([`Proofs::Pointproofs`]).
+    /// Nothing: the caller verifies answers ([`Proofs::Pointproofs`]).
     Elsewhere,
 }
 
 impl Checks {
-    /// Of a manifest's commitments.
+    /// Checks answers with a manifest's commitments.
     pub(crate) fn commitments(layout: &Layout, commitments: &[u8]) -> Result<Self, Error> {
         let checks = Checks::Commitments(commitments.to_vec());
         checks.check_commitments(layout, commitments)?;
@@ -242,7 +242,7 @@ impl Checks {
         }
     }
 
-    /// [`Error::Length`] unless these are as many commitments as a layout has partitions; other kinds do not look.
+    /// [`Error::Length`] unless there is a commitment for each partition. Other kinds accept anything.
     pub(crate) fn check_commitments(&self, layout: &Layout, commitments: &[u8]) -> Result<(), Error> {
         match self {
             Checks::Commitments(_) => expect_length("commitments", commitments, layout.partitions() * COMMITMENT_BYTES),
@@ -250,14 +250,14 @@ impl Checks {
         }
     }
 
-    /// Takes the commitments of another epoch, which have been checked; other kinds take none.
+    /// Stores the next epoch's commitments, which have been checked. Other kinds ignore them.
     pub(crate) fn take_commitments(&mut self, commitments: &[u8]) {
         if let Checks::Commitments(old) = self {
             *old = commitments.to_vec();
         }
     }
 
-    /// Makes sure that [`Checks::leave_epoch`] finds the memory it needs.
+    /// Reserves the memory that [`Checks::leave_epoch`] needs.
     pub(crate) fn reserve(&mut self, after: &Layout) -> Result<(), Error> {
         match self {
             Checks::Commitments(_) | Checks::Elsewhere => Ok(()),
@@ -265,7 +265,7 @@ impl Checks {
         }
     }
 
-    /// Forgets the commitments of an epoch that is over, or tags the zero records of new partitions.
+    /// Drops the commitments of the old epoch, or tags the zero records of new partitions.
     pub(crate) fn leave_epoch(&mut self, after: &Layout) {
         match self {
             Checks::Commitments(commitments) => commitments.clear(),
@@ -274,9 +274,9 @@ impl Checks {
         }
     }
 
-    /// Whether all of an answer, whose length has been checked, is genuine: entry k is for `offsets[k]` of partition
-    /// k mod Q. Every entry is looked at, whatever the others were. [`Error::Phase`] if the commitments of an update have
-    /// not been taken yet, or if the caller is to judge.
+    /// Whether the whole answer is genuine: entry k belongs to `offsets[k]` of partition k mod Q. Its length has been checked.
+    /// Every entry is verified, whatever the others are. [`Error::Phase`] if the new epoch's commitments are missing, or if
+    /// the caller verifies answers.
     pub(crate) fn verify<C: VectorCommitment>(
         &self,
         layout: &Layout,
@@ -299,7 +299,7 @@ impl Checks {
                 });
                 Ok(differences == 0)
             }
-            Checks::Elsewhere => Err(Error::Phase("proofs of this kind are verified elsewhere; bring the verdict")),
+            Checks::Elsewhere => Err(Error::Phase("the caller verifies proofs of this kind; pass the verdict")),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Client-held tags (docs/protocol.md, Suite 2): a client that reads every record in the offline phase keeps a short secret tag
-//! of each. Answers are then records alone, and servers keep no trees.
+//! Tags that the client keeps (docs/protocol.md, Suite 2). While it prepares a hint, a client reads every record and keeps a
+//! short secret tag of each. Then answers are records alone, and servers keep no trees.
 //!
-//! Tags are linear (kernels, `linear`): that of an XOR of records is the XOR of their tags. So they follow an update by the
-//! difference alone, and check sums of records (docs/protocol.md, One server). They are made under a point that is drawn with
-//! the hint and never leaves the client. docs/threat-model.md derives what forging costs.
+//! Tags are linear (`linear` in kernels): the tag of an XOR of records is the XOR of their tags. So an update needs the
+//! difference only, and sums of records can be checked (docs/protocol.md, One server). The point under which tags are made
+//! is drawn with the hint and never leaves the client. docs/threat-model.md derives the probability of forging.
 //!
-//! Comparing does not branch: differences are collected over a whole answer and looked at once.
+//! Comparing does not branch: it collects the differences of a whole answer and tests them once.
 
 use keyhush_kernels::linear::Point;
 use zeroize::ZeroizeOnDrop;
@@ -14,18 +14,18 @@ use crate::error::Error;
 
 pub use keyhush_kernels::linear::TAG_BYTES;
 
-/// The tag of every slot, padding included. Secret: neither `Clone` nor `Debug`.
+/// The tags of all slots, padding included. Secret: neither `Clone` nor `Debug`.
 #[derive(ZeroizeOnDrop)]
 pub struct Tags {
     key: [u8; TAG_BYTES],
-    /// the key's; it overwrites itself
+    /// computed from the key; it wipes itself
     #[zeroize(skip)]
     point: Box<Point>,
     of_slots: Vec<u64>,
 }
 
 impl Tags {
-    /// Of so many slots of zeros, under a point.
+    /// Tags of `slots` slots of zeros, under the point `key`.
     pub(crate) fn new(key: [u8; TAG_BYTES], slots: usize) -> Result<Self, Error> {
         let mut tags = Self::of_slots(key, Vec::new());
         tags.reserve(slots)?;
@@ -33,54 +33,54 @@ impl Tags {
         Ok(tags)
     }
 
-    /// These tags of all slots, which were made under this point.
+    /// Existing tags of all slots, made under the point `key`.
     pub(crate) fn of_slots(key: [u8; TAG_BYTES], of_slots: Vec<u64>) -> Self {
         Tags { key, point: Box::new(Point::new(u64::from_le_bytes(key))), of_slots }
     }
 
-    /// Of bytes as long as a slot.
+    /// The tag of bytes as long as a slot.
     pub(crate) fn tag(&self, bytes: &[u8]) -> u64 {
         self.point.tag(bytes)
     }
 
-    /// That of a slot.
+    /// The tag of a slot.
     pub(crate) fn of(&self, slot: usize) -> u64 {
         self.of_slots[slot]
     }
 
-    /// Adds to that of a slot.
+    /// XORs a tag into the tag of a slot.
     pub(crate) fn add(&mut self, slot: usize, tag: u64) {
         self.of_slots[slot] ^= tag;
     }
 
-    /// Zero if these are the bytes that the slot was tagged with. Takes the same steps whatever they are.
+    /// Zero if the slot's tag is that of these bytes. The steps are the same whatever the bytes are.
     pub(crate) fn difference(&self, slot: usize, bytes: &[u8]) -> u64 {
         self.of_slots[slot] ^ self.tag(bytes)
     }
 
-    /// Adds old ⊕ new of what is in a slot. A tag that was wrong stays wrong.
+    /// Updates a slot's tag after a change of old ⊕ new. A tag that was wrong stays wrong.
     pub(crate) fn change(&mut self, slot: usize, difference: &[u8]) {
         self.add(slot, self.tag(difference));
     }
 
-    /// Tags what lies in the slots from `first` on.
+    /// Tags records, which lie in the slots from `first` on.
     pub(crate) fn take(&mut self, first: usize, records: &[u8], record_bytes: usize) {
         let mut room = std::mem::take(&mut self.of_slots);
         self.tag_all(records, record_bytes, &mut room[first..]);
         self.of_slots = room;
     }
 
-    /// Tags records, one after the other.
+    /// Computes the tags of records that lie one after the other.
     pub(crate) fn tag_all(&self, records: &[u8], record_bytes: usize, tags: &mut [u64]) {
         self.point.tag_all(records, record_bytes, |slot, tag| tags[slot] = tag);
     }
 
-    /// Puts tags in the place of those from slot `first` on.
+    /// Replaces the tags of the slots from `first` on.
     pub(crate) fn put(&mut self, first: usize, tags: &[u64]) {
         self.of_slots[first..][..tags.len()].copy_from_slice(tags);
     }
 
-    /// Makes sure that [`Tags::grow`] finds the memory it needs.
+    /// Reserves the memory that [`Tags::grow`] needs.
     pub(crate) fn reserve(&mut self, slots: usize) -> Result<(), Error> {
         let more = slots.saturating_sub(self.of_slots.len());
         self.of_slots.try_reserve_exact(more).map_err(|_| {
@@ -88,28 +88,28 @@ impl Tags {
         })
     }
 
-    /// Tags the slots that a larger layout has beyond these: zeros, before anything is added.
+    /// Adds the tags of new slots: zeros, because new slots are zeros at first.
     pub(crate) fn grow(&mut self, slots: usize) {
         self.of_slots.resize(slots, 0);
     }
 
-    /// Bytes held, 8 a slot.
+    /// Bytes of all tags: 8 a slot.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.of_slots.len() * TAG_BYTES
     }
 
-    /// The point, for stored forms alone.
+    /// The point, for stored forms only.
     pub(crate) fn key(&self) -> &[u8; TAG_BYTES] {
         &self.key
     }
 
-    /// In order.
+    /// All tags, in the order of slots.
     pub(crate) fn all(&self) -> &[u64] {
         &self.of_slots
     }
 
-    /// Puts stored tags, 8 bytes each, in the place of those from slot `first` on.
+    /// Replaces the tags of the slots from `first` on by stored ones, 8 bytes each.
     pub(crate) fn restore(&mut self, first: usize, stored: &[u8]) {
         for (tag, bytes) in self.of_slots[first..].iter_mut().zip(stored.as_chunks().0) {
             *tag = u64::from_le_bytes(*bytes);
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// Nothing may make a wrong tag right.
+    /// No change may make a wrong tag right.
     #[test]
     fn a_wrong_tag_stays_wrong_whatever_changes() {
         let mut records = counting(0..24);

@@ -15,7 +15,7 @@ use crate::key::SECRET_BYTES;
 use crate::layout::Layout;
 use crate::tapir::query::NAME_BYTES;
 
-/// The kind of proof for a client that may hold so many bytes, where servers offer both: tags if they fit beside parities,
+/// The kind of proof for a client that may hold `memory_bytes`, if servers offer both: tags, if they fit beside parities,
 /// permutations and directory.
 #[must_use]
 pub fn suitable_proofs(layout: &Layout, directory_bytes: u64, memory_bytes: u64) -> Proofs {
@@ -24,74 +24,73 @@ pub fn suitable_proofs(layout: &Layout, directory_bytes: u64, memory_bytes: u64)
     if with_tags <= memory_bytes { Proofs::Tags } else { Proofs::Openings }
 }
 
-/// What one kind of proof costs under a layout. Bytes, where nothing else is said.
+/// The costs of one kind of proof under a layout. In bytes, unless something else is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Costs {
-    /// of one entry of an answer
+    /// one entry of an answer
     pub entry_bytes: u64,
-    /// parities, M·ℓ
+    /// parities: M·ℓ
     pub hint_bytes: u64,
-    /// 2·Q·M′
+    /// permutations: 2·Q·M′
     pub permutation_bytes: u64,
-    /// 8·Q·M′, or none
+    /// tags: 8·Q·M′; 0 with other proofs
     pub tag_bytes: u64,
-    /// of Pointproofs, what answers are verified with: key and row lists; or none
+    /// with Pointproofs, the key and the row lists, which verify answers; 0 with other proofs
     pub verifier_bytes: u64,
-    /// the key directory: expected, because it depends on the keys; none if keyless
+    /// the expected size of the directory (its actual size depends on the keys); 0 without keys
     pub directory_bytes: u64,
-    /// all of the above: what a client holds between lookups
+    /// what a client holds between lookups: the sum of the above, without the entry
     pub memory_bytes: u64,
-    /// more during the offline phase: a partition from each server
+    /// more memory during the offline phase: a partition from each server
     pub download_memory_bytes: u64,
-    /// of one manifest
+    /// one manifest
     pub manifest_bytes: u64,
     /// Q·M·ℓ
     pub database_bytes: u64,
-    /// down, once: both manifests, the directory, the database, and what answers are verified with
+    /// downloaded once: both manifests, the directory, the database, and what verifies answers
     pub offline_bytes: u64,
-    /// the offline phase on the workload's downlink, without the server's and the client's own time
+    /// the offline phase on the workload's downlink, without computing
     pub offline_micros: u64,
     /// both requests of a lookup
     pub lookup_bytes_up: u64,
-    /// both answers
+    /// both answers of a lookup
     pub lookup_bytes_down: u64,
-    /// both, one after the other on the workload's connection, without latency
+    /// both, one after the other, on the workload's connection, without latency
     pub lookup_micros: u64,
-    /// hashes by which a lookup is checked: BLAKE3 for proofs, linear ones for tags; of Pointproofs, the records that are hashed
-    /// to scalars
+    /// hashes that verify a lookup: BLAKE3 with openings, linear hashes with tags; with Pointproofs, records hashed to scalars
     pub lookup_hashes: u64,
     /// a lookup's request to the rollback fence
     pub fence_bytes_up: u64,
-    /// its reply
+    /// the fence's reply
     pub fence_bytes_down: u64,
-    /// the list of a day's changes
+    /// the update list of a day
     pub update_list_bytes: u64,
-    /// down for a day's changes: the list and both manifests
+    /// downloaded for a day's changes: the list and both manifests
     pub update_bytes: u64,
-    /// lookups and fence
+    /// uploaded in a day: lookups and fence
     pub day_bytes_up: u64,
-    /// lookups, fence and changes
+    /// downloaded in a day: lookups, fence and changes
     pub day_bytes_down: u64,
     /// a stored hint
     pub checkpoint_bytes: u64,
     /// a stored pending batch
     pub pending_bytes: u64,
-    /// what a lookup adds to the journal
+    /// the journal entry of a lookup
     pub effect_bytes: u64,
-    /// most that lookups make of a journal, if there are pauses between them: a checkpoint waits for one
+    /// the most journal that lookups write if there are pauses between them (a checkpoint waits for a pause)
     pub journal_bytes: u64,
     /// what a server keeps to open commitments
     pub tree_bytes: u64,
-    /// what it keeps so that an edit does not rehash a partition
+    /// what a server keeps so that an edit does not rehash a partition
     pub content_bytes: u64,
     /// a server's memory: database, trees, content hashes, directory
     pub server_bytes: u64,
-    /// leaves and nodes a server hashes for its commitments, once; none if it offers tags alone
+    /// leaves and nodes that a server hashes once, for its commitments; 0 if it offers tags only
     pub digest_hashes: u64,
 }
 
 impl Costs {
-    /// What `proofs` cost under `layout`, for what is done in `workload`.
+    /// The costs of `proofs` under `layout`, for a `workload`.
     pub(super) fn new(layout: &Layout, directory_bytes: u64, workload: &Workload, proofs: Proofs) -> Self {
         let [record_bytes, block_bytes, partitions, slots] =
             [layout.stored().record_bytes, layout.record_bytes(), layout.partitions(), layout.slots()]
@@ -107,7 +106,7 @@ impl Costs {
             Proofs::Openings => {
                 (0, 0, partitions * auxiliary_bytes, batch * entries * Merkle::hashes_of_entry(layout) as u64)
             }
-            // The recovered block of each query is checked as well.
+            // The recovered block of each query is checked too.
             Proofs::Tags => (TAG_BYTES as u64 * slots, TAG_BYTES as u64, 0, batch * (entries + 1)),
             Proofs::Pointproofs => {
                 (0, KIND_BYTES, partitions * auxiliary_bytes + POINTPROOFS_OPENING_BYTES * slots, batch * entries)
@@ -120,7 +119,7 @@ impl Costs {
                 POINTPROOFS_KEY_BYTES
                     + partitions * (POINTPROOFS_ROW_LIST_HEADER_BYTES + rows * POINTPROOF_BYTES as u64),
                 MANIFEST_POINTPROOFS_BYTES,
-                // each change in a row of its own, as far as there are as many
+                // at worst each change is in a row of its own
                 changes.min(partitions * rows) * POINTPROOF_BYTES as u64,
             ),
         };
@@ -189,7 +188,7 @@ impl Costs {
         }
     }
 
-    /// Both ways.
+    /// Uploaded and downloaded in a day.
     pub(super) fn day_bytes(&self) -> u64 {
         self.day_bytes_up.saturating_add(self.day_bytes_down)
     }

@@ -1,8 +1,8 @@
-//! What a database will cost, computed before any of it exists: pure formulas over a layout. [`modes`] has them for each way
-//! to look up, [`Costs`] for a hint with each kind of proof, and [`Plan`] recommends one. docs/costs.md says where each formula
-//! comes from and where it is measured.
+//! Computes what a database will cost, before any of it exists: formulas over a layout. [`modes`] has them for each mode,
+//! [`Costs`] for a hint with each kind of proof. [`Plan`] recommends a kind of proof. docs/costs.md says where each formula
+//! comes from, and where it is measured.
 //!
-//! Bytes are of bodies and buffers: no HTTP, no TLS, no WebAssembly module. Traffic is that of both servers together.
+//! Bytes count bodies and buffers, without HTTP, TLS and the WebAssembly module. Traffic counts both servers together.
 
 mod hint;
 mod modes;

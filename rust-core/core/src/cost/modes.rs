@@ -1,4 +1,4 @@
-//! What each way of looking up costs, and which of them a client ought to be in that is free to choose.
+//! What each mode costs, and which mode a client should be in if the app leaves the choice to it.
 
 use super::hint::{Costs, suitable_proofs};
 use super::sizes::{
@@ -15,41 +15,41 @@ use crate::single::geometry::Geometry;
 use crate::single::making::{MAX_LOOKUPS, lookups};
 use crate::tapir::query::NAME_BYTES;
 
-/// A database of at most so many bytes is kept whole unless the app says otherwise: that is smaller than a hint with what
-/// goes with it, asks nobody, and assumes nothing.
+/// Up to this size a client keeps the whole database, unless the app says otherwise. It is smaller than a hint with its
+/// data, needs no query, and no assumption about servers.
 const LOCAL_BYTES: u64 = 16 << 20;
 
 /// How lookups are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// the whole database is kept: [`crate::local`]
+    /// the client keeps the whole database: [`crate::local`]
     Local,
-    /// two servers sum up all of it for each lookup: [`crate::instant`]
+    /// two servers add up the whole database for each lookup: [`crate::instant`]
     Instant,
-    /// two servers are asked, from a hint made of a full download: [`crate::tapir`]
+    /// two servers answer; the client has a hint, made from a full download: [`crate::tapir`]
     Full,
-    /// one server is asked, from hints made of a full download, which run out: [`crate::single`]
+    /// one server answers; the client has hints, made from a full download, which run out: [`crate::single`]
     Single,
 }
 
-/// What servers offer beside downloads and answers to hints.
+/// What servers offer besides downloads and answers to hints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offers {
     /// instant lookups
     pub instant: bool,
 }
 
-/// What the directory of a keyed database is to a client.
+/// The sizes of a keyed database's directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DirectorySize {
-    /// all of it
+    /// the whole directory
     pub bytes: u64,
-    /// its blocks with their padding; `None`: there are none
+    /// the database of its padded blocks; `None` without a directory
     pub blocks: Option<Layout>,
 }
 
 impl DirectorySize {
-    /// Of a new directory of a database with this layout, before its keys are known.
+    /// The expected sizes for a new database with this layout, whose keys are not known yet.
     #[must_use]
     pub fn expected(layout: &Layout) -> Self {
         let (keys, room) = (layout.records() as u64, layout.room() as u64);
@@ -57,13 +57,14 @@ impl DirectorySize {
     }
 }
 
-/// The mode that a client ought to be in that is free to choose and has made so many lookups. It follows from the manifest,
-/// the offers and the count alone: from keys it would tell what is asked, from the device it would tell devices apart.
+/// The mode that a client with a free choice should be in after `lookups` lookups. It depends on nothing but the manifest, the
+/// offers and the number of lookups: depending on keys would reveal what is asked, depending on the device would tell devices
+/// apart.
 ///
-/// A database of at most 16 MiB is kept whole. Of any other, that mode is right which would have been the cheapest for as
-/// many lookups as there were, by time: transfer over the connection of [`Workload::new`] and the servers' computing,
-/// preparing included. So a client begins with what needs no preparing, and prepares for more once it has
-/// spent as much without. The count only grows, and a mode is never gone back to.
+/// A database of at most 16 MiB is kept whole. For a larger one, the mode is the one that would have taken the least time for
+/// all lookups so far, preparing included. Time is transfer over the connection of [`Workload::new`], and the servers'
+/// computing. So a client begins with the mode that needs no preparing. It prepares another one when it has spent as much time
+/// without. The number of lookups only grows, so a client never goes back.
 #[must_use]
 pub fn choose_mode(layout: &Layout, directory: &DirectorySize, offers: Offers, lookups: u64) -> Mode {
     if layout.database_bytes() as u64 <= LOCAL_BYTES {
@@ -80,60 +81,60 @@ pub fn choose_mode(layout: &Layout, directory: &DirectorySize, offers: Offers, l
     rows.min_by_key(|row| row.micros(&workload, lookups)).map_or(Mode::Full, |row| row.mode)
 }
 
-/// What a client holds between lookups, in bytes.
+/// Bytes that a client holds between lookups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Held {
-    /// all of them: Q·M·ℓ
+    /// the whole database: Q·M·ℓ
     pub records: u64,
-    /// hints for one server and their backups
+    /// hints for one server, and their backups
     pub hints: u64,
-    /// M·ℓ
+    /// parities: M·ℓ
     pub parities: u64,
-    /// 2·Q·M′
+    /// permutations: 2·Q·M′
     pub permutations: u64,
-    /// 8·Q·M′; of hints for one server, 8 for each slot that their stripes have room for
+    /// tags: 8·Q·M′; with hints for one server 8·q·s
     pub tags: u64,
-    /// of Pointproofs: key and row lists
+    /// key and row lists of Pointproofs
     pub verifier: u64,
-    /// of keyed databases
+    /// the directory of a keyed database
     pub directory: u64,
 }
 
 impl Held {
-    /// All of it.
+    /// The sum.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.records + self.hints + self.parities + self.permutations + self.tags + self.verifier + self.directory
     }
 }
 
-/// What one way of looking up costs. Bytes are of all servers together.
+/// The costs of a mode. Bytes count all servers together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModeCosts {
-    /// the way
+    /// the mode
     pub mode: Mode,
-    /// what proves answers; `None`: nothing is asked
+    /// the kind of proof; `None` if there are no queries, or tags are part of the mode
     pub proofs: Option<Proofs>,
-    /// received to prepare, without manifests and directory
+    /// downloaded to prepare, without manifests and directory
     pub prepare_bytes: u64,
-    /// both ways before the first lookup: manifests and directory, and preparing
+    /// uploaded and downloaded before the first lookup: manifests, directory, preparing
     pub first_bytes: u64,
-    /// both requests of a lookup, without the fence's part
+    /// requests of a lookup, without the fence
     pub lookup_bytes_up: u64,
-    /// both answers, without the fence's part
+    /// answers of a lookup, without the fence
     pub lookup_bytes_down: u64,
-    /// both ways: lookups, their fence, and changes
+    /// uploaded and downloaded in a day: lookups, fence, changes
     pub day_bytes: u64,
     /// in memory
     pub held: Held,
-    /// on disk, at most: what is stored, with its manifest and its directory, what is pending, and the journal
+    /// the most on disk: the stored state with manifest and directory, a pending batch, and the journal
     pub disk_bytes: u64,
-    /// both servers' processors for a lookup, by the model of [`Speeds`]
+    /// the servers' processors for a lookup, by the model of [`Speeds`]
     pub server_lookup_micros: u64,
 }
 
 impl ModeCosts {
-    /// Transfer and servers' time of preparing and so many lookups.
+    /// The time of preparing and of `lookups` lookups: transfer and servers' computing.
     #[must_use]
     pub fn micros(&self, workload: &Workload, lookups: u64) -> u128 {
         let time = |up, down, computed| {
@@ -145,37 +146,37 @@ impl ModeCosts {
     }
 }
 
-/// How fast a server computes: WebAssembly with simd128 on one thread. `node tests/run.mjs speeds` measures them; these are
-/// of 22 November 2026, on a processor of the AMD EPYC family. They are right to within a factor of two, on such a
-/// machine, at N from 2^16 to 2^22 and ℓ from 32 to 1024.
+/// How fast a server computes, in WebAssembly with simd128 on one thread. `node tests/run.mjs speeds` measures it; these are
+/// from 22 November 2026, on a processor of the AMD EPYC family. On such a machine they are right within a factor of two, for N
+/// from 2^16 to 2^22 and ℓ from 32 to 1024.
 struct Speeds;
 
 impl Speeds {
-    /// bytes a microsecond that a pass for an instant lookup reads, of records and of trees
+    /// bytes of records and trees that a pass for an instant lookup reads in a microsecond
     const SCAN: u64 = 10_000;
     /// nanoseconds for an entry of an answer
     const ENTRY: u64 = 150;
-    /// bytes a microsecond of its proof
+    /// bytes of an entry's proof in a microsecond
     const PROOF: u64 = 540;
-    /// nanoseconds more for an entry of an answer that is proved as a whole
+    /// more nanoseconds for an entry, if one proof is for the whole answer
     const PROVED_TOGETHER: u64 = 300_000;
     /// nanoseconds for a stripe of a query to one server
     const STRIPE: u64 = 40;
 
-    /// A pass over all records and the trees above its groups.
+    /// Microseconds of a pass over all records, and the trees above its groups.
     fn instant(layout: &Layout) -> u64 {
         (layout.database_bytes() as u64 + instant::tree_bytes_read(layout)) / Self::SCAN
     }
 
-    /// So many entries of one answer.
+    /// Microseconds for the entries of an answer.
     fn answer(entries: u64, proof_bytes: u64) -> u64 {
         entries * Self::ENTRY / 1000 + entries * proof_bytes / Self::PROOF
     }
 }
 
-/// What each way of looking up costs under a layout: keeping all of it, instant lookups, a hint with each kind of proof, and
-/// hints for one server, where it can answer. Rows that need a kind of proof which is not among `proofs` are left out. Of the
-/// workload counts what is done: batch, lookups and changes a day, and lookups that hints for one server are made for.
+/// The costs of each mode under a layout: the whole database, instant lookups, a hint with each kind of proof, and hints for one
+/// server, if it can answer them. Rows with kinds of proof that are not in `proofs` are left out. The workload's batch,
+/// lookups and changes a day, and lookups of hints for one server count; its connection does not.
 #[must_use]
 pub fn modes(layout: &Layout, directory: &DirectorySize, proofs: &[Proofs], workload: &Workload) -> Vec<ModeCosts> {
     let costs = |proofs| Costs::new(layout, directory.bytes, workload, proofs);
@@ -187,7 +188,7 @@ pub fn modes(layout: &Layout, directory: &DirectorySize, proofs: &[Proofs], work
     for &kind in Proofs::ALL {
         let offered = match kind {
             Proofs::Openings | Proofs::Pointproofs => proofs.contains(&kind),
-            Proofs::Tags => true, // they need nothing of a server
+            Proofs::Tags => true, // they need nothing from a server
         };
         if offered {
             rows.push(fully(layout, &costs(kind), kind, workload));
@@ -197,7 +198,7 @@ pub fn modes(layout: &Layout, directory: &DirectorySize, proofs: &[Proofs], work
     rows
 }
 
-/// Everything is downloaded and kept; deltas suffice.
+/// The client downloads the whole database and keeps it. Updates are lists.
 fn keeping_all(merkle: &Costs, workload: &Workload) -> ModeCosts {
     let changing = u64::from(workload.changes_per_day > 0);
     let journal_bytes =
@@ -223,7 +224,7 @@ fn keeping_all(merkle: &Costs, workload: &Workload) -> ModeCosts {
     }
 }
 
-/// Nothing is kept. Of a key a block of the directory is asked for first.
+/// The client keeps nothing. For a key it first looks up a block of the directory.
 fn instantly(layout: &Layout, directory: &DirectorySize, merkle: &Costs, workload: &Workload) -> ModeCosts {
     let Workload { batch, lookups_per_day, changes_per_day, .. } = *workload;
     let (mut up, mut down, mut micros) = (0, 0, 0);
@@ -249,7 +250,7 @@ fn instantly(layout: &Layout, directory: &DirectorySize, merkle: &Costs, workloa
     }
 }
 
-/// Each lookup uses up a backup, and when all are, the database is downloaded again.
+/// Each lookup uses up a backup. When all are used, the client downloads the database again.
 fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCosts> {
     let geometry = Geometry::of(layout).ok()?;
     let Workload { batch, lookups_per_day, changes_per_day, .. } = *workload;
@@ -262,7 +263,7 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
         geometry.answer_bytes(),
     ]
     .map(|number| number as u64);
-    // Of so many ids that the two selections in the middle differ: of 2^16 values, q lie about q/2^16 from each other.
+    // Ids whose two selections in the middle differ: of 2^16 values, q are about 2^16/q apart.
     let ids = (hints + hint_lookups) * (1 << 16) / ((1 << 16) - stripes);
     let cutoff_bytes = 2 * ids;
     let pair_bytes = hint_lookups * 2 * record_bytes;
@@ -297,7 +298,7 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
     let (up, down) = (MESSAGE_HEADER_BYTES + batch * query_bytes, MESSAGE_HEADER_BYTES + batch * answer_bytes);
     let fence_bytes = merkle.fence_bytes_up + merkle.fence_bytes_down;
     let manifests = if changes_per_day > 0 { merkle.manifest_bytes } else { 0 };
-    // The download, a day's part of it.
+    // A day's part of the next download.
     let queries = lookups_per_day.saturating_mul(batch);
     let again_bytes = u128::from(merkle.database_bytes) * u128::from(queries) / u128::from(hint_lookups);
     Some(ModeCosts {

@@ -1,4 +1,4 @@
-//! Plans a database: its layout, what that costs, and which kind of proof suits the workload.
+//! Plans a database: its layout, its costs, and the kind of proof that suits the workload.
 
 use super::hint::{Costs, suitable_proofs};
 use super::modes::{DirectorySize, ModeCosts, modes};
@@ -7,22 +7,22 @@ use crate::commitment::{Merkle, Proofs};
 use crate::error::Error;
 use crate::layout::{Layout, MAX_RECORD_BYTES};
 
-/// A layout, its costs, and which kind of proof suits the workload.
+/// A layout, its costs, and the kind of proof that suits the workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// what it was made for
+    /// the workload it was made for
     pub workload: Workload,
     /// Q and M as [`Layout::plan`] decides them
     pub layout: Layout,
-    /// with an opening proof beside every record
+    /// costs with an opening proof after every record
     pub merkle: Costs,
-    /// with tags that the client keeps
+    /// costs with tags that the client keeps
     pub tags: Costs,
-    /// every way to look up, as [`modes`] has them
+    /// costs of every mode ([`modes`])
     pub modes: Vec<ModeCosts>,
-    /// tags, if the client has the memory
+    /// tags, if the client has the memory for them
     pub recommended: Proofs,
-    /// why, in a sentence
+    /// the reason, in a sentence
     pub reason: String,
 }
 
@@ -30,13 +30,16 @@ impl Plan {
     /// Plans a database for a workload.
     ///
     /// # Errors
-    /// [`Error::Layout`] if there is no such database, no request may carry such a batch, or a connection has no speed.
+    /// [`Error::Layout`] if there is no such database, a request cannot have such a batch, or a connection has no speed.
     pub fn new(workload: &Workload) -> Result<Self, Error> {
         if workload.value_bytes > MAX_RECORD_BYTES as u64 {
-            return Err(Error::Layout(format!("a value has at most {MAX_RECORD_BYTES} bytes")));
+            return Err(Error::Layout(format!(
+                "a value has at most {MAX_RECORD_BYTES} bytes, got {}",
+                workload.value_bytes
+            )));
         }
         if workload.uplink_kbit == 0 || workload.downlink_kbit == 0 {
-            return Err(Error::Layout("a connection has at least 1 kbit/s each way".into()));
+            return Err(Error::Layout("a connection has at least 1 kbit/s each way, got 0".into()));
         }
         let Workload { records, partitions, .. } = *workload;
         let record_bytes = workload.record_bytes();

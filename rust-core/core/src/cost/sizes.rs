@@ -1,6 +1,6 @@
-//! Bytes of what stands around records, proofs and offsets: on the wire (docs/protocol.md) and in stored forms.
+//! Sizes of everything around records, proofs and offsets: on the wire (docs/protocol.md) and in stored forms.
 
-// docs/protocol.md: what the wire puts around records, proofs and offsets.
+// On the wire (docs/protocol.md).
 pub(super) const SERVERS: u64 = 2;
 pub(super) const OFFSET_BYTES: u64 = 2;
 pub(super) const MESSAGE_HEADER_BYTES: u64 = 40;
@@ -16,7 +16,7 @@ pub(super) const UPDATE_ENTRY_HEAD_BYTES: u64 = 5;
 pub(super) const FENCE_REQUEST_BYTES: u64 = 80;
 pub(super) const FENCE_REPLY_BYTES: u64 = 8;
 
-// Stored forms (state/): the frame with its checksum, the layout, and the hash of the manifest; a count of queries.
+// Stored forms (state/): the frame with its checksum, the layout, the manifest's hash, a number of queries.
 pub(super) const FRAME_BYTES: u64 = 48;
 pub(super) const LAYOUT_BYTES: u64 = 16;
 pub(super) const BINDING_BYTES: u64 = 32;
@@ -26,8 +26,8 @@ pub(super) const KIND_BYTES: u64 = 4;
 const LEAST_JOURNAL_BYTES: u64 = 256 << 10;
 const STATES_A_JOURNAL: u64 = 8;
 
-/// Bytes of journal at which a client that holds so many bytes of hint (parities, permutations, tags) writes a new
-/// checkpoint: an eighth of them, and at least 256 KiB.
+/// The bytes of journal after which a client writes a new checkpoint: an eighth of the `held_bytes` of its hint (parities,
+/// permutations, tags), and at least 256 KiB.
 #[must_use]
 pub fn journal_limit(held_bytes: u64) -> u64 {
     LEAST_JOURNAL_BYTES.max(held_bytes / STATES_A_JOURNAL)

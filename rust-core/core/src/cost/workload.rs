@@ -1,47 +1,47 @@
-//! What costs are computed for: how long records are, and what a client does in a day.
+//! What costs are computed for: the length of records, and what a client does in a day.
 
 use crate::key::FINGERPRINT_BYTES;
 
-/// Client memory that a plan may use by default: 64 MB.
+/// The client memory that a plan may use by default: 64 MB.
 pub const DEFAULT_MEMORY_BYTES: u64 = 64_000_000;
 
-/// Records a block (g) of a database that is planned or built, unless the publisher says another.
+/// Records of a block (g), unless the publisher says otherwise.
 pub const DEFAULT_PACK: u64 = 1;
 
-/// What a plan is made for. A lookup is one request to each server, with `batch` queries in it.
+/// What a plan is made for. A lookup is one request to each server, with `batch` queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workload {
     /// N
     pub records: u64,
-    /// length of a value; the longest, if lengths vary
+    /// length of a value; of the longest, if lengths vary
     pub value_bytes: u64,
-    /// looked up by key, not by index
+    /// lookups by key, not by index
     pub keyed: bool,
-    /// values have lengths of their own
+    /// values vary in length
     pub variable: bool,
-    /// Q, if it is not to be planned
+    /// Q, unless it is to be planned
     pub partitions: Option<u64>,
     /// g
     pub pack: u64,
-    /// queries a lookup
+    /// queries of a lookup
     pub batch: u64,
     /// lookups of one client
     pub lookups_per_day: u64,
-    /// lookups that hints which run out are made for, if it is not what they are made for unless an app says otherwise
+    /// lookups of hints that run out, unless the default is meant
     pub hint_lookups: Option<u64>,
-    /// records that change, in one epoch a day. 0: a database that never changes, without updates and fence
+    /// records that change in a day, in one epoch. 0: a database that never changes, without updates and fence
     pub changes_per_day: u64,
-    /// what a client may keep in memory
+    /// memory that a client may use
     pub memory_bytes: u64,
-    /// 1000 bits a second, from the client
+    /// upload, in 1000 bits a second
     pub uplink_kbit: u64,
-    /// 1000 bits a second, to the client
+    /// download, in 1000 bits a second
     pub downlink_kbit: u64,
 }
 
 impl Workload {
-    /// N keyless records of `value_bytes`, a query a lookup, 20 lookups a day and no changes, over a mobile connection
-    /// of 5 Mbit/s up and 20 Mbit/s down.
+    /// N keyless records of `value_bytes`. One query in a lookup, 20 lookups a day, no changes. A mobile connection of 5 Mbit/s up
+    /// and 20 Mbit/s down.
     #[must_use]
     pub fn new(records: u64, value_bytes: u64) -> Self {
         Workload {
@@ -67,7 +67,7 @@ impl Workload {
     }
 }
 
-/// How long `bytes` take at `kbit` · 1000 bits a second.
+/// The microseconds that `bytes` take at `kbit` · 1000 bits a second.
 pub(super) fn micros(bytes: u64, kbit: u64) -> u64 {
     bytes.saturating_mul(8000).div_ceil(kbit)
 }

@@ -1,8 +1,8 @@
-//! The content hash of a partition: its plain BLAKE3, kept so that an edit does not rehash the partition.
+//! The content hash of a partition: its plain BLAKE3, kept so that an edit does not rehash the whole partition.
 //!
-//! BLAKE3 is a tree over chunks of 1 KiB. A server keeps the chaining value of every group of 4 chunks, which is what
-//! SIMD hashes side by side; after an edit only the groups it touched are hashed again, and the values, one for 4 KiB,
-//! are merged to the root.
+//! BLAKE3 is a tree over chunks of 1 KiB. A server keeps the chaining value of every group of 4 chunks (SIMD hashes four
+//! side by side). After an edit it hashes the changed groups again, and merges the chaining values, one for 4 KiB, to the
+//! root.
 
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, left_subtree_len, merge_subtrees_non_root, merge_subtrees_root};
 
@@ -12,7 +12,7 @@ pub const CONTENT_HASH_BYTES: usize = 32;
 /// Bytes of a group: a power of two chunks, so that every group but the last is a whole subtree.
 pub(crate) const GROUP_BYTES: usize = 4 << 10;
 
-/// The chaining values of one partition's groups; none if the partition is one group, which is then hashed whole.
+/// The content hash of one partition, and its groups' chaining values. A partition of one group has none: it is hashed whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContentTree {
     groups: Vec<ChainingValue>,
@@ -29,7 +29,7 @@ impl ContentTree {
         tree
     }
 
-    /// Chaining values kept for a partition of that many bytes.
+    /// The number of chaining values for a partition of that many bytes.
     pub(crate) fn groups(partition_bytes: usize) -> usize {
         if partition_bytes > GROUP_BYTES { partition_bytes.div_ceil(GROUP_BYTES) } else { 0 }
     }
@@ -40,13 +40,13 @@ impl ContentTree {
         self.hash
     }
 
-    /// Hashes anew what changed in these ranges, ascending. The partition's hash is brought up to date by
-    /// [`ContentTree::merge`], after all of them.
+    /// Hashes the groups that these ranges, in ascending order, have changed. [`ContentTree::merge`] computes the partition's
+    /// hash afterwards.
     pub(crate) fn rehash(&mut self, partition: &[u8], changed: impl Iterator<Item = std::ops::Range<usize>>) {
         let mut done = None;
         for range in changed {
             for group in range.start / GROUP_BYTES..range.end.div_ceil(GROUP_BYTES) {
-                // Neighbouring changes, in ascending order, share a group.
+                // Neighbouring changes may share a group.
                 if done != Some(group) && group < self.groups.len() {
                     self.groups[group] = chaining_value(partition, group);
                     done = Some(group);
@@ -55,7 +55,7 @@ impl ContentTree {
         }
     }
 
-    /// The partition's hash, of groups that are up to date.
+    /// Computes the partition's hash. Its groups must be up to date.
     pub(crate) fn merge(&mut self, partition: &[u8]) {
         self.hash = match root_children(&self.groups, partition.len()) {
             Some((left, right)) => *merge_subtrees_root(&left, &right, Mode::Hash).as_bytes(),
@@ -70,7 +70,7 @@ fn chaining_value(partition: &[u8], group: usize) -> ChainingValue {
     blake3::Hasher::new().set_input_offset(start as u64).update(&partition[start..end]).finalize_non_root()
 }
 
-/// The chaining values of the root's two subtrees over `bytes` of input; `None` if they are one group.
+/// The chaining values of the root's two subtrees over `bytes` of input; `None` for a single group.
 fn root_children(groups: &[ChainingValue], bytes: usize) -> Option<(ChainingValue, ChainingValue)> {
     if groups.len() < 2 {
         return None;

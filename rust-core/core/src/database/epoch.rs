@@ -1,13 +1,15 @@
-//! From a publisher's batch to the next epoch (papers: TAPIR §5.2, Fig. 6, `UpdateDB`). A batch is an ordered list of adds,
-//! edits and deletes, by key or, in keyless databases, by index. If one of them is impossible, the whole batch is refused;
-//! otherwise it becomes one write and one update list. Deterministic: equal databases and batches give equal bytes.
+//! Makes the next epoch from a publisher's batch (papers: TAPIR §5.2, Fig. 6, `UpdateDB`).
 //!
-//! An added record goes into the lowest slot that was empty when the batch began, else behind the last. A slot that
-//! the batch empties stays empty until the next epoch: a client between the two must not find another key's record
-//! where its own was deleted.
+//! A batch is an ordered list of adds, edits and deletes, by key or, in keyless databases, by index. If one of them is
+//! impossible, the whole batch is refused. Otherwise it becomes one write and one update list. Equal databases and batches
+//! give equal bytes.
 //!
-//! A batch is drafted in steps of bounded work ([`Draft`]) that change nothing, and then [written](Write) in steps, so that a
-//! server can answer between them.
+//! An added record goes into the lowest slot that was empty when the batch began, or after the last record. A slot that the
+//! batch empties stays empty until the next epoch: a client that still uses the old epoch must not find another key's
+//! record where its own was deleted.
+//!
+//! A [`Draft`] makes the epoch in steps of bounded work, without changing the database. A [`Write`] then applies it, also in
+//! steps. Between steps the server can answer.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -25,15 +27,15 @@ use crate::layout::Layout;
 
 type Fingerprint = [u8; FINGERPRINT_BYTES];
 
-/// Operations performed and entries listed in one step, …
+/// Operations performed, or entries listed, in one step.
 const STEP_OPERATIONS: usize = 1 << 12;
-/// … and records looked at.
+/// Records searched for empty slots in one step.
 const STEP_RECORDS: usize = 1 << 15;
 
-/// One operation. Records are whole stored records of ℓ bytes; in keyed databases they begin with the fingerprint.
+/// An operation of a batch. Records are whole stored records of ℓ bytes; in keyed databases they begin with the fingerprint.
 #[derive(Debug, Clone, Copy)]
 pub enum Operation<'a> {
-    /// the key must not exist; keyless: goes behind the last record
+    /// the key must not exist; keyless: appends a record
     Add(&'a [u8]),
     /// the key must exist
     EditKey(&'a [u8]),
@@ -45,7 +47,7 @@ pub enum Operation<'a> {
     DeleteIndex(u32),
 }
 
-/// Why a batch was refused: the first operation that cannot be.
+/// Why a batch was refused: its first impossible operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// its place in the batch, from 0
@@ -54,26 +56,26 @@ pub struct Refused {
     pub reason: Reason,
 }
 
-/// Why an operation cannot be.
+/// Why an operation is impossible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// an add of a key that exists
+    /// the key of an add exists
     Exists,
-    /// an edit or a delete of what does not exist
+    /// the key or index of an edit or delete does not exist
     Missing,
-    /// a record that is not ℓ bytes, has no fingerprint, or an operation of the other kind of database
+    /// the record is not ℓ bytes or has no fingerprint, or the operation is for the other kind of database
     Malformed,
-    /// no index is left for another record in this generation, or no room for its key in the directory
+    /// this generation has no index left for the record, or the directory no room for its key
     Full,
     /// the database could not be written
     Failed(Error),
 }
 
-/// A batch.
+/// A batch of operations.
 pub trait Operations {
-    /// How many there are.
+    /// The number of operations.
     fn count(&self) -> usize;
-    /// One of them, by its place from 0.
+    /// An operation, by its place from 0.
     fn get(&self, number: usize) -> Operation<'_>;
 }
 
@@ -98,7 +100,7 @@ pub struct FlatBatch {
 }
 
 impl FlatBatch {
-    /// Of no operations, and room for so many.
+    /// An empty batch with room for `count` operations.
     #[must_use]
     pub fn new(keyed: bool, record_bytes: usize, count: usize) -> Self {
         let (prints, indices) = if keyed { (count, 0) } else { (0, count) };
@@ -112,11 +114,11 @@ impl FlatBatch {
         }
     }
 
-    /// Appends operations: kinds (1 add, 2 edit, 3 delete), for each 16 bytes of fingerprint in a keyed database and an index
-    /// in another, and ℓ bytes of stored record. An add's index and a delete's record are not looked at.
+    /// Appends operations. Each has a kind (1 add, 2 edit, 3 delete), ℓ bytes of stored record, and 16 bytes of fingerprint in
+    /// a keyed database or an index in another. An add's index and a delete's record are ignored.
     ///
     /// # Errors
-    /// [`Error::Length`] unless all are of as many.
+    /// [`Error::Length`] unless each buffer has as many as there are kinds.
     pub fn push(&mut self, kinds: &[u8], fingerprints: &[u8], indices: &[u32], records: &[u8]) -> Result<(), Error> {
         let (prints, places) = if self.keyed { (kinds.len(), 0) } else { (0, kinds.len()) };
         expect_length("fingerprints", fingerprints, prints * FINGERPRINT_BYTES)?;
@@ -147,7 +149,7 @@ impl Operations for FlatBatch {
     }
 }
 
-/// What an epoch brought.
+/// A new epoch.
 pub struct Epoch {
     /// what changed, for the manifest and for clients
     pub list: UpdateList,
@@ -155,7 +157,7 @@ pub struct Epoch {
     pub directory: Option<Directory>,
 }
 
-/// Applies a batch. On refusal nothing has changed.
+/// Applies a batch. If it is refused, nothing has changed.
 ///
 /// # Errors
 /// [`Refused`].
@@ -171,10 +173,10 @@ pub fn apply<C: VectorCommitment>(
     Ok(Epoch { list: write.run(database).map_err(failed)?, directory: directory.map(|(directory, _)| directory) })
 }
 
-/// Applies the list of an epoch that was made before: the same database results, byte for byte.
+/// Applies an update list that was made before. It gives the same database, byte for byte.
 ///
 /// # Errors
-/// As [`Write::step`]. Nothing has changed then.
+/// As [`Write::step`]. Then nothing has changed.
 pub fn apply_list<C: VectorCommitment>(database: &mut Database<C>, list: &UpdateList) -> Result<(), Error> {
     Write::new(list.clone()).run(database).map(drop)
 }
@@ -183,7 +185,7 @@ fn failed(batch: &(impl Operations + ?Sized), error: Error) -> Refused {
     Refused { operation: batch.count(), reason: Reason::Failed(error) }
 }
 
-/// The same M with room for `records`. Q never shrinks, and grows as far as the batch limit is carried.
+/// The layout with room for `records`. M stays. Q grows if it must; the generation's batch limit bounds it.
 fn grown<C: VectorCommitment>(database: &Database<C>, records: usize) -> Result<Layout, Error> {
     let before = database.layout();
     let partitions = before.partitions().max(records.div_ceil(before.stored().partition_records));
@@ -192,7 +194,7 @@ fn grown<C: VectorCommitment>(database: &Database<C>, records: usize) -> Result<
     Ok(after)
 }
 
-/// A block of the directory has no room for all that is added to it: the last add that falls into it cannot be.
+/// A block of the directory is full: refuses the batch at the last add whose key belongs to the block.
 fn crowded(directory: &Directory, batch: &(impl Operations + ?Sized), Overfull(block): Overfull) -> Refused {
     let into_it = |operation: Operation<'_>| match operation {
         Operation::Add(record) => record.first_chunk().is_some_and(|print| directory.shape().number(print) == block),
@@ -211,47 +213,47 @@ fn kind(keyed: bool, new: bool, old: &[u8], record: &[u8]) -> Kind {
     }
 }
 
-/// An epoch that is being made, of a batch or of the list that another server made of one. Nothing changes by it.
+/// An epoch in the making, from a batch or from another server's update list. It does not change the database.
 pub struct Draft {
     before: Layout,
     stage: Stage,
-    /// slots below N that hold nothing, ascending …
+    /// empty slots below N, ascending
     empty: Vec<u32>,
-    /// … and how many of them the batch has taken
+    /// how many of them the batch has filled
     taken: usize,
-    /// by index, the operation whose record it will hold; `None`: zeros
+    /// by index: the operation with the record's new content; `None`: zeros
     writes: BTreeMap<u32, Option<u32>>,
-    /// keys whose place the batch changed; `None`: deleted
+    /// where the batch has put keys; `None`: deleted
     places: HashMap<Fingerprint, Option<u32>>,
-    /// N
+    /// N after the operations so far
     records: usize,
-    /// for how many of them a layout was found to be carried
+    /// the indices of the largest layout that was checked
     room: usize,
     hasher: Hasher,
 }
 
-/// What the next step goes on with, from a place on.
+/// What the next step does. Numbers say where it continues.
 enum Stage {
-    /// looks for empty slots, …
+    /// searches for empty slots
     Empty(usize),
-    /// … performs operations, …
+    /// performs operations
     Perform(usize),
-    /// … and lists what has changed
+    /// lists the changes
     List(UpdateList),
-    /// looks through a list that was made elsewhere
+    /// checks the entries of another server's list
     Check(usize, UpdateList),
-    /// hashes its bytes
+    /// hashes the list's bytes
     Hash(usize, UpdateList),
-    /// leads the directory on
+    /// applies the list to the directory
     Follow(Option<Box<Following>>, UpdateList),
     Done(UpdateList, Option<(Directory, [u8; 32])>),
-    /// an error came before
+    /// a step has failed
     Failed,
 }
 
-/// What came of it.
+/// A finished draft.
 pub struct Drafted {
-    /// what is to be written
+    /// applies the epoch to the database
     pub write: Write,
     /// BLAKE3 of the update list
     pub list_hash: [u8; 32],
@@ -260,7 +262,7 @@ pub struct Drafted {
 }
 
 impl Draft {
-    /// Begins the epoch after `database`'s newest.
+    /// Begins the epoch after the newest one of `database`.
     #[must_use]
     pub fn of_batch<C: VectorCommitment>(
         database: &Database<C>,
@@ -269,15 +271,15 @@ impl Draft {
     ) -> Self {
         let mut draft = Self::new(*database.layout(), Stage::Empty(0));
         if keyed {
-            draft.places.reserve(batch.count()); // to grow it later would be a long step
+            draft.places.reserve(batch.count()); // growing it later would be a long step
         }
         draft
     }
 
-    /// Begins the epoch that a list leads to, from one of layout `before` to one of layout `after`.
+    /// Begins the epoch of an update list that leads from layout `before` to layout `after`.
     ///
     /// # Errors
-    /// [`Error::Update`] if its header says otherwise; what else is wrong with it the steps find.
+    /// [`Error::Update`] if its header has other layouts. The steps check its entries.
     pub fn of_list(list: Vec<u8>, before: Layout, after: Layout) -> Result<Self, Error> {
         Ok(Self::new(before, Stage::Check(0, UpdateList::unchecked(list, before, after)?)))
     }
@@ -296,11 +298,11 @@ impl Draft {
         }
     }
 
-    /// Goes on; whether there is more to do. Database, directory (none: keyless) and batch must be as they were; of a list there
-    /// is an empty batch.
+    /// Does the next step. Returns whether there is more to do. Pass the same database, directory (`None`: keyless) and batch
+    /// each time, all unchanged; pass an empty batch for a list.
     ///
     /// # Errors
-    /// [`Refused`]: of a list, [`Reason::Failed`].
+    /// [`Refused`]; for a list its reason is always [`Reason::Failed`].
     pub fn step<C: VectorCommitment>(
         &mut self,
         database: &Database<C>,
@@ -349,13 +351,13 @@ impl Draft {
                 } else if directory.is_none() {
                     Stage::Done(list, None)
                 } else if self.before.stored().record_bytes < FINGERPRINT_BYTES {
-                    return Err(failed(Error::Phase("records without keys")));
+                    return Err(failed(Error::Phase("the records are too short to hold keys")));
                 } else {
                     Stage::Follow(None, list)
                 }
             }
             Stage::Follow(following, list) => {
-                let before = directory.ok_or_else(|| failed(Error::Phase("the directory has gone")))?;
+                let before = directory.ok_or_else(|| failed(Error::Phase("pass the directory in every step")))?;
                 let mut following = following.unwrap_or_else(|| Box::new(Following::new(before)));
                 match following.step(before, &list).map_err(|full| crowded(before, batch, full))? {
                     Some(next) => Stage::Done(list, Some(next)),
@@ -363,25 +365,25 @@ impl Draft {
                 }
             }
             done @ Stage::Done(..) => done,
-            Stage::Failed => return Err(failed(Error::Phase("making the epoch has failed"))),
+            Stage::Failed => return Err(failed(Error::Phase("making the epoch has failed; begin another"))),
         };
         Ok(!matches!(self.stage, Stage::Done(..)))
     }
 
-    /// What there is to write, once all steps were made.
+    /// The result, after the last step.
     ///
     /// # Errors
-    /// [`Error::Phase`] before that.
+    /// [`Error::Phase`] if steps are left.
     pub fn finish(self) -> Result<Drafted, Error> {
         match self.stage {
             Stage::Done(list, directory) => {
                 Ok(Drafted { write: Write::new(list), list_hash: *self.hasher.finalize().as_bytes(), directory })
             }
-            _ => Err(Error::Phase("there are steps to be made")),
+            _ => Err(Error::Phase("making the epoch is not done; make its other steps first")),
         }
     }
 
-    /// Lists changes, and forgets what led to them.
+    /// Moves changes from `writes` into the list.
     fn list<C: VectorCommitment>(
         &mut self,
         database: &Database<C>,
@@ -470,7 +472,7 @@ impl Draft {
         if (index as usize) < self.records { Ok(index) } else { Err(Reason::Missing) }
     }
 
-    /// The next index behind the last record.
+    /// The next index after the last record.
     fn open_slot<C: VectorCommitment>(&mut self, database: &Database<C>) -> Result<u32, Reason> {
         let index = u32::try_from(self.records).ok().filter(|&index| index < u32::MAX).ok_or(Reason::Full)?;
         if self.records == self.room {
@@ -481,7 +483,7 @@ impl Draft {
     }
 }
 
-/// What an operation writes; `None`: zeros.
+/// The record that an operation writes; `None`: zeros.
 fn record_of(operation: Operation<'_>) -> Option<&[u8]> {
     match operation {
         Operation::Add(record) | Operation::EditKey(record) | Operation::EditIndex(_, record) => Some(record),

@@ -1,6 +1,8 @@
-//! The database as a server has it (Fig. 4, `Setup`): flat records, and what opens their commitments; for clients that
-//! keep tags, records are enough. Both can be had at the newest epoch and at the one before it, so that clients may move
-//! on in their own time: what the last update overwrote is kept, cell by cell.
+//! The database of a server (Fig. 4, `Setup`): flat records, and the data that opens their commitments. For clients that
+//! keep tags, records are enough.
+//!
+//! It answers two epochs, the newest and the one before, so that clients need not follow at once. For that it keeps what
+//! the last update overwrote.
 
 use std::marker::PhantomData;
 
@@ -15,55 +17,55 @@ use crate::layout::{Layout, Stored};
 /// An epoch that a server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
-    /// the last one made
+    /// the newest epoch
     Newest,
-    /// the one before it
+    /// the epoch before it
     Previous,
 }
 
-/// A database as a server holds it. Records are zero at first; write them, then commit every partition.
+/// A server's database. Records are zero at first. Write them, then commit every partition.
 pub struct Database<C> {
     pub(super) layout: Layout,
-    /// queries a request may carry, for the life of the generation
+    /// the generation's batch limit
     max_batch: usize,
-    /// what opens commitments is kept, and both kinds of proof can be had; or only tags
+    /// whether it keeps the data that opens commitments; without it answers can only be checked by tags
     pub(super) openings: bool,
-    /// the caller keeps openings of its rows, and puts proofs behind its answers
+    /// whether the caller keeps openings of Pointproofs, and appends their proofs to answers
     pointproofs: bool,
     pub(super) records: Vec<u8>,
     pub(super) auxiliary: Vec<u8>,
     pub(super) content: Vec<Option<ContentTree>>,
     pub(super) previous: Option<Overwritten>,
     pub(super) writing: Writing,
-    /// another number whenever what readers read has changed, or its place
+    /// changes whenever the bytes that readers read change or move
     pub(super) edition: u64,
     scheme: PhantomData<C>,
 }
 
-/// What of an update is being written.
+/// How much of an update is being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Writing {
-    /// there is none, or it is done
+    /// no update is being written
     Nothing,
-    /// no partition at the moment
+    /// an update, but no partition at the moment
     Update,
-    /// this one, whose content hash is not that of its bytes
+    /// this partition: its content hash is not yet that of its bytes
     Partition(usize),
 }
 
-/// The epoch before the newest, as what the update overwrote.
+/// The epoch before the newest: what the last update has overwritten.
 pub(crate) struct Overwritten {
     pub(super) layout: Layout,
-    /// indices of records, ascending
+    /// indices of blocks, ascending
     pub(super) indices: Vec<u32>,
-    /// those records, ℓ bytes each
+    /// those blocks, ℓ′ bytes each
     pub(super) records: Vec<u8>,
-    /// cells of what opens commitments, ascending
+    /// overwritten cells of the trees, ascending
     pub(super) cells: Vec<Node>,
 }
 
 impl Overwritten {
-    /// As kernels take it.
+    /// The same, in the form that kernels take.
     pub(crate) fn flat(&self) -> scan::Overwritten<'_> {
         scan::Overwritten { indices: &self.indices, records: &self.records, nodes: &self.cells }
     }
@@ -90,8 +92,8 @@ impl<C: VectorCommitment> Database<C> {
         Self::empty(layout, true)
     }
 
-    /// An all-zero database whose answers can be proved in this way. With [`Proofs::Tags`] nothing is kept beside the records,
-    /// and its commitments are zero.
+    /// An all-zero database whose answers have proofs of this kind. With [`Proofs::Tags`] it keeps records only, and its
+    /// commitments are zeros.
     ///
     /// # Errors
     /// As [`Database::new`].
@@ -103,33 +105,33 @@ impl<C: VectorCommitment> Database<C> {
         }
     }
 
-    /// The same in a generation that began with another batch limit, because it had fewer partitions then.
+    /// Sets the batch limit of its generation, which may have begun with fewer partitions.
     ///
     /// # Errors
-    /// [`Error::Layout`] if no generation with that limit has this layout.
+    /// [`Error::Layout`] if a generation with that limit cannot have this layout.
     pub fn with_max_batch(mut self, max_batch: usize) -> Result<Self, Error> {
         self.max_batch = max_batch;
         self.check_carried(&self.layout)?;
         Ok(self)
     }
 
-    /// The same database, whose caller proves answers as well ([`Proofs::Pointproofs`]).
+    /// Says that the caller adds proofs of kind [`Proofs::Pointproofs`] to answers.
     #[must_use]
     pub fn proved_elsewhere(mut self) -> Self {
         self.pointproofs = true;
         self
     }
 
-    /// Most queries a request may carry: decided when the generation began, whatever was added since.
+    /// The generation's batch limit: most queries of a request. Updates do not change it.
     #[must_use]
     pub fn max_batch(&self) -> usize {
         self.max_batch
     }
 
-    /// [`Error::Layout`] unless the generation may come to have this layout.
+    /// [`Error::Layout`] unless this generation may have `layout` in a later epoch.
     pub(crate) fn check_carried(&self, layout: &Layout) -> Result<(), Error> {
         let proofs = if self.openings { Proofs::Openings } else { Proofs::Tags };
-        // What is pending must be answered under every layout to come.
+        // A pending batch must be answerable under every later layout.
         let most_proved = |layout| Proofs::Pointproofs.max_batch(layout, self.max_batch);
         let proved = !self.pointproofs || most_proved(layout) == most_proved(&self.layout);
         if proved && layout.carries(self.max_batch, proofs.entry_bytes::<C>(layout)) {
@@ -141,7 +143,7 @@ impl<C: VectorCommitment> Database<C> {
         )))
     }
 
-    /// All zero, of another layout, and like this one with or without openings.
+    /// An all-zero database of another layout, with openings if this one has them.
     pub(crate) fn empty_like(&self, layout: Layout) -> Result<Self, Error> {
         Self::empty(layout, self.openings)
     }
@@ -167,21 +169,21 @@ impl<C: VectorCommitment> Database<C> {
         })
     }
 
-    /// Its layout, at the newest epoch.
+    /// The layout at the newest epoch.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// All Q·M·ℓ bytes of records, to be written before [`Database::commit`].
+    /// All Q·M·ℓ bytes of records. Write them before [`Database::commit`].
     pub fn records_mut(&mut self) -> &mut [u8] {
         &mut self.records[..self.layout.database_bytes()]
     }
 
-    /// The stored record at an index, padding included.
+    /// The stored record at an index. Padding has indices too.
     ///
     /// # Errors
-    /// [`Error::Index`] beyond the last one.
+    /// [`Error::Index`] beyond the last partition.
     pub fn record(&self, index: usize) -> Result<&[u8], Error> {
         let Stored { record_bytes, partition_records, .. } = *self.layout.stored();
         expect_below("record index", index, self.layout.partitions() * partition_records)?;
@@ -197,7 +199,7 @@ impl<C: VectorCommitment> Database<C> {
         Ok(self.of_partition(&self.layout, q))
     }
 
-    /// Hashes a partition as it stands and makes it answerable (Fig. 4, Setup 4–8).
+    /// Hashes a partition and builds its tree, so that it can be answered from (Fig. 4, Setup 4–8).
     ///
     /// # Errors
     /// [`Error::Index`] if there is no such partition.
@@ -209,12 +211,12 @@ impl<C: VectorCommitment> Database<C> {
         Ok(())
     }
 
-    /// The M·ℓ bytes of a partition of a layout that there is memory for.
+    /// The M·ℓ bytes of a partition. There must be memory for `layout`.
     pub(super) fn of_partition(&self, layout: &Layout, q: usize) -> &[u8] {
         &self.records[q * layout.partition_bytes()..][..layout.partition_bytes()]
     }
 
-    /// Makes what opens its commitment, if that is kept.
+    /// Builds the tree of a partition, if this database keeps trees.
     pub(super) fn build(&mut self, layout: &Layout, q: usize) {
         if self.openings {
             let (bytes, partition_bytes) = (C::auxiliary_bytes(layout), layout.partition_bytes());
@@ -228,22 +230,22 @@ impl<C: VectorCommitment> Database<C> {
         &self.records
     }
 
-    /// What opens all partitions' commitments, one after the other.
+    /// The trees of all partitions, one after the other.
     pub(crate) fn trees(&self) -> &[u8] {
         &self.auxiliary
     }
 
-    /// Another number after every step of an update.
+    /// Changes with every step of an update that changes or moves what readers read.
     pub(crate) fn edition(&self) -> u64 {
         self.edition
     }
 
-    /// What the last update overwrote; [`Error::Phase`] if there was none.
+    /// What the last update overwrote; [`Error::Phase`] if there was no update.
     pub(crate) fn overwritten(&self) -> Result<&Overwritten, Error> {
         self.previous.as_ref().ok_or(Error::Phase("there is no previous epoch"))
     }
 
-    /// [`Error::Phase`] unless every partition was committed, and with openings.
+    /// [`Error::Phase`] unless it keeps trees, and every partition is committed.
     pub(crate) fn expect_openings(&self) -> Result<(), Error> {
         if !self.openings {
             return Err(Error::Phase("this database keeps no opening proofs"));
@@ -262,16 +264,16 @@ impl<C: VectorCommitment> Database<C> {
     /// The plain BLAKE3 of a committed partition.
     ///
     /// # Errors
-    /// [`Error::Index`]; [`Error::Phase`] before [`Database::commit`], or while an update is in the middle of it.
+    /// [`Error::Index`]; [`Error::Phase`] before [`Database::commit`], or while an update writes into the partition.
     pub fn content_hash(&self, q: usize) -> Result<[u8; CONTENT_HASH_BYTES], Error> {
         expect_below("partition", q, self.layout.partitions())?;
         if self.writing == Writing::Partition(q) {
-            return Err(Error::Phase("an update is being written into the partition"));
+            return Err(Error::Phase("an update is being written into the partition; finish it first"));
         }
         self.content[q].as_ref().map(ContentTree::hash).ok_or(Error::Phase("commit the partition first"))
     }
 
-    /// The vector commitment to a committed partition; zero without openings.
+    /// The vector commitment to a committed partition; zeros in a database without openings.
     ///
     /// # Errors
     /// [`Error::Index`]; [`Error::Phase`] before [`Database::commit`].
@@ -283,7 +285,7 @@ impl<C: VectorCommitment> Database<C> {
     /// The commitments of all partitions, Q times 32 bytes.
     ///
     /// # Errors
-    /// [`Error::Phase`] before every partition was committed.
+    /// [`Error::Phase`] unless every partition is committed.
     pub fn commitments(&self) -> Result<Vec<u8>, Error> {
         self.of_all(Self::commitment)
     }
@@ -304,17 +306,17 @@ impl<C: VectorCommitment> Database<C> {
         Ok(digests)
     }
 
-    /// Whether every partition was committed.
+    /// Whether every partition is committed.
     #[must_use]
     pub fn is_committed(&self) -> bool {
         self.content.iter().all(Option::is_some)
     }
 
-    /// The layout at an epoch that is answered.
+    /// The layout at an epoch.
     ///
     /// # Errors
-    /// [`Error::Phase`] before every partition was committed, or if there is no such epoch: none newest while one is being
-    /// written.
+    /// [`Error::Phase`] if a partition is not committed, or if there is no such epoch. There is no newest epoch while an
+    /// update is being written.
     pub fn layout_at(&self, at: At) -> Result<&Layout, Error> {
         match (at, &self.previous) {
             _ if !self.is_committed() => Err(Error::Phase("commit every partition first")),
@@ -327,7 +329,7 @@ impl<C: VectorCommitment> Database<C> {
         }
     }
 
-    /// Whether its answers can be proved in this way.
+    /// Whether answers can have proofs of this kind.
     #[must_use]
     pub fn offers(&self, proofs: Proofs) -> bool {
         match proofs {
@@ -337,7 +339,7 @@ impl<C: VectorCommitment> Database<C> {
         }
     }
 
-    /// The record at `offset` of partition `q`, as it is at an epoch that is answered.
+    /// The block at `offset` of partition `q`, at an epoch.
     ///
     /// # Errors
     /// As [`Database::layout_at`]; [`Error::Index`] beyond that epoch's layout.
@@ -348,7 +350,7 @@ impl<C: VectorCommitment> Database<C> {
         Ok(self.records_at(at)(q * layout.partition_records() + offset).to_vec())
     }
 
-    /// What gives the record of any slot, as it is at an epoch that is answered.
+    /// A function that returns the block of any slot, at an epoch.
     pub(crate) fn records_at<'a>(&'a self, at: At) -> impl Fn(usize) -> &'a [u8] {
         let (previous, bytes) = (self.at(at), self.layout.record_bytes());
         move |slot| {
@@ -357,12 +359,12 @@ impl<C: VectorCommitment> Database<C> {
         }
     }
 
-    /// Slots·ℓ′ bytes: the records of the newest epoch.
+    /// The blocks of the newest epoch.
     pub(crate) fn newest_records(&self) -> &[u8] {
         &self.records
     }
 
-    /// Writes what proves an answer to offsets, one of each partition in turn, whose records are there already.
+    /// Writes the opening proofs into an answer that has the records already; `offsets` cycles through the partitions.
     pub(crate) fn open_all(
         &self,
         at: At,

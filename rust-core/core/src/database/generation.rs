@@ -1,8 +1,8 @@
-//! A new generation over the records of a database (docs/protocol.md, A new generation): a layout planned anew and, with
-//! keys, a perfect hash of exactly those there are, the empty slots gone. It follows from the records alone, so every
-//! operator makes the same.
+//! Makes a new generation of a database (docs/protocol.md, A new generation): a newly planned layout and, with keys, a
+//! perfect hash of exactly the keys that exist, without empty slots. It depends on nothing but the records, so all
+//! operators make the same one.
 //!
-//! Made beside the old database, in steps of bounded work, so that a server can go on answering from that.
+//! It is built beside the old database, in steps of bounded work, while the server answers from the old one.
 
 use crate::bytes::reserved;
 use crate::commitment::VectorCommitment;
@@ -12,9 +12,9 @@ use crate::error::Error;
 use crate::key::FINGERPRINT_BYTES;
 use crate::layout::{Layout, Stored};
 
-/// Records looked at in one step.
+/// Records processed in one step.
 const STEP_RECORDS: usize = 1 << 15;
-/// What is allocated besides, in small parts: at most a 64th of the database.
+/// Other, small allocations need at most this: a 64th of the database, and 4 MiB.
 const SLACK_FRACTION: usize = 64;
 const SLACK_BYTES: usize = 4 << 20;
 
@@ -23,7 +23,7 @@ pub struct NextGeneration<C> {
     headroom: u64,
     /// N of the old generation
     records: usize,
-    /// the next record or partition to look at
+    /// the next record or partition of this stage
     next: usize,
     stage: Stage<C>,
 }
@@ -33,15 +33,15 @@ enum Stage<C> {
     Index(DirectoryBuilder, Database<C>),
     Place(Database<C>, Option<Directory>),
     Commit(Database<C>, Option<Directory>),
-    /// an error came before
+    /// a step has failed
     Failed,
 }
 
 impl<C: VectorCommitment> NextGeneration<C> {
-    /// Begins the generation after `old`'s, with room for `headroom` records more than it has.
+    /// Begins the generation after that of `old`, with room for `headroom` more records than it has.
     ///
     /// # Errors
-    /// [`Error::Layout`] if a keyless database has no layout, or not enough memory.
+    /// [`Error::Layout`] if a keyless database has no layout, or if memory does not suffice.
     pub fn new(old: &Database<C>, keyed: bool, headroom: u64) -> Result<Self, Error> {
         let records = old.layout().records();
         let stage = if keyed {
@@ -52,11 +52,11 @@ impl<C: VectorCommitment> NextGeneration<C> {
         Ok(NextGeneration { headroom, records, next: 0, stage })
     }
 
-    /// Goes on; whether there is more to do. `old` must be as it was.
+    /// Does the next step. Returns whether there is more to do. Pass the same `old`, unchanged, each time.
     ///
     /// # Errors
-    /// [`Error::Layout`] if there is no layout, or not enough memory; [`Error::Directory`] if there are no keys, or not
-    /// enough memory; [`Error::Phase`] after an error.
+    /// [`Error::Layout`] if there is no layout, or memory does not suffice; [`Error::Directory`] if there are no keys, or
+    /// memory does not suffice; [`Error::Phase`] after an error.
     pub fn step(&mut self, old: &Database<C>) -> Result<bool, Error> {
         let record_bytes = old.layout().stored().record_bytes;
         let slice = self.next..self.records.min(self.next + STEP_RECORDS);
@@ -71,7 +71,7 @@ impl<C: VectorCommitment> NextGeneration<C> {
                 if self.next < self.records {
                     Stage::Collect(builder)
                 } else if builder.keys() == 0 {
-                    return Err(Error::Directory("there are no keys".into()));
+                    return Err(Error::Directory("there are no keys; a keyed database needs one".into()));
                 } else {
                     let database = allocate(old, builder.keys(), self.headroom)?;
                     Stage::Index(builder, database)
@@ -111,29 +111,29 @@ impl<C: VectorCommitment> NextGeneration<C> {
                 }
                 Stage::Commit(database, directory)
             }
-            Stage::Failed => return Err(Error::Phase("making the generation has failed")),
+            Stage::Failed => return Err(Error::Phase("making the generation has failed; begin another")),
         };
         Ok(!matches!(&self.stage, Stage::Commit(database, _) if self.next == database.layout().partitions()))
     }
 
-    /// The new generation, once every step was made: its database, every partition committed, and its directory.
+    /// The new generation, after the last step: its database, with every partition committed, and its directory.
     ///
     /// # Errors
-    /// [`Error::Phase`] before that.
+    /// [`Error::Phase`] if steps are left.
     pub fn finish(self) -> Result<(Database<C>, Option<Directory>), Error> {
         match self.stage {
             Stage::Commit(database, directory) if database.is_committed() => Ok((database, directory)),
-            _ => Err(Error::Phase("there are steps to be made")),
+            _ => Err(Error::Phase("making the generation is not done; make its other steps first")),
         }
     }
 }
 
-/// `None`: an empty slot.
+/// The record's fingerprint; `None` for an empty slot.
 fn fingerprint(record: &[u8]) -> Option<&[u8; FINGERPRINT_BYTES]> {
     record.first_chunk().filter(|fingerprint| **fingerprint != [0; FINGERPRINT_BYTES])
 }
 
-/// N records in a layout planned for N + headroom, packed as they were.
+/// A database of N records, in a layout planned for N + headroom, with blocks as before.
 fn allocate<C: VectorCommitment>(old: &Database<C>, records: usize, headroom: u64) -> Result<Database<C>, Error> {
     let Stored { record_bytes, block_records, .. } = *old.layout().stored();
     let records = records as u64;

@@ -1,11 +1,11 @@
-//! Update lists: what changes from one epoch to the next (papers: TAPIR §5.2). A server makes them; servers that come
-//! back, directories and hints follow them.
+//! Update lists: the changes from one epoch to the next (papers: TAPIR §5.2). Servers make them. Restarted servers,
+//! directories and clients apply them.
 //!
-//! A list has its entries in ascending order of record index, each with old ⊕ new, which is all that records, parities and
-//! tags need. Both servers' manifests hold its hash, so a list is right before it is read; it is still checked whole before
-//! any of it is applied.
+//! A list has an entry for each changed record, in ascending order of index, with old ⊕ new: records, parities and tags
+//! need no more. Both servers' manifests have the list's hash, so a client verifies a list before it reads it. Even so, the
+//! whole list is checked before any of it is applied.
 //!
-//! Partitions never go: Q grows or stays, M and ℓ are fixed within a generation.
+//! Within a generation M and ℓ are fixed, and Q never shrinks.
 
 use std::ops::Range;
 
@@ -20,12 +20,12 @@ const HEADER_BYTES: usize = 40;
 /// Where the header has the number of entries.
 const COUNT_AT: usize = 32;
 
-/// What happened to a record.
+/// How a record changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// an empty slot, or one beyond the old N, was filled
     Add = 1,
-    /// a filled slot has other contents
+    /// the content of a filled slot was replaced
     Edit = 2,
     /// a filled slot was zeroed
     Delete = 3,
@@ -36,7 +36,7 @@ pub enum Kind {
 pub struct Entry<'a> {
     /// the record's index
     pub index: u32,
-    /// what happened to it
+    /// how it changed
     pub kind: Kind,
     /// old ⊕ new, ℓ bytes
     pub difference: &'a [u8],
@@ -51,8 +51,8 @@ pub struct UpdateList {
 }
 
 impl UpdateList {
-    /// Begins a list from `before` to `after`; so many entries follow with [`UpdateList::push`], ascending by index. Should
-    /// it be fewer in the end, [`UpdateList::counted`] says so.
+    /// Begins a list from `before` to `after`. Add up to `count` entries with [`UpdateList::push`], ascending by index. If they
+    /// are fewer in the end, call [`UpdateList::counted`].
     pub(crate) fn new(before: Layout, after: Layout, count: usize) -> Self {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + count * entry_bytes(&after));
         bytes.extend_from_slice(MAGIC);
@@ -74,7 +74,7 @@ impl UpdateList {
         UpdateList { before, after, bytes }
     }
 
-    /// The same, whose header has as many entries as were pushed.
+    /// Writes the number of entries into the header.
     pub(crate) fn counted(mut self) -> Self {
         let count = self.len() as u32;
         self.bytes[COUNT_AT..COUNT_AT + 4].copy_from_slice(&count.to_le_bytes());
@@ -87,7 +87,7 @@ impl UpdateList {
         self.bytes.extend(old.iter().zip(new).map(|(old, new)| old ^ new));
     }
 
-    /// Reads the list that leads from a database of layout `before` to one of layout `after`.
+    /// Reads a list that leads from layout `before` to layout `after`.
     ///
     /// # Errors
     /// [`Error::Update`] for any other bytes.
@@ -97,14 +97,16 @@ impl UpdateList {
         Ok(list)
     }
 
-    /// [`UpdateList::decode`] but for the entries, which are [checked](UpdateList::check) in parts.
+    /// [`UpdateList::decode`] without checking the entries; call [`UpdateList::check`] for them.
     pub(crate) fn unchecked(bytes: Vec<u8>, before: Layout, after: Layout) -> Result<Self, Error> {
         let refuse = |why: &'static str| Err(Error::Update(why));
         let same_shape = before.stored() == after.stored()
             && before.partitions() <= after.partitions()
             && before.records() <= after.records();
         if !same_shape {
-            return refuse("partitions go or change size, which takes a new generation");
+            return refuse(
+                "expected partitions of the same size, and no fewer than before; a new generation is needed",
+            );
         }
         let Some((header, entries)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return refuse("the bytes end too early");
@@ -112,12 +114,12 @@ impl UpdateList {
         let each = entry_bytes(&after);
         let expected = UpdateList::new(before, after, entries.len() / each).bytes;
         if entries.len() % each != 0 || *header != *expected.as_slice() {
-            return refuse("its header is not that of this update");
+            return refuse("its header does not match the layouts before and after");
         }
         Ok(UpdateList { before, after, bytes })
     }
 
-    /// Checks some of the entries; they begin behind the last that was checked.
+    /// Checks a range of entries. All entries before the range must have been checked.
     pub(crate) fn check(&self, entries: Range<usize>) -> Result<(), Error> {
         let refuse = |why: &'static str| Err(Error::Update(why));
         let mut previous = entries.start.checked_sub(1).map(|last| self.index(last));
@@ -138,16 +140,16 @@ impl UpdateList {
         Ok(())
     }
 
-    /// Reads a list with the layouts that its header names, for whoever trusts where it comes from.
+    /// Reads a list from a trusted source: the layouts come from its own header.
     ///
     /// # Errors
-    /// [`Error::Update`] if the bytes are no such list.
+    /// [`Error::Update`] if the bytes are not a list.
     pub fn read(bytes: &[u8]) -> Result<Self, Error> {
         let header: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(Error::Update("the bytes end too early"))?;
         let number = |place: usize| u64::from(u32::from_le_bytes(std::array::from_fn(|at| header[8 + 4 * place + at])));
         let layout = |records, partitions| {
             Layout::packed(number(records), number(5), number(partitions), number(4), 1 << number(7).min(63))
-                .map_err(|_| Error::Update("its header names no layout"))
+                .map_err(|_| Error::Update("the layout in its header is impossible"))
         };
         Self::decode(bytes, layout(0, 1)?, layout(2, 3)?)
     }
@@ -181,12 +183,12 @@ impl UpdateList {
         &self.after
     }
 
-    /// Entries, ascending by index.
+    /// All entries, ascending by index.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         self.bytes[HEADER_BYTES..].chunks_exact(entry_bytes(&self.after)).filter_map(read_entry)
     }
 
-    /// Entries in all.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         (self.bytes.len() - HEADER_BYTES) / entry_bytes(&self.after)
@@ -203,17 +205,17 @@ impl UpdateList {
         &self.bytes[HEADER_BYTES + number * each..][..each]
     }
 
-    /// An entry by its number; `None` if it is malformed, in a list that was not checked.
+    /// An entry by its number; `None` if it is malformed, which only an unchecked list can have.
     pub(crate) fn entry(&self, number: usize) -> Option<Entry<'_>> {
         read_entry(self.bytes_of(number))
     }
 
-    /// Its record's index.
+    /// The record index of an entry.
     pub(crate) fn index(&self, number: usize) -> u32 {
         self.bytes_of(number).first_chunk().map_or(0, |index| u32::from_le_bytes(*index))
     }
 
-    /// The number of the first entry whose record's index is not below `index`.
+    /// The number of the first entry whose record index is at least `index`.
     pub(crate) fn first_from(&self, index: usize) -> usize {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -223,7 +225,7 @@ impl UpdateList {
         low
     }
 
-    /// The entries of each partition that has any, as (q, entries).
+    /// The entries by partition, as (q, entries); only partitions that have some.
     pub(crate) fn by_partition(&self) -> Vec<(usize, Vec<Entry<'_>>)> {
         let mut groups: Vec<(usize, Vec<Entry<'_>>)> = Vec::new();
         for entry in self.entries() {
@@ -253,7 +255,7 @@ fn read_entry(bytes: &[u8]) -> Option<Entry<'_>> {
     Some(Entry { index: u32::from_le_bytes(*index), kind, difference })
 }
 
-/// The fingerprint of an entry's record: an added slot was empty and a deleted one is, so old ⊕ new begins with it.
+/// The fingerprint of an added or deleted record. Its slot is all zeros on one side, so old ⊕ new begins with it.
 pub(crate) fn print_of(entry: &Entry<'_>) -> [u8; FINGERPRINT_BYTES] {
     entry.difference.first_chunk().copied().unwrap_or_default()
 }

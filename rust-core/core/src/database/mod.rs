@@ -1,4 +1,4 @@
-//! The server's side: flat records and their digests, the batches that change them, and the lists that tell of it.
+//! The server's database: its records and digests, the batches that change them, and the update lists for clients.
 
 pub mod content;
 pub mod epoch;

@@ -1,12 +1,13 @@
-//! Writing an update list into a database, in steps of bounded work (Fig. 6, UpdateDB 9–24), so that a server can answer
-//! between them. Only what changed is touched: tree paths, content groups. What is overwritten becomes the previous epoch.
+//! Writes an update list into a database, in steps of bounded work (Fig. 6, UpdateDB 9–24), so that a server can answer
+//! between them. Only what changed is touched: tree paths, content groups.
 //!
-//! First everything is made ready, and nothing can fail after that: memory, and the partitions that are new. The epochs that
-//! were answered are answered all the while. From [`Write::begin`] on the epoch that the list starts from is the previous one,
-//! and is answered after every step: what a step overwrites is kept by that same step. The epoch that the list leads to is
-//! answered once all steps were made.
+//! 1. Steps before [`Write::begin`] make everything ready: memory, and new partitions. The epochs stay answerable. Only
+//!    these steps can fail.
+//! 2. [`Write::begin`] makes the old newest epoch the previous one. It stays answerable after every step, because each step
+//!    keeps what it overwrites.
+//! 3. After the last step, the new epoch is answerable.
 //!
-//! Others may read the database's memory meanwhile, but not during a step that [asks to be alone](Write::alone).
+//! Other threads may read the database's memory meanwhile, but not during a step for which [`Write::alone`] is true.
 
 use std::ops::Range;
 
@@ -20,23 +21,23 @@ use crate::database::list::UpdateList;
 use crate::error::Error;
 use crate::layout::Layout;
 
-/// Bytes copied, hashed or compared in one step, but for what has to be done at once: one record, one partition's tree.
+/// Bytes copied, hashed or compared in one step. One record, or one partition's tree, may be more: it is not divided.
 pub(crate) const STEP_BYTES: usize = 1 << 20;
 
-/// Records written in one step, at most.
+/// Most records written in one step.
 const STEP_RECORDS: usize = 1 << 13;
 
-/// A list that is being written.
+/// An update list that is being written.
 pub struct Write {
     list: UpdateList,
     stage: Stage,
-    /// a buffer grown, beside the one it takes the place of; afterwards that one
+    /// the copy of a buffer that grows; after [`Stage::Swap`] the old buffer
     beside: Vec<u8>,
-    /// of new partitions
+    /// content hashes of new partitions
     content: Vec<ContentTree>,
     /// memory for what will be overwritten
     room: Option<Overwritten>,
-    /// what was overwritten before
+    /// what the update before has overwritten; to be freed
     forgotten: Option<Overwritten>,
 }
 
@@ -50,34 +51,34 @@ enum Buffer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Check,
-    /// copies a buffer to where it has room, …
+    /// copies a buffer into a larger one
     Grow(Buffer),
-    /// … puts the copy in its place, …
+    /// puts the copy in its place
     Swap(Buffer),
-    /// … and gives back what it took the place of
+    /// frees the old buffer
     Free(Buffer),
-    /// zeros what a write that was given up may have left behind the last partition, from this byte on
+    /// zeros the bytes after the last partition, from here on: an abandoned write may have left some
     Clear(usize),
     Reserve,
-    /// writes the records of a new partition, …
+    /// writes the records of a new partition
     Fill(usize),
-    /// … and makes its tree …
+    /// builds its tree
     Build(usize),
-    /// … and its content hash
+    /// computes its content hash
     Hash(usize),
     Ready,
     Forget,
-    /// of the partition that entry `next` falls into: records and leaves; …
+    /// writes records and leaves of the partition that has entry `next`; `first` records were overwritten before it
     Leaves {
         next: usize,
         first: usize,
     },
-    /// … the rest of its tree, whose first changed record is the so manieth of all; …
+    /// updates the rest of its tree
     Above {
         next: usize,
         first: usize,
     },
-    /// … and its content hash
+    /// updates its content hash; `done` overwritten records have been hashed
     Content {
         next: usize,
         first: usize,
@@ -88,30 +89,30 @@ enum Stage {
 }
 
 impl Write {
-    /// Of a list that was checked, or made here.
+    /// Begins to write a list, which must have been checked.
     pub(crate) fn new(list: UpdateList) -> Self {
         Write { list, stage: Stage::Check, beside: Vec::new(), content: Vec::new(), room: None, forgotten: None }
     }
 
-    /// What is written.
+    /// The list.
     #[must_use]
     pub fn list(&self) -> &UpdateList {
         &self.list
     }
 
-    /// Whether nobody else may read the database's memory during the next step.
+    /// Whether no other thread may read the database's memory during the next step.
     #[must_use]
     pub fn alone(&self) -> bool {
         matches!(self.stage, Stage::Swap(_) | Stage::Leaves { .. } | Stage::Above { .. } | Stage::Finish)
     }
 
-    /// Goes on; whether there is more to do, before [`Write::begin`] or after it. Nobody else may change the database
-    /// before all is done; before `begin` this may be dropped.
+    /// Does the next step. Returns whether there is more to do before [`Write::begin`], or, after `begin`, at all. Nobody else
+    /// may change the database until the last step. Before `begin` the write may be dropped.
     ///
     /// # Errors
-    /// [`Error::Phase`] before every partition was committed; [`Error::Update`] if the list starts from another layout;
-    /// [`Error::Layout`] if it leads beyond the generation, or memory does not suffice. Nothing has changed then, and
-    /// there are none after `begin`.
+    /// [`Error::Phase`] unless every partition is committed; [`Error::Update`] if the list starts from another layout;
+    /// [`Error::Layout`] if it leads beyond the generation, or memory does not suffice. Then nothing has changed. After `begin`
+    /// there are no errors.
     pub fn step<C: VectorCommitment>(&mut self, database: &mut Database<C>) -> Result<bool, Error> {
         if self.alone() {
             database.edition += 1;
@@ -120,13 +121,13 @@ impl Write {
         Ok(!matches!(self.stage, Stage::Ready | Stage::Done))
     }
 
-    /// The epoch that the list starts from is the previous one from here on. Nobody else may read meanwhile.
+    /// Makes the newest epoch, from which the list starts, the previous one. No other thread may read meanwhile.
     ///
     /// # Errors
-    /// [`Error::Phase`] unless all is ready. Nothing has changed then.
+    /// [`Error::Phase`] unless all is ready. Then nothing has changed.
     pub fn begin<C: VectorCommitment>(&mut self, database: &mut Database<C>) -> Result<(), Error> {
         if self.stage != Stage::Ready || database.writing != Writing::Nothing {
-            return Err(Error::Phase("the write is not ready to begin"));
+            return Err(Error::Phase("the write is not ready to begin; make the steps before it first"));
         }
         self.forgotten = std::mem::replace(&mut database.previous, self.room.take());
         database.writing = Writing::Update;
@@ -135,7 +136,7 @@ impl Write {
         Ok(())
     }
 
-    /// All in one go.
+    /// Does all steps at once.
     ///
     /// # Errors
     /// As [`Write::step`].
@@ -246,7 +247,7 @@ impl Write {
         Ok(if self.beside.len() < bytes { Stage::Grow(buffer) } else { Stage::Swap(buffer) })
     }
 
-    /// Memory for all that can be overwritten.
+    /// Memory for everything that the list may overwrite.
     fn reserve<C: VectorCommitment>(&self, database: &Database<C>) -> Result<Overwritten, Error> {
         let before = *self.list.before();
         let (mut records, mut cells) = (0, 0);
@@ -258,7 +259,7 @@ impl Write {
                 cells += C::changing_cells(&before, changed);
             }
         }
-        let too_many = |_| Error::Layout("there is no memory for what an update overwrites".into());
+        let too_many = |_| Error::Layout("memory for what the update overwrites could not be had".into());
         let mut room = Overwritten {
             layout: before,
             indices: Vec::new(),
@@ -270,13 +271,13 @@ impl Write {
         Ok(room)
     }
 
-    /// Numbers of the entries that fall into a partition.
+    /// The numbers of the entries of a partition.
     fn entries(&self, q: usize) -> Range<usize> {
         let records = self.list.after().stored().partition_records;
         self.list.first_from(q * records)..self.list.first_from((q + 1) * records)
     }
 
-    /// The next new partition, or all is ready.
+    /// The stage for new partition `q`, or [`Stage::Ready`] after the last one.
     fn fresh(&self, q: usize) -> Stage {
         if q < self.list.after().partitions() { Stage::Fill(q) } else { Stage::Ready }
     }
@@ -288,7 +289,7 @@ impl Write {
         }
     }
 
-    /// The partition of the next entry, if that is one that was there before; `first`: records that were overwritten so far.
+    /// The stage for the partition of the next entry; [`Stage::Finish`] if only new partitions are left.
     fn partition(&self, next: usize, first: usize) -> Stage {
         let before = self.list.before();
         let old = next < self.list.len() && (self.list.index(next) as usize) < before.room();
@@ -300,7 +301,7 @@ impl Write {
         let (m, bytes, g) = (after.partition_records(), after.record_bytes(), after.stored().block_records);
         let q = self.list.index(next) as usize / after.stored().partition_records;
         let end = self.entries(q).end;
-        // Whole blocks, as they will be.
+        // New content of the changed blocks, as a whole.
         let mut changes: Vec<(u32, Vec<u8>)> = Vec::new();
         while next < end && changes.len() < STEP_RECORDS && changes.len() * bytes < STEP_BYTES {
             let block = self.list.index(next) / g as u32;
@@ -375,7 +376,7 @@ impl<C: VectorCommitment> Database<C> {
     }
 }
 
-/// Keeps cells of partition `q` that are about to be overwritten.
+/// A function that keeps overwritten cells of partition `q`.
 fn keeper(cells: &mut Vec<Node>, q: usize) -> impl FnMut(usize, &[u8; CELL_BYTES]) {
     move |cell, old| cells.push(Node { partition: q as u32, place: cell as u32, content: *old })
 }

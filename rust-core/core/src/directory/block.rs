@@ -1,6 +1,8 @@
-//! One block of a directory: a minimal perfect hash of its keys (BBHash: Limasset, Rizk, Chikhi, Peterlongo; levels and
-//! hash as in the boomphf crate, but each level of whole words, so that its size follows from the keys left), the index of
-//! the first of them, and the overlay of those added since.
+//! One block of a directory. It has a minimal perfect hash of its keys (BBHash: Limasset, Rizk, Chikhi, Peterlongo), the
+//! index of the first of them, and an overlay of keys added since.
+//!
+//! Levels and hash function are those of the boomphf crate, except that each level is whole words, so that its size follows
+//! from the number of keys left.
 
 use crate::error::Error;
 use crate::key::FINGERPRINT_BYTES;
@@ -9,33 +11,33 @@ pub(super) const HEADER_BYTES: usize = 8;
 pub(super) const OVERLAY_ENTRY_BYTES: usize = FINGERPRINT_BYTES + 4;
 const WORD_BITS: usize = 64;
 const WORD_BYTES: usize = 8;
-/// Bits for each key that reaches a level.
+/// Bits of a level for each key that reaches it.
 const BITS_A_KEY: usize = 2;
 const MAX_LEVELS: usize = 31;
-/// The hash that no level has says which block a key falls into.
+/// The number of the hash function that decides a key's block. No level uses it.
 const NUMBER_LEVEL: usize = 31;
 
 type Fingerprint = [u8; FINGERPRINT_BYTES];
 type Entry = [u8; OVERLAY_ENTRY_BYTES];
 
-/// A block's parts, each as it lies in its bytes.
+/// The parts of a block, as slices of its bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block<'a> {
     /// index of its first key
     pub(super) base: u32,
-    /// keys in the perfect hash
+    /// number of keys in the perfect hash
     pub(super) keys: u16,
-    /// of all levels
+    /// the words of all levels
     words: &'a [[u8; WORD_BYTES]],
     /// ascending by fingerprint
     overlay: &'a [Entry],
 }
 
 impl<'a> Block<'a> {
-    /// The block at the front of `bytes`, and the bytes behind it.
+    /// Reads the block at the beginning of `bytes`. Returns it and the bytes after it.
     ///
     /// # Errors
-    /// [`Error::Directory`] if there is none.
+    /// [`Error::Directory`] if the bytes are no block.
     pub(super) fn split(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), Error> {
         let refuse = |why: &str| Error::Directory(why.into());
         let short = || refuse("the bytes end too early");
@@ -72,12 +74,12 @@ impl<'a> Block<'a> {
         HEADER_BYTES + self.words.len() * WORD_BYTES + self.overlay.len() * OVERLAY_ENTRY_BYTES
     }
 
-    /// (fingerprint, index), ascending.
+    /// The overlay's (fingerprint, index), ascending.
     pub(super) fn overlay(&self) -> impl Iterator<Item = (Fingerprint, u32)> + use<'a> {
         self.overlay.iter().map(|entry| (print_of(entry), index_of(entry)))
     }
 
-    /// The index for any fingerprint, which is below `records` if all that the block says is.
+    /// The index of any fingerprint. It is below `records` if all the block's indices are.
     pub(super) fn index(&self, fingerprint: &Fingerprint, seeded: u128, records: u32) -> u32 {
         match self.overlay_index(fingerprint).or_else(|| self.perfect_index(seeded)) {
             Some(index) => index,
@@ -110,7 +112,7 @@ impl<'a> Block<'a> {
         None
     }
 
-    /// Keys that a level has.
+    /// The number of keys in a level.
     #[cfg(test)]
     pub(super) fn level_ones(&self, level: usize) -> u32 {
         let (mut words, mut left) = (self.words, usize::from(self.keys));
@@ -122,7 +124,7 @@ impl<'a> Block<'a> {
         ones(&words[..level_words(left)])
     }
 
-    /// This block with another overlay, ascending by fingerprint; `None` if it has no room for so many.
+    /// Appends this block with another overlay, ascending by fingerprint; `None` if the overlay is too long.
     pub(super) fn with_overlay(&self, overlay: &[(Fingerprint, u32)], into: &mut Vec<u8>) -> Option<()> {
         write_header(into, self.base, self.keys, u16::try_from(overlay.len()).ok()?);
         into.extend_from_slice(self.words.as_flattened());
@@ -134,10 +136,10 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Appends the block of these keys, the first of which in the order of the perfect hash has index `base`.
+/// Appends the block of these keys. The first key, in the order of the perfect hash, has index `base`.
 ///
 /// # Errors
-/// [`Error::Directory`] if there are too many, or they cannot be placed.
+/// [`Error::Directory`] if there are too many keys, or no perfect hash was found.
 pub(super) fn build(base: u32, keys: &[Fingerprint], seed: u128, into: &mut Vec<u8>) -> Result<(), Error> {
     let count = u16::try_from(keys.len()).map_err(|_| Error::Directory("too many keys for one directory".into()))?;
     write_header(into, base, count, 0);
@@ -147,7 +149,9 @@ pub(super) fn build(base: u32, keys: &[Fingerprint], seed: u128, into: &mut Vec<
             break;
         }
         if level == MAX_LEVELS {
-            return Err(Error::Directory("the keys cannot be placed".into()));
+            return Err(Error::Directory(
+                "no perfect hash of the keys was found; add or remove a key, and build again".into(),
+            ));
         }
         let words = level_words(left.len());
         let (mut wanted, mut collided) = (vec![0u64; words], vec![0u64; words]);
@@ -167,13 +171,13 @@ pub(super) fn build(base: u32, keys: &[Fingerprint], seed: u128, into: &mut Vec<
     Ok(())
 }
 
-/// More than a block of so many keys has, as good as always.
+/// An upper bound of the bytes of a block, for memory; it holds almost always.
 pub(super) fn most_bytes(keys: usize) -> usize {
     HEADER_BYTES + 2 * WORD_BYTES * (1 + keys / 8)
 }
 
-/// Bytes of a block of so many keys, as expected. Of k keys on m bits, k·(1 − (1 − 1/m)^(k−1)) are left for the next level;
-/// where few are, they came in pairs, and there may be no further level. Basic operations alone: the same everywhere.
+/// The expected bytes of a block. Of k keys on m bits, k·(1 − (1 − 1/m)^(k−1)) are left for the next level. If only few are
+/// left, they came in pairs, and there may be no further level. Basic operations only: the same result on every machine.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most 2^32 keys
 pub(super) fn expected_bytes(keys: u64) -> f64 {
     let mut bytes = HEADER_BYTES as f64 + (level_words(keys as usize) * WORD_BYTES) as f64;
@@ -193,7 +197,7 @@ pub(super) fn expected_bytes(keys: u64) -> f64 {
     bytes
 }
 
-/// A power, by squaring.
+/// base^exponent, by repeated squaring.
 pub(super) fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut product = 1.0;
     while exponent > 0 {
@@ -206,12 +210,12 @@ pub(super) fn power(mut base: f64, mut exponent: u64) -> f64 {
     product
 }
 
-/// The number of a key's block, of 2^log.
+/// The number of a key's block among 2^log blocks.
 pub(super) fn number(seeded: u128, log: u32) -> u32 {
     level_bit(seeded, NUMBER_LEVEL, 1 << log) as u32
 }
 
-/// The bit of a level that a key may have: wyhash of its 16 bytes with seed `4^level`, folded to 32 bits and scaled.
+/// The bit of a key in a level: wyhash of its 16 bytes with seed `4^level`, folded to 32 bits and scaled.
 fn level_bit(key: u128, level: usize, bits: usize) -> usize {
     let halves = |product: u128| (product as u64) ^ ((product >> 64) as u64);
     let mum = |a: u64, b: u64| halves(u128::from(a) * u128::from(b));

@@ -1,5 +1,5 @@
-//! The padded blocks of one epoch's directory brought to the next one's, in steps of bounded work: what has not changed is not
-//! touched.
+//! Updates the database of padded blocks to the next epoch's directory, in steps of bounded work. Blocks that have not
+//! changed are not touched.
 
 use super::table::Directory;
 use crate::bytes::is_zero;
@@ -9,22 +9,24 @@ use crate::database::list::{Kind, UpdateList};
 use crate::database::write::{STEP_BYTES, Write};
 use crate::error::Error;
 
-/// What there is to write, as it is being found.
+/// An update of blocks, in the making.
 pub struct Bringing {
-    /// numbers of blocks that differ
+    /// numbers of the blocks that differ
     changed: Vec<u32>,
     stage: Stage,
 }
 
-/// What the next step goes on with.
+/// What the next step does.
 enum Stage {
-    /// compares blocks, from a number on
+    /// compares blocks, from this number on
     Compare(usize),
-    /// lists those that differ, from the so manieth on
+    /// lists the blocks that differ, from this place in `changed` on
     List(usize, UpdateList),
 }
 
 impl Bringing {
+    /// Begins to update `blocks` to `directory`.
+    ///
     /// # Errors
     /// [`Error::Phase`] if these are the blocks of another generation.
     pub fn new(directory: &Directory, blocks: &Database<Merkle>) -> Result<Self, Error> {
@@ -34,10 +36,10 @@ impl Bringing {
         Ok(Bringing { changed: Vec::new(), stage: Stage::Compare(0) })
     }
 
-    /// Goes on, always with the same directory and blocks; whether there is more to do.
+    /// Does the next step. Returns whether there is more to do. Pass the same directory and blocks each time.
     ///
     /// # Errors
-    /// [`Error::Index`] for other blocks.
+    /// [`Error::Index`] if the blocks are too few.
     pub fn step(&mut self, directory: &Directory, blocks: &Database<Merkle>) -> Result<bool, Error> {
         let (count, step) = (directory.shape.blocks(), (STEP_BYTES / directory.shape.block_bytes()).max(1));
         match &mut self.stage {
@@ -70,20 +72,20 @@ impl Bringing {
         }
     }
 
-    /// What is to be written into the blocks, once all steps were made.
+    /// The write into the blocks, after the last step.
     ///
     /// # Errors
-    /// [`Error::Phase`] before that.
+    /// [`Error::Phase`] if steps are left.
     pub fn finish(self) -> Result<Write, Error> {
         match self.stage {
             Stage::List(to, list) if to == self.changed.len() => Ok(Write::new(list)),
-            _ => Err(Error::Phase("there are steps to be made")),
+            _ => Err(Error::Phase("listing the changed blocks is not done; make its other steps first")),
         }
     }
 }
 
 impl Directory {
-    /// Brings the blocks of the epoch before to this directory: what has not changed is not touched.
+    /// Updates the previous epoch's blocks to this directory. Blocks that have not changed are not touched.
     ///
     /// # Errors
     /// [`Error::Phase`] if these are the blocks of another generation; [`Error::Layout`] if memory does not suffice.

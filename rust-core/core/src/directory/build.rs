@@ -1,4 +1,4 @@
-//! Building a directory in steps of bounded work, so that a server can answer in between, and is told when memory does not
+//! Builds a directory in steps of bounded work, so that a server can answer in between. It reports it if memory does not
 //! suffice.
 
 use super::block;
@@ -7,38 +7,38 @@ use super::table::Directory;
 use crate::error::Error;
 use crate::key::{DirectorySeed, FINGERPRINT_BYTES};
 
-/// Keys looked at in one step.
+/// Keys processed in one step.
 const STEP_KEYS: usize = 1 << 15;
 
 type Fingerprint = [u8; FINGERPRINT_BYTES];
 
-/// Builds a directory: first all keys, then steps until it is there.
+/// Builds a directory: first push all keys, then step until it is returned.
 pub struct DirectoryBuilder {
-    /// by their first byte
+    /// keys by their first byte
     buckets: Vec<Vec<Fingerprint>>,
     keys: usize,
-    /// the next bucket or block to look at
+    /// the next bucket or block of this phase
     next: usize,
     phase: Phase,
 }
 
 enum Phase {
-    /// sorting, for the seed
+    /// sorts the keys, for the seed
     Sort(Box<DirectorySeed>),
-    /// how many keys each block gets
+    /// counts the keys of each block
     Count(Blocks),
-    /// to each block its keys
+    /// moves the keys to their blocks
     Place(Blocks),
-    /// a perfect hash for each
+    /// builds the perfect hash of each block
     Hash(Blocks, Vec<u8>),
-    /// an error came before, or it was handed over
+    /// an error occurred, or the directory was returned
     Over,
 }
 
 struct Blocks {
     plan: Plan,
     seed: u128,
-    /// at first how many keys each gets, then where its keys end so far, in the end where they end
+    /// in [`Phase::Count`]: keys of each block; in [`Phase::Place`]: where its next key goes; then: where its keys end
     ends: Vec<usize>,
     keys: Vec<Fingerprint>,
 }
@@ -72,20 +72,20 @@ impl DirectoryBuilder {
         }
     }
 
-    /// Keys so far.
+    /// The number of keys so far.
     #[must_use]
     pub fn keys(&self) -> usize {
         self.keys
     }
 
-    /// Adds a key, before the first [`DirectoryBuilder::step`].
+    /// Adds a key. Not after the first [`DirectoryBuilder::step`].
     ///
     /// # Errors
-    /// [`Error::Directory`] for an all-zero fingerprint (which marks an empty slot), for too many, and if memory does
-    /// not suffice.
+    /// [`Error::Directory`] for an all-zero fingerprint (it marks an empty slot), for too many keys, and if memory does not
+    /// suffice.
     pub fn push(&mut self, fingerprint: &Fingerprint) -> Result<(), Error> {
         if fingerprint == &[0; FINGERPRINT_BYTES] {
-            return Err(Error::Directory("a fingerprint is all zero".into()));
+            return Err(Error::Directory("a fingerprint is all zero, which marks empty slots".into()));
         }
         if self.keys == u32::MAX as usize {
             return Err(Error::Directory("too many keys for one directory".into()));
@@ -97,15 +97,15 @@ impl DirectoryBuilder {
         Ok(())
     }
 
-    /// Goes on building, for a database of so many slots (Q·M); the directory, once it is done. Not to be called after
+    /// Does the next step, for a database of `slots` slots (Q·M). Returns the directory when it is done. Do not call it after
     /// that, or after an error.
     ///
     /// # Errors
-    /// [`Error::Directory`] if there are no keys, two are equal, they cannot be placed, or memory does not suffice;
-    /// [`Error::Phase`] after it was done.
+    /// [`Error::Directory`] if there are no keys, two are equal, no perfect hash was found, or memory does not suffice;
+    /// [`Error::Phase`] after the directory was returned, or after an error.
     pub fn step(&mut self, slots: usize) -> Result<Option<Directory>, Error> {
         if self.keys == 0 {
-            return Err(Error::Directory("there are no keys".into()));
+            return Err(Error::Directory("there are no keys; add one first".into()));
         }
         let mut looked_at = 0;
         self.phase = match std::mem::replace(&mut self.phase, Phase::Over) {
@@ -113,7 +113,7 @@ impl DirectoryBuilder {
                 while let Some(bucket) = self.buckets.get_mut(self.next).filter(|_| looked_at < STEP_KEYS) {
                     bucket.sort_unstable();
                     if bucket.windows(2).any(|pair| pair[0] == pair[1]) {
-                        return Err(Error::Directory("two keys have one fingerprint".into()));
+                        return Err(Error::Directory("two keys have one fingerprint; keys must be different".into()));
                     }
                     seed.absorb(bucket);
                     looked_at += bucket.len();
@@ -176,12 +176,12 @@ impl DirectoryBuilder {
                 }
                 Phase::Hash(blocks, bytes)
             }
-            Phase::Over => return Err(Error::Phase("the directory was made, or cannot be")),
+            Phase::Over => return Err(Error::Phase("the directory was made, or making it has failed; begin another")),
         };
         Ok(None)
     }
 
-    /// The seed is known: so is which block each key falls into.
+    /// Plans the blocks. Their number and the seed say which block each key belongs to.
     fn blocks(&mut self, seed: &DirectorySeed, slots: usize) -> Result<Blocks, Error> {
         self.next = 0;
         let plan = Plan::new(self.keys as u64, slots as u64);
@@ -210,11 +210,11 @@ fn no_memory() -> Error {
 }
 
 impl Directory {
-    /// Builds the directory of n distinct fingerprints, 16 bytes each, in any order, for a database of so many slots:
-    /// equal sets give equal bytes.
+    /// Builds the directory of distinct fingerprints, 16 bytes each, in any order, for a database of `slots` slots. Equal sets
+    /// give equal bytes.
     ///
     /// # Errors
-    /// As [`DirectoryBuilder`]'s; [`Error::Directory`] also for a torn last fingerprint.
+    /// As [`DirectoryBuilder::step`]; [`Error::Directory`] also if the bytes are no multiple of 16.
     pub fn build(fingerprints: &[u8], slots: usize) -> Result<Self, Error> {
         let (fingerprints, rest) = fingerprints.as_chunks::<FINGERPRINT_BYTES>();
         if !rest.is_empty() {

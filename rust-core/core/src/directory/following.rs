@@ -1,4 +1,4 @@
-//! The directory of the next epoch ([`Directory::updated`]), in steps of bounded work: a server answers between them.
+//! Makes the next epoch's directory ([`Directory::updated`]), in steps of bounded work, so that a server can answer between.
 
 use blake3::Hasher;
 
@@ -8,28 +8,28 @@ use crate::database::list::{Kind, UpdateList, print_of};
 use crate::error::Error;
 use crate::key::FINGERPRINT_BYTES;
 
-/// Entries looked at in one step, …
+/// Entries read in one step.
 const STEP_ENTRIES: usize = 1 << 13;
-/// … and bytes of blocks written, and a block.
+/// Bytes of blocks written in one step; the last block may exceed it.
 const STEP_BYTES: usize = 1 << 18;
 
-/// A directory that follows an update list.
+/// The next directory, in the making from an update list.
 pub(crate) struct Following {
-    /// of each block the numbers of its entries: deletes before adds, for one batch may delete a key and add it again, in
-    /// a slot below the old one
+    /// for each block the numbers of its entries: deletes before adds, because a batch may delete a key and add it again in a
+    /// lower slot
     changes: Vec<Vec<u32>>,
     stage: Stage,
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// of the stored form
+    /// hashes the stored form
     hasher: Hasher,
 }
 
-/// What the next step goes on with.
+/// What the next step does. Numbers say where it continues.
 enum Stage {
-    /// spreads entries of a kind over the blocks, from a number on
+    /// assigns entries of this kind to their blocks
     Spread(Kind, usize),
-    /// writes blocks, from a number on
+    /// writes blocks
     Write(usize),
 }
 
@@ -46,8 +46,8 @@ impl Following {
         }
     }
 
-    /// Goes on, always with the same directory and list, whose records have room for fingerprints; the next directory and the
-    /// BLAKE3 of its stored form, once it is there.
+    /// Does the next step. Pass the same directory and list each time; the records must have room for fingerprints. Returns the
+    /// next directory and the BLAKE3 of its stored form when they are done.
     pub(crate) fn step(
         &mut self,
         before: &Directory,
@@ -94,39 +94,41 @@ impl Following {
 }
 
 impl Directory {
-    /// The directory of the next epoch: keys that were added are placed by the overlay unless the perfect hash already
-    /// leads to them, keys that were deleted leave it. Equal updates give equal bytes everywhere.
+    /// The next epoch's directory. The overlay gets added keys, unless the perfect hash gives their index anyway. It loses
+    /// deleted keys. Equal updates give equal bytes.
     ///
     /// # Errors
-    /// [`Error::Update`] if records have no room for a fingerprint, or a block for those added to it.
+    /// [`Error::Update`] if records have no room for a fingerprint, or a block has no room for the keys added to it.
     pub fn updated(&self, list: &UpdateList) -> Result<Self, Error> {
         if list.after().stored().record_bytes < FINGERPRINT_BYTES {
-            return Err(Error::Update("a record has no room for a fingerprint"));
+            return Err(Error::Update("a record has no room for a fingerprint of 16 bytes"));
         }
-        self.followed(list).map_err(|Overfull(_)| Error::Update("a block of the directory has no room for its keys"))
+        self.followed(list).map_err(|Overfull(_)| {
+            Error::Update("a block of the directory has no room for its keys; begin a new generation")
+        })
     }
 
-    /// The directory of the epoch before, from that of the epoch that the list leads to.
+    /// The previous epoch's directory, from the directory of the epoch that the list leads to.
     ///
     /// # Errors
     /// As [`Directory::updated`].
     pub fn undone(&self, list: &UpdateList) -> Result<Self, Error> {
         if list.after().stored().record_bytes < FINGERPRINT_BYTES {
-            return Err(Error::Update("a record has no room for a fingerprint"));
+            return Err(Error::Update("a record has no room for a fingerprint of 16 bytes"));
         }
         let changes = changes(list, [Kind::Add, Kind::Delete], Kind::Delete);
         self.with_overlay(&changes).map_err(|Overfull(_)| Error::Update("it does not lead to this directory"))
     }
 
-    /// The same, of records that have room for a fingerprint.
+    /// [`Directory::updated`], for records that have room for a fingerprint.
     pub(crate) fn followed(&self, list: &UpdateList) -> Result<Self, Overfull> {
-        // Deletes before adds: one batch may delete a key and add it again, in a slot below the old one.
+        // Deletes before adds: a batch may delete a key and add it again in a lower slot.
         self.with_overlay(&changes(list, [Kind::Delete, Kind::Add], Kind::Add))
     }
 }
 
-/// What entries of these kinds, in this order, say of fingerprints: where those of `placed` are, and that the others are
-/// nowhere.
+/// The changes of an overlay, from the entries of these kinds, in this order. Entries of kind `placed` set an index, the
+/// others remove one.
 fn changes(list: &UpdateList, kinds: [Kind; 2], placed: Kind) -> Vec<([u8; FINGERPRINT_BYTES], Option<u32>)> {
     let of_kind = |wanted: Kind| {
         let entries = list.entries().filter(move |entry| entry.kind == wanted);

@@ -1,9 +1,9 @@
-//! The directory: from key fingerprints to record indices (docs/protocol.md, Directory). A minimal perfect hash places the
-//! keys that a generation begins with. An overlay places those added since, and takes precedence.
+//! The directory maps key fingerprints to record indices (docs/protocol.md, Directory). A minimal perfect hash has the keys
+//! with which a generation began. An overlay has the keys added since, and takes precedence.
 //!
-//! A hash of the fingerprint says which block a key is in. Each block has a perfect hash and an overlay of its own
-//! ([`block`]) and can be read alone, so that a client without the directory can look up a single block, privately. For this,
-//! blocks are padded to one length ([`shape`]) and make a database of their own.
+//! A hash of the fingerprint gives the key's block. Each block has its own perfect hash and overlay ([`block`]) and can be
+//! read alone, so a client without the directory can look up a single block, privately. For that, blocks are padded to one
+//! length ([`shape`]) and form a database of their own.
 
 mod block;
 mod bringing;
@@ -50,7 +50,7 @@ mod tests {
         }
     }
 
-    /// Where no key of ours has the bit, boomphf's levels are another size: one level of 64 keys is of whole words in both.
+    /// In other levels boomphf's size differs from ours. A level of 64 keys is whole words in both.
     #[test]
     fn a_level_of_whole_words_is_boomphfs() {
         for count in [128, 160, 4096] {
@@ -76,7 +76,7 @@ mod tests {
         assert!(directory.encode().len() < 70_000, "{}", directory.encode().len());
     }
 
-    /// The seeds are fixed, so the bounds hold or fail for good: 4 %.
+    /// Within 4 %. The seeds are fixed, so this test always gives the same result.
     #[test]
     fn sizes_are_as_expected() {
         for count in [1u32, 2, 10, 40, 100, 128, 200, 1000, 20_000, 100_000] {
@@ -87,7 +87,7 @@ mod tests {
         }
     }
 
-    /// Blocks of what the planner takes, one at 2^20 keys included, which stands in the documents.
+    /// Blocks as the planner plans them. The last row stands in the documents.
     #[test]
     fn blocks_are_short_and_full_of_room() {
         for (count, slots, log, bytes) in
@@ -139,8 +139,8 @@ mod tests {
         assert!(Directory::decode(&far, 50).is_err(), "an overlay beyond the database");
     }
 
-    /// However the added keys are spread, a generation has room for as many as it was planned for; and a block that has
-    /// none left is refused rather than made longer.
+    /// However the added keys are spread, a generation has room for as many as it was planned for. A full block is refused,
+    /// not made longer.
     #[test]
     fn blocks_have_room_for_the_keys_that_a_generation_was_planned_for() {
         for (count, slots, added) in [(20, 32, 1000), (20_000, 20_000, 1250), (1000, 6000, 5000)] {
@@ -198,7 +198,7 @@ mod tests {
             }
         }
 
-        /// Inserts and deletes against a plain map: whole, by its blocks alone, and by blocks that were brought there.
+        /// Compares inserts and deletes with a plain map: in the whole directory, in single blocks, and in updated blocks.
         #[test]
         fn blocks_follow_the_directory(
             count in 1u32..60,

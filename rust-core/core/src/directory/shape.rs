@@ -1,5 +1,5 @@
-//! What the blocks of a directory have in common: how many there are, how long each is, and which one a fingerprint
-//! falls into. The manifest says it, so that one block can be asked for and read without the others.
+//! The shape of a directory: how many blocks it has, how long each is, and which block a fingerprint belongs to. The
+//! manifest has it, so that a client can look up and read one block without the others.
 
 use crate::error::{Error, expect_length};
 use crate::instant;
@@ -12,18 +12,18 @@ pub(super) const MAGIC: &[u8; 4] = b"PIRD";
 pub(super) const FORMAT: u16 = 1;
 pub(super) const HEADER_BYTES: usize = 32;
 
-/// Most bits that number blocks: they are one partition.
+/// log₂ of the most blocks: all blocks are one partition.
 const MAX_LOG: u32 = MAX_PARTITION_RECORDS.trailing_zeros();
-/// Blocks are whole multiples of this.
+/// The length of a block is a multiple of this.
 const UNIT_BYTES: usize = 32;
-/// Keys that may be added in a generation, at the least: a 16th of those there are, and so many.
+/// Keys that may be added in a generation: at least a 16th of its keys, and at least [`LEAST_ADDED`].
 const ADDED_FRACTION: u64 = 16;
 const LEAST_ADDED: u64 = 1024;
-/// Fewer blocks are preferred to the fewest bytes a lookup, as long as those are not exceeded by more than a half: a
-/// directory that is downloaded whole is a third as long then, and a server reads half as much.
+/// A lookup may move half as many bytes again as the cheapest shape. The shape with the fewest blocks within this limit is
+/// chosen: a directory downloaded whole is a third as long then, and a server reads half as much.
 const SLACK_FRACTION: u64 = 2;
 
-/// 2^b blocks of L bytes, under one seed.
+/// 2^b blocks of L bytes, hashed with one seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     log: u32,
@@ -32,39 +32,41 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Of what a manifest says.
+    /// Checks the shape in a manifest.
     ///
     /// # Errors
-    /// [`Error::Directory`] for more than 2^16 blocks, or blocks that are empty, longer than 65 536 bytes or no multiple
-    /// of 32; [`Error::Layout`] if they cannot be addressed here.
+    /// [`Error::Directory`] for more than 2^16 blocks, or blocks that are empty, longer than 65 536 bytes, or not a multiple
+    /// of 32 bytes; [`Error::Layout`] if they cannot be addressed on this machine.
     pub fn new(log: u32, block_bytes: usize, seed: &[u8; FINGERPRINT_BYTES]) -> Result<Self, Error> {
         let bytes = 1..=MAX_RECORD_BYTES;
         if log > MAX_LOG || !bytes.contains(&block_bytes) || !block_bytes.is_multiple_of(UNIT_BYTES) {
-            return Err(Error::Directory("expected at most 2^16 blocks, of 32 to 65536 bytes".into()));
+            return Err(Error::Directory(
+                "expected at most 2^16 blocks, each a multiple of 32 bytes, up to 65536 bytes".into(),
+            ));
         }
         Layout::new(1 << log, block_bytes as u64, 1, 1 << log)?;
         Ok(Shape { log, block_bytes, seed: u128::from_le_bytes(*seed) })
     }
 
-    /// b
+    /// b, the log₂ of the number of blocks
     #[must_use]
     pub fn log(&self) -> u32 {
         self.log
     }
 
-    /// L
+    /// L, the bytes of a block
     #[must_use]
     pub fn block_bytes(&self) -> usize {
         self.block_bytes
     }
 
-    /// What keys are hashed under.
+    /// The seed that is XORed into fingerprints before they are hashed.
     #[must_use]
     pub fn seed(&self) -> [u8; FINGERPRINT_BYTES] {
         self.seed.to_le_bytes()
     }
 
-    /// What a stored directory begins with.
+    /// The header of a stored directory.
     pub(super) fn header(&self) -> [u8; HEADER_BYTES] {
         let mut header = [0; HEADER_BYTES];
         header[..4].copy_from_slice(MAGIC);
@@ -82,12 +84,12 @@ impl Shape {
     /// The blocks as a database of 2^b records of L bytes, in one partition.
     ///
     /// # Errors
-    /// [`Error::Layout`] if they cannot be addressed on this machine, which [`Shape::new`] has ruled out.
+    /// [`Error::Layout`] if they cannot be addressed on this machine; [`Shape::new`] has ruled that out.
     pub fn layout(&self) -> Result<Layout, Error> {
         Layout::new(1 << self.log, self.block_bytes as u64, 1, 1 << self.log)
     }
 
-    /// The block that a fingerprint falls into.
+    /// The number of the block that a fingerprint belongs to.
     #[must_use]
     pub fn number(&self, fingerprint: &[u8; FINGERPRINT_BYTES]) -> u32 {
         block::number(self.seeded(fingerprint), self.log)
@@ -97,10 +99,10 @@ impl Shape {
         u128::from_le_bytes(*fingerprint) ^ self.seed
     }
 
-    /// Where to look for a fingerprint in a database of `records`, by its block with the padding.
+    /// The index of a fingerprint in a database of `records`, from its padded block.
     ///
     /// # Errors
-    /// [`Error::Length`]; [`Error::Directory`] if it is no block, or leads beyond the database.
+    /// [`Error::Length`]; [`Error::Directory`] if the bytes are no block, or the index is beyond the database.
     pub fn index(&self, block: &[u8], fingerprint: &[u8; FINGERPRINT_BYTES], records: u32) -> Result<u32, Error> {
         expect_length("block of the directory", block, self.block_bytes)?;
         let refuse = |why: &str| Error::Directory(why.into());
@@ -113,22 +115,23 @@ impl Shape {
     }
 }
 
-/// How many blocks a generation has that begins with so many keys in a database of so many slots, and how many added keys
-/// each has room for: decided once, when the directory is built.
+/// How many blocks a generation has, and how many added keys each block has room for. It is decided once, when the
+/// directory is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) log: u32,
-    /// entries of the overlay, a block
+    /// entries in the overlay of each block
     pub(super) room: usize,
 }
 
 impl Plan {
-    /// The least b for which looking a block up moves at most half as much again as at the best b.
+    /// For a generation that begins with `keys` keys in a database of `slots` slots: the least b whose lookup of a block moves
+    /// at most half as many bytes again as with the best b.
     pub(super) fn new(keys: u64, slots: u64) -> Self {
         let added = slots.saturating_sub(keys).max(keys / ADDED_FRACTION).max(LEAST_ADDED);
         let plans = (0..=MAX_LOG).map(|log| {
             let (keys, added) = (keys.div_ceil(1 << log), added.div_ceil(1 << log));
-            // A block's share is not even: six standard deviations, and some more where there are few. Half a byte a key.
+            // A block may get more than its share: six standard deviations, and four more for small shares. Half a byte a key.
             let room = added + 6 * ceiled_root(added) + 4;
             let traffic = lookup_bytes(log, planned_bytes(keys, room));
             (traffic, Plan { log, room: room as usize })
@@ -139,19 +142,19 @@ impl Plan {
         good.map_or(Plan { log: 0, room: 0 }, |(_, plan)| *plan)
     }
 
-    /// L for blocks of which the longest has so many bytes.
+    /// L, if the longest block has `longest` bytes without added keys.
     pub(super) fn block_bytes(&self, longest: usize) -> usize {
         rounded_up((longest + self.room * block::OVERLAY_ENTRY_BYTES) as u64) as usize
     }
 }
 
-/// One request and one answer of a block lookup, without headers; never for blocks that there cannot be.
+/// Bytes of the request and the answer of a block lookup, without headers; `u64::MAX` for impossible blocks.
 fn lookup_bytes(log: u32, block_bytes: u64) -> u64 {
     Layout::new(1 << log, block_bytes, 1, 1 << log)
         .map_or(u64::MAX, |layout| (instant::request_bytes(&layout) + instant::answer_bytes(&layout)) as u64)
 }
 
-/// Of a block with a share of so many keys, and room for so many entries of the overlay.
+/// The planned length of a block with `keys` keys, and room for `room` entries in its overlay.
 fn planned_bytes(keys: u64, room: u64) -> u64 {
     let fullest = keys + 4 * ceiled_root(keys);
     rounded_up(16 + fullest.div_ceil(2) + room * block::OVERLAY_ENTRY_BYTES as u64)
@@ -167,21 +170,21 @@ fn ceiled_root(n: u64) -> u64 {
     root + u64::from(root * root < n)
 }
 
-/// The blocks of a new directory of `keys` keys in a database of so many slots, with their padding, if the longest is as
-/// long as planned.
+/// The padded blocks of a new directory of `keys` keys in a database of `slots` slots, if the longest block is as long as
+/// planned.
 pub(crate) fn expected_blocks(keys: u64, slots: u64) -> Option<Layout> {
     let Plan { log, room } = Plan::new(keys, slots);
     Layout::new(1 << log, planned_bytes(keys.div_ceil(1 << log), room as u64), 1, 1 << log).ok()
 }
 
-/// Bytes of a new directory of `keys` keys in a database of so many slots, as expected: how many keys are left for each
-/// level depends on the keys.
+/// The expected bytes of a new directory of `keys` keys in a database of `slots` slots. The actual size depends on the
+/// keys: they decide how many are left for each level.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most 2^32 keys
 pub(crate) fn expected_bytes(keys: u64, slots: u64) -> u64 {
     let blocks = 1u64 << Plan::new(keys, slots).log;
     let others = blocks as f64 - 1.0;
-    // How many blocks have k keys: the binomial distribution, term by term. From basic operations alone, so that it is the
-    // same on every machine; up to a mean at which the first term is not yet too small to be told from none.
+    // How many blocks have k keys: the binomial distribution, term by term, from basic operations, so that every machine gets
+    // the same. For large means the first term underflows, so beyond a mean of 256 all blocks count as average.
     if blocks == 1 || keys / blocks > 256 {
         return HEADER_BYTES as u64 + (blocks as f64 * block::expected_bytes(keys / blocks)) as u64;
     }

@@ -16,20 +16,20 @@ type Fingerprint = [u8; FINGERPRINT_BYTES];
 #[derive(Debug)]
 pub struct Directory {
     pub(super) shape: Shape,
-    /// in the perfect hashes
+    /// number of keys in the perfect hashes
     pub(super) keys: u32,
     /// all blocks, without padding
     pub(super) bytes: Vec<u8>,
-    /// where each ends
+    /// where each block ends in `bytes`
     pub(super) ends: Vec<usize>,
 }
 
-/// Why there is no next directory: this block has no room for the keys added to it.
+/// There is no next directory, because the block of this number has no room for the keys added to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Overfull(pub(crate) u32);
 
 impl Directory {
-    /// Checks the blocks against each other and against a database of `records`.
+    /// Checks blocks, one after the other, for a database of `records`.
     pub(super) fn from_blocks(shape: Shape, bytes: Vec<u8>, records: u32) -> Result<Self, Error> {
         let refuse = |why: &str| Error::Directory(why.into());
         let mut ends = Vec::with_capacity(shape.blocks());
@@ -65,10 +65,9 @@ impl Directory {
         Ok(Directory { shape, keys, bytes, ends })
     }
 
-    /// Reads a stored directory of a database of `records`. Any bytes that are not what [`Directory::encode`] writes
-    /// are refused, and so is a directory that leads beyond the database: found only when a key is looked up, that
-    /// would stop some lookups before their query and let the rest through.
-    ///
+    /// Reads a stored directory of a database of `records`. It refuses any bytes that [`Directory::encode`] does not write. It
+    /// also refuses a directory that leads beyond the database: if only a lookup found that out, some lookups would stop
+    /// before their query and others would not, and servers could see which.
     /// # Errors
     /// [`Error::Directory`].
     pub fn decode(bytes: &[u8], records: u32) -> Result<Self, Error> {
@@ -85,7 +84,7 @@ impl Directory {
         }
         let seed = header.last_chunk().ok_or_else(|| refuse("the bytes end too early"))?;
         let shape = Shape::new(u16_at(6).into(), u32_at(8) as usize, seed)
-            .map_err(|_| refuse("expected at most 2^16 blocks, of 32 to 65536 bytes"))?;
+            .map_err(|_| refuse("expected at most 2^16 blocks, each a multiple of 32 bytes, up to 65536 bytes"))?;
         Self::from_blocks(shape, blocks.to_vec(), records)
     }
 
@@ -97,16 +96,16 @@ impl Directory {
         out
     }
 
-    /// Bytes of the stored form.
+    /// The length of the stored form.
     #[must_use]
     pub fn encoded_bytes(&self) -> usize {
         HEADER_BYTES + self.bytes.len()
     }
 
-    /// Appends some of the bytes of the stored form, for it may be long.
+    /// Appends a part of the stored form, which may be long.
     ///
     /// # Panics
-    /// Beyond its end.
+    /// If the part is beyond the end.
     pub fn encode_part(&self, part: Range<usize>, out: &mut Vec<u8>) {
         let header = self.shape.header();
         let in_header = part.start.min(HEADER_BYTES)..part.end.min(HEADER_BYTES);
@@ -115,23 +114,23 @@ impl Directory {
         out.extend_from_slice(&self.bytes[behind(part.start)..behind(part.end)]);
     }
 
-    /// Keys in the perfect hashes.
+    /// The number of keys in the perfect hashes.
     #[must_use]
     pub fn keys(&self) -> u32 {
         self.keys
     }
 
-    /// What its blocks have in common.
+    /// The shape of its blocks.
     #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Where to look for a fingerprint in a database of `records`. Every fingerprint has an index, so that an absent
-    /// key makes the same query as a present one.
+    /// The index of a fingerprint in a database of `records`. Every fingerprint has one, so that a missing key makes the same
+    /// query as an existing one.
     ///
     /// # Errors
-    /// [`Error::Index`] if the directory points beyond the database.
+    /// [`Error::Index`] if the index is beyond the database.
     pub fn index(&self, fingerprint: &Fingerprint, records: u32) -> Result<u32, Error> {
         let block = self.block(self.shape.number(fingerprint) as usize)?;
         let index = block.index(fingerprint, self.shape.seeded(fingerprint), records);
@@ -142,7 +141,7 @@ impl Directory {
     /// [`Directory::index`] of many fingerprints, 16 bytes each.
     ///
     /// # Errors
-    /// As there; [`Error::Length`] for a torn last fingerprint.
+    /// As [`Directory::index`]; [`Error::Length`] if the bytes are no multiple of 16.
     pub fn indices(&self, fingerprints: &[u8], records: u32) -> Result<Vec<u32>, Error> {
         let (whole, rest) = fingerprints.as_chunks();
         expect_length("rest of a fingerprint", rest, 0)?;
@@ -159,8 +158,8 @@ impl Directory {
         Ok(Block::split(self.block_bytes(number))?.0)
     }
 
-    /// This directory with overlay entries for these fingerprints set to an index, or removed. An entry that says what
-    /// the perfect hash says already is left out, so that equal contents have equal bytes.
+    /// This directory with changed overlay entries: each fingerprint gets an index, or loses its entry. An entry that agrees
+    /// with the perfect hash is left out, so that equal contents have equal bytes.
     pub(crate) fn with_overlay(&self, changes: &[(Fingerprint, Option<u32>)]) -> Result<Self, Overfull> {
         let mut of_block: BTreeMap<usize, Vec<&(Fingerprint, Option<u32>)>> = BTreeMap::new();
         for change in changes {
@@ -176,7 +175,7 @@ impl Directory {
         Ok(Directory { shape: self.shape, keys: self.keys, bytes, ends })
     }
 
-    /// Appends a block, without padding, after changes to its overlay.
+    /// Appends a block, without padding, with changes to its overlay.
     pub(super) fn write_block(
         &self,
         number: usize,
@@ -205,9 +204,9 @@ impl Directory {
         if into.len() - begin > self.shape.block_bytes() { Err(overfull) } else { Ok(()) }
     }
 
-    // ---- at a server ----------------------------------------------------------------------------------
+    // ---- for servers ----------------------------------------------------------------------------------
 
-    /// The padded blocks, committed to: what instant lookups of blocks are answered from.
+    /// The padded blocks as a committed database, from which instant lookups of blocks are answered.
     ///
     /// # Errors
     /// [`Error::Layout`] if memory does not suffice.

@@ -1,12 +1,12 @@
-//! Keys of the distributed point function (Boyle, Gilboa, Ishai: Function Secret Sharing, CCS 2016, Fig. 1 `Gen`, ended
-//! early as in section 3.2.3). Evaluation, and what a key's bytes are, is [`keyhush_kernels::dpf`].
+//! Makes keys of the distributed point function (Boyle, Gilboa, Ishai: Function Secret Sharing, CCS 2016, Fig. 1 `Gen`, with
+//! early termination, section 3.2.3). The format of keys, and their evaluation, are in [`keyhush_kernels::dpf`].
 
 use keyhush_kernels::dpf::{LEAF_LOG, LEAF_OUTPUTS, correct, key_bytes};
 use keyhush_kernels::prg::{Children, LANES, SEED_BYTES, Seed, stretch};
 use zeroize::Zeroizing;
 
-/// The keys of party 0 and party 1 for a point of a domain of 2^n, under two seeds that are uniform and used once.
-/// Takes the same steps whatever the point is.
+/// The keys of party 0 and party 1 for a point of a domain of 2^n. The seeds must be uniform and used only once. The steps
+/// are the same whatever the point is.
 #[must_use]
 pub fn generate(domain_log: u32, point: usize, seeds: &[Seed; 2]) -> [Vec<u8>; 2] {
     hazmat_generate_with(domain_log, point, seeds, |nodes| {
@@ -17,8 +17,8 @@ pub fn generate(domain_log: u32, point: usize, seeds: &[Seed; 2]) -> [Vec<u8>; 2
     })
 }
 
-/// [`generate`] with a generator of the caller's, which stretches both parties' seeds: for tests that put in an ideal
-/// one and enumerate its outputs. With anything but a pseudo-random generator a key gives its point away.
+/// [`generate`] with the caller's generator, which stretches both parties' seeds. For tests that use an ideal generator
+/// and enumerate its outputs. If the generator is not pseudorandom, a key reveals its point.
 #[must_use]
 pub fn hazmat_generate_with(
     domain_log: u32,
@@ -35,7 +35,7 @@ pub fn hazmat_generate_with(
         // Gen 3–14
         let right = (point >> (domain_log as usize - 1 - level) & 1) as u8;
         let mut children = stretch_both(&nodes);
-        // The side that the point is not on: both parties' seeds become equal there.
+        // On the side without the point, both parties' seeds become equal.
         let word = xor(&select(right ^ 1, &children[0].seeds), &select(right ^ 1, &children[1].seeds));
         let correction = [
             children[0].controls[0] ^ children[1].controls[0] ^ right ^ 1,
@@ -70,7 +70,7 @@ pub fn hazmat_generate_with(
     })
 }
 
-/// The left one for 0, the right one for 1, without a branch.
+/// The left seed for 0, the right one for 1, without a branch.
 fn select(side: u8, seeds: &[Seed; 2]) -> Seed {
     let mask = side.wrapping_neg();
     std::array::from_fn(|i| seeds[0][i] ^ (mask & (seeds[0][i] ^ seeds[1][i])))

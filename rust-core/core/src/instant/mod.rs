@@ -1,13 +1,14 @@
-//! Instant lookups: without a hint, without state (docs/protocol.md, Instant lookups; the baseline APIR-DPF of papers:
-//! TAPIR, over the commitments of suite 1).
+//! Instant lookups: without a hint and without state (docs/protocol.md, Instant lookups; the baseline APIR-DPF of papers:
+//! TAPIR, with the commitments of suite 1).
 //!
-//! A lookup asks each of two servers for the sum of the groups of records that its share of a unit vector selects; both
-//! sums together are one group and the way from it to its partition's commitment. The shares are keys of a distributed
-//! point function ([`dpf`]), one of which tells nothing. Every byte of the sums is verified, so that a wrong answer is
-//! refused whatever was asked; which server was wrong cannot be told.
+//! The client splits a unit vector into two shares and sends one to each server. A server answers with the sum of the
+//! groups of records that its share selects, and of their tree nodes. Both answers together give one group, and the path
+//! from it to its partition's commitment. The shares are keys of a distributed point function ([`dpf`]); one key alone
+//! reveals nothing. Every byte of the sum is verified, so whether a wrong answer is noticed does not depend on what was
+//! asked. The client cannot tell which server was wrong.
 //!
-//! Client: [`query`] makes the requests and [`recon`] verifies the answers. Server: [`pass`] answers up to eight queries
-//! by reading the database once.
+//! Client: [`query`] makes the requests, [`recon`] verifies the answers. Server: [`pass`] answers up to eight queries while
+//! it reads the database once.
 
 pub mod dpf;
 pub mod pass;
@@ -19,13 +20,13 @@ use keyhush_kernels::scan::{NODE_BYTES, Shape};
 use crate::error::Error;
 use crate::layout::Layout;
 
-/// A group is as long as this, if not longer because one record is, or shorter because a partition is.
+/// The least bytes of a group. It has fewer only if the whole partition has.
 const GROUP_BYTES: usize = 256;
 const MAX_BATCH: usize = 64;
 const BATCH_BYTES_TARGET: usize = 8 << 20;
 
-/// The layout seen in groups. One rule decides a, from the layout alone: the least a with 2^a·ℓ ≥ 256, and at most d.
-/// Longer groups make answers longer; shorter ones make servers read more of the trees than of the records.
+/// The groups of a layout. The layout alone decides a: the least a with 2^a·ℓ ≥ 256, but at most d. Longer groups make
+/// answers longer. With shorter groups, servers read more bytes of trees than of records.
 #[must_use]
 pub fn shape(layout: &Layout) -> Shape {
     Shape {
@@ -37,35 +38,35 @@ pub fn shape(layout: &Layout) -> Shape {
     }
 }
 
-/// Bytes of a query, to either server.
+/// Bytes of a query, for either server.
 #[must_use]
 pub fn request_bytes(layout: &Layout) -> usize {
     shape(layout).request_bytes()
 }
 
-/// Bytes of the answer to a query, from either server.
+/// Bytes of an answer to one query, from either server.
 #[must_use]
 pub fn answer_bytes(layout: &Layout) -> usize {
     shape(layout).answer_bytes()
 }
 
-/// Bytes of trees that a server reads to answer: of all levels from the groups' up, but the commitments.
+/// Bytes of trees that a server reads for an answer: all levels from the groups' up, without the commitments.
 pub(crate) fn tree_bytes_read(layout: &Layout) -> u64 {
     let (shape, m) = (shape(layout), layout.partition_records());
     let nodes: usize = (shape.group_log..shape.depth).map(|level| m.div_ceil(1 << level)).sum();
     shape.partitions as u64 * nodes as u64 * NODE_BYTES as u64
 }
 
-/// Most queries one request may carry.
+/// The most queries of a request.
 #[must_use]
 pub fn max_batch(layout: &Layout) -> usize {
     (BATCH_BYTES_TARGET / answer_bytes(layout)).clamp(1, MAX_BATCH)
 }
 
-/// The queries of a request's body.
+/// Splits a request's body into its queries.
 ///
 /// # Errors
-/// [`Error::Length`] if these are not 1 to [`max_batch`] queries.
+/// [`Error::Length`] unless the body is 1 to [`max_batch`] queries.
 pub fn queries<'b>(layout: &Layout, body: &'b [u8]) -> Result<std::slice::ChunksExact<'b, u8>, Error> {
     let (bytes, most) = (request_bytes(layout), max_batch(layout));
     if body.is_empty() || !body.len().is_multiple_of(bytes) || body.len() > most * bytes {

@@ -1,8 +1,8 @@
-//! Answering instant lookups: one pass over the database for up to eight queries, of any clients and of both epochs.
+//! Answers instant lookups: one pass over the database for up to eight queries, of any clients and of both epochs.
 //!
-//! A pass is a sequence of steps of bounded work, so that a server can do something else in between, and its work is
-//! done by kernels on flat bytes, so that it can be done by another thread on the same memory ([`Pass::descriptor`]).
-//! The database must not change while a pass is under way; it is refused then, and the queries can be asked again.
+//! A pass consists of steps of bounded work, so that a server can do other things in between. Kernels do its work on flat
+//! bytes, so that another thread can do it on the same memory ([`Pass::descriptor`]). If the database changes during a
+//! pass, the pass fails, and the server answers the queries in another one.
 
 use keyhush_kernels::dpf::{Key, domain_log, key_bytes};
 use keyhush_kernels::scan::{MAX_QUERIES, Overwritten, Scratch, Shape};
@@ -14,10 +14,10 @@ use crate::database::flat::{At, Database};
 use crate::error::{Error, expect_length};
 use crate::layout::Layout;
 
-/// u32s of a [`Pass::descriptor`].
+/// The u32 words of a [`Pass::descriptor`].
 pub const DESCRIPTOR_WORDS: usize = 19 + 3 * MAX_QUERIES;
 
-/// Queries that are being answered.
+/// Up to eight queries that are being answered.
 pub struct Pass {
     shape: Shape,
     edition: u64,
@@ -29,7 +29,7 @@ pub struct Pass {
 struct Query {
     key: Vec<u8>,
     at: At,
-    /// of the epoch it asks at
+    /// the number of groups at the query's epoch
     groups: usize,
 }
 
@@ -37,8 +37,8 @@ impl Pass {
     /// Begins a pass for 1 to 8 queries.
     ///
     /// # Errors
-    /// [`Error::Phase`] for a database that is not committed or keeps no trees, or has no previous epoch where one is
-    /// asked for; [`Error::Length`], [`Error::Query`] for what is no query; [`Error::Index`] for more than 8;
+    /// [`Error::Phase`] if the database is not committed or keeps no trees, or if there is no epoch as a query names it;
+    /// [`Error::Length`] or [`Error::Query`] for a malformed query; [`Error::Index`] for more than 8 queries;
     /// [`Error::Layout`] if memory does not suffice.
     pub fn new(database: &Database<Merkle>, queries: &[(&[u8], At)]) -> Result<Self, Error> {
         database.expect_openings()?;
@@ -56,10 +56,10 @@ impl Pass {
         Ok(Pass { shape, edition: database.edition(), queries, scratch, done: 0 })
     }
 
-    /// [`Pass::new`] for queries that lie one after the other, each as long as its epoch has them.
+    /// [`Pass::new`] for queries that lie one after the other, each of its epoch's length.
     ///
     /// # Errors
-    /// As there; [`Error::Length`] unless `queries` ends with the last of them.
+    /// As [`Pass::new`]; [`Error::Length`] unless `queries` ends with the last query.
     pub fn of_joined(database: &Database<Merkle>, queries: &[u8], at: &[At]) -> Result<Self, Error> {
         let mut rest = queries;
         let mut split = Vec::with_capacity(at.len());
@@ -73,20 +73,20 @@ impl Pass {
         Self::new(database, &split)
     }
 
-    /// Steps in all: one a query, then those over records and trees, then one a partition that takes the last update out
-    /// again if any of the queries asks at the epoch before.
+    /// The number of steps: one for each query, those over records and trees, and, if a query is for the previous epoch, one
+    /// for each partition, which takes the last update out again.
     #[must_use]
     pub fn steps(&self) -> usize {
         let undone = if self.previous() == 0 { 0 } else { self.shape.partitions };
         self.queries.len() + self.shape.steps() + undone
     }
 
-    /// A bit a query: whether it asks at the epoch before.
+    /// A bit for each query: whether it is for the previous epoch.
     fn previous(&self) -> u8 {
         self.queries.iter().rev().fold(0, |bits, query| bits << 1 | u8::from(query.at == At::Previous))
     }
 
-    /// Goes one step; whether there are more.
+    /// Does the next step. Returns whether there are more.
     ///
     /// # Errors
     /// [`Error::Phase`] if the database has changed.
@@ -94,7 +94,7 @@ impl Pass {
         self.expect_unchanged(database)?;
         let (steps, previous) = (self.steps(), self.previous());
         let scratch = Scratch::new(self.shape, self.queries.len(), &mut self.scratch);
-        let mut scratch = scratch.ok_or(Error::Phase("the pass has lost its memory"))?;
+        let mut scratch = scratch.ok_or(LOST)?;
         let (records, trees) = (database.records(), database.trees());
         if let Some(query) = self.queries.get(self.done) {
             scratch.select(self.done, &decode(&query.key, query.groups)?, query.groups);
@@ -110,18 +110,23 @@ impl Pass {
         Ok(self.done < steps)
     }
 
-    /// Says that all steps were made elsewhere, by whoever got the descriptor.
+    /// Tells the pass that a worker, to whom the descriptor was passed, has done all steps.
     pub fn stepped(&mut self) {
         self.done = self.steps();
     }
 
-    /// The pass as the worker module takes it (rust-core/worker): partitions, records a partition, bytes a record, depth,
-    /// g, number of queries; address and length of records, trees and scratch; a bit a query, whether it asks at the
-    /// epoch before; address and number of the indices, bytes and nodes that the last update overwrote; for each of 8
-    /// queries address and length of its key and groups of its epoch. It stays right until the pass is dropped or the database changes.
+    /// The pass as a worker module takes it (rust-core/worker). It is valid until the pass is dropped or the database changes.
+    /// It has these words:
+    ///
+    /// 1. partitions, records a partition, bytes a record, depth, a ([`shape`]), number of queries;
+    /// 2. address and length of records, of trees and of scratch memory;
+    /// 3. a bit for each query: whether it is for the previous epoch;
+    /// 4. what the last update overwrote: address and number of indices, address and length of records, address and number of
+    ///    nodes;
+    /// 5. for each of 8 queries: address and length of its key, and the groups of its epoch.
     ///
     /// # Errors
-    /// [`Error::Phase`] if the database has changed; [`Error::Layout`] for addresses beyond 32 bits.
+    /// [`Error::Phase`] if the database has changed; [`Error::Layout`] if addresses have more than 32 bits.
     pub fn descriptor(&mut self, database: &Database<Merkle>) -> Result<[u32; DESCRIPTOR_WORDS], Error> {
         self.expect_unchanged(database)?;
         let place = |bytes: &[u8]| [bytes.as_ptr() as usize, bytes.len()];
@@ -142,22 +147,23 @@ impl Pass {
         }
         let mut descriptor = [0; DESCRIPTOR_WORDS];
         for (word, number) in descriptor.iter_mut().zip(words) {
-            *word = u32::try_from(number).map_err(|_| Error::Layout("addresses do not fit 32 bits here".into()))?;
+            *word = u32::try_from(number)
+                .map_err(|_| Error::Layout("addresses have more than 32 bits here; answer in this thread".into()))?;
         }
         Ok(descriptor)
     }
 
-    /// The answers, in the order of the queries, once all steps were made.
+    /// The answers, in the order of the queries, after the last step.
     ///
     /// # Errors
-    /// [`Error::Phase`] before that, or if the database has changed.
+    /// [`Error::Phase`] if steps are left, or if the database has changed.
     pub fn finish(mut self, database: &Database<Merkle>) -> Result<Vec<Vec<u8>>, Error> {
         self.expect_unchanged(database)?;
         if self.done < self.steps() {
-            return Err(Error::Phase("there are steps to be made"));
+            return Err(Error::Phase("the pass is not done; make its other steps first"));
         }
         let scratch = Scratch::new(self.shape, self.queries.len(), &mut self.scratch);
-        let scratch = scratch.ok_or(Error::Phase("the pass has lost its memory"))?;
+        let scratch = scratch.ok_or(LOST)?;
         let answers = (0..self.queries.len()).map(|number| {
             let mut answer = vec![0; self.shape.answer_bytes()];
             scratch.answer(number, &mut answer);
@@ -175,16 +181,16 @@ impl Pass {
     }
 }
 
-/// Whether these are queries that a pass takes at that layout: what a server asks before it lets them wait with others'.
+/// Checks the queries of a body. A server does so before it lets them wait for a pass with others.
 ///
 /// # Errors
-/// [`Error::Length`] if these are not 1 to [`super::max_batch`] queries; [`Error::Query`] for what is none.
+/// [`Error::Length`] unless these are 1 to [`super::max_batch`] queries; [`Error::Query`] if one is malformed.
 pub fn check(layout: &Layout, body: &[u8]) -> Result<(), Error> {
     let groups = shape(layout).groups();
     super::queries(layout, body)?.try_for_each(|query| decode(query, groups).map(drop))
 }
 
-/// Answers up to eight queries in one go.
+/// Answers up to eight queries at once.
 ///
 /// # Errors
 /// As [`Pass::new`].
@@ -200,7 +206,9 @@ fn decode(key: &[u8], groups: usize) -> Result<Key<'_>, Error> {
     Key::decode(key, domain_log).ok_or(Error::Query("expected a party of 0 or 1, and unused bits that are zero"))
 }
 
-/// Nothing, if there was no update.
+const LOST: Error = Error::Phase("the pass has lost its memory; begin another");
+
+/// What the last update overwrote; empty without an update.
 fn overwritten(database: &Database<Merkle>) -> Overwritten<'_> {
     database.overwritten().map(|overwritten| overwritten.flat()).unwrap_or_default()
 }

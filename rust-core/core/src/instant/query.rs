@@ -1,5 +1,5 @@
-//! Making an instant lookup's requests. Nothing of it is ever stored: a lookup that fails is made anew, with fresh
-//! entropy, and not one byte of the old requests is sent again to anybody beside a new one.
+//! Makes the requests of an instant lookup. They are never stored. A failed lookup makes new requests with fresh entropy, and
+//! sends no byte of the old ones again, to either server.
 
 use keyhush_kernels::dpf::domain_log;
 use keyhush_kernels::prg::{SEED_BYTES, Seed};
@@ -10,7 +10,7 @@ use crate::error::{Error, expect_below};
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
 
-/// Queries whose answers are to come. Secret: overwritten when dropped; neither `Clone` nor `Debug`.
+/// Queries whose answers have not arrived. Secret: wiped when dropped, neither `Clone` nor `Debug`.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Pending {
     #[zeroize(skip)]
@@ -20,13 +20,13 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Of the epoch it asks at.
+    /// The layout at the queries' epoch.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The body for server 0 or 1: the queries in order.
+    /// The request's body for server 0 or 1: the queries in order.
     ///
     /// # Errors
     /// [`Error::Index`] if there is no such server.
@@ -40,11 +40,11 @@ impl Pending {
     }
 }
 
-/// Asks for the records at `indices` under fresh entropy: of each query, both parties' seeds from stream 0 (party 0's
-/// first), then a coin that says which server is party 0.
+/// Makes the requests for the records at `indices`, from fresh entropy. For each query, stream 0 gives both parties' seeds
+/// (party 0's first), then a bit that says which server is party 0.
 ///
 /// # Errors
-/// [`Error::Index`] if there is no such record; [`Error::Length`] if these are not 1 to [`max_batch`].
+/// [`Error::Index`] for an index beyond the last record; [`Error::Length`] unless there are 1 to [`max_batch`] indices.
 pub fn query(layout: &Layout, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Pending, Error> {
     let most = max_batch(layout);
     if !(1..=most).contains(&indices.len()) {

@@ -1,8 +1,8 @@
-//! Verifying an instant lookup's answers, and the records in them.
+//! Verifies the answers of an instant lookup, and takes the records out of them.
 //!
-//! What a server changes in its answer it changes without knowing the group asked for, so whether the sum is accepted
-//! must not depend on that group: every byte of the sum is part of the verdict, also of the group's other records, of
-//! what lies beyond the partition's end, and of siblings that there are not.
+//! A server that changes its answer does not know which group was asked for. So that it cannot learn the group from
+//! whether the client accepts, every byte of the sum is verified: also the group's other records, the bytes beyond the
+//! partition's end, and siblings that do not exist.
 
 use keyhush_kernels::scan::xor_into;
 
@@ -11,11 +11,11 @@ use super::shape;
 use crate::commitment::{COMMITMENT_BYTES, Merkle};
 use crate::error::{Error, expect_length};
 
-/// The records asked for, ℓ bytes each in the order of the queries, from both servers' answers; `None` if one of them
-/// was changed. `commitments` are the Q of the manifest at the queries' epoch.
+/// The records, ℓ bytes each in the order of the queries, from both servers' answers; `None` if an answer was changed.
+/// `commitments` are the Q commitments of the manifest at the queries' epoch.
 ///
 /// # Errors
-/// [`Error::Length`] for commitments or answers of another length.
+/// [`Error::Length`] for commitments or answers of the wrong length.
 pub fn recon(pending: &Pending, commitments: &[u8], answers: [&[u8]; 2]) -> Result<Option<Vec<u8>>, Error> {
     let layout = pending.layout();
     let shape = shape(layout);

@@ -1,4 +1,4 @@
-//! The server half: q records, each in one of two parities.
+//! The server's half: answers a query with two parities. They consist of q records, each in one of the two.
 
 use keyhush_kernels::scan::xor_into;
 
@@ -10,15 +10,15 @@ use crate::error::Error;
 use crate::layout::Layout;
 use crate::scheme::Answerer;
 
-/// The length of records that is worth a loop of its own.
+/// Records of this length get a loop of their own.
 const WORTH_BYTES: usize = 32;
 
-/// Suite 3: for each query the parity of the records in either subset. Queries have ⌈q/8⌉ bytes of subsets, low bit first, and
-/// an offset (u16) in each of q stripes. An answer has the XOR of the records whose bit is 0, then that of the records whose
-/// bit is 1, ℓ′ bytes each.
+/// Suite 3. A query has ⌈q/8⌉ bytes that assign each stripe to one of two subsets, low bit first, and an offset (u16) in each
+/// of q stripes. An answer has the XOR of the records whose bit is 0, then the XOR of the records whose bit is 1, ℓ′ bytes
+/// each.
 pub struct Parities;
 
-/// The number of its suite.
+/// The number of this suite.
 pub const SUITE: u16 = 3;
 
 impl<C: VectorCommitment> Answerer<C> for Parities {
@@ -46,14 +46,14 @@ impl<C: VectorCommitment> Answerer<C> for Parities {
         let layout = database.layout_at(at)?;
         let geometry = Geometry::of(layout)?;
         if !queries.chunks_exact(geometry.query_bytes()).all(|query| is_query(&geometry, query)) {
-            return Err(Error::Query("subsets are halves, and offsets within a stripe"));
+            return Err(Error::Query("expected half of the stripes in each subset, and offsets within a stripe"));
         }
         let record = database.records_at(at);
         let mut answer = vec![0; queries.len() / geometry.query_bytes() * geometry.answer_bytes()];
         let parities = answer.chunks_exact_mut(geometry.answer_bytes());
         for (query, parities) in queries.chunks_exact(geometry.query_bytes()).zip(parities) {
             let (first, second) = parities.split_at_mut(geometry.record_bytes());
-            // Beyond the last slot there are zeros.
+            // Slots beyond the last are zeros.
             let slots = slots_of(&geometry, query).filter(|(slot, _)| *slot < layout.slots());
             if at == At::Newest
                 && let Ok(second) = <&mut [u8; WORTH_BYTES]>::try_from(&mut *second)
@@ -69,7 +69,7 @@ impl<C: VectorCommitment> Answerer<C> for Parities {
     }
 }
 
-/// Slots of the database that a query names, and whether each is in the second subset.
+/// The slots of the database that a query names, and whether each is in the second subset.
 fn slots_of(geometry: &Geometry, query: &[u8]) -> impl Iterator<Item = (usize, bool)> {
     let (bits, offsets) = query.split_at(geometry.bits_bytes());
     let stripe_records = geometry.stripe_records();
@@ -79,8 +79,8 @@ fn slots_of(geometry: &Geometry, query: &[u8]) -> impl Iterator<Item = (usize, b
     })
 }
 
-/// Both parities. Rows lie all over memory, and waiting for them is nearly all there is to do: in a loop this short many are
-/// on their way at once. That it takes the same whatever is in which subset is what makes it short.
+/// Computes both parities. Rows lie all over memory, so nearly all the time is spent waiting for them. In a loop this short the
+/// processor loads many at once. The loop is short because it has no branch on the subset.
 fn sum_rows(
     rows: &[[u8; WORTH_BYTES]],
     slots: impl Iterator<Item = (usize, bool)>,

@@ -1,4 +1,4 @@
-//! The client half, as the seam has it: hints are a state with one party.
+//! Makes a hint a [`State`]. It has one party: the server.
 
 use zeroize::Zeroizing;
 
@@ -17,7 +17,7 @@ use crate::tapir::query::NAME_BYTES;
 use crate::tapir::state::{BINDING_BYTES, Unsealed};
 use crate::tapir::update::HintUpdate;
 
-/// Commitments prove nothing here: tags do.
+/// `C` is not used: tags verify the answers.
 impl<C> State<C> for Hint<Keyed> {
     type Pending = Pending;
 
@@ -93,22 +93,23 @@ impl<C> State<C> for Hint<Keyed> {
     }
 }
 
-/// Where tags are in rows. A batch that is pending may hold one, to which what has changed since is added when its answer is
-/// judged: were the row made anew meanwhile, an honest answer would look like a lie.
+/// Calls for hints whose tags are in rows. They are refused while a batch is pending, because the batch may hold a row, to
+/// which later changes are added when the answer is judged. If the row were renewed meanwhile, an honest answer would look
+/// forged.
 impl<C> Asked<C, Hint<Keyed>> {
-    /// What takes the place of the [stale](Hint::stale) row: to be kept, and then to be [taken over](Self::renew).
+    /// Makes the row that replaces the [stale](Hint::stale) one, whose bytes are `row`. Store it, and then call [`Self::renew`].
     ///
     /// # Errors
-    /// [`Error::Phase`] while a batch is pending, or if no row is stale; [`Error::State`] if these are not the bytes of that row.
+    /// [`Error::Phase`] while a batch is pending, or if no row is stale; [`Error::State`] if `row` is another row.
     pub fn renewed(&mut self, row: &[u8]) -> Result<NamedRow, Error> {
         let hint = self.at_rest()?;
         hint.tags.renewed(&hint.secret, row)
     }
 
-    /// The renewed row has been kept. It belongs to the hint from now on, and to the next checkpoint.
+    /// Replaces the stale row by the renewed one, which has been stored. It belongs to the hint and to the next checkpoint.
     ///
     /// # Errors
-    /// [`Error::Phase`] while a batch is pending, or if none was renewed. Nothing has changed then.
+    /// [`Error::Phase`] while a batch is pending, or without a renewed row. Then nothing has changed.
     pub fn renew(&mut self) -> Result<(), Error> {
         self.at_rest()?.tags.renew()
     }

@@ -1,5 +1,5 @@
-//! Which ids are hints, what their cutoffs are, and which record each has besides: the work of the offline phase that needs
-//! no records (papers: S3PIR, Algorithm 4, lines 1 to 8).
+//! Draws hints: which ids are hints, their cutoffs, and the extra record of each. This part of the offline phase needs no
+//! records (papers: S3PIR, Algorithm 4, lines 1 to 8).
 
 use zeroize::Zeroize;
 
@@ -7,15 +7,15 @@ use super::geometry::Geometry;
 use super::streams::{Function, GROUP, Kind};
 use crate::random::Uniform;
 
-/// The cutoff of an id that is no hint: no value is below.
+/// The cutoff of an id that is no hint: no value is below it.
 pub(crate) const NONE: i16 = i16::MIN;
 
-/// Ids whose cutoffs are searched side by side: as many as leave their counts in registers.
+/// How many ids get their cutoffs at once: their counts just fit into registers.
 const ABREAST: usize = 32;
 
-/// Cutoffs in the making, a group of ids a step.
+/// Draws cutoffs, one group of ids in each step.
 pub(crate) struct Drawing<U> {
-    /// hints wanted, the first `extras` of them with an extra
+    /// the number of hints to draw; the first `extras` of them get an extra
     want: usize,
     extras: usize,
     source: U,
@@ -24,14 +24,14 @@ pub(crate) struct Drawing<U> {
     pub(crate) drawn: Drawn,
 }
 
-/// Hints without their parities.
+/// Hints without parities.
 #[derive(Default)]
 pub(crate) struct Drawn {
-    /// by id; [`NONE`] of those that are no hints
+    /// by id; [`NONE`] for ids that are no hints
     pub(crate) cutoffs: Vec<i16>,
     /// ids of the hints, ascending
     pub(crate) ids: Vec<u32>,
-    /// of the first ones
+    /// extras of the first hints
     pub(crate) extras: Vec<u32>,
 }
 
@@ -40,7 +40,7 @@ impl<U: Uniform> Drawing<U> {
         Drawing { want, extras, source, values: vec![[0; GROUP]; geometry.stripes()], drawn: Drawn::default() }
     }
 
-    /// Whether there is more to do, after a group.
+    /// Draws a group. Returns whether more are needed.
     pub(crate) fn step(&mut self, geometry: &Geometry, function: &impl Function) -> bool {
         let Drawn { cutoffs, ids, extras } = &mut self.drawn;
         let mut values = [0; GROUP];
@@ -58,7 +58,7 @@ impl<U: Uniform> Drawing<U> {
                 continue;
             }
             if ids.len() < self.extras {
-                // Uniform in a uniform stripe of those not chosen.
+                // A uniform offset in a uniform stripe of those not chosen.
                 let stripe = loop {
                     let stripe = self.source.below(geometry.stripes() as u32) as usize;
                     if self.values[stripe][column] >= cutoff {
@@ -81,8 +81,8 @@ impl<U> Drop for Drawing<U> {
     }
 }
 
-/// Of ABREAST neighbouring columns, the least number that exactly half of the values are below; [`NONE`] where the two in the
-/// middle are equal. Leaving those out keeps the chosen half uniform, since it treats all stripes alike.
+/// The cutoffs of ABREAST neighbouring columns: the least number with exactly half of the values below it. [`NONE`] if the
+/// two values in the middle are equal. Skipping those ids keeps the chosen half uniform, because it treats all stripes alike.
 #[inline(never)]
 fn cutoffs_of(values: &[[i16; GROUP]], first: usize) -> [i16; ABREAST] {
     let half = values.len().cast_signed() as i16 / 2; // q ≤ 2^14
@@ -97,7 +97,7 @@ fn cutoffs_of(values: &[[i16; GROUP]], first: usize) -> [i16; ABREAST] {
         }
         counts
     };
-    // From the least i16 on: the most that can be added and leave fewer than half of the values below.
+    // From the least i16 on: the largest sum that leaves fewer than half of the values below.
     let signed = |added: u16| (added ^ 0x8000).cast_signed();
     let mut added = [0u16; ABREAST];
     for bit in (0..16).rev() {

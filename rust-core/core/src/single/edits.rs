@@ -1,4 +1,4 @@
-//! The edits of an update: their differences, and how far they have been added to parities and pairs.
+//! The edits of an update: differences of blocks, and how many of them parities and pairs have.
 
 use zeroize::Zeroize;
 
@@ -15,7 +15,7 @@ pub(crate) struct Edits {
 }
 
 impl Edits {
-    /// Of a list, those in the partitions that are wanted.
+    /// The edits of a list, in the partitions that are `wanted`.
     pub(crate) fn of(list: &UpdateList, wanted: impl Fn(usize) -> bool) -> Self {
         let (layout, mut edits) = (list.after(), Edits { slots: Vec::new(), differences: Vec::new() });
         for entry in list.entries() {
@@ -34,7 +34,7 @@ impl Edits {
         edits
     }
 
-    /// These and the others from number `from` on.
+    /// These edits, and the others from number `from` on.
     pub(super) fn with(&self, others: &Edits, from: usize, geometry: &Geometry) -> Self {
         let mut all = Edits::default();
         let (mut own, mut other) = (0, from);
@@ -57,16 +57,16 @@ impl Edits {
     }
 }
 
-/// Edits that are being added to parities and pairs, a few stripes a step. Tags and extras have them already.
+/// Edits that are being added to parities and pairs, some stripes in each step. Tags and extras have them already.
 pub(crate) struct Editing {
     pub(super) edits: Edits,
-    /// the first that has not been added
+    /// number of the first edit that has not been added
     pub(super) next: usize,
-    /// whose an id is: a slot's (its number), or a pair's (H and its number)
+    /// by id: the slot of its hint; or H and the number of its pair; or [`NOBODY`]
     pub(super) owners: Vec<u32>,
 }
 
-/// Whose an id is that is no hint's any more.
+/// The owner of an id that belongs to no hint and no backup.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 impl Drop for Editing {

@@ -1,6 +1,6 @@
-//! Parities of hints: which records follow from the streams, and partitions stream by (papers: S3PIR, Algorithm 4, lines 9 to
-//! 19). XOR does not ask for order: a stripe that lies in two partitions is folded twice, each time as if the other part
-//! were zeros.
+//! Folds partitions into the parities of hints (papers: S3PIR, Algorithm 4, lines 9 to 19). The streams say which records a
+//! parity has. Since the order of XORs does not matter, a stripe that lies in two partitions is folded twice, each time as if
+//! the other part were zeros.
 
 use std::ops::Range;
 
@@ -9,44 +9,44 @@ use keyhush_kernels::scan::xor_into;
 use super::hint::Hint;
 use super::streams::{Function, GROUP, Kind};
 
-/// Stripes folded together at most, so that every parity is read and written once for all of them; and bytes of theirs at
-/// most, which are read at random and ought to stay in a processor's cache.
+/// The most stripes folded together. All of them are added with one read and one write of each parity. Their records are
+/// read at random, so they should stay in the processor's cache: hence at most 512 KiB.
 const TOGETHER: usize = 16;
 const TOGETHER_BYTES: usize = 512 << 10;
 
-/// The length that is worth a loop of its own.
+/// Records of this length get a loop of their own.
 const WORTH_BYTES: usize = 32;
 
-/// A partition, and a record of zeros behind it: what all slots elsewhere are read as; and the tags of both.
+/// A partition, followed by a record of zeros, and the tags of both. All slots outside the partition are read as the zeros.
 pub(crate) struct Rows<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) tags: &'a [u64],
     pub(crate) slots: Range<usize>,
 }
 
-/// Values of streams that a step looks at: some milliseconds, in a browser that has not compiled this well yet, too.
+/// Stream values computed in one step. It takes some milliseconds, even before a browser has optimised the code.
 const STEP_VALUES: usize = 1 << 18;
 
-/// How many stripes are folded together.
+/// The number of stripes that are folded together.
 pub(crate) fn together(stripe_records: usize, record_bytes: usize) -> usize {
     (TOGETHER_BYTES / (stripe_records * record_bytes)).clamp(1, TOGETHER)
 }
 
-/// What has been folded into some of the ids, from the first on, of stripes that are folded together.
+/// How far folding some stripes has come.
 #[derive(Default)]
 pub(crate) struct Reached {
-    /// of ids
+    /// groups of ids done
     groups: usize,
     /// hints and pairs among them
     hints: usize,
 }
 
-/// Where in the rows each id's record of each stripe is, or the zeros.
+/// For each stripe and id: the row to add, or the row of zeros.
 type Places = [[u32; GROUP]; TOGETHER];
 
 impl<F: Function> Hint<F> {
-    /// Adds what rows have of some stripes to the parities of the next ids; whether there are more. For each stripe of a partition
-    /// until there are none.
+    /// Folds some stripes of a partition into the hints of the next ids. Returns whether ids are left. Call it until none are,
+    /// then go on with the partition's next stripes.
     pub(crate) fn fold_stripes(&mut self, rows: &Rows<'_>, stripes: Range<usize>, reached: &mut Reached) -> bool {
         let (bytes, count) = (self.geometry.record_bytes(), stripes.len());
         let groups = self.cutoffs.as_chunks::<GROUP>().0;
@@ -65,7 +65,7 @@ impl<F: Function> Hint<F> {
                 for c in 0..GROUP {
                     let slot = first + u32::from(self.geometry.offset(offsets[c]));
                     let row = slot.wrapping_sub(rows.slots.start as u32).min(zeros);
-                    // Every second time a branch would be guessed wrongly: zeros are read instead.
+                    // A branch would be mispredicted half of the time. So the row of zeros is read instead.
                     let is_below = selections[c].cast_signed() < cutoffs[c];
                     below[c] = if is_below { row } else { zeros };
                     above[c] = if is_below { zeros } else { row };
@@ -87,7 +87,7 @@ impl<F: Function> Hint<F> {
         end < groups.len()
     }
 
-    /// Adds the extras that lie in rows, and takes from sums of tags what lies in their stripes. For each partition once.
+    /// Adds the partition's extras, and removes the tags of their stripes from sums of tags. Call it once for each partition.
     pub(crate) fn fold_rest(&mut self, rows: &Rows<'_>) {
         let (bytes, stripes) = (self.geometry.record_bytes(), self.geometry.stripes_of(&rows.slots));
         for slot in 0..self.ids.len() {
@@ -112,7 +112,7 @@ impl<F: Function> Hint<F> {
 #[inline]
 fn add(parity: &mut [u8], rows: &[u8], places: impl Iterator<Item = u32>) {
     if let Ok(parity) = <&mut [u8; WORTH_BYTES]>::try_from(&mut *parity) {
-        // A length that the compiler knows is what makes this fast.
+        // Fast only because the compiler knows the length.
         let rows = rows.as_chunks::<WORTH_BYTES>().0;
         let mut sum = *parity;
         for place in places {

@@ -1,5 +1,5 @@
-//! How many stripes of how many records, and how many hints: from the layout alone, since a client that chose could be
-//! told from others.
+//! The numbers of stripes, records in a stripe, and hints. They follow from the layout alone: a client that chose its own
+//! could be told from others.
 
 use std::ops::Range;
 
@@ -7,27 +7,27 @@ use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::layout::{Layout, MAX_BATCH};
 
-/// κ: hints a record of a stripe. A record is in none of them with probability e^(−κ/2), which is below 2^-43.
+/// κ: hints for each record of a stripe. A record is in no hint with probability e^(−κ/2), which is below 2^-43.
 pub const HINTS_A_RECORD: usize = 60;
-/// Longest stripe: offsets fit into a u16.
+/// Most records of a stripe: offsets fit into a u16.
 const MAX_STRIPE_RECORDS: usize = 1 << 16;
-/// Fewest whole stripes, where there are records enough.
+/// Fewest whole stripes, if there are enough records.
 const MIN_STRIPES: usize = 32;
-/// Most stripes. With more, values of 16 bits would too often have no middle, and queries would be long.
+/// Most stripes. With more, 16-bit values would have no middle too often, and queries would be long.
 pub const MAX_STRIPES: usize = 1 << 14;
-/// Bytes of a batch's queries at most.
+/// Most bytes of a batch's queries.
 const BATCH_BYTES: usize = 1 << 17;
-/// Bytes of records at most that a server reads for a request, on the thread that answers everything else: some milliseconds.
+/// Most bytes of records that a server reads for a request: some milliseconds on the thread that also answers all others.
 const BATCH_WORK_BYTES: u64 = 64 << 20;
-/// Bytes of hints at least allowed for.
+/// Hints may take at least this many bytes.
 const HINTS_BYTES_TARGET: usize = 8 << 20;
-/// Bytes of tags at most that are held in memory. Those of larger databases are kept in rows.
+/// Most bytes of tags in memory. The tags of larger databases are stored in rows.
 const TAGS_HELD_BYTES: usize = 64 << 20;
-/// What a hint has besides its parity: number, cutoff, extra index.
+/// Bytes of a hint besides its parity: number, cutoff, index of the extra.
 const BESIDES_BYTES: usize = 10;
 
-/// (slots, q, s, H, ℓ′). Slots are those of the layout, blocks with padding; slot i is at offset i mod s of stripe ⌊i/s⌋,
-/// and what lies beyond the last slot is zeros.
+/// (slots, q, s, H, ℓ′). Slots are those of the layout: blocks with padding. Slot i is at offset i mod s of stripe ⌊i/s⌋. Slots
+/// beyond the last one are zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     slots: usize,
@@ -38,11 +38,11 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// s: the largest power of two ≤ 65 536 with κ·s·(ℓ′ + 10) ≤ max(8 MiB, 2·slots) and 32·s ≤ slots, and 1 at least;
-    /// q = ⌈slots/s⌉, one more if that is odd; H = κ·s.
+    /// The geometry of a layout. s is the largest power of two ≤ 65 536 with κ·s·(ℓ′ + 10) ≤ max(8 MiB, 2·slots) and
+    /// 32·s ≤ slots, or 1. q is ⌈slots/s⌉, rounded up to an even number. H = κ·s.
     ///
     /// # Errors
-    /// [`Error::Layout`] if there would be more than 16 384 stripes, or more than 64 MiB to be read for a query.
+    /// [`Error::Layout`] for more than 16 384 stripes, or more than 64 MiB to be read for a query.
     pub fn of(layout: &Layout) -> Result<Self, Error> {
         let (slots, record_bytes) = (layout.slots(), layout.record_bytes());
         let most = HINTS_BYTES_TARGET.max(2 * slots) as u64;
@@ -58,14 +58,15 @@ impl Geometry {
             Geometry { slots, stripes, stripe_records, hints: HINTS_A_RECORD * stripe_records, record_bytes };
         if stripes > MAX_STRIPES || geometry.work_bytes() > BATCH_WORK_BYTES {
             return Err(Error::Layout(format!(
-                "one server cannot answer it: {slots} records of {record_bytes} bytes would take {stripes} stripes"
+                "one server cannot answer it: expected at most {MAX_STRIPES} stripes, and 64 MiB to be read for a query, got \
+                 {stripes} stripes for {slots} records of {record_bytes} bytes; use a mode with two servers"
             )));
         }
         Ok(geometry)
     }
 
-    /// That of a later epoch's layout, if it has the same stripes: queries by hints of another geometry could be told from
-    /// others.
+    /// The geometry of a later epoch's layout; `None` if it has other stripes. A client with hints of the old stripes could be
+    /// told from others.
     #[must_use]
     pub fn followed(&self, after: &Layout) -> Option<Self> {
         if after.slots() == self.slots {
@@ -75,19 +76,19 @@ impl Geometry {
         Self::of(after).ok().filter(|geometry| *geometry == followed)
     }
 
-    /// The same with so many hints: for tests, in which records are in none of few.
+    /// This geometry with `hints` hints. For tests: with few hints, some records are in none.
     #[must_use]
     pub fn hazmat_with_hints(self, hints: usize) -> Self {
         Geometry { hints, ..self }
     }
 
-    /// The same with stripes of so many records, a power of two that is 65 536 at most: for tests of what is enumerated.
+    /// This geometry with stripes of `stripe_records`, a power of two up to 65 536. For tests that enumerate.
     #[must_use]
     pub fn hazmat_with_stripes_of(self, stripe_records: usize) -> Self {
         Geometry { stripe_records, stripes: self.slots.div_ceil(stripe_records).next_multiple_of(2), ..self }
     }
 
-    /// Blocks of the layout, with padding.
+    /// The blocks of the layout, with padding.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.slots
@@ -117,13 +118,13 @@ impl Geometry {
         self.record_bytes
     }
 
-    /// q·s: slots, and the zeros beyond.
+    /// q·s: all slots, and the zeros after them.
     #[must_use]
     pub fn room(&self) -> usize {
         self.stripes * self.stripe_records
     }
 
-    /// Whether tags are kept in rows, a stripe each, outside of memory.
+    /// Whether tags are stored in rows, one for each stripe, outside of memory.
     #[must_use]
     pub fn keeps_rows(&self) -> bool {
         self.room() * TAG_BYTES > TAGS_HELD_BYTES
@@ -135,7 +136,7 @@ impl Geometry {
         self.stripe_records * TAG_BYTES
     }
 
-    /// Bytes of one query: a bit a stripe, and an offset (u16) a stripe.
+    /// Bytes of a query: a bit and an offset (u16) for each stripe.
     #[must_use]
     pub fn query_bytes(&self) -> usize {
         self.bits_bytes() + self.stripes * size_of::<u16>()
@@ -146,7 +147,7 @@ impl Geometry {
         self.stripes.div_ceil(8)
     }
 
-    /// Bytes of one answer: two parities.
+    /// Bytes of an answer: two parities.
     #[must_use]
     pub fn answer_bytes(&self) -> usize {
         2 * self.record_bytes
@@ -158,27 +159,27 @@ impl Geometry {
         self.stripes as u64 * self.record_bytes as u64
     }
 
-    /// Most queries of a request, where the generation carries as many: what fits 128 KiB, and makes a server read no more
-    /// than 64 MiB.
+    /// The most queries of a request, if the generation allows as many: their bytes fit into 128 KiB, and a server reads at most
+    /// 64 MiB for them.
     #[must_use]
     pub fn max_batch(&self) -> usize {
         let read = (BATCH_WORK_BYTES / self.work_bytes()) as usize;
         read.min(BATCH_BYTES / self.query_bytes()).min(MAX_BATCH)
     }
 
-    /// Stripe and offset of a slot.
+    /// The stripe and the offset of a slot.
     #[must_use]
     pub fn place(&self, slot: usize) -> (usize, u16) {
         (slot / self.stripe_records, self.offset(slot as u16))
     }
 
-    /// The offset that 16 bits say.
+    /// The offset that a 16-bit value stands for.
     #[inline]
     pub(crate) fn offset(&self, value: u16) -> u16 {
         value & (self.stripe_records - 1) as u16
     }
 
-    /// The stripes that slots lie in.
+    /// The stripes that contain these slots.
     pub(crate) fn stripes_of(&self, slots: &Range<usize>) -> Range<usize> {
         slots.start / self.stripe_records..slots.end.div_ceil(self.stripe_records)
     }
@@ -201,7 +202,7 @@ mod tests {
             assert_eq!((geometry.stripe_records(), geometry.stripes(), geometry.hints()), (s, q, 60 * s));
             assert_eq!(geometry.query_bytes(), q / 8 + 2 * q);
             assert!(geometry.max_batch() >= 30);
-            // 128 MiB of tags are too many to be held.
+            // 128 MiB of tags are too many for memory.
             assert_eq!((geometry.keeps_rows(), geometry.row_bytes()), (records == 1 << 24, 8 * s));
         }
     }
@@ -241,7 +242,7 @@ mod tests {
             }
         }
         assert!(whole > 0, "none comes to the bound");
-        // 256 MiB of records were read for a query.
+        // A query would make the server read 256 MiB.
         assert!(matches!(of(8192, 65_536, None), Err(Error::Layout(_))));
     }
 }

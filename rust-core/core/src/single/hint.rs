@@ -1,4 +1,4 @@
-//! What a client holds between lookups.
+//! A client's hint: everything it keeps between lookups.
 
 use zeroize::ZeroizeOnDrop;
 
@@ -14,14 +14,16 @@ use crate::key::Secret;
 use crate::layout::Layout;
 use crate::tapir::hint::Stamp;
 
-/// H hints in their slots, a column for each of what a hint is made of, the backups that are left, and the tags of all
-/// records. Secret and unique: neither `Clone` nor `Debug`.
+/// H hints in their slots (one array for each property of hints), the backups that are left, and the tags of all records.
+/// Secret, and never copied: neither `Clone` nor `Debug`.
 ///
-/// A hint contains the records of its *chosen* stripes, at its own offsets, and its extra, in a stripe that is not chosen;
-/// its parity is their XOR. A stripe is chosen if its selection is *below* the cutoff; or, if the hint is flipped, if it
-/// is not. A backup has the parity of the half below, and that of the half above. Of the stripes that are neither chosen nor
-/// the extra's a query shows the hint's own offsets as well; the sum of their tags is kept, so that verifying an answer takes
-/// tags of the queried stripe alone.
+/// - A hint *chooses* half of the stripes. A stripe is chosen if its selection is *below* the hint's cutoff. If the hint is
+///   flipped, a stripe is chosen if its selection is not below.
+/// - A hint contains a record of each chosen stripe, at its own offset, and its extra, a record of a stripe that is not
+///   chosen. Its parity is the XOR of these records.
+/// - A backup has two parities: that of the half below, and that of the half above.
+/// - A query also shows the hint's own offsets in the other stripes (neither chosen nor the extra's). The hint has the sum
+///   of their tags, so that verifying an answer needs no tags but those of the queried stripe.
 #[derive(ZeroizeOnDrop)]
 pub struct Hint<F = Keyed> {
     #[zeroize(skip)]
@@ -30,7 +32,7 @@ pub struct Hint<F = Keyed> {
     pub(crate) geometry: Geometry,
     #[zeroize(skip)]
     pub(crate) stamp: Stamp,
-    /// zeroizes itself, as do function and tags
+    /// wipes itself, as function and tags do
     #[zeroize(skip)]
     pub(crate) secret: Secret,
     #[zeroize(skip)]
@@ -41,36 +43,36 @@ pub struct Hint<F = Keyed> {
     pub(crate) cutoffs: Vec<i16>,
     /// by slot
     pub(crate) ids: Vec<u32>,
-    /// by id: twice its slot, and 1 more if the hint is flipped; [`NOWHERE`] of those that are in none
+    /// by id: twice its slot, plus 1 if the hint is flipped; [`NOWHERE`] if it is in no slot
     pub(crate) slots: Vec<u32>,
     /// by slot: the index of the extra
     pub(crate) extras: Vec<u32>,
-    /// ℓ′ bytes a slot
+    /// by slot: ℓ′ bytes
     pub(crate) parities: Vec<u8>,
-    /// by slot: the sum of the tags, at its own offsets, of the stripes that are neither chosen nor the extra's
+    /// by slot: the sum of the tags, at the hint's own offsets, of the stripes that are neither chosen nor the extra's
     pub(crate) rests: Vec<u64>,
-    /// ids, by pair
+    /// by pair: the backup's id
     pub(crate) backups: Vec<u32>,
-    /// 2·ℓ′ bytes a pair: below, above
+    /// by pair: 2·ℓ′ bytes, below and above
     pub(crate) pairs: Vec<u8>,
-    /// pairs used
+    /// number of used pairs
     pub(crate) next: usize,
-    /// of the last update, what parities and pairs lack; zeroizes itself
+    /// the last update's edits that parities and pairs lack; wipes itself
     #[zeroize(skip)]
     pub(crate) editing: Option<Editing>,
     pub(crate) condemned: bool,
 }
 
-/// More than any slot.
+/// In [`Hint::slots`]: the id is in no slot.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Slots compare as what says them does.
+/// The entry of [`Hint::slots`] for a slot. Entries compare as slots do.
 pub(crate) fn of_slot(slot: usize, flip: bool) -> u32 {
     2 * slot as u32 + u32::from(flip)
 }
 
 impl<F: Function> Hint<F> {
-    /// Without parities.
+    /// Hints with parities of zeros.
     pub(crate) fn new(
         (layout, geometry): (Layout, Geometry),
         stamp: Stamp,
@@ -104,7 +106,7 @@ impl<F: Function> Hint<F> {
         })
     }
 
-    /// The layout it was made for.
+    /// The layout at its epoch.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -122,19 +124,19 @@ impl<F: Function> Hint<F> {
         self.stamp
     }
 
-    /// Queries it was made for.
+    /// The number of queries it was made for.
     #[must_use]
     pub fn lookups(&self) -> usize {
         self.backups.len()
     }
 
-    /// Queries it is good for still.
+    /// The number of queries that are left.
     #[must_use]
     pub fn left(&self) -> usize {
         self.backups.len() - self.next
     }
 
-    /// Bytes of hints and backups, tags apart.
+    /// Bytes of hints and backups, without tags.
     #[must_use]
     pub fn hint_bytes(&self) -> usize {
         let (of_hints, of_ids) = (size_of::<u32>() * 2 + TAG_BYTES, size_of::<i16>() + size_of::<u32>());
@@ -148,31 +150,31 @@ impl<F: Function> Hint<F> {
         self.tags.bytes()
     }
 
-    /// The names of the rows of tags that it consists of besides, a stripe each; none: all is in memory.
+    /// The names of its rows of tags, one for each stripe; empty if all tags are in memory.
     #[must_use]
     pub fn rows(&self) -> &[RowName] {
         self.tags.names()
     }
 
-    /// The name of a row that is to be made anew, with what updates have changed, before a checkpoint is written: if that is
-    /// worth while, or, once it was `begun`, if any has changed.
+    /// The name of a row to renew before the next checkpoint. There is one if enough tags have changed. Once renewing has
+    /// `begun`, any changed tag is enough.
     #[must_use]
     pub fn stale(&self, begun: bool) -> Option<RowName> {
         self.tags.stale(begun)
     }
 
-    /// Never to be used again.
+    /// Marks the hint as unusable, for good.
     pub fn condemn(&mut self) {
         self.condemned = true;
     }
 
-    /// Whether it was condemned.
+    /// Whether the hint is condemned.
     #[must_use]
     pub fn is_condemned(&self) -> bool {
         self.condemned
     }
 
-    /// Whether a stripe is below an id's cutoff.
+    /// Whether a stripe's selection is below an id's cutoff.
     pub(crate) fn is_below(&self, stripe: usize, id: u32) -> bool {
         self.function.selection(stripe, id) < self.cutoffs[id as usize]
     }
@@ -187,7 +189,7 @@ impl<F: Function> Hint<F> {
         &mut self.parities[slot * bytes..][..bytes]
     }
 
-    /// The parity of a backup's half: below, or above.
+    /// The parity of one half of a backup: below, or above.
     pub(crate) fn half(&self, pair: usize, above: bool) -> &[u8] {
         let bytes = self.geometry.record_bytes();
         &self.pairs[(2 * pair + usize::from(above)) * bytes..][..bytes]
@@ -198,8 +200,8 @@ impl<F: Function> Hint<F> {
         &mut self.pairs[(2 * pair + usize::from(above)) * bytes..][..bytes]
     }
 
-    /// Puts the half of a backup that does not choose the stripe of `index` in a slot, with `index` for its extra. Gives
-    /// what was there; the parity stays.
+    /// Puts a backup into a slot: the half that does not choose the stripe of `index`, with `index` as its extra. Returns what
+    /// was in the slot. The slot's parity does not change.
     pub(crate) fn replace(&mut self, slot: usize, pair: usize, index: u32) -> (u32, bool, u32) {
         let id = self.backups[pair];
         let (stripe, _) = self.geometry.place(index as usize);
@@ -207,7 +209,7 @@ impl<F: Function> Hint<F> {
         self.put_back(slot, (id, flip, index))
     }
 
-    /// The slot of the record that a hint would read of a stripe, were it not for its extra.
+    /// The slot of a hint's own record in a stripe, whatever its extra is.
     pub(crate) fn own_slot(&self, stripe: usize, id: u32) -> usize {
         let mut offset = [0];
         self.function.of_id(Kind::Offset, stripe, id, &mut offset);
@@ -228,13 +230,13 @@ impl<F: Function> Hint<F> {
 }
 
 impl<F: Function> Hint<F> {
-    /// Of each stripe, whether the hint in a slot contains a record of it, and the offset it would ask for: for tests.
+    /// For tests: of each stripe, whether the hint in a slot contains a record of it, and the offset it would ask for.
     #[must_use]
     pub fn hazmat_own(&self, slot: usize) -> Vec<(bool, u16)> {
         self.own(slot)
     }
 
-    /// Whether all parities, sums, backups and tags are those of a database, read a slot at a time: for tests.
+    /// For tests: whether all parities, sums, backups and tags agree with a database, which is read one slot at a time.
     #[must_use]
     pub fn hazmat_agrees_with(&mut self, record: &mut impl FnMut(usize) -> Vec<u8>) -> bool {
         self.settle();

@@ -1,5 +1,6 @@
-//! The offline phase: partitions arrive, each is checked against the content hash that its manifest has, and is then folded
-//! into all hints. All work is cut into steps, so that a page stays alive; whoever takes no steps gets the same.
+//! The offline phase. Partitions arrive; each is checked against its content hash in the manifest, and then folded into all
+//! hints. The work is divided into steps, so that a page stays responsive. Calls that need finished steps do those that are
+//! left, so the result does not depend on who steps.
 
 use zeroize::{Zeroize, Zeroizing};
 
@@ -22,19 +23,19 @@ use crate::layout::{Layout, MAX_BATCH};
 use crate::random::{ChaCha, ENTROPY_BYTES};
 use crate::tapir::hint::{HINT_ID_BYTES, ID_STREAM, Stamp};
 
-/// Lookups that hints are made for unless the app says otherwise, where their backups then take no more than 16 MiB.
+/// The default number of lookups of a hint, if the backups for them take at most 16 MiB.
 pub const LOOKUPS: usize = 16_384;
 const BACKUPS_BYTES: usize = 16 << 20;
-/// Most of them.
+/// The most lookups of a hint.
 pub const MAX_LOOKUPS: usize = 1 << 20;
 
-/// Lookups that hints of a database are made for unless the app says otherwise: one a backup.
+/// The default number of lookups of a database's hints. Each needs a backup.
 #[must_use]
 pub fn lookups(layout: &Layout) -> usize {
     (BACKUPS_BYTES / (2 * layout.record_bytes())).clamp(MAX_BATCH, LOOKUPS)
 }
 
-/// Streams of the entropy that a hint is made under. ([`ID_STREAM`]: its id.)
+// Streams of the entropy of a hint. ([`ID_STREAM`]: its id.)
 const SECRET_STREAM: u64 = u64::MAX - 1;
 const KEY_STREAM: u64 = u64::MAX - 2;
 const POINT_STREAM: u64 = u64::MAX - 3;
@@ -44,10 +45,10 @@ const EXTRAS_STREAM: u64 = u64::MAX - 4;
 struct Folding {
     lane: usize,
     partition: usize,
-    /// the next stripe, and how far it and those that are folded with it have come
+    /// the next stripe to fold, and how far it has come, with those folded together with it
     stripe: usize,
     reached: Reached,
-    /// of its records, and of zeros
+    /// tags of its records, and of the zeros after them
     tags: Vec<u64>,
 }
 
@@ -57,10 +58,10 @@ impl Drop for Folding {
     }
 }
 
-/// What comes before the first partition can be folded, and after.
+/// Before the first partition can be folded, hints are drawn.
 enum Stage<F> {
     Drawing(Box<(Drawing<ChaCha>, F)>),
-    /// for an instant
+    /// while one stage replaces the other; it stays if memory does not suffice
     Between,
     Made(Box<Hint<F>>),
 }
@@ -70,7 +71,7 @@ pub struct Builder<F = Keyed> {
     pub(crate) layout: Layout,
     pub(crate) geometry: Geometry,
     pub(crate) lookups: usize,
-    /// whether tags are kept in rows
+    /// whether tags are stored in rows
     pub(crate) in_rows: bool,
     pub(crate) stamp: Stamp,
     pub(crate) entropy: Zeroizing<[u8; ENTROPY_BYTES]>,
@@ -79,16 +80,16 @@ pub struct Builder<F = Keyed> {
     stage: Stage<F>,
     folding: Option<Folding>,
     lanes: Lanes,
-    /// M·ℓ bytes and ℓ′ zeros, a lane that was begun
+    /// M·ℓ bytes and ℓ′ zeros for each lane that was begun
     buffers: [Vec<u8>; LANES],
 }
 
 impl Builder {
-    /// Begins hints for so many lookups, under 32 bytes of fresh entropy that nothing else is drawn from. `content_hashes`
-    /// are Q times 32 bytes.
+    /// Begins hints for `lookups` lookups, from 32 bytes of fresh entropy that are used for nothing else. `content_hashes` are Q
+    /// times 32 bytes.
     ///
     /// # Errors
-    /// [`Error::Length`] if the hashes are not Q; [`Error::Layout`] if one server cannot answer this layout, or memory does
+    /// [`Error::Length`] unless there are Q hashes; [`Error::Layout`] if one server cannot answer this layout, or memory does
     /// not suffice; [`Error::Index`] for no lookups, or too many.
     pub fn new(
         layout: Layout,
@@ -103,10 +104,10 @@ impl Builder {
 }
 
 impl<F: Function> Builder<F> {
-    /// [`Builder::new`] with a geometry and a function of the caller's, for tests that enumerate all of them.
+    /// [`Builder::new`] with the caller's geometry and function. For tests that enumerate them.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Builder::new`].
     pub fn hazmat_with(
         (layout, geometry): (Layout, Geometry),
         content_hashes: &[u8],
@@ -137,10 +138,10 @@ impl<F: Function> Builder<F> {
         })
     }
 
-    /// Puts these extras in the place of those that were drawn, before anything is folded: for tests that enumerate them.
+    /// Replaces the extras that were drawn, before anything is folded. For tests that enumerate them.
     ///
     /// # Errors
-    /// [`Error::Layout`] if memory does not suffice; [`Error::Length`] if they are not H.
+    /// [`Error::Layout`] if memory does not suffice; [`Error::Length`] unless there are H.
     pub fn hazmat_extras(&mut self, extras: &[u32]) -> Result<(), Error> {
         let hint = self.made()?;
         expect_length("extras", &vec![0; extras.len()], hint.extras.len())?;
@@ -148,12 +149,12 @@ impl<F: Function> Builder<F> {
         Ok(())
     }
 
-    /// Keeps tags in rows, or in memory, however many there are: for tests, before anything is done.
+    /// Decides whether tags are stored in rows, however many there are. For tests, before anything else is called.
     pub fn hazmat_in_rows(&mut self, in_rows: bool) {
         self.in_rows = in_rows;
     }
 
-    /// The next row of tags that is whole, which is then to be [kept](Self::kept). Until then it is held here.
+    /// The next complete row of tags. Store it, then call [`kept`](Self::kept). Until then it stays in memory.
     pub fn next_row(&mut self) -> Option<NamedRow> {
         let last = self.folded.iter().all(|&folded| folded);
         match &mut self.stage {
@@ -162,21 +163,21 @@ impl<F: Function> Builder<F> {
         }
     }
 
-    /// A row has been kept outside, for as long as there is anything that [names](Hint::rows) it.
+    /// Tells that a row is stored. It must stay stored for as long as anything [names](Hint::rows) it.
     pub fn kept(&mut self, name: &RowName) {
         if let Stage::Made(hint) = &mut self.stage {
             hint.tags.kept(name);
         }
     }
 
-    /// The id of the hint to be.
+    /// The id of the hint in the making.
     #[must_use]
     pub fn hint_id(&self) -> [u8; HINT_ID_BYTES] {
         self.stamp.hint_id
     }
 
-    /// Does some of the work that is there to be done: what needs no records, and what a partition that was [kept](Self::keep)
-    /// brings, or an [update](Self::update). Whether there is more.
+    /// Does a part of the work: drawing, folding a partition that was [kept](Self::keep), applying an [update](Self::update).
+    /// Returns whether there is more to do.
     ///
     /// # Errors
     /// [`Error::Layout`] if memory does not suffice.
@@ -222,18 +223,18 @@ impl<F: Function> Builder<F> {
         }
     }
 
-    /// Goes all steps that are left.
+    /// Does all steps that are left.
     fn settle(&mut self) -> Result<(), Error> {
         while self.step()? {}
         Ok(())
     }
 
-    /// Whether there is more to be done that needs no records.
+    /// Whether hints are still being drawn.
     pub(crate) fn is_drawing(&self) -> bool {
         matches!(self.stage, Stage::Drawing(_))
     }
 
-    /// The hints that were drawn, without parities, in the place of the drawing.
+    /// Ends drawing, and begins hints with what was drawn.
     fn drawn(&mut self) -> Result<(), Error> {
         match &mut self.stage {
             Stage::Drawing(drawing) => {
@@ -244,7 +245,7 @@ impl<F: Function> Builder<F> {
         }
     }
 
-    /// The same, of hints that were drawn before.
+    /// Begins hints with what was drawn now, or before it was stored.
     pub(crate) fn begin_with(&mut self, drawn: Drawn) -> Result<(), Error> {
         if let Stage::Drawing(drawing) = std::mem::replace(&mut self.stage, Stage::Between) {
             let (_, function) = *drawing;
@@ -267,16 +268,16 @@ impl<F: Function> Builder<F> {
         Secret::new(*secret)
     }
 
-    /// The hint as far as it is made.
+    /// The hint so far, after all steps that are left.
     pub(crate) fn made(&mut self) -> Result<&mut Hint<F>, Error> {
         self.settle()?;
         match &mut self.stage {
             Stage::Made(hint) => Ok(hint),
-            _ => Err(Error::Phase("memory did not suffice; begin anew")),
+            _ => Err(Error::Phase("memory did not suffice; begin another hint")),
         }
     }
 
-    /// Where a lane receives its partition: M·ℓ bytes.
+    /// The M·ℓ bytes into which a lane receives its partition.
     ///
     /// # Errors
     /// [`Error::Index`] if there is no such lane; [`Error::Phase`] if it was not begun.
@@ -285,11 +286,11 @@ impl<F: Function> Builder<F> {
         Ok(&mut self.buffers[lane][..self.layout.partition_bytes()])
     }
 
-    /// Starts receiving a partition, from its first byte.
+    /// Begins to receive a partition, from its first byte.
     ///
     /// # Errors
-    /// [`Error::Index`] if lane or partition do not exist; [`Error::Phase`] if the partition is folded already or under way
-    /// in the other lane; [`Error::Layout`] if memory does not suffice.
+    /// [`Error::Index`] if lane or partition do not exist; [`Error::Phase`] if the partition is folded already, or the other
+    /// lane receives it; [`Error::Layout`] if memory does not suffice.
     pub fn begin(&mut self, lane: usize, partition: usize) -> Result<(), Error> {
         let folded = self.is_folded(partition)?;
         expect_below("lane", lane, LANES)?;
@@ -303,17 +304,17 @@ impl<F: Function> Builder<F> {
         self.lanes.begin(lane, partition, folded || self.folded[partition])
     }
 
-    /// Takes note that the lane's next `count` bytes have been written, and hashes them.
+    /// Hashes the lane's next `count` bytes, which the caller has written.
     ///
     /// # Errors
-    /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if the partition is not that long.
+    /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if the bytes go beyond the partition.
     pub fn absorb(&mut self, lane: usize, count: usize) -> Result<(), Error> {
         self.lanes.under_way(lane)?;
         self.lanes.absorb(lane, count, &self.buffers[lane][..self.layout.partition_bytes()])
     }
 
-    /// Checks the lane's partition against its content hash; [steps](Self::step) fold it then. `false`: the hash differs;
-    /// nothing but the lane has changed, which is free again.
+    /// Checks the lane's partition against its content hash. [Steps](Self::step) fold it then. Returns `false` if the hash
+    /// differs; then the partition is not folded. The lane is free again either way.
     ///
     /// # Errors
     /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if bytes are missing; [`Error::Layout`] if memory does
@@ -331,7 +332,7 @@ impl<F: Function> Builder<F> {
         Ok(genuine)
     }
 
-    /// Gives a lane up; what it received is forgotten.
+    /// Drops what a lane has received so far.
     ///
     /// # Errors
     /// [`Error::Index`] if there is no such lane.
@@ -339,7 +340,7 @@ impl<F: Function> Builder<F> {
         self.lanes.abandon(lane)
     }
 
-    /// Whether a partition is part of the hints, or will be with the steps that are left.
+    /// Whether a partition is folded, or being folded.
     ///
     /// # Errors
     /// [`Error::Index`] if there is no such partition.
@@ -348,18 +349,18 @@ impl<F: Function> Builder<F> {
         Ok(self.folded[partition] || self.folding.as_ref().is_some_and(|folding| folding.partition == partition))
     }
 
-    /// Brings what there is to the next epoch: partitions that are folded get their changes, the others will be downloaded
-    /// as they are now. Downloads under way of partitions that changed are given up.
+    /// Brings the builder to the next epoch. Folded partitions are updated; the others will be downloaded as they are now.
+    /// Downloads of changed partitions are dropped.
     ///
     /// # Errors
-    /// [`Error::Update`] if the list starts from another layout, or leads to one of another geometry; [`Error::Length`] if
-    /// the hashes are not Q; [`Error::Layout`] if memory does not suffice. Nothing has changed then.
+    /// [`Error::Update`] if the list starts from another layout, or leads to another geometry; [`Error::Length`] unless there
+    /// are Q hashes; [`Error::Layout`] if memory does not suffice. Then nothing has changed.
     pub fn update(&mut self, list: &UpdateList, content_hashes: &[u8]) -> Result<(), Error> {
         let after = *list.after();
         expect_length("content hashes", content_hashes, after.partitions() * CONTENT_HASH_BYTES)?;
         let geometry = followed(&self.layout, &self.geometry, list)?;
         if !self.is_drawing() {
-            self.made()?; // a partition that was kept is folded then
+            self.made()?; // folds the partition that was kept last
             let folded = self.folded.clone();
             let hint = self.made()?;
             let edits = Edits::of(list, |q| folded.get(q).is_some_and(|&folded| folded));
@@ -374,16 +375,16 @@ impl<F: Function> Builder<F> {
         Ok(())
     }
 
-    /// The hint, once all Q partitions are folded, `version` updates after it was first stored.
+    /// The hint, when all Q partitions are folded and all rows stored. Its version becomes `version`.
     ///
     /// # Errors
-    /// [`Error::Phase`] with the builder unchanged, if partitions are missing, or rows have not been kept; [`Error::Layout`].
+    /// [`Error::Phase`] if partitions are missing or rows not stored, with the builder unchanged; [`Error::Layout`].
     pub fn finish_at(mut self, version: u64) -> Result<Hint<F>, (Error, Self)> {
         if let Err(error) = self.settle() {
             return Err((error, self));
         }
         if self.folded.iter().any(|folded| !folded) {
-            return Err((Error::Phase("partitions are missing from the hint"), self));
+            return Err((Error::Phase("partitions are missing from the hint; fold them first"), self));
         }
         match std::mem::replace(&mut self.stage, Stage::Between) {
             Stage::Made(mut hint) if hint.tags.is_whole() => {
@@ -392,11 +393,11 @@ impl<F: Function> Builder<F> {
             }
             stage @ Stage::Made(_) => {
                 self.stage = stage;
-                Err((Error::Phase("rows of tags have not been kept"), self))
+                Err((Error::Phase("rows of tags are not stored; store them first"), self))
             }
             stage => {
                 self.stage = stage;
-                Err((Error::Phase("memory did not suffice; begin anew"), self))
+                Err((Error::Phase("memory did not suffice; begin another hint"), self))
             }
         }
     }

@@ -1,13 +1,14 @@
-//! Lookups that assume nothing of anybody: one server, and hints that the client makes of the whole database as it streams by
-//! (papers: S3PIR, Mughees, Sun and Ren, Algorithms 2, 4, 5, with the corrections that docs/threat-model.md lists).
+//! Mode `single`: private lookups with one server, which nobody has to trust. The client makes hints from the whole database
+//! as it streams by (papers: S3PIR, Mughees, Sun and Ren, Algorithms 2, 4, 5, with the corrections in docs/threat-model.md).
 //!
-//! The database is q *stripes* of s records. A hint names half of the stripes and one besides, a record in each, and keeps
-//! their XOR. A lookup takes a hint that contains the record, leaves the record out, and sends the q/2 others as one subset
-//! and a record of each remaining stripe as another, in an order that a coin decides; so every stripe is in one of the two.
-//! The hint is spent; a backup, which contains the record again, takes its place.
+//! - The database is q *stripes* of s records.
+//! - A hint names a record in each stripe of one half, and one record of another stripe, its extra. It has their XOR.
+//! - A lookup takes a hint that contains the wanted record, and leaves that record out. The other q/2 records are one subset.
+//!   A record of each remaining stripe is the other subset. A coin decides their order. So each stripe is in one of the two.
+//! - The hint is spent. A backup that contains the record takes its place.
 //!
-//! Given a random function, whatever was asked, what the server sees is uniform and independent of it, and so are the slots
-//! after it: for any number of hints and any sequence of lookups, also of a server that lies (core/tests/single.rs).
+//! With a random function, what the server sees is uniform and independent of what was asked; so are the slots after it.
+//! This holds for any number of hints and any sequence of lookups, and for a server that lies (core/tests/single.rs).
 
 pub mod answer;
 mod client;

@@ -1,5 +1,5 @@
-//! What the server is sent (papers: S3PIR, Algorithm 2). Nothing is applied yet: [`super::recon`] does that, once the answer
-//! is in and genuine, and until then the same bytes may be sent again.
+//! Makes queries (papers: S3PIR, Algorithm 2). They do not change the hint: [`super::recon`] does that when the answer is
+//! verified. Until then the same bytes may be sent again.
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -11,108 +11,108 @@ use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
 use crate::tapir::hint::Stamp;
 use crate::tapir::query::NAME_BYTES;
 
-/// Stands for a slot where no hint contains the record.
+/// In place of a slot: no hint contains the record.
 pub(crate) const MISSED: u32 = u32::MAX;
 
-/// An ordered batch of queries that may have been sent and whose answers have not been applied. Secret.
+/// An ordered batch of queries that may have been sent, and whose answers have not been applied. Secret.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Pending {
-    /// the hint it was made from, before it is applied
+    /// the hint's stamp before the batch is applied
     #[zeroize(skip)]
     pub(crate) stamp: Stamp,
     pub(crate) name: [u8; NAME_BYTES],
-    /// one a query: the record's index
+    /// for each query the record's index
     pub(crate) indices: Vec<u32>,
-    /// one a query: the slot whose hint is used, or [`MISSED`]
+    /// for each query the slot of the hint that it uses, or [`MISSED`]
     pub(crate) slots: Vec<u32>,
-    /// one a query: the pair that replaces it, or whose halves are sent in its place
+    /// for each query the backup that replaces the hint, or whose halves are sent instead of one
     pub(crate) pairs: Vec<u32>,
-    /// one a query: which of the two subsets is the hint's, 0 or 1
+    /// for each query which of the two subsets is the hint's: 0 or 1
     pub(crate) sides: Vec<u8>,
-    /// the very bytes for the server
+    /// the bytes for the server
     pub(crate) queries: Vec<u8>,
-    /// two parities a query, once both were verified; never stored
+    /// for each query two verified parities; never stored
     pub(crate) verified: Option<Vec<u8>>,
-    /// where tags are kept in rows: that of the queried stripe, one a query, as far as they are at hand; never stored
+    /// for each query the row of tags of the queried stripe, as far as they were passed; only with rows; never stored
     pub(crate) rows: Vec<Vec<u64>>,
 }
 
 impl Pending {
-    /// Queries in the batch.
+    /// The number of queries.
     #[must_use]
     pub fn count(&self) -> usize {
         self.indices.len()
     }
 
-    /// What the server is sent: for each query ⌈q/8⌉ bytes of subsets, low bit first, then q offsets (u16).
+    /// The bytes for the server: for each query ⌈q/8⌉ bytes of subsets, low bit first, then q offsets (u16).
     #[must_use]
     pub fn queries(&self) -> &[u8] {
         &self.queries
     }
 
-    /// The slot of the database that a query is for.
+    /// The slot of the database that a query asks for.
     pub(crate) fn wanted<F: Function>(&self, hint: &Hint<F>, number: usize) -> u32 {
         self.indices[number] / hint.layout.stored().block_records as u32
     }
 
-    /// The tag of a slot in the stripe that a query is for.
+    /// The tag of a slot in the stripe that a query asks for.
     ///
     /// # Errors
-    /// [`Error::Phase`] if it is in a row that is not at hand.
+    /// [`Error::Phase`] if it is in a row that was not passed.
     pub(crate) fn tag<F: Function>(&self, hint: &Hint<F>, number: usize, slot: usize) -> Result<u64, Error> {
         hint.tags.of(slot, self.rows.get(number))
     }
 
-    /// The names of the rows that judging the answer takes and that are not at hand: one a query, whatever was found for it,
-    /// and however many are for the same.
+    /// The names of the rows that are still needed to judge the answer. There is one for each query, even if no hint was found
+    /// for it, or another query needs the same row.
     #[must_use]
     pub fn wants<F: Function>(&self, hint: &Hint<F>) -> Vec<RowName> {
         let stripe = |number| hint.geometry.place(self.wanted(hint, number) as usize).0;
         (self.rows.len()..self.count()).filter_map(|number| hint.tags.name(stripe(number))).collect()
     }
 
-    /// Takes the first of the rows that are [wanted](Self::wants).
+    /// Passes the bytes of the first row that is [wanted](Self::wants).
     ///
     /// # Errors
-    /// [`Error::State`] if it is another: lost, or damaged. [`Error::Phase`] if none is wanted.
+    /// [`Error::State`] if it is another row, or damaged; [`Error::Phase`] if none is wanted.
     pub fn hold<F: Function>(&mut self, hint: &Hint<F>, row: &[u8]) -> Result<(), Error> {
         if self.wants(hint).is_empty() {
-            return Err(Error::Phase("no row of tags is wanted"));
+            return Err(Error::Phase("no row of tags is wanted; verify the answer"));
         }
         let (stripe, _) = hint.geometry.place(self.wanted(hint, self.rows.len()) as usize);
         self.rows.push(hint.tags.read(&hint.secret, stripe, row)?);
         Ok(())
     }
 
-    /// Which queries no hint contained the record of: for tests.
+    /// For tests: which queries found no hint.
     #[must_use]
     pub fn hazmat_missed(&self) -> Vec<bool> {
         self.slots.iter().map(|&slot| slot == MISSED).collect()
     }
 
-    /// What the rollback fence knows it by.
+    /// The name under which the rollback fence knows this batch.
     #[must_use]
     pub fn name(&self) -> [u8; NAME_BYTES] {
         self.name
     }
 }
 
-/// Makes the pending batch that looks up `indices`, in this order, under 32 bytes of fresh entropy, hedged with the hint's
-/// secret.
+/// Makes the batch that looks up `indices`, in this order, from 32 bytes of fresh entropy, into which the hint's secret is
+/// mixed.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::Phase`] for an empty batch, or one for which backups do not suffice; [`Error::Index`] if a
-/// record does not exist.
+/// [`Error::Condemned`]; [`Error::Phase`] for an empty batch, or one with more queries than backups are left;
+/// [`Error::Index`] for an index beyond the last record.
 pub fn query(hint: &mut Hint<Keyed>, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Pending, Error> {
     let entropy = hint.secret.query_entropy(entropy, hint.stamp.version, indices);
     hazmat_query_from(hint, indices, &mut ChaCha::new(&entropy, 0))
 }
 
-/// [`query`] with a source of the caller's, for tests that enumerate all draws. Anything but a secret uniform source gives
-/// queries away.
+/// [`query`] with the caller's randomness. For tests that enumerate all draws. With anything but secret, uniform randomness,
+/// the server can learn the client's queries.
 ///
 /// # Errors
-/// As there.
+/// As [`query`].
 pub fn hazmat_query_from<F: Function>(
     hint: &mut Hint<F>,
     indices: &[u32],
@@ -122,7 +122,7 @@ pub fn hazmat_query_from<F: Function>(
         return Err(Error::Condemned);
     }
     if indices.is_empty() {
-        return Err(Error::Phase("a batch holds at least one query"));
+        return Err(Error::Phase("a batch needs at least one query"));
     }
     if indices.len() > hint.left() {
         return Err(Error::Phase("the hint is used up; prepare a new one"));
@@ -153,7 +153,7 @@ pub fn hazmat_query_from<F: Function>(
         pending.slots.push(found.map_or(MISSED, |slot| slot as u32));
         pending.pairs.push(pair as u32);
         if let Some(slot) = found {
-            replaced.push((slot, hint.replace(slot, pair, wanted))); // as it will be for the next query
+            replaced.push((slot, hint.replace(slot, pair, wanted))); // for the next query of the batch
         }
     }
     for (slot, before) in replaced.into_iter().rev() {
@@ -163,12 +163,12 @@ pub fn hazmat_query_from<F: Function>(
     Ok(pending)
 }
 
-/// Of each stripe, whether it is in the hint's subset, and the offset asked for.
+/// For each stripe whether it is in the hint's subset, and the offset.
 pub(crate) type Subsets = Vec<(bool, u16)>;
 
 fn write(queries: &mut Vec<u8>, subsets: &Subsets, side: u8) {
     for stripes in subsets.chunks(8) {
-        // The hint's subset is that of the stripes whose bit is `side`.
+        // The stripes whose bit is `side` are the hint's subset.
         let bits =
             stripes.iter().enumerate().fold(0, |bits, (at, (real, _))| bits | (u8::from(*real) ^ side ^ 1) << at);
         queries.push(bits);
@@ -177,8 +177,8 @@ fn write(queries: &mut Vec<u8>, subsets: &Subsets, side: u8) {
 }
 
 impl<F: Function> Hint<F> {
-    /// The first slot whose hint contains a record, where backups from `pair` on are in none. All ids before that one's are
-    /// looked at, and all extras, and each in the same way.
+    /// The first slot whose hint contains a record, if the backups from `pair` on are in no slot. Checks all ids before that
+    /// backup's, and all extras, in the same steps whatever it finds.
     pub(crate) fn find(&self, wanted: u32, pair: usize) -> Option<usize> {
         let (stripe, offset) = self.geometry.place(wanted as usize);
         let groups = (self.backups[pair] as usize).div_ceil(GROUP);
@@ -191,7 +191,7 @@ impl<F: Function> Hint<F> {
             for c in 0..GROUP {
                 let is_above = u32::from(selections[c].cast_signed() >= cutoffs[c]);
                 let is_here = u32::from(self.geometry.offset(offsets[c]) == offset);
-                // Chosen: below the cutoff, or, if the hint is flipped, above.
+                // Chosen: below the cutoff, or above if the hint is flipped.
                 let contains = is_here & !(is_above ^ slots[c]);
                 first = first.min(if contains == 1 { slots[c] } else { NOWHERE });
             }
@@ -204,7 +204,7 @@ impl<F: Function> Hint<F> {
         (first != NOWHERE).then_some(first as usize / 2)
     }
 
-    /// Of each stripe, whether the hint of a slot contains a record of it, and the offset: the hint's own, or the extra's.
+    /// For each stripe whether the hint in a slot contains a record of it, and the offset: the hint's own, or the extra's.
     pub(crate) fn own(&self, slot: usize) -> Subsets {
         let (id, flip) = (self.ids[slot], self.is_flipped(slot));
         let (of_extra, extra) = self.geometry.place(self.extras[slot] as usize);
@@ -220,9 +220,9 @@ impl<F: Function> Hint<F> {
             .collect()
     }
 
-    /// The query for a record by the hint of a slot: its stripes but that of the record, at its offsets; and for the rest, its
-    /// own offsets as well, which were never shown, and a uniform one in the record's stripe. (All of a stripe's, the
-    /// record's included: leaving any out would tell it.)
+    /// The query for a record by the hint in a slot. Its stripes are one subset, without the record's. The other stripes show
+    /// the hint's own offsets, which have never been shown, and a uniform offset in the record's stripe. That one is drawn from
+    /// the whole stripe, the record included: excluding any would reveal it.
     fn subsets(&self, slot: usize, wanted: u32, source: &mut impl Uniform) -> Subsets {
         let (queried, _) = self.geometry.place(wanted as usize);
         let mut subsets = self.own(slot);
@@ -230,8 +230,8 @@ impl<F: Function> Hint<F> {
         subsets
     }
 
-    /// A query for nothing, by a backup that is used up with it: its two halves, at its own offsets. They are uniform and have
-    /// never been shown, and their parities are known.
+    /// A query for nothing, which uses up a backup: its two halves, at its own offsets. They are uniform and have never been
+    /// shown, and their parities are known.
     fn halves(&self, pair: usize) -> Subsets {
         let id = self.backups[pair];
         let (selections, offsets) = self.values(id);
@@ -240,7 +240,7 @@ impl<F: Function> Hint<F> {
         values.map(|(selection, offset)| (selection.cast_signed() < cutoff, self.geometry.offset(*offset))).collect()
     }
 
-    /// Of an id, all selections and offsets.
+    /// All selections and all offsets of an id.
     fn values(&self, id: u32) -> (Vec<u16>, Vec<u16>) {
         let values = |kind| {
             let mut values = vec![0; self.geometry.stripes()];

@@ -1,11 +1,11 @@
-//! What comes back: both parities are verified, whatever they are needed for, and only then is the one that is taken apart
-//! (papers: S3PIR, Algorithm 2, lines 17 and 18), and the hint that was used replaced (Algorithm 5).
+//! Verifies both parities of an answer. Only then does it recover the record from one of them (papers: S3PIR, Algorithm 2,
+//! lines 17 and 18) and replace the hint that was used (Algorithm 5).
 //!
-//! A client that checked the record alone would notice a wrong parity exactly if it is the hint's own; the queried stripe
-//! lies in the other. Whether a lie was noticed would then be a bit of what was asked. Here it follows from the lie alone.
+//! A client that checked the record alone would notice a wrong parity only in the hint's own subset. The queried stripe is in
+//! the other subset. So whether a lie was noticed would reveal a bit of what was asked. Here it depends on the lie alone.
 //!
-//! What the parities' tags must be is known before they come, from parities and sums that are kept with the hint, and from
-//! two tags of the queried stripe (`hazmat_agrees_with` of hints says what is kept; tags are linear).
+//! The tags that the parities must have are known before the answer: they follow from parities and sums that the hint has,
+//! and from two tags of the queried stripe. Tags are linear. (`hazmat_agrees_with` says what a hint has.)
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -16,12 +16,12 @@ use crate::bytes::xor_into;
 use crate::error::{Error, expect_length};
 use crate::tapir::hint::Stamp;
 
-/// Verifies both parities of all queries, without early exit, and keeps them for [`recon`]. `false`: at least one is forged,
-/// and the hint is condemned.
+/// Verifies both parities of all queries, without early exit, and keeps them for [`recon`]. Returns `false`, and condemns the
+/// hint, if one is forged.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::Length`] if the answer is not as long as one to the batch; [`Error::Phase`] if rows of tags
-/// that it takes are not at hand. Nothing has changed then.
+/// [`Error::Condemned`]; [`Error::Length`] for an answer of the wrong length; [`Error::Phase`] if rows of tags are missing.
+/// Then nothing has changed.
 pub fn verify<F: Function>(hint: &mut Hint<F>, pending: &mut Pending, answer: &[u8]) -> Result<bool, Error> {
     if hint.condemned {
         return Err(Error::Condemned);
@@ -33,7 +33,7 @@ pub fn verify<F: Function>(hint: &mut Hint<F>, pending: &mut Pending, answer: &[
     let expected = expected(hint, pending)?.into_iter().zip(&pending.sides);
     for (([own, other], &side), parities) in expected.zip(answer.chunks_exact(geometry.answer_bytes())) {
         let (first, second) = parities.split_at(geometry.record_bytes());
-        // The hint's own is the parity of its side.
+        // The hint's own parity is the one of its side.
         let swapped = u64::from(side).wrapping_neg() & (own ^ other);
         differences |= hint.tags.tag(first) ^ own ^ swapped;
         differences |= hint.tags.tag(second) ^ other ^ swapped;
@@ -46,7 +46,7 @@ pub fn verify<F: Function>(hint: &mut Hint<F>, pending: &mut Pending, answer: &[
     Ok(differences == 0)
 }
 
-/// Of each query, the tag of the hint's own parity, and that of the other.
+/// For each query the tag of the hint's own parity, and the tag of the other parity.
 fn expected<F: Function>(hint: &Hint<F>, pending: &Pending) -> Result<Vec<[u64; 2]>, Error> {
     let geometry = hint.geometry;
     let mut expected = Vec::with_capacity(pending.count());
@@ -56,7 +56,7 @@ fn expected<F: Function>(hint: &Hint<F>, pending: &Pending) -> Result<Vec<[u64; 
             expected.push([false, true].map(|above| hint.tags.tag(hint.half(pair, above))));
             continue;
         }
-        // As the last query of the batch that used the slot will have left it, or as it is.
+        // The slot after the last query of the batch that used it, or as it is.
         let [parity, rest] = match pending.slots[..number].iter().rposition(|&used| used as usize == slot) {
             None => [hint.tags.tag(hint.parity(slot)), hint.rests[slot]],
             Some(last) => {
@@ -79,44 +79,43 @@ fn expected<F: Function>(hint: &Hint<F>, pending: &Pending) -> Result<Vec<[u64; 
     Ok(expected)
 }
 
-/// What applying a batch does to a hint: replaying it needs neither answer nor server. Its length depends on the layout and
-/// the count alone. Secret.
+/// How a batch changes a hint. Replaying it needs neither answer nor server. Its length depends on nothing but the layout
+/// and the number of queries. Secret.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Effect {
-    /// the hint before
+    /// the hint's stamp before the batch
     #[zeroize(skip)]
     pub(crate) stamp: Stamp,
-    /// one a query: slot, pair, slot of the record; [`MISSED`] for both slots where no hint contained it
+    /// for each query: slot, pair, slot of the record; both slots are [`MISSED`] if no hint contained it
     pub(crate) used: Vec<[u32; 3]>,
-    /// one a query: the tag of the queried stripe that the pair's other half has and the hint's rest has not; 0 where no hint
+    /// for each query: the tag, in the queried stripe, that the pair's other half has and the hint's sum has not; 0 if no hint
     /// contained the record
     pub(crate) tags: Vec<u64>,
-    /// ℓ′ bytes a query: the record, zeros where no hint contained it
+    /// for each query ℓ′ bytes: the record, or zeros if no hint contained it
     pub(crate) blocks: Vec<u8>,
 }
 
-/// What a batch brought.
+/// The result of a batch.
 pub struct Recovered {
-    /// count·ℓ bytes, in query order; zeros where no hint contained the record
+    /// count·ℓ bytes, in query order; zeros if no hint contained the record
     pub records: Vec<u8>,
-    /// queries without a hint
+    /// number of queries without a hint
     pub missed: usize,
-    /// already applied to the hint
+    /// how the batch changed the hint
     pub effect: Effect,
 }
 
-/// Recovers the batch's records and applies the batch to the hint. Consumes what may be used only once.
+/// Recovers the batch's records and applies the batch to the hint. Consumes the batch: it may be applied only once.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::Phase`] if the answer has not been verified. Nothing has changed then, and the batch is given
-/// back.
+/// [`Error::Condemned`]; [`Error::Phase`] if the answer is not verified. Then nothing has changed, and the batch is returned.
 pub fn recon<F: Function>(hint: &mut Hint<F>, pending: Pending) -> Result<Recovered, (Error, Pending)> {
     if hint.condemned {
         return Err((Error::Condemned, pending));
     }
     hint.settle();
     let Some(answer) = &pending.verified else {
-        return Err((Error::Phase("the answer is verified before a batch is applied"), pending));
+        return Err((Error::Phase("verify the answer before applying the batch"), pending));
     };
     let geometry = hint.geometry;
     let bytes = geometry.record_bytes();
@@ -136,7 +135,7 @@ pub fn recon<F: Function>(hint: &mut Hint<F>, pending: Pending) -> Result<Recove
         let wanted = pending.wanted(hint, number);
         let (before, rest) = effect.blocks.split_at_mut(number * bytes);
         let block = &mut rest[..bytes];
-        // The slot as the last query of the batch that used it has left it, or as it is.
+        // The slot after the last query of the batch that used it, or as it is.
         match effect.used.iter().rposition(|used| used[0] == slot) {
             None => block.copy_from_slice(hint.parity(slot as usize)),
             Some(last) => {
@@ -158,10 +157,10 @@ pub fn recon<F: Function>(hint: &mut Hint<F>, pending: Pending) -> Result<Recove
     Ok(Recovered { records: hint.layout.cut(&pending.indices, &effect.blocks), missed, effect })
 }
 
-/// Applies an effect from a journal to the hint it belongs to.
+/// Applies a journal's effect to its hint.
 ///
 /// # Errors
-/// [`Error::State`] if it is another hint's, or not the next one, or names what the hint does not have.
+/// [`Error::State`] for an effect of another hint, one that is not the next, or one with slots that the hint does not have.
 pub fn replay<F: Function>(hint: &mut Hint<F>, effect: &Effect) -> Result<(), Error> {
     if effect.stamp != hint.stamp {
         return Err(Error::State("an effect of another hint, or out of order"));
@@ -170,7 +169,7 @@ pub fn replay<F: Function>(hint: &mut Hint<F>, effect: &Effect) -> Result<(), Er
         let is_next = pair as usize == next && next < hint.backups.len();
         let is_there = (slot as usize) < hint.ids.len() && (index as usize) < hint.geometry.slots();
         if !is_next || !(is_there || slot == MISSED) {
-            return Err(Error::State("an effect of what this hint does not have"));
+            return Err(Error::State("an effect with a slot or backup that this hint does not have"));
         }
     }
     apply(hint, effect);
@@ -178,19 +177,19 @@ pub fn replay<F: Function>(hint: &mut Hint<F>, effect: &Effect) -> Result<(), Er
 }
 
 impl<F: Function> Hint<F> {
-    /// Which half of a backup takes the place of a hint that was used for a slot: above, or below.
+    /// Which half of a backup replaces a used hint: above (`true`), or below.
     fn replacing(&self, pair: usize, wanted: u32) -> bool {
         self.is_below(self.geometry.place(wanted as usize).0, self.backups[pair])
     }
 
-    /// The slot that the other half has in the queried stripe, which is the extra's then.
+    /// The slot in the queried stripe that the backup's other half has. The stripe becomes the extra's.
     fn slot_left_out(&self, pair: usize, wanted: u32) -> usize {
         let (stripe, _) = self.geometry.place(wanted as usize);
         self.own_slot(stripe, self.backups[pair])
     }
 }
 
-/// Parities may lack edits that steps are still to add: what takes a backup's place then gets them.
+/// Applies an effect. Parities may lack edits that later steps add; the backup in a slot will get the edits of that slot.
 fn apply<F: Function>(hint: &mut Hint<F>, effect: &Effect) {
     let bytes = hint.geometry.record_bytes();
     let used = effect.used.iter().zip(&effect.tags).zip(effect.blocks.chunks_exact(bytes));
@@ -211,7 +210,7 @@ fn apply<F: Function>(hint: &mut Hint<F>, effect: &Effect) {
             parity.zeroize();
         }
         for above in [false, true] {
-            hint.half_mut(pair, above).zeroize(); // it was one half, and the record is known
+            hint.half_mut(pair, above).zeroize(); // with the slot's parity it would give the record
         }
         hint.next = pair + 1;
     }

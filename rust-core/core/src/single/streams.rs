@@ -1,6 +1,6 @@
-//! Which records a hint names: its half of the stripes and an offset in each, out of a pseudorandom function of its number,
-//! its *id*, and the stripe. Values of one stripe lie together for all ids: that is what streaming, searching and updating
-//! read.
+//! Which records a hint names: half of the stripes, and an offset in each. A pseudorandom function of the hint's number (its
+//! *id*) and the stripe decides. The values of one stripe lie together for all ids, because streaming, searching and
+//! updating read them so.
 
 use keyhush_kernels::random::{ChaCha, ENTROPY_BYTES};
 use keyhush_kernels::streams::{KEY_WORDS, column, group};
@@ -8,24 +8,24 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 pub use keyhush_kernels::streams::GROUP;
 
-/// What a value is of.
+/// What a value decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// compared, as an i16, with the hint's cutoff
+    /// whether the stripe is chosen: compared, as an i16, with the hint's cutoff
     Selection = 0,
-    /// masked to the records of a stripe
+    /// the offset in the stripe, modulo the records of a stripe
     Offset = 1,
 }
 
-/// The function. The product has one, [`Keyed`]; tests put in tables that they enumerate.
+/// The pseudorandom function. [`Keyed`] is the real one; tests use tables that they enumerate.
 pub trait Function {
-    /// Values of a stripe for the ids of a group: `GROUP·number` and those behind it.
+    /// The values of a stripe for a group of ids: `GROUP·number` and the following ones.
     fn group(&self, kind: Kind, stripe: usize, number: usize, values: &mut [u16; GROUP]);
 
-    /// Values of an id, of `stripe` and those behind it.
+    /// The values of an id, for `stripe` and the following ones.
     fn of_id(&self, kind: Kind, stripe: usize, id: u32, values: &mut [u16]);
 
-    /// A hint's selection of a stripe.
+    /// An id's selection in a stripe.
     fn selection(&self, stripe: usize, id: u32) -> i16 {
         let mut value = [0];
         self.of_id(Kind::Selection, stripe, id, &mut value);
@@ -33,13 +33,13 @@ pub trait Function {
     }
 }
 
-/// ChaCha20 (RFC 8439's, with a counter and a nonce of 64 bits) under a secret key: the nonce is stripe + 2^32·kind, the id
-/// is the column of the stream.
+/// ChaCha20 with a counter and a nonce of 64 bits (otherwise as in RFC 8439), under a secret key. The nonce is
+/// stripe + 2^32·kind. The id is the column in the stream.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Keyed([u32; KEY_WORDS]);
 
 impl Keyed {
-    /// Under the key that this stream of a hint's entropy begins with.
+    /// A key from this stream of a hint's entropy.
     pub(crate) fn new(entropy: &[u8; ENTROPY_BYTES], stream: u64) -> Self {
         let mut key = Zeroizing::new([0; 4 * KEY_WORDS]);
         ChaCha::new(entropy, stream).fill(key.as_mut_slice());

@@ -1,8 +1,8 @@
-//! The tags of all records of a database: in memory, or, where they would take more than some tens of megabytes, in *rows*, a
-//! stripe each, that somebody else keeps and hands back one by one, by their names.
+//! The tags of all records of a database. They are in memory, or, if they would take too much of it
+//! ([`Geometry::keeps_rows`]), in *rows*, one for each stripe. The caller stores rows and passes single ones back by name.
 //!
-//! A row never changes: its name is a keyed hash of what is in it, so one that has rotted, or is of another moment, is not taken
-//! for it. What updates change is held here, until enough of it has come together to make new rows.
+//! A row never changes. Its name is a keyed hash of its content, so a damaged or outdated row is not mistaken for it. Changes
+//! by updates stay in memory, until there are enough of them to make new rows.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +15,18 @@ use crate::error::Error;
 use crate::key::{ROW_NAME_BYTES, Secret};
 use crate::tapir::state::frame::{Reader, Writer};
 
-/// What a row is asked for by.
+/// The name of a row.
 pub type RowName = [u8; ROW_NAME_BYTES];
 
-/// In a list of names, that of a row that is not made yet.
+/// In place of a name: the row is not stored yet.
 const NOT_YET: RowName = [0; ROW_NAME_BYTES];
 
-/// Changed tags, one in so many, that make new rows worth their writing.
+/// New rows are made when at least one of this many tags has changed.
 const CHANGED_OF: usize = 256;
 
-/// A name, and the bytes that it is the name of.
+/// A row's name and content.
 pub struct NamedRow {
-    /// a keyed hash, which says nothing of them
+    /// a keyed hash, which reveals nothing of the content
     pub name: RowName,
     /// s·8 bytes. Secret.
     pub bytes: Vec<u8>,
@@ -42,9 +42,9 @@ impl NamedRow {
 /// A row in the making.
 struct Open {
     tags: Vec<u64>,
-    /// how many of its slots have been filled
+    /// number of its slots that are filled
     filled: usize,
-    /// handed out under this name, and the same since
+    /// the name under which it was returned, if it has not changed since
     name: Option<RowName>,
 }
 
@@ -64,18 +64,18 @@ struct Rows {
     stripe_records: usize,
     /// by stripe
     names: Vec<RowName>,
-    /// by stripe, of those that are not made yet
+    /// by stripe: rows that are not stored yet
     open: BTreeMap<usize, Open>,
-    /// by slot: what is to be added to what its row has
+    /// by slot: what to XOR into the tag in its row
     changes: BTreeMap<u32, u64>,
     renewing: Option<Renewing>,
 }
 
-/// A row that is made anew.
+/// A row that replaces a stored one.
 struct Renewing {
     stripe: usize,
     name: RowName,
-    /// those that are in it
+    /// the changes that it has
     changes: Vec<(u32, u64)>,
 }
 
@@ -86,19 +86,19 @@ impl Drop for Rows {
     }
 }
 
-/// Tags under a point, wherever they are. Secret; it overwrites itself.
+/// Tags under a point, in memory or in rows. Secret; wipes itself.
 pub(crate) struct Table {
     tags: Tags,
     rows: Option<Rows>,
 }
 
 impl Table {
-    /// Of zeros, in memory.
+    /// Tags of zeros, in memory.
     pub(crate) fn in_memory(key: [u8; TAG_BYTES], geometry: &Geometry) -> Result<Self, Error> {
         Ok(Table { tags: Tags::new(key, geometry.room())?, rows: None })
     }
 
-    /// In rows, none of which is made yet.
+    /// Tags in rows, none of which is stored yet.
     pub(crate) fn in_rows(key: [u8; TAG_BYTES], geometry: &Geometry) -> Self {
         let rows = Rows {
             stripe_records: geometry.stripe_records(),
@@ -110,17 +110,17 @@ impl Table {
         Table { tags: Tags::of_slots(key, Vec::new()), rows: Some(rows) }
     }
 
-    /// Of bytes as long as a record.
+    /// The tag of bytes as long as a record.
     pub(crate) fn tag(&self, bytes: &[u8]) -> u64 {
         self.tags.tag(bytes)
     }
 
-    /// Tags records, one after the other.
+    /// Computes the tags of records that lie one after the other.
     pub(crate) fn tag_all(&self, records: &[u8], record_bytes: usize, tags: &mut [u64]) {
         self.tags.tag_all(records, record_bytes, tags);
     }
 
-    /// Under which point.
+    /// The point.
     pub(crate) fn key(&self) -> &[u8; TAG_BYTES] {
         self.tags.key()
     }
@@ -137,25 +137,25 @@ impl Table {
         self.rows.is_some()
     }
 
-    /// The tag of a slot, whose row, if it is in one, is at hand.
+    /// The tag of a slot. With rows, `row` must be the row of its stripe.
     pub(crate) fn of(&self, slot: usize, row: Option<&Vec<u64>>) -> Result<u64, Error> {
         match (&self.rows, row) {
             (None, _) => Ok(self.tags.of(slot)),
             (Some(rows), Some(row)) => {
                 Ok(row[slot % rows.stripe_records] ^ rows.changes.get(&(slot as u32)).copied().unwrap_or(0))
             }
-            (Some(_), None) => Err(Error::Phase("a row of tags that this takes is not at hand")),
+            (Some(_), None) => Err(Error::Phase("a row of tags is missing; pass the rows that the batch wants")),
         }
     }
 
     /// The tags in the row of a stripe.
     ///
     /// # Errors
-    /// [`Error::State`] if it is another.
+    /// [`Error::State`] if the bytes are not that row.
     pub(crate) fn read(&self, secret: &Secret, stripe: usize, row: &[u8]) -> Result<Vec<u64>, Error> {
         let is_its = row.len().is_multiple_of(TAG_BYTES) && self.name(stripe) == Some(secret.row_name(stripe, row));
         if !is_its {
-            return Err(Error::State("a row of tags is not the one that was kept"));
+            return Err(Error::State("a row of tags is missing, damaged or outdated"));
         }
         Ok(row.as_chunks().0.iter().map(|tag| u64::from_le_bytes(*tag)).collect())
     }
@@ -170,12 +170,12 @@ impl Table {
         self.rows.as_ref().map_or(&[], |rows| &rows.names)
     }
 
-    /// Whether all rows are made and kept.
+    /// Whether all rows are stored.
     pub(crate) fn is_whole(&self) -> bool {
         self.rows.as_ref().is_none_or(|rows| rows.names.iter().all(|name| *name != NOT_YET))
     }
 
-    /// Adds the tag of what is added to a slot. A tag that was wrong stays wrong.
+    /// Updates a slot's tag after a change of old ⊕ new. A tag that was wrong stays wrong.
     pub(crate) fn change(&mut self, slot: usize, difference: &[u8]) {
         let tag = self.tags.tag(difference);
         match &mut self.rows {
@@ -184,7 +184,7 @@ impl Table {
         }
     }
 
-    /// The tags of a partition, whose first slot is `first`. For each once.
+    /// Sets the tags of a partition, whose first slot is `first`. Call it once for each partition.
     pub(crate) fn put(&mut self, first: usize, tags: &[u64]) {
         let Some(rows) = &mut self.rows else { return self.tags.put(first, tags) };
         let (s, mut slot, mut rest) = (rows.stripe_records, first, tags);
@@ -197,13 +197,13 @@ impl Table {
                 open.filled += piece.len();
                 open.name = None;
             } else {
-                (slot..).zip(piece).for_each(|(slot, &tag)| rows.add(slot, tag)); // the database has grown into it
+                (slot..).zip(piece).for_each(|(slot, &tag)| rows.add(slot, tag)); // the database grew into a stored row
             }
             (slot, rest) = (slot + piece.len(), after);
         }
     }
 
-    /// The next row that is whole, to be [kept](Table::kept). `last`: all partitions were there.
+    /// The next complete row, to be stored and then [kept](Table::kept). `last`: all partitions have been folded.
     pub(crate) fn next_row(&mut self, secret: &Secret, geometry: &Geometry, last: bool) -> Option<NamedRow> {
         let rows = self.rows.as_mut()?;
         let s = rows.stripe_records;
@@ -211,12 +211,12 @@ impl Table {
         if let Some((stripe, open)) = rows.open.iter_mut().find(|(stripe, open)| is_whole(**stripe, open)) {
             return Some(open.named(secret, *stripe));
         }
-        // Beyond the last slot there are stripes that no partition brings.
+        // No partition has the stripes beyond the last slot.
         let stripe = rows.names.iter().position(|name| *name == NOT_YET).filter(|_| last)?;
         Some(rows.open.entry(stripe).or_insert_with(|| Open::new(s)).named(secret, stripe))
     }
 
-    /// A row has been kept; one that has changed meanwhile will be made again.
+    /// Tells that a row is stored. A row that has changed since it was returned will be returned again.
     pub(crate) fn kept(&mut self, name: &RowName) {
         let Some(rows) = &mut self.rows else { return };
         let found = rows.open.iter().find(|(_, open)| open.name == Some(*name));
@@ -228,8 +228,8 @@ impl Table {
         }
     }
 
-    /// The name of a row that is to be [made anew](Table::renewed), if as many tags have changed as make that worth while; or,
-    /// once it was begun, if any have.
+    /// The name of a row to be [renewed](Table::renewed): one with changed tags, if enough tags have changed in all, or if
+    /// renewing has `begun`.
     pub(crate) fn stale(&self, begun: bool) -> Option<RowName> {
         let rows = self.rows.as_ref()?;
         let due = begun || rows.changes.len() * CHANGED_OF >= rows.names.len() * rows.stripe_records;
@@ -237,12 +237,12 @@ impl Table {
         Some(rows.names[slot as usize / rows.stripe_records])
     }
 
-    /// What takes the place of the [stale](Table::stale) row, to be kept and then [renewed](Table::renew).
+    /// Makes the row that replaces the [stale](Table::stale) one. Store it, and then call [`Table::renew`].
     ///
     /// # Errors
-    /// [`Error::State`] if these are not the bytes of that; [`Error::Phase`] if nothing is stale.
+    /// [`Error::State`] if `row` is another row; [`Error::Phase`] if none is stale.
     pub(crate) fn renewed(&mut self, secret: &Secret, row: &[u8]) -> Result<NamedRow, Error> {
-        const NONE: Error = Error::Phase("no row has changed");
+        const NONE: Error = Error::Phase("no row of tags has changed, so none is to be renewed");
         let rows = self.rows.as_ref().ok_or(NONE)?;
         let (&slot, _) = rows.changes.first_key_value().ok_or(NONE)?;
         let stripe = slot as usize / rows.stripe_records;
@@ -260,12 +260,12 @@ impl Table {
         Ok(renewed)
     }
 
-    /// The renewed row has been kept.
+    /// Replaces the stale row by the renewed one, which is stored now.
     ///
     /// # Errors
-    /// [`Error::Phase`] if there is none.
+    /// [`Error::Phase`] without a renewed row.
     pub(crate) fn renew(&mut self) -> Result<(), Error> {
-        const NONE: Error = Error::Phase("no row was made anew");
+        const NONE: Error = Error::Phase("no row of tags was renewed; make one first");
         let rows = self.rows.as_mut().ok_or(NONE)?;
         let Renewing { stripe, name, changes } = rows.renewing.take().ok_or(NONE)?;
         rows.names[stripe] = name;
@@ -275,7 +275,7 @@ impl Table {
         Ok(())
     }
 
-    /// Whether tags are those of all slots: for tests.
+    /// For tests: whether the tags are those of all slots.
     pub(crate) fn hazmat_agrees_with(&self, secret: &Secret, records: &[Vec<u8>]) -> bool {
         let tags: Vec<u64> = records.iter().map(|record| self.tag(record)).collect();
         let Some(rows) = &self.rows else { return self.tags.all() == tags };
@@ -287,7 +287,7 @@ impl Table {
         })
     }
 
-    /// Tags in memory: those of the slots that are given, in order. In rows: their names, those in the making, and changes.
+    /// Writes tags. In memory: those of the given slots, in order. In rows: names, rows in the making, and changes.
     pub(super) fn write(&self, out: &mut Writer, slots: impl Iterator<Item = std::ops::Range<usize>>) {
         let Some(rows) = &self.rows else {
             slots.for_each(|slots| out.u64s(&self.tags.all()[slots]));
@@ -307,7 +307,7 @@ impl Table {
         }
     }
 
-    /// What [`Table::write`] has written, for the same slots.
+    /// Reads what [`Table::write`] has written for the same slots.
     pub(super) fn restore(
         &mut self,
         reader: &mut Reader<'_>,
@@ -326,7 +326,7 @@ impl Table {
             let mut tags = vec![0; rows.stripe_records];
             reader.u64s(&mut tags)?;
             if rows.names.get(stripe) != Some(&NOT_YET) || filled > rows.stripe_records {
-                return Err(Error::State("a row is in the making that there is not"));
+                return Err(Error::State("a row in the making is of no stripe, or of one whose row is stored"));
             }
             rows.open.insert(stripe, Open { tags, filled, name: None });
         }
@@ -335,7 +335,7 @@ impl Table {
             let mut tag = [0];
             reader.u64s(&mut tag)?;
             if slot as usize >= rows.names.len() * rows.stripe_records {
-                return Err(Error::State("a tag changed beyond the database"));
+                return Err(Error::State("a changed tag lies beyond the database"));
             }
             rows.changes.insert(slot, tag[0]);
         }

@@ -1,5 +1,5 @@
-//! What an update changes: exactly the hints that contain an edited record, and its tag. All of it happens at the client, and
-//! shows nothing.
+//! Applies an update: changes exactly the hints that contain an edited record, and its tag. The client does all of it alone; a
+//! server sees nothing.
 
 use super::edits::{Editing, Edits, NOBODY};
 use super::geometry::Geometry;
@@ -12,23 +12,23 @@ use crate::error::Error;
 use crate::layout::Layout;
 use crate::tapir::update::HintUpdate;
 
-/// So many edits of a stripe are looked for one by one.
+/// Up to this many edits of a stripe are searched for one by one.
 const FEW: usize = 4;
 
-/// Values of streams that a step looks at, or those of a stripe: some milliseconds.
+/// Stream values computed in one step, or those of one stripe: some milliseconds.
 const STEP_VALUES: usize = 1 << 20;
 
-/// The geometry that a list leads to, which is hints' own but for the slots.
+/// The geometry after a list: the hint's own, except for the number of slots.
 pub(crate) fn followed(layout: &Layout, geometry: &Geometry, list: &UpdateList) -> Result<Geometry, Error> {
     if list.before() != layout {
         return Err(Error::Update("it starts from another layout"));
     }
-    geometry.followed(list.after()).ok_or(Error::Update("the database outgrew what these hints were made for"))
+    geometry.followed(list.after()).ok_or(Error::Update("the database outgrew these hints; prepare a new one"))
 }
 
 impl<F: Function> Hint<F> {
-    /// Adds edits to tags and extras, and begins to add them to parities and pairs, together with what is left of earlier
-    /// ones: [steps](Self::step) go on with that, and whatever needs those goes all that are left.
+    /// Adds edits to tags and extras. [Steps](Self::step) add them to parities and pairs, together with earlier edits that are
+    /// left. Calls that need finished parities do all steps.
     pub(crate) fn begin_edits(&mut self, edits: Edits) {
         let geometry = self.geometry;
         let mut edited = vec![0u64; geometry.room().div_ceil(64)];
@@ -65,7 +65,7 @@ impl<F: Function> Hint<F> {
         owners
     }
 
-    /// An id is nobody's any more; the backup in a slot, if it has taken its place, has the edits that are left.
+    /// Records that an id belongs to no hint any more. If its backup was put into a slot, that slot gets the edits that are left.
     pub(crate) fn edits_follow(&mut self, before: u32, slot: Option<usize>) {
         if let Some(editing) = &mut self.editing {
             editing.owners[before as usize] = NOBODY;
@@ -75,7 +75,7 @@ impl<F: Function> Hint<F> {
         }
     }
 
-    /// The tag of what is left to be added of a slot's edits: tags of records have them already, parities do not.
+    /// The tag of a slot's edits that parities lack. Tags of records have them already.
     pub(crate) fn tag_of_edits_left(&self, slot: usize) -> u64 {
         let Some(Editing { edits, next, .. }) = &self.editing else { return 0 };
         match edits.slots[*next..].binary_search(&(slot as u32)) {
@@ -84,7 +84,7 @@ impl<F: Function> Hint<F> {
         }
     }
 
-    /// Does some of the work that an update has left. Whether there is more.
+    /// Does a part of the work that an update has left. Returns whether there is more to do.
     pub fn step(&mut self) -> bool {
         let Some(mut editing) = self.editing.take() else { return false };
         for _ in 0..(STEP_VALUES / self.cutoffs.len()).max(1) {
@@ -97,7 +97,7 @@ impl<F: Function> Hint<F> {
         true
     }
 
-    /// Goes all steps that are left.
+    /// Does all steps that are left.
     pub(crate) fn settle(&mut self) {
         while self.step() {}
     }
@@ -114,7 +114,7 @@ impl<F: Function> Hint<F> {
             .map(|(_, offset)| offset)
             .collect();
         *next += edited.len();
-        // Which edit an offset has, from 1 on.
+        // The edit of each offset, counted from 1; 0: none.
         let mut by_offset = vec![0u32; geometry.stripe_records()];
         for (edit, &offset) in (first + 1..).zip(&edited) {
             by_offset[usize::from(offset)] = edit as u32;
@@ -123,7 +123,7 @@ impl<F: Function> Hint<F> {
         for number in 0..self.cutoffs.len() / GROUP {
             self.function.group(Kind::Offset, stripe, number, &mut offsets);
             let offsets = offsets.map(|value| geometry.offset(value));
-            // Of few edits most groups have none, which is found out for many ids at once.
+            // If there are few edits, most groups have none. That is tested for many ids at once.
             let equal = |wanted: &u16| offsets.iter().fold(0, |found, offset| found | u8::from(offset == wanted));
             if edited.len() <= FEW && edited.iter().all(|wanted| equal(wanted) == 0) {
                 continue;
@@ -138,7 +138,7 @@ impl<F: Function> Hint<F> {
         }
     }
 
-    /// Adds an edit to the hint of an id, whose offset in the stripe is the record's.
+    /// Adds an edit to the hint or backup of an id whose own offset in the stripe is the edited record's.
     fn edit_hint(&mut self, owner: u32, stripe: usize, id: u32, difference: &[u8]) {
         let owner = owner as usize;
         if owner < self.ids.len() {
@@ -153,13 +153,12 @@ impl<F: Function> Hint<F> {
         }
     }
 
-    /// Brings the hint, and the batch pending on it, to the next epoch. The batch keeps its bytes, which are to be answered at
-    /// the new one; what was verified for it is forgotten. [Steps](Self::step) do most of the work; whoever takes none gets the
-    /// same.
+    /// Brings the hint and its pending batch to the next epoch. The batch keeps its bytes, which must be answered at the new
+    /// epoch. Verified parities are dropped. [Steps](Self::step) do most of the work; calls that need it done do the steps left.
     ///
     /// # Errors
-    /// [`Error::Condemned`]; [`Error::State`] if the update is another hint's or not the next one; [`Error::Update`] if it
-    /// starts from another layout, or leads to one of another geometry. Nothing has changed then.
+    /// [`Error::Condemned`]; [`Error::State`] if the update is another hint's, or not the next one; [`Error::Update`] if it
+    /// starts from another layout, or leads to another geometry. Then nothing has changed.
     pub fn update(&mut self, pending: Option<&mut Pending>, update: &HintUpdate) -> Result<(), Error> {
         if self.condemned {
             return Err(Error::Condemned);

@@ -1,4 +1,4 @@
-//! The server half (Fig. 5, `Answer`): for each offset a record, and what proves them if the client keeps no tags.
+//! The server's half (Fig. 5, `Answer`): a record for each offset, and proofs unless the client keeps tags.
 
 use crate::commitment::{Proofs, VectorCommitment};
 use crate::database::flat::{At, Database};
@@ -6,8 +6,8 @@ use crate::error::{Error, expect_below};
 use crate::layout::Layout;
 use crate::scheme::Answerer;
 
-/// Each kind of proof is a suite of its own. Queries are vectors of Q offsets (u16, little-endian); answers have an entry for
-/// each offset, in the same order.
+/// Each kind of proof is a suite. A query is a vector of Q offsets (u16, little-endian). An answer has an entry for each
+/// offset, in the same order.
 impl<C: VectorCommitment> Answerer<C> for Proofs {
     fn suite(&self) -> u16 {
         Proofs::suite(*self)
@@ -45,7 +45,7 @@ impl<C: VectorCommitment> Answerer<C> for Proofs {
         }
         match self {
             Proofs::Openings => database.open_all(at, offsets, &mut answer)?,
-            // The last 48 bytes stay zero: the caller puts the proof there.
+            // For Pointproofs the last 48 bytes stay zero; the caller writes the proof there.
             Proofs::Tags | Proofs::Pointproofs => {}
         }
         Ok(answer)

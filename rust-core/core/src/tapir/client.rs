@@ -1,4 +1,4 @@
-//! The client half, as the seam has it: a hint is a state with two parties, in the order of their roles.
+//! Makes a hint a [`State`]. Its two parties are the servers: party 0 has the retrieve role, party 1 the refresh role.
 
 use zeroize::Zeroizing;
 
@@ -15,7 +15,7 @@ use crate::tapir::state::journal::replay;
 use crate::tapir::state::{BINDING_BYTES, Unsealed};
 use crate::tapir::update::{HintUpdate, update_hint};
 
-/// `C` proves answers to hints that keep no tags.
+/// `C` verifies the answers to hints without tags.
 impl<C: VectorCommitment> State<C> for Hint {
     type Pending = Pending;
 

@@ -1,6 +1,6 @@
-//! The offline phase (Fig. 4, `RequestHint` and `VerSetup`): partitions stream in, each is checked against the content
-//! hash both servers agreed on and then folded under its own fresh permutation into the parities
-//! h_j = ⊕_q DB_q[σ_q(j)].
+//! A hint, and how it is made in the offline phase (Fig. 4, `RequestHint` and `VerSetup`). Partitions stream in. Each is
+//! checked against the content hash that both servers agreed on. Then it is folded, under its own fresh permutation, into
+//! the parities h_j = ⊕_q DB_q[σ_q(j)].
 
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
@@ -17,33 +17,33 @@ use crate::tapir::permutation::Permutations;
 
 /// Bytes of a hint's id.
 pub const HINT_ID_BYTES: usize = 16;
-/// The ChaCha stream that a hint's id is drawn from; permutations use the streams 0 … Q − 1.
+/// The ChaCha stream for a hint's id. Permutations use the streams 0 to Q − 1.
 pub(crate) const ID_STREAM: u64 = u64::MAX;
-/// The stream that the point of its tags is drawn from.
+/// The ChaCha stream for the point of its tags.
 const TAG_KEY_STREAM: u64 = u64::MAX - 1;
 
-/// The stream that its secret is drawn from.
+/// The ChaCha stream for its secret.
 const SECRET_STREAM: u64 = u64::MAX - 2;
 
-/// Where a hint stands in its life: its random id, and what was applied to it. Every stored form carries
-/// it, so that bytes of another hint or of another moment are recognised.
+/// A hint's id and version. Every stored form has them, so that bytes of another hint, or of another version, are
+/// recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// random; known only to the client and, later, to the refresh server's fence
+    /// random; known only to the client and, later, to the fence of the refresh server
     pub hint_id: [u8; HINT_ID_BYTES],
-    /// batches and updates applied since the hint was first stored
+    /// the number of batches and updates applied since the hint was first stored
     pub version: u64,
 }
 
-/// What the client holds between queries: permutations, parities, and what it checks answers against.
-/// Secret and unique: neither `Clone` nor `Debug`.
+/// What the client keeps between queries: permutations, parities, and the data that it checks answers with. Secret, and
+/// never copied: neither `Clone` nor `Debug`.
 #[derive(ZeroizeOnDrop)]
 pub struct Hint {
     #[zeroize(skip)]
     pub(crate) layout: Layout,
     #[zeroize(skip)]
     pub(crate) stamp: Stamp,
-    /// zeroizes what is secret in it by itself
+    /// wipes the secrets in it by itself
     #[zeroize(skip)]
     pub(crate) checks: Checks,
     pub(crate) secret: Secret,
@@ -53,7 +53,7 @@ pub struct Hint {
 }
 
 impl Hint {
-    /// The layout it was made for.
+    /// The layout at its epoch.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -65,25 +65,25 @@ impl Hint {
         self.stamp
     }
 
-    /// Bytes of parities, M·ℓ.
+    /// Bytes of the parities: M·ℓ.
     #[must_use]
     pub fn parity_bytes(&self) -> usize {
         self.parities.len()
     }
 
-    /// Bytes of permutations, 2·Q·M.
+    /// Bytes of the permutations: 2·Q·M.
     #[must_use]
     pub fn permutation_bytes(&self) -> usize {
         self.permutations.bytes()
     }
 
-    /// What proves the answers it takes.
+    /// The kind of proof that its answers must have.
     #[must_use]
     pub fn proofs(&self) -> Proofs {
         self.checks.proofs()
     }
 
-    /// Bytes of tags, 8·Q·M; 0 if it keeps none.
+    /// Bytes of the tags: 8·Q·M; 0 without tags.
     #[must_use]
     pub fn tag_bytes(&self) -> usize {
         self.tags().map_or(0, Tags::bytes)
@@ -93,20 +93,19 @@ impl Hint {
         if let Checks::Tags(tags) = &self.checks { Some(tags) } else { None }
     }
 
-    /// The same hint, but that it checks answers against these tags of all blocks, under this point: for tests that
-    /// enumerate hints.
+    /// This hint with the given tags of all blocks, made under the point `key`. For tests that enumerate hints.
     #[must_use]
     pub fn hazmat_keep_tags(mut self, key: [u8; TAG_BYTES], of_blocks: Vec<u64>) -> Self {
         self.checks = Checks::Tags(Tags::of_slots(key, of_blocks));
         self
     }
 
-    /// Never to be used again.
+    /// Marks the hint as unusable, for good.
     pub fn condemn(&mut self) {
         self.condemned = true;
     }
 
-    /// Whether it was condemned.
+    /// Whether the hint is condemned.
     #[must_use]
     pub fn is_condemned(&self) -> bool {
         self.condemned
@@ -125,17 +124,17 @@ pub struct HintBuilder {
     pub(crate) entropy: Zeroizing<[u8; ENTROPY_BYTES]>,
     pub(crate) folded: Vec<bool>,
     lanes: Lanes,
-    /// M·ℓ bytes a lane
+    /// M·ℓ bytes for each lane
     buffers: [Vec<u8>; LANES],
 }
 
 impl HintBuilder {
-    /// Begins a hint under 32 bytes of fresh entropy, whose answers are proved in this way. `content_hashes` are Q times 32
-    /// bytes; so are `commitments`, which only [`Proofs::Openings`] looks at. A key for tags is drawn from the same entropy.
-    /// With [`Proofs::Pointproofs`] the caller verifies answers and brings each verdict ([`crate::tapir::recon::judged`]).
+    /// Begins a hint from 32 bytes of fresh entropy, whose answers have `proofs`. `content_hashes` are Q times 32 bytes. So are
+    /// `commitments`, which only [`Proofs::Openings`] reads. With [`Proofs::Tags`] the tags' point comes from the same entropy.
+    /// With [`Proofs::Pointproofs`] the caller verifies answers and passes each verdict ([`crate::tapir::recon::judged`]).
     ///
     /// # Errors
-    /// [`Error::Length`] if the digests are not Q; [`Error::Layout`] if memory does not suffice.
+    /// [`Error::Length`] unless there are Q digests; [`Error::Layout`] if memory does not suffice.
     pub fn new(
         layout: Layout,
         proofs: Proofs,
@@ -175,13 +174,13 @@ impl HintBuilder {
         })
     }
 
-    /// The id of the hint to be.
+    /// The id of the hint in the making.
     #[must_use]
     pub fn hint_id(&self) -> [u8; HINT_ID_BYTES] {
         self.hint.stamp.hint_id
     }
 
-    /// The M·ℓ bytes a lane receives into.
+    /// The M·ℓ bytes into which a lane receives its partition.
     ///
     /// # Errors
     /// [`Error::Index`] if there is no such lane.
@@ -190,29 +189,29 @@ impl HintBuilder {
         Ok(&mut self.buffers[lane])
     }
 
-    /// Starts receiving a partition, from its first byte.
+    /// Begins to receive a partition, from its first byte.
     ///
     /// # Errors
-    /// [`Error::Index`] if lane or partition do not exist; [`Error::Phase`] if the partition is folded already or
-    /// under way in the other lane.
+    /// [`Error::Index`] if lane or partition do not exist; [`Error::Phase`] if the partition is folded already, or the
+    /// other lane receives it.
     pub fn begin(&mut self, lane: usize, partition: usize) -> Result<(), Error> {
         // A partition folded twice would cancel itself out of the parities.
         let folded = self.is_folded(partition)?;
         self.lanes.begin(lane, partition, folded)
     }
 
-    /// Takes note that the lane's next `count` bytes have been written, and hashes them.
+    /// Hashes the lane's next `count` bytes, which the caller has written.
     ///
     /// # Errors
-    /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if the partition is not that long.
+    /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if the bytes go beyond the partition.
     pub fn absorb(&mut self, lane: usize, count: usize) -> Result<(), Error> {
         expect_below("lane", lane, LANES)?;
         self.lanes.absorb(lane, count, &self.buffers[lane])
     }
 
-    /// Checks the lane's partition against its content hash and only then folds it (Fig. 4, `VerSetup` 7–12) under a
-    /// permutation drawn from the hint's entropy, and tags its records if the hint keeps tags. `false`: the hash differs;
-    /// nothing but the lane has changed, which is free again.
+    /// Checks the lane's partition against its content hash, and only then folds it (Fig. 4, `VerSetup` 7–12) under a
+    /// permutation from the hint's entropy. Tags its records if the hint keeps tags. Returns `false` if the hash differs; then
+    /// the partition is not folded. The lane is free again either way.
     ///
     /// # Errors
     /// [`Error::Phase`] if the lane was not begun; [`Error::Length`] if bytes are missing.
@@ -221,11 +220,11 @@ impl HintBuilder {
         self.hazmat_fold_from(lane, &mut source)
     }
 
-    /// [`HintBuilder::fold`] with a source of the caller's: for tests that enumerate all permutations. Anything but a
-    /// secret uniform source gives the client's queries away.
+    /// [`HintBuilder::fold`] with the caller's randomness. For tests that enumerate all permutations. With anything but secret,
+    /// uniform randomness, servers can learn the client's queries.
     ///
     /// # Errors
-    /// As there.
+    /// As [`HintBuilder::fold`].
     pub fn hazmat_fold_from(&mut self, lane: usize, source: &mut impl Uniform) -> Result<bool, Error> {
         expect_below("lane", lane, LANES)?;
         let bytes = &self.buffers[lane];
@@ -246,7 +245,7 @@ impl HintBuilder {
         Ok(true)
     }
 
-    /// Gives a lane up; what it received is forgotten.
+    /// Drops what a lane has received so far.
     ///
     /// # Errors
     /// [`Error::Index`] if there is no such lane.
@@ -254,18 +253,18 @@ impl HintBuilder {
         self.lanes.abandon(lane)
     }
 
-    /// Gives up the lanes that receive one of these partitions.
+    /// Drops the downloads of these partitions.
     pub(crate) fn abandon_partitions(&mut self, which: impl FnMut(usize) -> bool) {
         self.lanes.abandon_partitions(which);
     }
 
-    /// What will prove the answers that the hint takes.
+    /// The kind of proof that the hint's answers must have.
     #[must_use]
     pub fn proofs(&self) -> Proofs {
         self.hint.proofs()
     }
 
-    /// Whether a partition is part of the parities already.
+    /// Whether a partition is folded.
     ///
     /// # Errors
     /// [`Error::Index`] if there is no such partition.
@@ -274,25 +273,25 @@ impl HintBuilder {
         Ok(self.folded[partition])
     }
 
-    /// Partitions folded so far.
+    /// The number of folded partitions.
     #[must_use]
     pub fn folded(&self) -> usize {
         self.folded.iter().filter(|&&folded| folded).count()
     }
 
-    /// The hint, once all Q partitions are folded.
+    /// The hint, when all Q partitions are folded.
     ///
     /// # Errors
-    /// [`Error::Phase`] with the builder unchanged, if partitions are missing.
+    /// [`Error::Phase`] if partitions are missing, with the builder unchanged.
     pub fn finish(self) -> Result<Hint, (Error, Self)> {
         if self.folded() == self.folded.len() {
             Ok(self.hint)
         } else {
-            Err((Error::Phase("partitions are missing from the hint"), self))
+            Err((Error::Phase("partitions are missing from the hint; fold them first"), self))
         }
     }
 
-    /// The same, for a hint that `version` updates have been applied to on its way.
+    /// [`HintBuilder::finish`], for a builder to which `version` updates have been applied.
     ///
     /// # Errors
     /// As [`HintBuilder::finish`].

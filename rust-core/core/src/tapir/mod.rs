@@ -1,4 +1,4 @@
-//! TAPIR (Figs. 4–6), over SinglePass: the client's permutations, parities and queries, and what updates do to them.
+//! Mode `full`: TAPIR (Figs. 4–6), over SinglePass. The client's hint and queries, the server's answers, and updates.
 
 pub mod answer;
 mod client;

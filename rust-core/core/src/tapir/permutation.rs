@@ -1,5 +1,5 @@
-//! The client's secret permutations σ_q of [M], one a partition, flat: entry q·M + j is σ_q(j). No inverses are
-//! stored; finding the column of an offset is one scan.
+//! The client's secret permutations σ_q of [M], one for each partition, in one array: entry q·M + j is σ_q(j). Inverses are
+//! not stored; a scan finds the column of an offset.
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform, shuffle};
 
-/// Q permutations of [M]. Secret: zeroized when dropped; neither `Clone` nor `Debug`.
+/// Q permutations of [M]. Secret: wiped when dropped, neither `Clone` nor `Debug`.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Permutations {
     entries: Vec<u16>,
@@ -16,17 +16,17 @@ pub struct Permutations {
 }
 
 impl Permutations {
-    /// All identities, to be drawn one by one with [`Permutations::draw`] before use.
+    /// Q identities. Draw each with [`Permutations::draw`] before use.
     #[must_use]
     pub(crate) fn identities(layout: &Layout) -> Self {
-        let mut entries = Vec::with_capacity(layout.slots()); // grown step by step it would take up to three times that
+        let mut entries = Vec::with_capacity(layout.slots()); // growing in steps would take up to three times the memory
         for _ in 0..layout.partitions() {
             entries.extend((0..layout.partition_records()).map(|j| j as u16));
         }
         Permutations { entries, partition_records: layout.partition_records() }
     }
 
-    /// All Q permutations drawn under one seed, an independent stream each.
+    /// Q permutations drawn from one seed, each from a stream of its own.
     #[must_use]
     pub fn from_entropy(layout: &Layout, entropy: &[u8; ENTROPY_BYTES]) -> Self {
         let mut permutations = Self::identities(layout);
@@ -36,22 +36,22 @@ impl Permutations {
         permutations
     }
 
-    /// Adds identities for the new partitions of a larger layout with the same M, to be drawn before use.
+    /// Adds identities for the new partitions of a larger layout with the same M. Draw each before use.
     pub(crate) fn extend_with_identities(&mut self, after: &Layout) -> Result<(), Error> {
         let new = after.slots().saturating_sub(self.entries.len());
         self.entries
             .try_reserve_exact(new)
-            .map_err(|_| Error::Layout("memory for new permutations could not be had".into()))?;
+            .map_err(|_| Error::Layout("memory for new permutations could not be had; close other pages".into()))?;
         self.entries.extend((0..new).map(|i| (i % self.partition_records) as u16));
         Ok(())
     }
 
-    /// Makes the identity σ_q a uniform permutation (Fisher–Yates; papers: TAPIR, Lemma 2.2.1).
+    /// Shuffles σ_q, which must be the identity, into a uniform permutation (Fisher–Yates; papers: TAPIR, Lemma 2.2.1).
     pub fn draw(&mut self, q: usize, source: &mut impl Uniform) {
         shuffle(self.of_mut(q), source);
     }
 
-    /// Draws σ_q anew, from the identity: for tests that enumerate all permutations.
+    /// Draws σ_q again, from the identity. For tests that enumerate all permutations.
     pub fn hazmat_redraw(&mut self, q: usize, source: &mut impl Uniform) {
         for (j, entry) in self.of_mut(q).iter_mut().enumerate() {
             *entry = j as u16;
@@ -74,8 +74,8 @@ impl Permutations {
         self.of_mut(q).swap(a, b);
     }
 
-    /// The column j with σ_q(j) = `offset`. Reads the whole permutation whatever it finds, so that time does not
-    /// tell the column.
+    /// The column j with σ_q(j) = `offset`. Always reads the whole permutation without branching, so that its time does not
+    /// reveal the column.
     #[must_use]
     pub(crate) fn column(&self, q: usize, offset: usize) -> usize {
         let mut column = 0;
@@ -85,12 +85,12 @@ impl Permutations {
         column
     }
 
-    /// All Q·M entries, partition after partition.
+    /// All Q·M entries, one partition after the other.
     pub(crate) fn entries(&self) -> &[u16] {
         &self.entries
     }
 
-    /// Takes over stored entries; `None` unless they are Q permutations of [M].
+    /// Makes permutations of stored entries; `None` unless they are Q permutations of [M].
     pub(crate) fn from_entries(layout: &Layout, entries: Vec<u16>) -> Option<Self> {
         let permutations = Permutations { entries, partition_records: layout.partition_records() };
         if permutations.entries.len() != layout.slots() {
@@ -108,7 +108,7 @@ impl Permutations {
         Some(permutations)
     }
 
-    /// Bytes held: 2·Q·M.
+    /// Bytes of all entries: 2·Q·M.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.entries.len() * size_of::<u16>()
@@ -145,7 +145,7 @@ mod tests {
         assert_ne!(one.of(0), two.of(0));
     }
 
-    /// Pearson's χ² of all 24 permutations of 4 in 240 000 draws; critical value of χ²(23) at 10⁻⁹ is 93.8.
+    /// Pearson's χ² over all 24 permutations of 4, in 240 000 draws. The critical value of χ²(23) at 10⁻⁹ is 93.8.
     #[test]
     fn shuffles_are_uniform() {
         let layout = Layout::new(1, 1, 1, 4).unwrap();

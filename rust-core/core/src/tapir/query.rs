@@ -1,9 +1,9 @@
-//! `Query` (Fig. 5), except that it does not swap: it computes both vectors from the permutations as they stand, and
-//! [`crate::tapir::recon`] applies swaps and parity changes together. So permutations and parities always agree, and a lost
-//! answer is repaired by sending the same two vectors again.
+//! `Query` (Fig. 5), but without swapping: it computes both vectors and leaves the permutations as they are.
+//! [`crate::tapir::recon`] applies swaps and parity changes together. So permutations and parities always agree, and after a
+//! lost answer the client sends the same two vectors again.
 //!
-//! A batch holds several queries. Which entries a query will swap is known before its answer, so the next query's
-//! vectors are computed on the permutations as they will be.
+//! A batch has several queries. A query's swaps are known before its answer. So the next query's vectors are computed from
+//! the permutations after those swaps.
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -14,16 +14,16 @@ use crate::tapir::hint::{Hint, Stamp};
 /// Bytes of a batch's name.
 pub const NAME_BYTES: usize = 32;
 
-/// The two servers' roles for the life of a hint.
+/// What the two servers are asked for. Their roles stay the same for the life of a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Gets the retrieve vector (Fig. 5, `qry_2`).
+    /// It gets the retrieve vector (Fig. 5, `qry_2`).
     Retrieve,
-    /// Gets the refresh vector (Fig. 5, `qry_1`).
+    /// It gets the refresh vector (Fig. 5, `qry_1`).
     Refresh,
 }
 
-/// The role of a party.
+/// The role of a party (0 or 1).
 ///
 /// # Errors
 /// [`Error::Index`] if there is no such party.
@@ -35,51 +35,51 @@ pub fn role_of(party: usize) -> Result<Role, Error> {
     }
 }
 
-/// An ordered batch of queries whose vectors may have been sent and whose answers have not been applied. All or
-/// nothing; move-only; secret.
+/// An ordered batch of queries whose vectors may have been sent, and whose answers have not been applied. It is applied as a
+/// whole, once. Secret: wiped when dropped, never copied.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Pending {
-    /// the hint it was made from, before it is applied
+    /// the hint's stamp before the batch is applied
     #[zeroize(skip)]
     pub(crate) stamp: Stamp,
-    /// what the rollback fence knows it by: of the batch as it was drawn, whatever updates have added to it since
+    /// the name for the rollback fence; computed when the batch was drawn, and unchanged by updates
     pub(crate) name: [u8; NAME_BYTES],
-    /// one a query: the record's index
+    /// for each query the record's index
     pub(crate) indices: Vec<u32>,
-    /// one a query: ind
+    /// for each query ind
     pub(crate) columns: Vec<u16>,
-    /// Q a query: `r_q`
+    /// for each query Q values `r_q`
     pub(crate) refresh_columns: Vec<u16>,
-    /// Q a query; r* stands at q*
+    /// for each query Q offsets, with the dummy r* at q*
     pub(crate) retrieve: Vec<u16>,
-    /// Q a query
+    /// for each query Q offsets
     pub(crate) refresh: Vec<u16>,
-    /// count·Q records of each role's answer, once all of its entries were verified; never stored
+    /// for each role the count·Q records of its verified answer; never stored
     pub(crate) verified: [Option<Vec<u8>>; 2],
 }
 
 impl Pending {
-    /// Queries in the batch.
+    /// The number of queries.
     #[must_use]
     pub fn count(&self) -> usize {
         self.indices.len()
     }
 
-    /// The offsets one server is sent, count·Q u16, little-endian.
+    /// The offsets for one server: count·Q u16, little-endian.
     #[must_use]
     pub fn vectors(&self, role: Role) -> Vec<u8> {
         self.offsets(role).iter().flat_map(|offset| offset.to_le_bytes()).collect()
     }
 
-    /// What the rollback fence knows this batch by: a pseudorandom function, under a key of the hint's own, of all that was
-    /// drawn and asked for. So two batches have one name only if they are one batch, and nobody else can tell anything
-    /// by it. Updates may extend the batch, and the name stays.
+    /// The name under which the rollback fence knows this batch. It is a pseudorandom function, with a key of the hint, of all
+    /// that was drawn and all that was asked for. So different batches have different names, and the name reveals nothing to
+    /// others. An update may extend the batch; its name stays.
     #[must_use]
     pub fn name(&self) -> [u8; NAME_BYTES] {
         self.name
     }
 
-    /// r_q for all q of query `number`.
+    /// r_q for all q, of query `number`.
     pub(crate) fn refresh_columns_of(&self, number: usize, partitions: usize) -> &[u16] {
         &self.refresh_columns[number * partitions..][..partitions]
     }
@@ -92,9 +92,9 @@ impl Pending {
     }
 }
 
-/// Makes the pending batch that looks up `indices`, in this order, under 32 bytes of fresh entropy, hedged with the
-/// hint's secret: should the generator have been in this state before (a machine that was cloned), other draws are made
-/// for other indices or at another version all the same.
+/// Makes the batch that looks up `indices`, in this order, from 32 bytes of fresh entropy. The hint's secret, its version and
+/// the indices are mixed in. So if the generator repeats itself (on a cloned machine, say), another version or other
+/// indices still give other draws.
 ///
 /// # Errors
 /// [`Error::Condemned`]; [`Error::Phase`] for an empty batch; [`Error::Index`] if a record does not exist.
@@ -103,17 +103,17 @@ pub fn query(hint: &mut Hint, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) ->
     hazmat_query_from(hint, indices, &mut ChaCha::new(&entropy, 0))
 }
 
-/// [`query`] with a source of the caller's: for tests that enumerate all draws. Anything but a secret uniform source
-/// gives the client's queries away.
+/// [`query`] with the caller's randomness. For tests that enumerate all draws. With anything but secret, uniform randomness,
+/// servers can learn the client's queries.
 ///
 /// # Errors
-/// As there.
+/// As [`query`].
 pub fn hazmat_query_from(hint: &mut Hint, indices: &[u32], source: &mut impl Uniform) -> Result<Pending, Error> {
     if hint.condemned {
         return Err(Error::Condemned);
     }
     if indices.is_empty() {
-        return Err(Error::Phase("a batch holds at least one query"));
+        return Err(Error::Phase("a batch needs at least one query"));
     }
     let layout = hint.layout;
     let located = indices.iter().map(|&index| layout.locate(index)).collect::<Result<Vec<_>, _>>()?;
@@ -132,7 +132,7 @@ pub fn hazmat_query_from(hint: &mut Hint, indices: &[u32], source: &mut impl Uni
     };
     for (number, &(q_star, m_star)) in located.iter().enumerate() {
         let column = hint.permutations.column(q_star, m_star); // Fig. 5, Query 5
-        // Query 6. All of [M] for each, ind and m* included: leaving any value out would tell it.
+        // Query 6. Each draw is from all of [M], ind and m* included: excluding a value would reveal it.
         let dummy = source.below(bound) as u16;
         let start = pending.refresh_columns.len();
         pending.refresh_columns.extend((0..partitions).map(|_| source.below(bound) as u16));
@@ -142,17 +142,17 @@ pub fn hazmat_query_from(hint: &mut Hint, indices: &[u32], source: &mut impl Uni
             pending.retrieve.push(if q == q_star { dummy } else { hint.permutations.of(q)[column] }); // Query 10, 13
         }
         pending.columns.push(column as u16);
-        swap(hint, q_star, column, pending.refresh_columns_of(number, partitions)); // as they will be for the next query
+        swap(hint, q_star, column, pending.refresh_columns_of(number, partitions)); // for the next query of the batch
     }
     for (number, &(q_star, _)) in located.iter().enumerate().rev() {
-        // And back: each exchange undoes itself.
+        // Undo all swaps: each exchange is its own inverse.
         swap(hint, q_star, usize::from(pending.columns[number]), pending.refresh_columns_of(number, partitions));
     }
     pending.name = hint.secret.batch_name(&pending.unnamed(&layout));
     Ok(pending)
 }
 
-/// Query 12: for all q ≠ q*, exchanges σ_q(ind) and σ_q(r_q).
+/// Query 12: exchanges σ_q(ind) and σ_q(r_q), for all q ≠ q*.
 pub(crate) fn swap(hint: &mut Hint, q_star: usize, column: usize, refresh_columns: &[u16]) {
     for (q, &refresh_column) in refresh_columns.iter().enumerate() {
         if q != q_star {

@@ -1,5 +1,5 @@
-//! `Recon` (Fig. 5): verify every entry of both answers, and only then recover the records and bring permutations and
-//! parities to the state after the batch, together.
+//! `Recon` (Fig. 5): verifies every entry of both answers. Only then does it recover the records and update permutations and
+//! parities together.
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -9,13 +9,13 @@ use crate::error::{Error, expect_length};
 use crate::tapir::hint::{Hint, Stamp};
 use crate::tapir::query::{Pending, Role, swap};
 
-/// Verifies all count·Q entries of one server's answer, the dummy at q* and the refresh entries included, without
-/// early exit (Fig. 5, Recon 9–15), and keeps its records for [`recon`]. `false`: at least one entry is forged, and
-/// the hint is condemned. `C` is the commitment scheme of hints that keep no tags.
+/// Verifies all count·Q entries of one server's answer, without early exit (Fig. 5, Recon 9–15). The dummy at q* and the
+/// refresh entries are verified too. Keeps the records for [`recon`]. Returns `false`, and condemns the hint, if an entry is
+/// forged. `C` verifies the answers to hints without tags.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::Length`] if the answer is not as long as one to the batch, [`Error::Phase`] between an update and
-/// [`Hint::rebind`] (it was then not evaluated, and nothing changed).
+/// [`Error::Condemned`]; [`Error::Length`] for an answer of the wrong length; [`Error::Phase`] between an update and
+/// [`Hint::rebind`]. Then the answer was not judged, and nothing has changed.
 pub fn verify<C: VectorCommitment>(
     hint: &mut Hint,
     pending: &mut Pending,
@@ -32,12 +32,12 @@ pub fn verify<C: VectorCommitment>(
     Ok(genuine)
 }
 
-/// The same for a hint whose answers the caller verifies ([`crate::commitment::Proofs::Pointproofs`]), who has found
-/// this one `genuine` or not, all of its entries together. `false` condemns the hint.
+/// [`verify`] for a hint whose answers the caller verifies ([`crate::commitment::Proofs::Pointproofs`]). `genuine` is the
+/// caller's verdict on all entries together. `false` condemns the hint.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::Length`] as there; [`Error::Phase`] for a hint that verifies by itself. Nothing has
-/// changed then.
+/// [`Error::Condemned`]; [`Error::Length`] for an answer of the wrong length; [`Error::Phase`] for a hint that verifies
+/// answers itself. Then nothing has changed.
 pub fn judged<C: VectorCommitment>(
     hint: &mut Hint,
     pending: &mut Pending,
@@ -49,14 +49,14 @@ pub fn judged<C: VectorCommitment>(
         return Err(Error::Condemned);
     }
     if !matches!(hint.checks, Checks::Elsewhere) {
-        return Err(Error::Phase("this hint verifies answers by itself"));
+        return Err(Error::Phase("this hint verifies answers itself; call verify"));
     }
     expect_length("answer", answer, hint.proofs().answer_bytes::<C>(&hint.layout, pending.count()))?;
     take::<C>(hint, pending, role, answer, genuine);
     Ok(genuine)
 }
 
-/// Keeps the records of a genuine answer; any other condemns the hint.
+/// Keeps the records of a genuine answer, or condemns the hint.
 fn take<C: VectorCommitment>(hint: &mut Hint, pending: &mut Pending, role: Role, answer: &[u8], genuine: bool) {
     if !genuine {
         hint.condemn();
@@ -71,44 +71,44 @@ fn take<C: VectorCommitment>(hint: &mut Hint, pending: &mut Pending, role: Role,
     pending.verified[role as usize] = Some(records);
 }
 
-/// What applying a batch does to a hint: exchanges in the permutations and XORs into the parities. Journals keep it;
-/// replaying it needs neither answers nor servers. Its length depends on the layout and the count alone. Secret.
+/// How a batch changes a hint: exchanges in the permutations, and XORs into the parities. Journals store it; replaying it
+/// needs neither answers nor servers. Its length depends on nothing but the layout and the number of queries. Secret.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Effect {
-    /// the hint before
+    /// the hint's stamp before the batch
     #[zeroize(skip)]
     pub(crate) stamp: Stamp,
-    /// one a query: q*
+    /// for each query q*
     pub(crate) partitions: Vec<u32>,
-    /// one a query: ind
+    /// for each query ind
     pub(crate) columns: Vec<u16>,
-    /// Q a query: r_q
+    /// for each query Q values r_q
     pub(crate) refresh_columns: Vec<u16>,
-    /// Q·ℓ bytes a query: retrieve entry ⊕ refresh entry, zeros at q*
+    /// for each query Q·ℓ bytes: retrieve entry ⊕ refresh entry, and zeros at q*
     pub(crate) changes: Vec<u8>,
 }
 
-/// What a batch brought.
+/// The result of a batch.
 pub struct Recovered {
     /// count·ℓ bytes, in query order
     pub records: Vec<u8>,
-    /// already applied to the hint
+    /// how the batch changed the hint
     pub effect: Effect,
 }
 
-/// Recovers the batch's records and applies the batch to the hint (Fig. 5, Recon 16–21). Consumes what may be used
-/// only once. A hint that keeps tags checks the recovered records as well.
+/// Recovers the batch's records and applies the batch to the hint (Fig. 5, Recon 16–21). Consumes the batch: it may be applied
+/// only once. If the hint keeps tags, the recovered records are checked with them too.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::Phase`] if an answer has not been verified; [`Error::State`] if a recovered record is
-/// not the one tagged, which verified answers cannot bring about: the hint itself is corrupt. Nothing has changed then,
-/// and the batch is given back.
+/// [`Error::Condemned`]; [`Error::Phase`] unless both answers are verified; [`Error::State`] if a recovered record does not
+/// match its tag. Since the answers are verified, the hint itself is corrupt then. After an error nothing has changed, and
+/// the batch is returned.
 pub fn recon(hint: &mut Hint, mut pending: Pending) -> Result<Recovered, (Error, Pending)> {
     if hint.condemned {
         return Err((Error::Condemned, pending));
     }
     let [Some(retrieve), Some(refresh)] = &pending.verified else {
-        return Err((Error::Phase("both answers are verified before a batch is applied"), pending));
+        return Err((Error::Phase("verify both answers before applying the batch"), pending));
     };
     let layout = hint.layout;
     let record_bytes = layout.record_bytes();
@@ -137,11 +137,11 @@ pub fn recon(hint: &mut Hint, mut pending: Pending) -> Result<Recovered, (Error,
     }
     if !are_tagged(hint, &pending.indices, &blocks) {
         for (number, changes) in changes.chunks_exact(query_bytes).enumerate().rev() {
-            // And back: XORs and exchanges undo themselves.
+            // Undo all queries: XORs and exchanges are their own inverses.
             let (q_star, column) = (q_stars[number] as usize, usize::from(pending.columns[number]));
             apply_query(hint, q_star, column, pending.refresh_columns_of(number, layout.partitions()), changes);
         }
-        return Err((Error::State("a recovered record is not the one tagged: the hint is corrupt"), pending));
+        return Err((Error::State("a recovered record does not match its tag: the hint is corrupt"), pending));
     }
     let effect = Effect {
         stamp: hint.stamp,
@@ -154,7 +154,7 @@ pub fn recon(hint: &mut Hint, mut pending: Pending) -> Result<Recovered, (Error,
     Ok(Recovered { records: layout.cut(&pending.indices, &blocks), effect })
 }
 
-/// Whether the recovered blocks are the tagged ones; true if the hint keeps no tags. Looks at all of them.
+/// Whether all recovered blocks match their tags; true without tags. Checks all of them, without early exit.
 fn are_tagged(hint: &Hint, indices: &[u32], blocks: &[u8]) -> bool {
     let Some(tags) = hint.tags() else { return true };
     let layout = &hint.layout;
@@ -166,10 +166,10 @@ fn are_tagged(hint: &Hint, indices: &[u32], blocks: &[u8]) -> bool {
     slots.zip(blocks).fold(0, |all, (slot, block)| all | tags.difference(slot, block)) == 0
 }
 
-/// Applies an effect from a journal to the hint it belongs to.
+/// Applies a journal's effect to its hint.
 ///
 /// # Errors
-/// [`Error::State`] if it is another hint's, or not the next one.
+/// [`Error::State`] for an effect of another hint, or one that is not the next.
 pub fn replay(hint: &mut Hint, effect: &Effect) -> Result<(), Error> {
     if effect.stamp != hint.stamp {
         return Err(Error::State("an effect of another hint, or out of order"));
@@ -192,5 +192,5 @@ fn apply_query(hint: &mut Hint, q_star: usize, column: usize, refresh_columns: &
         xor_into(hint.parity_mut(column), change); // Recon 19
         xor_into(hint.parity_mut(usize::from(refresh_column)), change); // Recon 20
     }
-    swap(hint, q_star, column, refresh_columns); // Query 12, put off until here
+    swap(hint, q_star, column, refresh_columns); // Query 12, which `query` left out
 }

@@ -1,5 +1,5 @@
-//! What a client does with an update list (papers: TAPIR §5.2, Fig. 6, `UpdateHint`): to a hint and the batch pending on
-//! it, or to a hint in the making.
+//! Applies an update list to a client's hint and its pending batch, or to a hint in the making (papers: TAPIR §5.2, Fig. 6,
+//! `UpdateHint`).
 
 use zeroize::Zeroizing;
 
@@ -14,7 +14,7 @@ use crate::tapir::hint::{Hint, HintBuilder, Stamp};
 use crate::tapir::permutation::Permutations;
 use crate::tapir::query::Pending;
 
-/// Applies the changes in the partitions that are `wanted` to the tags, which have grown already.
+/// Updates the tags in the `wanted` partitions. New partitions must have tags already.
 fn apply_to_tags(checks: &mut Checks, list: &UpdateList, wanted: impl Fn(usize) -> bool) {
     let Checks::Tags(tags) = checks else { return };
     let layout = list.after();
@@ -29,8 +29,8 @@ fn apply_to_tags(checks: &mut Checks, list: &UpdateList, wanted: impl Fn(usize) 
     }
 }
 
-/// Applies changes to the parities under the permutations as they stand (Fig. 6, UpdateHint 9–13). Finding a column is
-/// a scan; for many changes to a partition its inverse is made once instead.
+/// Updates the parities in the `wanted` partitions (Fig. 6, UpdateHint 9–13). A scan finds a column. For many changes in a
+/// partition, its inverse permutation is computed once instead.
 fn apply_to_parities(
     layout: &Layout,
     permutations: &Permutations,
@@ -60,18 +60,18 @@ fn apply_to_parities(
     }
 }
 
-/// An update as a journal keeps it: replaying it needs the list and the entropy, and no server.
+/// An update, in the form a journal stores: the list and the entropy are enough to replay it.
 pub struct HintUpdate {
-    /// the hint before
+    /// the hint's stamp before the update
     pub(crate) stamp: Stamp,
     /// what changed
     pub list: UpdateList,
-    /// what new permutations and a pending batch's new entries were drawn from
+    /// the randomness of new permutations, and of a pending batch's new entries
     pub(crate) entropy: Zeroizing<[u8; ENTROPY_BYTES]>,
 }
 
 impl HintUpdate {
-    /// An update of `hint`, under 32 bytes of fresh entropy, hedged with the hint's secret.
+    /// An update of `hint`, from 32 bytes of fresh entropy, into which the hint's secret is mixed.
     #[must_use]
     pub fn new(hint: &Hint, list: UpdateList, entropy: &[u8; ENTROPY_BYTES]) -> Self {
         let entropy = hint.secret.update_entropy(entropy, hint.stamp.version);
@@ -79,16 +79,15 @@ impl HintUpdate {
     }
 }
 
-/// Brings a hint, and the batch pending on it, to the next epoch (Fig. 6, UpdateHint 6–14). The batch asks for the same
-/// records as before: its old entries stay as they are, and each new partition adds one to each vector. Records already
-/// verified for it belong to the old epoch and are forgotten; the same vectors are to be answered at the new one.
+/// Brings a hint and its pending batch to the next epoch (Fig. 6, UpdateHint 6–14). The batch asks for the same records as
+/// before. Its old entries stay, and each new partition adds an entry to each vector. Records verified for it belong to the
+/// old epoch and are dropped: the same vectors must be answered at the new epoch.
 ///
-/// The hint cannot verify answers again before [`Hint::rebind`] gave it the new epoch's commitments, unless it keeps
-/// tags.
+/// Without tags, the hint cannot verify answers until [`Hint::rebind`] has given it the new epoch's commitments.
 ///
 /// # Errors
-/// [`Error::Condemned`]; [`Error::State`] if the update is another hint's or not the next one; [`Error::Update`] if it
-/// starts from another layout; [`Error::Layout`] if memory does not suffice. Nothing has changed then.
+/// [`Error::Condemned`]; [`Error::State`] if the update is another hint's, or not the next one; [`Error::Update`] if it
+/// starts from another layout; [`Error::Layout`] if memory does not suffice. Then nothing has changed.
 pub fn update_hint(hint: &mut Hint, pending: Option<&mut Pending>, update: &HintUpdate) -> Result<(), Error> {
     if update.stamp != hint.stamp {
         return Err(Error::State("an update of another hint, or out of order"));
@@ -96,11 +95,11 @@ pub fn update_hint(hint: &mut Hint, pending: Option<&mut Pending>, update: &Hint
     hazmat_update_hint_from(hint, pending, &update.list, &mut ChaCha::new(&update.entropy, 0))
 }
 
-/// [`update_hint`] with a source of the caller's: for tests that enumerate all draws. Anything but a secret uniform
-/// source gives the client's queries away.
+/// [`update_hint`] with the caller's randomness. For tests that enumerate all draws. With anything but secret, uniform
+/// randomness, servers can learn the client's queries.
 ///
 /// # Errors
-/// As there.
+/// As [`update_hint`].
 pub fn hazmat_update_hint_from(
     hint: &mut Hint,
     pending: Option<&mut Pending>,
@@ -111,7 +110,7 @@ pub fn hazmat_update_hint_from(
         return Err(Error::Condemned);
     }
     if pending.as_ref().is_some_and(|pending| pending.stamp != hint.stamp) {
-        return Err(Error::State("a pending batch of another hint, or of another moment"));
+        return Err(Error::State("the pending batch belongs to another hint, or to another version of it"));
     }
     if *list.before() != hint.layout {
         return Err(Error::Update("it starts from another layout"));
@@ -134,8 +133,8 @@ pub fn hazmat_update_hint_from(
     Ok(())
 }
 
-/// Adds one entry for each new partition to both vectors of each query. In a batch the new permutations evolve through
-/// the batch's swaps, as the old ones did when it was made.
+/// Adds an entry for each new partition to both vectors of each query. The new permutations go through the batch's swaps,
+/// as the old ones did when the batch was made.
 fn extend_pending(hint: &mut Hint, pending: &mut Pending, partitions_before: usize, source: &mut impl Uniform) {
     let (partitions, bound) = (hint.layout.partitions(), hint.layout.partition_records() as u32);
     let count = pending.count();
@@ -164,18 +163,18 @@ fn extend_pending(hint: &mut Hint, pending: &mut Pending, partitions_before: usi
     for number in (0..count).rev() {
         let column = usize::from(pending.columns[number]);
         for (q, at) in new_entries(number) {
-            // And back: each exchange undoes itself.
+            // Undo all swaps: each exchange is its own inverse.
             hint.permutations.swap(q, column, usize::from(pending.refresh_columns[at]));
         }
     }
 }
 
-/// Brings a half-made hint to the next epoch: partitions that are folded get their changes, the others will be
-/// downloaded as they are now. Downloads under way of partitions that changed are given up.
+/// Brings a hint in the making to the next epoch. Folded partitions are updated; the others will be downloaded as they are
+/// now. Downloads of changed partitions are dropped.
 ///
 /// # Errors
-/// [`Error::Update`] if the list starts from another layout; [`Error::Length`] if the digests are not Q; [`Error::Layout`] if
-/// memory does not suffice. Nothing has changed then.
+/// [`Error::Update`] if the list starts from another layout; [`Error::Length`] unless there are Q digests; [`Error::Layout`]
+/// if memory does not suffice. Then nothing has changed.
 pub fn update_builder(
     builder: &mut HintBuilder,
     list: &UpdateList,
@@ -205,20 +204,20 @@ pub fn update_builder(
 }
 
 impl Hint {
-    /// Takes the commitments of the epoch the hint was brought to. Hints that keep tags need none.
+    /// Sets the commitments of the hint's new epoch. A hint with tags ignores them.
     ///
     /// # Errors
-    /// [`Error::Length`] if they are not Q.
+    /// [`Error::Length`] unless there are Q.
     pub fn rebind(&mut self, commitments: &[u8]) -> Result<(), Error> {
         self.check_commitments(&self.layout, commitments)?;
         self.checks.take_commitments(commitments);
         Ok(())
     }
 
-    /// Whether these are as many commitments as the hint would need under a layout.
+    /// Checks the number of commitments that the hint would need under a layout.
     ///
     /// # Errors
-    /// [`Error::Length`] if not.
+    /// [`Error::Length`] unless there is one for each partition. A hint with tags accepts anything.
     pub fn check_commitments(&self, layout: &Layout, commitments: &[u8]) -> Result<(), Error> {
         self.checks.check_commitments(layout, commitments)
     }

@@ -1,10 +1,16 @@
-//! The stored form of whole hints, bound to one manifest by its hash.
+//! The stored form of whole hints, bound to one manifest by the manifest's hash.
 //!
-//! Body: layout, binding (32), the hint's secret (32), the key of its streams (32) and of its tags (16), pairs it began with and
-//! pairs used (u32 each), groups of ids (u32); their cutoffs (i16 each); extras (H u32); slots that a backup is in (u32), then
-//! slot and pair of each (u32 each), ascending; parities (H·ℓ′ bytes), sums of tags (H u64), pairs left (2·ℓ′ bytes each), and where tags are (u32):
-//! 0, tags follow (u64 a slot of the database); 1, in rows, and names follow (16 bytes a stripe), rows in the making (u32, none),
-//! and what has changed since (u32, then slot (u32) and tag (u64) of each, ascending).
+//! Body, in this order:
+//!
+//! - layout, binding (32 bytes), the hint's secret (32), the key of its streams (32), the point of its tags (8);
+//! - the number of backups in all, and of those used (u32 each);
+//! - groups of ids (u32), and the cutoffs of all their ids (i16 each);
+//! - extras (H u32);
+//! - the number of slots with a backup (u32), then slot and pair of each (u32 each), ascending by slot;
+//! - parities (H·ℓ′ bytes), sums of tags (H u64), pairs that are left (2·ℓ′ bytes each);
+//! - where tags are (u32). 0: all tags follow (u64 for each slot of the database). 1: tags are in rows; then the rows' names
+//!   follow (16 bytes for each stripe), the number of rows in the making (u32, 0), the number of changed tags (u32), and
+//!   slot (u32) and change (u64) of each, ascending.
 
 use super::super::drawing::{Drawn, NONE};
 use super::super::geometry::Geometry;
@@ -28,29 +34,29 @@ pub(super) fn write_cutoffs(out: &mut Writer, cutoffs: &[i16]) {
     }
 }
 
-/// The cutoffs of so many groups, and the ids of the first `want` hints among them.
+/// Reads the cutoffs of `groups` groups. The first `want` ids that have one are hints.
 pub(super) fn read_cutoffs(reader: &mut Reader<'_>, groups: usize, want: usize) -> Result<Drawn, Error> {
     let columns = groups.checked_mul(GROUP).filter(|columns| i32::try_from(*columns).is_ok());
-    let cutoffs = reader.u16s(columns.ok_or(Error::State("more ids than there can be"))?)?;
+    let cutoffs = reader.u16s(columns.ok_or(Error::State("it has more ids than possible"))?)?;
     let cutoffs: Vec<i16> = cutoffs.into_iter().map(u16::cast_signed).collect();
     let hints = cutoffs.iter().enumerate().filter(|(_, cutoff)| **cutoff != NONE);
     let ids: Vec<u32> = hints.map(|(id, _)| id as u32).take(want).collect();
     if ids.len() != want {
-        return Err(Error::State("fewer ids than hints"));
+        return Err(Error::State("it has fewer ids than hints"));
     }
     Ok(Drawn { cutoffs, ids, extras: Vec::new() })
 }
 
 impl Hint<Keyed> {
-    /// Bytes that bring this hint back, after going the steps that an update has left. Secret.
+    /// The stored form, bound to the manifest whose hash is `binding`. Does all steps that are left first. Secret.
     ///
     /// # Errors
-    /// [`Error::Condemned`]: a condemned hint is not kept.
+    /// [`Error::Condemned`]: a condemned hint is not stored.
     pub fn encode(&mut self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
         self.written(binding).map(Unsealed::seal)
     }
 
-    /// The same, to be sealed in slices.
+    /// The stored form without its checksum, for callers that seal it in slices.
     ///
     /// # Errors
     /// As [`Hint::encode`].
@@ -85,7 +91,7 @@ impl Hint<Keyed> {
         Ok(out.written())
     }
 
-    /// Brings a hint back under the manifest it was made under.
+    /// Reads a stored hint. `layout` and `binding` (the hash) are those of the manifest it was made under.
     ///
     /// # Errors
     /// [`Error::State`] if the bytes are no hint of that manifest; [`Error::Layout`] if memory does not suffice.
@@ -93,15 +99,15 @@ impl Hint<Keyed> {
         let (stamp, mut reader) = Reader::open(form, KIND)?;
         reader.expect_layout(&layout)?;
         if reader.array::<BINDING_BYTES>()? != binding {
-            return Err(Error::State("of another manifest"));
+            return Err(Error::State("it belongs to another manifest"));
         }
-        let geometry = Geometry::of(&layout).map_err(|_| Error::State("of a layout that has no such hints"))?;
+        let geometry = Geometry::of(&layout).map_err(|_| Error::State("one server cannot answer its layout"))?;
         let secret = Secret::new(*reader.array()?);
         let function = Keyed::from_bytes(reader.array()?);
         let tag_key: [u8; TAG_BYTES] = *reader.array()?;
         let (pairs, next) = (reader.u32()? as usize, reader.u32()? as usize);
         if next > pairs || pairs > MAX_LOOKUPS {
-            return Err(Error::State("no number of backups"));
+            return Err(Error::State("its number of backups is impossible"));
         }
         let groups = reader.u32()? as usize;
         let mut drawn = read_cutoffs(&mut reader, groups, geometry.hints() + pairs)?;
@@ -116,7 +122,7 @@ impl Hint<Keyed> {
         for _ in 0..reader.u32()? {
             let (slot, pair) = (reader.u32()?, reader.u32()? as usize);
             if before >= Some(slot) || slot as usize >= geometry.hints() || seen.get(pair) != Some(&false) {
-                return Err(Error::State("a backup in no slot, or in two"));
+                return Err(Error::State("a backup is in no slot, or in two"));
             }
             (before, seen[pair]) = (Some(slot), true);
             let extra = hint.extras[slot as usize];
@@ -134,7 +140,7 @@ impl Hint<Keyed> {
             hint.tags.restore(&mut reader, std::iter::once(0..layout.slots()))?;
         }
         if !hint.tags.is_whole() {
-            return Err(Error::State("rows of tags are missing"));
+            return Err(Error::State("rows of tags are not stored"));
         }
         reader.end()?;
         Ok(hint)

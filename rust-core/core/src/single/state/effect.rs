@@ -1,7 +1,7 @@
-//! The stored form of an effect, and what replays it.
+//! The stored form of an effect (how a batch changed a hint), and its replay.
 //!
-//! Body: layout, queries (u32), then for each query slot, pair and the record's slot in the database (u32 each; 2^32 − 1 for
-//! both slots where no hint contained it), then a tag (u64) a query, then ℓ′ bytes of record a query.
+//! Body: layout, number of queries (u32); then for each query slot, pair and the record's slot in the database (u32 each; both
+//! slots are 2^32 − 1 if no hint contained the record); then a tag (u64) for each; then ℓ′ bytes of record for each.
 
 use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
@@ -16,7 +16,7 @@ use crate::tapir::update::HintUpdate;
 pub(crate) const KIND: [u8; 4] = *b"PISe";
 
 impl Effect {
-    /// Bytes for the journal. Secret: they tell what was asked.
+    /// The stored form, for the journal. Secret: it reveals what was asked for.
     #[must_use]
     pub fn encode(&self, layout: &Layout) -> Vec<u8> {
         let mut out = Writer::new(KIND, self.stamp, self.used.len() * bytes_a_query(layout));
@@ -33,7 +33,7 @@ impl Effect {
     /// Reads an effect on a hint of this layout.
     ///
     /// # Errors
-    /// [`Error::State`] if the bytes are none.
+    /// [`Error::State`] if the bytes are no such effect.
     pub fn decode(bytes: &[u8], layout: &Layout) -> Result<Self, Error> {
         let (stamp, mut reader) = Reader::open(bytes, KIND)?;
         reader.expect_layout(layout)?;
@@ -43,7 +43,7 @@ impl Effect {
             *number = reader.u32()?;
         }
         if used.iter().any(|[slot, pair, index]| *pair == MISSED || (*slot == MISSED) != (*index == MISSED)) {
-            return Err(Error::State("a query was neither answered nor missed"));
+            return Err(Error::State("a query was both answered and missed"));
         }
         let mut tags = vec![0; count];
         reader.u64s(&mut tags)?;
@@ -57,10 +57,10 @@ fn bytes_a_query(layout: &Layout) -> usize {
     3 * 4 + TAG_BYTES + layout.record_bytes()
 }
 
-/// Applies the next entry of a journal, an effect or an update.
+/// Applies the next entry of a journal: an effect or an update.
 ///
 /// # Errors
-/// [`Error::State`] if it is neither, or not the next one; [`Error::Update`].
+/// [`Error::State`] if it is neither an effect nor an update, or not the next one; [`Error::Update`].
 pub fn replay(hint: &mut Hint<Keyed>, entry: &[u8]) -> Result<(), Error> {
     if entry.first_chunk() == Some(&KIND) {
         recon::replay(hint, &Effect::decode(entry, hint.layout())?)

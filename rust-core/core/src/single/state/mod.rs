@@ -1,14 +1,14 @@
-//! The stored forms of a client's state, in frames as those of [`crate::tapir::state`] are.
+//! The stored forms of a client's state, in the same frames as those of [`crate::tapir::state`].
 //!
 //! | form | kind | what it is |
 //! |---|---|---|
-//! | [`partial`] | `PISb` | hints in the making, after some of the partitions |
+//! | [`partial`] | `PISb` | hints in the making, with some partitions folded |
 //! | [`checkpoint`] | `PISc` | whole hints, backups and tags |
-//! | [`pending`] | `PISp` | a batch whose queries have been, or may have been, sent |
-//! | [`effect`] | `PISe` | what applying a batch changed |
+//! | [`pending`] | `PISp` | a batch whose queries may have been sent |
+//! | [`effect`] | `PISe` | how a batch changed the hint |
 //!
-//! A journal of effects, and of updates in the form of [`crate::tapir::state::update`] with nothing to draw from, follows a
-//! checkpoint.
+//! A journal follows each checkpoint. It has effects, and updates in the form of [`crate::tapir::state::update`], with
+//! entropy of zeros.
 
 pub mod checkpoint;
 pub mod effect;

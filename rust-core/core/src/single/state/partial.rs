@@ -1,10 +1,16 @@
-//! The stored form of hints in the making, so that an interrupted offline phase resumes.
+//! The stored form of hints in the making, so that an interrupted offline phase can resume.
 //!
-//! Body: layout, binding (32), entropy (32), pairs (u32), whether tags are in rows (u32, 0 or 1), groups of ids (u32); and unless these are none, because they were not
-//! all drawn, which is begun again then: their cutoffs (i16 each), extras (H u32),
-//! folded (Q bytes, 0 or 1), parities (H·ℓ′ bytes), sums of tags (H u64), pairs (2·ℓ′ bytes each), and the tags of the folded partitions (u64 a
-//! slot, in order), or of their rows what a [checkpoint](super::checkpoint) has (names of zeros: not kept yet), those in the making
-//! with stripe, slots that have come (u32 each) and s tags (u64). What else there is follows from the entropy.
+//! Body, in this order:
+//!
+//! - layout, binding (32 bytes), entropy (32), number of backups (u32), whether tags are in rows (u32, 0 or 1);
+//! - groups of ids (u32). 0: drawing has not ended; it begins again, and nothing follows;
+//! - the cutoffs of all their ids (i16 each), extras (H u32), flags of folded partitions (Q bytes, 0 or 1);
+//! - parities (H·ℓ′ bytes), sums of tags (H u64), pairs (2·ℓ′ bytes each);
+//! - tags in memory: those of the folded partitions (u64 for each slot, in order);
+//! - tags in rows: as in a [checkpoint](super::checkpoint), but the name of a row that is not stored is zeros, and each row
+//!   in the making has its stripe, the number of filled slots (u32 each) and s tags (u64).
+//!
+//! Everything else follows from the entropy.
 
 use super::super::making::Builder;
 use super::super::streams::Keyed;
@@ -17,14 +23,14 @@ use crate::tapir::state::{BINDING_BYTES, Form, Unsealed};
 
 const KIND: [u8; 4] = *b"PISb";
 
-/// Of the partitions that are folded.
+/// The slots of the folded partitions.
 fn slots_of(layout: &Layout, folded: &[bool]) -> impl Iterator<Item = std::ops::Range<usize>> {
     let m = layout.partition_records();
     folded.iter().enumerate().filter(|(_, folded)| **folded).map(move |(q, _)| q * m..(q + 1) * m)
 }
 
 impl Builder<Keyed> {
-    /// Bytes that bring this builder back, lanes apart, after going the steps that a partition has left. Secret.
+    /// The stored form, without partly received partitions. Does all steps that are left first. Secret.
     ///
     /// # Errors
     /// [`Error::Layout`] if memory does not suffice.
@@ -32,7 +38,7 @@ impl Builder<Keyed> {
         self.written(binding).map(Unsealed::seal)
     }
 
-    /// The same, to be sealed in slices.
+    /// The stored form without its checksum, for callers that seal it in slices.
     ///
     /// # Errors
     /// As [`Builder::encode`].
@@ -53,7 +59,7 @@ impl Builder<Keyed> {
             out.u32(0);
             return Ok(out.written());
         }
-        self.made()?; // the last partition is folded then
+        self.made()?; // folds the partition that was kept last
         let folded = self.folded.clone();
         let hint = self.made()?;
         let mut out = begin(hint.hint_bytes() + hint.tag_bytes() + folded.len());
@@ -67,10 +73,10 @@ impl Builder<Keyed> {
         Ok(out.written())
     }
 
-    /// Brings a builder back under the manifest it was begun under.
+    /// Reads a stored builder of the manifest with these values.
     ///
     /// # Errors
-    /// [`Error::State`] if the bytes are no builder of that manifest; otherwise as [`Builder::new`].
+    /// [`Error::State`] if the bytes are no builder of that manifest; as [`Builder::new`].
     pub fn decode<'a>(
         form: impl Into<Form<'a>>,
         layout: Layout,
@@ -80,12 +86,12 @@ impl Builder<Keyed> {
         let (stamp, mut reader) = Reader::open(form, KIND)?;
         reader.expect_layout(&layout)?;
         if reader.array::<BINDING_BYTES>()? != binding {
-            return Err(Error::State("of another manifest"));
+            return Err(Error::State("it belongs to another manifest"));
         }
         let entropy: [u8; ENTROPY_BYTES] = *reader.array()?;
         let (pairs, in_rows) = (reader.u32()? as usize, reader.flag()?);
         let mut builder = Builder::new(layout, content_hashes, pairs, entropy).map_err(|error| {
-            if let Error::Index { .. } = error { Error::State("no number of backups") } else { error }
+            if let Error::Index { .. } = error { Error::State("its number of backups is impossible") } else { error }
         })?;
         builder.in_rows = in_rows;
         if builder.stamp != stamp {

@@ -1,8 +1,8 @@
-//! The stored form of a pending batch: all it takes to send the same bytes again and to apply their answer.
+//! The stored form of a pending batch: everything needed to send the same bytes again and to apply the answer.
 //!
-//! Body: layout, queries (u32), then for each query index, slot and pair (u32 each; 2^32 − 1 for the slot where no hint
-//! contains the record), then a side (0 or 1) a query, then the queries' bytes, and the batch's name (32), which is made of
-//! all before it.
+//! Body: layout, number of queries (u32); then for each query index, slot and pair (u32 each; the slot is 2^32 − 1 if no hint
+//! contains the record); then a side (0 or 1) for each; then the queries' bytes; then the batch's name (32 bytes), computed
+//! from everything before it when the batch was drawn.
 
 use zeroize::Zeroizing;
 
@@ -18,7 +18,7 @@ use crate::tapir::state::frame::{Reader, Writer};
 const KIND: [u8; 4] = *b"PISp";
 
 impl Pending {
-    /// Bytes to make durable before the first query leaves. Secret: they tell what is asked.
+    /// The stored form, to be made durable before the first query leaves. Secret: it reveals what is asked for.
     #[must_use]
     pub fn encode(&self, layout: &Layout) -> Vec<u8> {
         let mut out = self.write(layout);
@@ -26,7 +26,7 @@ impl Pending {
         out.seal()
     }
 
-    /// The form without its name: what the name is made of.
+    /// The form without the name: the name is computed from it.
     pub(crate) fn unnamed(&self, layout: &Layout) -> Zeroizing<Vec<u8>> {
         self.write(layout).unsealed()
     }
@@ -45,15 +45,15 @@ impl Pending {
         out
     }
 
-    /// Takes up a stored batch of this hint at this version.
+    /// Reads a stored batch. It must belong to this hint at this version.
     ///
     /// # Errors
-    /// [`Error::State`] or [`Error::Index`] if the bytes are not such a batch.
+    /// [`Error::State`] or [`Error::Index`] if the bytes are no such batch.
     pub fn decode<F: Function>(bytes: &[u8], hint: &Hint<F>) -> Result<Self, Error> {
         let (layout, geometry) = (hint.layout(), hint.geometry());
         let (stamp, mut reader) = Reader::open(bytes, KIND)?;
         if stamp != hint.stamp() {
-            return Err(Error::State("a pending batch of another hint, or of another moment"));
+            return Err(Error::State("a pending batch of another hint, or of another version of it"));
         }
         reader.expect_layout(layout)?;
         let name = *reader.last()?;
@@ -74,7 +74,7 @@ impl Pending {
             layout.locate(index)?;
             let is_there = slot == MISSED || (slot as usize) < geometry.hints();
             if !is_there || pair as usize != next || next >= hint.backups.len() {
-                return Err(Error::State("a query by what this hint does not have"));
+                return Err(Error::State("a query with a slot or backup that this hint does not have"));
             }
             pending.indices.push(index);
             pending.slots.push(slot);
@@ -93,7 +93,7 @@ impl Pending {
     }
 }
 
-/// Whether these bytes, as many as a query has, are one: half of the stripes in either subset, and offsets within a stripe.
+/// Whether bytes of a query's length are a query: half of the stripes in either subset, and offsets within a stripe.
 pub(crate) fn is_query(geometry: &Geometry, query: &[u8]) -> bool {
     let (bits, offsets) = query.split_at(geometry.bits_bytes());
     let ones: u32 = bits.iter().map(|byte| byte.count_ones()).sum();

@@ -1,7 +1,7 @@
-//! The stored form of a whole hint, bound to one manifest by its hash.
+//! The stored form of a whole hint, bound to one manifest by the manifest's hash.
 //!
-//! Body: layout, binding (32), the hint's secret (32), permutations (Q·M u16), parities (M·ℓ bytes); if the hint keeps
-//! tags, the point they are made under (8) and all tags (Q·M u64); if the caller judges its answers, 3 (u32).
+//! Body: layout, binding (32 bytes), the hint's secret (32), permutations (Q·M u16), parities (M·ℓ bytes). Then, if the hint
+//! keeps tags, their point (8) and all tags (Q·M u64). If the caller verifies answers instead, the number 3 (u32).
 
 use super::frame::{Reader, Writer};
 use super::{BINDING_BYTES, Form, Unsealed};
@@ -14,19 +14,19 @@ use crate::tapir::hint::Hint;
 use crate::tapir::permutation::Permutations;
 
 const KIND: [u8; 4] = *b"PIRc";
-/// Stands in place of tags if the caller judges answers.
+/// In place of tags: the caller verifies answers.
 pub(super) const ELSEWHERE: u32 = 3;
 
 impl Hint {
-    /// Bytes that bring this hint back. Secret.
+    /// The stored form, bound to the manifest whose hash is `binding`. Secret.
     ///
     /// # Errors
-    /// [`Error::Condemned`]: a condemned hint is not kept.
+    /// [`Error::Condemned`]: a condemned hint is not stored.
     pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Result<Vec<u8>, Error> {
         self.written(binding).map(Unsealed::seal)
     }
 
-    /// The same, to be sealed in slices.
+    /// The stored form without its checksum, for callers that seal it in slices.
     ///
     /// # Errors
     /// As [`Hint::encode`].
@@ -53,11 +53,11 @@ impl Hint {
         Ok(out.written())
     }
 
-    /// Brings a hint back under the manifest it was made under: its layout, commitments (a hint that keeps tags looks at
-    /// none) and hash.
+    /// Reads a stored hint. `layout`, `commitments` and `binding` (the hash) are those of the manifest it was made under. A hint
+    /// with tags ignores commitments.
     ///
     /// # Errors
-    /// [`Error::State`] if the bytes are no hint of that manifest; [`Error::Length`] for commitments that are not Q.
+    /// [`Error::State`] if the bytes are no hint of that manifest; [`Error::Length`] unless there are Q commitments.
     pub fn decode<'a>(
         form: impl Into<Form<'a>>,
         layout: Layout,
@@ -67,11 +67,11 @@ impl Hint {
         let (stamp, mut reader) = Reader::open(form, KIND)?;
         reader.expect_layout(&layout)?;
         if reader.array::<BINDING_BYTES>()? != binding {
-            return Err(Error::State("of another manifest"));
+            return Err(Error::State("it belongs to another manifest"));
         }
         let secret = Secret::new(*reader.array()?);
         let permutations = Permutations::from_entries(&layout, reader.u16s(layout.slots())?)
-            .ok_or(Error::State("its permutations are none"))?;
+            .ok_or(Error::State("a permutation has an entry twice, or beyond its partition"))?;
         let parities = reader.bytes(layout.partition_bytes())?.to_vec();
         let checks = if reader.is_last_u32(ELSEWHERE) {
             Checks::Elsewhere

@@ -1,7 +1,7 @@
-//! The stored form of an effect.
+//! The stored form of an effect: how a batch changed a hint.
 //!
-//! Body: layout, queries (u32), then partitions q* (u32 each), columns (u16 each), refresh columns (Q u16 a query),
-//! changes (Q·ℓ bytes a query).
+//! Body: layout, number of queries (u32), partitions q* (a u32 for each query), columns (a u16 for each), refresh columns
+//! (Q u16 for each), changes (Q·ℓ bytes for each).
 
 use super::frame::{Reader, Writer};
 use crate::error::Error;
@@ -11,7 +11,7 @@ use crate::tapir::recon::Effect;
 pub(super) const KIND: [u8; 4] = *b"PIRe";
 
 impl Effect {
-    /// Bytes for the journal. Secret: they tell what was asked.
+    /// The stored form, for the journal. Secret: it reveals what was asked for.
     #[must_use]
     pub fn encode(&self, layout: &Layout) -> Vec<u8> {
         let mut out = Writer::new(KIND, self.stamp, self.columns.len() * bytes_a_query(layout));
@@ -29,7 +29,7 @@ impl Effect {
     /// Reads an effect on a hint of this layout.
     ///
     /// # Errors
-    /// [`Error::State`] if the bytes are none.
+    /// [`Error::State`] if the bytes are no such effect.
     pub fn decode(bytes: &[u8], layout: &Layout) -> Result<Self, Error> {
         let (stamp, mut reader) = Reader::open(bytes, KIND)?;
         reader.expect_layout(layout)?;

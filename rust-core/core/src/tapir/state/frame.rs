@@ -1,5 +1,6 @@
-//! The frame around every stored form: kind (4 bytes), version of the form (u16), two zero bytes, the hint's id (16)
-//! and version (u64), the body, and the first 16 bytes of the BLAKE3 of all of that. Integers are little-endian.
+//! The frame around every stored form: kind (4 bytes), version of the form (u16), two zero bytes, the hint's id (16 bytes)
+//! and version (u64), the body, and a checksum: the first 16 bytes of the BLAKE3 of everything before. Integers are
+//! little-endian.
 
 use std::collections::VecDeque;
 
@@ -10,33 +11,33 @@ use crate::error::Error;
 use crate::layout::Layout;
 use crate::tapir::hint::{HINT_ID_BYTES, Stamp};
 
-/// The one version of all forms so far. A reader refuses any other; fixtures of every version ever written are kept
-/// in core/tests/fixtures and read by the tests.
+/// The version of all forms. A reader refuses any other. Tests read fixtures of every version ever written, in
+/// core/tests/fixtures.
 pub(crate) const VERSION: u16 = 1;
 
 const CHECKSUM_BYTES: usize = 16;
-/// Most that a frame has besides its body: head, layout, a count and the checksum.
+/// The most bytes of a frame besides its body: header, layout, a count and the checksum.
 const AROUND_BYTES: usize = 32 + 16 + 4 + CHECKSUM_BYTES;
 
-/// (N, ℓ, Q, M). What is stored belongs to one hint under one manifest, which says g.
+/// (N, ℓ, Q, M). A stored form belongs to one manifest, which has g.
 fn numbers(layout: &Layout) -> [usize; 4] {
     let stored = layout.stored();
     [layout.records(), stored.record_bytes, layout.partitions(), stored.partition_records]
 }
 
-/// Bytes of a piece. A form may be tens of megabytes long, and be handed out piece by piece.
+/// Bytes of a piece. A form may have tens of megabytes, and is handed over in pieces.
 const PIECE_BYTES: usize = 256 << 10;
-/// The last one has the checksum, too.
+/// Bytes of the last piece, which also has the checksum.
 const MOST_BYTES: usize = PIECE_BYTES + CHECKSUM_BYTES;
 
-/// Writes a frame, in pieces that are never moved, and are wiped when dropped.
+/// Writes a frame into pieces. Pieces are never moved in memory, and are wiped when dropped.
 pub(crate) struct Writer {
     full: VecDeque<Zeroizing<Vec<u8>>>,
     last: Zeroizing<Vec<u8>>,
 }
 
 impl Writer {
-    /// For a body of so many bytes at least: of no more than a piece, exactly.
+    /// For a body of at least `body_bytes`. A body that fits into one piece gets a piece of exactly its length.
     pub(crate) fn new(kind: [u8; 4], stamp: Stamp, body_bytes: usize) -> Self {
         let last = Zeroizing::new(Vec::with_capacity(MOST_BYTES.min(body_bytes + AROUND_BYTES)));
         let mut writer = Writer { full: VecDeque::new(), last };
@@ -48,7 +49,7 @@ impl Writer {
         writer
     }
 
-    /// Bytes that there is room for in the last piece, which is a new one if there is less than is wanted.
+    /// The bytes left in the last piece. Begins a new piece if fewer than `wanted` are left.
     fn room(&mut self, wanted: usize) -> usize {
         if self.last.len() + wanted > PIECE_BYTES {
             self.full.push_back(std::mem::replace(&mut self.last, Zeroizing::new(Vec::with_capacity(MOST_BYTES))));
@@ -57,7 +58,7 @@ impl Writer {
     }
 
     pub(crate) fn u32(&mut self, number: usize) {
-        self.bytes(&(number as u32).to_le_bytes()); // counts and indices: below 2^32 by their layout
+        self.bytes(&(number as u32).to_le_bytes()); // counts and indices are below 2^32: the layout bounds them
     }
 
     pub(crate) fn bytes(&mut self, mut bytes: &[u8]) {
@@ -80,7 +81,7 @@ impl Writer {
         self.numbers(numbers, u64::to_le_bytes);
     }
 
-    /// Written in place, number by number: there are millions of them, and pushing byte by byte takes ten times as long.
+    /// Writes millions of numbers in place. Appending them byte by byte would take ten times as long.
     fn numbers<T: Copy, const BYTES: usize>(&mut self, mut numbers: &[T], bytes: impl Fn(T) -> [u8; BYTES]) {
         while !numbers.is_empty() {
             let (now, rest) = numbers.split_at(numbers.len().min(self.room(BYTES) / BYTES));
@@ -93,14 +94,14 @@ impl Writer {
         }
     }
 
-    /// (N, ℓ, Q, M), which every form begins with.
+    /// (N, ℓ, Q, M), the first fields of every form.
     pub(crate) fn layout(&mut self, layout: &Layout) {
         for number in numbers(layout) {
             self.u32(number);
         }
     }
 
-    /// What was written so far.
+    /// All bytes so far.
     pub(crate) fn unsealed(self) -> Zeroizing<Vec<u8>> {
         let mut pieces = self.full.iter().chain([&self.last]);
         let mut all = Zeroizing::new(Vec::with_capacity(pieces.clone().map(|piece| piece.len()).sum()));
@@ -118,28 +119,28 @@ impl Writer {
     }
 }
 
-/// A stored form, written but for its checksum. That takes most of the time, and is made piece by piece, so that nobody has to
-/// wait for all of it; what the form was made of may change meanwhile. Secret: wiped when dropped.
+/// A stored form without its checksum, which takes most of the time. The checksum is computed piece by piece, so that
+/// nothing has to wait for all of it. The original may change meanwhile. Secret: wiped when dropped.
 pub struct Unsealed {
     pieces: VecDeque<Zeroizing<Vec<u8>>>,
     hasher: blake3::Hasher,
 }
 
 impl Unsealed {
-    /// Of all bytes but the checksum.
+    /// A form from all of its bytes but the checksum.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         Unsealed { pieces: VecDeque::from([Zeroizing::new(bytes)]), hasher: blake3::Hasher::new() }
     }
 
-    /// Bytes that are left.
+    /// The number of bytes left.
     #[must_use]
     pub fn left(&self) -> usize {
         let checksum_bytes = if self.pieces.is_empty() { 0 } else { CHECKSUM_BYTES };
         self.pieces.iter().map(|piece| piece.len()).sum::<usize>() + checksum_bytes
     }
 
-    /// The next piece of the stored form, some hundred kilobytes; `None`: that was all of it.
+    /// The next piece of the stored form, about 256 KiB; `None` after the last one.
     pub fn piece(&mut self) -> Option<Vec<u8>> {
         let mut piece = self.pieces.pop_front()?;
         self.hasher.update(&piece);
@@ -149,7 +150,7 @@ impl Unsealed {
         Some(std::mem::take(&mut *piece))
     }
 
-    /// All of it that is left.
+    /// All bytes that are left.
     #[must_use]
     pub fn seal(mut self) -> Vec<u8> {
         let mut sealed = Vec::with_capacity(self.left());
@@ -160,8 +161,8 @@ impl Unsealed {
     }
 }
 
-/// A stored form that is handed over piece by piece: hashing it takes most of the time that reading it takes. Secret, as what it
-/// is made of: whoever frees its memory wipes it, as the bindings' allocator does.
+/// A stored form that arrives piece by piece and is hashed as it arrives, because hashing takes most of the time of
+/// reading. Secret: the allocator of the bindings wipes memory that is freed.
 pub struct Received {
     bytes: Vec<u8>,
     length: usize,
@@ -169,7 +170,7 @@ pub struct Received {
 }
 
 impl Received {
-    /// Of so many bytes, none of which are there yet.
+    /// An empty form that will have `length` bytes.
     ///
     /// # Errors
     /// [`Error::Layout`] if memory does not suffice.
@@ -177,10 +178,10 @@ impl Received {
         Ok(Received { bytes: reserved(length)?, length, hasher: blake3::Hasher::new() })
     }
 
-    /// Takes the next bytes.
+    /// Appends the next bytes.
     ///
     /// # Errors
-    /// [`Error::Length`] if that makes more than were announced.
+    /// [`Error::Length`] if the form gets longer than announced.
     pub fn take(&mut self, piece: &[u8]) -> Result<(), Error> {
         let begun = self.bytes.len();
         if piece.len() > self.length - begun {
@@ -194,7 +195,7 @@ impl Received {
     }
 }
 
-/// A stored form, hashed.
+/// A stored form and its hash.
 pub struct Form<'a> {
     bytes: &'a [u8],
     hash: blake3::Hash,
@@ -214,24 +215,25 @@ impl<'a, B: AsRef<[u8]> + ?Sized> From<&'a B> for Form<'a> {
 }
 
 impl Form<'_> {
-    /// Whether it says that it is of this kind.
+    /// Whether its header names this kind.
     pub(crate) fn is_of(&self, kind: [u8; 4]) -> bool {
         self.bytes.starts_with(&kind)
     }
 }
 
-/// Reads a frame, field by field.
+/// Reads the fields of a frame.
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// The body's last field.
+    /// Takes the last field of the body.
     pub(crate) fn last<const COUNT: usize>(&mut self) -> Result<&'a [u8; COUNT], Error> {
         let (rest, field) = self.0.split_last_chunk().ok_or(Error::State("torn: a field is missing"))?;
         self.0 = rest;
         Ok(field)
     }
 
-    /// Opens a frame of this kind: checksum first, then who and what it says it is.
+    /// Opens a frame of this kind. Checks the checksum first, then kind and version. Returns the stamp, and a reader of the
+    /// body.
     pub(crate) fn open(form: impl Into<Form<'a>>, kind: [u8; 4]) -> Result<(Stamp, Self), Error> {
         let Form { bytes, hash } = form.into();
         let (framed, checksum) = bytes.split_last_chunk().ok_or(Error::State("torn: too short"))?;
@@ -243,7 +245,7 @@ impl<'a> Reader<'a> {
             return Err(Error::State("foreign: another kind of state"));
         }
         if u16::from_le_bytes(*reader.array()?) != VERSION || *reader.array::<2>()? != [0; 2] {
-            return Err(Error::State("of another version"));
+            return Err(Error::State("it has another version"));
         }
         let hint_id: [u8; HINT_ID_BYTES] = *reader.array()?;
         Ok((Stamp { hint_id, version: u64::from_le_bytes(*reader.array()?) }, reader))
@@ -288,7 +290,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Numbers that must be below M.
+    /// `count` numbers, which must be below M.
     pub(crate) fn offsets(&mut self, count: usize, layout: &Layout) -> Result<Vec<u16>, Error> {
         let offsets = self.u16s(count)?;
         if offsets.iter().any(|&offset| usize::from(offset) >= layout.partition_records()) {
@@ -300,23 +302,23 @@ impl<'a> Reader<'a> {
     pub(crate) fn expect_layout(&mut self, layout: &Layout) -> Result<(), Error> {
         for number in numbers(layout) {
             if self.u32()? as usize != number {
-                return Err(Error::State("of another layout"));
+                return Err(Error::State("it has another layout"));
             }
         }
         Ok(())
     }
 
-    /// A count of things of `each` bytes that make up the rest of the body, at least one. Checked before anything is
-    /// allocated for them.
+    /// A number of items of `each` bytes, which fill the rest of the body; at least one. The length is checked before memory
+    /// is allocated for them.
     pub(crate) fn count(&mut self, each: usize) -> Result<usize, Error> {
         let count = self.u32()? as usize;
         if count == 0 || count.checked_mul(each) != Some(self.0.len()) {
-            return Err(Error::State("torn: not as long as it says"));
+            return Err(Error::State("torn: its length does not match its number of queries"));
         }
         Ok(count)
     }
 
-    /// Whether nothing but this number is left; it is read then.
+    /// Whether this number is all that is left. If so, it is taken.
     pub(crate) fn is_last_u32(&mut self, number: u32) -> bool {
         let is = self.0 == number.to_le_bytes();
         if is {
@@ -330,7 +332,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn end(self) -> Result<(), Error> {
-        if self.is_empty() { Ok(()) } else { Err(Error::State("torn: longer than it says")) }
+        if self.is_empty() { Ok(()) } else { Err(Error::State("torn: bytes follow the last field")) }
     }
 }
 
@@ -358,7 +360,7 @@ mod tests {
             }
             let (read, mut reader) = Reader::open(&sealed, *b"test").unwrap();
             assert_eq!((read.hint_id, read.version), (stamp.hint_id, stamp.version));
-            // Handed over in pieces it is the same, whatever their lengths are.
+            // The form handed over in pieces of any length is the same.
             for each in [sealed.len() - 1, PIECE_BYTES, 100_003] {
                 let mut received = Received::new(sealed.len()).unwrap();
                 for piece in sealed.chunks(each) {

@@ -1,4 +1,4 @@
-//! A journal entry is an effect or an update; both bring a hint from one version to the next.
+//! Journals. An entry is an effect or an update; each brings a hint from one version to the next.
 
 use super::{effect, update};
 use crate::database::list::UpdateList;
@@ -12,7 +12,7 @@ use crate::tapir::update::{HintUpdate, update_hint};
 /// Applies the next entry of a journal.
 ///
 /// # Errors
-/// [`Error::State`] if it is neither, or not the next one; [`Error::Update`].
+/// [`Error::State`] if it is neither an effect nor an update, or not the next one; [`Error::Update`].
 pub fn replay(hint: &mut Hint, entry: &[u8]) -> Result<(), Error> {
     match entry.first_chunk() {
         Some(&effect::KIND) => recon::replay(hint, &Effect::decode(entry, hint.layout())?),
@@ -21,11 +21,11 @@ pub fn replay(hint: &mut Hint, entry: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// The update list in an entry on a hint of layout `before`, whichever server answers it; none in an effect. For what follows updates besides the
-/// hint.
+/// The update list in an entry on a state of layout `before`; `None` for an effect. It works for the entries of every
+/// scheme. Callers use it to update other data than the hint.
 ///
 /// # Errors
-/// [`Error::State`] if the entry is neither an effect nor an update of such a hint; [`Error::Update`].
+/// [`Error::State`] if the entry is neither an effect nor an update of such a state; [`Error::Update`].
 pub fn update_in(entry: &[u8], before: &Layout) -> Result<Option<UpdateList>, Error> {
     match entry.first_chunk() {
         Some(&(effect::KIND | single::KIND)) => Ok(None),

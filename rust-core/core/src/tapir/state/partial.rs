@@ -1,10 +1,11 @@
-//! The stored form of a hint in the making, so that an interrupted offline phase resumes. Parities, the set of folded
-//! partitions and the manifest they belong to change together: they are one form. Permutations are not in it, they
-//! follow from the entropy.
+//! The stored form of a hint in the making, so that an interrupted offline phase can resume. Parities, the set of folded
+//! partitions and the manifest must change together, so they are one form. Permutations follow from the entropy and are not
+//! stored.
 //!
-//! Body: layout, binding (32), entropy (32), folded (Q bytes, 0 or 1), parities (M·ℓ bytes; none while nothing is folded, for
-//! that is stored before a download begins, which waits for it); if the hint keeps tags, the point they are made under (8) and
-//! the tags of the folded partitions (M u64 each, in order); if the caller judges its answers, 3 (u32).
+//! Body: layout, binding (32 bytes), entropy (32), flags of folded partitions (Q bytes, 0 or 1), parities (M·ℓ bytes). While
+//! nothing is folded there are no parities: that form is written before the download begins, which waits for it. Then, if
+//! the hint keeps tags, their point (8) and the tags of folded partitions (M u64 each, in order). If the caller verifies
+//! answers instead, the number 3 (u32).
 
 use super::checkpoint::ELSEWHERE;
 use super::frame::{Reader, Writer};
@@ -19,13 +20,13 @@ use crate::tapir::hint::{Hint, HintBuilder};
 const KIND: [u8; 4] = *b"PIRb";
 
 impl HintBuilder {
-    /// Bytes that bring this builder back, lanes apart. Secret.
+    /// The stored form, without partly received partitions. Secret.
     #[must_use]
     pub fn encode(&self, binding: &[u8; BINDING_BYTES]) -> Vec<u8> {
         self.written(binding).seal()
     }
 
-    /// The same, to be sealed in slices.
+    /// The stored form without its checksum, for callers that seal it in slices.
     #[must_use]
     pub fn written(&self, binding: &[u8; BINDING_BYTES]) -> Unsealed {
         let parities = if self.folded() == 0 { &[][..] } else { &self.hint.parities[..] };
@@ -49,10 +50,10 @@ impl HintBuilder {
         out.written()
     }
 
-    /// Brings a builder back under the manifest it was begun under; one that keeps tags looks at no commitments.
+    /// Reads a stored builder of the manifest with these values. A builder with tags ignores commitments.
     ///
     /// # Errors
-    /// [`Error::State`] if the bytes are no builder of that manifest; otherwise as [`HintBuilder::new`].
+    /// [`Error::State`] if the bytes are no builder of that manifest; as [`HintBuilder::new`].
     pub fn decode<'a>(
         form: impl Into<Form<'a>>,
         layout: Layout,
@@ -63,7 +64,7 @@ impl HintBuilder {
         let (stamp, mut reader) = Reader::open(form, KIND)?;
         reader.expect_layout(&layout)?;
         if reader.array::<BINDING_BYTES>()? != binding {
-            return Err(Error::State("of another manifest"));
+            return Err(Error::State("it belongs to another manifest"));
         }
         let entropy: [u8; ENTROPY_BYTES] = *reader.array()?;
         let folded = reader.bytes(layout.partitions())?;

@@ -1,7 +1,8 @@
-//! The stored form of a pending batch: all it takes to send the same bytes again and to apply their answers.
+//! The stored form of a pending batch: everything needed to send the same bytes again and to apply the answers.
 //!
-//! Body: layout, queries (u32), then indices (u32 each), columns (u16 each), refresh columns, retrieve and refresh vectors
-//! (Q u16 a query each), and the batch's name (32), which is made of all before it as it was first.
+//! Body: layout, number of queries (u32), indices (a u32 for each query), columns (a u16 for each), refresh columns, retrieve
+//! vectors and refresh vectors (Q u16 for each), and the batch's name (32 bytes). The name was computed from everything
+//! before it, when the batch was drawn.
 
 use zeroize::Zeroizing;
 
@@ -14,7 +15,7 @@ use crate::tapir::query::{NAME_BYTES, Pending};
 const KIND: [u8; 4] = *b"PIRp";
 
 impl Pending {
-    /// Bytes to make durable before the first vector leaves. Secret: they tell what is asked.
+    /// The stored form, to be made durable before the first vector leaves. Secret: it reveals what is asked for.
     #[must_use]
     pub fn encode(&self, layout: &Layout) -> Vec<u8> {
         let mut out = self.write(layout);
@@ -22,7 +23,7 @@ impl Pending {
         out.seal()
     }
 
-    /// The form without its name: what the name is made of.
+    /// The form without the name: the name is computed from it.
     pub(crate) fn unnamed(&self, layout: &Layout) -> Zeroizing<Vec<u8>> {
         self.write(layout).unsealed()
     }
@@ -40,15 +41,15 @@ impl Pending {
         out
     }
 
-    /// Takes up a stored batch of this hint at this version.
+    /// Reads a stored batch. It must belong to this hint at this version.
     ///
     /// # Errors
-    /// [`Error::State`] or [`Error::Index`] if the bytes are not such a batch.
+    /// [`Error::State`] or [`Error::Index`] if the bytes are no such batch.
     pub fn decode(bytes: &[u8], hint: &Hint) -> Result<Self, Error> {
         let layout = hint.layout();
         let (stamp, mut reader) = Reader::open(bytes, KIND)?;
         if stamp != hint.stamp() {
-            return Err(Error::State("a pending batch of another hint, or of another moment"));
+            return Err(Error::State("a pending batch of another hint, or of another version of it"));
         }
         reader.expect_layout(layout)?;
         let name = *reader.last()?;
