@@ -1,11 +1,11 @@
-//! A state that is asked from and the batch that may be pending on it, the same for every handle that has one. A macro, for
-//! what is exported to JavaScript cannot be generic.
+//! The calls of states with a pending batch ([`keyhush_core::scheme::Asked`]), the same for each such handle. It is a macro,
+//! because exports to JavaScript cannot be generic.
 
 macro_rules! asks {
     ($handle:ident) => {
         #[wasm_bindgen]
         impl $handle {
-            /// Makes a pending batch under 32 bytes of fresh entropy.
+            /// Makes a pending batch from 32 bytes of fresh entropy.
             ///
             /// # Errors
             /// `phase`, `index`, `length`, `condemned`.
@@ -14,7 +14,7 @@ macro_rules! asks {
                 self.0.query(indices, &entropy).map_err(thrown)
             }
 
-            /// Queries pending.
+            /// The number of pending queries.
             #[wasm_bindgen(getter)]
             pub fn pending(&self) -> usize {
                 self.0.pending()
@@ -29,7 +29,7 @@ macro_rules! asks {
                 self.0.pending_bytes().map_err(thrown)
             }
 
-            /// Takes up a stored batch.
+            /// Reads a stored batch, which becomes the pending one.
             ///
             /// # Errors
             /// `phase`, `state`, `length`, `index`.
@@ -37,12 +37,12 @@ macro_rules! asks {
                 self.0.resume(pending).map_err(thrown)
             }
 
-            /// Forgets a batch that was neither stored nor sent.
+            /// Drops the pending batch. It must have been neither stored nor sent.
             pub fn withdraw(&mut self) {
                 self.0.withdraw();
             }
 
-            /// What the rollback fence knows the pending batch by (32 bytes), the same at every epoch.
+            /// The name (32 bytes) under which the rollback fence knows the pending batch. It is the same at every epoch.
             ///
             /// # Errors
             /// `phase`.
@@ -54,21 +54,21 @@ macro_rules! asks {
             /// Recovers the records and applies the batch.
             ///
             /// # Errors
-            /// `phase`, `condemned`; `state` if a record is not the one tagged. The batch is pending as before then.
+            /// `phase`, `condemned`; `state` if a record does not match its tag. Then the batch is still pending.
             pub fn recon(&mut self) -> Outcome<Vec<u8>> {
                 self.0.recon().map_err(thrown)
             }
 
-            /// The stored form of what the last `recon` changed; once.
+            /// The journal entry of the last `recon`. It can be taken once.
             ///
             /// # Errors
-            /// `phase`, if there is none.
+            /// `phase` if there is none.
             #[wasm_bindgen(js_name = takeEffect)]
             pub fn take_effect(&mut self) -> Outcome<Vec<u8>> {
                 self.0.take_effect().map_err(thrown)
             }
 
-            /// Applies the next entry of a journal, an effect or an update.
+            /// Applies the next entry of a journal: an effect or an update.
             ///
             /// # Errors
             /// `phase` while a batch is pending; `state`; `update`.
@@ -76,7 +76,7 @@ macro_rules! asks {
                 self.0.replay(entry).map_err(thrown)
             }
 
-            /// The stored form of all of it, bound to the hash of its manifest (32 bytes).
+            /// The stored form of the state, bound to the hash of its manifest (32 bytes).
             ///
             /// # Errors
             /// `phase` while a batch is pending; `condemned`; `length`.
@@ -85,37 +85,37 @@ macro_rules! asks {
                 form.map(StoredFormHandle::new).map_err(thrown)
             }
 
-            /// (N, ℓ, Q, M) of the epoch it is at.
+            /// The layout at its epoch.
             #[wasm_bindgen(getter)]
             pub fn layout(&self) -> LayoutHandle {
                 LayoutHandle(*self.0.state.layout())
             }
 
-            /// Its random id, 16 bytes.
+            /// Its random id: 16 bytes.
             #[wasm_bindgen(getter, js_name = hintId)]
             pub fn hint_id(&self) -> Vec<u8> {
                 self.0.state.stamp().hint_id.to_vec()
             }
 
-            /// Batches and updates applied since it was made.
+            /// The number of batches and updates applied since it was made.
             #[wasm_bindgen(getter)]
             #[allow(clippy::cast_precision_loss)] // 2^53 batches take longer than any hint lives
             pub fn version(&self) -> f64 {
                 self.0.state.stamp().version as f64
             }
 
-            /// Never to be used again.
+            /// Marks the state as unusable, for good.
             pub fn condemn(&mut self) {
                 self.0.state.condemn();
             }
 
-            /// Whether it was condemned.
+            /// Whether it is condemned.
             #[wasm_bindgen(getter)]
             pub fn condemned(&self) -> bool {
                 self.0.state.is_condemned()
             }
 
-            /// Bytes of tags.
+            /// Bytes of tags in memory.
             #[wasm_bindgen(getter, js_name = tagBytes)]
             pub fn tag_bytes(&self) -> usize {
                 self.0.state.tag_bytes()

@@ -1,17 +1,17 @@
-//! Directories of clients that look single blocks up.
+//! The shape of directories, for clients that look up single blocks.
 
 use keyhush_core::directory::Shape;
 use wasm_bindgen::prelude::*;
 
 use crate::{LayoutHandle, Outcome, exactly, thrown};
 
-/// What the blocks of a directory have in common, as a manifest says it.
+/// The shape of a directory, from its manifest.
 #[wasm_bindgen]
 pub struct DirectoryShapeHandle(pub(crate) Shape);
 
 #[wasm_bindgen]
 impl DirectoryShapeHandle {
-    /// Of 2^log blocks of so many bytes, under a seed of 16 bytes.
+    /// The shape of 2^log blocks of `block_bytes`, with a seed of 16 bytes.
     ///
     /// # Errors
     /// `directory`, `layout`, `length`.
@@ -23,7 +23,7 @@ impl DirectoryShapeHandle {
             .map_err(thrown)
     }
 
-    /// The blocks as a database of 2^log records in one partition.
+    /// The layout of the blocks: a database of 2^log records in one partition.
     ///
     /// # Errors
     /// `layout`.
@@ -32,7 +32,7 @@ impl DirectoryShapeHandle {
         self.0.layout().map(LayoutHandle).map_err(thrown)
     }
 
-    /// The block that a fingerprint falls into.
+    /// The number of the block that a fingerprint belongs to.
     ///
     /// # Errors
     /// `length`.
@@ -40,10 +40,10 @@ impl DirectoryShapeHandle {
         exactly("fingerprint", fingerprint).map(|fingerprint| self.0.number(&fingerprint)).map_err(thrown)
     }
 
-    /// Where to look for a fingerprint, by its block.
+    /// The index of a fingerprint, from its block.
     ///
     /// # Errors
-    /// `length`; `directory` if it is no block, or leads beyond the database.
+    /// `length`; `directory` if the bytes are no block, or the index is beyond the database.
     pub fn index(&self, block: &[u8], fingerprint: &[u8], records: u32) -> Outcome<u32> {
         exactly("fingerprint", fingerprint)
             .and_then(|fingerprint| self.0.index(block, &fingerprint, records))

@@ -1,4 +1,4 @@
-//! The planner's choices.
+//! The choice of a client's mode.
 
 use keyhush_core::cost::{self, DirectorySize, Mode, Offers};
 use keyhush_core::layout::Layout;
@@ -6,7 +6,7 @@ use wasm_bindgen::prelude::*;
 
 use crate::LayoutHandle;
 
-/// What a manifest says of the directory; where it says nothing of blocks yet, what is expected.
+/// The sizes of the directory from a manifest. If it does not have blocks yet, their expected size.
 pub(crate) fn directory_size(layout: &LayoutHandle, bytes: u32, block_log: u32, block_bytes: u32) -> DirectorySize {
     if bytes == 0 {
         return DirectorySize::default();
@@ -16,7 +16,7 @@ pub(crate) fn directory_size(layout: &LayoutHandle, bytes: u32, block_log: u32, 
     DirectorySize { bytes: u64::from(bytes), blocks: blocks.or(DirectorySize::expected(&layout.0).blocks) }
 }
 
-/// The mode for a client that is free to choose.
+/// The mode for a client with a free choice.
 #[wasm_bindgen(js_name = chooseMode)]
 #[allow(clippy::cast_sign_loss)] // saturates
 pub fn choose_mode(

@@ -1,4 +1,4 @@
-//! Whole directories.
+//! Whole directories, in clients and servers.
 
 use keyhush_core::database::list::UpdateList;
 use keyhush_core::directory::Directory;
@@ -8,13 +8,13 @@ use wasm_bindgen::prelude::*;
 use crate::blocks::DirectoryShapeHandle;
 use crate::{LayoutHandle, Outcome, exactly, thrown};
 
-/// The public map from fingerprint to record index.
+/// The public map from fingerprints to record indices.
 #[wasm_bindgen]
 pub struct DirectoryHandle(pub(crate) Directory);
 
 #[wasm_bindgen]
 impl DirectoryHandle {
-    /// From its stored form, for a database of `records`.
+    /// Reads a stored form, for a database of `records`.
     ///
     /// # Errors
     /// `directory`.
@@ -27,7 +27,7 @@ impl DirectoryHandle {
         self.0.encode()
     }
 
-    /// The directory of the next epoch, from the list.
+    /// The next epoch's directory, from an update list.
     ///
     /// # Errors
     /// `update`.
@@ -38,8 +38,8 @@ impl DirectoryHandle {
             .map_err(thrown)
     }
 
-    /// The directory after the next entry of a journal, which was made on a hint of layout `before`; none if the entry
-    /// is an effect, which changes no directory.
+    /// The directory after the next entry of a journal on a hint of layout `before`; none for an effect, which changes no
+    /// directory.
     ///
     /// # Errors
     /// `state`, `update`.
@@ -48,13 +48,13 @@ impl DirectoryHandle {
         update_in(entry, &before.0).and_then(updated).map(|directory| directory.map(DirectoryHandle)).map_err(thrown)
     }
 
-    /// Keys in the perfect hash.
+    /// The number of keys in the perfect hashes.
     #[wasm_bindgen(getter)]
     pub fn keys(&self) -> u32 {
         self.0.keys()
     }
 
-    /// Where to look for a fingerprint.
+    /// The index of a fingerprint.
     ///
     /// # Errors
     /// `length`, `index`.
@@ -63,7 +63,7 @@ impl DirectoryHandle {
         self.0.index(&fingerprint, records).map_err(thrown)
     }
 
-    /// Where to look for many.
+    /// The indices of many fingerprints.
     ///
     /// # Errors
     /// `length`, `index`.
@@ -71,7 +71,7 @@ impl DirectoryHandle {
         self.0.indices(fingerprints, records).map_err(thrown)
     }
 
-    /// Whether it is of this shape, as it says of itself.
+    /// Whether it has this shape.
     #[wasm_bindgen(js_name = isOf)]
     pub fn is_of(&self, shape: &DirectoryShapeHandle) -> bool {
         shape.0 == *self.0.shape()

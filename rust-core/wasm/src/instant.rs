@@ -1,4 +1,4 @@
-//! Instant lookups: a client's queries, a server's passes.
+//! Instant lookups: a client's queries, and a server's passes.
 
 use keyhush_core::instant;
 use keyhush_core::instant::query::{Pending, query};
@@ -9,32 +9,32 @@ use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown};
 
 #[wasm_bindgen]
 impl LayoutHandle {
-    /// Bytes of one instant query, to either server.
+    /// Bytes of an instant query, for either server.
     #[wasm_bindgen(getter, js_name = instantRequestBytes)]
     pub fn instant_request_bytes(&self) -> usize {
         instant::request_bytes(&self.0)
     }
 
-    /// Bytes of the answer to one, from either server.
+    /// Bytes of the answer to an instant query, from either server.
     #[wasm_bindgen(getter, js_name = instantAnswerBytes)]
     pub fn instant_answer_bytes(&self) -> usize {
         instant::answer_bytes(&self.0)
     }
 
-    /// Most instant queries one request may carry.
+    /// The most instant queries of a request.
     #[wasm_bindgen(getter, js_name = instantMaxBatch)]
     pub fn instant_max_batch(&self) -> usize {
         instant::max_batch(&self.0)
     }
 }
 
-/// Instant queries whose answers are to come.
+/// Instant queries whose answers have not arrived.
 #[wasm_bindgen]
 pub struct InstantQueryHandle(Pending, WipesStack);
 
 #[wasm_bindgen]
 impl InstantQueryHandle {
-    /// For 1 to `instantMaxBatch` record indices, under 32 bytes of fresh entropy.
+    /// Makes queries for 1 to `instantMaxBatch` record indices, from 32 bytes of fresh entropy.
     ///
     /// # Errors
     /// `index`, `length`.
@@ -46,7 +46,7 @@ impl InstantQueryHandle {
             .map_err(thrown)
     }
 
-    /// The body for server 0 or 1.
+    /// The request's body for server 0 or 1.
     ///
     /// # Errors
     /// `index`.
@@ -54,7 +54,7 @@ impl InstantQueryHandle {
         self.0.request(server).map(<[u8]>::to_vec).map_err(thrown)
     }
 
-    /// The records, from both servers' answers; none if a byte of them was changed.
+    /// The records, from both servers' answers; none if an answer was changed.
     ///
     /// # Errors
     /// `length`.
@@ -75,7 +75,7 @@ mod server {
 
     #[wasm_bindgen]
     impl LayoutHandle {
-        /// Checks the queries of one request, so that they may wait with others'.
+        /// Checks the queries of a request, before they wait for a pass with others.
         ///
         /// # Errors
         /// `length`, `query`.
@@ -88,7 +88,7 @@ mod server {
     /// Up to eight instant queries that are being answered.
     #[wasm_bindgen]
     pub struct InstantPassHandle {
-        /// none once it is finished
+        /// none after `finish`
         pass: Option<Pass>,
         descriptor: Box<[u32; DESCRIPTOR_WORDS]>,
     }
@@ -101,7 +101,8 @@ mod server {
 
     #[wasm_bindgen]
     impl InstantPassHandle {
-        /// For queries that lie one after the other; of each a 0 if it asks at the newest epoch, a 1 if at the previous.
+        /// Begins a pass for queries that lie one after the other. `previous` has a byte for each: 0 for the newest epoch, 1 for the
+        /// previous one.
         ///
         /// # Errors
         /// `length`, `index`, `query`, `phase`, `layout`.
@@ -113,7 +114,7 @@ mod server {
             Ok(InstantPassHandle { pass: Some(pass), descriptor: Box::new([0; DESCRIPTOR_WORDS]) })
         }
 
-        /// Goes one step; whether there are more.
+        /// Does the next step. Returns whether there are more.
         ///
         /// # Errors
         /// `phase`.
@@ -121,7 +122,7 @@ mod server {
             self.pass()?.step(&database.0).map_err(thrown)
         }
 
-        /// Address of what a worker thread needs to go all steps.
+        /// The address of the descriptor, with which a worker thread does all steps.
         ///
         /// # Errors
         /// `phase`.
@@ -130,7 +131,7 @@ mod server {
             Ok(self.descriptor.as_ptr() as usize)
         }
 
-        /// A worker thread has gone all steps.
+        /// Tells the pass that a worker thread has done all steps.
         ///
         /// # Errors
         /// `phase`.
@@ -139,7 +140,7 @@ mod server {
             Ok(())
         }
 
-        /// The answers one after the other, once.
+        /// The answers, one after the other. They can be taken once.
         ///
         /// # Errors
         /// `phase`.
@@ -156,14 +157,14 @@ mod server {
 
     #[wasm_bindgen]
     impl WorkerStackHandle {
-        /// Of 64 KiB: the most that kernels hold are the tables of a point, 16 KiB.
+        /// 64 KiB. The largest part of what kernels have on the stack are the tables of a point: 16 KiB.
         #[wasm_bindgen(constructor)]
         #[allow(clippy::new_without_default)] // nobody calls this from Rust
         pub fn new() -> WorkerStackHandle {
             WorkerStackHandle(vec![0; (64 << 10) / size_of::<u128>()])
         }
 
-        /// Address of its end, where it begins: it grows downwards.
+        /// The address of its end. A stack grows downwards, so it begins there.
         #[wasm_bindgen(getter)]
         pub fn end(&self) -> usize {
             self.0.as_ptr_range().end as usize

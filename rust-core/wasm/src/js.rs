@@ -1,4 +1,4 @@
-//! What bindings make of JavaScript's own. (js-sys, which has all of it, takes longer to compile than the core.)
+//! The JavaScript built-ins that the bindings use. (js-sys has all of them, and takes longer to compile than the core.)
 
 use wasm_bindgen::prelude::*;
 

@@ -1,10 +1,10 @@
-//! wasm-bindgen bindings over `keyhush-core`: the handles and functions that packages/wasm/src/core.ts types. No logic.
+//! wasm-bindgen bindings for `keyhush-core`: handles and functions, typed in packages/wasm/src/core.ts. No logic.
 //!
-//! What instant lookups need is always there; hints, lookups with one server and the server half are features, each on top of
-//! the one before, so that browsers download no more than they use.
+//! Instant lookups are always included. Hints, lookups with one server and the server's half are features, each on top of the
+//! one before, so that browsers download no more than they use.
 //!
-//! Errors cross as JavaScript `Error`s with the core's stable `code`. Buffers that JavaScript fills or reads in place
-//! are handed over as addresses in WASM memory.
+//! Errors become JavaScript `Error`s with the core's stable `code`. Buffers that JavaScript fills or reads in place are passed
+//! as addresses in WASM memory.
 
 #![allow(clippy::must_use_candidate)] // nobody calls these from Rust
 
@@ -50,12 +50,12 @@ use zeroizing_alloc::ZeroAlloc;
 
 type Outcome<T> = Result<T, JsValue>;
 
-/// Whatever is freed is wiped, by whomever it was allocated: what bindings copy in and out, what a growing buffer leaves
-/// behind. A closed map leaves nothing of its secrets on the heap.
+/// Wipes all memory that is freed, whoever allocated it: also what bindings copy in and out, and what a growing buffer leaves
+/// behind. So a closed map leaves no secrets on the heap.
 #[global_allocator]
 static WIPING: ZeroAlloc<System> = ZeroAlloc(System);
 
-/// The last field of handles of secrets: when it is dropped, calls that came before have left nothing on the stack.
+/// The last field of handles with secrets. Dropping it wipes what earlier calls have left on the stack.
 struct WipesStack;
 
 impl Drop for WipesStack {
@@ -63,13 +63,13 @@ impl Drop for WipesStack {
     fn drop(&mut self) {
         /// More than the frames of any call into the core take together.
         const FRAMES_BYTES: usize = 32 << 10;
-        #[allow(clippy::large_stack_arrays)] // of a stack of 1 MiB
+        #[allow(clippy::large_stack_arrays)] // the stack has 1 MiB
         let mut frames = [0u8; FRAMES_BYTES];
         frames.zeroize();
     }
 }
 
-#[allow(clippy::needless_pass_by_value)] // as map_err wants it
+#[allow(clippy::needless_pass_by_value)] // for map_err
 fn thrown(error: Error) -> JsValue {
     let thrown = js::Error::new(&error.to_string());
     thrown.set_code(error.code());
@@ -80,37 +80,38 @@ fn exactly<const COUNT: usize>(what: &'static str, bytes: &[u8]) -> Result<[u8; 
     bytes.try_into().map_err(|_| Error::Length { what, expected: COUNT as u64, actual: bytes.len() as u64 })
 }
 
-/// A number from JavaScript as a count. What is no whole number in u32's range becomes 0, which every bound refuses.
+/// A number from JavaScript as a count. A number that is not whole, or outside u32's range, becomes 0, which every bound
+/// refuses.
 #[allow(clippy::cast_sign_loss)]
 fn whole(number: f64) -> u64 {
     if number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number) { number as u64 } else { 0 }
 }
 
-/// After a trap: the next call, to any other function, goes to a fresh instance of the same module.
+/// Call it after a trap: the next call to any other function goes to a fresh instance of the same module.
 #[wasm_bindgen]
 pub fn restart() {
     schedule_reinit();
 }
 
-/// BLAKE3, 32 bytes.
+/// The BLAKE3 of bytes: 32 bytes.
 #[wasm_bindgen]
 pub fn blake3(bytes: &[u8]) -> Vec<u8> {
     key::content_hash(bytes).to_vec()
 }
 
-/// 16 bytes (docs/protocol.md, Hashes).
+/// The fingerprint of a key: 16 bytes (docs/protocol.md, Hashes).
 #[wasm_bindgen]
 pub fn fingerprint(key: &[u8]) -> Vec<u8> {
     key::fingerprint(key).to_vec()
 }
 
-/// (N, ℓ, Q, M, g) and the sizes that follow.
+/// A layout: (N, ℓ, Q, M, g) and the sizes that follow from it.
 #[wasm_bindgen]
 pub struct LayoutHandle(Layout);
 
 #[wasm_bindgen]
 impl LayoutHandle {
-    /// Checks the five numbers; without the last, blocks are single records.
+    /// Checks the five numbers. Without the last, blocks are single records.
     ///
     /// # Errors
     /// `layout`.

@@ -1,4 +1,4 @@
-//! The database kept whole.
+//! Mode `local`: the whole database, kept by the client.
 
 use keyhush_core::database::list::UpdateList;
 use keyhush_core::local::Local;
@@ -7,7 +7,7 @@ use wasm_bindgen::prelude::*;
 use crate::stored::{ReceivedFormHandle, StoredFormHandle};
 use crate::{LayoutHandle, Outcome, exactly, thrown};
 
-/// The records of a database, some or all of its partitions.
+/// The records of a database: all partitions, or those received so far.
 #[wasm_bindgen]
 pub struct LocalHandle(Local);
 
@@ -15,7 +15,7 @@ receives_partitions!(LocalHandle, keep, is_held);
 
 #[wasm_bindgen]
 impl LocalHandle {
-    /// Begins with nothing. `id`: 16 random bytes.
+    /// Begins without partitions. `id`: 16 random bytes.
     ///
     /// # Errors
     /// `length`, `layout`.
@@ -24,7 +24,7 @@ impl LocalHandle {
         exactly("id", id).and_then(|id| Local::new(layout.0, content_hashes, id)).map(LocalHandle).map_err(thrown)
     }
 
-    /// Takes up its stored form, whole or in part, under the manifest it was made under.
+    /// Reads a stored form, whole or partial, of the manifest with these values.
     ///
     /// # Errors
     /// `state`, `length`, `layout`.
@@ -40,26 +40,26 @@ impl LocalHandle {
             .map_err(thrown)
     }
 
-    /// Its id, 16 bytes.
+    /// Its id: 16 bytes.
     #[wasm_bindgen(getter)]
     pub fn id(&self) -> Vec<u8> {
         self.0.stamp().hint_id.to_vec()
     }
 
-    /// Updates applied.
+    /// The number of updates applied.
     #[wasm_bindgen(getter)]
     #[allow(clippy::cast_precision_loss)] // counts updates
     pub fn version(&self) -> f64 {
         self.0.stamp().version as f64
     }
 
-    /// At its epoch.
+    /// The layout at its epoch.
     #[wasm_bindgen(getter)]
     pub fn layout(&self) -> LayoutHandle {
         LayoutHandle(*self.0.layout())
     }
 
-    /// All partitions are there, and it is at this version.
+    /// Sets the version, when all partitions are there.
     ///
     /// # Errors
     /// `phase`.
@@ -75,10 +75,10 @@ impl LocalHandle {
         self.0.records(indices).map_err(thrown)
     }
 
-    /// Brings it to the next epoch, whose contents are checked. Whole: gives the journal's entry.
+    /// Brings it to the next epoch, and checks the content. Returns the journal entry if all partitions are there.
     ///
     /// # Errors
-    /// `update`, `length`, `layout`; nothing has changed then.
+    /// `update`, `length`, `layout`; then nothing has changed.
     pub fn update(&mut self, list: &[u8], after: &LayoutHandle, content_hashes: &[u8]) -> Outcome<Option<Vec<u8>>> {
         let list = UpdateList::decode(list, *self.0.layout(), after.0).map_err(thrown)?;
         if self.0.is_whole() {
@@ -95,7 +95,7 @@ impl LocalHandle {
         self.0.replay(entry).map_err(thrown)
     }
 
-    /// Checks all of it against the manifest it has come to.
+    /// Checks all partitions against the manifest of its epoch.
     ///
     /// # Errors
     /// `state`, `length`.
@@ -103,7 +103,7 @@ impl LocalHandle {
         self.0.arrive(content_hashes).map_err(thrown)
     }
 
-    /// Its stored form, bound to the hash of its manifest (32 bytes).
+    /// The stored form, bound to the hash of its manifest (32 bytes).
     ///
     /// # Errors
     /// `length`.

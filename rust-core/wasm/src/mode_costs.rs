@@ -1,4 +1,4 @@
-//! The planner, of modes: plain objects out, as packages/wasm/src/core/costs.ts types them.
+//! Costs of modes, as plain objects, typed in packages/wasm/src/core/costs.ts.
 
 use keyhush_core::cost::{self, Mode, ModeCosts, Workload};
 use keyhush_core::error::Error;
@@ -9,16 +9,16 @@ use crate::js::{self, Array, Object};
 use crate::proofs::proofs_named;
 use crate::{LayoutHandle, Outcome, thrown};
 
-/// Which kind of proof suits a client, where servers offer both: tags, if what it would hold fits 64 MB.
+/// The kind of proof for a client, if servers offer both: tags, if what it holds then fits into 64 MB.
 #[wasm_bindgen(js_name = suitableProofs, unchecked_return_type = "'merkle' | 'tags'")]
 pub fn suitable_proofs(layout: &LayoutHandle, directory_bytes: u32) -> String {
     cost::suitable_proofs(&layout.0, u64::from(directory_bytes), cost::DEFAULT_MEMORY_BYTES).name().into()
 }
 
-/// What each way of looking up costs under a manifest's layout, for a workload of which only what is done counts.
+/// The costs of each mode under a manifest's layout. Only the workload's lookups, batches and changes count.
 ///
 /// # Errors
-/// `layout`, for a property that is no whole number; `index` for a kind of proof there is not.
+/// `layout` for a property that is not a whole number; `index` for an unknown kind of proof.
 #[wasm_bindgen(js_name = modeCosts)]
 pub fn mode_costs(
     layout: &LayoutHandle,
@@ -69,7 +69,7 @@ fn mode_object(costs: &ModeCosts) -> Object {
     out
 }
 
-/// A missing property has the default of [`Workload::new`].
+/// Reads a workload. A missing property has the default of [`Workload::new`].
 #[allow(clippy::cast_sign_loss)] // checked
 pub(crate) fn read(workload: &JsValue) -> Result<Workload, Error> {
     let property = |name: &str| js::get(workload, name).unwrap_or(JsValue::UNDEFINED);
@@ -79,7 +79,7 @@ pub(crate) fn read(workload: &JsValue) -> Result<Workload, Error> {
             .as_f64()
             .filter(|number| number.fract() == 0.0 && (0.0..=MAX_SAFE_INTEGER).contains(number))
             .map(|number| Some(number as u64))
-            .ok_or_else(|| Error::Layout(format!("{name} must be a whole number"))),
+            .ok_or_else(|| Error::Layout(format!("{name} must be a whole number from 0 to 2^53 - 1"))),
     };
     let base = Workload::new(number("records")?.unwrap_or(0), number("valueBytes")?.unwrap_or(0));
     Ok(Workload {

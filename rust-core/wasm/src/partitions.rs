@@ -1,12 +1,13 @@
-//! Receiving partitions, the same for everything that a database is downloaded into. A macro, for what is exported to
+//! Receiving partitions, the same for each handle into which a database is downloaded. It is a macro, because exports to
 //! JavaScript cannot be generic.
 
-/// `fold` takes a lane's partition if it has its content hash; `is_folded` says whether one was taken.
+/// `fold` is the method that takes a lane's partition after checking its content hash; `is_folded` tells whether it was
+/// taken.
 macro_rules! receives_partitions {
     ($handle:ident, $fold:ident, $is_folded:ident) => {
         #[wasm_bindgen]
         impl $handle {
-            /// Address of the M·ℓ bytes that a lane receives.
+            /// The address of the M·ℓ bytes into which a lane receives its partition.
             ///
             /// # Errors
             /// `index`, `phase`.
@@ -15,7 +16,7 @@ macro_rules! receives_partitions {
                 self.0.lane_bytes(lane).map(|bytes| bytes.as_ptr() as usize).map_err(thrown)
             }
 
-            /// Starts receiving a partition.
+            /// Begins to receive a partition.
             ///
             /// # Errors
             /// `index`, `phase`, `layout`.
@@ -31,7 +32,7 @@ macro_rules! receives_partitions {
                 self.0.absorb(lane, bytes).map_err(thrown)
             }
 
-            /// Takes the lane's partition, if it has its content hash.
+            /// Takes the lane's partition if it has its content hash.
             ///
             /// # Errors
             /// `index`, `phase`, `length`, `layout`.
@@ -39,7 +40,7 @@ macro_rules! receives_partitions {
                 self.0.$fold(lane).map_err(thrown)
             }
 
-            /// Gives the lane up.
+            /// Drops what the lane has received so far.
             ///
             /// # Errors
             /// `index`.

@@ -1,4 +1,4 @@
-//! The planner, of databases: a workload in, plain objects out, as packages/wasm/src/core/costs.ts types them.
+//! Plans of databases: from a workload to plain objects, typed in packages/wasm/src/core/costs.ts.
 
 use keyhush_core::cost::{self, Costs, DEFAULT_PACK, Plan, Workload};
 use keyhush_core::layout::Layout;
@@ -10,7 +10,7 @@ use crate::{LayoutHandle, Outcome, thrown, whole};
 
 #[wasm_bindgen]
 impl LayoutHandle {
-    /// Decides Q and M, or only M for a given Q; without `block_records`, packs as the planner does.
+    /// Plans Q and M, or only M for a given Q. Without `block_records`, blocks have the planner's default.
     ///
     /// # Errors
     /// `layout`.
@@ -30,7 +30,7 @@ impl LayoutHandle {
 /// Plans a database for a workload.
 ///
 /// # Errors
-/// `layout`, also for a property that is no whole number.
+/// `layout`, also for a property that is not a whole number.
 #[wasm_bindgen]
 pub fn plan(workload: &JsValue) -> Outcome<Object> {
     let plan = read(workload).and_then(|workload| Plan::new(&workload)).map_err(thrown)?;
@@ -45,7 +45,7 @@ pub fn plan(workload: &JsValue) -> Outcome<Object> {
     Ok(out)
 }
 
-/// Bytes of journal at which a client that holds so many bytes of hint writes a new checkpoint.
+/// The bytes of journal after which a client that holds `held_bytes` of hint writes a new checkpoint.
 #[wasm_bindgen(js_name = journalLimit)]
 #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss)] // memory is far below 2^53 bytes
 pub fn journal_limit(held_bytes: f64) -> f64 {

@@ -1,4 +1,4 @@
-//! Kinds of proof, by name, and the sizes that follow from them.
+//! Kinds of proof, by their names, and the sizes that follow from them.
 
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::error::Error;
@@ -6,8 +6,8 @@ use wasm_bindgen::prelude::*;
 
 use crate::{LayoutHandle, Outcome, thrown};
 
-/// The kind of proof JavaScript names; Merkle if it names none.
-#[allow(clippy::needless_pass_by_value)] // as wasm-bindgen hands it over
+/// The kind of proof with this name; Merkle without a name.
+#[allow(clippy::needless_pass_by_value)] // wasm-bindgen passes it so
 pub(crate) fn proofs_named(name: Option<String>) -> Result<Proofs, Error> {
     let Some(name) = name else { return Ok(Proofs::Openings) };
     Proofs::named(&name).ok_or(Error::Index { what: "kind of proof", bound: Proofs::ALL.len() as u64 })
@@ -15,16 +15,16 @@ pub(crate) fn proofs_named(name: Option<String>) -> Result<Proofs, Error> {
 
 #[wasm_bindgen]
 impl LayoutHandle {
-    /// Bytes of an entry: ℓ′, and the opening proof if the kind named has one.
+    /// Bytes of an entry: ℓ′, and the opening proof if this kind has one.
     ///
     /// # Errors
-    /// `index` for a kind there is not.
+    /// `index` for an unknown kind.
     #[wasm_bindgen(js_name = entryBytes)]
     pub fn entry_bytes(&self, proofs: Option<String>) -> Outcome<usize> {
         proofs_named(proofs).map(|proofs| proofs.entry_bytes::<Merkle>(&self.0)).map_err(thrown)
     }
 
-    /// Most queries of a request with proofs of this kind, of a generation's limit.
+    /// The most queries of a request with this kind of proof. `limit` is the generation's batch limit.
     ///
     /// # Errors
     /// As `entryBytes`.

@@ -1,4 +1,4 @@
-//! Hints for lookups with one server.
+//! Mode `single`: hints for lookups with one server.
 
 use keyhush_core::commitment::Merkle;
 use keyhush_core::database::list::UpdateList;
@@ -13,11 +13,11 @@ use zeroize::Zeroizing;
 use crate::stored::{ReceivedFormHandle, StoredFormHandle};
 use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown, whole};
 
-/// Bytes of one query to one server, and of its answer; most queries of a request; and lookups that hints are made for unless
-/// it is said.
+/// Four numbers: the bytes of a query to one server, the bytes of its answer, the most queries of a request, and the default
+/// number of lookups of hints.
 ///
 /// # Errors
-/// `layout`, where one server cannot answer.
+/// `layout` if one server cannot answer this layout.
 #[wasm_bindgen(js_name = singleBytes)]
 pub fn single_bytes(layout: &LayoutHandle) -> Outcome<Vec<u32>> {
     let geometry = Geometry::of(&layout.0).map_err(thrown)?;
@@ -25,10 +25,10 @@ pub fn single_bytes(layout: &LayoutHandle) -> Outcome<Vec<u32>> {
     Ok(numbers.map(|number| number as u32).to_vec())
 }
 
-/// Whether hints made for one layout go on with another of its generation.
+/// Whether hints made for one layout also work with another one of its generation.
 ///
 /// # Errors
-/// `layout`, where one server cannot answer the first.
+/// `layout` if one server cannot answer the first layout.
 #[wasm_bindgen(js_name = singleFollows)]
 pub fn single_follows(before: &LayoutHandle, after: &LayoutHandle) -> Outcome<bool> {
     let geometry = Geometry::of(&before.0).map_err(thrown)?;
@@ -48,8 +48,8 @@ receives_partitions!(SingleBuilderHandle, keep, is_folded);
 
 #[wasm_bindgen]
 impl SingleBuilderHandle {
-    /// Begins hints for so many lookups under 32 bytes of fresh entropy. `in_rows` says where tags are kept, for tests: as many
-    /// as there are say it otherwise.
+    /// Begins hints for `lookups` lookups, from 32 bytes of fresh entropy. `in_rows` is for tests: it says where tags are stored.
+    /// Otherwise their number decides.
     ///
     /// # Errors
     /// `length`, `layout`, `index`.
@@ -73,7 +73,7 @@ impl SingleBuilderHandle {
             .map_err(thrown)
     }
 
-    /// Takes up what `partial` has given, under the manifest it was begun under.
+    /// Reads a stored form of `partial`, of the manifest with these values.
     ///
     /// # Errors
     /// `state`, `length`, `layout`.
@@ -89,13 +89,13 @@ impl SingleBuilderHandle {
             .map_err(thrown)
     }
 
-    /// The id of the hint to be, 16 bytes.
+    /// The id of the hint in the making: 16 bytes.
     #[wasm_bindgen(getter, js_name = hintId)]
     pub fn hint_id(&self) -> Vec<u8> {
         self.0.hint_id().to_vec()
     }
 
-    /// Does a piece of the work there is; whether there is more.
+    /// Does a part of the work. Returns whether there is more to do.
     ///
     /// # Errors
     /// `layout`.
@@ -103,12 +103,12 @@ impl SingleBuilderHandle {
         self.0.step().map_err(thrown)
     }
 
-    /// The next row of tags that is to be kept outside, behind its name (16 bytes); empty: none is.
+    /// The name (16 bytes) of the next row of tags to be stored, and the row; empty if there is none.
     pub fn row(&mut self) -> Vec<u8> {
         self.0.next_row().map_or_else(Vec::new, named)
     }
 
-    /// The row of a name has been kept.
+    /// Tells that the row of this name is stored.
     ///
     /// # Errors
     /// `length`.
@@ -116,10 +116,10 @@ impl SingleBuilderHandle {
         exactly("name", name).map(|name| self.0.kept(&name)).map_err(thrown)
     }
 
-    /// Brings what there is to the next epoch.
+    /// Brings the builder to the next epoch.
     ///
     /// # Errors
-    /// `update`, `length`, `layout`; nothing has changed then.
+    /// `update`, `length`, `layout`; then nothing has changed.
     pub fn update(
         &mut self,
         list: &[u8],
@@ -132,7 +132,7 @@ impl SingleBuilderHandle {
             .map_err(thrown)
     }
 
-    /// The stored form of what there is, bound to the hash of its manifest (32 bytes).
+    /// The stored form of the builder, bound to the hash of its manifest (32 bytes).
     ///
     /// # Errors
     /// `length`, `layout`.
@@ -141,17 +141,17 @@ impl SingleBuilderHandle {
         form.map(StoredFormHandle::new).map_err(thrown)
     }
 
-    /// The client's state, `version` updates after it was first stored.
+    /// The client's state. Its version becomes `version`.
     ///
     /// # Errors
-    /// `phase`, if partitions are missing; the handle is gone all the same.
+    /// `phase` if partitions are missing; the handle is used up all the same.
     pub fn finish(self, version: u32) -> Outcome<SingleHandle> {
         let hint = self.0.finish_at(version.into()).map_err(|(error, _)| thrown(error))?;
         Ok(SingleHandle(Asked::new(hint), WipesStack))
     }
 }
 
-/// Hints and at most one pending batch.
+/// Hints, and at most one pending batch.
 #[wasm_bindgen]
 pub struct SingleHandle(Asked<Merkle, Hint>, WipesStack);
 
@@ -159,7 +159,7 @@ asks!(SingleHandle);
 
 #[wasm_bindgen]
 impl SingleHandle {
-    /// Brings hints back under the manifest they were stored under.
+    /// Reads stored hints of the manifest with these values.
     ///
     /// # Errors
     /// `state`, `length`, `layout`.
@@ -170,7 +170,7 @@ impl SingleHandle {
             .map_err(thrown)
     }
 
-    /// What the server is sent.
+    /// The bytes for the server.
     ///
     /// # Errors
     /// `phase`.
@@ -178,7 +178,7 @@ impl SingleHandle {
         self.0.request(0).map_err(thrown)
     }
 
-    /// Verifies both parities of every query. `false`: forged, and condemned.
+    /// Verifies both parities of every query. `false`: one is forged, and the state is condemned.
     ///
     /// # Errors
     /// `phase`, `length`, `condemned`.
@@ -186,21 +186,21 @@ impl SingleHandle {
         self.0.verify(0, parities).map(|verdict| verdict == Verdict::Genuine).map_err(thrown)
     }
 
-    /// Queries of the last `recon` that no hint contained the record of: those records are zeros.
+    /// The queries of the last `recon` whose records no hint contained. Those records are zeros.
     #[wasm_bindgen(getter)]
     pub fn missed(&self) -> usize {
         self.0.missed()
     }
 
-    /// Brings hints and the pending batch to the next epoch. The journal's entry.
+    /// Brings hints and the pending batch to the next epoch. Returns the journal entry.
     ///
     /// # Errors
-    /// `update`, `state`, `condemned`; nothing has changed then.
+    /// `update`, `state`, `condemned`; then nothing has changed.
     pub fn update(&mut self, list: &[u8], after: &LayoutHandle) -> Outcome<Vec<u8>> {
         self.0.update(list, after.0, &[], &[0; 32]).map_err(thrown)
     }
 
-    /// Names (16 bytes each) of the rows of tags that judging the pending batch takes and that are not at hand: one a query.
+    /// The names (16 bytes each) of the rows of tags that are still needed to judge the answer: one for each query.
     ///
     /// # Errors
     /// `phase`.
@@ -209,53 +209,53 @@ impl SingleHandle {
         wanted.map(|names| names.as_flattened().to_vec()).map_err(thrown)
     }
 
-    /// Takes the first of them.
+    /// Passes the bytes of the first of these rows.
     ///
     /// # Errors
-    /// `state` if it is another; `phase`.
+    /// `state` if it is another row; `phase`.
     pub fn hold(&mut self, row: &[u8]) -> Outcome<()> {
         self.0.with_pending(|hint, pending| pending.hold(hint, row)).map_err(thrown)
     }
 
-    /// Names of all rows that it consists of besides its checkpoint.
+    /// The names of all its rows of tags.
     pub fn rows(&self) -> Vec<u8> {
         self.0.state.rows().as_flattened().to_vec()
     }
 
-    /// The name of a row to be made anew before a checkpoint is written; empty: none is. `begun`: others were.
+    /// The name of a row to renew before a checkpoint is written; empty if there is none. `begun`: some were renewed already.
     pub fn stale(&self, begun: bool) -> Vec<u8> {
         self.0.state.stale(begun).map_or_else(Vec::new, |name| name.to_vec())
     }
 
-    /// What takes its place, behind its name: to be kept.
+    /// Makes the row that replaces it. Returns its name and the row, to be stored.
     ///
     /// # Errors
-    /// `state` if these are not its bytes; `phase`, also while a batch is pending.
+    /// `state` if `row` is another row; `phase`, also while a batch is pending.
     pub fn renewed(&mut self, row: &[u8]) -> Outcome<Vec<u8>> {
         self.0.renewed(row).map(named).map_err(thrown)
     }
 
-    /// That has been kept.
+    /// Replaces the row by the renewed one, which is stored now.
     ///
     /// # Errors
-    /// `phase`, also while a batch is pending; nothing has changed then.
+    /// `phase`, also while a batch is pending; then nothing has changed.
     pub fn renew(&mut self) -> Outcome<()> {
         self.0.renew().map_err(thrown)
     }
 
-    /// Does a piece of the work that an update, or an entry that was one, has left; whether there is more. Whatever needs it done
-    /// does it.
+    /// Does a part of the work that an update has left. Returns whether there is more. Calls that need it finished do what is
+    /// left.
     pub fn step(&mut self) -> bool {
         self.0.state.step()
     }
 
-    /// Lookups that it was made for.
+    /// The number of lookups it was made for.
     #[wasm_bindgen(getter)]
     pub fn lookups(&self) -> usize {
         self.0.state.lookups()
     }
 
-    /// Lookups left.
+    /// The number of lookups left.
     #[wasm_bindgen(getter)]
     pub fn left(&self) -> usize {
         self.0.state.left()

@@ -1,4 +1,4 @@
-//! Stored forms on their way out and in, piece by piece, and the memory that they take.
+//! Stored forms, passed to and from JavaScript piece by piece, and memory for them.
 
 use keyhush_core::error::Error;
 use keyhush_core::tapir::state::{Received, Unsealed};
@@ -6,7 +6,7 @@ use wasm_bindgen::prelude::*;
 
 use crate::{Outcome, WipesStack, thrown};
 
-/// A stored form, written but for its checksum.
+/// A stored form without its checksum.
 #[wasm_bindgen]
 pub struct StoredFormHandle(Option<Unsealed>, WipesStack);
 
@@ -16,13 +16,13 @@ impl StoredFormHandle {
     }
 
     fn form(&mut self) -> Outcome<&mut Unsealed> {
-        self.0.as_mut().ok_or_else(|| thrown(Error::Phase("the stored form was taken")))
+        self.0.as_mut().ok_or_else(|| thrown(Error::Phase("the stored form was taken already")))
     }
 }
 
 #[wasm_bindgen]
 impl StoredFormHandle {
-    /// Bytes that are left of it.
+    /// The number of bytes left.
     ///
     /// # Errors
     /// `phase`.
@@ -30,7 +30,7 @@ impl StoredFormHandle {
         self.form().map(|form| form.left())
     }
 
-    /// Its next piece, some hundred kilobytes, which is hashed first; empty: that was all of it.
+    /// The next piece, about 256 KiB, which is hashed first; empty after the last one.
     ///
     /// # Errors
     /// `phase`.
@@ -38,7 +38,7 @@ impl StoredFormHandle {
         self.form().map(|form| form.piece().unwrap_or_default())
     }
 
-    /// All that is left of it, once.
+    /// All bytes that are left. They can be taken once.
     ///
     /// # Errors
     /// `phase`.
@@ -48,13 +48,13 @@ impl StoredFormHandle {
     }
 }
 
-/// A stored form that is handed over piece by piece, to be read when all of it is there.
+/// A stored form that arrives piece by piece. It can be read when it is complete.
 #[wasm_bindgen]
 pub struct ReceivedFormHandle(pub(crate) Received, WipesStack);
 
 #[wasm_bindgen]
 impl ReceivedFormHandle {
-    /// Of so many bytes.
+    /// An empty form that will have `bytes` bytes.
     ///
     /// # Errors
     /// `layout`, if memory does not suffice.
@@ -63,27 +63,27 @@ impl ReceivedFormHandle {
         Received::new(bytes).map(|received| ReceivedFormHandle(received, WipesStack)).map_err(thrown)
     }
 
-    /// Takes the next bytes, and hashes them.
+    /// Appends the next bytes, and hashes them.
     ///
     /// # Errors
-    /// `length`, if they are too many.
+    /// `length` if they are too many.
     pub fn take(&mut self, piece: &[u8]) -> Outcome<()> {
         self.0.take(piece).map_err(thrown)
     }
 }
 
-/// What a step touches: a few milliseconds, where pages come slowly.
+/// Bytes written in one step: some milliseconds, on systems where pages come slowly.
 const STEP_BYTES: usize = 1 << 20;
 
-/// Memory that nobody has used yet comes from the system page by page, each when it is first written, and tens of megabytes of
-/// it in one go hold a page up for longer than what is done with them. This has it come in steps, for what is allocated once
-/// this is freed.
+/// Makes the system provide memory in steps. A system provides unused memory page by page, when each page is first written.
+/// Tens of megabytes at once would block a web page for longer than the work with them takes. When this is freed, allocations
+/// get its memory.
 #[wasm_bindgen]
 pub struct RoomHandle(Vec<u8>);
 
 #[wasm_bindgen]
 impl RoomHandle {
-    /// So many bytes in one piece, none of which have come yet; none at all if they cannot be had.
+    /// Reserves `bytes` bytes in one piece; none if memory does not suffice. No page has been written yet.
     #[wasm_bindgen(constructor)]
     pub fn new(bytes: usize) -> RoomHandle {
         let mut room = Vec::new();
@@ -91,7 +91,7 @@ impl RoomHandle {
         RoomHandle(room)
     }
 
-    /// Has some of them come; whether there are more.
+    /// Writes some pages. Returns whether there are more.
     pub fn step(&mut self) -> bool {
         self.0.resize(self.0.capacity().min(self.0.len() + STEP_BYTES), 0);
         self.0.len() < self.0.capacity()

@@ -1,4 +1,4 @@
-//! TAPIR: hints in the making, hints, what they ask, and how they are stored.
+//! Mode `full`: hints in the making, hints, their queries, and their stored forms.
 
 use keyhush_core::commitment::Merkle;
 use keyhush_core::database::list::UpdateList;
@@ -22,10 +22,10 @@ receives_partitions!(HintBuilderHandle, fold, is_folded);
 
 #[wasm_bindgen]
 impl HintBuilderHandle {
-    /// Begins a hint under 32 bytes of fresh entropy. Only one with Merkle proofs looks at commitments.
+    /// Begins a hint from 32 bytes of fresh entropy. Only a hint with Merkle proofs reads commitments.
     ///
     /// # Errors
-    /// `length`, `layout`, `index` for a kind of proof there is not.
+    /// `length`, `layout`, `index` for an unknown kind of proof.
     #[wasm_bindgen(constructor)]
     pub fn new(
         layout: &LayoutHandle,
@@ -41,17 +41,17 @@ impl HintBuilderHandle {
             .map_err(thrown)
     }
 
-    /// What will prove the answers that the hint takes.
+    /// The kind of proof that the hint's answers must have.
     #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags' | 'pointproofs'")]
     pub fn proofs(&self) -> String {
         self.0.proofs().name().into()
     }
 
-    /// Brings what is folded to the next epoch; downloads under way of partitions that changed are given up. A hint that
-    /// keeps tags looks at no commitments.
+    /// Updates what is folded to the next epoch. Downloads of changed partitions are dropped. A hint with tags ignores
+    /// commitments.
     ///
     /// # Errors
-    /// `update`, `state`, `layout`, `length`; nothing has changed then.
+    /// `update`, `state`, `layout`, `length`; then nothing has changed.
     pub fn update(
         &mut self,
         list: &[u8],
@@ -65,19 +65,19 @@ impl HintBuilderHandle {
             .map_err(thrown)
     }
 
-    /// The id of the hint to be, 16 bytes.
+    /// The id of the hint in the making: 16 bytes.
     #[wasm_bindgen(getter, js_name = hintId)]
     pub fn hint_id(&self) -> Vec<u8> {
         self.0.hint_id().to_vec()
     }
 
-    /// Partitions folded.
+    /// The number of folded partitions.
     #[wasm_bindgen(getter)]
     pub fn folded(&self) -> usize {
         self.0.folded()
     }
 
-    /// The stored form of what is folded so far, bound to the hash of its manifest (32 bytes).
+    /// The stored form of the builder, bound to the hash of its manifest (32 bytes).
     ///
     /// # Errors
     /// `length`.
@@ -85,7 +85,7 @@ impl HintBuilderHandle {
         exactly("binding", binding).map(|binding| StoredFormHandle::new(self.0.written(&binding))).map_err(thrown)
     }
 
-    /// Takes up a half-made hint again under the manifest it was begun under.
+    /// Reads a stored builder of the manifest with these values.
     ///
     /// # Errors
     /// `state`, `length`, `layout`.
@@ -102,17 +102,17 @@ impl HintBuilderHandle {
             .map_err(thrown)
     }
 
-    /// The client state. `version`: how many updates were applied since it was first stored; 0 if not given.
+    /// The client's state. Its version becomes `version`, the number of updates applied to the builder; 0 if it is not given.
     ///
     /// # Errors
-    /// `phase`, if partitions are missing; the handle is gone all the same.
+    /// `phase` if partitions are missing; the handle is used up all the same.
     pub fn finish(self, version: Option<u32>) -> Outcome<ClientHandle> {
         let hint = self.0.finish_at(version.unwrap_or(0).into()).map_err(|(error, _)| thrown(error))?;
         Ok(ClientHandle::new(hint))
     }
 }
 
-/// A hint and at most one pending batch.
+/// A hint, and at most one pending batch.
 #[wasm_bindgen]
 pub struct ClientHandle(Asked<Merkle, Hint>, WipesStack);
 
@@ -126,7 +126,7 @@ asks!(ClientHandle);
 
 #[wasm_bindgen]
 impl ClientHandle {
-    /// What the retrieve server is sent.
+    /// The bytes for the retrieve server.
     ///
     /// # Errors
     /// `phase`.
@@ -135,7 +135,7 @@ impl ClientHandle {
         self.0.request(0).map_err(thrown)
     }
 
-    /// What the refresh server is sent.
+    /// The bytes for the refresh server.
     ///
     /// # Errors
     /// `phase`.
@@ -144,7 +144,7 @@ impl ClientHandle {
         self.0.request(1).map_err(thrown)
     }
 
-    /// Verifies one answer whole. `false`: forged, and condemned.
+    /// Verifies a whole answer. `false`: it is forged, and the hint is condemned.
     ///
     /// # Errors
     /// `phase`, `length`, `condemned`, `index` for a role that is neither 0 nor 1.
@@ -152,21 +152,21 @@ impl ClientHandle {
         self.0.verify(role as usize, entries).map(|verdict| verdict == Verdict::Genuine).map_err(thrown)
     }
 
-    /// Takes an answer that somebody else has verified, with their verdict: `false` condemns.
+    /// Takes an answer that the caller has verified, and the verdict. `false` condemns the hint.
     ///
     /// # Errors
-    /// `phase`, also for a hint that verifies by itself; `length`, `condemned`, `index` as `verify`.
+    /// `phase`, also for a hint that verifies answers itself; `length`, `condemned`, `index` as `verify`.
     pub fn judged(&mut self, role: u32, answer: &[u8], genuine: bool) -> Outcome<bool> {
         self.0
             .with_pending(|hint, pending| judged::<Merkle>(hint, pending, role_of(role as usize)?, answer, genuine))
             .map_err(thrown)
     }
 
-    /// Brings the hint and its pending batch to the next epoch, under 32 bytes of fresh entropy. Returns the journal
-    /// entry that does the same elsewhere. A hint that keeps tags looks at no commitments.
+    /// Brings the hint and its pending batch to the next epoch, with 32 bytes of fresh entropy. Returns the journal entry. A hint
+    /// with tags ignores commitments.
     ///
     /// # Errors
-    /// `update`, `state`, `layout`, `length`, `condemned`; nothing has changed then.
+    /// `update`, `state`, `layout`, `length`, `condemned`; then nothing has changed.
     pub fn update(
         &mut self,
         list: &[u8],
@@ -178,7 +178,7 @@ impl ClientHandle {
         self.0.update(list, after.0, commitments, &entropy).map_err(thrown)
     }
 
-    /// After `replay` went through an update: the commitments of the epoch it led to.
+    /// Sets the commitments of the epoch to which `replay` of an update has led.
     ///
     /// # Errors
     /// `length`.
@@ -186,7 +186,7 @@ impl ClientHandle {
         self.0.state.rebind(commitments).map_err(thrown)
     }
 
-    /// Brings a hint back under the manifest it was made under.
+    /// Reads a stored hint of the manifest with these values.
     ///
     /// # Errors
     /// `state`, `length`.
@@ -202,7 +202,7 @@ impl ClientHandle {
             .map_err(thrown)
     }
 
-    /// What proves the answers it takes.
+    /// The kind of proof that its answers must have.
     #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags' | 'pointproofs'")]
     pub fn proofs(&self) -> String {
         self.0.state.proofs().name().into()

@@ -8,18 +8,18 @@ use wasm_bindgen::prelude::*;
 use crate::proofs::proofs_named;
 use crate::{LayoutHandle, Outcome, thrown};
 
-/// The server half.
+/// A server's database.
 #[wasm_bindgen]
 pub struct DatabaseHandle(pub(crate) Database<Merkle>);
 
 #[wasm_bindgen]
 impl DatabaseHandle {
-    /// An all-zero database. For tags alone it keeps no trees, and its commitments are zero; with Pointproofs it also answers
-    /// with room for a proof, which is the caller's to make. `max_batch`: the batch limit
-    /// its generation began with, if this layout is not its first.
+    /// An all-zero database. For tags only, it keeps no trees, and its commitments are zeros. With Pointproofs, answers have room
+    /// for a proof, which the caller makes. `max_batch` is the batch limit with which its generation began; it is needed if this
+    /// layout is not the generation's first.
     ///
     /// # Errors
-    /// `layout`, `index` for a kind of proof there is not.
+    /// `layout`, `index` for an unknown kind of proof.
     #[wasm_bindgen(constructor)]
     pub fn new(layout: &LayoutHandle, proofs: Option<String>, max_batch: Option<u32>) -> Outcome<DatabaseHandle> {
         proofs_named(proofs)
@@ -32,13 +32,13 @@ impl DatabaseHandle {
             .map_err(thrown)
     }
 
-    /// Address of the Q·M·ℓ bytes of records.
+    /// The address of the Q·M·ℓ bytes of records.
     #[wasm_bindgen(js_name = recordsPointer)]
     pub fn records_pointer(&mut self) -> usize {
         self.0.records_mut().as_ptr() as usize
     }
 
-    /// Hashes a partition as it stands.
+    /// Hashes a partition and builds its tree.
     ///
     /// # Errors
     /// `index`.
@@ -46,7 +46,7 @@ impl DatabaseHandle {
         self.0.commit(partition).map_err(thrown)
     }
 
-    /// 32 bytes.
+    /// The commitment to a partition: 32 bytes.
     ///
     /// # Errors
     /// `index`, `phase`.
@@ -54,7 +54,7 @@ impl DatabaseHandle {
         self.0.commitment(partition).map(|digest| digest.to_vec()).map_err(thrown)
     }
 
-    /// 32 bytes.
+    /// The content hash of a partition: 32 bytes.
     ///
     /// # Errors
     /// `index`, `phase`.
@@ -63,7 +63,7 @@ impl DatabaseHandle {
         self.0.content_hash(partition).map(|digest| digest.to_vec()).map_err(thrown)
     }
 
-    /// 32·Q bytes.
+    /// The commitments of all partitions: 32·Q bytes.
     ///
     /// # Errors
     /// `phase`.
@@ -71,7 +71,7 @@ impl DatabaseHandle {
         self.0.commitments().map_err(thrown)
     }
 
-    /// 32·Q bytes.
+    /// The content hashes of all partitions: 32·Q bytes.
     ///
     /// # Errors
     /// `phase`.
@@ -80,7 +80,7 @@ impl DatabaseHandle {
         self.0.content_hashes().map_err(thrown)
     }
 
-    /// Answers the queries of a suite, by its number; of suite 1 if none is named.
+    /// Answers the queries of a suite; of suite 1 if no number is given.
     ///
     /// # Errors
     /// `length`, `index`, `phase`.
@@ -97,13 +97,13 @@ impl DatabaseHandle {
         suites::answer(suite.unwrap_or(1), &self.0, queries, At::Previous).map_err(thrown)
     }
 
-    /// The suites it answers, by number.
+    /// The numbers of the suites that it answers.
     #[wasm_bindgen(getter)]
     pub fn suites(&self) -> Vec<u16> {
         suites::suites(&self.0)
     }
 
-    /// Bytes of one query of a suite, at the newest epoch or at the one before, and how many a request may carry.
+    /// The bytes of a query of a suite and the most queries of a request, at the newest or the previous epoch.
     ///
     /// # Errors
     /// `phase`.
@@ -114,7 +114,7 @@ impl DatabaseHandle {
         Ok(vec![bytes as u32, most as u32])
     }
 
-    /// Bytes of what answers so many queries of a suite, at the newest epoch or at the one before.
+    /// The bytes of an answer to `queries` queries of a suite, at the newest or the previous epoch.
     ///
     /// # Errors
     /// `index`, `phase`.
@@ -124,13 +124,13 @@ impl DatabaseHandle {
         suites::answer_bytes(suite, &self.0, queries, at).map_err(thrown)
     }
 
-    /// Its layout, at the newest epoch.
+    /// The layout at the newest epoch.
     #[wasm_bindgen(getter)]
     pub fn layout(&self) -> LayoutHandle {
         LayoutHandle(*self.0.layout())
     }
 
-    /// Most queries a request may carry, for the life of its generation.
+    /// The most queries of a request, for the life of its generation.
     #[wasm_bindgen(getter, js_name = maxBatch)]
     pub fn max_batch(&self) -> usize {
         self.0.max_batch()

@@ -1,4 +1,4 @@
-//! The directory as a server has it: built, stored, brought to the next epoch.
+//! A server's directory: building, storing and updating it.
 
 use keyhush_core::database::list::UpdateList;
 use keyhush_core::directory::{Bringing, Directory};
@@ -12,7 +12,7 @@ use crate::{LayoutHandle, Outcome, thrown};
 
 #[wasm_bindgen]
 impl DirectoryHandle {
-    /// Of distinct fingerprints, 16 bytes each, for a database of so many slots.
+    /// Builds the directory of distinct fingerprints, 16 bytes each, for a database of `slots` slots.
     ///
     /// # Errors
     /// `directory`.
@@ -20,31 +20,31 @@ impl DirectoryHandle {
         Directory::build(fingerprints, slots).map(DirectoryHandle).map_err(thrown)
     }
 
-    /// How many blocks it has: 2 to this.
+    /// The log₂ of its number of blocks.
     #[wasm_bindgen(getter, js_name = blockLog)]
     pub fn block_log(&self) -> u32 {
         self.0.shape().log()
     }
 
-    /// Of each block, padded.
+    /// The bytes of each padded block.
     #[wasm_bindgen(getter, js_name = blockBytes)]
     pub fn block_bytes(&self) -> usize {
         self.0.shape().block_bytes()
     }
 
-    /// 16 bytes.
+    /// The seed: 16 bytes.
     #[wasm_bindgen(getter)]
     pub fn seed(&self) -> Vec<u8> {
         self.0.shape().seed().to_vec()
     }
 
-    /// Bytes of the stored form.
+    /// The length of the stored form.
     #[wasm_bindgen(getter, js_name = encodedBytes)]
     pub fn encoded_bytes(&self) -> usize {
         self.0.encoded_bytes()
     }
 
-    /// Some of them, from one to before another.
+    /// A part of the stored form, from byte `start` to before byte `end`.
     ///
     /// # Errors
     /// `index`.
@@ -58,7 +58,7 @@ impl DirectoryHandle {
         Ok(part)
     }
 
-    /// The directory of the epoch before, from the list that led to this one.
+    /// The previous epoch's directory, from the list that led to this one.
     ///
     /// # Errors
     /// `update`.
@@ -69,7 +69,7 @@ impl DirectoryHandle {
             .map_err(thrown)
     }
 
-    /// The padded blocks, committed to.
+    /// The padded blocks, as a committed database.
     ///
     /// # Errors
     /// `layout`.
@@ -77,7 +77,7 @@ impl DirectoryHandle {
         self.0.database().map(DatabaseHandle).map_err(thrown)
     }
 
-    /// Brings the blocks of the epoch before to this directory.
+    /// Updates the previous epoch's blocks to this directory.
     ///
     /// # Errors
     /// `phase`, `layout`.
@@ -86,13 +86,13 @@ impl DirectoryHandle {
     }
 }
 
-/// The blocks of the next epoch's directory in the making, beside those of this one's.
+/// An update of blocks to the next epoch's directory, in the making.
 #[wasm_bindgen]
 pub struct BringingHandle(Bringing);
 
 #[wasm_bindgen]
 impl BringingHandle {
-    /// Brings `blocks` to `directory`.
+    /// Begins to update `blocks` to `directory`.
     ///
     /// # Errors
     /// `phase`.
@@ -101,7 +101,7 @@ impl BringingHandle {
         Bringing::new(&directory.0, &blocks.0).map(BringingHandle).map_err(thrown)
     }
 
-    /// Goes on; whether there is more to do.
+    /// Does the next step. Returns whether there is more to do.
     ///
     /// # Errors
     /// `index`.
@@ -109,7 +109,7 @@ impl BringingHandle {
         self.0.step(&directory.0, &blocks.0).map_err(thrown)
     }
 
-    /// What is to be written; ends this.
+    /// The write into the blocks. Uses up this handle.
     ///
     /// # Errors
     /// `phase`.

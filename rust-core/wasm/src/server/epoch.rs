@@ -1,4 +1,4 @@
-//! The next epoch: what a batch makes of a database, drafted and written in steps, and the update list that says it.
+//! The next epoch of a database: drafted and written in steps, from a batch or an update list.
 
 use keyhush_core::database::epoch::{self, Draft, FlatBatch, Operation, Reason};
 use keyhush_core::database::list::UpdateList;
@@ -11,13 +11,13 @@ use super::database::DatabaseHandle;
 use crate::directory::DirectoryHandle;
 use crate::{LayoutHandle, Outcome, js, thrown};
 
-/// An update list, as a server keeps it.
+/// An update list, as a server stores it.
 #[wasm_bindgen]
 pub struct UpdateListHandle(UpdateList);
 
 #[wasm_bindgen]
 impl UpdateListHandle {
-    /// Reads a list, with the layouts that its header names.
+    /// Reads a list. The layouts come from its own header.
     ///
     /// # Errors
     /// `update`.
@@ -37,18 +37,18 @@ impl UpdateListHandle {
         LayoutHandle(*self.0.after())
     }
 
-    /// The records it changes, ascending.
+    /// The indices of the records that it changes, ascending.
     pub fn indices(&self) -> Vec<u32> {
         self.0.entries().map(|entry| entry.index).collect()
     }
 
-    /// old ⊕ new of each of them, ℓ bytes.
+    /// old ⊕ new of each record, ℓ bytes.
     pub fn differences(&self) -> Vec<u8> {
         self.0.differences()
     }
 }
 
-/// What a batch brought.
+/// A new epoch.
 #[wasm_bindgen]
 pub struct EpochHandle(epoch::Epoch);
 
@@ -80,18 +80,18 @@ impl EpochHandle {
         self.0.list.bytes().to_vec()
     }
 
-    /// Records it changed.
+    /// The number of records that it changed.
     #[wasm_bindgen(getter)]
     pub fn changes(&self) -> usize {
         self.0.list.entries().count()
     }
 
-    /// Records whose slots it touched, ascending: what a server stores.
+    /// The indices of the records that it changed, ascending.
     pub fn indices(&self) -> Vec<u32> {
         self.0.list.entries().map(|entry| entry.index).collect()
     }
 
-    /// The new directory of a keyed database; once.
+    /// The new directory of a keyed database. It can be taken once.
     #[wasm_bindgen(js_name = takeDirectory)]
     pub fn take_directory(&mut self) -> Option<DirectoryHandle> {
         self.0.directory.take().map(DirectoryHandle)
@@ -100,11 +100,11 @@ impl EpochHandle {
 
 #[wasm_bindgen]
 impl DatabaseHandle {
-    /// Applies a batch to a keyed database: kinds (1 add, 2 edit, 3 delete), 16 bytes of fingerprint and ℓ bytes of
-    /// stored record for each operation (the record of a delete is not looked at).
+    /// Applies a batch to a keyed database. Each operation has a kind (1 add, 2 edit, 3 delete), 16 bytes of fingerprint and ℓ
+    /// bytes of stored record (ignored for a delete).
     ///
     /// # Errors
-    /// `refused`, with the `operation`'s number and a `reason`; `length`. Nothing has changed then.
+    /// `refused`, with the `operation`'s number and a `reason`; `length`. Then nothing has changed.
     #[wasm_bindgen(js_name = applyKeyed)]
     pub fn apply_keyed(
         &mut self,
@@ -132,8 +132,8 @@ impl DatabaseHandle {
         EpochHandle::new(epoch::apply(&mut self.0, Some(&directory.0), &batch))
     }
 
-    /// Applies a batch to a keyless database: kinds, an index and ℓ bytes for each operation (an add's index and a
-    /// delete's record are not looked at).
+    /// Applies a batch to a keyless database. Each operation has a kind, an index (ignored for an add) and ℓ bytes of record
+    /// (ignored for a delete).
     ///
     /// # Errors
     /// As `applyKeyed`.
@@ -157,10 +157,10 @@ impl DatabaseHandle {
         EpochHandle::new(epoch::apply(&mut self.0, None, &batch))
     }
 
-    /// Applies the list of an epoch that was made before.
+    /// Applies an update list that was made before.
     ///
     /// # Errors
-    /// `update`, `layout`, `phase`. Nothing has changed then.
+    /// `update`, `layout`, `phase`. Then nothing has changed.
     #[wasm_bindgen(js_name = applyList)]
     pub fn apply_list(&mut self, list: &[u8], after: &LayoutHandle) -> Outcome<()> {
         UpdateList::decode(list, *self.0.layout(), after.0)
@@ -169,7 +169,7 @@ impl DatabaseHandle {
     }
 }
 
-/// The next epoch in the making, of a batch or of a list, beside the database.
+/// The next epoch in the making, from a batch or an update list. It does not change the database.
 #[wasm_bindgen]
 pub struct DraftHandle {
     batch: FlatBatch,
@@ -177,16 +177,18 @@ pub struct DraftHandle {
     drafted: Option<epoch::Drafted>,
 }
 
+const NOT_DONE: Error = Error::Phase("making the epoch is not done; make its other steps first");
+
 #[wasm_bindgen]
 impl DraftHandle {
-    /// Of a batch of so many operations, which are pushed before the first step.
+    /// Begins with a batch of `count` operations. Push them before the first step.
     #[wasm_bindgen(constructor)]
     pub fn new(database: &DatabaseHandle, keyed: bool, count: usize) -> DraftHandle {
         let batch = FlatBatch::new(keyed, database.0.layout().stored().record_bytes, count);
         DraftHandle { batch, draft: None, drafted: None }
     }
 
-    /// Of the list of an epoch that was made before.
+    /// Begins with an update list that was made before.
     ///
     /// # Errors
     /// `update`.
@@ -198,8 +200,8 @@ impl DraftHandle {
         Ok(DraftHandle { batch, draft: Some(draft), drafted: None })
     }
 
-    /// Some of the operations: kinds (1 add, 2 edit, 3 delete), for each 16 bytes of fingerprint or, without keys, an index,
-    /// and ℓ bytes of stored record (an add's index and a delete's record are not looked at).
+    /// Appends operations. Each has a kind (1 add, 2 edit, 3 delete), 16 bytes of fingerprint or, without keys, an index, and ℓ
+    /// bytes of stored record. An add's index and a delete's record are ignored.
     ///
     /// # Errors
     /// `length`.
@@ -207,7 +209,7 @@ impl DraftHandle {
         self.batch.push(kinds, fingerprints, indices, records).map_err(thrown)
     }
 
-    /// Goes on, of a database without keys; whether there is more to do.
+    /// Does the next step, for a keyless database. Returns whether there is more to do.
     ///
     /// # Errors
     /// `refused`, as `applyKeyed`; `update`, `layout`, `phase`.
@@ -216,10 +218,10 @@ impl DraftHandle {
         self.step(database, None)
     }
 
-    /// Goes on, of a keyed database.
+    /// Does the next step, for a keyed database. Returns whether there is more to do.
     ///
     /// # Errors
-    /// As there.
+    /// As `stepKeyless`.
     #[wasm_bindgen(js_name = stepKeyed)]
     pub fn step_keyed(&mut self, database: &DatabaseHandle, directory: &DirectoryHandle) -> Outcome<bool> {
         self.step(database, Some(&directory.0))
@@ -231,13 +233,13 @@ impl DraftHandle {
         if draft.step(database, directory, batch).map_err(|error| refused(&error))? {
             return Ok(true);
         }
-        let drafted = self.draft.take().ok_or(Error::Phase("the draft was taken")).and_then(Draft::finish);
+        let drafted = self.draft.take().ok_or(Error::Phase("the draft was taken already")).and_then(Draft::finish);
         self.drafted = Some(drafted.map_err(thrown)?);
         Ok(false)
     }
 
     fn drafted(&mut self) -> Outcome<&mut epoch::Drafted> {
-        self.drafted.as_mut().ok_or_else(|| thrown(Error::Phase("there are steps to be made")))
+        self.drafted.as_mut().ok_or_else(|| thrown(NOT_DONE))
     }
 
     /// BLAKE3 of the update list.
@@ -258,7 +260,7 @@ impl DraftHandle {
         Ok(self.drafted()?.directory.as_ref().map(|(_, hash)| hash.to_vec()))
     }
 
-    /// The new directory of a keyed database; once.
+    /// The new directory of a keyed database. It can be taken once.
     ///
     /// # Errors
     /// `phase`.
@@ -267,30 +269,30 @@ impl DraftHandle {
         Ok(self.drafted()?.directory.take().map(|(directory, _)| DirectoryHandle(directory)))
     }
 
-    /// What is to be written; ends this.
+    /// The write that applies the epoch. Uses up this handle.
     ///
     /// # Errors
     /// `phase`.
     #[wasm_bindgen(js_name = intoWrite)]
     pub fn into_write(self) -> Outcome<WriteHandle> {
-        let drafted = self.drafted.ok_or_else(|| thrown(Error::Phase("there are steps to be made")))?;
+        let drafted = self.drafted.ok_or_else(|| thrown(NOT_DONE))?;
         Ok(WriteHandle(drafted.write))
     }
 }
 
-/// What is being written into a database.
+/// An update list that is being written into a database.
 #[wasm_bindgen]
 pub struct WriteHandle(pub(super) Write);
 
 #[wasm_bindgen]
 impl WriteHandle {
-    /// Bytes of the update list.
+    /// The length of the update list.
     #[wasm_bindgen(getter, js_name = listBytes)]
     pub fn list_bytes(&self) -> usize {
         self.0.list().bytes().len()
     }
 
-    /// Some of them, from one to before another.
+    /// A part of the update list, from byte `start` to before byte `end`.
     ///
     /// # Errors
     /// `index`.
@@ -301,29 +303,29 @@ impl WriteHandle {
         part.map(<[u8]>::to_vec).map_err(thrown)
     }
 
-    /// Records whose slots it touches, ascending.
+    /// The indices of the records that it changes, ascending.
     pub fn indices(&self) -> Vec<u32> {
         self.0.list().entries().map(|entry| entry.index).collect()
     }
 
-    /// Whether nobody else may read the database's memory during the next step.
+    /// Whether no other thread may read the database's memory during the next step.
     #[wasm_bindgen(getter)]
     pub fn alone(&self) -> bool {
         self.0.alone()
     }
 
-    /// Goes on, before `begin` or after it; whether there is more to do.
+    /// Does the next step. Returns whether there is more to do before `begin`, or, after `begin`, at all.
     ///
     /// # Errors
-    /// `phase`, `update`, `layout`. Nothing has changed then.
+    /// `phase`, `update`, `layout`. Then nothing has changed.
     pub fn step(&mut self, database: &mut DatabaseHandle) -> Outcome<bool> {
         self.0.step(&mut database.0).map_err(thrown)
     }
 
-    /// The newest epoch is the previous one from here on.
+    /// Makes the newest epoch the previous one.
     ///
     /// # Errors
-    /// `phase`. Nothing has changed then.
+    /// `phase`. Then nothing has changed.
     pub fn begin(&mut self, database: &mut DatabaseHandle) -> Outcome<()> {
         self.0.begin(&mut database.0).map_err(thrown)
     }

@@ -1,4 +1,4 @@
-//! The next generation: a database made anew of the records of another.
+//! A new generation, made from the records of a database.
 
 use keyhush_core::commitment::Merkle;
 use keyhush_core::database::flat::Database;
@@ -11,13 +11,13 @@ use super::DatabaseHandle;
 use crate::directory::DirectoryHandle;
 use crate::{Outcome, thrown};
 
-/// A generation in the making, beside the database it is made of.
+/// A generation in the making. It does not change the old database.
 #[wasm_bindgen]
 pub struct NextGenerationHandle(Option<NextGeneration<Merkle>>);
 
 #[wasm_bindgen]
 impl NextGenerationHandle {
-    /// With room for `headroom` records more than there are.
+    /// Begins a generation with room for `headroom` more records than there are.
     ///
     /// # Errors
     /// `layout`.
@@ -27,27 +27,27 @@ impl NextGenerationHandle {
         Ok(NextGenerationHandle(Some(next)))
     }
 
-    /// Goes on; whether there is more to do.
+    /// Does the next step. Returns whether there is more to do.
     ///
     /// # Errors
     /// `layout`, `directory`, `phase`.
     pub fn step(&mut self, old: &DatabaseHandle) -> Outcome<bool> {
-        let next = self.0.as_mut().ok_or_else(|| thrown(Error::Phase("the generation was taken")))?;
+        let next = self.0.as_mut().ok_or_else(|| thrown(Error::Phase("the generation was taken already")))?;
         next.step(&old.0).map_err(thrown)
     }
 
-    /// The database and the directory, once all steps were made.
+    /// The new database and directory, after the last step.
     ///
     /// # Errors
     /// `phase`.
     pub fn finish(&mut self) -> Outcome<GenerationHandle> {
-        let next = self.0.take().ok_or_else(|| thrown(Error::Phase("the generation was taken")))?;
+        let next = self.0.take().ok_or_else(|| thrown(Error::Phase("the generation was taken already")))?;
         let (database, directory) = next.finish().map_err(thrown)?;
         Ok(GenerationHandle { database: Some(database), directory })
     }
 }
 
-/// A generation that was made. Each of its parts can be taken once.
+/// A finished generation. Each part can be taken once.
 #[wasm_bindgen]
 pub struct GenerationHandle {
     database: Option<Database<Merkle>>,
@@ -56,13 +56,13 @@ pub struct GenerationHandle {
 
 #[wasm_bindgen]
 impl GenerationHandle {
-    /// Every partition of it is committed.
+    /// The database. All of its partitions are committed.
     #[wasm_bindgen(js_name = takeDatabase)]
     pub fn take_database(&mut self) -> Option<DatabaseHandle> {
         self.database.take().map(DatabaseHandle)
     }
 
-    /// None in keyless databases.
+    /// The directory; none without keys.
     #[wasm_bindgen(js_name = takeDirectory)]
     pub fn take_directory(&mut self) -> Option<DirectoryHandle> {
         self.directory.take().map(DirectoryHandle)
