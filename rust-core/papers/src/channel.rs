@@ -1,8 +1,8 @@
-//! The line between a client and a server: bytes, counted.
+//! The channel between a client and a server. It passes bytes on and counts them.
 
 use crate::error::Error;
 
-/// Counts what crosses a line, in bytes.
+/// Counts the bytes of a channel.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Channel {
     /// bytes from the client to the server
@@ -12,7 +12,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A request and its answer.
+    /// Sends a request and returns the server's answer.
     pub fn ask(
         &mut self,
         request: &[u8],
@@ -24,13 +24,13 @@ impl Channel {
         Ok(answer)
     }
 
-    /// One piece of a stream from the server.
+    /// Passes on a piece of a stream from the server.
     pub fn receive<'a>(&mut self, piece: &'a [u8]) -> &'a [u8] {
         self.down += piece.len();
         piece
     }
 
-    /// One piece of a stream from the client.
+    /// Passes on a piece of a stream from the client.
     pub fn send<'a>(&mut self, piece: &'a [u8]) -> &'a [u8] {
         self.up += piece.len();
         piece

@@ -1,5 +1,5 @@
-//! `npm run papers`: measures the schemes and writes papers.md, with the papers' figures beside ours, and papers.csv, the
-//! same figures for programs.
+//! The command `npm run papers`: measures the schemes and writes papers.md, with the papers' figures beside ours, and papers.csv
+//! with the same figures for programs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
-//! The generators of the papers' schemes, which nothing ships: the product's is `rust-core/kernels/src/prg.rs`. They are behind
-//! one pair of traits, so that tables compare schemes and not ciphers.
+//! The pseudorandom generators of the papers' schemes. Only this crate uses them; the product's generator is
+//! `rust-core/kernels/src/prg.rs`. All have the same traits, so that tables compare schemes and not ciphers.
 //!
-//! [`Aes`] runs on the processor's AES instructions where it has them (crate `aes` finds out), as the papers' code does;
-//! [`ChaCha`] is the cipher that the product uses, because JavaScript and WebAssembly have no AES instructions to offer.
+//! [`Aes`] uses the processor's AES instructions if there are any (the crate `aes` detects them), as the papers' code does.
+//! [`ChaCha`] is the cipher of the product, because JavaScript and WebAssembly have no AES instructions.
 
 use aes::Aes128;
 use aes::cipher::{Array, BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
@@ -11,19 +11,19 @@ use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 
 use crate::xor::xor;
 
-/// 128 bits: a key, a seed, a block.
+/// 128 bits: a key, a seed or a block.
 pub type Block = [u8; 16];
 
-/// A generator under a key: 2^64 streams of 2^64 blocks, any of which can be had by itself. So it is a pseudorandom
-/// function too.
+/// A generator with a key: 2^64 streams of 2^64 blocks, with random access to each block. So it is also a pseudorandom
+/// function.
 pub trait Prg {
-    /// what tables call it
+    /// its name in tables
     const NAME: &'static str;
-    /// Under this key.
+    /// The generator with this key.
     fn new(key: &Block) -> Self;
     /// Writes the blocks `first`, `first` + 1, … of a stream.
     fn fill(&self, stream: u64, first: u64, blocks: &mut [Block]);
-    /// Writes the blocks `first`, … of every one of these streams, as many of each as a line of the table has.
+    /// Writes the blocks `first`, `first` + 1, … of each of these streams, as many of each as a line of the table has.
     fn table<const BLOCKS: usize>(&self, streams: &[u64], first: u64, table: &mut [[Block; BLOCKS]]) {
         for (&stream, line) in streams.iter().zip(table) {
             self.fill(stream, first, line);
@@ -33,7 +33,7 @@ pub trait Prg {
 
 /// A length-doubling generator G(s) = G₀(s) ‖ G₁(s), for trees of seeds. It has no secret.
 pub trait Doubling {
-    /// what tables call it
+    /// its name in tables
     const NAME: &'static str;
     /// The generator.
     fn new() -> Self;
@@ -46,15 +46,15 @@ pub trait Doubling {
 /// AES-128 in counter mode.
 pub struct Aes(Aes128);
 
-/// ChaCha20, the stream as its nonce.
+/// ChaCha20, with the stream as nonce.
 pub struct ChaCha(Block);
 
-/// G_b(s) = AES_b(s) ⊕ s under two fixed public keys, as in all fast code for distributed point functions: one key schedule
-/// for all seeds; sound in the ideal-cipher model.
+/// G_b(s) = AES_b(s) ⊕ s under two fixed public keys, as in all fast code for distributed point functions. It needs one key
+/// schedule for all seeds. It is secure in the ideal-cipher model.
 pub struct AesTree([Aes; 2]);
 
-/// The seed is ChaCha20's key, and the first half of one block is taken: no assumption beyond the cipher's, at twice as
-/// many bits as are used.
+/// The seed is ChaCha20's key, and half of one block is the output. It assumes nothing but the cipher, and computes twice the
+/// bits that are used.
 pub struct ChaChaTree;
 
 impl Aes {
@@ -69,7 +69,7 @@ impl Aes {
     }
 }
 
-/// The counters of a stream, from `first` on.
+/// Writes the counters of a stream, from `first` on.
 fn count(stream: u64, first: u64, blocks: &mut [Block]) {
     for (n, block) in blocks.iter_mut().enumerate() {
         *block = (u128::from(stream) << 64 | u128::from(first.wrapping_add(n as u64))).to_be_bytes();
@@ -88,7 +88,7 @@ impl Prg for Aes {
         self.permute(blocks);
     }
 
-    /// The instructions take ten rounds to answer, and many blocks at a time: so all lines at once.
+    /// An AES instruction has a latency of many cycles, but many can run at once. So all lines are encrypted together.
     fn table<const BLOCKS: usize>(&self, streams: &[u64], first: u64, table: &mut [[Block; BLOCKS]]) {
         for (&stream, line) in streams.iter().zip(table.iter_mut()) {
             count(stream, first, line);

@@ -1,15 +1,15 @@
-//! Where a client's randomness comes from: 16 bytes of the operating system's, then a generator. No two clients share
-//! one, no seed is literal, and no draw is biased.
+//! A client's randomness: 16 bytes of the operating system's entropy, stretched by a generator. Each client has its own. No
+//! seed is a literal in the code, and no draw is biased.
 
 use crate::error::Error;
 use crate::prg::{Aes, Block, Prg};
 
-/// A source of uniform numbers. Tests put one in that walks through all outcomes.
+/// A source of uniform numbers. Tests use sources that enumerate all outcomes.
 pub trait Uniform {
-    /// Uniform in [0, `bound`), `bound` ≥ 1.
+    /// A uniform number in [0, `bound`). `bound` ≥ 1.
     fn below(&mut self, bound: u32) -> u32;
 
-    /// Uniform.
+    /// A uniform bit.
     fn coin(&mut self) -> bool {
         self.below(2) == 1
     }
@@ -25,21 +25,21 @@ pub struct Random<P: Prg = Aes> {
 }
 
 impl Random {
-    /// From the operating system.
+    /// Uniform numbers with a key from the operating system.
     pub fn from_system() -> Result<Self, Error> {
         let mut key = [0; 16];
         getrandom::fill(&mut key).map_err(|_| Error::Entropy)?;
         Ok(Random::new(&key, 0))
     }
 
-    /// For tests and tables: the same numbers each time.
+    /// The same numbers each time, for tests and tables.
     pub fn from_seed(seed: u64) -> Self {
         Random::new(&u128::from(seed).to_le_bytes(), 0)
     }
 }
 
 impl<P: Prg> Random<P> {
-    /// One stream of the generator under a key.
+    /// Uniform numbers from a stream of the generator with this key.
     pub fn new(key: &Block, stream: u64) -> Self {
         let blocks = [[0; 16]; 64];
         Random { prg: P::new(key), stream, next_block: 0, used_bytes: size_of_val(&blocks), blocks }
@@ -57,10 +57,10 @@ impl<P: Prg> Random<P> {
         self.take()
     }
 
-    /// B bytes; B divides 16.
+    /// The next B bytes; B divides 16.
     #[inline]
     fn take<const B: usize>(&mut self) -> [u8; B] {
-        // Aligned, so that no draw straddles the end.
+        // Aligned, so that no draw goes beyond the end of the blocks.
         let mut at = self.used_bytes.next_multiple_of(B);
         if at + B > size_of_val(&self.blocks) {
             self.prg.fill(self.stream, self.next_block, &mut self.blocks);
@@ -73,7 +73,7 @@ impl<P: Prg> Random<P> {
 }
 
 impl<P: Prg> Uniform for Random<P> {
-    /// Lemire's multiplication; what would bias it is drawn again.
+    /// Lemire's multiplication. A draw that would bias the result is repeated.
     #[inline]
     fn below(&mut self, bound: u32) -> u32 {
         loop {
@@ -86,7 +86,7 @@ impl<P: Prg> Uniform for Random<P> {
     }
 }
 
-/// A uniform order (Fisher–Yates; SinglePass, Lemma 2.1).
+/// Shuffles into a uniform order (Fisher–Yates; SinglePass, Lemma 2.1).
 pub fn shuffle<T>(items: &mut [T], source: &mut impl Uniform) {
     for n in (1..items.len()).rev() {
         items.swap(n, source.below(n as u32 + 1) as usize);

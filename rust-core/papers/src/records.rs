@@ -3,7 +3,7 @@
 use crate::error::{Error, bad};
 use crate::prg::{Aes, Prg};
 
-/// N records of ℓ bytes each, one after another.
+/// N records of ℓ bytes each, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Records {
     bytes: Vec<u8>,
@@ -11,7 +11,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Takes bytes as records of `record_bytes` each.
+    /// Makes records of `record_bytes` from bytes.
     pub fn new(bytes: Vec<u8>, record_bytes: usize) -> Result<Self, Error> {
         if record_bytes == 0 || bytes.is_empty() || !bytes.len().is_multiple_of(record_bytes) {
             return Err(bad("records", format_args!("some records of {record_bytes} bytes"), bytes.len()));
@@ -19,7 +19,7 @@ impl Records {
         Ok(Records { bytes, record_bytes })
     }
 
-    /// Records filled to the last byte from a seed: a test on zeros would hardly test.
+    /// Pseudorandom records from a seed. (Zeros would hide errors from tests.)
     pub fn from_seed(seed: u64, records: usize, record_bytes: usize) -> Self {
         assert!(records > 0 && record_bytes > 0, "a database has records");
         let mut bytes = vec![0; records * record_bytes];
@@ -39,7 +39,7 @@ impl Records {
         self.bytes.len() / self.record_bytes
     }
 
-    /// never
+    /// Always false.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -54,22 +54,22 @@ impl Records {
         &self.bytes[i * self.record_bytes..][..self.record_bytes]
     }
 
-    /// Record i, to be written.
+    /// Record i, mutable.
     pub fn get_mut(&mut self, i: usize) -> &mut [u8] {
         &mut self.bytes[i * self.record_bytes..][..self.record_bytes]
     }
 
-    /// All records, one after another.
+    /// All records, one after the other.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Records `from` to `to`, as bytes.
+    /// The bytes of the records from `from` to before `to`.
     pub fn range(&self, from: usize, to: usize) -> &[u8] {
         &self.bytes[from * self.record_bytes..to * self.record_bytes]
     }
 
-    /// One record more, at the end.
+    /// Appends a record.
     pub fn push(&mut self, record: &[u8]) {
         assert_eq!(record.len(), self.record_bytes, "a record of another length");
         self.bytes.extend_from_slice(record);

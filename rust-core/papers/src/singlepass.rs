@@ -1,33 +1,35 @@
 //! SinglePass (Lazzaretti, Papamanthou: *Single Pass Client-Preprocessing Private Information Retrieval*, 2024), Fig. 4,
-//! and its updates, Fig. 7. The scheme that TAPIR authenticates.
+//! and its updates, Fig. 7. TAPIR is this scheme with authentication.
 //!
-//! N records are Q partitions of M = ⌈N/Q⌉. The hint is one permutation p_q of [M] a partition and M parities, parity j
-//! of the records p_0(j), …, p_{Q−1}(j). A lookup of record m of partition q* shows server 1 a column of offsets, with a
-//! random one in place q*, and server 0 one random entry of every permutation; then what was shown is swapped with what
-//! was not (*Show and Shuffle*, Fig. 3), which makes all permutations uniform again in the eyes of server 1.
+//! N records are Q partitions of M = ⌈N/Q⌉. The hint is a permutation p_q of [M] for each partition, and M parities. Parity j
+//! is the XOR of the records p_0(j), …, p_{Q−1}(j).
+//!
+//! A lookup of record m of partition q* shows server 1 a column of offsets, with a random one in place q*. It shows server 0 a
+//! random entry of each permutation. Then it swaps the entries shown to server 1 with those shown to server 0 (*Show and
+//! Shuffle*, Fig. 3). After that all permutations are uniform again from server 1's view.
 //!
 //! # Assumption
 //!
-//! The two servers do not talk to each other, and answer honestly. Then privacy is perfect given uniform permutations, for
-//! adaptive sequences of lookups, against either server alone; with permutations from a seed it rests on the generator.
-//! Server 0 made the hint, knows all permutations, and can read the positions r_q off the first request; it is not told the column.
-//! It sees uniform offsets only, whatever is asked.
+//! The two servers do not talk to each other, and answer honestly. With uniform permutations, privacy is then perfect against
+//! either server alone, for adaptive sequences of lookups. With permutations from a seed it rests on the generator. Server 0
+//! made the hint, knows all permutations, and can read the positions r_q from the first request. It does not learn the column:
+//! it sees uniform offsets only, whatever is asked.
 //!
 //! # Corrections
 //!
-//! Fig. 4 sends S_refresh before the swap and reads both answers after it; here the swap is in [`Client::query`] as printed. What
-//! the text leaves open:
+//! Fig. 4 sends S_refresh before the swap and reads both answers after it. Here the swap is in [`Client::query`], as printed. The
+//! text leaves these points open:
 //!
-//! - The seed crosses the line and not the permutations (the authors' code sends all of them: 8 MiB at 2^20).
+//! - Server and client exchange the seed, not the permutations (the authors' code sends all of them: 8 MiB at 2^20).
 //! - Offsets at or beyond M are refused, and records beyond N are zeros, as §6 proposes for the last partition.
-//! - An update carries old ⊕ new, which is all that Fig. 7 uses.
+//! - An update has old ⊕ new, which is all that Fig. 7 uses.
 //!
-//! # What an attacker gets
+//! # What an attacker gains
 //!
-//! Of the scheme as printed, from honest servers, nothing. But the client cannot tell a wrong parity or answer, and what an app
-//! does with a wrong record shows the server which half of its lie was used: a server that changes one offset's record
-//! learns whether that partition was asked. This is what TAPIR's proofs are for. Each [`Deviation`] but the last breaks the
-//! Show-and-Shuffle lemma; `tests/singlepass.rs` enumerates by how much.
+//! From the scheme as printed, with honest servers: nothing. But the client cannot recognise a wrong parity or answer. A server
+//! that changes the record of one offset can learn, from what the app does with a wrong record, whether that partition was
+//! asked for. TAPIR's proofs prevent this. Each [`Deviation`] but the last breaks the Show-and-Shuffle lemma;
+//! `tests/singlepass.rs` enumerates by how much.
 //!
 //! # A lookup
 //!
@@ -42,12 +44,12 @@
 //! let mut client = Client::<u16>::new::<Aes>(&hint, 1000, 10, 32, Inverses::Kept)?;
 //!
 //! // Online: both servers answer; here one stands for both.
-//! let mut channels = [Channel::default(); 2];
+//! // Online: both servers answer; here one server is both.
 //! let record = client.lookup(123, &mut source, [&server, &server], &mut channels)?;
 //! assert_eq!(record, server.records().get(123));
 //! assert_eq!(channels[0], Channel { up: 10 * 2, down: 10 * 32 });
 //!
-//! // The database changes, and the client follows.
+//! // The database changes, and the client updates its hint.
 //! client.follow(&server.edit(123, &[7; 32])?, &mut source)?;
 //! assert_eq!(client.lookup(123, &mut source, [&server, &server], &mut channels)?, [7; 32]);
 //! # Ok::<(), papers::error::Error>(())
@@ -60,29 +62,29 @@ use crate::random::{Random, Uniform, shuffle};
 use crate::records::Records;
 use crate::xor::xor;
 
-/// Wrong turns; only tests take them.
+/// Mistakes that only tests make.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Deviation {
     /// As printed.
     #[default]
     None,
-    /// What was shown stays where it was: a second lookup in the same column is recognised.
+    /// The shown entries are not swapped: a second lookup in the same column is recognised.
     NoSwap,
-    /// One position r for all partitions in place of Q: refreshed columns stay together.
+    /// One position r for all partitions instead of Q: refreshed columns stay together.
     OnePosition,
-    /// The cover offset in the queried partition is never the wanted one: it excludes what is asked.
+    /// The random offset in the queried partition is never the wanted one: this excludes what is asked for.
     CoverAvoidsQueried,
-    /// The queried partition is swapped too, though its true entry was not shown: tells nothing, and spoils parities.
+    /// The queried partition is swapped too, though its true entry was not shown. This reveals nothing, but makes parities wrong.
     SwapsQueried,
 }
 
-/// An offset within a partition, as permutations store and messages carry it: u16, or u32 for M > 2^16.
+/// An offset in a partition, as stored and sent: u16, or u32 for M > 2^16.
 pub trait Offset: Copy + Eq + Send + 'static {
-    /// bytes of one
+    /// its bytes
     const BYTES: usize;
-    /// From a number that fits.
+    /// Converts a number that fits.
     fn of(offset: usize) -> Self;
-    /// As a number.
+    /// The offset as a number.
     fn get(self) -> usize;
 }
 
@@ -106,29 +108,29 @@ impl Offset for u32 {
     }
 }
 
-/// Bytes of a hint on the line: its seed and M parities.
+/// Bytes of a hint as sent: its seed and M parities.
 pub fn hint_bytes(partition_records: usize, record_bytes: usize) -> usize {
     16 + partition_records * record_bytes
 }
 
-/// Bytes of one lookup, both servers and both directions together: 2·Q offsets and 2·Q records.
+/// Bytes of a lookup, with both servers, in both directions: 2·Q offsets and 2·Q records.
 pub fn lookup_bytes<O: Offset>(partitions: usize, record_bytes: usize) -> usize {
     2 * partitions * (O::BYTES + record_bytes)
 }
 
-/// Bytes of an edit: index and old ⊕ new.
+/// Bytes of an edit: index, and old ⊕ new.
 pub fn edit_bytes(record_bytes: usize) -> usize {
     4 + record_bytes
 }
 
-/// Either server: the database and its M.
+/// Either server: the database, and its M.
 pub struct Server {
     records: Records,
     partition_records: usize,
 }
 
-/// What the client is told of an edit, or of a record that was added: the public index and old ⊕ new, old being zeros
-/// for a new one.
+/// An update for clients, after an edit or an added record: the public index, and old ⊕ new. For an added record old is
+/// zeros.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
     /// i
@@ -147,7 +149,7 @@ impl Server {
         Ok(Server { records, partition_records })
     }
 
-    /// The database as it is.
+    /// The current database.
     pub fn records(&self) -> &Records {
         &self.records
     }
@@ -157,7 +159,7 @@ impl Server {
         self.partition_records
     }
 
-    /// Q, as it is now
+    /// Q, at present
     pub fn partitions(&self) -> usize {
         self.records.len().div_ceil(self.partition_records)
     }
@@ -182,7 +184,7 @@ impl Server {
         message
     }
 
-    /// Fig. 4, Answer: the record at each offset, a partition each; zeros beyond the last record.
+    /// Fig. 4, Answer: the record at each offset, one for each partition; zeros beyond the last record.
     pub fn answer<O: Offset>(&self, request: &[u8]) -> Result<Vec<u8>, Error> {
         expect_bytes("offsets", request, self.partitions() * O::BYTES)?;
         let (m, bytes) = (self.partition_records, self.records.record_bytes());
@@ -198,7 +200,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// Replaces a record; a deletion is an edit to zeros.
+    /// Replaces a record. A deletion is an edit to zeros.
     pub fn edit(&mut self, index: usize, record: &[u8]) -> Result<Update, Error> {
         expect_bytes("record", record, self.records.record_bytes())?;
         if index >= self.records.len() {
@@ -210,7 +212,7 @@ impl Server {
         Ok(Update { index, difference })
     }
 
-    /// Adds a record at the end, which begins a partition when the last is full.
+    /// Adds a record at the end. It begins a new partition if the last one is full.
     pub fn add(&mut self, record: &[u8]) -> Result<Update, Error> {
         expect_bytes("record", record, self.records.record_bytes())?;
         self.records.push(record);
@@ -234,16 +236,16 @@ fn offsets<O: Offset>(message: &[u8]) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Whether inverses are kept: they find a column at once, and take as much memory as the permutations.
+/// Whether inverses are stored. They give a column at once, and take as much memory as the permutations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inverses {
-    /// O(1) a lookup and an edit.
+    /// O(1) for a lookup and an edit.
     Kept,
-    /// A scan of M entries a lookup and an edit.
+    /// A scan of M entries for a lookup and an edit.
     Scanned,
 }
 
-/// The permutations p_0, …, p_{Q−1}, flat: entry q·M + j is p_q(j).
+/// The permutations p_0, …, p_{Q−1}, in one array: entry q·M + j is p_q(j).
 #[derive(Clone)]
 pub struct Permutations<O> {
     entries: Vec<O>,
@@ -252,7 +254,7 @@ pub struct Permutations<O> {
 }
 
 impl<O: Offset> Permutations<O> {
-    /// Q permutations, each from its own source.
+    /// Q permutations, each from a source of its own.
     fn draw<U: Uniform>(
         partitions: usize,
         partition_records: usize,
@@ -266,7 +268,7 @@ impl<O: Offset> Permutations<O> {
         Self::from_entries(entries, partition_records, inverses)
     }
 
-    /// From Q·M entries, which tests enumerate.
+    /// Permutations from Q·M entries, for tests that enumerate.
     pub fn from_entries(entries: Vec<O>, partition_records: usize, inverses: Inverses) -> Self {
         let mut all = Permutations { entries, inverse: None, partition_records };
         if inverses == Inverses::Kept {
@@ -335,14 +337,14 @@ pub struct Pending {
     partition: usize,
     column: usize,
     positions: Vec<usize>,
-    /// to server 0, which made the hint
+    /// for server 0, which made the hint
     pub refresh: Vec<u8>,
-    /// to server 1
+    /// for server 1
     pub retrieve: Vec<u8>,
 }
 
 impl<O: Offset> Client<O> {
-    /// The client of a hint message of a database of `records` records in `partitions` partitions.
+    /// Reads the hint of a database of `records` records in `partitions` partitions.
     pub fn new<P: Prg>(
         message: &[u8],
         records: usize,
@@ -365,7 +367,7 @@ impl<O: Offset> Client<O> {
         Ok(Self::from_parts(permutations, parities.to_vec(), records, record_bytes, Deviation::None))
     }
 
-    /// From permutations and parities, for tests that enumerate permutations.
+    /// A client from permutations and parities, for tests that enumerate permutations.
     pub fn from_parts(
         permutations: Permutations<O>,
         parities: Vec<u8>,
@@ -376,13 +378,13 @@ impl<O: Offset> Client<O> {
         Client { permutations, parities, record_bytes, records, deviation }
     }
 
-    /// With a wrong turn, for tests.
+    /// This client with a mistake, for tests.
     #[must_use]
     pub fn with_deviation(self, deviation: Deviation) -> Self {
         Client { deviation, ..self }
     }
 
-    /// Bytes of permutations, inverses if kept, and parities.
+    /// Bytes of permutations, of inverses if they are stored, and of parities.
     pub fn bytes(&self) -> usize {
         let inverses = self.permutations.inverse.as_ref().map_or(0, Vec::len);
         (self.permutations.entries.len() + inverses) * O::BYTES + self.parities.len()
@@ -452,7 +454,7 @@ impl<O: Offset> Client<O> {
         Ok(record)
     }
 
-    /// A whole lookup. The two servers' channels come in the order of the servers.
+    /// A whole lookup. Servers and channels come in the order of the servers.
     pub fn lookup(
         &mut self,
         index: usize,
@@ -467,8 +469,8 @@ impl<O: Offset> Client<O> {
         self.reconstruct(&pending, &refresh, &retrieve)
     }
 
-    /// Fig. 7: follows an edit or an addition. A partition that begins gets a permutation of its own, from `source`: one
-    /// that the hint's seed gave would be known to server 0.
+    /// Fig. 7: applies an edit or an addition. A new partition gets a permutation from `source`: server 0 would know one from the
+    /// hint's seed.
     pub fn follow(&mut self, update: &Update, source: &mut impl Uniform) -> Result<(), Error> {
         expect_bytes("update", &update.difference, self.record_bytes)?;
         if update.index > self.records {

@@ -1,35 +1,37 @@
 //! TreePIR (Lazzaretti, Papamanthou: *TreePIR: Sublinear-Time and Polylog-Bandwidth Private Information Retrieval from
 //! DDH*, 2023): the weak privately puncturable function of Fig. 5 and the scheme of Fig. 6, without recursion (§4.3).
 //!
-//! N = 4^d records are √N partitions of √N. A hint is a tree of seeds (GGM) with √N leaves, and says "record F(k, v) of
-//! partition v" for all v; its parity is kept. A lookup of record x_r of partition x_ℓ takes a hint with F(k, x_ℓ) = x_r
-//! and sends its key *punctured* at x_ℓ: the d siblings of the path to that leaf, from left to right, and not where
-//! the leaf is. The server tries all √N places that the hole could have and returns a parity for each; neighbouring
-//! places share most of their tree, so all of them cost √N·log √N leaves and not N.
+//! N = 4^d records are √N partitions of √N. A hint is a tree of seeds (GGM) with √N leaves. For each partition v it names record
+//! F(k, v), and the client keeps the parity of these records.
+//!
+//! A lookup of record x_r of partition x_ℓ takes a hint with F(k, x_ℓ) = x_r. It sends the hint's key *punctured* at x_ℓ: the d
+//! siblings of the path to that leaf, from left to right, but not where the leaf is. The server tries all √N places of the
+//! missing leaf, and returns a parity for each. Neighbouring places share most of their tree, so all of them together cost
+//! √N·log √N leaves and not N.
 //!
 //! # Assumption
 //!
 //! The two servers do not talk to each other, and answer honestly. Then privacy rests on the generator of the tree, for
-//! adaptive sequences: a punctured key is d pseudorandom strings, whatever was punctured.
+//! adaptive sequences. A punctured key is d pseudorandom strings, wherever it is punctured.
 //!
 //! # Corrections
 //!
-//! - *Shifts* (§4.2): F(k, v) = leaf + shift mod √N, so that a fresh key that contains the record is made by choosing the
-//!   shift, and not by trial. The shift is sent; it says x_r − leaf(x_ℓ), and that leaf is what puncturing hides.
+//! - *Shifts* (§4.2): F(k, v) = leaf + shift mod √N. So a fresh key that contains the record needs no trial: the shift is chosen.
+//!   The shift is sent. It reveals x_r − leaf(x_ℓ) only, and puncturing hides that leaf.
 //! - *Order*: left siblings by falling height, then right siblings by rising height. The path to a guess g takes the next seed
 //!   from the front where g's bit is 1, and from the back where it is 0.
-//! - *Hints from one seed* of 16 bytes, which server 0 gets in place of λ·√N keys. The fresh key comes from other randomness
+//! - *Hints from one seed* of 16 bytes, which is sent to server 0 instead of λ·√N keys. The fresh key comes from other randomness
 //!   (the text says so in a proof only): see [`Deviation::FreshKeyFromHintSeed`].
-//! - *No hint contains the record*: not treated (§4.2 shows it to be negligible). Two fresh punctured keys are sent, nothing is
-//!   consumed, and the call fails: see [`Deviation::SilentWhenUnlucky`].
+//! - *No hint contains the record*: the text does not treat it (§4.2 shows that the probability is negligible). Here two fresh
+//!   punctured keys are sent, nothing is used up, and the call fails: see [`Deviation::SilentWhenUnlucky`].
 //! - *The fresh key* goes into the slot of the spent one: see [`Deviation::AppendsAtEnd`].
-//! - Exactly √N parities and d seeds cross the line. The public code adds an element: see [`Deviation::LeftOver`].
+//! - Exactly √N parities and d seeds are sent. The public code sends one element more: see [`Deviation::LeftOver`].
 //!
-//! # What an attacker gets
+//! # What an attacker gains
 //!
-//! As published, with honest servers, nothing. From the public code's left-over element, a partition that was not asked, each
-//! time. A server that falsifies the parities of half of the guesses learns from a failure which half the asked partition is
-//! in: **one bit about the index for each lie**.
+//! From the published scheme, with honest servers: nothing. From the public code's additional element: in each lookup, a
+//! partition that was not asked for. A server that falsifies the parities of half of the guesses learns, from a failure, in
+//! which half the wanted partition is: **one bit about the index for each lie**.
 //!
 //! # A lookup
 //!
@@ -45,7 +47,7 @@
 //! let seed = source.block();
 //! let mut client = Client::<AesTree>::new(geometry, &seed, server.hints(&seed)?)?;
 //!
-//! // Online: five seeds and a shift up, 32 parities down, at each server; here one stands for both.
+//! // Online: five seeds and a shift up, 32 parities down, with each server; here one server is both.
 //! let mut channels = [Channel::default(); 2];
 //! let record = client.lookup(123, Search::All, &mut source, [&server, &server], &mut channels)?;
 //! assert_eq!(record, database.get(123));
@@ -61,19 +63,19 @@ use crate::records::Records;
 use crate::s3pir::Search;
 use crate::xor::{xor, xor_from};
 
-/// Wrong turns; only tests take them.
+/// Mistakes that only tests make.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Deviation {
     /// As described.
     #[default]
     None,
-    /// One more partition number with each key, never the asked one: the left-over element of the public code.
+    /// Each message has one more partition number, never the wanted one: the additional element of the public code.
     LeftOver,
-    /// The fresh key is the next one of the hints' seed: server 0 knows it whole, compares, and reads the index.
+    /// The fresh key is the next one of the hints' seed: server 0 knows it, compares, and reads the index.
     FreshKeyFromHintSeed,
     /// Nothing is sent when no hint contains the record.
     SilentWhenUnlucky,
-    /// The refilled hint goes behind all others.
+    /// The new hint goes after all others.
     AppendsAtEnd,
 }
 
@@ -92,7 +94,7 @@ pub struct Geometry {
 pub const LAMBDA: usize = 128;
 
 impl Geometry {
-    /// For N a power of four.
+    /// The geometry of N records, a power of four.
     pub fn square(records: usize, record_bytes: usize, lambda: usize) -> Result<Self, Error> {
         if records < 4 || !records.is_power_of_two() || !records.ilog2().is_multiple_of(2) || records > 1 << 32 {
             return Err(bad("N", "a power of four from 4 to 2^32", records));
@@ -106,22 +108,22 @@ impl Geometry {
         1 << self.depth
     }
 
-    /// log₂ √N seeds and a shift of two bytes, to each server.
+    /// Bytes of a query to each server: log₂ √N seeds, and a shift of two bytes.
     pub fn query_bytes(&self) -> usize {
         16 * self.depth as usize + 2
     }
 
-    /// √N parities, from each server.
+    /// Bytes of an answer from each server: √N parities.
     pub fn answer_bytes(&self) -> usize {
         self.root() * self.record_bytes
     }
 
-    /// All parities, from server 0.
+    /// Bytes of all parities, from server 0.
     pub fn hint_bytes(&self) -> usize {
         self.hints * self.record_bytes
     }
 
-    /// Seed, shift and parity a hint.
+    /// Bytes of the client: seed, shift and parity for each hint.
     pub fn client_bytes(&self) -> usize {
         self.hints * (18 + self.record_bytes)
     }
@@ -130,13 +132,13 @@ impl Geometry {
 /// A key of the function: F(k, v) = (leaf v of the tree under the seed + shift) mod √N.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
-    /// of the tree
+    /// the seed of the tree
     pub seed: Block,
-    /// below √N
+    /// the shift, below √N
     pub shift: u16,
 }
 
-/// The number a leaf stands for.
+/// The number that a leaf stands for.
 fn leaf(seed: &Block) -> usize {
     usize::from(u16::from_le_bytes([seed[0], seed[1]]))
 }
@@ -169,7 +171,7 @@ pub fn puncture<D: Doubling>(tree: &D, depth: u32, seed: &Block, at: usize) -> V
     left_siblings
 }
 
-/// The hints' keys, from the seed that client and server 0 share.
+/// The keys of the hints, from the seed that client and server 0 share.
 fn hint_keys(seed: &Block, geometry: &Geometry) -> impl Iterator<Item = Key> + use<> {
     let mut source = Random::<Aes>::new(seed, 0);
     let root = geometry.root() as u32;
@@ -195,17 +197,17 @@ impl<'a, D: Doubling> Server<'a, D> {
 
     /// Fig. 6, Offline 2: the parity of every hint.
     pub fn hints(&self, seed: &[u8]) -> Result<Vec<u8>, Error> {
-        /// keys whose trees are grown side by side
+        /// keys whose trees are computed side by side
         const LANES: usize = 64;
-        /// partitions that pass by together, and whose offsets therefore lie together
+        /// partitions processed together; their offsets lie together
         const TOGETHER: usize = 16;
-        /// hints whose offsets are kept until all partitions have passed by
+        /// hints whose offsets are in memory at once
         const BATCH: usize = 4096;
         let seed = seed.try_into().map_err(|_| bad("seed", "16 bytes", seed.len()))?;
         let (root, bytes) = (self.geometry.root(), self.geometry.record_bytes);
         let keys: Vec<Key> = hint_keys(seed, &self.geometry).collect();
         let mut parities = vec![0; self.geometry.hint_bytes()];
-        // Trees first, then records: few partitions at a time, which a processor's second cache holds.
+        // Trees first, then records: a few partitions at a time, which fit into a processor's second cache.
         let mut offsets = vec![[0u16; TOGETHER]; root.div_ceil(TOGETHER) * BATCH];
         for (keys, parities) in keys.chunks(BATCH).zip(parities.chunks_mut(BATCH * bytes)) {
             for (first, keys) in keys.chunks(LANES).enumerate() {
@@ -233,7 +235,7 @@ impl<'a, D: Doubling> Server<'a, D> {
         Ok(parities)
     }
 
-    /// Fig. 6, Answer: for each guess of the hole's place the parity of all other leaves' records.
+    /// Fig. 6, Answer: for each guess of the missing leaf the parity of all other leaves' records.
     pub fn answer(&self, query: &[u8]) -> Result<Vec<u8>, Error> {
         expect_bytes("punctured key", query, self.geometry.query_bytes())?;
         let (root, bytes, depth) = (self.geometry.root(), self.geometry.record_bytes, self.geometry.depth as usize);
@@ -248,15 +250,15 @@ impl<'a, D: Doubling> Server<'a, D> {
             }
             offsets.push(leaves.iter().map(|seed| (leaf(seed) + shift) & (root - 1)).collect::<Vec<_>>());
         }
-        // From the root down, for each node that the path to the hole could go through: the parity of all leaves off that path so
-        // far. At the root there are none; each step adds the leaves under the node's sibling.
+        // From the root down, for each node that may be on the path to the missing leaf: the parity of all leaves off that path so
+        // far. The root has none. Each step adds the leaves under the node's sibling.
         let mut answer = vec![0; bytes];
         let mut places = Vec::with_capacity(root);
         for height in (0..depth).rev() {
             let mut below = Vec::with_capacity(bytes * (root >> height));
             for node in 0..root >> height {
                 let ones_above = (node >> 1).count_ones() as usize;
-                // A left sibling's seed is counted from the front; a right one's from the back, d − 1 less the zeros above.
+                // The seed of a left sibling counts from the front, that of a right one from the back: d − 1 minus the zeros above.
                 let seed = if node & 1 == 1 { ones_above } else { height + ones_above };
                 let leaves = ((node ^ 1) << height..).zip(&offsets[height][seed << height..][..1 << height]);
                 places.clear();
@@ -270,7 +272,7 @@ impl<'a, D: Doubling> Server<'a, D> {
     }
 }
 
-/// All leaves of LANES trees, from left to right.
+/// Visits all leaves of LANES trees, from left to right.
 fn grow<D: Doubling, const LANES: usize>(
     tree: &D,
     depth: u32,
@@ -287,7 +289,7 @@ fn grow<D: Doubling, const LANES: usize>(
     grow(tree, depth - 1, 2 * at + 1, &right, visit);
 }
 
-/// The next level of trees side by side.
+/// The next level of trees, side by side.
 fn children<D: Doubling>(tree: &D, seeds: &[Block]) -> Vec<Block> {
     let mut children = Vec::with_capacity(2 * seeds.len());
     let (mut left, mut right) = ([[0; 16]; 64], [[0; 16]; 64]);
@@ -312,24 +314,24 @@ pub struct Client<D: Doubling> {
 
 /// A lookup between Query and Reconstruct.
 pub struct Pending {
-    /// to server 0, which made the hints
+    /// for server 0, which made the hints
     pub refresh: Vec<u8>,
-    /// to server 1
+    /// for server 1
     pub retrieve: Vec<u8>,
     partition: usize,
-    /// the hint's slot and the key that will be in it; none if no hint contained the record
+    /// the hint's slot and its next key; none if no hint contained the record
     used: Option<(usize, Key)>,
 }
 
 impl<D: Doubling> Client<D> {
-    /// From the seed that was sent to server 0, and its parities.
+    /// A client from the seed that was sent to server 0, and server 0's parities.
     pub fn new(geometry: Geometry, seed: &Block, parities: Vec<u8>) -> Result<Self, Error> {
         expect_bytes("hints", &parities, geometry.hint_bytes())?;
         let keys = hint_keys(seed, &geometry).collect();
         Ok(Self::from_parts(geometry, D::new(), keys, parities, Deviation::None, *seed))
     }
 
-    /// From keys, for tests that enumerate them.
+    /// A client from keys, for tests that enumerate them.
     pub fn from_parts(
         geometry: Geometry,
         tree: D,
@@ -341,13 +343,13 @@ impl<D: Doubling> Client<D> {
         Client { geometry, tree, keys, parities, deviation, hint_seed, used: 0 }
     }
 
-    /// With a wrong turn, for tests.
+    /// This client with a mistake, for tests.
     #[must_use]
     pub fn with_deviation(self, deviation: Deviation) -> Self {
         Client { deviation, ..self }
     }
 
-    /// Bytes kept.
+    /// Bytes of the client's state.
     pub fn bytes(&self) -> usize {
         self.keys.len() * 18 + self.parities.len()
     }
@@ -386,7 +388,7 @@ impl<D: Doubling> Client<D> {
         self.query_with(index, search, seeds, source)
     }
 
-    /// The same with given seeds, of the fresh key and of the one that stands in for a hint, for tests that enumerate them.
+    /// [`Client::query`] with given seeds, for tests that enumerate them: of the fresh key, and of the key sent if no hint is found.
     pub fn query_with(
         &self,
         index: usize,
@@ -406,7 +408,7 @@ impl<D: Doubling> Client<D> {
         // Query 1, by choosing the shift.
         let unshifted = evaluate(&self.tree, depth, &Key { seed, shift: 0 }, partition);
         let fresh = Key { seed, shift: ((offset + root - unshifted) % root) as u16 };
-        // Where no hint contains the record, a key of the same law stands in.
+        // If no hint contains the record, a key with the same distribution is sent instead.
         let shown = match slot {
             Some(slot) => self.keys[slot],
             None => Key { seed: stand_in, shift: source.below(root as u32) as u16 },
@@ -446,7 +448,7 @@ impl<D: Doubling> Client<D> {
         Ok(record)
     }
 
-    /// A whole lookup. Servers and channels: 0, which made the hints, and 1.
+    /// A whole lookup. Servers and channels: first server 0, which made the hints, then server 1.
     pub fn lookup(
         &mut self,
         index: usize,

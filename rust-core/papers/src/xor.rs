@@ -1,6 +1,6 @@
-//! XOR of records: what all hints and answers are made of.
+//! XOR of records, of which all hints and answers consist.
 
-/// What is XORed at once: an array of known length becomes vector instructions, without a loop around single bytes.
+/// The bytes XORed at once. With a known length, the compiler uses vector instructions instead of a loop over bytes.
 const WIDE: usize = 32;
 
 #[inline]
@@ -10,7 +10,7 @@ fn xor_wide(into: &mut [u8; WIDE], from: &[u8; WIDE]) {
     }
 }
 
-/// `into` ⊕= `from`, of equal length.
+/// `into` ⊕= `from`. Both have the same length.
 #[inline]
 pub fn xor(into: &mut [u8], from: &[u8]) {
     debug_assert_eq!(into.len(), from.len());
@@ -24,10 +24,10 @@ pub fn xor(into: &mut [u8], from: &[u8]) {
     }
 }
 
-/// `into` ⊕= as many bytes from each of these places on: what hints and answers are made of.
+/// `into` ⊕= the bytes at each of these places, as many as `into` has.
 ///
-/// The sum stays in a register while the records come, so that the processor has many of them under way at a time: they lie
-/// anywhere, and it is waiting for them that takes long.
+/// The sum stays in a register, so that the processor can load many records at once. They lie anywhere in memory, and waiting
+/// for them takes most of the time.
 #[inline]
 pub fn xor_from(into: &mut [u8], bytes: &[u8], places: &[usize]) {
     let length = into.len();

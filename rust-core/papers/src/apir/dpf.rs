@@ -1,21 +1,22 @@
-//! APIR-DPF, a baseline of TAPIR's Table 1 (Falzon, Hetz, O'Toole): a two-party distributed point function (Boyle, Gilboa,
-//! Ishai 2016) with values (1, α) in a field, α a secret key of the client's drawn for each lookup. Each server multiplies its
-//! shares into all records; the client gets the record m and the code τ, word by word, and accepts if τ = α·m.
-//!
+//! APIR-DPF, a baseline of TAPIR's Table 1 (Falzon, Hetz, O'Toole). It uses a two-party distributed point function (Boyle,
+//! Gilboa, Ishai 2016) with values (1, α) in a field. α is a secret key of the client, drawn for each lookup. Each server
+//! multiplies its shares with all records. The client gets the record m and the code τ, word by word, and accepts if τ = α·m.
 //! # Assumption
 //!
 //! The two servers do not talk to each other. Privacy rests on the generator, against either alone, whatever it does: a
-//! server's answer is off by a difference δ that it chose without knowing the index or α, and the verdict is a function of δ
-//! and α alone. A lie passes with probability about 2^−61, however many words it changes: all share one α.
+//! The two servers do not talk to each other. Then privacy rests on the generator, against either server alone, whatever it
+//! does. A server changes its answer by a difference δ, which it chooses without knowing the index or α. Whether the client
+//! accepts is a function of δ and α alone. A lie passes with probability about 2^−61, however many words it changes: all words
+//! have the same α.
 //!
 //! # Corrections
 //!
-//! None: the text names the construction and no parameters. Here the field is the integers modulo 2^61 − 1, a word is seven
-//! bytes, and a key is a seed, 17 bytes a level, and two field elements. All words are looked at before a lie is told of.
+//! None: the text names the construction and no parameters. Here the field is the integers modulo 2^61 − 1. A word is seven
+//! bytes. A key is a seed, 17 bytes for each level, and two field elements. All words are checked before a lie is reported.
 //!
-//! # What an attacker gets
+//! # What an attacker gains
 //!
-//! Nothing but that it was caught. The client cannot say which of the two lied.
+//! Nothing, except that it was caught. The client cannot tell which server lied.
 
 use crate::channel::Channel;
 use crate::error::{Error, bad, expect_bytes};
@@ -25,7 +26,7 @@ use crate::records::Records;
 
 /// The prime 2^61 − 1.
 const P: u64 = (1 << 61) - 1;
-/// Bytes of a record in one field element.
+/// Bytes of a record in a field element.
 const WORD_BYTES: usize = 7;
 
 fn reduce(x: u128) -> u64 {
@@ -46,7 +47,7 @@ fn multiply(a: u64, b: u64) -> u64 {
     reduce(u128::from(a) * u128::from(b))
 }
 
-/// Words of a record, the last padded with zeros.
+/// The words of a record. The last one is padded with zeros.
 fn words(record: &[u8]) -> impl Iterator<Item = u64> {
     record.chunks(WORD_BYTES).map(|bytes| {
         let mut wide = [0; 8];
@@ -55,12 +56,12 @@ fn words(record: &[u8]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Levels of the tree of N records.
+/// The levels of the tree over N records.
 pub fn depth(records: usize) -> u32 {
     records.next_power_of_two().ilog2()
 }
 
-/// Bytes of a key: seed, (seed and two bits) a level, two elements, and which party.
+/// Bytes of a key: a seed, a seed and two bits for each level, two field elements, and the party.
 pub fn query_bytes(records: usize) -> usize {
     16 + 17 * depth(records) as usize + 16 + 1
 }
@@ -70,13 +71,13 @@ pub fn answer_bytes(record_bytes: usize) -> usize {
     2 * 8 * record_bytes.div_ceil(WORD_BYTES)
 }
 
-/// Two field elements from a leaf; 64 bits modulo 2^61 − 1 are within 2^−61 of uniform.
+/// Two field elements from a leaf. 64 bits modulo 2^61 − 1 are within 2^−61 of uniform.
 fn convert(seed: &Block) -> [u64; 2] {
     let wide = u128::from_le_bytes(*seed);
     [wide as u64, (wide >> 64) as u64].map(|half| reduce(half.into()))
 }
 
-/// A lookup between question and answer.
+/// A lookup whose answers have not arrived.
 pub struct Pending {
     /// one for each server
     pub queries: [Vec<u8>; 2],
@@ -118,7 +119,7 @@ pub fn query<D: Doubling>(tree: &D, records: usize, index: usize, source: &mut R
         body.extend_from_slice(&correction);
         body.push(u8::from(correct_left) | u8::from(correct_right) << 1);
     }
-    // Party 1 subtracts, so that both shares add up to (1, α) at the index and to (0, 0) elsewhere.
+    // Party 1 subtracts. So the shares add up to (1, α) at the index and to (0, 0) elsewhere.
     let shares = seeds.map(|seed| convert(&seed));
     for (value, (a, b)) in [1, alpha].into_iter().zip(shares[0].into_iter().zip(shares[1])) {
         let difference = add(add(value, negate(a)), b);
@@ -132,7 +133,7 @@ pub fn query<D: Doubling>(tree: &D, records: usize, index: usize, source: &mut R
     Ok(Pending { queries, alpha })
 }
 
-/// The control bit of a node is its seed's lowest, which the seed then goes without.
+/// A node's control bit is the lowest bit of its seed. The seed is used without it.
 fn take_bit(node: Block) -> bool {
     node[0] & 1 == 1
 }
@@ -146,7 +147,7 @@ fn xor(a: Block, b: Block) -> Block {
     (u128::from_ne_bytes(a) ^ u128::from_ne_bytes(b)).to_ne_bytes()
 }
 
-/// One server's answer: for each word of a record the sums of (share of 1)·word and (share of α)·word.
+/// A server's answer: for each word of a record the sums of (share of 1)·word and of (share of α)·word.
 pub fn answer<D: Doubling>(tree: &D, records: &Records, query: &[u8]) -> Result<Vec<u8>, Error> {
     expect_bytes("key", query, query_bytes(records.len()))?;
     let party = query[query.len() - 1];
@@ -186,7 +187,7 @@ pub fn answer<D: Doubling>(tree: &D, records: &Records, query: &[u8]) -> Result<
     Ok(sums.into_iter().flatten().flat_map(|sum| sign(sum).to_le_bytes()).collect())
 }
 
-/// The record, if its code fits; else [`Error::Tampered`], after all words were looked at.
+/// The record, if its code is right; otherwise [`Error::Tampered`], after all words were checked.
 pub fn reconstruct(pending: &Pending, record_bytes: usize, answers: [&[u8]; 2]) -> Result<Vec<u8>, Error> {
     for answer in answers {
         expect_bytes("answer", answer, answer_bytes(record_bytes))?;

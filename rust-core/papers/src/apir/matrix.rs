@@ -1,25 +1,25 @@
-//! APIR-Matrix-MT, a baseline of TAPIR's Table 1 (Falzon, Hetz, O'Toole): two-server linear PIR over the rows of a matrix whose
-//! entries are records with their Merkle proofs. The client splits the unit vector of a row into two random bit vectors; each
-//! server XORs the rows that its vector names; the two answers XOR to that row, whose entries are checked against a digest
-//! both servers agree on.
+//! APIR-Matrix-MT, a baseline of TAPIR's Table 1 (Falzon, Hetz, O'Toole): two-server linear PIR over the rows of a matrix. Its
+//! entries are records with their Merkle proofs. The client splits the unit vector of a row into two random bit vectors. Each
+//! server XORs the rows that its vector names. The XOR of both answers is the row. The client checks its entries against a
+//! digest that both servers agree on.
 //!
 //! # Assumption
 //!
-//! The two servers do not talk to each other. Privacy is perfect against either server alone if it answers honestly, and rests on
-//! the collisions of BLAKE3, whatever it does: a vector is uniform, and an answer that differs anywhere from the true one is refused for every index.
+//! The two servers do not talk to each other. Privacy is perfect against either server alone if it answers honestly. Otherwise
+//! it rests on BLAKE3 having no known collisions: a vector is uniform, and a wrong answer is refused for every index.
 //!
 //! # Corrections
 //!
-//! - *Which entries are checked*: all of the row, and not the wanted one alone, or a lie in another column would pass and one in
+//! - *Which entries are checked*: all of the row, not only the wanted one. Otherwise a lie in another column would pass and one in
 //!   the wanted column would not: a bit about the index.
-//! - *Rows* are as many as balance both directions. The text's bytes, 104.36 KiB at 2^20, fit 4·√(N·b), b = 32·log₂ N + 41, at all
-//!   four sizes to within 0.06 %: a byte for each row and direction. Bits are packed here, so the bytes are fewer.
-//! - *Proofs*: a server does not write N of them out (the authors' memory: 2.5 GB for 32 MiB); what a row's entries have in common
-//!   is XORed once.
+//! - *The number of rows* balances both directions. The text's bytes, 104.36 KiB at 2^20, fit 4·√(N·b), b = 32·log₂ N + 41, within
+//!   0.06 % at all four sizes: a byte for each row and direction. Here bits are packed, so there are fewer bytes.
+//! - *Proofs*: a server does not store N of them (the authors' memory: 2.5 GB for 32 MiB). Nodes that a row's entries share are
+//!   XORed once.
 //!
-//! # What an attacker gets
+//! # What an attacker gains
 //!
-//! Nothing but that it was caught. The client cannot say which of the two lied.
+//! Nothing, except that it was caught. The client cannot tell which server lied.
 
 use crate::channel::Channel;
 use crate::error::{Error, bad, expect_bytes};
@@ -27,20 +27,20 @@ use crate::random::Random;
 use crate::records::Records;
 use crate::xor::xor;
 
-/// Wrong turns; only tests take them.
+/// Mistakes that only tests make.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Deviation {
     /// As described.
     #[default]
     None,
-    /// The wanted entry alone is checked: whether a lie in one column is noticed shows the column that was asked.
+    /// Only the wanted entry is checked: whether a lie in one column is noticed reveals the wanted column.
     ChecksWantedOnly,
 }
 
 /// Bytes of a digest.
 pub const HASH_BYTES: usize = 32;
 
-/// Leaves and nodes are told apart, or a node could pass for a record.
+/// Leaves and nodes are hashed differently. Otherwise a node could pass as a record.
 fn leaf_hash(record: &[u8]) -> [u8; 32] {
     *blake3::Hasher::new().update(&[0]).update(record).finalize().as_bytes()
 }
@@ -58,7 +58,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// For a power of two of records: rows and columns such that fewest bytes move.
+    /// For a number of records that is a power of two: the rows and columns that move the fewest bytes.
     pub fn new(records: usize, record_bytes: usize) -> Result<Self, Error> {
         if !records.is_power_of_two() || records < 2 {
             return Err(bad("N", "a power of two", records));
@@ -73,17 +73,17 @@ impl Geometry {
         1 << (self.depth - self.columns_log)
     }
 
-    /// A bit a row, to each server.
+    /// Bytes of a query to each server: a bit for each row.
     pub fn query_bytes(&self) -> usize {
         self.rows().div_ceil(8)
     }
 
-    /// Record and proof.
+    /// Bytes of a record and its proof.
     fn entry_bytes(&self) -> usize {
         self.record_bytes + HASH_BYTES * self.depth as usize
     }
 
-    /// A row of entries, from each server.
+    /// Bytes of an answer from each server: a row of entries.
     pub fn answer_bytes(&self) -> usize {
         self.entry_bytes() << self.columns_log
     }
@@ -116,12 +116,12 @@ impl<'a> Server<'a> {
         self.levels[self.geometry.depth as usize][..].try_into().expect("one node")
     }
 
-    /// The XOR of the named rows' entries.
+    /// The XOR of the entries of the rows in the query.
     pub fn answer(&self, query: &[u8]) -> Result<Vec<u8>, Error> {
         let Geometry { depth, columns_log, record_bytes } = self.geometry;
         expect_bytes("query", query, self.geometry.query_bytes())?;
         let columns = 1usize << columns_log;
-        // A row's part of each level: 2^(c−k) nodes below the row's root, and one sibling at each height from there on.
+        // Of each level, a row needs 2^(c−k) nodes below its own root, and one sibling at each height from there on.
         let mut records = vec![0; columns * record_bytes];
         let mut nodes: Vec<Vec<u8>> =
             (0..depth).map(|k| vec![0; HASH_BYTES << columns_log.saturating_sub(k)]).collect();
@@ -158,7 +158,7 @@ pub fn query(geometry: &Geometry, index: usize, source: &mut Random) -> Result<[
     Ok([first, second])
 }
 
-/// The record, if every entry of its row fits the digest.
+/// The record, if every entry of its row matches the digest.
 pub fn reconstruct(
     geometry: &Geometry,
     digest: &[u8; HASH_BYTES],
@@ -185,7 +185,7 @@ pub fn reconstruct(
     if sound { Ok(record.to_vec()) } else { Err(Error::Tampered) }
 }
 
-/// A whole lookup, of two servers whose digests were found equal.
+/// A whole lookup. The caller has found both servers' digests equal.
 pub fn lookup(
     geometry: &Geometry,
     index: usize,

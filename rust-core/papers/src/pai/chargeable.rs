@@ -1,25 +1,25 @@
-//! PaiCKSPIR (Li and others 2024, Appendix A, Fig. 5): keywords, and a server that learns of each lookup whether the key exists,
-//! so that it charges for what was found and for nothing else.
+//! PaiCKSPIR (Li and others 2024, Appendix A, Fig. 5): keywords, with a server that learns of each lookup whether the key exists.
+//! So it can charge for records that were found, and only for those.
 //!
-//! Tags are H(k)^(α·β), α the server's and β the client's; values are v ⊕ F(mk, k), encrypted and permuted by the client as in
-//! Pai. A lookup sends H(k)^β, and evaluates F with the server.
+//! Tags are H(k)^(α·β): α is the server's, β the client's. Values are v ⊕ F(mk, k), encrypted and permuted by the client as in
+//! Pai. A lookup sends H(k)^β, and evaluates F together with the server.
 //!
 //! # Assumption
 //!
-//! As Pai's published form, for the client, and **for one lookup**. One-more Diffie–Hellman in ristretto255 for the server, and a
-//! client that follows the protocol: one that keeps what the offline phase showed, and evaluates F without sending H(k)^β, opens
-//! the value among N candidates if it can recognise it, and is not charged.
+//! For the client: that of Pai's published form, and **for one lookup**. For the server: one-more Diffie–Hellman in ristretto255,
+//! and a client that follows the protocol. A client that keeps the offline phase's data, and evaluates F without sending H(k)^β,
+//! can open the value among N candidates if it can recognise it. It is not charged then.
 //!
 //! # Corrections
 //!
-//! - *Elements* are refused unless canonical and not the identity.
-//! - *α and the key of F* are drawn independently: the text does not say so. See [`Deviation::OneKey`].
-//! - *A key asked twice* is the same element twice: this client refuses to ask again.
+//! - *Elements* are refused unless they are canonical and not the identity.
+//! - *α and the key of F* are drawn independently. The text does not say so. See [`Deviation::OneKey`].
+//! - *A key asked for twice* gives the same element twice. This client refuses to ask again.
 //!
-//! # What an attacker gets
+//! # What an attacker gains
 //!
-//! The server, what it gets of Pai's published form: rows and columns of what was found. The client, with [`Deviation::OneKey`], the
-//! whole database from what the offline phase shows it, without one lookup; `tests/pai.rs` does so.
+//! The server: what it gains from Pai's published form, the rows and columns of what was found. The client, with
+//! [`Deviation::OneKey`]: the whole database from the offline phase, without a lookup. `tests/pai.rs` does so.
 
 use std::collections::HashSet;
 
@@ -36,7 +36,7 @@ use crate::random::{Random, shuffle};
 use crate::records::Records;
 use crate::xor::xor;
 
-/// Wrong turns; only tests take them.
+/// Mistakes that only tests make.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Deviation {
     /// As described.
@@ -46,19 +46,19 @@ pub enum Deviation {
     OneKey,
 }
 
-/// Bytes of the offline phase: four elements, a masked value, and three ciphertexts a cell.
+/// Bytes of the offline phase: four elements, a masked value, and three ciphertexts for each cell.
 pub fn offline_bytes(records: usize, value_bytes: usize) -> usize {
     let (rows, columns) = grid(records);
     rows * columns * (4 * ELEMENT_BYTES + value_bytes + 3 * (value_bytes + IV_BYTES))
 }
 
-/// Bytes of a lookup that finds something: the tag's element, one each way for F, a ciphertext. One that finds nothing has no
-/// ciphertext, and is meant to tell the server so.
+/// Bytes of a lookup that finds something: the tag's element, an element in each direction for F, and a ciphertext. A lookup
+/// that finds nothing has no ciphertext, which tells the server so, on purpose.
 pub fn lookup_bytes(value_bytes: usize) -> usize {
     3 * ELEMENT_BYTES + value_bytes + IV_BYTES
 }
 
-/// The mask F(mk, k), as long as a value.
+/// XORs the mask F(mk, k), as long as a value, into `text`.
 fn mask(element: &RistrettoPoint, text: &mut [u8]) {
     let (_, key) = oprf::output(element);
     let prg = Aes::new(&key);
@@ -72,7 +72,7 @@ pub struct Server {
     alpha: Scalar,
     master: Scalar,
     store: Store<ELEMENT_BYTES>,
-    /// lookups to be paid for
+    /// number of lookups to be charged
     pub charged: usize,
 }
 
@@ -83,7 +83,7 @@ pub struct Client {
     asked: HashSet<Vec<u8>>,
 }
 
-/// Keys and values in the server's uniform order, as cells of a grid; cells beyond the last have keys that no one asks.
+/// Keys and values in the server's uniform order, as cells of a grid. Cells beyond the last have keys that nobody asks for.
 struct Cells<'a> {
     keys: &'a [&'a [u8]],
     values: &'a Records,
@@ -106,7 +106,7 @@ impl Cells<'_> {
     }
 }
 
-/// Fig. 5, Offline Phase. `watch` gets each (s, m) as the client sees it: for the test of what it can open.
+/// Fig. 5, Offline Phase. `watch` gets each (s, m) that the client sees, for a test of what it can open.
 pub fn set_up(
     keys: &[&[u8]],
     values: &Records,
@@ -122,7 +122,7 @@ pub fn set_up(
     let cells = Cells { keys, values, order };
     let alpha = oprf::scalar(source);
     let master = if deviation == Deviation::OneKey { alpha } else { oprf::scalar(source) };
-    // Compressing many elements shares one inversion if it may double them: exponents are halved beforehand.
+    // Compressing many elements shares one inversion, but doubles them. So exponents are halved beforehand.
     let half = Scalar::from(2u8).invert();
     let (beta_0, beta_1) = (oprf::scalar(source), oprf::scalar(source));
     let cipher = Cipher::new(&source.block());
@@ -132,7 +132,7 @@ pub fn set_up(
 
     let (mut tags, mut texts): (Vec<[u8; 32]>, Vec<u8>) = (Vec::new(), Vec::new());
     for column in 0..columns {
-        // 1(a), 1(b): the server's side
+        // 1(a), 1(b): the server's part
         let mut halves = Vec::with_capacity(rows);
         let mut masked = Vec::with_capacity(rows * bytes);
         for row in 0..rows {
@@ -146,7 +146,7 @@ pub fn set_up(
         let elements = channel.receive(elements.as_flattened()).as_chunks().0;
         channel.receive(&masked);
         elements.iter().zip(masked.chunks_exact(bytes)).for_each(|(element, value)| watch(element, value));
-        // 1(c): the client's
+        // 1(c): the client's part
         let mut blinded = Vec::with_capacity(rows);
         let begin = texts.len();
         for &row in &of_rows {
@@ -176,7 +176,7 @@ pub fn set_up(
     Ok((Server { alpha, master, store, charged: 0 }, Client { beta: beta_0 * beta_1, cipher, asked: HashSet::new() }))
 }
 
-/// What a client can do with (s, m) of the offline phase if α is the key of F: open it.
+/// Opens (s, m) of the offline phase without a lookup, which a client can do if α is the key of F.
 pub fn open_without_lookup(element: &[u8; 32], masked: &[u8]) -> Result<Vec<u8>, Error> {
     let mut value = masked.to_vec();
     mask(&oprf::element(element)?, &mut value);
@@ -184,7 +184,7 @@ pub fn open_without_lookup(element: &[u8; 32], masked: &[u8]) -> Result<Vec<u8>,
 }
 
 impl Server {
-    /// Fig. 5, Response: the ciphertext, empty if there is none; and whether there is one.
+    /// Fig. 5, Response: the ciphertext; empty if there is none.
     pub fn answer(&mut self, query: &[u8]) -> Result<Vec<u8>, Error> {
         let tag = (self.alpha * oprf::element(query)?).compress().0;
         let Some(cell) = self.store.cell(&tag) else { return Ok(Vec::new()) };
@@ -192,12 +192,12 @@ impl Server {
         Ok(self.store.ciphertext(cell).to_vec())
     }
 
-    /// F for the client, obliviously.
+    /// Evaluates F obliviously for the client.
     pub fn evaluate(&self, blinded: &[u8]) -> Result<Vec<u8>, Error> {
         Ok((self.master * oprf::element(blinded)?).compress().0.to_vec())
     }
 
-    /// The cell that a query opens: what the server sees.
+    /// The cell that a query opens. The server sees it.
     pub fn cell(&self, query: &[u8]) -> Result<Option<usize>, Error> {
         Ok(self.store.cell(&(self.alpha * oprf::element(query)?).compress().0))
     }
@@ -209,7 +209,7 @@ impl Client {
         (self.beta * oprf::hash(&[b"key ", key].concat())).compress().0
     }
 
-    /// A whole lookup, of a key that was not asked before.
+    /// A whole lookup of a key that was not asked for before.
     pub fn lookup(
         &mut self,
         key: &[u8],

@@ -1,8 +1,9 @@
-//! Pai (Li and others 2024) with a uniform permutation of all cells, drawn and applied by a client that holds the database once:
-//! Step 1 of §4.1, without Step 3's saving of memory, which is what breaks it.
+//! Pai (Li and others 2024) with a uniform permutation of all cells. A client that has the whole database once draws and applies
+//! it: Step 1 of §4.1, without Step 3's saving of memory, which breaks the scheme.
 //!
 //! Assumption: AES, and an honest server. Corrections: the permutation, and what is sent for a repeated index. What an attacker
-//! gets: n lookups open n distinct uniform cells, whatever is asked; each [`Deviation`] shows which lookups repeat another.
+//! gains: n lookups open n distinct uniform cells, whatever is asked for. Each [`Deviation`] reveals which lookups repeat
+//! another.
 
 use super::one_query::block_of;
 use super::{Cipher, IV_BYTES, PrivateArray, Store, TAG_BYTES};
@@ -14,7 +15,7 @@ use crate::prg::{Aes, Block, Prg};
 use crate::random::{Random, Uniform, shuffle};
 use crate::records::Records;
 
-/// Wrong turns; only tests take them.
+/// Mistakes that only tests make.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Deviation {
     /// As described.
@@ -31,7 +32,7 @@ pub fn offline_bytes(records: usize, record_bytes: usize) -> usize {
     records * (record_bytes + TAG_BYTES + record_bytes + IV_BYTES)
 }
 
-/// The client: keys, and what it has found.
+/// The client: keys, and the records it has found.
 pub struct PaiFull {
     index_key: Aes,
     cipher: Cipher,
@@ -60,8 +61,7 @@ impl PaiFull {
         (client, Store::new(&tags, texts, cipher_bytes))
     }
 
-    /// The record at any index, also one asked before: then from memory, and a cell that was never opened is opened in
-    /// its place.
+    /// The record at any index. A repeated index is answered from memory, and a cell that was never opened is opened instead.
     pub fn get(
         &mut self,
         index: usize,
@@ -100,7 +100,7 @@ impl PrivateArray for PaiFull {
     }
 }
 
-/// Which indices were opened, and what was found (§2.4, *Handling Duplicate Queries*).
+/// The indices that were opened, and their records (§2.4, *Handling Duplicate Queries*).
 pub struct Opened {
     found: HashMap<usize, Vec<u8>>,
     records: usize,
@@ -108,12 +108,12 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// None yet.
+    /// No index is opened yet.
     pub fn new(records: usize, deviation: Deviation) -> Self {
         Opened { found: HashMap::new(), records, deviation }
     }
 
-    /// Which index to open for a lookup of `index`: it, or a uniform one of those not opened yet.
+    /// The index to open for a lookup of `index`: `index`, or a uniform one of those not opened yet.
     pub fn next(&self, index: usize, source: &mut impl Uniform) -> Result<Option<usize>, Error> {
         if !self.found.contains_key(&index) {
             return Ok(Some(index));
@@ -132,7 +132,7 @@ impl Opened {
         if left == 0 {
             return Err(Error::Exhausted);
         }
-        // By trial while few are open, by counting when many are.
+        // By trial while few are opened, by counting when many are.
         if left > self.records / 2 {
             loop {
                 let index = source.below(self.records as u32) as usize;
@@ -145,17 +145,17 @@ impl Opened {
         Ok((0..self.records).filter(|index| !self.found.contains_key(index)).nth(nth).expect("as many are left"))
     }
 
-    /// How many are not opened yet.
+    /// The number of indices not opened yet.
     pub fn left(&self) -> usize {
         self.records - self.found.len()
     }
 
-    /// What was found at an index that was opened.
+    /// The record at an opened index.
     pub fn found(&self, index: usize) -> Option<&[u8]> {
         self.found.get(&index).map(Vec::as_slice)
     }
 
-    /// Keeps what an opened cell had.
+    /// Stores the record of an opened index.
     pub fn remember(&mut self, index: usize, record: Vec<u8>) {
         self.found.insert(index, record);
     }

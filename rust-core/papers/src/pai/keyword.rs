@@ -1,27 +1,26 @@
-//! PaiKSPIR (Li and others 2024, §5): keys in place of indices, and a client that learns the value of the key it named and no
-//! other.
+//! PaiKSPIR (Li and others 2024, §5): keys instead of indices. The client learns the value of the key it asks for, and no other.
 //!
-//! The server turns each key k into (h, ek) = F(mk, k), an oblivious pseudorandom function ([`oprf`], §2.3), and lays
-//! h ‖ Enc(ek, v) into a cuckoo table of three hashes and 1.5·n bins ([`cuckoo`]). A lookup evaluates F with the server,
-//! which sees a blinded element, and looks up all three bins of h privately. Any [`PrivateArray`] serves.
+//! The server maps each key k to (h, ek) = F(mk, k), with an oblivious pseudorandom function ([`oprf`], §2.3). It puts
+//! h ‖ Enc(ek, v) into a cuckoo table with three hashes and 1.5·n bins ([`cuckoo`]). A lookup evaluates F together with the
+//! server, which sees a blinded element. Then it looks up all three bins of h privately. Any [`PrivateArray`] can be used.
 //!
 //! # Assumption
 //!
-//! For the client's privacy, that of the array below. For the server's, one-more Diffie–Hellman in ristretto255, in the
-//! random-oracle model.
+//! For the client's privacy: that of the array. For the server's: one-more Diffie–Hellman in ristretto255, in the random-oracle
+//! model.
 //!
 //! # Corrections
 //!
-//! - *Duplicates* (§5.2): bins that are known already, and a bin named twice by one key, are read from memory and others opened
-//!   in their place, in a random order. A key asked again goes through all of it again, evaluation included.
-//! - *Elements* (§2.3 is silent): refused unless canonical and not the identity.
+//! - *Duplicates* (§5.2): a bin that is known already, or that is two bins of one key, is read from memory, and another is opened
+//!   instead, in a random order. A key asked for again goes through all of it again, evaluation included.
+//! - *Elements* (§2.3 is silent) are refused unless they are canonical and not the identity.
 //!
-//! # What an attacker gets
+//! # What an attacker gains
 //!
-//! Over [`super::one_query`] the server gets what three lookups of that form tell, which is more than one may. Over
-//! [`super::full`] each lookup opens three cells never opened before: known, unknown and repeated keys look alike. A client has
-//! seen the whole table of ciphertexts offline, and opens one key with each evaluation; **keys that can be guessed are
-//! guessed**, an evaluation each.
+//! With [`super::one_query`] the server gains what three lookups of that form reveal; they are more than the one that is
+//! allowed. With [`super::full`] each lookup opens three cells that were never opened before: known, unknown and repeated keys
+//! look alike. A client has seen the whole table of ciphertexts offline, and opens one key with each evaluation. So **keys that
+//! can be guessed are guessed**, with an evaluation each.
 
 use super::full::{Deviation, Opened};
 use super::{Cipher, PrivateArray, Store};
@@ -57,13 +56,13 @@ pub mod oprf {
         }
     }
 
-    /// H: a key to an element.
+    /// H: maps a key to an element.
     pub fn hash(key: &[u8]) -> RistrettoPoint {
         let digest = Sha512::new().chain_update(b"schemes: key to element").chain_update(key).finalize();
         RistrettoPoint::from_uniform_bytes(&digest.into())
     }
 
-    /// An element from a message: refused unless canonical and not the identity.
+    /// Reads an element: refused unless canonical and not the identity.
     pub fn element(message: &[u8]) -> Result<RistrettoPoint, Error> {
         let element = CompressedRistretto::from_slice(message).ok().and_then(|bytes| bytes.decompress());
         let sound = element.filter(|element| !element.is_identity());
@@ -77,13 +76,13 @@ pub mod oprf {
         (digest[..16].try_into().expect("16 bytes"), digest[16..32].try_into().expect("16 bytes"))
     }
 
-    /// Many elements, doubled, to bytes: one inversion for all.
+    /// The bytes of many elements, doubled: one inversion for all.
     pub fn halves_to_bytes(halves: &[RistrettoPoint]) -> Vec<[u8; 32]> {
         RistrettoPoint::double_and_compress_batch(halves).into_iter().map(|element| element.0).collect()
     }
 }
 
-/// The cuckoo table: three hashes, 1.5·n bins of at most one entry.
+/// The cuckoo table: three hashes, and 1.5·n bins of at most one entry.
 pub mod cuckoo {
     use crate::error::{Error, bad};
     use crate::prg::{Aes, Block, Prg};
@@ -92,24 +91,24 @@ pub mod cuckoo {
     /// Hash functions.
     pub const HASHES: usize = 3;
 
-    /// Bins for n entries.
+    /// The number of bins for n entries.
     pub fn bins(entries: usize) -> usize {
         (entries * 3).div_ceil(2).max(HASHES)
     }
 
-    /// The three bins of a tag, under the public seed of the table; two may be the same.
+    /// The three bins of a tag, under the public seed of the table. Two may be equal.
     pub fn places(seed: &Block, tag: &Block, bins: usize) -> [usize; HASHES] {
         let mut blocks = [*tag; HASHES];
         blocks.iter_mut().enumerate().for_each(|(n, block)| block[15] ^= n as u8);
         Aes::new(seed).permute(&mut blocks);
-        // The upper half of a product: uniform over the bins but for n/2^64.
+        // The upper half of a product: uniform over the bins within n/2^64.
         blocks.map(|block| {
             let uniform = u64::from_le_bytes(super::super::half(&block, 0));
             ((u128::from(uniform) * bins as u128) >> 64) as usize
         })
     }
 
-    /// A seed, and which entry is in each bin.
+    /// Lays a table: a seed, and the entry in each bin.
     pub fn place(tags: &[Block], source: &mut Random) -> Result<(Block, Vec<Option<u32>>), Error> {
         const ATTEMPTS: usize = 8; // each fails with about 2^-40
         for _ in 0..ATTEMPTS {
@@ -145,31 +144,31 @@ pub mod cuckoo {
     }
 }
 
-/// Bytes of an entry of the table: h and the value encrypted.
+/// Bytes of a table entry: h, and the encrypted value.
 pub fn entry_bytes(value_bytes: usize) -> usize {
     16 + value_bytes
 }
 
-/// Bytes of a lookup: an element each way, and three lookups of entries.
+/// Bytes of a lookup: an element in each direction, and three lookups of entries.
 pub fn lookup_bytes(value_bytes: usize) -> usize {
     2 * oprf::ELEMENT_BYTES + cuckoo::HASHES * super::lookup_bytes(entry_bytes(value_bytes))
 }
 
-/// The server's side: the key of F. The table goes into an array.
+/// The server's part: the key of F. The table goes into an array.
 pub struct KeywordServer {
     master: curve25519_dalek::scalar::Scalar,
 }
 
-/// The table, as the server lays it: public seed and entries.
+/// The table that a server lays: public seed and entries.
 pub struct Table {
-    /// of the hashes; the client is told
+    /// the seed of the hashes; clients get it
     pub seed: Block,
-    /// h ‖ Enc(ek, v) in each bin, random bytes in empty ones
+    /// h ‖ Enc(ek, v) in each bin; random bytes in empty ones
     pub entries: Records,
 }
 
 impl KeywordServer {
-    /// §5.3, steps 1 to 5, and §5.2: encodes keys and values, all of one length, into a table.
+    /// §5.3, steps 1 to 5, and §5.2: encodes keys and values of equal length into a table.
     pub fn encode<'k>(
         keys: impl IntoIterator<Item = &'k [u8]>,
         values: &Records,
@@ -183,7 +182,7 @@ impl KeywordServer {
             tags.push(tag);
             let begin = texts.len();
             texts.extend_from_slice(values.get(n));
-            Cipher::new(&value_key).apply(&[0; 16], &mut texts[begin..]); // a key for one text needs no nonce
+            Cipher::new(&value_key).apply(&[0; 16], &mut texts[begin..]); // a key used for one text needs no nonce
         }
         let (seed, bins) = cuckoo::place(&tags, source)?;
         let bytes = entry_bytes(values.record_bytes());
@@ -201,13 +200,13 @@ impl KeywordServer {
         Ok((KeywordServer { master }, Table { seed, entries: Records::new(entries, bytes)? }))
     }
 
-    /// §2.3, step 1: one evaluation, of an element it learns nothing from.
+    /// §2.3, step 1: evaluates F at an element, from which the server learns nothing.
     pub fn evaluate(&self, blinded: &[u8]) -> Result<Vec<u8>, Error> {
         Ok((self.master * oprf::element(blinded)?).compress().0.to_vec())
     }
 }
 
-/// The client: an array below, and what its cells had.
+/// The client: an array, and the contents of the cells it has opened.
 pub struct KeywordClient<A> {
     array: A,
     seed: Block,
@@ -216,13 +215,13 @@ pub struct KeywordClient<A> {
 }
 
 impl<A: PrivateArray> KeywordClient<A> {
-    /// Over an array that was set up with the `bins` entries of a table; the array may be padded.
+    /// A client of an array that was set up with the `bins` entries of a table. The array may be padded.
     pub fn new(array: A, seed: Block, bins: usize) -> Self {
         let opened = Opened::new(array.len(), Deviation::None);
         KeywordClient { array, seed, bins, opened }
     }
 
-    /// The value of a key; none if it is unknown. Three cells are opened in any case.
+    /// The value of a key; none if it does not exist. Three cells are opened in any case.
     pub fn lookup(
         &mut self,
         key: &[u8],
@@ -239,7 +238,7 @@ impl<A: PrivateArray> KeywordClient<A> {
         let (tag, value_key) = oprf::output(&(blind.invert() * evaluated));
 
         let places = cuckoo::places(&self.seed, &tag, self.bins);
-        // A bin that is known already, or named twice, gives way to one that was never opened.
+        // Instead of a bin that is known already, or that occurs twice, one is opened that was never opened before.
         let mut fresh: Vec<usize> = places.into_iter().filter(|&place| self.opened.found(place).is_none()).collect();
         fresh.sort_unstable();
         fresh.dedup();
@@ -249,7 +248,7 @@ impl<A: PrivateArray> KeywordClient<A> {
                 fresh.push(dummy);
             }
         }
-        shuffle(&mut fresh, source); // their order would tell which are dummies
+        shuffle(&mut fresh, source); // their order would reveal which are dummies
         for place in fresh {
             let entry = self.array.lookup(place, store, channel)?;
             self.opened.remember(place, entry);

@@ -1,10 +1,10 @@
 //! Pai (Li and others: *Encode and Permute that Database! Single-Server Private Information Retrieval with Constant Online
-//! Time, Communication, and Client-Side Storage*, 2024): one server, which keeps for each client the database encrypted and
-//! permuted by that client. A lookup sends an encrypted index and gets one ciphertext.
+//! Time, Communication, and Client-Side Storage*, 2024). There is one server. For each client it keeps the database, encrypted
+//! and permuted by that client. A lookup sends an encrypted index and gets one ciphertext.
 //!
-//! Fig. 2, in two forms: [`one_query::PaiOneQuery`], as published, and [`full::PaiFull`], with a permutation of all cells.
-//! Over them keywords: [`keyword`] (PaiKSPIR, §5) and [`chargeable`] (PaiCKSPIR, Fig. 5). Here is what both forms share:
-//! the cipher, the server's store, and the online phase.
+//! Fig. 2 has two forms here: [`one_query::PaiOneQuery`], as published, and [`full::PaiFull`], with a permutation of all cells.
+//! On top of them are keywords: [`keyword`] (PaiKSPIR, §5) and [`chargeable`] (PaiCKSPIR, Fig. 5). This file has what both forms
+//! share: the cipher, the server's store, and the online phase.
 //!
 //! # Assumption
 //!
@@ -12,20 +12,19 @@
 //!
 //! # Corrections
 //!
-//! - *Which permutation*: the published form permutes all rows by one permutation and all columns by another. Permuting every
-//!   column and then every row apart does not help enough: cells of one column never meet in a final row, which about n^¼
-//!   lookups show. A uniform permutation of all cells is sound, and needs a client that holds the database once:
+//! - *Which permutation*: the published form permutes all rows by one permutation and all columns by another. It does not help
+//!   enough to permute every column and then every row by its own: cells of one column never meet in a final row, which about
+//!   n^¼ lookups reveal. A uniform permutation of all cells is secure. It needs a client that has the whole database once:
 //!   [`full::PaiFull`].
-//! - *Repeats*: a repeated index opens the same cell. §2.4 answers it from memory with a dummy in place, which
-//!   [`full::PaiFull`] does: every lookup opens one cell that was not opened before, so that there are n of them. The opposites
-//!   are [`full::Deviation`].
+//! - *Repeats*: a repeated index opens the same cell. §2.4 answers it from memory and opens a dummy instead. [`full::PaiFull`] does
+//!   so: each lookup opens a cell that was not opened before, and there are n of them. The mistakes are [`full::Deviation`].
 //!
-//! # What an attacker gets
+//! # What an attacker gains
 //!
-//! Of the published form, the cell that a lookup opens, and so whether two lookups share a row or a column: two suffice, always;
-//! √n chosen ones (the diagonal) reveal both permutations, and **every later lookup is read in clear**. `tests/pai.rs` carries out
-//! both. Of either form: an update would show which record it is for, so there are none. A server that lies can exchange
-//! ciphertexts, and sees from what the app does which record it spoiled.
+//! From the published form: the cell that a lookup opens, and so whether two lookups share a row or a column. Two lookups are
+//! enough, always. √n chosen ones (the diagonal) reveal both permutations, and then **every later lookup is known**.
+//! `tests/pai.rs` carries out both. From either form: an update would reveal its record, so there are no updates. A server that
+//! lies can exchange ciphertexts, and sees from the app's behaviour which record it has spoiled.
 //!
 //! # A lookup
 //!
@@ -35,12 +34,12 @@
 //! let mut source = Random::from_system()?;
 //! let database = Records::from_seed(1, 1000, 32);
 //!
-//! // Offline: all records come, and go back encrypted, in an order of the client's.
+//! // Offline: all records come, and go back encrypted, in the client's order.
 //! let mut line = Channel::default();
 //! let (mut client, store) = PaiFull::set_up(&database, &mut source, &mut line);
 //! assert_eq!(line, Channel { up: 1000 * (16 + 16 + 32), down: 1000 * 32 });
 //!
-//! // Online: an encrypted index up, a ciphertext down; the same for a record that was asked before.
+//! // Online: an encrypted index up, a ciphertext down. A record asked for before looks the same.
 //! for _ in 0..2 {
 //!     let mut line = Channel::default();
 //!     assert_eq!(client.get(123, &store, &mut source, &mut line)?, database.get(123));
@@ -62,19 +61,19 @@ use crate::xor::xor;
 
 /// Bytes of an encrypted index: one block.
 pub const TAG_BYTES: usize = 16;
-/// Bytes that encryption adds: where its key stream begins.
+/// Bytes that encryption adds: the position in the key stream.
 pub const IV_BYTES: usize = 16;
 
-/// Bytes of one lookup, both directions: a tag and a ciphertext.
+/// Bytes of a lookup, in both directions: a tag and a ciphertext.
 pub fn lookup_bytes(record_bytes: usize) -> usize {
     TAG_BYTES + record_bytes + IV_BYTES
 }
 
-/// AES in counter mode from a random block: encryption that is secure against chosen plaintexts.
+/// AES in counter mode from a random position: secure encryption against chosen plaintexts.
 pub struct Cipher(Aes);
 
 impl Cipher {
-    /// Under a key.
+    /// A cipher with this key.
     pub fn new(key: &Block) -> Self {
         Cipher(Aes::new(key))
     }
@@ -114,7 +113,7 @@ fn half(block: &Block, at: usize) -> [u8; 8] {
     block[at..at + 8].try_into().expect("8 bytes")
 }
 
-/// What the server keeps for a client: tag to ciphertext. Sorted, so that it is flat.
+/// The server's store for a client: from tags to ciphertexts. It is a sorted, flat array.
 pub struct Store<const TAG: usize = TAG_BYTES> {
     tags: Vec<([u8; TAG], u32)>,
     ciphertexts: Vec<u8>,
@@ -122,19 +121,19 @@ pub struct Store<const TAG: usize = TAG_BYTES> {
 }
 
 impl<const TAG: usize> Store<TAG> {
-    /// From tags and ciphertexts, in the order of the cells.
+    /// A store of tags and ciphertexts, in the order of the cells.
     pub fn new(tags: &[[u8; TAG]], ciphertexts: Vec<u8>, ciphertext_bytes: usize) -> Self {
         let mut tags: Vec<_> = tags.iter().copied().zip(0..).collect();
         tags.sort_unstable();
         Store { tags, ciphertexts, ciphertext_bytes }
     }
 
-    /// Bytes kept.
+    /// Bytes of the store.
     pub fn bytes(&self) -> usize {
         size_of_val(self.tags.as_slice()) + self.ciphertexts.len()
     }
 
-    /// The cell that a tag names: what the server sees of a lookup.
+    /// The cell of a tag. The server sees it in a lookup.
     pub fn cell(&self, tag: &[u8; TAG]) -> Option<usize> {
         let found = self.tags.binary_search_by_key(tag, |known| known.0).ok()?;
         Some(self.tags[found].1 as usize)
@@ -153,14 +152,14 @@ impl<const TAG: usize> Store<TAG> {
     }
 }
 
-/// An array that can be looked up by index, each index once, and asked for nothing.
+/// An array with private lookups by index. Each index may be looked up once.
 pub trait PrivateArray {
-    /// Number of records.
+    /// The number of records.
     fn len(&self) -> usize;
-    /// whether it has none
+    /// Whether it has none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The record at an index that was not asked before.
+    /// The record at an index that was not looked up before.
     fn lookup(&mut self, index: usize, store: &Store, channel: &mut Channel) -> Result<Vec<u8>, Error>;
 }

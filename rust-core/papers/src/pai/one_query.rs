@@ -1,8 +1,9 @@
-//! Pai as published (Li and others 2024), Fig. 2. **Private for one lookup**: what more of them show is in [`super`].
+//! Pai as published (Li and others 2024), Fig. 2. **Private for one lookup**: [`super`] says what more lookups reveal.
 //!
-//! The n records are a grid of ⌈√n⌉ rows. The server streams column after column; the client sends each back encrypted, its
-//! cells in the order of π₀. Then row after row, cells in the order of π₁, encrypted anew. Tags are encrypted
-//! indices, P(pk₁, P(pk₀, i)). Nothing is corrected here, so that it can be attacked; cells beyond the last record are zeros.
+//! The n records are a grid of ⌈√n⌉ rows. The server streams column after column. The client sends each back encrypted, with its
+//! cells in the order of π₀. Then it does the same row after row, with cells in the order of π₁, encrypted anew. Tags are
+//! encrypted indices, P(pk₁, P(pk₀, i)). Nothing is corrected here, so that it can be attacked. Cells beyond the last record are
+//! zeros.
 
 use super::{Cipher, IV_BYTES, PrivateArray, Store, TAG_BYTES};
 use crate::channel::Channel;
@@ -11,20 +12,20 @@ use crate::prg::{Aes, Block, Prg};
 use crate::random::{Random, shuffle};
 use crate::records::Records;
 
-/// Cells of the grid of n records: rows and columns.
+/// Rows and columns of the grid of n records.
 pub fn grid(records: usize) -> (usize, usize) {
     let rows = records.isqrt() + usize::from(records.isqrt().pow(2) < records);
     (rows, records.div_ceil(rows))
 }
 
-/// Bytes of the offline phase: each cell once plain, three times encrypted, and three times as a tag (§4.2).
+/// Bytes of the offline phase: each cell once in plain, three times encrypted, and three times as a tag (§4.2).
 pub fn offline_bytes(records: usize, record_bytes: usize) -> usize {
     let (rows, columns) = grid(records);
     rows * columns * (record_bytes + 3 * (record_bytes + IV_BYTES) + 3 * TAG_BYTES)
 }
 
-/// A client of Pai as published. **One lookup**: after two the server begins to learn which, after √n chosen ones it
-/// learns all.
+/// A client of Pai as published. Use it for **one lookup**: from two, the server begins to learn which they are; from √n
+/// chosen ones it learns all.
 pub struct PaiOneQuery {
     index_keys: [Aes; 2],
     cipher: Cipher,
@@ -32,7 +33,7 @@ pub struct PaiOneQuery {
 }
 
 impl PaiOneQuery {
-    /// The offline phase; cells beyond the last record are zeros.
+    /// The offline phase. Cells beyond the last record are zeros.
     pub fn set_up(records: &Records, source: &mut Random, channel: &mut Channel) -> (Self, Store) {
         let (rows, columns) = grid(records.len());
         let (bytes, cipher_bytes) = (records.record_bytes(), records.record_bytes() + IV_BYTES);
@@ -42,7 +43,7 @@ impl PaiOneQuery {
         shuffle(&mut of_rows, source); // π₀
         shuffle(&mut of_columns, source); // π₁
 
-        // Row-permuting: the server keeps what comes back column by column.
+        // Row-permuting: the server stores what comes back, column by column.
         let (mut tags, mut texts) = (Vec::new(), Vec::new());
         let zeros = vec![0; bytes];
         let cell = |row: usize, column: usize| {

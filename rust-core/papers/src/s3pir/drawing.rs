@@ -1,4 +1,4 @@
-//! Which records a hint names: its half of the stripes, and an offset in each. All of it follows from the hint's number.
+//! Draws hints: half of the stripes and an offset in each, all from the hint's number.
 
 use std::cmp::Ordering;
 
@@ -9,21 +9,21 @@ use crate::random::Uniform;
 /// Neighbouring stripes whose values lie together.
 pub const TOGETHER: usize = 16;
 
-/// What the function has for a hint and TOGETHER stripes: two blocks of selections, then two of offsets, 16 bits each. The
-/// hint's number is the stream; it goes on with the next stripes.
+/// The function's values for a hint and TOGETHER stripes: two blocks of selections, then two of offsets, 16 bits each. The
+/// hint's number is the stream. The next stripes follow in it.
 pub type Values = [Block; 4];
 
-/// The block at which a stripe's [`Values`] begin.
+/// The block at which the [`Values`] of a stripe begin.
 pub fn place_of(stripe: usize) -> u64 {
     (stripe / TOGETHER * size_of::<Values>() / size_of::<Block>()) as u64
 }
 
-/// Where a stripe's offset is: which block, and which of its values.
+/// The block that has a stripe's offset, and the number of the value in it.
 pub fn place_of_offset(stripe: usize) -> (u64, usize) {
     (place_of(stripe) + 2 + (stripe % TOGETHER / 8) as u64, stripe % 8)
 }
 
-/// Value of selection in each of the stripes, compared as signed numbers, and offset.
+/// The selection of each stripe, compared as a signed number, and its offset.
 #[inline]
 pub fn read(values: &Values) -> ([i16; TOGETHER], [u16; TOGETHER]) {
     let pairs: &[[u8; 2]; 2 * TOGETHER] = values.as_flattened().as_chunks().0.try_into().expect("four blocks");
@@ -34,7 +34,7 @@ pub fn read(values: &Values) -> ([i16; TOGETHER], [u16; TOGETHER]) {
     )
 }
 
-/// All values of a hint: of each stripe its selection and its offset.
+/// All values of a hint: the selection and the offset of each stripe.
 pub fn values_of<P: Prg>(prg: &P, geometry: &Geometry, number: u64) -> Vec<(i16, usize)> {
     let mut all = vec![Values::default(); geometry.stripes.div_ceil(TOGETHER)];
     prg.fill(number, 0, all.as_flattened_mut());
@@ -48,15 +48,15 @@ pub fn values_of<P: Prg>(prg: &P, geometry: &Geometry, number: u64) -> Vec<(i16,
 /// Hints without their parities.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Drawn {
-    /// numbers that are valid, ascending
+    /// valid numbers, ascending
     pub numbers: Vec<u64>,
-    /// of each, such that exactly q/2 of its values of selection are below
+    /// by hint: exactly q/2 of its selections are below
     pub cutoffs: Vec<i16>,
-    /// of the first ones, an index in a stripe that is not chosen; the others are backups
+    /// for the first hints: an index in a stripe that is not chosen; the other hints are backups
     pub extras: Vec<u32>,
 }
 
-/// The `want` first valid numbers from `first` on, the first `extras` of them with an extra index.
+/// The first `want` valid numbers from `first` on. The first `extras` of them get an extra.
 pub fn draw<P: Prg>(
     prg: &P,
     geometry: &Geometry,
@@ -91,10 +91,10 @@ pub fn draw<P: Prg>(
     drawn
 }
 
-/// A number that exactly half of the values are below; none if the two in the middle are equal.
+/// A number with exactly half of the values below it; none if the two values in the middle are equal.
 ///
-/// Rejecting those leaves the chosen half uniform, since it treats all stripes alike. Halving the interval and counting is
-/// faster than an order: a processor compares many short numbers at a time.
+/// Skipping those hints keeps the chosen half uniform, because it treats all stripes alike. Bisecting and counting is faster
+/// than sorting: a processor compares many short numbers at once.
 fn cutoff(selections: &[i16]) -> Option<i16> {
     let half = selections.len() as u16 / 2; // q ≤ 2^14
     let (mut least, mut most) = (i16::MIN, i16::MAX);

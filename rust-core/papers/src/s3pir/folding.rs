@@ -1,4 +1,4 @@
-//! Parities of hints: which records follow from [`super::drawing`], and the records stream by.
+//! Folds a stream of records into the parities of hints. [`super::drawing`] says which records a hint has.
 
 use super::Geometry;
 use super::drawing::{Drawn, TOGETHER, Values, place_of, read, values_of};
@@ -6,18 +6,18 @@ use crate::prg::Prg;
 use crate::records::Records;
 use crate::xor::{xor, xor_from};
 
-/// Hints whose values are made in one step.
+/// Hints whose values are computed in one step.
 const STEP: usize = 64;
 
-/// What becomes of the records.
+/// The parities of hints and backups.
 pub struct Parities {
-    /// ℓ bytes a hint that has an extra: its chosen half, which is the one below the cutoff, and the extra
+    /// for each hint with an extra ℓ bytes: its chosen half, which is the one below the cutoff, and the extra
     pub hints: Vec<u8>,
-    /// 2·ℓ bytes a backup: the half below the cutoff, the half above
+    /// for each backup 2·ℓ bytes: the half below the cutoff, and the half above
     pub pairs: Vec<u8>,
 }
 
-/// Algorithm 1; Algorithm 4, lines 9 to 19: makes all parities while each stripe is asked for once, in order.
+/// Algorithm 1; Algorithm 4, lines 9 to 19: makes all parities. Asks for each stripe once, in order.
 pub fn fold<'s, P: Prg>(
     prg: &P,
     geometry: &Geometry,
@@ -31,8 +31,8 @@ pub fn fold<'s, P: Prg>(
     let mut by_extra: Vec<u32> = (0..hints as u32).collect();
     by_extra.sort_unstable_by_key(|&hint| drawn.extras[hint as usize]);
     let mut by_extra = by_extra.into_iter().map(|hint| hint as usize).peekable();
-    // A few stripes at a time, which stay in a processor's second cache while all hints pass by; zeros for those beyond the
-    // last; and one record of zeros more.
+    // A few stripes at a time, which fit into a processor's second cache, for all hints. Stripes beyond the last are zeros. After
+    // them comes one record of zeros.
     let mut records = Vec::new();
     for first in (0..geometry.stripes).step_by(TOGETHER) {
         let to = geometry.stripes.min(first + TOGETHER);
@@ -49,7 +49,7 @@ pub fn fold<'s, P: Prg>(
     parities
 }
 
-/// TOGETHER stripes from `first` on, and the record of zeros behind them.
+/// Folds TOGETHER stripes from `first` on. A record of zeros follows them.
 fn fold_together<P: Prg>(
     prg: &P,
     geometry: &Geometry,
@@ -66,8 +66,8 @@ fn fold_together<P: Prg>(
         prg.table(numbers, place_of(first), table);
         for (hint, values) in (step * STEP..).zip(&*table) {
             let (selections, offsets) = read(values);
-            // Each record is in one half or in the other, at random: a branch would be guessed wrongly every second time. So in
-            // the other half zeros are read in its place.
+            // Each record is in one half at random, so a branch would be mispredicted half of the time. Instead, the other half reads the
+            // record of zeros.
             let (mut below, mut above) = ([zeros; TOGETHER], [zeros; TOGETHER]);
             for k in 0..TOGETHER {
                 let place = (k * stripe_records + geometry.offset(offsets[k])) * bytes;
@@ -87,7 +87,7 @@ fn fold_together<P: Prg>(
     }
 }
 
-/// Algorithm 3, lines 1 to 8: both parities of one number, from a database at hand.
+/// Algorithm 3, lines 1 to 8: both parities of a number, from the whole database.
 pub fn pair_of<P: Prg>(prg: &P, geometry: &Geometry, number: u64, cutoff: i16, records: &Records) -> Vec<u8> {
     let bytes = geometry.record_bytes;
     let (mut below, mut above) = (Vec::new(), Vec::new());

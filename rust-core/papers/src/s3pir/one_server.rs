@@ -1,5 +1,5 @@
-//! S3PIR with one server: Algorithms 4, 2, 5. The client streams the whole database once, and keeps H hints and B pairs
-//! of backup parities; each lookup uses one pair.
+//! S3PIR with one server: Algorithms 4, 2, 5. The client streams the whole database once, and keeps H hints and B backups, with
+//! a pair of parities each. A lookup uses one backup.
 
 use super::drawing::{Drawn, draw};
 use super::folding::{Parities, fold};
@@ -10,13 +10,13 @@ use crate::error::Error;
 use crate::prg::{Block, Prg};
 use crate::random::Uniform;
 
-/// The paper's B: half as many pairs as hints.
+/// B of the paper: half as many backups as hints.
 pub fn backups(geometry: &Geometry) -> usize {
     geometry.hints / 2
 }
 
-/// What a client of these many hints and pairs keeps: number 4, cutoff 2, extra 4, a bit and ℓ bytes a hint;
-/// number 4, cutoff 2 and 2·ℓ bytes a pair.
+/// Bytes that a client keeps: for each hint its number (4), cutoff (2), extra (4), a bit and ℓ bytes; for each backup its number
+/// (4), cutoff (2) and 2·ℓ bytes.
 pub fn client_bytes(geometry: &Geometry, backups: usize) -> usize {
     geometry.hints * (10 + geometry.record_bytes)
         + geometry.hints.div_ceil(8)
@@ -33,7 +33,7 @@ pub struct Client<P: Prg> {
 }
 
 impl<P: Prg> Client<P> {
-    /// Algorithm 4: the offline phase, under a fresh key.
+    /// Algorithm 4: the offline phase, with a fresh key.
     pub fn download(
         key: &Block,
         server: &Server<'_>,
@@ -48,7 +48,7 @@ impl<P: Prg> Client<P> {
         Self::from_parts(prg, geometry, drawn, parities, Deviation::None)
     }
 
-    /// From hints and pairs, for tests that enumerate them.
+    /// A client from hints and backups, for tests that enumerate them.
     pub fn from_parts(prg: P, geometry: Geometry, mut drawn: Drawn, parities: Parities, deviation: Deviation) -> Self {
         let slots = Slots::new(prg, geometry, &drawn, parities.hints, deviation);
         let backups = Drawn {
@@ -59,7 +59,7 @@ impl<P: Prg> Client<P> {
         Client { slots, backups, pairs: parities.pairs, next: 0, record_bytes: geometry.record_bytes }
     }
 
-    /// Lookups left.
+    /// The number of lookups left.
     pub fn lookups_left(&self) -> usize {
         self.backups.numbers.len() - self.next
     }
@@ -69,7 +69,7 @@ impl<P: Prg> Client<P> {
         &self.slots
     }
 
-    /// Bytes kept.
+    /// Bytes of the client's state.
     pub fn bytes(&self) -> usize {
         self.slots.bytes() + self.backups.numbers.len() * 6 + self.pairs.len()
     }
@@ -86,7 +86,7 @@ impl<P: Prg> Client<P> {
         self.lookup_through(index, search, source, |query| channel.ask(query, |query| server.answer(query)))
     }
 
-    /// The same, with anything for a server.
+    /// [`Client::lookup`] with any function as the server.
     pub fn lookup_through(
         &mut self,
         index: usize,

@@ -1,4 +1,4 @@
-//! The hints that a client holds: finding one, asking with it, replacing it.
+//! A client's hints: finds one, makes a query from it, replaces it.
 
 use super::drawing::{Drawn, TOGETHER, Values, place_of, place_of_offset, read, values_of};
 use super::{Deviation, Geometry, Search};
@@ -7,44 +7,44 @@ use crate::prg::{Block, Prg};
 use crate::random::{Uniform, shuffle};
 use crate::xor::xor;
 
-/// Slots that are searched in one step.
+/// Slots searched in one step.
 const STEP: usize = 128;
 
-/// The H slots of a client, a column for each of what a hint is made of.
+/// The H slots of a client, with an array for each property of hints.
 pub struct Slots<P: Prg> {
     prg: P,
     geometry: Geometry,
     numbers: Vec<u64>,
     cutoffs: Vec<i16>,
-    /// whether the half above the cutoff is the chosen one
+    /// whether the chosen half is the one above the cutoff
     flips: Vec<bool>,
     extras: Vec<u32>,
     parities: Vec<u8>,
     deviation: Deviation,
 }
 
-/// A query that was made, and what is needed to read its answer.
+/// A query, and what is needed to read its answer.
 pub struct Pending {
     /// the bytes for the server
     pub query: Vec<u8>,
     index: usize,
-    /// the hint's slot and the real subset; none if no hint contained the record
+    /// the hint's slot and the number of the real subset; none if no hint contained the record
     used: Option<(usize, usize)>,
 }
 
-/// A backup hint as it comes to be used: which number, and the parities below and above its cutoff.
+/// A backup: its number, and the parities below and above its cutoff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backup {
     /// number
     pub number: u64,
     /// cutoff
     pub cutoff: i16,
-    /// 2·ℓ bytes
+    /// below and above, 2·ℓ bytes
     pub parities: Vec<u8>,
 }
 
 impl<P: Prg> Slots<P> {
-    /// The first `geometry.hints` of what was drawn, each in a slot.
+    /// Puts the first `geometry.hints` drawn hints into slots.
     pub fn new(prg: P, geometry: Geometry, drawn: &Drawn, parities: Vec<u8>, deviation: Deviation) -> Self {
         let h = geometry.hints;
         Slots {
@@ -65,14 +65,14 @@ impl<P: Prg> Slots<P> {
         self.numbers.len() * (number + 2 + 4) + self.flips.len().div_ceil(8) + self.parities.len()
     }
 
-    /// (chosen, offset) of the hint in `slot` in each stripe, its extra apart.
+    /// (chosen, offset) of the hint in `slot` for each stripe, without its extra.
     fn values(&self, slot: usize) -> impl Iterator<Item = (bool, usize)> {
         let (cutoff, flip) = (self.cutoffs[slot], self.flips[slot]);
         let values = values_of(&self.prg, &self.geometry, self.numbers[slot]);
         values.into_iter().map(move |(value, offset)| ((value < cutoff) != flip, offset))
     }
 
-    /// Whether the hint in `slot` chooses a stripe, its extra apart.
+    /// Whether the hint in `slot` chooses a stripe, without its extra.
     fn chooses(&self, slot: usize, stripe: usize) -> bool {
         let mut values = Values::default();
         self.prg.fill(self.numbers[slot], place_of(stripe), &mut values);
@@ -89,7 +89,7 @@ impl<P: Prg> Slots<P> {
             let table = &mut table[..numbers.len()];
             self.prg.table(numbers, place, table);
             for (slot, [block]) in (step * STEP..).zip(&*table) {
-                // The offset is the wanted one once in s times; only then is it asked whether the stripe is chosen at all.
+                // The offset is the wanted one once in s times. Only then is the selection computed.
                 let offset = u16::from_le_bytes([block[2 * nth], block[2 * nth + 1]]);
                 let own = self.geometry.offset(offset) == wanted && self.chooses(slot, stripe);
                 let extra = self.extras[slot] as usize == index && self.deviation != Deviation::SearchIgnoresExtra;
@@ -104,7 +104,7 @@ impl<P: Prg> Slots<P> {
         found
     }
 
-    /// Algorithm 2, lines 2 to 16: the query for a record. If no hint contains it, one that has the same law.
+    /// Algorithm 2, lines 2 to 16: the query for a record. If no hint contains it, a query with the same distribution.
     pub fn query(&self, index: usize, search: Search, source: &mut impl Uniform) -> Result<Pending, Error> {
         self.geometry.check(index)?;
         let Geometry { stripes: q, stripe_records: s, .. } = self.geometry;
@@ -163,8 +163,8 @@ impl<P: Prg> Slots<P> {
         Ok(record)
     }
 
-    /// Algorithm 3, lines 9 to 13; Algorithm 5: the spent hint's slot gets the half of the backup that does not choose the
-    /// queried stripe, with the record as its extra.
+    /// Algorithm 3, lines 9 to 13; Algorithm 5: puts a backup into the spent hint's slot. It uses the half that does not choose the
+    /// queried stripe, and the record is its extra.
     pub fn replenish(&mut self, pending: &Pending, record: &[u8], backup: &Backup) {
         let Some((slot, _)) = pending.used else { return };
         if self.deviation == Deviation::NoReplenishing {
@@ -175,7 +175,7 @@ impl<P: Prg> Slots<P> {
         self.cutoffs[slot] = backup.cutoff;
         self.flips[slot] = false;
         let (stripe, _) = self.geometry.place(pending.index);
-        // The half below chooses the stripe: then the half above is the one that does not.
+        // If the half below chooses the stripe, the half above does not.
         let flip = self.chooses(slot, stripe) && self.deviation != Deviation::BackupMayChoose;
         self.flips[slot] = flip;
         self.extras[slot] = pending.index as u32;
@@ -191,7 +191,7 @@ impl<P: Prg> Slots<P> {
         }
     }
 
-    /// What each slot's hint contains: (stripe, offset) of all its records, ascending. For tests.
+    /// For tests: the (stripe, offset) of all records of each slot's hint, ascending.
     pub fn contents(&self) -> Vec<Vec<(usize, usize)>> {
         let contents = |slot| {
             let extra = self.geometry.place(self.extras[slot] as usize);

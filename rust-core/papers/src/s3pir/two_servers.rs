@@ -1,5 +1,6 @@
-//! S3PIR with two servers: Algorithms 1, 2, 3. The offline server makes the hints under a key that this client and it
-//! alone know, and a new pair of parities a lookup, being told nothing but "next"; the online server answers.
+//! S3PIR with two servers: Algorithms 1, 2, 3. The offline server makes the hints, with a key that only this client and it know.
+//! For each lookup it makes a new pair of parities; the client asks it for "next", and nothing else. The online server answers
+//! queries.
 
 use super::drawing::{Drawn, draw};
 use super::folding::{fold, pair_of};
@@ -11,17 +12,17 @@ use crate::prg::{Block, Prg};
 use crate::random::Uniform;
 use crate::records::Records;
 
-/// Number 8 (they grow without end), cutoff 2, extra index 4, parity.
+/// Bytes of a hint: number (8; they grow without end), cutoff (2), extra (4), parity.
 pub fn hint_bytes(record_bytes: usize) -> usize {
     14 + record_bytes
 }
 
-/// Number, cutoff, two parities.
+/// Bytes of a new hint: number, cutoff, two parities.
 pub fn replenish_bytes(record_bytes: usize) -> usize {
     10 + 2 * record_bytes
 }
 
-/// What the offline server has for one client: its key and the next number.
+/// The offline server's state for one client: its key, and the next number.
 pub struct OfflineServer<'a, P: Prg> {
     records: &'a Records,
     geometry: Geometry,
@@ -30,12 +31,12 @@ pub struct OfflineServer<'a, P: Prg> {
 }
 
 impl<'a, P: Prg> OfflineServer<'a, P> {
-    /// For a client's key.
+    /// A server for a client's key.
     pub fn new(records: &'a Records, geometry: Geometry, key: &Block) -> Self {
         OfflineServer { records, geometry, prg: P::new(key), next: 0 }
     }
 
-    /// Algorithm 1: all hints. It may choose the extras, since it knows every hint anyway.
+    /// Algorithm 1: all hints. The server may choose the extras, since it knows every hint anyway.
     pub fn hints(&mut self, source: &mut impl Uniform) -> Vec<u8> {
         let Geometry { stripe_records: s, hints, record_bytes, .. } = self.geometry;
         let drawn = draw(&self.prg, &self.geometry, 0, hints, hints, source);
@@ -51,7 +52,7 @@ impl<'a, P: Prg> OfflineServer<'a, P> {
         message
     }
 
-    /// Algorithm 3, lines 1 to 8: the next number's parities, of both halves.
+    /// Algorithm 3, lines 1 to 8: both parities of the next number.
     pub fn next(&mut self, source: &mut impl Uniform) -> Vec<u8> {
         let drawn = draw(&self.prg, &self.geometry, self.next, 1, 0, source);
         let pair = pair_of(&self.prg, &self.geometry, drawn.numbers[0], drawn.cutoffs[0], self.records);
@@ -70,7 +71,7 @@ pub struct Client<P: Prg> {
 }
 
 impl<P: Prg> Client<P> {
-    /// From Algorithm 1's hints, made under `key`.
+    /// A client from the hints of Algorithm 1, made with `key`.
     pub fn new(key: &Block, geometry: Geometry, message: &[u8]) -> Result<Self, Error> {
         let bytes = hint_bytes(geometry.record_bytes);
         expect_bytes("hints", message, geometry.hints * bytes)?;
@@ -90,12 +91,12 @@ impl<P: Prg> Client<P> {
         Ok(Client { slots: Slots::new(P::new(key), geometry, &drawn, parities, Deviation::None) })
     }
 
-    /// Bytes kept.
+    /// Bytes of the client's state.
     pub fn bytes(&self) -> usize {
         self.slots.bytes()
     }
 
-    /// Algorithms 2 and 3: a whole lookup. Channels: of the offline server, of the online server.
+    /// Algorithms 2 and 3: a whole lookup. The first channel is to the offline server, the second to the online server.
     pub fn lookup(
         &mut self,
         index: usize,
@@ -107,7 +108,7 @@ impl<P: Prg> Client<P> {
         let pending = self.slots.query(index, search, source)?;
         let [of_offline, of_online] = channels;
         let answer = of_online.ask(&pending.query, |query| online.answer(query))?;
-        // Asked for also when it cannot be used, or the offline server would see which lookups fail.
+        // Asked for even if it cannot be used: otherwise the offline server would see which lookups fail.
         let next = of_offline.ask(&[], |_| Ok(offline.next(source)))?;
         expect_bytes("backup hint", &next, replenish_bytes(answer.len() / 2))?;
         let record = self.slots.read(&pending, &answer)?;

@@ -1,4 +1,4 @@
-//! Markdown and CSV.
+//! The document as Markdown and CSV.
 
 use std::fmt::Write;
 
@@ -7,24 +7,24 @@ use super::measure::{Spread, seconds_shown};
 /// A row: its name and its cells.
 pub type Row = (String, Vec<Cell>);
 
-/// A row as a paper prints it.
+/// A row with a paper's figures, as printed.
 pub fn paper<const CELLS: usize>(name: &str, figures: [&'static str; CELLS]) -> Row {
     (name.into(), figures.map(Cell::Paper).into())
 }
 
 /// A cell of a table.
 pub enum Cell {
-    /// of the paper, as printed there; empty if it has none
+    /// the paper's figure, as printed; empty if it has none
     Paper(&'static str),
     /// measured
     Time(Spread),
-    /// in seconds, from what was measured
+    /// seconds, computed from measurements
     Computed(f64),
-    /// counted on the line, and equal to the formula
+    /// bytes counted on the channel, equal to the formula
     Counted(usize),
-    /// by the formula, not run
+    /// bytes by the formula, not run
     Formula(usize),
-    /// not given, or not run
+    /// neither given nor run
     None,
 }
 
@@ -38,13 +38,13 @@ pub struct Document {
 }
 
 impl Document {
-    /// Text.
+    /// Appends a paragraph.
     pub fn say(&mut self, text: &str) {
         self.markdown.push_str(text);
         self.markdown.push_str("\n\n");
     }
 
-    /// A table, shown as soon as it is there. The first column's cells name the rows.
+    /// Appends a table and prints it. The first column has the names of rows.
     pub fn table(&mut self, title: &str, header: &[&str], rows: Vec<Row>) {
         let mut text = format!("### {title}\n\n| | {} |\n|---|{}\n", header.join(" | "), "--:|".repeat(header.len()));
         for (name, cells) in rows {
@@ -88,7 +88,7 @@ fn plain(cell: &Cell) -> Option<(&'static str, String)> {
     }
 }
 
-/// Bytes, exact up to a megabyte and in the papers' units beyond.
+/// Exact bytes below a megabyte; the papers' units above.
 #[allow(clippy::cast_precision_loss)] // shown with three digits
 fn bytes_shown(bytes: usize) -> String {
     match bytes as f64 {

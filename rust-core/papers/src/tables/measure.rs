@@ -1,32 +1,32 @@
-//! Times, as processor time of this thread: what else the machine does is not counted (but shares its caches).
+//! Measures times, as processor time of this thread. Other work of the machine does not count, though it shares the caches.
 
 use std::fmt;
 use std::time::Duration;
 
-/// How much is run.
+/// Which sizes are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Extent {
     /// N up to 2^20, keyword schemes up to 2^16
     Quick,
-    /// what fits a machine with 16 GB
+    /// everything that fits a machine with 16 GB
     Full,
 }
 
 use cpu_time::ThreadTime;
 
-/// What repetitions of one thing took.
+/// The times of several runs.
 #[derive(Debug, Clone)]
 pub struct Spread(Vec<Duration>);
 
 impl Spread {
-    /// Of some times, at least one.
+    /// The spread of some times; at least one.
     pub fn new(mut times: Vec<Duration>) -> Self {
         assert!(!times.is_empty(), "measured nothing");
         times.sort_unstable();
         Spread(times)
     }
 
-    /// In seconds: median, least, most.
+    /// Median, least and most, in seconds.
     pub fn seconds(&self) -> [f64; 3] {
         let last = self.0.len() - 1;
         [self.0[last / 2], self.0[0], self.0[last]].map(|time| time.as_secs_f64())
@@ -38,7 +38,7 @@ impl Spread {
     }
 }
 
-/// A unit, how many of it are a second, and how many digits are worth showing.
+/// A unit of time: its name, how many of it are a second, and the digits to show.
 fn unit(seconds: f64) -> (&'static str, f64, usize) {
     match seconds {
         x if x >= 0.1 => ("s", 1.0, 2),
@@ -47,7 +47,7 @@ fn unit(seconds: f64) -> (&'static str, f64, usize) {
     }
 }
 
-/// A time in the unit that suits it.
+/// The time in the unit that suits it.
 pub fn seconds_shown(seconds: f64) -> String {
     let (unit, factor, digits) = unit(seconds);
     format!("{:.digits$} {unit}", seconds * factor)
@@ -64,14 +64,14 @@ impl fmt::Display for Spread {
     }
 }
 
-/// What one run takes, and what it returns.
+/// The time of one run, and its result.
 pub fn once<T>(run: impl FnOnce() -> T) -> (Duration, T) {
     let begin = ThreadTime::now();
     let result = run();
     (begin.elapsed(), result)
 }
 
-/// Runs something some times, after once to warm up if it is repeated at all.
+/// The times of several runs, and the last result. Before several runs, one that does not count warms up.
 pub fn repeat<T>(times: usize, mut run: impl FnMut() -> T) -> (Spread, T) {
     let mut last = if times > 1 { Some(run()) } else { None };
     let spread = (0..times).map(|_| {
@@ -83,7 +83,7 @@ pub fn repeat<T>(times: usize, mut run: impl FnMut() -> T) -> (Spread, T) {
     (spread, last.expect("run at least once"))
 }
 
-/// Runs batches of something small, and gives the mean of each batch.
+/// The mean times of batches of a short function.
 pub fn batches(batches: usize, each: usize, mut run: impl FnMut(usize)) -> Spread {
     let mut n = 0;
     let mut batch = || {

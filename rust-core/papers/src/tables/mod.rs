@@ -1,5 +1,5 @@
-//! The papers' tables with our figures beside theirs, from one run. Every lookup that is timed is checked against the data, and
-//! every count of bytes against its formula.
+//! Measures the papers' tables and writes them, with our figures beside the papers', all from one run. Every timed lookup is
+//! checked against the data, and every count of bytes against its formula.
 
 mod document;
 mod measure;
@@ -15,7 +15,7 @@ use std::time::Instant;
 use document::Document;
 pub use measure::Extent;
 
-/// What measures one paper's tables, which are printed as soon as they are there.
+/// A function that measures one paper's tables, and prints each as soon as it is measured.
 type Section = fn(&mut Document, Extent);
 
 const SECTIONS: [(&str, Section); 5] = [
@@ -26,7 +26,7 @@ const SECTIONS: [(&str, Section); 5] = [
     ("tapir", tapir::table_1),
 ];
 
-/// Measures one paper's tables and writes nothing; false if there is no such paper.
+/// Measures one paper's tables and prints them. Returns false if there is no such paper.
 pub fn print(name: &str, extent: Extent) -> bool {
     let section = SECTIONS.iter().find(|section| section.0 == name);
     section.map(|section| section.1(&mut Document::default(), extent)).is_some()
@@ -66,7 +66,7 @@ pub fn write(extent: Extent, folder: &Path) -> std::io::Result<()> {
     std::fs::write(folder.join("papers.csv"), "table,row,column,kind,value,least,most\n".to_owned() + &document.csv)
 }
 
-/// What this runs on.
+/// The machine: its processors.
 fn machine() -> String {
     let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let models: Vec<_> = cpus.lines().filter_map(|line| line.strip_prefix("model name")?.split_once(": ")).collect();
@@ -76,7 +76,7 @@ fn machine() -> String {
     }
 }
 
-/// Programs that wanted a processor in the last minute.
+/// The load of the machine: programs that wanted a processor in the last minute.
 fn load() -> String {
     let loads = std::fs::read_to_string("/proc/loadavg").ok();
     loads.and_then(|loads| Some(loads.split_whitespace().next()?.to_owned())).unwrap_or_else(|| "unknown".into())

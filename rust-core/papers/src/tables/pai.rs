@@ -16,7 +16,7 @@ const HEADER: [&str; 4] = ["offline bytes", "offline", "online bytes", "online"]
 const SIZES: [(u32, usize); 9] =
     [(20, 64), (20, 128), (20, 256), (22, 64), (22, 128), (22, 256), (24, 64), (24, 128), (24, 256)];
 
-/// At those sizes: offline MB and seconds, online KB and milliseconds.
+/// The paper's figures at those sizes: offline MB and seconds, online KB and milliseconds.
 type Table = [[&'static str; 4]; 9];
 
 const TABLE_2: Table = [
@@ -62,7 +62,7 @@ pub fn tables(document: &mut Document, extent: Extent) {
          ../rust-core/papers/tests/pai.rs) do both). The paper's times are of eight threads and include a network of \
          10 Gbit/s; ours are one thread's computing. \"Full\" permutes all cells, which is private for n lookups.",
     );
-    // A server that keeps 2^24 × 64 B for a client has 1.6 GB, in two passes, beside the database: what is larger is not run.
+    // With 2^24 × 64 B, a server keeps 1.6 GB for a client, in two passes, and the database. Larger sizes are not run.
     let fits = |log: u32, bytes: usize| log == 20 || (extent == Extent::Full && (bytes << log) <= 1 << 30);
     let mut rows = Vec::new();
     for ((log, bytes), figures) in SIZES.into_iter().zip(TABLE_2) {
@@ -110,7 +110,7 @@ pub fn tables(document: &mut Document, extent: Extent) {
     );
 }
 
-/// A small size that is always run, then the paper's.
+/// A small size that is always run, then the paper's sizes.
 fn keyword_table(table: &Table, (log, small): (u32, Vec<Cell>), ours: impl Fn(u32, usize) -> Vec<Cell>) -> Vec<Row> {
     let mut rows = vec![(format!("as published, 2^{log} × 64 B"), small)];
     for ((log, bytes), &figures) in SIZES.into_iter().zip(table) {

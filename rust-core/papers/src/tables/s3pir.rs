@@ -20,7 +20,7 @@ const HEADER: [&str; 9] = [
     "amortised",
 ];
 
-/// Database; then the client's memory, offline bytes and time, online bytes and time, with two servers.
+/// The paper's figures with two servers: database, client's memory, bytes and time offline, bytes and time online.
 const TABLE_2: [(u32, usize, [&str; 5]); 5] = [
     (20, 32, ["3.76 MB", "3.76 MB", "2.3 s", "2.26 KB", "0.12 ms"]),
     (24, 32, ["15.04 MB", "15.04 MB", "41 s", "8.64 KB", "0.54 ms"]),
@@ -29,7 +29,7 @@ const TABLE_2: [(u32, usize, [&str; 5]); 5] = [
     (28, 256, ["340.16 MB", "340.16 MB", "2242 s", "35.0 KB", "5.23 ms"]),
 ];
 
-/// The same with one server, and amortised bytes and time.
+/// The paper's figures with one server, and amortised bytes and time.
 const TABLE_3: [(u32, usize, [&str; 7]); 5] = [
     (20, 32, ["6.25 MB", "32 MB", "4 s", "2.18 KB", "0.14 ms", "2.99 KB", "0.25 ms"]),
     (24, 32, ["25 MB", "512 MB", "65 s", "8.56 KB", "0.62 ms", "11.76 KB", "1.0 ms"]),
@@ -80,7 +80,7 @@ fn geometry(log: u32, bytes: usize) -> Geometry {
     Geometry::square(1 << log, bytes, LAMBDA).expect("a power of four")
 }
 
-/// Bytes with two servers: the client's, offline, online.
+/// Our bytes with two servers: the client's, offline, online.
 fn bytes_of_two(geometry: &Geometry) -> [usize; 3] {
     let bytes = geometry.record_bytes;
     let client = geometry.hints * (10 + bytes) + geometry.hints / 8;
@@ -88,7 +88,7 @@ fn bytes_of_two(geometry: &Geometry) -> [usize; 3] {
     [client, offline, geometry.query_bytes() + geometry.answer_bytes() + two_servers::replenish_bytes(bytes)]
 }
 
-/// The same with one server.
+/// Our bytes with one server.
 fn bytes_of_one(geometry: &Geometry) -> [usize; 3] {
     let client = one_server::client_bytes(geometry, one_server::backups(geometry));
     let offline = geometry.stripes * geometry.stripe_records * geometry.record_bytes;
@@ -116,7 +116,7 @@ fn one_by_formula(log: u32, bytes: usize) -> Vec<Cell> {
     cells
 }
 
-/// Queries as a server gets them.
+/// Queries as the server receives them.
 fn queries(geometry: &Geometry) -> Vec<Vec<u8>> {
     let mut source = Random::from_seed(4);
     let query = |_| {

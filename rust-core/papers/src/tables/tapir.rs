@@ -1,4 +1,4 @@
-//! TAPIR, Table 1: the schemes that TAPIR is compared with. TAPIR itself is the product's core.
+//! TAPIR, Table 1: the schemes that TAPIR is compared with. TAPIR itself is in the product's core.
 
 use super::document::{Cell, Document, paper};
 use super::measure::{Extent, batches, repeat};
@@ -11,8 +11,8 @@ use crate::singlepass;
 
 const BYTES: usize = 32;
 
-/// log₂ N, then APIR-DPF's bytes and time online; APIR-Matrix-MT's server time offline, bytes and time online; SinglePass's time
-/// offline and bytes online.
+/// The paper's figures: log₂ N; APIR-DPF's bytes and time online; APIR-Matrix-MT's server time offline, bytes and time online;
+/// SinglePass's time offline and bytes online.
 const PAPER: [(u32, [&str; 7]); 4] = [
     (18, ["1.43 KiB", "0.04 s", "0.58 s", "49.68 KiB", "0.01 s", "0.01 s", "34.50 KiB"]),
     (20, ["1.56 KiB", "0.17 s", "2.74 s", "104.36 KiB", "0.04 s", "0.05 s", "69.50 KiB"]),
