@@ -1,7 +1,7 @@
-//! What things cost, in processor time of one core:
-//! `cargo run --release -p keyhush-pointproofs --example figures` in rust-core.
+//! Measures what this crate's functions cost, in processor time of one core. Run it in packages/pointproofs/rust:
+//! `cargo run --release -p keyhush-pointproofs --example figures`
 //!
-//! First the two curve crates beside each other, then what this crate does with them.
+//! First it compares the two crates of the curve, then it measures this crate.
 
 use std::hint::black_box;
 
@@ -13,7 +13,7 @@ use keyhush_pointproofs::prover::{Prover, prove_together};
 use keyhush_pointproofs::transcript::Transcript;
 use keyhush_pointproofs::{Key, Rows, Shape, Statement, verify};
 
-/// Milliseconds a run, over at least half a second.
+/// Prints the milliseconds of a run, measured for at least half a second.
 fn measure<T>(what: &str, each: f64, mut run: impl FnMut() -> T) {
     let start = ProcessTime::now();
     let mut runs = 0;
@@ -62,7 +62,7 @@ fn main() {
     });
 }
 
-/// A product of 18 pairings, as an answer of 16 entries takes, and a multiplication in G1.
+/// A product of 18 pairings (an answer of 16 entries takes as many), and a multiplication in G1.
 fn curves() {
     let ark_1: Vec<_> = (1..19u64).map(|n| (ark_bls12_381::G1Affine::generator() * fr(n)).into_affine()).collect();
     let ark_2: Vec<_> = (1..19u64).map(|n| (ark_bls12_381::G2Affine::generator() * fr(n)).into_affine()).collect();

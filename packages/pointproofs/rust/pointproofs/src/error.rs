@@ -1,47 +1,47 @@
-//! What can go wrong, as a type. Messages never hold an offset or a record: those are the user's secrets.
+//! The errors of this crate. Messages never hold an offset or a record: those are the user's secrets.
 
 use thiserror::Error as ThisError;
 
-/// Every way in which this crate refuses its input. Nothing is changed when one is returned.
+/// Every reason for which this crate refuses its input. A call that returns one has changed nothing.
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 pub enum Error {
     /// A buffer of the wrong length.
     #[error("{what}: expected {expected} bytes, got {actual}")]
     Length {
-        /// which buffer
+        /// the buffer
         what: &'static str,
-        /// bytes it should have
+        /// the bytes it should have
         expected: u64,
-        /// bytes it has
+        /// the bytes it has
         actual: u64,
     },
     /// A number outside its range.
     #[error("{what} out of range: must be below {bound}")]
     Index {
-        /// which number
+        /// the number
         what: &'static str,
         /// its exclusive bound
         bound: u64,
     },
-    /// Bytes that are no canonical point of the curve in the subgroup, or the identity where there may be none.
-    #[error("{0}: no canonical point of BLS12-381's subgroup, or the identity")]
+    /// Bytes that are no canonical point of the curve in the subgroup, or that are the identity where it is not allowed.
+    #[error("{0}: expected a canonical point of BLS12-381's subgroup, and not the identity")]
     Point(&'static str),
     /// A verifier's key that must not be used.
     #[error("verifier's key: {0}")]
     Key(&'static str),
-    /// Row commitments that are not those of this key.
+    /// Row commitments that do not belong to this key.
     #[error("row list: {0}")]
     Rows(&'static str),
-    /// A transcript of a ceremony that nobody may rely on.
+    /// A transcript of a ceremony that must not be relied on.
     #[error("transcript: {0}")]
     Transcript(&'static str),
-    /// A contributor's name that cannot stand in a transcript.
+    /// A contributor's name that a transcript cannot have.
     #[error("name of a contributor: {0}")]
     Name(&'static str),
 }
 
 impl Error {
-    /// The stable name of the error's class, as the JavaScript bindings show it.
+    /// The stable name of this error's class. JavaScript sees it as the error's code.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl Error {
     }
 }
 
-/// Refuses a buffer that does not have exactly `expected` bytes.
+/// [`Error::Length`] unless the buffer has exactly `expected` bytes.
 pub(crate) fn expect_length(what: &'static str, bytes: &[u8], expected: usize) -> Result<(), Error> {
     if bytes.len() == expected {
         Ok(())

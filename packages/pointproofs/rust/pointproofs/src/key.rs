@@ -1,7 +1,8 @@
-//! What a client verifies with: [α]₁ and the powers [α]₂ … [α²⁵⁶]₂, both coordinates of each, as a blob that is known by its
-//! hash (docs/protocol.md, Pointproofs). Reading 257 compressed points and looking whether they are in the subgroup takes
-//! WebAssembly most of a second; whoever made the key has verified the transcript it comes from, and the hash says that it
-//! is this one.
+//! The key with which a client verifies: [α]₁ and the powers [α]₂ … [α²⁵⁶]₂, with both coordinates, as a blob with a hash
+//! (docs/protocol.md, Pointproofs).
+//!
+//! Decompressing 257 points and checking their subgroup takes WebAssembly most of a second. It is not needed: whoever made the
+//! key has verified the transcript, and the hash says that it is the same key.
 
 use bls12_381::{G1Affine, G2Affine};
 
@@ -11,9 +12,9 @@ use crate::statement::{HASH_BYTES, ROW_RECORDS};
 
 const MAGIC: [u8; 4] = *b"PIRK";
 const FORMAT: u16 = 1;
-/// The only flag there is: made for trying things out, with nobody to rely on.
+/// The only flag: the key is for development, and gives no security.
 pub(crate) const DEVELOPMENT: u32 = 1;
-/// Magic, format, m and flags.
+/// Bytes of magic, format, m and flags.
 pub(crate) const FLAGGED_BYTES: usize = 12;
 const HEAD_BYTES: usize = FLAGGED_BYTES + HASH_BYTES;
 
@@ -25,30 +26,30 @@ pub struct Key {
     hash: [u8; HASH_BYTES],
     development: bool,
     pub(crate) first: G1Affine,
-    /// [αᵏ]₂ is the one at k − 1
+    /// [αᵏ]₂ is at k − 1
     pub(crate) powers: Vec<G2Affine>,
 }
 
 impl Key {
-    /// Reads a key, whose hash a manifest's row lists begin with. That hash has to come from whom one relies on: the bytes
-    /// are looked at as far as the curve, not the subgroup.
+    /// Reads a key. Its hash stands at the beginning of a manifest's row lists, and must come from a trusted manifest: points are
+    /// only checked to be on the curve, not to be in the subgroup.
     ///
     /// # Errors
-    /// [`Error::Length`]; [`Error::Key`] for another hash, another format, or a development key unless those are allowed;
+    /// [`Error::Length`]; [`Error::Key`] for another hash, another format, or a development key if those are not allowed;
     /// [`Error::Point`].
     pub fn decode(bytes: &[u8], hash: &[u8; HASH_BYTES], allow_development: bool) -> Result<Self, Error> {
         expect_length("verifier's key", bytes, KEY_BYTES)?;
         if blake3::hash(bytes) != *hash {
-            return Err(Error::Key("its hash is not the one that the rows are committed under"));
+            return Err(Error::Key("its hash is not the one in the row lists; fetch it from an honest server"));
         }
         let (head, points) = bytes.split_at(HEAD_BYTES);
         let flags = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
         if head[..FLAGGED_BYTES] != head_of(MAGIC, flags) || flags & !DEVELOPMENT != 0 {
-            return Err(Error::Key("expected PIRK, format 1, rows of 256, and no flag that is unknown"));
+            return Err(Error::Key("expected PIRK, format 1, rows of 256, and no unknown flag"));
         }
         let development = flags == DEVELOPMENT;
         if development && !allow_development {
-            return Err(Error::Key("made for development, and those are not allowed here"));
+            return Err(Error::Key("it was made for development, and development keys are not allowed here"));
         }
         let (first, powers) = points.split_at(G1_WHOLE_BYTES);
         let first = first.try_into().ok().and_then(|bytes| Option::from(G1Affine::from_uncompressed_unchecked(bytes)));
@@ -65,7 +66,7 @@ impl Key {
         })
     }
 
-    /// BLAKE3 of its bytes.
+    /// The BLAKE3 of its bytes.
     #[must_use]
     pub fn hash(&self) -> &[u8; HASH_BYTES] {
         &self.hash
@@ -78,7 +79,7 @@ impl Key {
     }
 }
 
-/// How keys and transcripts begin.
+/// The first bytes of keys and transcripts.
 pub(crate) fn head_of(magic: [u8; 4], flags: u32) -> [u8; FLAGGED_BYTES] {
     let mut head = [0; FLAGGED_BYTES];
     head[..4].copy_from_slice(&magic);
@@ -88,7 +89,7 @@ pub(crate) fn head_of(magic: [u8; 4], flags: u32) -> [u8; FLAGGED_BYTES] {
     head
 }
 
-/// The key of a transcript that has been verified.
+/// The key of a verified transcript.
 pub(crate) fn encode(flags: u32, transcript: &[u8; HASH_BYTES], first: &G1Affine, powers: &[G2Affine]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(KEY_BYTES);
     bytes.extend_from_slice(&head_of(MAGIC, flags));

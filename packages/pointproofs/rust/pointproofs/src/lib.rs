@@ -1,18 +1,18 @@
-//! Pointproofs (Gorbunov, Reyzin, Wee, Zhang, CCS 2020) over rows of 256 records: what TAPIR (§6) calls TAPIR-PP, in a form a
-//! browser can use. One 48-byte proof is for a whole answer. Bytes in, bytes out; randomness is handed in.
+//! Pointproofs (Gorbunov, Reyzin, Wee, Zhang, CCS 2020) over rows of 256 records: TAPIR (§6) calls it TAPIR-PP. Here it has a
+//! form that a browser can use. One proof of 48 bytes is for a whole answer. Bytes in, bytes out; callers pass randomness in.
 //!
-//! Rows, not partitions, are committed to: one setup serves databases of every size, and a client's key has 49 KB.
-//! docs/protocol.md, Pointproofs, has the bytes; docs/threat-model.md, Pointproofs, what they prove and to whom.
+//! Commitments are to rows, not to partitions. So one setup serves databases of every size, and a client's key has 49 KB.
+//! The bytes are in docs/protocol.md, Pointproofs. What they prove, and to whom, is in docs/threat-model.md, Pointproofs.
 //!
 //! - scalar, statement: what is proved
-//! - key, verify: a client's half
+//! - key, verify: the client's half
 //! - transcript: the ceremony that makes the key
-//! - prover: a server's half, without which the rest can be built
-//! - receipt: that a machine has done its work
+//! - prover: the server's half; the rest can be built without it
+//! - receipt: evidence that this machine has finished its work
 //!
-//! Two crates of the curve, for two purposes. In milliseconds of processor time, on a shared machine whose two cores were busy
-//! (22 November 2026; natively by `cargo run --release -p keyhush-pointproofs --example figures`, in WebAssembly by
-//! `node tests/run.mjs pointproofs`):
+//! The server and the client use different crates for the curve. The table has milliseconds of processor time, on a shared
+//! machine whose two cores were busy (22 November 2026; natively by `cargo run --release -p keyhush-pointproofs --example
+//! figures` in packages/pointproofs/rust, in WebAssembly by `node tests/run.mjs pointproofs`):
 //!
 //! |                                          | native | WebAssembly |
 //! |------------------------------------------|--------|-------------|
@@ -31,9 +31,9 @@
 //! | verify both answers of a lookup, Q = 16  | 19     | 104         |
 //! | read the key                             | 0.2    | 3.0         |
 //!
-//! For pairs they are alike. `bls12_381` takes the same steps whatever the values, which verifying and a ceremony's secrets want; its
-//! points keep their coordinates to themselves. `ark-bls12-381` shows them, and so the many additions that openings are
-//! made of can share inversions. The WebAssembly module that clients load, which has the former alone, has 81 kB in brotli.
+//! Both crates take about the same time for pairings. `bls12_381` takes the same steps whatever the values are: verifying and a
+//! ceremony's secrets need that. But it does not show the coordinates of its points. `ark-bls12-381` shows them, so the many
+//! additions of openings can share inversions. Clients load a WebAssembly module with `bls12_381` alone: 81 kB in brotli.
 
 mod error;
 mod key;

@@ -1,5 +1,5 @@
-//! Points as bytes, and what is done with them. Bytes are read strictly: canonical coordinates and flags, on the curve, in
-//! the subgroup; `bls12_381` refuses everything else.
+//! Points: their bytes, and arithmetic on them. Reading is strict: canonical coordinates and flags, on the curve, in the
+//! subgroup. `bls12_381` refuses everything else.
 
 use bls12_381::{G1Affine, G2Affine};
 use group::Group;
@@ -17,20 +17,20 @@ pub const G2_BYTES: usize = 96;
 /// Bytes of a point of G2, both coordinates.
 pub const G2_WHOLE_BYTES: usize = 192;
 
-/// A point of G1 that is not the identity.
+/// Reads a point of G1 that is not the identity.
 pub(crate) fn g1(what: &'static str, bytes: &[u8; G1_BYTES]) -> Result<G1Affine, Error> {
     let point: Option<G1Affine> = G1Affine::from_compressed(bytes).into();
     point.filter(|point| !bool::from(point.is_identity())).ok_or(Error::Point(what))
 }
 
-/// A point of G2 that is not the identity.
+/// Reads a point of G2 that is not the identity.
 pub(crate) fn g2(what: &'static str, bytes: &[u8; G2_BYTES]) -> Result<G2Affine, Error> {
     let point: Option<G2Affine> = G2Affine::from_compressed(bytes).into();
     point.filter(|point| !bool::from(point.is_identity())).ok_or(Error::Point(what))
 }
 
-/// A multiple of a point, the factor little-endian. Takes the same steps whatever both are: windows of four bits, and every
-/// window looks at all sixteen multiples.
+/// factor·point; the factor is little-endian. The steps are the same whatever both are: windows of four bits, and every
+/// window reads all sixteen multiples.
 pub(crate) fn multiply<G: Group + ConditionallySelectable>(point: &G, factor: &[u8]) -> G {
     let mut multiples = [G::identity(); 16];
     for n in 1..16 {
@@ -50,7 +50,7 @@ pub(crate) fn multiply<G: Group + ConditionallySelectable>(point: &G, factor: &[
     product
 }
 
-/// Σ weight·point, of what is public: how long it takes depends on the weights.
+/// Σ weight·point. For public values only: its time depends on the weights.
 pub(crate) fn weighted_sum<G: Group>(points: &[G], weights: &[[u8; COEFFICIENT_BYTES]]) -> G {
     let mut sum = G::identity();
     for window in (0..2 * COEFFICIENT_BYTES).rev() {
@@ -64,7 +64,7 @@ pub(crate) fn weighted_sum<G: Group>(points: &[G], weights: &[[u8; COEFFICIENT_B
                 buckets[usize::from(digit)] += point;
             }
         }
-        // Σ d·bucket_d, as the sum of all sums from the last bucket down
+        // Σ d·bucket_d, as the sum of all sums from the last bucket down.
         let mut from_here = G::identity();
         for bucket in buckets[1..].iter().rev() {
             from_here += bucket;

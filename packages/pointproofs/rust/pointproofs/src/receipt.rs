@@ -1,18 +1,18 @@
-//! A receipt for work of one's own: that this machine has proved this database, so that a restart need not do it again. A MAC
-//! under a key that never leaves the machine; whoever can write its files, but not read the key, cannot make one.
+//! A receipt: this machine has proved this database, so a restart need not do it again. It is a MAC under a key that never
+//! leaves the machine. An attacker who can write its files, but cannot read the key, cannot make a receipt.
 
 use crate::statement::HASH_BYTES;
 
 const RECEIPT_CONTEXT: &str = "keyhush 2026-11 pointproofs receipt v1";
 
-/// Of the hash of a manifest and that of the openings that were made for it.
+/// The receipt for the hash of a manifest and the hash of the openings made for it.
 #[must_use]
 pub fn receipt(key: &[u8; 32], manifest: &[u8; HASH_BYTES], openings: &[u8; HASH_BYTES]) -> [u8; HASH_BYTES] {
     let own = blake3::Hasher::new_derive_key(RECEIPT_CONTEXT).update(key).finalize();
     *blake3::Hasher::new_keyed(own.as_bytes()).update(manifest).update(openings).finalize().as_bytes()
 }
 
-/// Whether a receipt is for these two. Compares in constant time.
+/// Whether a receipt is for these two hashes. Compares in constant time.
 #[must_use]
 pub fn holds(
     key: &[u8; 32],

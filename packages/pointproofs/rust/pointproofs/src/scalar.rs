@@ -1,5 +1,5 @@
-//! From bytes to scalars: 64 bytes of BLAKE3, little-endian, modulo the group's order. So wide that no scalar is more
-//! likely than another by 2⁻²⁵⁶, and under a context for each use.
+//! Maps bytes to scalars: 64 bytes of BLAKE3, little-endian, modulo the group's order. With so many bytes, the probabilities of
+//! two scalars differ by less than 2⁻²⁵⁶. Each use has a context of its own.
 
 use bls12_381::Scalar;
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
@@ -9,8 +9,8 @@ const RECORD_CONTEXT: &str = "keyhush 2026-11 pointproofs scalar v1";
 /// Bytes that are reduced to a scalar.
 pub const WIDE_BYTES: usize = 64;
 
-/// What the scalar of the record at an index (q·M + offset) is reduced from. An all-zero record has the scalar zero, so that
-/// empty slots and padding cost nothing. Takes the same steps whatever the record.
+/// The 64 bytes from which the scalar of the record at an index (q·M + offset) is reduced. An all-zero record has the scalar
+/// zero, so that empty slots and padding cost nothing. The steps are the same whatever the record is.
 #[must_use]
 pub fn record_bytes(index: u64, record: &[u8]) -> [u8; WIDE_BYTES] {
     let mut hasher = blake3::Hasher::new_derive_key(RECORD_CONTEXT);

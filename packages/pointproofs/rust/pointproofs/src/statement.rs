@@ -1,15 +1,15 @@
-//! What one proof is about: the entries of an answer, and the coefficients under which it proves them together.
+//! A statement: the entries of an answer that one proof is for, and the coefficients that combine them.
 
 use crate::error::{Error, expect_length};
 use crate::scalar::record_bytes;
 
-/// Records a row, m: one commitment is to so many.
+/// m: records of a row. Each commitment is to one row.
 pub const ROW_RECORDS: usize = 256;
-/// Bytes of a manifest's hash, a key's hash, a link of a chain.
+/// Bytes of the hash of a manifest or key, and of a link of a chain.
 pub const HASH_BYTES: usize = 32;
 /// Bytes of an answer's header (docs/protocol.md, HTTP).
 pub const HEADER_BYTES: usize = 40;
-/// Bytes of a coefficient: all 128 bits of it count.
+/// Bytes of a coefficient: all its 128 bits are random.
 pub const COEFFICIENT_BYTES: usize = 16;
 
 const COEFFICIENTS_CONTEXT: &str = "keyhush 2026-11 pointproofs coefficients v1";
@@ -17,7 +17,7 @@ const MOST_PARTITIONS: usize = 1 << 16;
 const MOST_PARTITION_RECORDS: usize = 1 << 16;
 const MOST_RECORD_BYTES: usize = 1 << 16;
 
-/// A database as far as its proofs depend on it: Q partitions of M records of ℓ bytes.
+/// The sizes of a database on which its proofs depend: Q partitions of M records of ℓ bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     partitions: usize,
@@ -61,14 +61,14 @@ impl Shape {
         self.record_bytes
     }
 
-    /// Rows of a partition, ⌈M/256⌉; the last may be short, and counts as if zero records followed.
+    /// Rows of a partition: ⌈M/256⌉. A short last row counts as if zero records followed.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.partition_records.div_ceil(ROW_RECORDS)
     }
 }
 
-/// An answer without its proof, and the offsets it was asked for.
+/// An answer without its proof, and the offsets that were asked for.
 #[derive(Clone, Copy)]
 pub struct Statement<'a> {
     shape: Shape,
@@ -79,11 +79,11 @@ pub struct Statement<'a> {
 }
 
 impl<'a> Statement<'a> {
-    /// Entry n is for `offsets[n]` of partition n mod Q; `manifest` is the hash of the manifest that vouches for the rows.
+    /// Entry n belongs to `offsets[n]` of partition n mod Q. `manifest` is the hash of the manifest that commits to the rows.
     ///
     /// # Errors
-    /// [`Error::Length`] unless there are as many records as offsets, and of both Q or a multiple of it; [`Error::Index`]
-    /// for an offset that is not below M.
+    /// [`Error::Length`] unless there are as many records as offsets, and their number is a positive multiple of Q;
+    /// [`Error::Index`] for an offset that is not below M.
     pub fn new(
         shape: Shape,
         manifest: &'a [u8; HASH_BYTES],
@@ -111,7 +111,7 @@ impl<'a> Statement<'a> {
         self.offsets.len()
     }
 
-    /// Of each entry: the number of its row among all Q·R, its column from 0, and what its scalar is reduced from.
+    /// For each entry: the number of its row among all Q·R, its column from 0, and the bytes its scalar is reduced from.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (usize, usize, [u8; 64])> {
         let Shape { partitions, partition_records, record_bytes: bytes } = self.shape;
         self.offsets.iter().zip(self.records.chunks_exact(bytes)).enumerate().map(move |(n, (&offset, record))| {
@@ -121,9 +121,9 @@ impl<'a> Statement<'a> {
         })
     }
 
-    /// The coefficients tₙ, 16 bytes each, little-endian. They are a hash of everything the proof is about, the offsets and
-    /// the records included: under coefficients that leave out those, two records can be shifted so that the weighted sum
-    /// stays (docs/threat-model.md, Pointproofs).
+    /// The coefficients tₙ, 16 bytes each, little-endian. They are a hash of everything that the proof is about, offsets and
+    /// records included. If they did not depend on the records, a server could change two records so that the weighted sum
+    /// stays the same (docs/threat-model.md, Pointproofs).
     #[must_use]
     pub fn coefficients(&self) -> Vec<[u8; COEFFICIENT_BYTES]> {
         let mut hasher = blake3::Hasher::new_derive_key(COEFFICIENTS_CONTEXT);

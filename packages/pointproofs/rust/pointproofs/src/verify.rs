@@ -1,12 +1,12 @@
-//! Verifying an answer: one equation for all its entries (papers: Gorbunov, Reyzin, Wee, Zhang, §4 and §5, aggregation across
-//! commitments; TAPIR, §6),
+//! Verifies an answer: one equation for all entries (papers: Gorbunov, Reyzin, Wee, Zhang, §4 and §5, aggregation across
+//! commitments; TAPIR, §6):
 //!
 //! ∏ e(tₙCₙ, [α^(257−iₙ)]₂) = e(π, g₂) · e([α]₁, [α²⁵⁶]₂)^Σtₙxₙ
 //!
-//! Constant work: one pair for each entry and two more, as many at a time, and one final exponentiation, whatever the offsets, the
-//! records, the rows and the proof. Arithmetic is that of `bls12_381`, which has neither branches nor tables that depend on values. No
-//! Miller line is kept from one call to the next: then those of places seen before would take less time, and one server could
-//! time what the other was asked for.
+//! The work is constant: a pairing for each entry and two more, the same number in each step, and one final exponentiation. It
+//! does not depend on offsets, records, rows or proof. `bls12_381` has neither branches nor tables that depend on values. Miller
+//! lines are not kept from one call to the next: known ones would take less time, so one server could time what the other
+//! was asked for.
 
 use bls12_381::{G1Affine, G1Projective, G2Affine, G2Prepared, Gt, MillerLoopResult, Scalar, multi_miller_loop};
 use subtle::{Choice, ConstantTimeEq};
@@ -19,18 +19,18 @@ use crate::statement::{COEFFICIENT_BYTES, HASH_BYTES, ROW_RECORDS, Shape, Statem
 /// Bytes of a proof.
 pub const PROOF_BYTES: usize = G1_BYTES;
 
-/// The row commitments of a whole database, as its partitions' row lists have them: the key's hash, then 48 bytes a row.
+/// The row commitments of a whole database. A partition's row list is the key's hash, then 48 bytes for each row.
 pub struct Rows {
     shape: Shape,
     commitments: Vec<[u8; G1_BYTES]>,
 }
 
 impl Rows {
-    /// Takes the Q row lists, one behind the other, after each has been found to have the hash that is its partition's
+    /// Reads the Q row lists, one after the other. The caller has checked that each has the hash that is its partition's
     /// commitment in the manifest.
     ///
     /// # Errors
-    /// [`Error::Length`]; [`Error::Rows`] if one of them is for another key.
+    /// [`Error::Length`]; [`Error::Rows`] if one belongs to another key.
     pub fn decode(shape: Shape, key: &Key, lists: &[u8]) -> Result<Self, Error> {
         let list_bytes = row_list_bytes(&shape);
         expect_length("row lists", lists, shape.partitions() * list_bytes)?;
@@ -38,7 +38,7 @@ impl Rows {
         for list in lists.chunks_exact(list_bytes) {
             let (hash, rows) = list.split_at(HASH_BYTES);
             if hash != key.hash() {
-                return Err(Error::Rows("committed under another key"));
+                return Err(Error::Rows("it was made under another key"));
             }
             commitments.extend_from_slice(rows.as_chunks().0);
         }
@@ -46,39 +46,39 @@ impl Rows {
     }
 }
 
-/// Bytes of one partition's row list.
+/// Bytes of the row list of a partition.
 #[must_use]
 pub fn row_list_bytes(shape: &Shape) -> usize {
     HASH_BYTES + shape.rows() * G1_BYTES
 }
 
-/// Whether the proof holds: whether every entry of the statement is what its row has at its place.
+/// Whether the proof holds: whether each entry of the statement is in its row, at its place.
 ///
 /// # Errors
-/// [`Error::Length`] for a proof that has not 48 bytes; [`Error::Rows`] for rows of another shape, or a commitment that is no
-/// point: nobody's who relies on a manifest that an honest server has as well.
+/// [`Error::Length`] unless the proof has 48 bytes; [`Error::Rows`] for rows of another shape, or a commitment that is no
+/// point. Neither happens with a manifest that an honest server has too.
 pub fn verify(key: &Key, rows: &Rows, statement: &Statement<'_>, proof: &[u8]) -> Result<bool, Error> {
     Verification::begin(key, rows, statement, proof)?.finish()
 }
 
-/// Entries that a step verifies. Fewer make it shorter and all of them longer: the squarings are every step's own.
+/// Entries verified in one step. With fewer, a step is shorter and the whole takes longer: each step has squarings of its own.
 const STEP_ENTRIES: usize = 4;
 
-/// An entry, and what it takes to verify it.
+/// An entry, and everything needed to verify it.
 struct Entry {
     commitment: [u8; G1_BYTES],
     /// [α^(257−i)]₂
     power: G2Affine,
     coefficient: [u8; COEFFICIENT_BYTES],
-    /// what its record's scalar is reduced from
+    /// the bytes from which the record's scalar is reduced
     wide: [u8; 64],
 }
 
-/// Verifying an answer in pieces, for who has a thread to give back in between. Where one ends follows from how many entries
-/// there are.
+/// Verifies an answer in steps, so that a thread can do other things in between. The steps depend on nothing but the number
+/// of entries.
 pub struct Verification {
     entries: Vec<Entry>,
-    /// entries that steps have been through
+    /// number of entries that steps have processed
     done: usize,
     /// [α]₁ and [α²⁵⁶]₂
     last: (G1Affine, G2Affine),
@@ -88,15 +88,15 @@ pub struct Verification {
     /// Σ tₙxₙ
     sum: Scalar,
     product: MillerLoopResult,
-    /// all pairs are in the product
+    /// whether the product has all pairs
     over: bool,
 }
 
 impl Verification {
-    /// Begins what [`verify`] does.
+    /// Begins to verify as [`verify`] does.
     ///
     /// # Errors
-    /// As [`verify`], but for a commitment that is no point.
+    /// As [`verify`], except for a commitment that is no point.
     pub fn begin(key: &Key, rows: &Rows, statement: &Statement<'_>, proof: &[u8]) -> Result<Self, Error> {
         Self::under(key, rows, statement, &statement.coefficients(), proof)
     }
@@ -111,9 +111,9 @@ impl Verification {
         expect_length("proof", proof, PROOF_BYTES)?;
         expect_length("coefficients", coefficients.as_flattened(), statement.count() * COEFFICIENT_BYTES)?;
         if rows.shape != *statement.shape() {
-            return Err(Error::Rows("of a database of another shape"));
+            return Err(Error::Rows("expected those of a database of this shape, got another"));
         }
-        // What does not decode counts as the identity until all is done.
+        // A proof or commitment that does not decode counts as the identity until the end.
         let mut compressed = [0; G1_BYTES];
         compressed.copy_from_slice(proof);
         let proof = G1Affine::from_compressed(&compressed);
@@ -136,7 +136,7 @@ impl Verification {
         })
     }
 
-    /// Does one piece. Whether there is more to do before [`Self::finish`], which does what is left.
+    /// Does a step. Returns whether more are needed. [`Self::finish`] does those that are left.
     pub fn step(&mut self) -> bool {
         if self.over {
             return false;
@@ -144,9 +144,9 @@ impl Verification {
         let entries = &self.entries[self.done..];
         let entries = &entries[..entries.len().min(STEP_ENTRIES)];
         let mut weighted = Vec::with_capacity(STEP_ENTRIES); // tₙCₙ
-        let mut lines = Vec::with_capacity(STEP_ENTRIES); // of what each is paired with
+        let mut lines = Vec::with_capacity(STEP_ENTRIES); // of the point that each is paired with
         for Entry { commitment, power, coefficient, wide } in entries {
-            // Compressed and on the curve; that it is in the subgroup, the row list's hash says.
+            // On the curve. That it is in the subgroup follows from the hash of the row list.
             let commitment = G1Affine::from_compressed_unchecked(commitment);
             self.rows_decoded &= commitment.is_some();
             let commitment = G1Projective::from(commitment.unwrap_or(G1Affine::identity()));
@@ -169,7 +169,7 @@ impl Verification {
         !self.over
     }
 
-    /// The verdict.
+    /// Does the steps that are left. Returns whether the proof holds.
     ///
     /// # Errors
     /// [`Error::Rows`] for a commitment that is no point.
@@ -177,17 +177,18 @@ impl Verification {
         while self.step() {}
         let product = self.product.final_exponentiation();
         if !bool::from(self.rows_decoded) {
-            return Err(Error::Rows("a commitment that is no point"));
+            return Err(Error::Rows("a commitment is no point of the curve"));
         }
         Ok(bool::from(self.decoded & product.ct_eq(&Gt::identity())))
     }
 }
 
-/// What must not be used but to show why.
+/// For tests that show why something must not be done.
 pub mod hazmat {
     use super::{COEFFICIENT_BYTES, Error, Key, Rows, Statement, Verification};
 
-    /// As [`super::verify`], under coefficients from anywhere. If whoever made the records knew them, it says nothing.
+    /// [`super::verify`] with the caller's coefficients. If the server knew them when it made the records, the result means
+    /// nothing.
     ///
     /// # Errors
     /// As [`super::verify`].

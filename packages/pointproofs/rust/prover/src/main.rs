@@ -1,8 +1,10 @@
-//! Proves the partitions of a database, natively, for `keyhush build --prover` (docs/operations.md): the same bytes as the
-//! WebAssembly module makes, several times as fast. `cargo build --release -p keyhush-prover` in rust-core.
+//! Proves the partitions of a database natively, for `keyhush build --prover` (docs/operations.md). It makes the same bytes as
+//! the WebAssembly module, several times as fast. Build it in packages/pointproofs/rust with
+//! `cargo build --release -p keyhush-prover`.
 //!
-//! It says its version, and reads what a prover is made of (`setup_of`), then Q, M and ℓ, u32 each, little-endian. For each
-//! partition that comes then, its number (u32) and M·ℓ bytes, it writes the row list and the openings, 96 bytes a record.
+//! It writes its version. It reads the setup of a prover (`setup_of`), then Q, M and ℓ (u32 each, little-endian), then
+//! partitions: the number (u32) and M·ℓ bytes of each. For each partition it writes the row list and the openings, 96 bytes for
+//! each record.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Read, Write};
@@ -21,7 +23,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Until there are no more partitions.
+/// Proves partitions until the input ends.
 fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), String> {
     writeln!(output, "keyhush-prover {}", env!("CARGO_PKG_VERSION")).and_then(|()| output.flush()).map_err(said)?;
     let mut setup = vec![0; SETUP_BYTES];
@@ -49,7 +51,7 @@ fn number(input: &mut impl Read) -> Result<usize, String> {
     Ok(u32::from_le_bytes(bytes) as usize)
 }
 
-#[allow(clippy::needless_pass_by_value)] // as map_err wants it
+#[allow(clippy::needless_pass_by_value)] // for map_err
 fn said(error: impl Display) -> String {
     error.to_string()
 }

@@ -1,6 +1,6 @@
-//! wasm-bindgen bindings over `keyhush-pointproofs`: the handles of packages/pointproofs/src/api.ts. No logic.
+//! wasm-bindgen bindings for `keyhush-pointproofs`: the handles of packages/pointproofs/src/api.ts. No logic.
 //!
-//! A module of its own, that is loaded by who needs it. Errors cross as JavaScript `Error`s with a stable `code`.
+//! It is a module of its own, loaded only where it is needed. Errors become JavaScript `Error`s with a stable `code`.
 
 #![allow(clippy::must_use_candidate)] // nobody calls these from Rust
 
@@ -18,11 +18,11 @@ use zeroizing_alloc::ZeroAlloc;
 
 type Outcome<T> = Result<T, JsValue>;
 
-/// A ceremony's factor leaves nothing of itself on the heap.
+/// Wipes all memory that is freed, so that a ceremony's factor leaves nothing on the heap.
 #[global_allocator]
 static WIPING: ZeroAlloc<System> = ZeroAlloc(System);
 
-/// After a call that handled a factor: what its frames left on the stack, 32 KiB of 1 MiB, is overwritten.
+/// Call it after a call that handled a factor: it wipes 32 KiB of the stack's 1 MiB, more than the call's frames had.
 #[inline(never)]
 fn wipe_stack() {
     #[allow(clippy::large_stack_arrays)]
@@ -30,7 +30,7 @@ fn wipe_stack() {
     frames.zeroize();
 }
 
-#[allow(clippy::needless_pass_by_value)] // as map_err wants it
+#[allow(clippy::needless_pass_by_value)] // for map_err
 fn thrown(error: Error) -> JsValue {
     let thrown = JsError::new(&error.to_string());
     let _ = Reflect::set(&thrown, &"code".into(), &error.code().into());
@@ -48,13 +48,14 @@ fn shape_of(numbers: [f64; 3]) -> Outcome<Shape> {
     Shape::new(partitions, partition_records, record_bytes).map_err(thrown)
 }
 
-/// A number from JavaScript as a count. What is no whole number in u32's range becomes 0, which every bound refuses.
+/// A number from JavaScript as a count. A number that is not whole, or outside u32's range, becomes 0, which every bound
+/// refuses.
 #[allow(clippy::cast_sign_loss)]
 fn whole(number: f64) -> usize {
     if number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number) { number as usize } else { 0 }
 }
 
-/// A verifier's key and the rows of one epoch.
+/// A verifier's key, and the rows of one epoch.
 #[wasm_bindgen]
 pub struct VerifierHandle {
     key: Key,
@@ -64,7 +65,7 @@ pub struct VerifierHandle {
 
 #[wasm_bindgen]
 impl VerifierHandle {
-    /// Reads the key, and the row lists one behind the other. Their hashes are the caller's to check; the key's is taken.
+    /// Reads the key, and the row lists one after the other. The caller checks the hashes of row lists; `key_hash` must be trusted.
     ///
     /// # Errors
     /// `length`, `index`, `key`, `point`, `rows`.
@@ -85,7 +86,7 @@ impl VerifierHandle {
         Ok(VerifierHandle { key, rows, shape })
     }
 
-    /// Begins to verify that an answer's proof holds for its records and the offsets that were asked for.
+    /// Begins to verify that an answer's proof holds for its records and for the offsets that were asked for.
     ///
     /// # Errors
     /// `length`, `index`, `rows`.
@@ -111,12 +112,12 @@ pub struct VerificationHandle(Verification);
 
 #[wasm_bindgen]
 impl VerificationHandle {
-    /// Does a piece, some milliseconds long. Whether another is to be done.
+    /// Does a step of some milliseconds. Returns whether more are needed.
     pub fn step(&mut self) -> bool {
         self.0.step()
     }
 
-    /// Does the rest, one more piece after all steps, and gives the verdict; this is freed, whatever that is.
+    /// Does the steps that are left, and a last one. Returns whether the proof holds. Uses up this handle.
     ///
     /// # Errors
     /// `rows`.
@@ -125,19 +126,19 @@ impl VerificationHandle {
     }
 }
 
-/// The transcript of a ceremony nobody has contributed to.
+/// The transcript of a ceremony without contributions.
 #[wasm_bindgen(js_name = beginCeremony)]
 pub fn begin_ceremony(development: bool) -> Vec<u8> {
     Transcript::begin(development)
 }
 
-/// A transcript that holds.
+/// A verified transcript.
 #[wasm_bindgen]
 pub struct CeremonyHandle(pub(crate) Verified);
 
 #[wasm_bindgen]
 impl CeremonyHandle {
-    /// Reads a transcript and verifies all of it, under 32 bytes of fresh entropy.
+    /// Reads and verifies a transcript, with 32 bytes of fresh entropy.
     ///
     /// # Errors
     /// `length`, `transcript`, `point`, `name`.
@@ -148,7 +149,7 @@ impl CeremonyHandle {
         Ok(CeremonyHandle(verified.map_err(thrown)?))
     }
 
-    /// Who contributed, in order.
+    /// The contributors' names, in order.
     #[wasm_bindgen(getter)]
     pub fn names(&self) -> Vec<String> {
         self.0.transcript().names().collect()
@@ -160,13 +161,13 @@ impl CeremonyHandle {
         self.0.transcript().is_development()
     }
 
-    /// BLAKE3 of its bytes.
+    /// The BLAKE3 of its bytes.
     #[wasm_bindgen(getter)]
     pub fn hash(&self) -> Vec<u8> {
         self.0.transcript().hash().to_vec()
     }
 
-    /// Whether the contribution that this receipt was given for is in it.
+    /// Whether it has the contribution with this receipt.
     ///
     /// # Errors
     /// `length`.
@@ -177,12 +178,12 @@ impl CeremonyHandle {
     /// The verifier's key.
     ///
     /// # Errors
-    /// `transcript` before anybody has contributed.
+    /// `transcript` if nobody has contributed yet.
     pub fn key(&self) -> Outcome<Vec<u8>> {
         self.0.key().map_err(thrown)
     }
 
-    /// The transcript with one contribution more, of a factor drawn from 32 bytes of fresh entropy; its last 32 bytes are the
+    /// The transcript with one more contribution, whose factor is drawn from 32 bytes of fresh entropy. Its last 32 bytes are the
     /// receipt.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! A server's half: the handles of packages/pointproofs/src/server/module.ts.
+//! The server's half: the handles of packages/pointproofs/src/server/module.ts.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use wasm_bindgen::prelude::*;
 
 use crate::{CeremonyHandle, Outcome, exactly, shape_of, thrown};
 
-/// What commits to the partitions of one database under a ceremony's key, and opens all their records.
+/// Commits to the partitions of a database under a ceremony's key, and opens all their records.
 #[wasm_bindgen]
 pub struct ProverHandle {
     prover: Rc<Prover>,
@@ -17,7 +17,7 @@ pub struct ProverHandle {
 
 #[wasm_bindgen]
 impl ProverHandle {
-    /// Of what a ceremony's `setup` gave, for Q partitions of M records of ℓ bytes.
+    /// A prover from a ceremony's `setup`, for Q partitions of M records of ℓ bytes.
     ///
     /// # Errors
     /// `length`, `index`, `point`.
@@ -28,7 +28,7 @@ impl ProverHandle {
         Ok(ProverHandle { prover: Rc::new(prover), shape })
     }
 
-    /// The same one, with its tables, for a database of another shape.
+    /// The same prover, with its tables, for a database of another shape.
     ///
     /// # Errors
     /// `length`, `index`.
@@ -37,12 +37,12 @@ impl ProverHandle {
         Ok(ProverHandle { prover: Rc::clone(&self.prover), shape })
     }
 
-    /// Makes tables that following edits needs, before the first does.
+    /// Makes the tables for applying edits, before they are needed.
     pub fn warm(&self) {
         self.prover.warm();
     }
 
-    /// A partition's row list, and behind it the openings of its records, 96 bytes each.
+    /// A partition's row list, then the openings of its records, 96 bytes each.
     ///
     /// # Errors
     /// `length`, `index`.
@@ -52,7 +52,7 @@ impl ProverHandle {
         Ok(proved.row_list)
     }
 
-    /// Whether a partition's row list commits to its records, under 32 bytes of fresh entropy.
+    /// Whether a partition's row list commits to its records. `entropy`: 32 fresh bytes.
     ///
     /// # Errors
     /// `length`, `index`.
@@ -61,7 +61,7 @@ impl ProverHandle {
         self.prover.commits(&self.shape, q as usize, partition, row_list, &entropy).map_err(thrown)
     }
 
-    /// Edits of records: of n indices, what was there and what is there now, n·ℓ bytes each. 33 bytes an edit.
+    /// Edits of records: for n indices the old and the new records, n·ℓ bytes each. Returns 33 bytes for each edit.
     ///
     /// # Errors
     /// `length`.
@@ -77,7 +77,7 @@ impl ProverHandle {
         Ok(edits.flat_map(|edit| edit.to_bytes()).collect())
     }
 
-    /// Row commitments, 48 bytes each, after edits, of each of which it is said which of the rows it is in.
+    /// Applies edits to row commitments, 48 bytes each. `rows` has the number of the row of each edit.
     ///
     /// # Errors
     /// `length`, `index`, `point`.
@@ -88,8 +88,8 @@ impl ProverHandle {
         Ok(commitments)
     }
 
-    /// As `proveTogether` of `partitions` partitions, from openings that were made before edits, of each of which it is said
-    /// which entry's row it is in.
+    /// `proveTogether` for `partitions` partitions, from openings that were made before edits. `entries` has, for each edit, the
+    /// number of an entry in whose row it is.
     ///
     /// # Errors
     /// `length`, `index`, `point`.
@@ -115,7 +115,7 @@ impl ProverHandle {
         proof.map(|proof| proof.to_vec()).map_err(thrown)
     }
 
-    /// The openings of a row, 96 bytes each, brought up to date with edits of it.
+    /// Applies edits to the openings of a row, 96 bytes each.
     ///
     /// # Errors
     /// `length`, `index`, `point`.
@@ -145,16 +145,16 @@ fn placed(places: &[u32], edits: &[u8]) -> Outcome<Vec<Placed>> {
 
 #[wasm_bindgen]
 impl CeremonyHandle {
-    /// What provers are made of.
+    /// The setup from which provers are made.
     ///
     /// # Errors
-    /// `transcript` before anybody has contributed.
+    /// `transcript` if nobody has contributed yet.
     pub fn setup(&self) -> Outcome<Vec<u8>> {
         setup_of(&self.0).map_err(thrown)
     }
 }
 
-/// The proof of an answer, from the opening of each of its entries, 96 bytes each.
+/// The proof of an answer, from the openings of its entries, 96 bytes each.
 ///
 /// # Errors
 /// `length`, `index`, `point`.

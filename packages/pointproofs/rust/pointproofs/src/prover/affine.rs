@@ -1,17 +1,17 @@
-//! Many additions of points at a time, in affine coordinates: one inversion in the field is shared by all of them, and an
-//! addition then costs six multiplications instead of eleven. For what is public: how long it takes depends on the points.
+//! Adds many points at once, in affine coordinates. All additions share one inversion in the field, so each costs six
+//! multiplications instead of eleven. For public values only: the time depends on the points.
 
 use ark_bls12_381::{Fq, G1Affine};
 use ark_ec::AffineRepr;
 use ark_ff::{Field, Zero, batch_inversion};
 
-/// The slope of the line through two points, or the tangent's; or the sum itself, where there is no such line.
+/// The slope of the line through two points, or of the tangent. If there is no such line, the sum itself.
 enum Line {
     Slope(Fq),
     Sum(G1Affine),
 }
 
-/// Numerator of the line's slope, and its denominator; zero where there is none.
+/// The numerator of the line's slope, and its denominator; the denominator is zero if there is no line.
 fn line(a: &G1Affine, b: &G1Affine) -> (Line, Fq) {
     if a.is_zero() || b.is_zero() {
         return (Line::Sum(if a.is_zero() { *b } else { *a }), Fq::zero());
@@ -26,13 +26,13 @@ fn line(a: &G1Affine, b: &G1Affine) -> (Line, Fq) {
     (Line::Slope(square + square + square), a.y + a.y) // no point of odd order has y = 0
 }
 
-/// Where a line through `a` and a point with x-coordinate `other_x` meets the curve again, mirrored.
+/// The third point in which a line through `a` and a point with x-coordinate `other_x` meets the curve, mirrored.
 fn third(a: &G1Affine, other_x: Fq, slope: Fq) -> G1Affine {
     let x = slope.square() - a.x - other_x;
     G1Affine::new_unchecked(x, slope * (a.x - x) - a.y)
 }
 
-/// `into[at]` += point, for each (at, point); no place comes twice.
+/// `into[at]` += point, for each (at, point). All places are different.
 pub(super) fn add_at(into: &mut [G1Affine], places: &[usize], points: &[G1Affine]) {
     let (lines, mut inverses): (Vec<_>, Vec<_>) = places.iter().zip(points).map(|(&at, b)| line(&into[at], b)).unzip();
     batch_inversion(&mut inverses);
@@ -56,7 +56,7 @@ pub(super) fn double_all(points: &mut [G1Affine]) {
     add_all(points, &same);
 }
 
-/// (a + b, a − b) in place of a and b, for each two. The two lines have one denominator.
+/// Replaces each a and b by a + b and a − b. Both lines have the same denominator.
 pub(super) fn butterflies(firsts: &mut [G1Affine], seconds: &mut [G1Affine]) {
     let pairs = firsts.iter().zip(seconds.iter());
     let mut inverses: Vec<Fq> =

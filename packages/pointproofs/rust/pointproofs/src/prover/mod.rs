@@ -1,6 +1,6 @@
-//! A server's half: commit to rows, open all of their records at once, prove answers, follow edits. With `ark-bls12-381`,
-//! whose coordinates can be had, where verifying is left to `bls12_381`, whose steps depend on nothing: what a server proves
-//! is public, and has to be fast. The two meet in bytes alone.
+//! The server's half: commits to rows, opens all of their records at once, proves answers, and applies edits. It uses
+//! `ark-bls12-381`, which shows coordinates and is fast. Verifying uses `bls12_381`, whose steps depend on nothing; a server
+//! proves public values only. The two crates exchange nothing but bytes.
 
 mod affine;
 mod multiples;
@@ -26,46 +26,47 @@ use crate::verify::row_list_bytes;
 
 const WEIGHTS_CONTEXT: &str = "keyhush 2026-11 pointproofs row weights v1";
 
-/// From so many on, sums of products out of tables are faster, whose additions share inversions.
+/// From this many sums on, [`Multiples::sum`] is faster: it uses tables, and its additions share inversions.
 const MANY_SUMS: usize = 32;
 
-/// Up to so many products, of a row's records that are there with those to be opened, openings are made one by one.
+/// Openings of a row are made one by one if that takes at most this many products: the row's nonzero records times the records
+/// to open.
 const FEW_PRODUCTS: usize = 1024;
 
-/// Bytes of what provers are made of.
+/// Bytes of a prover's setup.
 pub const SETUP_BYTES: usize = HASH_BYTES + G1_POWERS * G1_WHOLE_BYTES;
 
-/// What provers are made of, for others in the same hands: the hash of a transcript's key, and its powers in G1.
+/// The setup from which other provers of the same operator are made: the hash of the transcript's key, and its powers in G1.
 ///
 /// # Errors
-/// [`Error::Transcript`] before anybody has contributed.
+/// [`Error::Transcript`] if nobody has contributed yet.
 pub fn setup_of(transcript: &Verified) -> Result<Vec<u8>, Error> {
     let mut setup = blake3::hash(&transcript.key()?).as_bytes().to_vec();
     setup.extend(transcript.g1_powers().flatten());
     Ok(setup)
 }
 
-/// What a server commits and opens with.
+/// Commits to partitions, and opens records.
 pub struct Prover {
     key_hash: [u8; HASH_BYTES],
-    /// [αᵏ]₁ at k − 1; the identity at k = 257, which nobody has
+    /// [αᵏ]₁ is at k − 1; the identity stands at k = 257, a power that nobody has
     powers: Vec<G1Affine>,
-    /// of the powers; made when first needed
+    /// tables of the powers; made when first needed
     multiples: OnceLock<Multiples>,
-    /// made when the first is wanted: who only holds rows to their records needs no tables
+    /// made when first needed: checking rows against records needs no tables
     openings: OnceLock<Openings>,
 }
 
 /// What a server keeps of a partition.
 #[derive(Clone)]
 pub struct Proved {
-    /// the key's hash ‖ R·48, whose hash is the partition's commitment
+    /// the key's hash and 48 bytes for each of R rows; its hash is the partition's commitment
     pub row_list: Vec<u8>,
-    /// 96 bytes a record
+    /// 96 bytes for each record
     pub openings: Vec<u8>,
 }
 
-/// An edit of a record since openings were made: where it is in its row, and by how much its scalar has grown.
+/// The edit of a record after its openings were made: its column in the row, and the difference of its scalars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edit {
     column: usize,
@@ -77,13 +78,13 @@ pub const EDIT_BYTES: usize = 1 + SCALAR_BYTES;
 const SCALAR_BYTES: usize = 32;
 
 impl Edit {
-    /// The record at an index, which is at `offset` of its partition, was `old` and is `new`.
+    /// The edit of the record at an index, which is at `offset` of its partition, from `old` to `new`.
     #[must_use]
     pub fn new(index: u64, offset: usize, old: &[u8], new: &[u8]) -> Self {
         Edit { column: offset % ROW_RECORDS, difference: of_record(index, new) - of_record(index, old) }
     }
 
-    /// As whoever keeps it does.
+    /// The bytes of an edit.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; EDIT_BYTES] {
         let mut bytes = [0; EDIT_BYTES];
@@ -92,10 +93,10 @@ impl Edit {
         bytes
     }
 
-    /// Reads one.
+    /// Reads an edit.
     ///
     /// # Errors
-    /// [`Error::Index`] for a difference that is not below the group's order.
+    /// [`Error::Index`] if the difference is not below the group's order.
     pub fn from_bytes(bytes: &[u8; EDIT_BYTES]) -> Result<Self, Error> {
         let difference = Fr::deserialize_uncompressed(&bytes[1..]);
         let difference = difference.map_err(|_| Error::Index { what: "difference of an edit", bound: u64::MAX })?;
@@ -103,22 +104,22 @@ impl Edit {
     }
 }
 
-/// An edit of one of several things: which of them, and what it is.
+/// An edit, and the number of the row or entry that it belongs to.
 pub type Placed = (usize, Edit);
 
 impl Prover {
-    /// Of a transcript.
+    /// A prover for a verified transcript.
     ///
     /// # Errors
-    /// [`Error::Transcript`] before anybody has contributed.
+    /// [`Error::Transcript`] if nobody has contributed yet.
     pub fn new(transcript: &Verified) -> Result<Self, Error> {
         Self::of_setup(&setup_of(transcript)?)
     }
 
-    /// Of what [`setup_of`] made of a transcript: it is not verified again.
+    /// A prover from a setup that [`setup_of`] made. The setup is not verified again.
     ///
     /// # Errors
-    /// [`Error::Length`]; [`Error::Point`] for what is not on the curve.
+    /// [`Error::Length`]; [`Error::Point`] for a point that is not on the curve.
     pub fn of_setup(setup: &[u8]) -> Result<Self, Error> {
         expect_length("setup", setup, SETUP_BYTES)?;
         let (hash, powers) = setup.split_at(HASH_BYTES);
@@ -133,10 +134,10 @@ impl Prover {
         self.openings.get_or_init(|| Openings::new(ROW_RECORDS, &self.powers))
     }
 
-    /// Commits to partition `q` and opens all its records. The same bytes whenever and wherever it is done.
+    /// Commits to partition `q` and opens all its records. Equal records give equal bytes.
     ///
     /// # Errors
-    /// [`Error::Length`] unless these are M·ℓ bytes; [`Error::Index`] for a partition there is not.
+    /// [`Error::Length`] unless `partition` has M·ℓ bytes; [`Error::Index`] if there is no such partition.
     pub fn prove(&self, shape: &Shape, q: usize, partition: &[u8]) -> Result<Proved, Error> {
         let rows = rows_of(shape, q, partition)?;
         let mut row_list = self.key_hash.to_vec();
@@ -148,7 +149,7 @@ impl Prover {
         Ok(Proved { row_list, openings })
     }
 
-    /// The openings of the first records of a partition, of all its rows.
+    /// The openings of the first `records` records of a partition, from all its rows.
     fn opened(&self, rows: &[Vec<Fr>], records: usize) -> Vec<G1Affine> {
         let records_of = |row: usize| ROW_RECORDS.min(records - row * ROW_RECORDS);
         let is_few = |row: usize| {
@@ -170,7 +171,7 @@ impl Prover {
         opened.concat()
     }
 
-    /// The openings of the first records of a row as the definition has them, from the few of its records that are not zero.
+    /// The openings of the first `records` records of a row, by the definition, for a row with few nonzero records.
     fn opened_one_by_one(&self, row: &[Fr], records: usize) -> Vec<G1Affine> {
         let terms: Vec<(usize, Fr)> = row.iter().copied().enumerate().filter(|&(_, x)| x != Fr::ZERO).collect();
         if terms.is_empty() {
@@ -178,15 +179,15 @@ impl Prover {
         }
         let factors = vec![&terms; records].into_iter().flatten().map(|&(_, x)| x).collect::<Vec<_>>();
         let each = terms.len();
-        // For j = i the identity stands where nobody has anything.
+        // For j = i, the power that nobody has counts as the identity.
         let products = self.times(&factors, |n| ROW_RECORDS + terms[n % each].0 - n / each);
         let sums = products.chunks_exact(each).map(|products| products.iter().sum::<G1Projective>());
         G1Projective::normalize_batch(&sums.collect::<Vec<_>>())
     }
 
-    /// Whether a partition's row list is one under this key and commits to these records, in a fraction of the time that
-    /// making it takes: of all rows at once, under weights of 128 bits that follow from 32 bytes of fresh entropy. A list that
-    /// does not hold passes with probability 2⁻¹²⁸.
+    /// Whether a partition's row list belongs to this key and commits to these records. It takes a fraction of the time of making
+    /// the list: all rows are checked at once, with weights of 128 bits derived from 32 bytes of fresh entropy. A wrong list passes
+    /// with probability 2⁻¹²⁸.
     ///
     /// # Errors
     /// As [`Prover::prove`]; [`Error::Length`] also for the list.
@@ -219,10 +220,10 @@ impl Prover {
         Ok(claimed == G1Projective::msm_unchecked(&self.powers[..ROW_RECORDS], &sums))
     }
 
-    /// Row commitments after edits of their records, all at once: of each edit, which of the rows it is in.
+    /// Applies edits of records to row commitments, all at once. Each edit has the number of its row.
     ///
     /// # Errors
-    /// [`Error::Point`]; [`Error::Index`] for an edit of a row there is not.
+    /// [`Error::Point`]; [`Error::Index`] if an edit's row does not exist.
     pub fn follow(&self, commitments: &mut [[u8; G1_BYTES]], edits: &[Placed]) -> Result<(), Error> {
         let old = commitments.iter().map(|bytes| G1Affine::deserialize_compressed_unchecked(&bytes[..]));
         let old = old.collect::<Result<Vec<_>, _>>().map_err(|_| Error::Point("row commitment"))?;
@@ -239,11 +240,11 @@ impl Prover {
         Ok(())
     }
 
-    /// One proof for a statement, from openings of its entries that were made before these edits, of each of which it is said
-    /// which entry's row it is in: the openings are corrected under way, in the one sum that the proof is.
+    /// One proof for a statement, from openings that were made before these edits. Each edit has the number of an entry in whose
+    /// row it is. The sum that is the proof corrects the openings too.
     ///
     /// # Errors
-    /// As [`prove_together`]; [`Error::Index`] for an edit of an entry there is not.
+    /// As [`prove_together`]; [`Error::Index`] if an edit's entry does not exist.
     pub fn prove_edited(
         &self,
         statement: &Statement<'_>,
@@ -252,7 +253,7 @@ impl Prover {
     ) -> Result<[u8; G1_BYTES], Error> {
         let coefficients = statement.coefficients();
         let (mut points, mut factors) = weighted(&coefficients, openings)?;
-        // Of each power [α^(257 + j − i)]₁ the sum of all that it is multiplied by.
+        // For each power [α^(257 + j − i)]₁ the sum of its factors.
         let mut sums = vec![Fr::ZERO; self.powers.len()];
         let columns: Vec<usize> = statement.entries().map(|(_, column, _)| column).collect();
         for &(entry, edit) in edits {
@@ -260,7 +261,7 @@ impl Prover {
             let column = *columns.get(entry).ok_or(Error::Index { what: "entry of an edit", bound })?;
             sums[ROW_RECORDS + edit.column - column] += Fr::new(factor(&coefficients[entry])) * edit.difference;
         }
-        // For j = i the identity stands where nobody has anything.
+        // For j = i, the power that nobody has counts as the identity.
         let (places, sums): (Vec<usize>, Vec<Fr>) =
             sums.into_iter().enumerate().filter(|(_, sum)| *sum != Fr::ZERO).unzip();
         if sums.len() < MANY_SUMS {
@@ -272,7 +273,7 @@ impl Prover {
         Ok(compressed((old + self.multiples().sum(&sums, &places)).into_affine()))
     }
 
-    /// Makes the tables that following edits takes, and proving answers behind them, before the first needs them.
+    /// Makes the tables for applying edits and for proving edited entries, before they are needed.
     pub fn warm(&self) {
         self.multiples();
     }
@@ -281,15 +282,15 @@ impl Prover {
         self.multiples.get_or_init(|| Multiples::of(self.powers.clone()))
     }
 
-    /// Products of powers.
+    /// Products of powers with factors; `whose` gives the number of the power for each factor.
     fn times(&self, factors: &[Fr], whose: impl Fn(usize) -> usize) -> Vec<G1Affine> {
         self.multiples().times(factors, whose)
     }
 
-    /// All openings of a row, brought up to date with many edits at once: openings of sums are sums of openings.
+    /// Applies many edits to all openings of a row at once: openings of sums are sums of openings.
     ///
     /// # Errors
-    /// [`Error::Point`]; [`Error::Length`] for more than a row.
+    /// [`Error::Point`]; [`Error::Length`] for more than one row.
     pub fn fold(&self, openings: &mut [u8], edits: &[Edit]) -> Result<(), Error> {
         if openings.len() > ROW_RECORDS * G1_WHOLE_BYTES || !openings.len().is_multiple_of(G1_WHOLE_BYTES) {
             return expect_length("openings of a row", openings, ROW_RECORDS * G1_WHOLE_BYTES);
@@ -308,16 +309,16 @@ impl Prover {
     }
 }
 
-/// One proof for a statement, from the opening of each of its entries in order.
+/// One proof for a statement, from the openings of its entries, in order.
 ///
 /// # Errors
-/// [`Error::Length`] unless there is one for each; [`Error::Point`].
+/// [`Error::Length`] unless there is an opening for each entry; [`Error::Point`].
 pub fn prove_together(statement: &Statement<'_>, openings: &[[u8; G1_WHOLE_BYTES]]) -> Result<[u8; G1_BYTES], Error> {
     let (points, factors) = weighted(&statement.coefficients(), openings)?;
     Ok(compressed(G1Projective::msm_bigint(&points, &factors).into_affine()))
 }
 
-/// Openings, and what each is multiplied by.
+/// The openings as points, and their factors.
 fn weighted(
     coefficients: &[[u8; COEFFICIENT_BYTES]],
     openings: &[[u8; G1_WHOLE_BYTES]],
@@ -327,7 +328,7 @@ fn weighted(
     Ok((points, coefficients.iter().map(factor).collect()))
 }
 
-/// The scalars of a partition's records, in rows, the last one filled up.
+/// The scalars of a partition's records, in rows. The last row is padded with zeros.
 fn rows_of(shape: &Shape, q: usize, partition: &[u8]) -> Result<Vec<Vec<Fr>>, Error> {
     if q >= shape.partitions() {
         return Err(Error::Index { what: "partition", bound: shape.partitions() as u64 });
@@ -351,7 +352,8 @@ pub fn of_record(index: u64, record: &[u8]) -> Fr {
     Fr::from_le_bytes_mod_order(&record_bytes(index, record))
 }
 
-/// Both coordinates: canonical and on the curve. Of what is one's own, so the subgroup is not asked for.
+/// Reads both coordinates of a point: canonical and on the curve. The bytes are the operator's own, so the subgroup is not
+/// checked.
 fn whole(bytes: &[u8; G1_WHOLE_BYTES]) -> Result<G1Affine, Error> {
     let point = G1Affine::deserialize_uncompressed_unchecked(&bytes[..]).ok();
     point.filter(|point| point.is_zero() || point.is_on_curve()).ok_or(Error::Point("opening"))

@@ -1,4 +1,4 @@
-//! Products of points that are always the same: tables of their multiples, and additions that share inversions.
+//! Products of scalars and fixed points, from tables of multiples, with additions that share inversions.
 
 use ark_bls12_381::{Fr, G1Affine, G1Projective};
 use ark_ec::AffineRepr;
@@ -8,22 +8,22 @@ use super::affine::{add_all, add_at, double_all};
 
 /// Signed digits of a scalar, four bits each.
 const WINDOWS: usize = 64;
-/// 1 to 8 times a point, and the digit's sign.
+/// The tables have 1 to 8 times a point; a digit also has a sign.
 const MULTIPLES: usize = 8;
-/// There are tables for every so many windows: for the others the sum is doubled.
+/// There is a table for every fourth window. For the windows between, the sum is doubled.
 const STRIDE: usize = 4;
 
-/// Digits of a scalar, eight bits each, where products are added up.
+/// Digits of eight bits in a scalar, for sums of products.
 const BYTES: usize = WINDOWS / 2;
-/// Of these there are tables for every so many.
+/// There is a table for every second of these digits.
 const BYTES_A_TABLE: usize = STRIDE / 2;
 /// Digits of one sign.
 const BUCKETS: usize = 128;
 
-/// Multiples of some points.
+/// Multiples of fixed points.
 pub(super) struct Multiples {
     count: usize,
-    /// (multiple − 1, each fourth window, point): multiple·16^window times the point
+    /// by multiple − 1, every fourth window, and point: multiple·16^window times the point
     tables: Vec<G1Affine>,
 }
 
@@ -48,7 +48,7 @@ impl Multiples {
         Multiples { count, tables }
     }
 
-    /// For every factor its product with a point; `whose` says with which.
+    /// The product of each factor with a point; `whose` gives the number of the point.
     pub(super) fn times(&self, factors: &[Fr], whose: impl Fn(usize) -> usize) -> Vec<G1Affine> {
         let digits: Vec<_> = factors.iter().map(|&factor| signed_digits(factor)).collect();
         let mut products = vec![G1Affine::zero(); digits.len()];
@@ -76,8 +76,8 @@ impl Multiples {
         products
     }
 
-    /// The sum of factors' products, each with the point at its place. Digits have eight bits here: whatever has the same one
-    /// is added up first, wherever in its scalar that stands.
+    /// The sum of all factors' products with their points. Digits have eight bits here. Terms with equal digits are added first,
+    /// wherever in their scalars the digits are.
     pub(super) fn sum(&self, factors: &[Fr], places: &[usize]) -> G1Projective {
         let digits: Vec<[i16; BYTES]> = factors.iter().map(|&factor| signed_bytes(factor)).collect();
         let mut sum = G1Projective::default();
@@ -98,7 +98,7 @@ impl Multiples {
                     terms.iter().enumerate().filter_map(|(at, terms)| Some((at, *terms.get(round)?))).unzip();
                 add_at(&mut buckets, &at, &addends);
             }
-            // Σ d·bucket d
+            // Σ d·bucket_d
             let (mut running, mut weighted) = (G1Projective::default(), G1Projective::default());
             for bucket in buckets.iter().rev() {
                 running += bucket;
@@ -115,7 +115,7 @@ impl Multiples {
     }
 }
 
-/// Digits of eight bits, from −127 to 128, the lowest first. The last takes no carry on.
+/// Digits of eight bits, from −127 to 128, the lowest first. The last one has no carry.
 fn signed_bytes(value: Fr) -> [i16; BYTES] {
     let bytes = value.into_bigint().to_bytes_le();
     let mut digits = [0; BYTES];
@@ -128,7 +128,7 @@ fn signed_bytes(value: Fr) -> [i16; BYTES] {
     digits
 }
 
-/// Digits from −7 to 8, the lowest first. The last takes no carry on: a scalar has 255 bits.
+/// Digits of four bits, from −7 to 8, the lowest first. The last one has no carry, because a scalar has 255 bits.
 fn signed_digits(value: Fr) -> [i8; WINDOWS] {
     let bytes = value.into_bigint().to_bytes_le();
     let mut digits = [0; WINDOWS];

@@ -1,12 +1,13 @@
-//! A Toeplitz matrix times a vector, with few products: Toom and Cook's multiplication of polynomials in four pieces,
-//! transposed (papers: Winograd, "Arithmetic Complexity of Computations"; Hasan, Nègre, IEEE Trans. Comput. 62, 2013). Row i of
-//! the product is Σⱼ T[i−j]·xⱼ; in blocks of a quarter, it takes seven products of that size where the definition has sixteen,
-//! so 7^k of numbers for a size of 4^k.
+//! A Toeplitz matrix times a vector, with few products: the multiplication of polynomials by Toom and Cook in four pieces,
+//! transposed (papers: Winograd, "Arithmetic Complexity of Computations"; Hasan, Nègre, IEEE Trans. Comput. 62, 2013).
 //!
-//! With c(z) = a(z)·b(z), a and b of degree 3, each cₛ is a combination of c's values at seven points. For b fixed, a ↦ c is
-//! linear, and so is its transpose t ↦ y, yᵢ = Σⱼ bⱼ·t(i+j), which is the product wanted if the pieces of x come in reverse:
-//! the values of b times combinations of t, and then the transpose of taking a's values. The matrix is combined with whole
-//! numbers, and what they have to be divided by falls to the vector.
+//! Row i of the product is Σⱼ T[i−j]·xⱼ. In blocks of a quarter, it takes seven products of blocks, where the definition takes
+//! sixteen. So for a size of 4^k it takes 7^k products of numbers.
+//!
+//! Let c(z) = a(z)·b(z), with a and b of degree 3. Each coefficient cₛ is a combination of c's values at seven points. For a
+//! fixed b, a ↦ c is linear. So is its transpose t ↦ y with yᵢ = Σⱼ bⱼ·t(i+j), which is the wanted product if the pieces of x
+//! come in reverse. It is computed in three parts: combinations of t, times the values of b, then the transpose of taking a's
+//! values. The matrix is combined with whole numbers only; the vector takes over their divisors.
 
 use ark_bls12_381::{Fr, G1Affine};
 use ark_ec::AffineRepr;
@@ -14,18 +15,18 @@ use ark_ff::{AdditiveGroup, Field};
 
 use super::affine::{add_all, butterflies, double_all};
 
-/// Pieces of either side.
+/// Pieces of the matrix's side, and of the vector.
 const PIECES: usize = 4;
-/// Where values are taken, as numerator and denominator: the last is at infinity.
+/// The seven points, as numerator and denominator; the last is infinity.
 const VALUES_AT: [(i64, i64); 7] = [(0, 1), (1, 1), (-1, 1), (2, 1), (-2, 1), (1, 2), (1, 0)];
 const VALUES: usize = VALUES_AT.len();
 
-/// How many products there are for a size of 4^k.
+/// The number of products for a size of 4^k.
 pub(super) fn products(size: usize) -> usize {
     VALUES.pow(size.trailing_zeros() / 2)
 }
 
-/// The matrix' share of the products. `entries` has T[d] at d + size − 1.
+/// The matrix's share of the products. `entries` has T[d] at d + size − 1.
 pub(super) fn combine_matrix(entries: &[G1Affine]) -> Vec<G1Affine> {
     let size = entries.len().div_ceil(2);
     if size == 1 {
@@ -36,7 +37,7 @@ pub(super) fn combine_matrix(entries: &[G1Affine]) -> Vec<G1Affine> {
     (0..VALUES).flat_map(|value| combine_matrix(&combined(&blocks, &basis(value).0))).collect()
 }
 
-/// Σ factor·block, of whole numbers that are small.
+/// Σ factor·block. The factors are small whole numbers.
 fn combined(blocks: &[&[G1Affine]], factors: &[i64; VALUES]) -> Vec<G1Affine> {
     let mut sum = vec![G1Affine::zero(); blocks[0].len()];
     for bit in (0..8).rev() {
@@ -51,7 +52,7 @@ fn combined(blocks: &[&[G1Affine]], factors: &[i64; VALUES]) -> Vec<G1Affine> {
     sum
 }
 
-/// Lagrange's polynomial of a place, its coefficients from the lowest, and what it is to be divided by.
+/// The coefficients of a point's Lagrange polynomial, from the lowest, and the divisor.
 fn basis(value: usize) -> ([i64; VALUES], i64) {
     let mut coefficients = [0; VALUES];
     coefficients[0] = 1;
@@ -68,7 +69,7 @@ fn basis(value: usize) -> ([i64; VALUES], i64) {
     (coefficients, divisor)
 }
 
-/// Takes the values of vectors, divided as the matrix wants.
+/// Takes the values of vectors, with the divisors of the matrix.
 pub(super) struct Values([[Fr; PIECES]; VALUES]);
 
 impl Values {
@@ -103,7 +104,7 @@ impl Values {
     }
 }
 
-/// What comes of the products: vectors of `size`, one after the other.
+/// Combines the products to vectors of `size`, one after the other.
 pub(super) fn assemble(mut points: Vec<G1Affine>, size: usize) -> Vec<G1Affine> {
     let mut part = 1;
     while part < size {
@@ -113,7 +114,7 @@ pub(super) fn assemble(mut points: Vec<G1Affine>, size: usize) -> Vec<G1Affine> 
     points
 }
 
-/// Of every seven vectors of `part` points, one of four times as many: yᵢ = Σ aⁱ·b³⁻ⁱ·pᵥ over the places a/b.
+/// Combines every seven vectors of `part` points to one of four times as many: yᵢ = Σ aⁱ·b³⁻ⁱ·pᵥ over the points a/b.
 fn assemble_once(points: &[G1Affine], part: usize) -> Vec<G1Affine> {
     let of_value = |value: usize| -> Vec<G1Affine> {
         points.chunks_exact(VALUES * part).flat_map(|each| &each[value * part..][..part]).copied().collect()

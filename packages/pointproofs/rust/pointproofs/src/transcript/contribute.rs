@@ -1,4 +1,4 @@
-//! One contribution: every power [αᵏ] becomes [(α·s)ᵏ] for a factor s that nobody else learns, and that is forgotten.
+//! A contribution: every power [αᵏ] becomes [(α·s)ᵏ], for a factor s that nobody else learns and that is forgotten.
 
 use bls12_381::{G1Affine, G1Projective, G2Affine, G2Projective, Scalar};
 use zeroize::Zeroizing;
@@ -11,28 +11,28 @@ use crate::statement::{HASH_BYTES, ROW_RECORDS};
 
 const SECRET_CONTEXT: &str = "keyhush 2026-11 pointproofs factor v1";
 
-/// What contributing made.
+/// The result of contributing.
 pub struct Contributed {
     /// the transcript with the contribution
     pub transcript: Vec<u8>,
-    /// by which its contributor finds it again
+    /// with which the contributor recognises the contribution later
     pub receipt: [u8; HASH_BYTES],
 }
 
 impl Verified {
-    /// Adds a contribution under a name, of a factor drawn from fresh entropy.
+    /// Adds a contribution under a name, with a factor drawn from fresh entropy.
     ///
     /// # Errors
-    /// [`Error::Name`]; [`Error::Transcript`] if there are 64 already.
+    /// [`Error::Name`]; [`Error::Transcript`] if there are 64 contributions already.
     pub fn contribute(&self, name: &str, entropy: &[u8; ENTROPY_BYTES]) -> Result<Contributed, Error> {
         let super::Transcript { flags, g1, g2, contributions, .. } = &self.transcript;
         let name = padded(name.as_bytes())?;
         if contributions.len() == MOST_CONTRIBUTORS {
-            return Err(Error::Transcript("64 have contributed, and no more can"));
+            return Err(Error::Transcript("64 have contributed, and no more can; begin another ceremony"));
         }
         let chain = self.chain[self.chain.len() - 1];
         let before = g1[0];
-        // Bound to what it is for: with entropy that comes twice, two proofs do not share a nonce.
+        // Chain and name are mixed in: if entropy repeats, two proofs still do not share a nonce.
         let draw = |what: u8| {
             let mut hasher = Zeroizing::new(blake3::Hasher::new_derive_key(SECRET_CONTEXT));
             hasher.update(entropy).update(&chain).update(&name).update(&[what]);

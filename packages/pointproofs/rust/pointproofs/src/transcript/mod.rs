@@ -1,13 +1,13 @@
-//! The transcript of a ceremony: how those who run servers make [α]₁ … [α⁵¹²]₁ without [α²⁵⁷]₁, and [α]₂ … [α²⁵⁶]₂, of an α
-//! that none of them knows (docs/protocol.md, Ceremony). α is the product of everybody's factor, and as long as one of them
-//! forgets theirs, nobody has it. [α²⁵⁷]₁ is missing because with it anything could be proved; that is why powers of tau
-//! that others have published cannot serve.
+//! The transcript of a ceremony. In it, operators make [α]₁ … [α⁵¹²]₁ without [α²⁵⁷]₁, and [α]₂ … [α²⁵⁶]₂, for an α that none
+//! of them knows (docs/protocol.md, Ceremony). α is the product of everybody's factor. If one contributor forgets theirs, nobody
+//! has α. [α²⁵⁷]₁ is missing because anything could be proved with it. So published powers of tau, which have it, cannot be
+//! used.
 //!
-//! - [`Transcript::begin`]: α = 1, nobody has contributed
-//! - [`Transcript::decode`]: strictly, every point
-//! - [`Transcript::verify`]: that these are the powers of one α, and α the product of the factors of those who are named
-//! - [`Verified::contribute`]: one factor more (contribute.rs)
-//! - [`Verified::key`]: what clients verify with
+//! - [`Transcript::begin`]: α = 1, without contributions
+//! - [`Transcript::decode`]: reads every point strictly
+//! - [`Transcript::verify`]: checks that these are the powers of one α, and α the product of the contributors' factors
+//! - [`Verified::contribute`]: adds a factor (contribute.rs)
+//! - [`Verified::key`]: the key with which clients verify
 
 mod contribute;
 mod verify;
@@ -23,31 +23,31 @@ use crate::scalar::wide;
 use crate::statement::{HASH_BYTES, ROW_RECORDS};
 
 const MAGIC: [u8; 4] = *b"PIRT";
-/// What contributions are bound to, how many there are, and two reserved bytes.
+/// Bytes of magic, format, m, flags, number of contributors, and two reserved bytes.
 const HEAD_BYTES: usize = FLAGGED_BYTES + 4;
 const NAME_BYTES: usize = 64;
 const CONTRIBUTION_BYTES: usize = NAME_BYTES + 2 * G1_BYTES + 32;
 
-/// Powers in G1: 1 to 512, but for 257.
+/// Powers in G1: 1 to 512 without 257.
 pub const G1_POWERS: usize = 2 * ROW_RECORDS - 1;
 /// Most contributors.
 pub const MOST_CONTRIBUTORS: usize = 64;
-/// Bytes of fresh entropy that verifying and contributing take.
+/// Bytes of fresh entropy for verifying, and for contributing.
 pub const ENTROPY_BYTES: usize = 32;
 
 const CHAIN_CONTEXT: &str = "keyhush 2026-11 pointproofs chain v1";
 const CHALLENGE_CONTEXT: &str = "keyhush 2026-11 pointproofs contribution v1";
 
-/// Bytes of a transcript with so many contributors.
+/// Bytes of a transcript with `contributors` contributors.
 #[must_use]
 pub fn transcript_bytes(contributors: usize) -> usize {
     HEAD_BYTES + G1_POWERS * G1_BYTES + ROW_RECORDS * G2_BYTES + contributors * CONTRIBUTION_BYTES
 }
 
-/// One contributor's part: [αₖ]₁ after it, and a Schnorr proof (R, z) that who made it knows the factor.
+/// A contribution: [α]₁ after it, and a Schnorr proof (R, z) that the contributor knows the factor.
 #[derive(Clone, Copy)]
 struct Contribution {
-    /// UTF-8, zeros behind it
+    /// UTF-8, padded with zeros
     name: [u8; NAME_BYTES],
     after: G1Affine,
     commitment: G1Affine,
@@ -55,7 +55,7 @@ struct Contribution {
 }
 
 impl Contribution {
-    /// Of the chain before it, the name, the base, what the factor made of it, and R; so that it is worth nothing elsewhere.
+    /// A hash of the chain before it, the name, [α]₁ before and after it, and R. So the proof holds nowhere else.
     fn challenge(&self, chain: &[u8; HASH_BYTES], before: &G1Affine) -> Scalar {
         let mut hasher = blake3::Hasher::new_derive_key(CHALLENGE_CONTEXT);
         hasher.update(chain).update(&self.name);
@@ -65,7 +65,7 @@ impl Contribution {
         Scalar::from_bytes_wide(&wide(&hasher))
     }
 
-    /// The chain with this link.
+    /// The chain after this contribution.
     fn link(&self, chain: &[u8; HASH_BYTES]) -> [u8; HASH_BYTES] {
         *blake3::Hasher::new_derive_key(CHAIN_CONTEXT).update(chain).update(&self.encode()).finalize().as_bytes()
     }
@@ -87,7 +87,7 @@ impl Contribution {
         contribution.name.copy_from_slice(name);
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
         if padded(&name[..end])? != contribution.name {
-            return Err(Error::Name("expected zeros behind it"));
+            return Err(Error::Name("expected zeros after it"));
         }
         let response: Option<Scalar> = response.try_into().ok().and_then(|bytes| Scalar::from_bytes(bytes).into());
         contribution.response =
@@ -100,7 +100,7 @@ impl Contribution {
     }
 }
 
-/// A name as it stands in a transcript.
+/// A name as in a transcript: padded with zeros.
 fn padded(name: &[u8]) -> Result<[u8; NAME_BYTES], Error> {
     let text = std::str::from_utf8(name).map_err(|_| Error::Name("expected UTF-8"))?;
     if text.is_empty() || name.len() > NAME_BYTES || text.chars().any(char::is_control) {
@@ -111,7 +111,7 @@ fn padded(name: &[u8]) -> Result<[u8; NAME_BYTES], Error> {
     Ok(padded)
 }
 
-/// A transcript whose points are in order; what they are to each other has not been looked at.
+/// A transcript whose points have been read. Whether they fit together is not checked yet.
 pub struct Transcript {
     flags: u32,
     hash: [u8; HASH_BYTES],
@@ -122,7 +122,7 @@ pub struct Transcript {
     contributions: Vec<Contribution>,
 }
 
-/// A transcript that holds.
+/// A verified transcript.
 pub struct Verified {
     transcript: Transcript,
     /// before the first contribution, and after each
@@ -130,7 +130,7 @@ pub struct Verified {
 }
 
 impl Transcript {
-    /// A ceremony nobody has contributed to. One for `development` makes keys that clients refuse unless told.
+    /// A ceremony without contributions. Clients refuse keys for `development` unless the app allows them.
     #[must_use]
     pub fn begin(development: bool) -> Vec<u8> {
         let flags = if development { DEVELOPMENT } else { 0 };
@@ -144,8 +144,8 @@ impl Transcript {
 
     /// Reads the bytes of a transcript.
     ///
-    /// # Errors
-    /// [`Error::Length`]; [`Error::Transcript`] for another format; [`Error::Point`] for a point that is not canonical, on
+    /// [`Error::Length`]; [`Error::Transcript`] for another format; [`Error::Point`] for a point that is not canonical, on the
+    /// curve and in the subgroup, or that is the identity; [`Error::Name`].
     /// the curve, in the subgroup, or is the identity; [`Error::Name`].
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else {
@@ -157,11 +157,11 @@ impl Transcript {
         };
         let flags = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
         if head[..FLAGGED_BYTES] != head_of(MAGIC, flags) || flags & !DEVELOPMENT != 0 || head[14..] != [0, 0] {
-            return Err(Error::Transcript("expected PIRT, format 1, rows of 256, and no flag that is unknown"));
+            return Err(Error::Transcript("expected PIRT, format 1, rows of 256, and no unknown flag"));
         }
         let contributors = usize::from(u16::from_le_bytes([head[12], head[13]]));
         if contributors > MOST_CONTRIBUTORS {
-            return Err(Error::Transcript("more than 64 contributors"));
+            return Err(Error::Transcript("expected at most 64 contributors, got more"));
         }
         expect_length("transcript", bytes, transcript_bytes(contributors))?;
         let (in_g1, rest) = rest.split_at(G1_POWERS * G1_BYTES);
@@ -181,13 +181,13 @@ impl Transcript {
         self.flags == DEVELOPMENT
     }
 
-    /// BLAKE3 of its bytes.
+    /// The BLAKE3 of its bytes.
     #[must_use]
     pub fn hash(&self) -> &[u8; HASH_BYTES] {
         &self.hash
     }
 
-    /// Who contributed, in order.
+    /// The contributors' names, in order.
     pub fn names(&self) -> impl Iterator<Item = String> {
         self.contributions.iter().map(Contribution::name)
     }
@@ -200,7 +200,7 @@ impl Verified {
         &self.transcript
     }
 
-    /// Whether the contribution that this receipt was given for is in it, and all that it was built upon.
+    /// Whether it has the contribution with this receipt, and so everything that came before it.
     #[must_use]
     pub fn has(&self, receipt: &[u8; HASH_BYTES]) -> bool {
         self.chain[1..].contains(receipt)
@@ -209,11 +209,11 @@ impl Verified {
     /// The verifier's key.
     ///
     /// # Errors
-    /// [`Error::Transcript`] before anybody has contributed: everybody knows α then.
+    /// [`Error::Transcript`] if nobody has contributed yet: then everybody knows α.
     pub fn key(&self) -> Result<Vec<u8>, Error> {
         let Transcript { flags, hash, g1, g2, contributions } = &self.transcript;
         if contributions.is_empty() {
-            return Err(Error::Transcript("nobody has contributed yet"));
+            return Err(Error::Transcript("nobody has contributed yet; contribute first"));
         }
         Ok(encode(*flags, hash, &g1[0], g2))
     }

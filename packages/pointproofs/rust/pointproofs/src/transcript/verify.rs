@@ -1,5 +1,5 @@
-//! Whether a transcript holds. With weights wₖ of 128 fresh bits, many equations are one: a sum in which one of them fails is
-//! zero for one choice of weights in 2¹²⁸.
+//! Verifies a transcript. Random weights wₖ of 128 bits combine many equations into one. If one equation fails, the weighted
+//! sum still holds with probability 2⁻¹²⁸.
 
 use bls12_381::{G1Affine, G1Projective, G2Affine, G2Prepared, G2Projective, Gt, multi_miller_loop};
 use group::Curve;
@@ -13,12 +13,18 @@ use crate::statement::{COEFFICIENT_BYTES, ROW_RECORDS};
 const WEIGHTS_CONTEXT: &str = "keyhush 2026-11 pointproofs transcript weights v1";
 
 impl Transcript {
-    /// Checks, in this order: the chain of contributions from the generator to [α]₁; that [α]₁ and [α]₂ have one α; that each
-    /// power in G1 is the one before times α, below the gap and above it; that the two sides of the gap fit; the same in G2.
-    /// The entropy is fresh, and known to nobody beforehand.
+    /// Checks these, in this order:
+    ///
+    /// 1. the chain of contributions leads from the generator to [α]₁;
+    /// 2. [α]₁ and [α]₂ have the same α;
+    /// 3. each power in G1 is the one before times α, below the gap and above it;
+    /// 4. the powers fit across the gap;
+    /// 5. each power in G2 is the one before times α.
+    ///
+    /// The entropy must be fresh, so that nobody knows it beforehand.
     ///
     /// # Errors
-    /// [`Error::Transcript`], naming the first that fails.
+    /// [`Error::Transcript`] for the first check that fails.
     pub fn verify(self, entropy: &[u8; ENTROPY_BYTES]) -> Result<Verified, Error> {
         let mut before = G1Affine::generator();
         let mut chain = vec![first_link(self.flags)];
@@ -45,7 +51,7 @@ impl Transcript {
         let mut weights = vec![[0; COEFFICIENT_BYTES]; g1.len()];
         let mut hasher = blake3::Hasher::new_derive_key(WEIGHTS_CONTEXT);
         hasher.update(entropy).update(&self.hash).finalize_xof().fill(weights.as_flattened_mut());
-        // Wherever one power follows another: everywhere but across the gap.
+        // All pairs of neighbouring powers, except across the gap.
         let (lower, upper): (Vec<_>, Vec<_>) = [&g1[..ROW_RECORDS], &g1[ROW_RECORDS..]]
             .iter()
             .flat_map(|side| side.windows(2))
