@@ -1,4 +1,4 @@
-// The client half of the core's interface over any build's glue.
+// The client's part of the core's interface, for the glue of any build with hints.
 
 import type * as clientGlue from '../generated/client.js'
 import type { ClientCore, LayoutHandle, LocalHandle, ModeCosts, Plan, ReceivedFormHandle } from './core.js'
@@ -20,7 +20,7 @@ type SharedGlue = Pick<
   | 'journalLimit'
 >
 
-/** The glue declares its parameters as its own classes; our interface declares what those classes have in public. */
+/** The glue's parameters have its own classes as types; our interface has those classes' public parts. */
 export function own(layout: LayoutHandle): clientGlue.LayoutHandle {
   return layout as clientGlue.LayoutHandle
 }
@@ -31,7 +31,7 @@ function form(stored: ReceivedFormHandle): clientGlue.ReceivedFormHandle {
 
 export function clientCore(glue: SharedGlue, memory: WebAssembly.Memory): ClientCore & { memory: WebAssembly.Memory } {
   return {
-    // The builds' classes are alike; only their private parts tell them apart.
+    // The builds have the same classes. TypeScript distinguishes them by their private parts only.
     ...instantCore(glue as unknown as InstantGlue, memory),
     suitableProofs: (layout, directoryBytes) => glue.suitableProofs(own(layout), directoryBytes),
     modeCosts: (layout, directory, proofs, usage) =>

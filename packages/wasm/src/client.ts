@@ -1,17 +1,17 @@
-// The loader for clients, wherever they run: the module travels inside JavaScript, in a part of its own that is loaded when
-// it is needed, so that no bundler, dev server or path has to know about it. Compressed, it costs about as much as a
-// separate file. An app that has the file elsewhere hands it in before (`useModule`), and then nothing is loaded here.
+// The loader for clients, on any platform. The module is hex in a JavaScript file of its own, which is loaded when it is needed.
+// So bundlers, dev servers and paths need no settings for it. Compressed, it is about as large as a separate file. An app that
+// has the file elsewhere calls `useModule` first; then nothing is loaded from here.
 
 import type { ClientCore, InstantCore, SingleCore } from './core.js'
 import { discardInstance, Instance } from './instance.js'
 import { inlined, type ModuleSource, moduleOf } from './source.js'
 
 export type * from './core.js'
-/** what every client has of it */
+/** the part that every client has */
 export type { InstantCore as Core } from './core.js'
 export type { ModuleSource } from './source.js'
 
-/** The builds for browsers, by what they can do: each can do what those before it can. */
+/** The builds for browsers. Each can do what those before it can. */
 export interface Cores {
   readonly instant: InstantCore
   readonly client: ClientCore
@@ -24,7 +24,7 @@ type Given = () => Promise<WebAssembly.Module>
 const given: Partial<Record<Build, Given>> = {}
 
 /**
- * Takes a build's module from here from now on. A realm runs one of each: if there is one already, it stays.
+ * Sets where a build's module comes from. A realm runs one instance of each build: one that runs already stays.
  * @example
  * useModule(() => fetch('/client_bg.wasm'), 'client')
  */
@@ -32,7 +32,7 @@ export function useModule(source: ModuleSource | (() => ModuleSource), build: Bu
   given[build] = () => moduleOf(source)
 }
 
-/** Glue and module of each build: parts of their own, which bundlers leave out of what every app loads. */
+/** Glue and module of each build. They are files of their own, so that bundlers leave them out of what every app loads. */
 const PARTS: {
   readonly [B in Build]: { readonly instance: () => Promise<Instance<Cores[B]>>; readonly module: Given }
 } = {
@@ -51,7 +51,7 @@ const PARTS: {
     async instance() {
       const parts = [import('../generated/single.js'), import('./client-core.js'), import('./single-core.js')] as const
       const [glue, { clientCore }, { singleHalf }] = await Promise.all(parts)
-      // The builds' classes are alike; only their private parts tell them apart.
+      // The builds have the same classes. TypeScript distinguishes them by their private parts only.
       const own = glue as unknown as Parameters<typeof clientCore>[0]
       return new Instance<SingleCore>(glue, memory => ({ ...clientCore(own, memory), ...singleHalf(glue) }))
     },
@@ -59,12 +59,12 @@ const PARTS: {
   },
 }
 
-/** What gives the running core of a build, for those that were asked for. */
+/** For each build that was asked for: a function that returns its running core. */
 const begun: { [B in Build]?: Promise<() => Promise<Cores[B]>> } = {}
 
 /**
- * The running core of a build, instantiated if there is none. In the place of the smallest, that of hints is taken if there is
- * one already, or the app has handed its module in.
+ * The running core of a build; instantiates it if it does not run. Instead of `instant` it returns `client` if that runs
+ * already, or if the app has set its module.
  * @throws {WebAssembly.CompileError} where there is no SIMD, or a content security policy forbids WebAssembly
  * @example
  * const core = await loadCore('instant')
@@ -75,13 +75,13 @@ export async function loadCore<B extends Build = 'client'>(build: B = 'client' a
   return await load()
 }
 
-/** Glue and module come at once. What fails may succeed the next time. */
+/** Loads glue and module at once. If it fails, the next call tries again. */
 function beginning<B extends Build>(build: B): Promise<() => Promise<Cores[B]>> {
   const known = begun[build]
   if (known !== undefined) return known
   const source = () => (given[build] ?? PARTS[build].module)()
   let first: Promise<WebAssembly.Module> | undefined = source()
-  first.catch(() => {}) // told to whoever loads
+  first.catch(() => {}) // every caller gets the error
   const loads = PARTS[build].instance().then(instance => () => {
     const module = first
     first = undefined
@@ -95,7 +95,7 @@ function beginning<B extends Build>(build: B): Promise<() => Promise<Cores[B]>> 
 }
 
 /**
- * After a trap: abandons `core`'s instance and starts another for the next that is loaded.
+ * Call it after a trap: drops `core`'s instance. The next call of `loadCore` starts another.
  * @example
  * if (error instanceof WebAssembly.RuntimeError) discardCore(core)
  */

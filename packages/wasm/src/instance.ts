@@ -1,11 +1,11 @@
-// One WebAssembly instance at a time, shared by everything in this realm.
+// A WebAssembly instance of a build. There is one at a time, for everything in this realm.
 //
-// wasm-bindgen's glue keeps the instance in a module variable; handles remember which instance they belong to and
-// refuse to run on another. After a trap the instance's memory cannot be trusted, so it is replaced, never reused.
+// wasm-bindgen's glue keeps the instance in a module variable. Handles remember their instance, and refuse to run on another.
+// After a trap the instance's memory cannot be trusted, so the instance is replaced, never reused.
 
 import type { InstantCore, WasmMemory, WasmModule } from './core.js'
 
-/** What every build's glue has to start an instance and to replace it. */
+/** The functions of every build's glue that start and replace an instance. */
 export interface Glue {
   initSync(source: { module: WasmModule }): { readonly memory: WasmMemory }
   /** the next call of another function goes to a fresh instance */
@@ -13,10 +13,10 @@ export interface Glue {
   blake3(bytes: Uint8Array): Uint8Array
 }
 
-/** Whose instance a core is. */
+/** The `Instance` that each core belongs to. */
 const owners = new WeakMap<InstantCore, { discard(core: InstantCore): void }>()
 
-/** After a trap: abandons `core`'s instance. */
+/** Call it after a trap: drops `core`'s instance. */
 export function discardInstance(core: InstantCore): void {
   owners.get(core)?.discard(core)
 }
@@ -28,13 +28,13 @@ export class Instance<C extends InstantCore> {
   #loading: Promise<WasmModule> | undefined
   #current: C | undefined
 
-  /** `core` makes the interface of an instance out of its memory and the glue's functions. */
+  /** `core` makes the interface, from an instance's memory and the glue's functions. */
   constructor(glue: Glue, core: (memory: WasmMemory) => C) {
     this.#glue = glue
     this.#core = core
   }
 
-  /** The running core, started from `source` (asked once) if none is. */
+  /** The running core. If none runs, starts it from `source`, which is called once. */
   async load(source: () => Promise<WasmModule>): Promise<C> {
     this.#loading ??= source()
     try {
@@ -48,7 +48,7 @@ export class Instance<C extends InstantCore> {
     }
   }
 
-  /** After a trap: abandons `core`'s instance and starts another for the next `load`. */
+  /** Call it after a trap: drops `core`'s instance. The next `load` starts another. */
   discard(core: InstantCore): void {
     if (core !== this.#current) return
     this.#glue.restart()

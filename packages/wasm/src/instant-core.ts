@@ -1,4 +1,4 @@
-// What instant lookups need of the core, over any build's glue.
+// The part of the core's interface for instant lookups, for any build's glue.
 
 import type * as instantGlue from '../generated/instant.js'
 import type { DirectoryShapeHandle, DirectorySize, InstantCore, LayoutHandle, Mode } from './core.js'
@@ -10,8 +10,8 @@ export type InstantGlue = Pick<
 >
 
 /**
- * The glue declares its parameters as its own classes; our interface declares what those classes have in public: in builds with
- * hints, sizes by kinds of proof as well.
+ * The glue's parameters have its own classes as types; our interface has those classes' public parts. In builds with hints
+ * they also have sizes by kind of proof.
  */
 function own(layout: LayoutHandle): instantGlue.LayoutHandle {
   return layout as unknown as instantGlue.LayoutHandle
@@ -33,7 +33,7 @@ export function instantCore(
   }
 }
 
-/** As glue takes it. */
+/** The directory's sizes as the glue's parameters. */
 export function sizeOf(directory: DirectorySize): [number, number, number] {
   const { directoryBytes, directoryBlockLog = 0, directoryBlockBytes = 0 } = directory
   return [directoryBytes, directoryBlockLog, directoryBlockBytes]

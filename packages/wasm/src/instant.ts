@@ -1,5 +1,4 @@
-// The loader for clients that look up instantly and nothing else: its module is one part of its own, and no other build's is named
-// here, so that no bundler writes them.
+// The loader for clients with instant lookups only. It names no other build's files, so bundlers do not write them.
 
 import {
   blake3,
@@ -19,19 +18,19 @@ import { inlined, type ModuleSource, moduleOf } from './source.js'
 export type { InstantCore } from './core.js'
 export type { ModuleSource } from './source.js'
 
-/** By name: of a namespace bundlers make an object, in a file of its own. */
+/** An object of named imports: for a namespace, bundlers would make an object in a file of its own. */
 const glue = {
   ...{ initSync, restart, blake3, fingerprint, chooseMode },
   ...{ LayoutHandle, DirectoryShapeHandle, InstantQueryHandle },
 }
 
-/** Shared with the loader of all builds: the glue knows one instance. */
+/** The loader for all builds uses the same one, because the glue has one instance. */
 export const instance: Instance<InstantCore> = new Instance<InstantCore>(glue, memory => instantCore(glue, memory))
 
 let module = async () => inlined(await import('../generated/inline-instant.js'))
 
 /**
- * Takes the module from here from now on. If there is one already, it stays.
+ * Sets where the module comes from. An instance that runs already stays.
  * @example
  * useInstantModule(() => fetch('/instant_bg.wasm'))
  */
@@ -40,7 +39,7 @@ export function useInstantModule(source: ModuleSource | (() => ModuleSource)): v
 }
 
 /**
- * The running core, instantiated if there is none.
+ * The running core; instantiates it if it does not run.
  * @throws {WebAssembly.CompileError} where there is no SIMD, or a content security policy forbids WebAssembly
  * @example
  * const core = await loadInstantCore()

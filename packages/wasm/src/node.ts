@@ -1,4 +1,4 @@
-// The loader for Node: the whole core, server half included, from this package's own file.
+// The loader for Node: the whole core, with the server's part, from this package's own file.
 
 import { readFile } from 'node:fs/promises'
 import type { ClientCore, Core } from './core.js'
@@ -16,7 +16,7 @@ async function compiled(name: string): Promise<WebAssembly.Module> {
 const instance = serverInstance(() => (kernels ??= compiled('worker.wasm')))
 
 /**
- * Instantiates the core, or returns the running one.
+ * The running core; instantiates it if it does not run.
  * @throws {WebAssembly.CompileError} where there is no SIMD
  * @example
  * const core = await loadCore()
@@ -27,7 +27,7 @@ export function loadCore(): Promise<Core> {
 }
 
 /**
- * After a trap: abandons `core`'s instance and starts another for the next `loadCore()`.
+ * Call it after a trap: drops `core`'s instance. The next `loadCore()` starts another.
  * @example
  * if (error instanceof WebAssembly.RuntimeError) discardCore(core)
  */

@@ -1,4 +1,4 @@
-// The whole core's interface, server half included, over its glue.
+// The interface of the whole core, with the server's part.
 
 import * as glue from '../generated/core.js'
 import { clientCore, own } from './client-core.js'
@@ -6,7 +6,7 @@ import type { Core, LayoutHandle, WasmModule } from './core.js'
 import { Instance } from './instance.js'
 import { singleHalf } from './single-core.js'
 
-/** The two builds' classes are alike; only their private parts tell them apart. */
+/** The builds have the same classes. TypeScript distinguishes them by their private parts only. */
 function ours(layout: LayoutHandle): glue.LayoutHandle {
   return own(layout) as unknown as glue.LayoutHandle
 }
@@ -14,7 +14,7 @@ function ours(layout: LayoutHandle): glue.LayoutHandle {
 /** `kernels`: loads the module of worker threads. */
 export function serverInstance(kernels: () => Promise<WasmModule>): Instance<Core> {
   return new Instance<Core>(glue, memory => ({
-    // The two builds' classes are alike but for what one of them lacks; only their private parts tell them apart.
+    // This build's classes have more methods. TypeScript distinguishes the others by their private parts only.
     ...clientCore(glue as unknown as Parameters<typeof clientCore>[0], memory),
     ...singleHalf(glue as unknown as Parameters<typeof singleHalf>[0]),
     fingerprints: glue.fingerprints,

@@ -1,4 +1,4 @@
-// What lookups with one server need of the core, over the glue of either build that has it.
+// The part of the core's interface for lookups with one server, for the glue of the two builds that have it.
 
 import type * as singleGlue from '../generated/single.js'
 import type { ClientCore, LayoutHandle, ReceivedFormHandle, SingleCore } from './core.js'
@@ -6,7 +6,7 @@ import type { ClientCore, LayoutHandle, ReceivedFormHandle, SingleCore } from '.
 /** The classes and functions that both builds export. */
 type SingleGlue = Pick<typeof singleGlue, 'SingleBuilderHandle' | 'SingleHandle' | 'singleBytes' | 'singleFollows'>
 
-/** The glue declares its parameters as its own classes; our interface declares what those classes have in public. */
+/** The glue's parameters have its own classes as types; our interface has those classes' public parts. */
 function own(layout: LayoutHandle): singleGlue.LayoutHandle {
   return layout as singleGlue.LayoutHandle
 }
@@ -15,7 +15,7 @@ function form(stored: ReceivedFormHandle): singleGlue.ReceivedFormHandle {
   return stored as singleGlue.ReceivedFormHandle
 }
 
-/** What a core for one server has beside a client's. */
+/** What a core for one server has in addition to a client's. */
 export function singleHalf(glue: SingleGlue): Omit<SingleCore, keyof ClientCore> {
   return {
     singleBytes: layout => glue.singleBytes(own(layout)),

@@ -1,12 +1,12 @@
-// Where a WebAssembly module comes from: an app hands it in, or it travels inside JavaScript.
+// Sources of a WebAssembly module: the app passes it, or it is hex in a JavaScript file.
 
 import type { WasmModule } from './core.js'
 
-/** The module, compiled, in bytes, or in a response of type `application/wasm`; or what has one of them soon. */
+/** A module: compiled, as bytes, or as a response of type `application/wasm`; or a promise of one of these. */
 export type ModuleSource = Source | PromiseLike<Source>
 type Source = WasmModule | ArrayBufferView<ArrayBuffer> | ArrayBuffer | Response
 
-/** Fetches and compiles what an app has handed in. */
+/** Fetches and compiles a module that an app passes. */
 export async function moduleOf(source: ModuleSource | (() => ModuleSource)): Promise<WasmModule> {
   return await compiled(await (typeof source === 'function' ? source() : source))
 }
@@ -17,10 +17,10 @@ async function compiled(source: Source): Promise<WasmModule> {
   return await WebAssembly.compileStreaming(source)
 }
 
-/** Compiles a module that travels inside JavaScript. */
+/** Compiles a module that is hex in a JavaScript file. */
 export async function inlined({ WASM_HEX }: { readonly WASM_HEX: string }): Promise<WasmModule> {
   const bytes = new Uint8Array(WASM_HEX.length / 2)
-  // Of lower-case digits; parsing them two by two would take a page a tenth of a second.
+  // The digits are lower case. Parsing them in pairs would take a page a tenth of a second.
   const digit = (at: number) => WASM_HEX.charCodeAt(at) - (WASM_HEX.charCodeAt(at) < 0x3a ? 0x30 : 0x57)
   for (let i = 0; i < bytes.length; i++) bytes[i] = 16 * digit(2 * i) + digit(2 * i + 1)
   return await WebAssembly.compile(bytes)

@@ -1,14 +1,14 @@
-// For a server's worker threads: instant passes on the memory of the core's instance, which runs in another thread.
+// For a server's worker threads: runs instant passes on the memory of the core's instance, which runs in another thread.
 //
-// A worker gets the compiled module, the memory and the end of its own stack (`Core.workerModule`, `Core.memory`,
-// `Core.newWorkerStack`) in its `workerData`, and a pass's descriptor by message. Messages order memory: what the sender
-// wrote before is seen, and the pass's memory and database must be left alone until the worker has answered.
+// A worker gets in its `workerData` the compiled module, the memory, and the end of its own stack (`Core.workerModule`,
+// `Core.memory`, `Core.newWorkerStack`). It gets a pass's descriptor by message. It sees everything that the sender wrote
+// before the message. Until the worker has answered, nobody may touch the pass's memory or the database.
 
-/** What a worker thread is started with. Can be sent as it is. */
+/** The options of a worker thread. They can be sent as they are. */
 export interface PassOptions {
   readonly module: WebAssembly.Module
   readonly memory: WebAssembly.Memory
-  /** `WorkerStackHandle.end`, of a stack that is nobody else's */
+  /** `WorkerStackHandle.end` of a stack that no other thread uses */
   readonly stackEnd: number
 }
 
@@ -24,8 +24,8 @@ function instantiated({ module, memory, stackEnd }: PassOptions): Exports {
 }
 
 /**
- * Starts the core in this thread. What it returns goes all steps of an instant pass, and throws if the descriptor makes no sense:
- * then the core is broken.
+ * Starts the module in this thread. The returned function does all steps of an instant pass. It throws if the descriptor is
+ * malformed: then the core is broken.
  * @example
  * const runPass = passRunner(workerData)
  */

@@ -1,4 +1,4 @@
-// A worker thread that runs passes: answers each descriptor with itself.
+// A worker thread that runs passes. It answers each descriptor by sending it back.
 
 import { parentPort, workerData } from 'node:worker_threads'
 import { passRunner } from '@keyhush/wasm/worker'

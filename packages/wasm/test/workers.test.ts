@@ -1,5 +1,5 @@
-// Instant passes in worker threads over one shared copy of the database: the answers are those of the thread that has the
-// core, whatever runs side by side and however the memory grows meanwhile.
+// Tests instant passes in worker threads, over one shared copy of the database. The answers equal those of the core's own thread,
+// whatever runs at the same time, and while the memory grows.
 
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 const stream = (label: string, bytes: number) => blake3(utf8ToBytes(label), { dkLen: bytes })
 const WORKERS = 4
 
-/** A worker thread, one pass at a time. */
+/** A worker thread that runs one pass at a time. */
 class PassWorker {
   readonly #worker: Worker
   readonly #stack: { readonly end: number; free(): void }

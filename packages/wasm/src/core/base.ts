@@ -1,6 +1,6 @@
-// What all of it shares: errors, kinds of proof, layouts and directories.
+// What all builds share: errors, kinds of proof, layouts and directories.
 
-// WebAssembly's own types, which TypeScript has for pages: without its library of those, what they have that is used.
+// WebAssembly's types, which TypeScript has in its library for pages. Without that library: the parts that are used.
 export type WasmModule = typeof globalThis extends { WebAssembly: { Module: { prototype: infer M } } } ? M : object
 export type WasmMemory = typeof globalThis extends { WebAssembly: { Memory: { prototype: infer M } } }
   ? M
@@ -8,14 +8,14 @@ export type WasmMemory = typeof globalThis extends { WebAssembly: { Memory: { pr
 
 /** Stable codes of errors thrown by the core. */
 export type CoreErrorCode =
-  | 'layout' // impossible (N, ℓ, Q, M, g), or too large for the address space
+  | 'layout' // an impossible (N, ℓ, Q, M, g), or not enough memory
   | 'length' // a buffer has the wrong length
-  | 'index' // a record index, partition or offset out of range, or a name there is not
-  | 'directory' // directory bytes that are malformed, or keys that cannot be placed
-  | 'update' // update list bytes that are malformed, or do not fit what they are to be applied to
-  | 'refused' // a batch with an operation that cannot be; see RefusedError
-  | 'query' // a query of the right length that no client makes
-  | 'state' // state bytes that are torn, foreign or of another version
+  | 'index' // a record index, partition or offset out of range, or an unknown name
+  | 'directory' // malformed directory bytes, or keys for which no directory was found
+  | 'update' // malformed update list bytes, or a list that does not belong to the state or database
+  | 'refused' // a batch with an impossible operation; see RefusedError
+  | 'query' // a query of the right length that no honest client makes
+  | 'state' // stored bytes that are damaged, of another state, or of another version
   | 'phase' // a call out of order, e.g. a query while another is pending
   | 'condemned' // the hint must never be used again
 
@@ -23,7 +23,7 @@ export interface CoreError extends Error {
   readonly code: CoreErrorCode
 }
 
-/** A publisher's batch was refused at one of its operations; nothing has changed. */
+/** A publisher's batch was refused at one of its operations. Nothing has changed. */
 export interface RefusedError extends CoreError {
   readonly code: 'refused'
   /** its place in the batch, from 0 */
@@ -32,19 +32,19 @@ export interface RefusedError extends CoreError {
 }
 
 /**
- * What proves the entries of an answer. `merkle`: an opening proof beside each record, checked against the manifest's
- * commitments. `tags`: nothing; the client keeps a secret tag of every record, 8 bytes each, and entries are records alone.
- * `pointproofs`: one proof of 48 bytes behind all records, which the module of pointproofs.ts verifies.
+ * How the entries of an answer are proved. `merkle`: an opening proof after each record, checked against the manifest's
+ * commitments. `tags`: no proof; the client keeps a secret tag of 8 bytes for each record, and entries are records alone.
+ * `pointproofs`: one proof of 48 bytes after all records; `@keyhush/pointproofs` verifies it.
  */
 export type Proofs = EntryProofs | 'pointproofs'
 
-/** What proves entries one by one. */
+/** The kinds of proof that this core can verify. */
 export type EntryProofs = 'merkle' | 'tags'
 
-/** 0: the retrieve vector's answers (Fig. 5 qry_2); 1: the refresh vector's (qry_1). */
+/** A server's role. 0: it gets the retrieve vector (Fig. 5, qry_2). 1: it gets the refresh vector (qry_1). */
 export type RoleNumber = 0 | 1
 
-/** (N, ℓ, Q, M, g) and the sizes that follow from them. Immutable; holds no WASM memory worth freeing. */
+/** (N, ℓ, Q, M, g) and the sizes that follow from them. Immutable. It holds hardly any WASM memory. */
 export interface LayoutHandle {
   readonly records: number
   readonly recordBytes: number
@@ -54,45 +54,45 @@ export interface LayoutHandle {
   readonly blockRecords: number
   /** M·ℓ */
   readonly partitionBytes: number
-  /** with a ClientCore: one entry of an answer: ℓ′, and with `merkle` (the default) 32·⌈log2 M′⌉ of opening proof */
+  /** only with a ClientCore: bytes of an entry of an answer: ℓ′, and with `merkle` (the default) 32·⌈log2 M′⌉ of proof */
   entryBytes(proofs?: Proofs): number
-  /** the same: most queries a request may carry with proofs of this kind (`merkle`), of a generation's limit */
+  /** only with a ClientCore: the most queries of a request with this kind of proof (default `merkle`); `limit`: the generation's */
   batchLimit(limit: number, proofs?: Proofs): number
-  /** the same: most queries a request may carry in a generation that begins with this layout, whatever Q grows to */
+  /** only with a ClientCore: the most queries of a request in a generation that begins with this layout, while Q grows */
   maxBatch(proofs?: Proofs): number
-  /** one instant query, to either server */
+  /** bytes of an instant query, for either server */
   readonly instantRequestBytes: number
-  /** the answer to one, from either server */
+  /** bytes of the answer to an instant query, from either server */
   readonly instantAnswerBytes: number
-  /** most instant queries one request may carry */
+  /** the most instant queries of a request */
   readonly instantMaxBatch: number
   free(): void
 }
 
-/** The public map from key fingerprint to record index. */
+/** The public map from key fingerprints to record indices. */
 export interface DirectoryHandle {
   readonly keys: number
   encode(): Uint8Array
-  /** index of a fingerprint (16 bytes) in a database of `records`; absent keys get a deterministic one */
+  /** index of a fingerprint (16 bytes) in a database of `records`; a missing key has one too, always the same */
   index(fingerprint: Uint8Array, records: number): number
-  /** the directory of the next epoch, from the list */
+  /** the next epoch's directory, from an update list */
   updated(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): DirectoryHandle
-  /** the directory after the next entry of a journal, made on a hint of layout `before`; undefined: the same */
+  /** the directory after the next entry of a journal on a hint of layout `before`; undefined: unchanged */
   replayed(entry: Uint8Array, before: LayoutHandle): DirectoryHandle | undefined
-  /** whether it is of this shape, as it says of itself */
+  /** whether it has this shape */
   isOf(shape: DirectoryShapeHandle): boolean
   /** indices of many fingerprints, 16 bytes each, in order */
   indices(fingerprints: Uint8Array, records: number): Uint32Array
   free(): void
 }
 
-/** What the blocks of a directory have in common, as a manifest says it: for whoever looks single blocks up. */
+/** The shape of a directory's blocks, from the manifest. For clients that look up single blocks. */
 export interface DirectoryShapeHandle {
-  /** the blocks as a database of 2^b records in one partition */
+  /** the layout of the blocks: a database of 2^b records in one partition */
   readonly layout: LayoutHandle
-  /** the block that a fingerprint (16 bytes) falls into */
+  /** the number of the block that a fingerprint (16 bytes) belongs to */
   number(fingerprint: Uint8Array): number
-  /** where to look for a fingerprint, by its block; throws `directory` if it is no block, or leads beyond the database */
+  /** the index of a fingerprint, from its block; throws `directory` if the bytes are no block, or it is beyond the database */
   index(block: Uint8Array, fingerprint: Uint8Array, records: number): number
   free(): void
 }

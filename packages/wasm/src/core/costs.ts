@@ -1,140 +1,140 @@
-// What the planner is asked and what it answers (docs/costs.md): plain objects.
+// The planner's input and output, as plain objects (docs/costs.md).
 
 import type { EntryProofs, Proofs } from './base.js'
 
-/** What a plan is made for. A lookup is one request to each server, with `batch` queries in it. Whole numbers. */
+/** What a plan is made for. A lookup is one request to each server, with `batch` queries. All numbers are whole. */
 export interface Workload {
   /** N */
   readonly records: number
-  /** length of a value; the longest, if lengths vary */
+  /** length of a value; of the longest, if lengths vary */
   readonly valueBytes: number
-  /** looked up by key, not by index */
+  /** lookups by key, not by index */
   readonly keyed?: boolean | undefined
-  /** values have lengths of their own */
+  /** values vary in length */
   readonly variable?: boolean | undefined
   /** Q; without it the planner decides */
   readonly partitions?: number | undefined
   /** g; without it, the planner's default */
   readonly pack?: number | undefined
-  /** queries a lookup; 1 */
+  /** queries of a lookup; default 1 */
   readonly batch?: number | undefined
-  /** of one client; 20 */
+  /** lookups of one client; default 20 */
   readonly lookupsPerDay?: number | undefined
-  /** lookups that hints for one server are made for; what a client's are */
+  /** lookups of hints for one server; default: as for clients */
   readonly hintLookups?: number | undefined
-  /** records, in one epoch a day; 0, a database that never changes, has neither updates nor fence */
+  /** records that change in a day, in one epoch; 0 (the default): a database that never changes, without updates and fence */
   readonly changesPerDay?: number | undefined
-  /** what a client may keep in memory; 64 MB */
+  /** memory that a client may use; default 64 MB */
   readonly memoryBytes?: number | undefined
-  /** kbit/s from the client; 5000 */
+  /** upload in kbit/s; default 5000 */
   readonly uplinkKbit?: number | undefined
-  /** kbit/s to the client; 20 000 */
+  /** download in kbit/s; default 20 000 */
   readonly downlinkKbit?: number | undefined
 }
 
-/** What one kind of proof costs (docs/costs.md). Traffic is of bodies, both servers together. */
+/** The costs of one kind of proof (docs/costs.md). Traffic counts bodies, both servers together. */
 export interface Costs {
   /** one entry of an answer */
   readonly entryBytes: number
   /** parities, M·ℓ */
   readonly hintBytes: number
-  /** 2·Q·M */
+  /** permutations: 2·Q·M′ */
   readonly permutationBytes: number
-  /** 8·Q·M, or 0 */
+  /** tags: 8·Q·M′; 0 with other proofs */
   readonly tagBytes: number
-  /** expected: it depends on the keys; 0 if keyless */
+  /** the expected size of the directory (its actual size depends on the keys); 0 without keys */
   readonly directoryBytes: number
-  /** all of the above: what a client holds between lookups */
+  /** what a client holds between lookups: hint, permutations, tags, directory */
   readonly memoryBytes: number
-  /** more during the offline phase */
+  /** more memory during the offline phase */
   readonly downloadMemoryBytes: number
   /** one manifest */
   readonly manifestBytes: number
   /** Q·M·ℓ */
   readonly databaseBytes: number
-  /** both manifests, directory, database; once */
+  /** downloaded once: both manifests, the directory, the database */
   readonly offlineBytes: number
-  /** its transfer alone, in microseconds */
+  /** the time of that transfer alone, in microseconds */
   readonly offlineMicros: number
   readonly lookupBytesUp: number
   readonly lookupBytesDown: number
-  /** its transfer alone, in microseconds, without latency */
+  /** the time of a lookup's transfer alone, in microseconds, without latency */
   readonly lookupMicros: number
-  /** hashes that check a lookup: BLAKE3 for proofs, linear ones for tags */
+  /** hashes that verify a lookup: BLAKE3 with `merkle`, linear hashes with `tags` */
   readonly lookupHashes: number
-  /** the rollback fence's part in a lookup */
+  /** the rollback fence's part of a lookup */
   readonly fenceBytesUp: number
   readonly fenceBytesDown: number
-  /** the list of a day's changes */
+  /** the update list of a day */
   readonly updateListBytes: number
-  /** and both manifests */
+  /** the list and both manifests */
   readonly updateBytes: number
   /** lookups and fence */
   readonly dayBytesUp: number
   /** lookups, fence and changes */
   readonly dayBytesDown: number
-  /** a stored hint, unsealed */
+  /** a stored hint, without the client's encryption */
   readonly checkpointBytes: number
-  /** a stored pending batch, unsealed */
+  /** a stored pending batch, without the client's encryption */
   readonly pendingBytes: number
-  /** what a lookup adds to the journal, unsealed */
+  /** the journal entry of a lookup, without the client's encryption */
   readonly effectBytes: number
-  /** most that lookups make of a journal, if there are pauses between them: a checkpoint waits for one, half a second */
+  /** the most journal that lookups write if there are pauses of half a second between them (a checkpoint waits for one) */
   readonly journalBytes: number
   /** what a server keeps to open commitments */
   readonly treeBytes: number
-  /** what it keeps so that an edit does not rehash a partition */
+  /** what a server keeps so that an edit does not rehash a partition */
   readonly contentBytes: number
   /** a server's memory: database, trees, content hashes, directory */
   readonly serverBytes: number
-  /** leaves and nodes a server hashes for its commitments, once; none if it offers tags alone */
+  /** leaves and nodes that a server hashes once, for its commitments; 0 if it offers tags only */
   readonly digestHashes: number
 }
 
 /**
- * How lookups are answered: from a copy that is kept, without anything, from a hint that a server or the client made, or by
- * one server from hints that run out.
+ * How lookups are answered. `local`: from a copy of the database. `instant`: by two servers, without a state. `full`: by two
+ * servers, with a hint that the client made. `single`: by one server, with hints that run out.
  */
 export type Mode = 'local' | 'instant' | 'full' | 'single'
 
-/** What one way of looking up costs (docs/costs.md). Bytes are of bodies, all servers together. */
+/** The costs of a mode (docs/costs.md). Bytes count bodies, all servers together. */
 export interface ModeCosts {
   readonly mode: Mode
-  /** what proves answers; missing: nothing is asked */
+  /** the kind of proof; missing if there are no queries (`local`), or if tags are part of the mode (`single`) */
   readonly proofs?: Proofs
-  /** received to prepare, without manifests and directory */
+  /** downloaded to prepare, without manifests and directory */
   readonly prepareBytes: number
-  /** both ways before the first lookup: manifests and directory, and preparing */
+  /** uploaded and downloaded before the first lookup: manifests, directory, preparing */
   readonly firstBytes: number
   readonly lookupBytesUp: number
   readonly lookupBytesDown: number
-  /** both ways: lookups, their fence, changes */
+  /** uploaded and downloaded in a day: lookups, fence, changes */
   readonly dayBytes: number
-  /** between lookups, by what they are, without the directory */
+  /** held between lookups, by kind, without the directory */
   readonly held: Readonly<
     Partial<Record<'records' | 'parities' | 'permutations' | 'hints' | 'tags' | 'verifier', number>>
   >
-  /** all that is held, with the directory */
+  /** the sum of what is held, with the directory */
   readonly memoryBytes: number
-  /** at most: state, manifest, directory, what is pending, journal */
+  /** the most on disk: state, manifest, directory, pending batch, journal */
   readonly diskBytes: number
-  /** both servers' processors for a lookup: by a model that is right to within a factor of two */
+  /** the servers' processors for a lookup; the model is right within a factor of two */
   readonly serverLookupMicros: number
 }
 
-/** What a manifest says of the directory. `directoryBytes` 0: there is none; without the others: a new one is expected. */
+/** The sizes of the directory from a manifest. `directoryBytes` 0: no directory. Without the others: the expected ones. */
 export interface DirectorySize {
   readonly directoryBytes: number
   readonly directoryBlockLog?: number
   readonly directoryBlockBytes?: number
 }
 
-/** What is done with a database that there is. */
+/** The use of an existing database. */
 export type Usage = Pick<Workload, 'batch' | 'lookupsPerDay' | 'hintLookups' | 'changesPerDay'>
 
-/** What a database will cost, computed before anything of it exists. */
+/** What a database will cost, computed before any of it exists. */
 export interface Plan {
-  /** what it was made for, defaults included */
+  /** the workload it was made for, with defaults */
   readonly workload: {
     readonly [Name in keyof Omit<Workload, 'partitions' | 'pack' | 'hintLookups'>]-?: NonNullable<Workload[Name]>
   }
@@ -146,12 +146,12 @@ export interface Plan {
     readonly partitionRecords: number
     readonly blockRecords: number
   }
-  /** `local`, keeping it all, is the first, `single` the last; `full` is there with each kind of proof */
+  /** `local` is the first, `single` the last; `full` occurs with each kind of proof */
   readonly modes: readonly ModeCosts[]
   readonly merkle: Costs
   readonly tags: Costs
-  /** tags, if the client has the memory */
+  /** tags, if the client has the memory for them */
   readonly recommended: EntryProofs
-  /** why, in a sentence */
+  /** the reason, in a sentence */
   readonly reason: string
 }

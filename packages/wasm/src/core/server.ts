@@ -1,234 +1,236 @@
-// The server half: databases, their epochs and generations, answers.
+// The server's part: databases, their epochs and generations, answers.
 
 import type { DirectoryHandle, LayoutHandle, Proofs, WasmMemory, WasmModule } from './base.js'
 import type { SingleCore } from './single.js'
 
-/** A directory as a server has it. */
+/** A server's directory. */
 export interface ServerDirectoryHandle extends DirectoryHandle {
   /** b: it has 2^b blocks */
   readonly blockLog: number
-  /** L, of each block with its padding */
+  /** L: the bytes of each padded block */
   readonly blockBytes: number
-  /** 16 bytes that keys are hashed under */
+  /** the seed, 16 bytes, that is XORed into fingerprints before they are hashed */
   readonly seed: Uint8Array
   updated(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): ServerDirectoryHandle
   replayed(entry: Uint8Array, before: LayoutHandle): ServerDirectoryHandle | undefined
-  /** the directory of the epoch before, from the list that led to this one */
+  /** the previous epoch's directory, from the list that led to this one */
   undone(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): ServerDirectoryHandle
-  /** its padded blocks as a database of one partition, committed to: what instant lookups of blocks are answered from */
+  /** its padded blocks as a committed database of one partition, from which instant lookups of blocks are answered */
   database(): DatabaseHandle
-  /** bytes of the stored form, and some of them, from one to before another; throws `index` */
+  /** the length of the stored form, and a part of it, from `start` to before `end`; throws `index` */
   readonly encodedBytes: number
   encodePart(start: number, end: number): Uint8Array
-  /** brings the blocks of the epoch before to this directory; throws `phase` for those of another generation */
+  /** updates the previous epoch's blocks to this directory; throws `phase` for blocks of another generation */
   bring(blocks: DatabaseHandle): void
 }
 
-/** The server half: flat records, perhaps trees, answers. */
+/** A server's database: flat records, perhaps trees; it answers. */
 export interface DatabaseHandle {
-  /** at the newest epoch */
+  /** the layout at the newest epoch */
   readonly layout: LayoutHandle
-  /** most queries a request may carry, for the life of the generation */
+  /** the most queries of a request, for the life of the generation */
   readonly maxBatch: number
-  /** address in WASM memory of the Q·M·ℓ bytes of records, zeroed at first */
+  /** address in WASM memory of the Q·M·ℓ bytes of records, which are zeros at first */
   recordsPointer(): number
-  /** hashes partition `q` as it stands in memory and builds its tree, unless the database is for tags alone */
+  /** hashes a partition and builds its tree, unless the database is for tags only */
   commit(partition: number): void
-  /** 32 bytes each, a commitment zero if the database is for tags alone; throws `phase` before `commit` */
+  /** 32 bytes; a commitment is zeros if the database is for tags only; throws `phase` before `commit` */
   commitment(partition: number): Uint8Array
   contentHash(partition: number): Uint8Array
-  /** those of all partitions, 32·Q bytes; throws `phase` before all are committed */
+  /** of all partitions, 32·Q bytes; throws `phase` unless all are committed */
   commitments(): Uint8Array
   contentHashes(): Uint8Array
-  /** the suites it answers, by number, ascending */
+  /** the numbers of the suites that it answers, ascending */
   readonly suites: Uint16Array
   /**
-   * Answers the queries of a suite (1 if none is named), whose bytes are those of docs/protocol.md behind the header.
-   * Refuses offsets ≥ M; throws `phase` for a suite that it does not answer.
+   * Answers the queries of a suite (default 1): the bytes after the header in docs/protocol.md. Refuses offsets ≥ M; throws
+   * `phase` for a suite that it does not answer.
    */
   answer(queries: Uint8Array, suite?: number): Uint8Array
-  /** the same at the epoch before the last batch; throws `phase` if there was none */
+  /** answers at the epoch before the last batch; throws `phase` if there was none */
   answerPrevious(queries: Uint8Array, suite?: number): Uint8Array
-  /** bytes of what `answer`, or `answerPrevious`, gives for so many queries; throws `phase` as they do */
+  /** the bytes of an answer to `queries` queries of a suite, at the newest or the previous epoch; throws `phase` as `answer` */
   answerBytes(queries: number, suite: number, previous: boolean): number
-  /** bytes of one query of a suite, at the newest epoch or at the one before, and how many a request may carry */
+  /** the bytes of a query of a suite and the most queries of a request, at the newest or the previous epoch */
   queryLimits(suite: number, previous: boolean): Uint32Array
   /**
-   * Applies a batch of n operations whole or not at all: kinds (1 add, 2 edit, 3 delete), n·16 bytes of fingerprints
-   * and n·ℓ bytes of stored records (a delete's record is not looked at). Throws RefusedError.
+   * Applies a batch of n operations, all or nothing: kinds (1 add, 2 edit, 3 delete), n·16 bytes of fingerprints and n·ℓ bytes
+   * of stored records (a delete's record is ignored). Throws RefusedError.
    */
   applyKeyed(directory: DirectoryHandle, kinds: Uint8Array, fingerprints: Uint8Array, records: Uint8Array): EpochHandle
-  /** The same for a keyless database, by index; an add goes behind the last record whatever its index says. */
+  /** Applies a batch to a keyless database, by index. An add goes after the last record; its index is ignored. */
   applyKeyless(kinds: Uint8Array, indices: Uint32Array, records: Uint8Array): EpochHandle
-  /** Applies the update list of an epoch that was made before, to the one before it. */
+  /** Applies an update list that was made before. */
   applyList(list: Uint8Array, after: LayoutHandle): void
   free(): void
 }
 
-/** What a batch brought (Fig. 6, UpdateDB). */
+/** A new epoch (Fig. 6, UpdateDB). */
 export interface EpochHandle {
   /** the update list's canonical bytes */
   list(): Uint8Array
-  /** records it changed */
+  /** number of records that it changed */
   readonly changes: number
   /** their indices, ascending */
   indices(): Uint32Array
-  /** the new directory of a keyed database; once, undefined for keyless ones */
+  /** the new directory of a keyed database, undefined without keys; it can be taken once */
   takeDirectory(): ServerDirectoryHandle | undefined
   free(): void
 }
 
-/** An update list, as a server keeps it. */
+/** An update list, as a server stores it. */
 export interface UpdateListHandle {
-  /** the layouts that its header names */
+  /** the layouts in its header */
   readonly before: LayoutHandle
   readonly after: LayoutHandle
-  /** the records it changes, ascending */
+  /** the indices of the records that it changes, ascending */
   indices(): Uint32Array
-  /** old ⊕ new of each of them, ℓ bytes */
+  /** old ⊕ new of each record, ℓ bytes */
   differences(): Uint8Array
   free(): void
 }
 
 /**
- * The next epoch in the making, beside the database, which must not change meanwhile. After an error it is of no more use.
+ * The next epoch in the making. It does not change the database, which must not change meanwhile. After an error it cannot
+ * be used any more.
  */
 export interface DraftHandle {
   /**
-   * Some of a batch's operations, before the first step: kinds (1 add, 2 edit, 3 delete), for each 16 bytes of fingerprint in a
-   * keyed database and an index in another, and ℓ bytes of stored record (an add's index and a delete's record are not looked
-   * at). Throws `length`.
+   * Appends operations of a batch. Call it before the first step. Each has a kind (1 add, 2 edit, 3 delete), 16 bytes of
+   * fingerprint in a keyed database or an index in another, and ℓ bytes of stored record. An add's index and a delete's
+   * record are ignored. Throws `length`.
    */
   push(kinds: Uint8Array, fingerprints: Uint8Array, indices: Uint32Array, records: Uint8Array): void
-  /** some milliseconds of work; whether there is more. Throws RefusedError; `update`, `layout` */
+  /** does some milliseconds of work; returns whether there is more. Throws RefusedError; `update`, `layout` */
   stepKeyless(database: DatabaseHandle): boolean
   stepKeyed(database: DatabaseHandle, directory: DirectoryHandle): boolean
-  /** BLAKE3 of the update list, and of the new directory's stored form; throw `phase` before all steps were made, as what follows */
+  /** BLAKE3 of the update list, and of the new directory's stored form; these and the following throw `phase` before the end */
   listHash(): Uint8Array
   directoryHash(): Uint8Array | undefined
-  /** the new directory of a keyed database; once */
+  /** the new directory of a keyed database; it can be taken once */
   takeDirectory(): ServerDirectoryHandle | undefined
-  /** what is to be written into the database; ends this */
+  /** the write that applies the epoch; uses up this handle */
   intoWrite(): WriteHandle
   free(): void
 }
 
-/** The padded blocks of the next directory in the making, beside those of the one before. Neither may change meanwhile. */
+/** An update of padded blocks to the next directory, in the making. Neither blocks nor directory may change meanwhile. */
 export interface BringingHandle {
-  /** some milliseconds of work; whether there is more */
+  /** does some milliseconds of work; returns whether there is more */
   step(directory: ServerDirectoryHandle, blocks: DatabaseHandle): boolean
-  /** what is to be written into the blocks, once all steps were made; ends this */
+  /** the write into the blocks, after the last step; uses up this handle */
   intoWrite(): WriteHandle
   free(): void
 }
 
 /**
- * What is being written into a database. First it is made ready, which may fail and changes nothing; then it begins, and the
- * newest epoch is the previous one, which is answered after every step; after the last the newest epoch is there.
+ * An update list that is being written into a database. First, steps make it ready; they may fail, and change nothing. Then
+ * `begin` makes the newest epoch the previous one, which is answered after every step. After the last step, the new epoch is
+ * answered.
  */
 export interface WriteHandle {
-  /** of the update list */
+  /** the length of the update list */
   readonly listBytes: number
-  /** some of them, from one to before another; throws `index` */
+  /** a part of it, from `start` to before `end`; throws `index` */
   listPart(start: number, end: number): Uint8Array
-  /** records that it changes, ascending */
+  /** the indices of the records that it changes, ascending */
   indices(): Uint32Array
-  /** nobody else may read the database's memory during the next step */
+  /** whether no other thread may read the database's memory during the next step */
   readonly alone: boolean
-  /** some milliseconds of work; whether there is more, before `begin` or after it. Throws `layout`, `update`, `phase` */
+  /** does some milliseconds of work; returns whether there is more, before or after `begin`. Throws `layout`, `update`, `phase` */
   step(database: DatabaseHandle): boolean
-  /** nobody else may read the database's memory meanwhile; throws `phase` unless all is ready */
+  /** no other thread may read the database's memory meanwhile; throws `phase` unless all is ready */
   begin(database: DatabaseHandle): void
   free(): void
 }
 
-/** A generation in the making, beside the database it is made of, which must not change meanwhile. */
+/** A generation in the making. The old database must not change meanwhile. */
 export interface NextGenerationHandle {
-  /** some milliseconds of work; whether there is more. Throws `layout` or `directory`, and then is of no more use. */
+  /** does some milliseconds of work; returns whether there is more. After `layout` or `directory` it cannot be used any more. */
   step(old: DatabaseHandle): boolean
-  /** once all steps were made, and once */
+  /** the generation, after the last step; it can be taken once */
   finish(): GenerationHandle
   free(): void
 }
 
 export interface GenerationHandle {
-  /** every partition of it is committed; once */
+  /** the database, with all partitions committed; it can be taken once */
   takeDatabase(): DatabaseHandle | undefined
-  /** once; undefined for keyless databases */
+  /** the directory, undefined without keys; it can be taken once */
   takeDirectory(): ServerDirectoryHandle | undefined
   free(): void
 }
 
 /**
- * One pass over a database for up to eight instant queries of any clients. Either call `step` until it is false, or have a
- * worker thread go all steps (`@keyhush/wasm/worker`) and call `stepped` when it has reported; then `finish`, and `free`
- * in any case, but never while a worker is at it. A database that changes meanwhile must not do so under a worker's
- * hands; steps made here then throw `phase`, and the queries can be asked of another pass.
+ * One pass over a database for up to eight instant queries, of any clients. Either call `step` until it is false, or let a
+ * worker thread do all steps (`@keyhush/wasm/worker`) and call `stepped` when it has reported. Then call `finish`. Call
+ * `free` in any case, but never while a worker runs. The database must not change while a worker runs. If it changes between
+ * steps made here, they throw `phase`; make another pass for the queries.
  */
 export interface InstantPassHandle {
-  /** about a MiB of records; whether there is more to do */
+  /** reads about a MiB of records; returns whether there is more to do */
   step(database: DatabaseHandle): boolean
-  /** address in WASM memory of what a worker thread is told */
+  /** address in WASM memory of the descriptor for a worker thread */
   descriptor(database: DatabaseHandle): number
   stepped(): void
-  /** the answers, `instantAnswerBytes` each in query order; once */
+  /** the answers, `instantAnswerBytes` each in query order; they can be taken once */
   finish(database: DatabaseHandle): Uint8Array
   free(): void
 }
 
-/** Memory for the stack of one worker thread, to be freed after the thread has ended. */
+/** Memory for the stack of one worker thread. Free it after the thread has ended. */
 export interface WorkerStackHandle {
-  /** address of its end */
+  /** the address of its end */
   readonly end: number
   free(): void
 }
 
-/** BLAKE3 of bytes that come in parts. */
+/** Computes the BLAKE3 of bytes that come in parts. */
 export interface HasherHandle {
   update(bytes: Uint8Array): void
-  /** 32 bytes, of all so far */
+  /** the hash of all bytes so far, 32 bytes */
   hash(): Uint8Array
   free(): void
 }
 
-/** One instance of the whole module: the server half as well. Node only; browsers get one of those before. */
+/** An instance of the whole module, with the server's part: for Node, or a browser's worker that is a server. */
 export interface Core extends SingleCore {
-  /** shared with worker threads: views of it are over a SharedArrayBuffer, whatever TypeScript's library says */
+  /** shared with worker threads: its `buffer` is a SharedArrayBuffer, whatever TypeScript's library says */
   readonly memory: WasmMemory
-  /** fingerprints of many keys: `keys` concatenated, `ends[i]` the end of key i in it; 16 bytes each */
+  /** fingerprints of many keys, 16 bytes each: `keys` are concatenated, and key i ends at `ends[i]` */
   fingerprints(keys: Uint8Array, ends: Uint32Array): Uint8Array
   newHasher(): HasherHandle
   /** 16-byte database id derived from the first manifest with a zero id, or from a name's UTF-8 */
   databaseId(seed: Uint8Array): Uint8Array
-  /** of n fingerprints, 16 bytes each, for a database of so many slots, Q·M; throws `directory` */
+  /** the directory of n fingerprints, 16 bytes each, for a database of `slots` slots (Q·M); throws `directory` */
   buildDirectory(fingerprints: Uint8Array, slots: number): ServerDirectoryHandle
   decodeDirectory(bytes: Uint8Array, records: number): ServerDirectoryHandle
   /** reads an update list; throws `update` */
   decodeUpdateList(bytes: Uint8Array): UpdateListHandle
   /**
-   * All zero; with `tags` it keeps no trees and answers without proofs alone; with `pointproofs` it keeps trees, and answers
-   * suite 6 too, with 48 zero bytes where the caller puts the proof. `maxBatch`: what its generation began with,
-   * if this layout is not its first; refused if no generation with that limit has this layout.
+   * An all-zero database. With `tags` it keeps no trees, and answers without proofs only. With `pointproofs` it keeps trees, and
+   * answers suite 6 too, with 48 zero bytes where the caller puts the proof. `maxBatch` is the limit with which its generation
+   * began, if this layout is not its first. Refused if no generation with that limit has this layout.
    */
   newDatabase(layout: LayoutHandle, proofs?: Proofs, maxBatch?: number): DatabaseHandle
-  /** Begins the next epoch, of a batch of so many operations. */
+  /** Begins the next epoch, with a batch of `count` operations. */
   newDraft(database: DatabaseHandle, keyed: boolean, count: number): DraftHandle
-  /** The same of the list of an epoch that was made before. Throws `update`. */
+  /** Begins the next epoch, with an update list that was made before. Throws `update`. */
   newDraftOfList(database: DatabaseHandle, list: Uint8Array, after: LayoutHandle): DraftHandle
-  /** Begins bringing blocks of the directory before to this one. Throws `phase`. */
+  /** Begins to update the previous directory's blocks to this directory. Throws `phase`. */
   newBringing(directory: ServerDirectoryHandle, blocks: DatabaseHandle): BringingHandle
-  /** Begins the generation after `old`'s, with room for `headroom` records more. Throws `layout`. */
+  /** Begins the generation after that of `old`, with room for `headroom` more records. Throws `layout`. */
   nextGeneration(old: DatabaseHandle, keyed: boolean, headroom: number): NextGenerationHandle
   /**
-   * A pass for up to eight instant queries that lie one after the other, each as long as its epoch has them; of each, a 0
-   * if it asks at the newest epoch, a 1 at the one before. Throws `length`, `index`, `query`, `phase`.
+   * A pass for up to eight instant queries, which lie one after the other, each of its epoch's length. `previous` has a byte for
+   * each: 0 for the newest epoch, 1 for the previous one. Throws `length`, `index`, `query`, `phase`.
    */
   newInstantPass(database: DatabaseHandle, queries: Uint8Array, previous: Uint8Array): InstantPassHandle
-  /** checks one request's queries before they wait with others'; throws `length`, `query` */
+  /** checks the queries of a request, before they wait for a pass with others; throws `length`, `query` */
   checkInstantQueries(layout: LayoutHandle, queries: Uint8Array): void
   newWorkerStack(): WorkerStackHandle
   /** the module that worker threads run on this instance's memory */
   workerModule(): Promise<WasmModule>
-  /** All Q·M permutation entries that entropy leads to; for test vectors only, never for a live hint. */
+  /** For test vectors only, never for a live hint: all Q·M permutation entries drawn from entropy. */
   hazmatPermutations(layout: LayoutHandle, entropy: Uint8Array): Uint16Array
 }

@@ -1,24 +1,24 @@
-// What lookups with one server need besides.
+// What lookups with one server need in addition.
 
 import type { LayoutHandle } from './base.js'
 import type { AskedHandle, ClientCore, Lanes, ReceivedFormHandle, StoredFormHandle } from './client.js'
 
 /** Hints for lookups with one server, in the making (docs/protocol.md, One server). Secret. */
 export interface SingleBuilderHandle extends Lanes {
-  /** the id of the hint to be, 16 bytes */
+  /** the id of the hint in the making, 16 bytes */
   readonly hintId: Uint8Array
   step(): boolean
-  /** the next row of tags that is to be kept outside, behind its name (16 bytes); empty: none is */
+  /** the name (16 bytes) of the next row of tags to be stored, and the row; empty if there is none */
   row(): Uint8Array
-  /** the row of a name has been kept */
+  /** tells that the row of this name is stored */
   kept(name: Uint8Array): void
-  /** brings it to the next epoch; throws `update` where the database outgrows its hints */
+  /** brings it to the next epoch; throws `update` if the database outgrows its hints */
   update(list: Uint8Array, before: LayoutHandle, after: LayoutHandle, contentHashes: Uint8Array): void
-  /** its stored form, bound to its manifest's hash (32 bytes) */
+  /** the stored form, bound to its manifest's hash (32 bytes) */
   partial(binding: Uint8Array): StoredFormHandle
-  /** the client's state; `phase` if partitions are missing or rows were not kept, and the handle is gone */
+  /** the client's state; throws `phase` if partitions are missing or rows not stored; uses up this handle all the same */
   finish(version: number): SingleHandle
-  /** overwrites secrets, then frees */
+  /** wipes secrets, then frees */
   free(): void
 }
 
@@ -26,43 +26,43 @@ export interface SingleBuilderHandle extends Lanes {
 export interface SingleHandle extends AskedHandle {
   /** the bytes after a request's header */
   request(): Uint8Array
-  /** verifies both parities of every query, without early exit; false: forged, and the handle is condemned */
+  /** verifies both parities of every query, without early exit; false: one is forged, and the handle is condemned */
   verify(parities: Uint8Array): boolean
-  /** names (16 bytes each) of rows of tags that judging the pending batch takes and that are not at hand: one a query */
+  /** the names (16 bytes each) of the rows of tags that are still needed to judge the answer: one for each query */
   wants(): Uint8Array
-  /** takes the first of them; throws `state` if it is another */
+  /** passes the bytes of the first of these rows; throws `state` if it is another */
   hold(row: Uint8Array): void
-  /** names of all rows that it consists of besides its checkpoint */
+  /** the names of all its rows of tags */
   rows(): Uint8Array
-  /** the name of a row to be made anew before a checkpoint is written; empty: none is. `begun`: others were */
+  /** the name of a row to renew before a checkpoint is written; empty if there is none; `begun`: some were renewed already */
   stale(begun: boolean): Uint8Array
-  /** what takes its place, behind its name: to be kept; throws `state` if these are not its bytes, `phase` while a batch is pending */
+  /** makes the row that replaces it: its name and the row, to be stored; throws `state` for another row, `phase` if a batch is pending */
   renewed(row: Uint8Array): Uint8Array
-  /** that has been kept; throws `phase`, with nothing changed, while a batch is pending */
+  /** replaces the row by the renewed one, which is stored now; throws `phase`, with nothing changed, while a batch is pending */
   renew(): void
-  /** queries of the last `recon` whose record no hint contained: those are zeros, and the call has failed */
+  /** number of queries of the last `recon` whose records no hint contained: those records are zeros, and the call has failed */
   readonly missed: number
-  /** by an update list; throws `update` where the database outgrows its hints */
+  /** brings hints and the pending batch to the next epoch; throws `update` if the database outgrows its hints */
   update(list: Uint8Array, after: LayoutHandle): Uint8Array
-  /** does a piece of the work that an update has left, also one that was replayed; whether there is more. What needs it done does it */
+  /** does a part of the work that an update has left, also a replayed one; returns whether there is more. Calls that need it do it */
   step(): boolean
-  /** lookups that it was made for, and that it is good for still */
+  /** lookups that it was made for, and lookups that are left */
   readonly lookups: number
   readonly left: number
 }
 
-/** What lookups with one server need besides. Browsers load it for maps that have them: it is in a module of its own. */
+/** What lookups with one server need in addition. Browsers load it for maps in this mode: it is a module of its own. */
 export interface SingleCore extends ClientCore {
   /**
-   * Bytes of a query to one server, and of its answer; most queries of a request; and lookups that hints are made for unless it
-   * is said. Throws `layout` where one server cannot answer.
+   * Four numbers: the bytes of a query to one server, the bytes of its answer, the most queries of a request, and the default
+   * number of lookups of hints. Throws `layout` if one server cannot answer this layout.
    */
   singleBytes(layout: LayoutHandle): Uint32Array
-  /** whether hints made for one layout go on with another, of the same generation; throws `layout` where there are none */
+  /** whether hints made for one layout also work with another of its generation; throws `layout` if the first has none */
   singleFollows(before: LayoutHandle, after: LayoutHandle): boolean
   /**
-   * begins hints for so many lookups under 32 bytes of fresh OS entropy; throws `layout`, `index`. `inRows`: where tags are kept,
-   * for tests; otherwise as many as there are say it
+   * begins hints for `lookups` lookups with 32 bytes of fresh OS entropy; throws `layout`, `index`. `inRows` is for tests: it says
+   * where tags are stored; otherwise their number decides
    */
   newSingleBuilder(
     layout: LayoutHandle,
@@ -71,13 +71,13 @@ export interface SingleCore extends ClientCore {
     lookups?: number,
     inRows?: boolean,
   ): SingleBuilderHandle
-  /** takes up what `partial` has given under the manifest it was begun under */
+  /** reads a stored form of `partial`, of the manifest with these values */
   resumeSingleBuilder(
     partial: ReceivedFormHandle,
     layout: LayoutHandle,
     contentHashes: Uint8Array,
     binding: Uint8Array,
   ): SingleBuilderHandle
-  /** brings stored hints back under the manifest they were stored under */
+  /** reads stored hints, of the manifest with these values */
   reopenSingle(checkpoint: ReceivedFormHandle, layout: LayoutHandle, binding: Uint8Array): SingleHandle
 }
