@@ -1,4 +1,4 @@
-//! What lookups with one server cost, natively: `cargo run --release -p keyhush-core --example single -- [log₂ N] [ℓ]`.
+//! Measures what lookups with one server cost, natively: `cargo run --release -p keyhush-core --example single -- [log₂ N] [ℓ]`.
 
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::error::Error;
 
-/// Bytes of a key's fingerprint. With fewer than 16, somebody who may add keys could search for collisions.
+/// Bytes of a key's fingerprint. With fewer than 16, an attacker who may add keys could search for collisions.
 pub const FINGERPRINT_BYTES: usize = 16;
 
 const FINGERPRINT_CONTEXT: &str = "keyhush 2026-11 key fingerprint v1";

@@ -1,5 +1,5 @@
-//! The corpora of `npm run fuzz`, through the decoders they are for: what once was found stays found, and every corpus has
-//! something that is accepted.
+//! Runs the corpora of `npm run fuzz` through their decoders: an input that once failed stays tested. Every corpus has an input
+//! that is accepted.
 
 #[path = "../../fuzz/src/decoders.rs"]
 #[allow(dead_code)]
@@ -20,7 +20,7 @@ fn every_file_of_every_corpus_is_refused_or_read_as_it_was() {
         for file in files {
             let data = fs::read(&file).unwrap();
             decode(&data);
-            // And every byte of it changed, and every length of it.
+            // Also with every byte changed, and with every length.
             for at in 0..data.len().min(300) {
                 let mut changed = data.clone();
                 changed[at] ^= 1 << (at % 8);

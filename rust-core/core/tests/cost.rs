@@ -1,5 +1,5 @@
-//! Costs computed equal costs measured: what a plan says of buffers and stored forms is what the algorithms make. The
-//! wire, the clients and the servers are held to it in tests/costs.
+//! Compares computed costs with measured ones: the sizes of buffers and stored forms in a plan are those that the algorithms
+//! make. tests/costs compares the wire, the clients and the servers.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn costs(plan: &Plan, proofs: Proofs) -> &Costs {
     }
 }
 
-/// A database as planned, and its hint.
+/// A planned database, and its hint.
 fn made(plan: &Plan, proofs: Proofs) -> (Database<Merkle>, Hint) {
     let content: Vec<u8> =
         (0..plan.layout.records() * plan.layout.stored().record_bytes).map(|i| (i % 251) as u8).collect();
@@ -70,7 +70,7 @@ fn hints_and_their_stored_forms_are_as_long_as_planned() {
     }
 }
 
-/// A hint large enough that the least journal does not decide: what a client asks is what the plan says.
+/// The hint is large enough that the least journal does not decide: a client's limit is the one in the plan.
 #[test]
 fn checkpoints_are_due_when_planned() {
     let plan = Plan::new(&Workload::new(300_000, 1)).unwrap();
@@ -139,7 +139,7 @@ fn tags_are_recommended_where_they_fit() {
     assert_eq!(recommended(Workload { memory_bytes: held, ..base }), Proofs::Tags);
     assert_eq!(recommended(Workload { memory_bytes: held - 1, ..base }), Proofs::Openings);
     assert_eq!(recommended(Workload { memory_bytes: 0, ..base }), Proofs::Openings);
-    // Changes cost the same with either.
+    // Changes cost the same with both kinds.
     assert_eq!(recommended(Workload { changes_per_day: 1_000_000, ..base }), Proofs::Tags);
     assert_eq!(recommended(Workload { lookups_per_day: 0, changes_per_day: 1, ..base }), Proofs::Tags);
 }
@@ -153,7 +153,7 @@ fn stored_records_have_room_for_what_a_key_and_a_length_take() {
         assert_eq!(plan.layout.record_bytes(), record_bytes);
         assert_eq!(plan.merkle.directory_bytes > 0, keyed);
     }
-    // A set of keys has values of no bytes.
+    // In a set of keys, values have no bytes.
     assert_eq!(Plan::new(&Workload { keyed: true, ..Workload::new(10, 0) }).unwrap().layout.record_bytes(), 16);
 }
 
@@ -184,18 +184,18 @@ fn what_cannot_be_is_refused_and_nothing_overflows() {
     assert_eq!(Plan::new(&endless).unwrap().merkle.day_bytes_down, u64::MAX);
 }
 
-// ---- ways to look up -----------------------------------------------------------------------------
+// ---- modes ---------------------------------------------------------------------------------------
 
 fn rows(plan: &Plan, mode: Mode) -> Vec<&ModeCosts> {
     plan.modes.iter().filter(|row| row.mode == mode).collect()
 }
 
-/// Eight records a block.
+/// Eight records in a block.
 fn packed(records: u64, value_bytes: u64) -> Plan {
     Plan::new(&Workload { pack: 8, ..Workload::new(records, value_bytes) }).unwrap()
 }
 
-/// What a client and two servers send is what the rows say, at every g.
+/// A client and two servers send the bytes in the rows, at every g.
 #[test]
 fn rows_are_what_is_sent_and_kept() {
     for (records, value_bytes, g) in [(1000, 32, 1), (1003, 7, 8), (100, 5, 4), (70, 300, 1)] {
@@ -211,7 +211,7 @@ fn rows_are_what_is_sent_and_kept() {
         assert_eq!(local.first_bytes, manifests + plan.layout.database_bytes() as u64);
         assert_eq!((local.lookup_bytes_up, local.lookup_bytes_down, local.server_lookup_micros), (0, 0, 0));
         assert_eq!(local.held.bytes(), plan.layout.database_bytes() as u64);
-        // A whole copy has no list of what is there.
+        // A whole copy has no flags of partitions.
         let unwhole = copy.encode(&[0; 32]).len() as u64 - 3;
         assert_eq!(local.disk_bytes, unwhole + local.held.bytes() + manifests / 2);
 
@@ -235,7 +235,7 @@ fn rows_are_what_is_sent_and_kept() {
     }
 }
 
-/// What docs/costs.md says of blocks: not the default, for every answer pays for them.
+/// The figures of docs/costs.md on blocks. They are not the default, because every answer is longer with them.
 #[test]
 fn blocks_are_not_the_default_and_make_answers_longer() {
     let (single, packed) = (Plan::new(&Workload::new(1 << 20, 32)).unwrap(), packed(1 << 20, 32));
@@ -253,7 +253,7 @@ fn a_database_without_commitments_is_kept_or_asked_with_tags() {
     assert_eq!(kinds, [(Mode::Local, None), (Mode::Full, Some(Proofs::Tags)), (Mode::Single, None)]);
 }
 
-/// Cutoffs are of as many ids as it takes, which is expected: everything else to the byte, within a hundredth together.
+/// The number of ids with cutoffs is an expectation. Everything else is exact to the byte; all together is within a hundredth.
 #[test]
 fn hints_for_one_server_cost_what_is_planned() {
     let near = |planned: u64, made: usize| planned.abs_diff(made as u64) <= made as u64 / 100 + 2048;
@@ -292,7 +292,7 @@ fn hints_for_one_server_cost_what_is_planned() {
 const NONE: Offers = Offers { instant: false };
 const ALL: Offers = Offers { instant: true };
 
-/// The counts at which the mode changes, and what it changes to, from the first lookup on.
+/// The numbers of lookups at which the mode changes, and the mode from then on, beginning with the first lookup.
 fn changes(layout: &Layout, offers: Offers) -> Vec<(u64, Mode)> {
     let at = |lookups| choose_mode(layout, &DirectorySize::default(), offers, lookups);
     let mut found = vec![(0, at(0))];
@@ -316,7 +316,7 @@ fn a_map_that_chooses_begins_with_nothing_and_prepares_for_as_much_as_it_has_spe
     let [(0, Mode::Instant), (full, Mode::Full)] = changes(&layout, ALL)[..] else {
         panic!("{:?}", changes(&layout, ALL))
     };
-    // The break-even points, from the rows alone: what it costs more to prepare, over what a lookup costs less.
+    // The break-even points, from the rows alone: how much more it costs to prepare, divided by how much less a lookup costs.
     let workload = Workload::new(0, 0);
     let row = |mode, kind| {
         let row = modes.iter().filter(|row| row.mode == mode).nth(kind).unwrap();
@@ -350,7 +350,7 @@ fn small_databases_are_kept_whole_whatever_is_offered_and_however_often_they_are
     assert_eq!(choose_mode(&layout, &DirectorySize::default(), ALL, 0), Mode::Instant);
 }
 
-/// Never back: a hint that was made is not thrown away for having been used.
+/// A client never goes back: a hint is not dropped because it was used.
 #[test]
 fn modes_only_ever_change_to_one_that_takes_more_preparing() {
     for (records, value_bytes) in
@@ -368,7 +368,7 @@ fn modes_only_ever_change_to_one_that_takes_more_preparing() {
     }
 }
 
-/// Held beside a hint: the key of 49 292 bytes, and of every partition the key's hash and 48 bytes a row.
+/// Held besides a hint: the key of 49 292 bytes, and for every partition the key's hash and 48 bytes for each row.
 #[test]
 fn with_pointproofs_a_hint_is_made_as_for_merkle_and_keeps_what_verifies() {
     let plan = Plan::new(&Workload::new(1 << 20, 32)).unwrap();

@@ -1,5 +1,5 @@
-//! Every stored form and every format that carries a version: its bytes are those of that version. A change of bytes without a
-//! change of the version would be read as damage by whoever has the old bytes, and a reader must say "of another version".
+//! Checks the bytes of every stored form and format with a version: they must be those of that version. If bytes changed and the
+//! version did not, readers would take old bytes for damaged ones, where they must say "it has another version".
 
 mod common;
 #[path = "../../fuzz/src/decoders.rs"]
@@ -13,7 +13,7 @@ use keyhush_core::database::flat::Database;
 use keyhush_core::layout::Layout;
 use keyhush_core::local::Local;
 
-/// Kind, version, and the first 8 bytes of the BLAKE3 of what the forms of this kind are for the fuzzer's small world.
+/// Kind, version, and the first 8 bytes of the BLAKE3 of all forms of this kind in the fuzzer's small world.
 const FORMS: [(&str, u16, &str); 13] = [
     ("PIRD", 1, "0a3e1f3bd628f3ab"),
     ("PIRL", 1, "6a4dbc4d1e45f653"),

@@ -1,6 +1,6 @@
-//! Instant lookups (docs/protocol.md, Instant lookups): every record of every shape is found; servers' answers are those
-//! of a plain second implementation; whatever is changed in an answer is refused, whatever was asked; and what a server
-//! sees does not depend on what was asked.
+//! Tests instant lookups (docs/protocol.md, Instant lookups): every record of every shape is found; servers' answers equal those
+//! of a plain second implementation; any change of an answer is refused, whatever was asked; what a server sees does not
+//! depend on what was asked.
 
 mod common;
 
@@ -23,8 +23,8 @@ use keyhush_kernels::prg::{Children, LANES, Seed, stretch};
 use keyhush_kernels::scan::Shape;
 use proptest::prelude::*;
 
-/// (Q, M, ℓ): odd M, one partition, one record, groups as long as a partition or longer, groups of one record, last
-/// groups that are short, and more than one leaf of the point function.
+/// (Q, M, ℓ). Among them: odd M, one partition, one record, groups as long as a partition or longer, groups of one record,
+/// short last groups, and more than one leaf of the point function.
 const SHAPES: [(u64, u64, u64); 13] = [
     (3, 21, 100),
     (2, 21, 32),
@@ -61,7 +61,7 @@ fn commitments(database: &Database<Merkle>) -> Vec<u8> {
     (0..database.layout().partitions()).flat_map(|q| database.commitment(q).unwrap()).collect()
 }
 
-/// The answers of one server to a whole request, up to eight queries a pass.
+/// The answers of one server to a whole request, up to eight queries in each pass.
 fn answers(database: &Database<Merkle>, layout: &Layout, body: &[u8], at: At) -> Vec<u8> {
     let keys: Vec<_> = queries(layout, body).unwrap().map(|key| (key, at)).collect();
     keys.chunks(8).flat_map(|keys| answer(database, keys).unwrap()).flatten().collect()
@@ -91,7 +91,7 @@ fn every_record_of_every_shape_is_found() {
 
 // ---- a plain second implementation: the vector form -------------------------------------------------------------
 
-/// One output of a key, by walking from the root (Boyle, Gilboa, Ishai: CCS 2016, Fig. 1 `Eval`).
+/// An output of a key, computed by walking from the root (Boyle, Gilboa, Ishai: CCS 2016, Fig. 1 `Eval`).
 fn evaluate_at(key: &[u8], domain_log: u32, point: usize) -> bool {
     let levels = domain_log as usize - 7;
     let block = |bytes: &[u8]| -> Seed { bytes.try_into().unwrap() };
@@ -121,7 +121,7 @@ fn share(key: &[u8], shape: &Shape) -> Vec<bool> {
     (0..shape.groups()).map(|group| evaluate_at(key, domain_log(shape.groups()), group)).collect()
 }
 
-/// Levels of a partition's tree, bottom up, from the definition alone.
+/// The levels of a partition's tree, from the leaves up, by the definition.
 fn tree(partition: &[u8], record_bytes: usize) -> Vec<Vec<[u8; 32]>> {
     let key = |name: &str| blake3::derive_key(&format!("keyhush 2026-11 merkle {name} v1"), &[]);
     let mut levels = vec![
@@ -141,7 +141,7 @@ fn tree(partition: &[u8], record_bytes: usize) -> Vec<Vec<[u8; 32]>> {
     levels
 }
 
-/// A server's answer to a share of a unit vector, bit by bit.
+/// A server's answer to a share of a unit vector, computed bit by bit.
 fn answer_to_vector(database: &Database<Merkle>, shape: &Shape, bits: &[bool]) -> Vec<u8> {
     let mut group = vec![0; shape.group_bytes()];
     let mut siblings = vec![[0; 32]; shape.siblings()];
@@ -171,7 +171,7 @@ fn answers_are_those_of_the_vectors_that_the_keys_stand_for() {
         let database = filled(dimensions);
         let (layout, shape) = (database.layout(), shape(database.layout()));
         let last = layout.records() as u32 - 1;
-        // One query alone, five (a half and one more), eight: every combination of the sums that are kept.
+        // One query alone, five (a half and one more), eight: every combination of sums.
         for count in [1u32, 5, 8] {
             let indices: Vec<u32> = (0..count).map(|i| (u64::from(last) * u64::from(i) / 7) as u32).collect();
             let pending = query(layout, &indices, &entropy("vectors", count as usize)).unwrap();
@@ -204,8 +204,8 @@ fn two_keys_differ_at_their_point_alone() {
 
 // ---- what a lying server learns --------------------------------------------------------------------------------
 
-/// Databases small enough to change every bit of every answer: (3, 13, 64) has short last groups of one record, (2, 5, 64)
-/// of one, and siblings that there are not; (2, 3, 300) has groups of one record.
+/// Databases so small that every bit of every answer can be changed: (3, 13, 64) has short last groups of one record, (2, 5, 64)
+/// has those too, and missing siblings; (2, 3, 300) has groups of one record.
 const LIED_IN: [(u64, u64, u64); 4] = [(3, 13, 64), (2, 5, 64), (2, 3, 300), (1, 6, 100)];
 
 #[test]
@@ -230,10 +230,10 @@ fn every_changed_bit_of_either_answer_is_refused_for_every_index() {
     }
 }
 
-/// A client: whether it accepts a sum that is off by `difference` when it asks for `index`.
+/// A client: whether it accepts a sum that is off by `difference`, when it asks for `index`.
 type Client = fn(&Database<Merkle>, u32, &[u8]) -> bool;
 
-/// Recon, given honest answers with the difference in one of them.
+/// The real `recon`, with honest answers, one of which is off by the difference.
 fn careful(database: &Database<Merkle>, index: u32, difference: &[u8]) -> bool {
     let layout = database.layout();
     let pending = query(layout, &[index], &entropy("client", index as usize)).unwrap();
@@ -242,7 +242,7 @@ fn careful(database: &Database<Merkle>, index: u32, difference: &[u8]) -> bool {
     recon(&pending, &commitments(database), [&a, &b]).unwrap().is_some()
 }
 
-/// Does not look at what lies beyond the partition's end.
+/// Ignores the bytes beyond the partition's end.
 fn ignores_padding(database: &Database<Merkle>, index: u32, difference: &[u8]) -> bool {
     let (shape, m) = (shape(database.layout()), index as usize % database.layout().partition_records());
     let size = (shape.partition_records - (m >> shape.group_log << shape.group_log)).min(1 << shape.group_log);
@@ -251,7 +251,7 @@ fn ignores_padding(database: &Database<Merkle>, index: u32, difference: &[u8]) -
     careful(database, index, &looked_at)
 }
 
-/// Verifies the record asked for, and takes the rest of its group from elsewhere.
+/// Verifies the wanted record, and takes the rest of its group from elsewhere.
 fn verifies_the_leaf_alone(database: &Database<Merkle>, index: u32, difference: &[u8]) -> bool {
     let (shape, m) = (shape(database.layout()), index as usize % database.layout().partition_records());
     let slot = m % (1 << shape.group_log) * shape.record_bytes;
@@ -261,7 +261,7 @@ fn verifies_the_leaf_alone(database: &Database<Merkle>, index: u32, difference: 
     careful(database, index, &looked_at)
 }
 
-/// Whether a lie exists that is accepted for some records and refused for others: that tells what was asked.
+/// Whether a lie exists that is accepted for some records and refused for others: it reveals what was asked.
 fn verdicts_tell(client: Client, database: &Database<Merkle>) -> bool {
     let bytes = answer_bytes(database.layout());
     (0..bytes * 8).any(|bit| {
@@ -298,7 +298,7 @@ fn a_server_with_another_database_is_refused() {
 
 // ---- what a server sees ----------------------------------------------------------------------------------------
 
-/// Digits of an odometer, for all outcomes of a few small draws.
+/// The digits of an odometer, for all outcomes of a few small draws.
 struct Odometer(Vec<(u8, u8)>, usize);
 
 impl Odometer {
@@ -323,7 +323,7 @@ impl Odometer {
     }
 }
 
-/// How often each party sees what, over all outcomes: its key, and all that its own generator gives along its way.
+/// For each party, how often it sees what, over all outcomes: its key, and everything that the generator gives on its path.
 fn views(point: usize, ideal: bool) -> [HashMap<Vec<u8>, u32>; 2] {
     let mut counts = [HashMap::new(), HashMap::new()];
     let mut odometer = Odometer(Vec::new(), 0);
@@ -340,7 +340,7 @@ fn views(point: usize, ideal: bool) -> [HashMap<Vec<u8>, u32>; 2] {
                     seeds: [draw_seed(&mut odometer, 2), draw_seed(&mut odometer, 2)],
                     controls: [odometer.draw(2), odometer.draw(2)],
                 },
-                // Of a leaf only the left seed is used.
+                // Only the left seed of a leaf is used.
                 _ => Children { seeds: [draw_seed(&mut odometer, 4), Seed::default()], controls: [0, 0] },
             };
             let zero = draw_children();
@@ -360,9 +360,9 @@ fn views(point: usize, ideal: bool) -> [HashMap<Vec<u8>, u32>; 2] {
     }
 }
 
-/// Exactly, with an ideal generator in the place of ChaCha20, one whose outputs are uniform and independent of those for
-/// any other seed. The domain has two leaves, inner seeds have one bit and leaves two outputs (bits that no outcome sets
-/// could hide nothing), so there are four points; all outcomes of both seeds and of all calls are enumerated.
+/// Exact privacy, with an ideal generator instead of ChaCha20: its outputs are uniform, and independent of those for any other
+/// seed. The domain has two leaves. Inner seeds have one bit and leaves two outputs, so there are four points. (Bits that no
+/// outcome sets could hide nothing.) All outcomes of both seeds and of all calls are enumerated.
 #[test]
 fn under_an_ideal_generator_neither_key_depends_on_the_point() {
     let [first, others @ ..] = [0, 1, 128, 129].map(|point| views(point, true));
@@ -374,9 +374,9 @@ fn under_an_ideal_generator_neither_key_depends_on_the_point() {
     }
 }
 
-/// What only a statistic can say of the real generator: over 20 000 lookups of one record, each joined with the next of
-/// the same record, every bit of what a server gets is set half the time. A count beyond 7.5 standard deviations comes by
-/// chance with less than 10⁻¹³, and one of all that are looked at with less than 10⁻⁹. The entropy is fixed.
+/// A statistic on the real generator. In 20 000 lookups of one record, each joined with the next, every bit of what a server gets
+/// must be set half of the time. The probability of a count beyond 7.5 standard deviations is less than 10⁻¹³, and for all
+/// counts together less than 10⁻⁹. The entropy is fixed.
 #[test]
 fn requests_look_uniform_whatever_is_asked_and_however_often() {
     const LOOKUPS: u32 = 20_000;
@@ -399,7 +399,7 @@ fn requests_look_uniform_whatever_is_asked_and_however_often() {
             |count: u32| (f64::from(count) - f64::from(LOOKUPS) / 2.0).abs() < 7.5 * f64::from(LOOKUPS).sqrt() / 2.0;
         for (bit, counts) in set.iter().enumerate() {
             let (byte, low) = (bit / 8 % bytes, bit % 8);
-            // The byte of correction bits holds four here, the party's byte one.
+            // The byte of correction bits has four used bits here, the party's byte has one.
             let random = if byte == bytes - 1 { low < 1 } else { byte != bytes - 18 || low < 4 };
             for &count in counts {
                 assert!(if random { half(count) } else { count == 0 }, "record {index}, bit {bit}: {count}");
@@ -423,7 +423,7 @@ fn a_repetition_shares_nothing_with_what_was_sent_before() {
 
 #[test]
 fn both_epochs_are_answered_in_one_pass() {
-    // 3 partitions of 13, two slots free; then edits, deletions, and as many additions as open two partitions more.
+    // 3 partitions of 13, with two free slots; then edits, deletes, and adds that open two more partitions.
     let mut database = filled((3, 13, 64));
     for round in 0..3 {
         let (before, old_commitments) = (*database.layout(), commitments(&database));
@@ -451,7 +451,7 @@ fn both_epochs_are_answered_in_one_pass() {
                 let asked =
                     [(previous.request(server).unwrap(), At::Previous), (newest.request(server).unwrap(), At::Newest)];
                 let answers = answer(&database, &asked).unwrap();
-                // The same in any place of a pass.
+                // The same at any place in a pass.
                 let all =
                     answer(&database, &[asked, [asked[1], asked[0]], asked, [asked[1], asked[0]]].concat()).unwrap();
                 let of = |places: [usize; 4]| places.map(|place| all[place].clone());
@@ -463,7 +463,7 @@ fn both_epochs_are_answered_in_one_pass() {
             let now = recon(&newest, &commitments, [&a[1], &b[1]]).unwrap().expect("genuine");
             assert_eq!(then, old[number * 64..][..64], "record {index} before round {round}");
             assert_eq!(now, database.record(number).unwrap(), "record {index} after round {round}");
-            // The epochs' commitments differ, and neither passes for the other.
+            // The epochs have different commitments, and an answer of one does not pass at the other.
             if index < 13 {
                 assert!(recon(&previous, &commitments[..old_commitments.len()], [&a[0], &b[0]]).unwrap().is_none());
             }
@@ -591,7 +591,7 @@ fn blocks_are_answered_at_both_epochs_and_lead_where_the_directory_of_each_does(
         deleted.iter().map(Operation::DeleteKey).chain(added.iter().map(|p| Operation::Add(p))).collect();
     let epoch = apply(&mut database, Some(&first), &batch).unwrap();
     let second = epoch.directory.unwrap();
-    // A server that comes back knows the newest directory and the list.
+    // A restarted server has the newest directory and the list.
     assert_eq!(second.undone(&epoch.list).unwrap().encode(), first.encode());
     let mut blocks = first.database().unwrap();
     let before = commitments(&blocks);
@@ -613,8 +613,8 @@ fn blocks_are_answered_at_both_epochs_and_lead_where_the_directory_of_each_does(
     assert!(matches!(other.bring(&mut blocks), Err(Error::Phase(_))), "of another generation");
 }
 
-/// What a client without a directory moves for a key, both bodies of both servers with their heads of 40 bytes; the table
-/// of docs/costs.md. The blocks' length depends on the keys, which are fixed.
+/// The bytes of a lookup of a key by a client without a directory: both bodies of both servers, with their headers of 40 bytes.
+/// The table is in docs/costs.md. The length of blocks depends on the keys, which are fixed.
 #[test]
 fn a_key_is_looked_up_in_some_kilobytes_whatever_the_size_of_the_database() {
     for (log, expected) in [(16, 4042), (20, 4814), (22, 5678)] {

@@ -1,4 +1,4 @@
-//! Hints whose answers somebody else verifies (Pointproofs): what they are brought decides, and nothing else does.
+//! Tests hints whose answers the caller verifies (Pointproofs): the caller's verdict decides, and nothing else does.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn world() -> (Database<Merkle>, Vec<u8>, HintBuilder) {
     let layout = Layout::new(23, 3, 4, 6).unwrap();
     let mut records = vec![0; layout.database_bytes()];
     ChaCha::new(&[5; 32], 0).fill(&mut records[..23 * 3]);
-    let database: Database<Merkle> = database::<Merkle>(layout, &records).proved_elsewhere();
+    let database: Database<Merkle> = database::<Merkle>(layout, &records).proved_by_caller();
     let mut builder = builder_of(&database, Proofs::Pointproofs, [1; 32]);
     for q in 0..3 {
         receive(&mut builder, 0, q, &records);
@@ -30,7 +30,7 @@ fn world() -> (Database<Merkle>, Vec<u8>, HintBuilder) {
     (database, records, builder)
 }
 
-/// The rest of the way, through the stored forms.
+/// The rest of a lookup, through the stored forms.
 fn hint(builder: &HintBuilder, database: &Database<Merkle>, records: &[u8]) -> Hint {
     let (layout, hashes) = (*database.layout(), database.content_hashes().unwrap());
     let stored = builder.encode(&[7; 32]);
@@ -52,7 +52,7 @@ fn answers_are_records_with_room_for_one_proof_and_their_verdict_decides() {
         let answer = database.answer(&pending.vectors(role), Proofs::Pointproofs).unwrap();
         let bare = database.answer(&pending.vectors(role), Proofs::Tags).unwrap();
         assert_eq!(answer, [bare, vec![0; POINTPROOF_BYTES]].concat());
-        // It has no verdict of its own, and takes none that came with something of another length.
+        // It cannot verify by itself. It refuses a verdict on an answer of the wrong length.
         assert!(matches!(verify::<Merkle>(&mut hint, &mut pending, role, &answer), Err(Error::Phase(_))));
         for short in [&answer[1..], &answer[..answer.len() - POINTPROOF_BYTES], &[]] {
             let refused = judged::<Merkle>(&mut hint, &mut pending, role, short, true);
@@ -92,7 +92,7 @@ fn no_other_hint_takes_a_verdict() {
 }
 
 #[test]
-fn the_suite_is_had_of_a_database_that_is_proved_elsewhere_at_both_epochs() {
+fn a_database_that_the_caller_proves_has_the_suite_at_both_epochs() {
     let (mut database, ..) = world();
     assert!(suites(&database).contains(&SUITE));
     assert_eq!(answer_bytes(SUITE, &database, 2, At::Newest).unwrap(), 2 * 4 * 3 + POINTPROOF_BYTES);
@@ -108,10 +108,10 @@ fn the_suite_is_had_of_a_database_that_is_proved_elsewhere_at_both_epochs() {
 
 #[test]
 fn no_update_takes_from_a_request_what_it_was_made_with() {
-    // Of 64 queries four partitions' entries are within 256; of 17 partitions' they would be 15, which was 16.
+    // With four partitions, 64 queries have 256 entries, which are allowed. With 17 partitions 15 queries would be allowed, not 16.
     for (partitions, refused) in [(3, false), (4, true), (16, true), (129, false)] {
         let layout = Layout::new(2 * partitions, 1, partitions, 2).unwrap();
-        let mut database: Database<Merkle> = common::database::<Merkle>(layout, &[]).proved_elsewhere();
+        let mut database: Database<Merkle> = common::database::<Merkle>(layout, &[]).proved_by_caller();
         let applied = apply(&mut database, None, &[Operation::Add(&[1])]);
         assert_eq!(applied.is_err(), refused, "Q = {partitions}");
         assert_eq!(database.layout().partitions(), partitions as usize + usize::from(!refused));
@@ -122,7 +122,7 @@ fn no_update_takes_from_a_request_what_it_was_made_with() {
 fn a_request_has_entries_for_256_pairings_or_a_single_query() {
     for (partitions, most) in [(1, 64), (4, 64), (5, 51), (16, 16), (129, 1), (300, 1)] {
         let layout = Layout::new(2 * partitions, 1, partitions, 2).unwrap();
-        let database: Database<Merkle> = common::database::<Merkle>(layout, &[]).proved_elsewhere();
+        let database: Database<Merkle> = common::database::<Merkle>(layout, &[]).proved_by_caller();
         let limits = query_limits(SUITE, &database, At::Newest).unwrap();
         assert_eq!((limits, database.max_batch()), ((2 * partitions as usize, most), 64));
         let mut builder = builder_of(&database, Proofs::Pointproofs, [1; 32]);

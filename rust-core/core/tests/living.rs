@@ -1,5 +1,5 @@
-//! A living database (papers: TAPIR §5.2, Fig. 6): servers that touch only what changed, hints, directories, pending
-//! batches and half-made hints that follow, against a plain map and against building everything anew.
+//! Tests a database that changes (papers: TAPIR §5.2, Fig. 6): servers that touch only what changed; hints, directories, pending
+//! batches and half-made hints that are updated. Compares with a plain map, and with building everything anew.
 
 mod common;
 
@@ -29,12 +29,12 @@ fn print_of(key: u16) -> [u8; 16] {
     fingerprint(&key.to_le_bytes())
 }
 
-/// A stored record: fingerprint and a four-byte value.
+/// A stored record: fingerprint, and a value of four bytes.
 fn record(key: u16, value: u32) -> Vec<u8> {
     [print_of(key).as_slice(), &value.to_le_bytes()].concat()
 }
 
-/// What a recovered record says about a key.
+/// The value of a key in a recovered record.
 fn read(key: u16, record: &[u8]) -> Option<u32> {
     record.starts_with(&print_of(key)).then(|| u32::from_le_bytes(record[16..].try_into().unwrap()))
 }
@@ -47,7 +47,7 @@ fn content_hashes(database: &Database<Merkle>) -> Vec<u8> {
     (0..database.layout().partitions()).flat_map(|q| database.content_hash(q).unwrap()).collect()
 }
 
-/// A server of a keyed database, and the plain map it stands for.
+/// A server of a keyed database, and the plain map with the same content.
 struct World {
     database: Database<Merkle>,
     directory: Directory,
@@ -83,7 +83,7 @@ impl World {
         self.directory.index(&print_of(key), self.database.layout().records() as u32).unwrap()
     }
 
-    /// A valid batch that touches each key at most once, from choices that need not be valid.
+    /// A valid batch that touches each key at most once, from arbitrary choices.
     fn step(&mut self, choices: &[(u16, u32)]) -> UpdateList {
         let mut batch: Vec<(u16, Option<Vec<u8>>, bool)> = Vec::new();
         for &(key, value) in choices {
@@ -120,7 +120,7 @@ impl World {
         builder.finish().map_err(|(error, _)| error).unwrap()
     }
 
-    /// Everything recomputed from the records alone: nothing is stale.
+    /// Compares everything with values computed from the records alone: nothing is stale.
     fn assert_consistent(&mut self) {
         let fresh = database::<Merkle>(*self.database.layout(), self.database.records_mut());
         assert_eq!(commitments(&fresh), commitments(&self.database));
@@ -141,7 +141,7 @@ fn fold_missing(builder: &mut HintBuilder, database: &mut Database<Merkle>) {
     }
 }
 
-/// Decodes as a client does, from the list's bytes and the layouts of two manifests.
+/// Decodes a list as a client does, from its bytes and the layouts of two manifests.
 fn received(list: &UpdateList, before: Layout) -> UpdateList {
     UpdateList::decode(list.bytes(), before, *list.after()).unwrap()
 }
@@ -175,7 +175,8 @@ fn choices() -> impl Strategy<Value = Vec<(u16, u32)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// No leaf is stale, no partition opened over another, no list half applied: against a plain map; and a long-lived client's directory is the server's, byte for byte.
+    /// Compares with a plain map: no leaf is stale, partitions do not overlap, no list is applied in part. A long-lived client's
+    /// directory equals the server's, byte for byte.
     #[test]
     fn servers_and_long_lived_clients_follow_every_update(
         keys in 1u16..40, partitions in 1u64..6, pack in 0u32..4, proofs in either(), epochs in prop::collection::vec(choices(), 1..8),
@@ -190,7 +191,7 @@ proptest! {
             prop_assert_eq!(directory.encode(), world.directory.encode());
             follow(&mut hint, None, &world, &list, number as u8);
             world.assert_consistent();
-            // One entropy, one key: each tag is what tagging the database as it is now gives.
+            // With the same entropy and key, each tag is that of the current database.
             prop_assert!(tags_of(&hint) == tags_of(&world.hint(proofs, 1)));
             let every: Vec<u16> = (0..90).collect();
             for (batch, keys) in every.chunks(3).enumerate() {
@@ -201,8 +202,8 @@ proptest! {
         lookups(&world, &mut fresh, &(0..60).collect::<Vec<_>>(), 1);
     }
 
-    /// Point 7: a pending batch goes on through updates, partitions opening included. Its old entries stay, its records
-    /// are the new epoch's at the same indices, and the hint it leaves behind is whole.
+    /// Point 7: a pending batch survives updates that open partitions. Its old entries stay, its records are those of the new epoch
+    /// at the same indices, and the hint after it is whole.
     #[test]
     fn a_pending_batch_goes_on_through_updates(
         keys in 1u16..30, partitions in 1u64..4, pack in 0u32..4, proofs in either(), asked in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
@@ -214,7 +215,7 @@ proptest! {
         let mut pending = query(&mut hint, &indices, &[4; 32]).unwrap();
         let sent = [Role::Retrieve, Role::Refresh].map(|role| pending.vectors(role));
         if answered {
-            // One answer has come and was verified when the update arrives: it belongs to the old epoch.
+            // One answer was verified before the update: it belongs to the old epoch.
             let answer = world.database.answer(&sent[0], proofs).unwrap();
             prop_assert!(verify::<Merkle>(&mut hint, &mut pending, Role::Retrieve, &answer).unwrap());
         }
@@ -232,7 +233,7 @@ proptest! {
                 prop_assert_eq!(old, &new[..2 * q_before]);
             }
         }
-        // What a rollback fence was told of it holds at every epoch.
+        // The name that the rollback fence knows stays the same at every epoch.
         prop_assert_eq!(pending.name(), name);
         let (_, pending) = recon(&mut hint, pending).err().unwrap(); // nothing of the old epoch counts
         let records = finish(&world.database, &mut hint, pending);
@@ -244,7 +245,7 @@ proptest! {
         }
     }
 
-    /// Also while the offline phase is half done.
+    /// The same while the offline phase is half done.
     #[test]
     fn a_half_made_hint_follows_updates(
         keys in 1u16..40, partitions in 1u64..6, pack in 0u32..4, proofs in either(), folded in any::<prop::sample::Index>(), epochs in prop::collection::vec(choices(), 1..4),
@@ -265,7 +266,7 @@ proptest! {
             let list = world.step(choices);
             update_builder(&mut half, &received(&list, before), &commitments(&world.database), &content_hashes(&world.database)).unwrap();
             before = *world.database.layout();
-            // As it resumes after an interruption.
+            // It resumes after an interruption.
             let hashes = content_hashes(&world.database);
             half = HintBuilder::decode(&half.encode(&[1; 32]), before, &commitments(&world.database), &hashes, &[1; 32]).unwrap();
         }
@@ -277,7 +278,7 @@ proptest! {
         }
     }
 
-    /// Servers stay answerable at the epoch before: clients that have not followed yet lose no lookup.
+    /// Servers answer at the previous epoch: clients that have not updated yet lose no lookup.
     #[test]
     fn the_previous_epoch_stays_answerable(keys in 1u16..40, partitions in 1u64..6, pack in 0u32..4, proofs in either(), first in choices(), second in choices()) {
         let mut world = World::packed(keys, partitions, 1 << pack);
@@ -286,7 +287,7 @@ proptest! {
         let mut replayed = database::<Merkle>(*world.database.layout(), world.database.records_mut());
         let layout = *old.layout();
         let list = world.step(&second);
-        // A server that comes back applies lists instead of batches.
+        // A restarted server applies lists instead of batches.
         apply_list(&mut replayed, &received(&list, layout)).unwrap();
         prop_assert_eq!(replayed.records_mut(), world.database.records_mut());
         prop_assert_eq!(commitments(&replayed), commitments(&world.database));
@@ -301,7 +302,7 @@ proptest! {
         }
     }
 
-    /// A new generation is what building anew from the keys there are makes, and goes on living.
+    /// A new generation equals a database built from the existing keys. It can be updated as any other.
     #[test]
     fn a_new_generation_is_a_build_of_what_is_there(
         keys in 1u16..40, partitions in 1u64..6, pack in 0u32..4, proofs in either(), epochs in prop::collection::vec(choices(), 0..4), headroom in 0u64..100, after in choices(),
@@ -338,8 +339,8 @@ proptest! {
         lookups(&world, &mut hint, &(0..60).collect::<Vec<_>>(), 1);
     }
 
-    /// Without openings a database is the same but for its commitments, which are zero, through every update, replay
-    /// and generation.
+    /// A database without openings is the same except for its commitments, which are zeros: through every update, replay and
+    /// generation.
     #[test]
     fn a_database_for_tags_alone_answers_the_same(keys in 1u16..40, partitions in 1u64..6, pack in 0u32..4, epochs in prop::collection::vec(choices(), 1..4)) {
         let mut world = World::packed(keys, partitions, 1 << pack);
@@ -404,15 +405,15 @@ fn bare(database: &mut Database<Merkle>) -> Database<Merkle> {
     bare
 }
 
-/// Partitions of the epoch before, by how long its vectors may be.
+/// The number of partitions at the previous epoch, found by the length of its vectors.
 fn lists_before(world: &World) -> usize {
     (1..=world.database.layout().partitions())
         .find(|&q| world.database.answer_previous(&vec![0; 2 * q], Proofs::Tags).is_ok())
         .unwrap()
 }
 
-/// Answers are judged by what the list said, exactly where it said it: one that both servers do not vouch for must never
-/// get as far as this.
+/// Answers are judged by what the list says, exactly where it says so. A list that is not in both servers' manifests must never
+/// be applied.
 #[test]
 fn a_hint_that_followed_another_list_refuses_what_is_right_there_alone() {
     let mut world = World::new(20, 3);
@@ -442,7 +443,7 @@ fn a_hint_that_followed_another_list_refuses_what_is_right_there_alone() {
     assert!((1..60).contains(&shown), "{shown}");
 }
 
-/// Between an update and the new epoch's commitments an answer cannot be judged, and is not; tags need none.
+/// Between an update and the new epoch's commitments, an answer cannot be judged, and is refused. Tags need no commitments.
 #[test]
 fn nothing_is_verified_before_the_commitments_of_its_epoch_are_there() {
     for (proofs, verdict) in [(Proofs::Openings, None), (Proofs::Tags, Some(true))] {
@@ -485,7 +486,7 @@ fn a_batch_is_refused_whole_at_its_first_impossible_operation() {
     world.assert_consistent();
 }
 
-/// A deleted slot is zeroed and reused only from the next epoch; then the lowest first.
+/// A deleted slot is zeroed. It is reused from the next epoch on, the lowest first.
 #[test]
 fn deleted_slots_are_reused_from_the_next_epoch_on() {
     let mut world = World::new(10, 2);
@@ -503,7 +504,7 @@ fn deleted_slots_are_reused_from_the_next_epoch_on() {
     assert_eq!(world.index(80), slot);
 }
 
-/// One batch may delete a key and add it again, and its new slot may lie below the old one.
+/// A batch may delete a key and add it again. Its new slot may be lower than the old one.
 #[test]
 fn a_key_deleted_and_added_again_in_one_batch_is_found() {
     for key in 0..10 {
@@ -532,7 +533,7 @@ fn next_generation(
 
 #[test]
 fn a_new_generation_of_a_keyless_database_keeps_its_indices() {
-    // More records than one step looks at, and empty ones among them.
+    // More records than in one step, some of them empty.
     let layout = Layout::new(70_001, 2, 3, 30_000).unwrap();
     let records: Vec<u8> = (0..70_001u32).flat_map(|i| (i as u16 % 1000).to_le_bytes()).collect();
     let old = database::<Merkle>(layout, &records);
@@ -555,7 +556,7 @@ fn a_generation_that_cannot_be_is_refused() {
     let mut early = NextGeneration::new(&old, false, 0).unwrap();
     early.step(&old).unwrap();
     assert!(matches!(early.finish(), Err(Error::Phase(_))));
-    // Equal fingerprints: no honest history leads there, and no error is forgotten.
+    // Two equal fingerprints: no honest history leads there. After the error, the generation stays failed.
     let mut failing = NextGeneration::new(&old, true, 0).unwrap();
     let error = loop {
         if let Err(error) = failing.step(&old) {
@@ -593,7 +594,7 @@ fn keyless_databases_are_updated_by_index() {
     }
 }
 
-/// An update costs 5 + ℓ bytes; the paper's 83 B at ℓ = 32 become 37.
+/// An update costs 5 + ℓ bytes. With ℓ = 32 that is 37, where the paper has 83.
 #[test]
 fn an_update_costs_its_record_and_five_bytes() {
     let mut world = World::new(50, 4);
@@ -602,8 +603,8 @@ fn an_update_costs_its_record_and_five_bytes() {
     assert_eq!(list.bytes().len(), 40 + 20 * (5 + RECORD_BYTES));
 }
 
-/// Opening a partition takes no query away from a batch: it can be sent, and is answered, at every Q of its generation, and
-/// at the epoch before. The planner would allow seven queries for the seventeen partitions.
+/// A batch loses no query when a partition opens: it can be sent, and is answered, at every Q of its generation, and at the
+/// previous epoch. The planner would allow seven queries for the seventeen partitions.
 #[test]
 fn a_full_batch_that_is_pending_is_answered_after_partitions_opened() {
     const LONG: usize = 65_536;
@@ -638,7 +639,7 @@ fn a_full_batch_that_is_pending_is_answered_after_partitions_opened() {
     }
 }
 
-/// A generation ends where answers to a full batch would be longer than 16 MiB; whoever restarts there knows its limit.
+/// A generation ends where answers to a full batch would have more than 16 MiB. A server that restarts there knows its limit.
 #[test]
 fn a_generation_is_full_before_its_answers_are_too_long() {
     const LONG: usize = 65_536;

@@ -1,4 +1,4 @@
-//! The database kept whole: what arrives, what updates make of it, and what is stored of it, against the database itself.
+//! Tests the copy of a whole database: what arrives, updates, and stored forms, compared with the database itself.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn hashes(database: &Database<Merkle>) -> Vec<u8> {
     (0..database.layout().partitions()).flat_map(|q| database.content_hash(q).unwrap()).collect()
 }
 
-/// In blocks of one, two or four records, which is all the same to a copy.
+/// In blocks of one, two or four records: a copy does not depend on blocks.
 fn server(records: usize, partitions: u64) -> Database<Merkle> {
     let block_records = 1 << (records % 3);
     let layout = Layout::plan_packed(records as u64, RECORD_BYTES as u64, Some(partitions), block_records).unwrap();
@@ -29,7 +29,7 @@ fn server(records: usize, partitions: u64) -> Database<Merkle> {
     database::<Merkle>(layout, &content)
 }
 
-/// One partition through a lane, in pieces.
+/// Receives a partition through a lane, in pieces.
 fn receive(local: &mut Local, lane: usize, q: usize, bytes: &[u8]) -> bool {
     local.begin(lane, q).unwrap();
     let mut at = 0;

@@ -1,6 +1,6 @@
-//! Blocks of several records: a query is for a block, and a record is cut out of it after all of the block has been
-//! verified and recovered. That packed databases live, are stored and are looked up in as any other is tested with those,
-//! at every g (living.rs, state.rs, scheme.rs, local.rs).
+//! Tests blocks of several records. A query asks for a block. A record is cut out of it after the whole block was verified and
+//! recovered. Other tests run at every g, and show that packed databases are updated, stored and looked up as others are
+//! (living.rs, state.rs, scheme.rs, local.rs).
 
 mod common;
 
@@ -17,7 +17,7 @@ use keyhush_core::tapir::recon::verify;
 
 const RECORD_BYTES: usize = 3;
 
-/// 13 records of three bytes, four a block and eight a partition: the last block has one record.
+/// 13 records of three bytes, four in a block and eight in a partition: the last block has one record.
 fn packed() -> (Database<Merkle>, Vec<u8>) {
     let layout = Layout::packed(13, RECORD_BYTES as u64, 2, 8, 4).unwrap();
     let mut content = vec![0; layout.database_bytes()];
@@ -34,16 +34,16 @@ fn hint(database: &Database<Merkle>, content: &[u8], proofs: Proofs) -> Hint {
     builder.finish().map_err(|(error, _)| error).unwrap()
 }
 
-/// Whether a client that asks for a record accepts a reply that is off by a difference, of `reply_bytes`.
+/// Whether a client that asks for a record accepts a reply of `reply_bytes` that is off by a difference.
 struct Client<'a> {
     accepts: &'a dyn Fn(u32, &[u8]) -> bool,
     reply_bytes: usize,
-    /// where the bytes of a block stand in a reply
+    /// where the bytes of a block are in a reply
     blocks: Vec<usize>,
 }
 
 impl Client<'_> {
-    /// Whether a lie exists that is accepted for some records and refused for others: that tells what was asked.
+    /// Whether a lie exists that is accepted for some records and refused for others: it reveals what was asked.
     fn verdicts_tell(&self, layout: &Layout, accepts: &dyn Fn(u32, &[u8]) -> bool) -> bool {
         (0..self.reply_bytes * 8).any(|bit| {
             let mut difference = vec![0; self.reply_bytes];
@@ -54,7 +54,7 @@ impl Client<'_> {
         })
     }
 
-    /// The same client, were it to look at the slot it wants of each block, and at nothing else there.
+    /// The same client, if it checked only the wanted slot of each block.
     fn checks_its_own_record(&self, layout: &Layout, index: u32, difference: &[u8]) -> bool {
         let mut looked_at = difference.to_vec();
         for &start in &self.blocks {
@@ -112,14 +112,14 @@ fn no_verdict_on_an_instant_answer_depends_on_the_place_in_the_block() {
         xor(&mut a, difference);
         instant::recon::recon(&pending, &commitments, [&a, &b]).unwrap().is_some()
     };
-    // A group is all of a partition here: two blocks.
+    // Here a group is the whole partition: two blocks.
     let blocks = vec![0, layout.record_bytes()];
     let reply_bytes = instant::answer_bytes(&layout);
     assert_eq!(reply_bytes, 2 * layout.record_bytes());
     Client { accepts: &accepts, reply_bytes, blocks }.assert_that_only_a_faulty_one_tells(&layout);
 }
 
-/// P4: nothing is shared between two records for their being in one block.
+/// P4: two records share nothing because they are in one block.
 #[test]
 fn records_of_one_block_are_as_many_queries() {
     let (database, content) = packed();
@@ -156,7 +156,7 @@ fn instant_lookups_find_every_record_at_every_g_and_at_both_epochs() {
             instant::recon::recon(&pending, commitments, [&answers[0], &answers[1]]).unwrap().unwrap()
         };
         let before = database.commitments().unwrap();
-        // Into the last block, and beyond it where it is full.
+        // Into the last block, and beyond it if it is full.
         let (edited, added) = (vec![0xee; l as usize], vec![0xaa; l as usize]);
         let batch = [
             keyhush_core::database::epoch::Operation::EditIndex(1, &edited),

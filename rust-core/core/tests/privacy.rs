@@ -1,6 +1,6 @@
-//! Show-and-Shuffle, exactly (papers: SinglePass, Fig. 3 and Theorem A.1; TAPIR, Theorem 5.3.3). At tiny (Q, M) every
-//! initial permutation and every draw is enumerated: for each sequence of indices the vectors a server sees must be
-//! uniform **jointly**, whatever was asked. The same check must reject each of the known ways to get it wrong.
+//! Tests Show-and-Shuffle exactly (papers: SinglePass, Fig. 3 and Theorem A.1; TAPIR, Theorem 5.3.3). At tiny (Q, M), every
+//! initial permutation and every draw is enumerated. For each sequence of indices, the vectors that a server sees must be
+//! **jointly** uniform. The same check must reject each of the known mistakes.
 
 mod common;
 
@@ -17,7 +17,7 @@ use keyhush_core::tapir::query::{Pending, Role, hazmat_query_from, query};
 use keyhush_core::tapir::recon::verify;
 use keyhush_core::tapir::update::hazmat_update_hint_from;
 
-/// No proofs, so that millions of round trips take seconds. Vectors do not depend on proofs.
+/// Without proofs, so that millions of round trips take seconds. Vectors do not depend on proofs.
 struct Unproved;
 
 impl Commit for Unproved {
@@ -57,8 +57,7 @@ impl OpenEntry for Unproved {
 /// What each server saw in one run: retrieve vectors, refresh vectors.
 type Views = [Vec<u8>; 2];
 
-/// Runs `client` for every outcome of its draws and says whether both servers' views are jointly uniform over
-/// [M]^(Q·queries).
+/// Runs `client` for every outcome of its draws. Returns whether both servers' views are jointly uniform over [M]^(Q·queries).
 fn jointly_uniform(layout: Layout, queries: usize, mut client: impl FnMut(&mut Enumerate) -> Views) -> bool {
     let mut source = Enumerate::default();
     let mut counts = [HashMap::new(), HashMap::new()];
@@ -84,7 +83,7 @@ fn sequences(records: usize, queries: usize) -> impl Iterator<Item = Vec<u32>> {
         .map(move |code| (0..queries).map(|place| (code / records.pow(place as u32) % records) as u32).collect())
 }
 
-/// The real client: the sequence cut into batches of the given sizes.
+/// The real client: the sequence divided into batches of the given sizes.
 fn real_client(layout: Layout, sequence: &[u32], batches: &[usize], source: &mut Enumerate) -> Views {
     let content: Vec<u8> = (0..layout.slots() as u8).collect();
     let mut database = database::<Unproved>(layout, &content);
@@ -114,7 +113,7 @@ fn one_to_three_lookups_are_jointly_uniform_whatever_was_asked() {
     let shapes: [(usize, &[&[usize]]); 3] =
         [(1, &[&[1]]), (2, &[&[1, 1], &[2]]), (3, &[&[1, 1, 1], &[3], &[1, 2], &[2, 1]])];
     for (queries, shapes) in shapes {
-        // Of three lookups every thirteenth sequence in `npm test`: five of 64, equal and different ones.
+        // `npm test` takes every thirteenth sequence of three lookups: five of 64, with equal and different indices.
         let every = if queries < 3 || thorough() { 1 } else { 13 };
         for sequence in sequences(4, queries).step_by(every) {
             for shape in shapes {
@@ -133,8 +132,8 @@ fn one_to_three_lookups_are_jointly_uniform_whatever_was_asked() {
     }
 }
 
-/// Point 7: batches that were pending, whole or in part sent, when an update opened a partition. The extended vectors
-/// contain what was sent before, so they are all a server saw.
+/// Point 7: an update opens a partition while a batch is pending that was sent, in whole or in part. The extended vectors contain
+/// what was sent before, so they are all that a server has seen.
 #[test]
 fn vectors_extended_by_an_update_are_jointly_uniform_whatever_was_asked() {
     let (before, after) = (tiny(1, 2), Layout::new(3, 1, 2, 2).unwrap());
@@ -167,9 +166,9 @@ fn vectors_extended_by_an_update_are_jointly_uniform_whatever_was_asked() {
     }
 }
 
-/// A lying server sees the vector it answers and, from what the client does next, whether its lie was noticed. Both
-/// together have the same distribution whatever was asked, for each record it may lie about: every entry is checked
-/// against what the client knew before it asked. So it is with proofs and with tags.
+/// A lying server sees the vector that it answers and, from what the client does next, whether its lie was noticed. Both together
+/// have the same distribution whatever was asked, for each record it may lie about: every entry is checked with what the client
+/// knew before it asked. This holds with proofs and with tags.
 #[test]
 fn whether_a_lie_is_noticed_tells_nothing_of_what_was_asked() {
     for (proofs, layout) in [Proofs::Openings, Proofs::Tags]
@@ -210,9 +209,9 @@ fn whether_a_lie_is_noticed_tells_nothing_of_what_was_asked() {
     }
 }
 
-/// Copies of one hint whose generators are in one state: a fence that confirms by name confirms both only if they ask for
-/// the same, whatever is drawn. The refresh offsets alone, which are all that the refresh server sees, would not do:
-/// they are equal for some indices, and then the two retrieve vectors differ in one partition alone.
+/// Two copies of one hint whose generators are in the same state. A fence that confirms batches by name must confirm both only if
+/// they ask for the same records. The refresh offsets, which are all that the refresh server sees, would not be enough: they are
+/// equal for some indices, and then the retrieve vectors differ in one partition alone.
 #[test]
 fn copies_with_one_generator_state_and_other_keys_never_have_equal_names() {
     for (layout, size) in [(tiny(2, 2), 1), (tiny(2, 2), 2), (tiny(1, 3), 1), (tiny(3, 2), 1), (tiny(2, 3), 1)] {
@@ -240,7 +239,7 @@ fn copies_with_one_generator_state_and_other_keys_never_have_equal_names() {
     }
 }
 
-/// What a batch is drawn from depends on all that distinguishes it, so that one entropy twice does no harm.
+/// A batch's draws depend on everything that distinguishes it. So using the same entropy twice does no harm.
 #[test]
 fn entropy_that_comes_twice_gives_other_draws_for_other_indices_versions_and_hints() {
     let layout = Layout::new(4096, 1, 16, 256).unwrap();
@@ -272,7 +271,7 @@ fn entropy_that_comes_twice_gives_other_draws_for_other_indices_versions_and_hin
     }
 }
 
-/// Ways in which clients of this kind have gone wrong.
+/// Mistakes that clients of this kind have made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Defect {
     None,
@@ -283,7 +282,7 @@ enum Defect {
     RetryWithFreshRandomness,
 }
 
-/// A second, readable client that only makes vectors, with a defect planted.
+/// A second, readable client that only makes vectors, with a planted mistake.
 fn planted_client(layout: Layout, sequence: &[u32], defect: Defect, source: &mut Enumerate) -> Views {
     let (partitions, m) = (layout.partitions(), layout.partition_records());
     let mut sigma: Vec<Vec<u8>> = vec![(0..m as u8).collect(); partitions];
@@ -293,7 +292,7 @@ fn planted_client(layout: Layout, sequence: &[u32], defect: Defect, source: &mut
             permutation.swap(i, j);
         }
     }
-    // Uniform over all but one value.
+    // Uniform over all values but one.
     let except = |source: &mut Enumerate, avoided: usize| (avoided + 1 + source.below(m as u32 - 1) as usize) % m;
 
     let mut views: Views = Default::default();
@@ -311,7 +310,7 @@ fn planted_client(layout: Layout, sequence: &[u32], defect: Defect, source: &mut
             };
             views[0].push(if q == q_star { dummy as u8 } else { permutation[column] });
             views[1].push(permutation[refresh_column]);
-            // A failed attempt applies nothing; drawing anew for the retry is the mistake.
+            // A failed attempt applies nothing. The mistake is to draw anew for the retry.
             let applied = match defect {
                 Defect::NoSwap => false,
                 Defect::RetryWithFreshRandomness => number > 0,

@@ -1,4 +1,4 @@
-//! TAPIR's correctness and integrity (papers: TAPIR, Defs. 4 and 5) over random layouts, batches and forgeries.
+//! Tests TAPIR's correctness and integrity (papers: TAPIR, Defs. 4 and 5), with random layouts, batches and forgeries.
 
 mod common;
 
@@ -60,8 +60,8 @@ proptest! {
         }
     }
 
-    /// What is pending is stored, and the stored form sends the same bytes and leads to the same
-    /// records, whether or not an attempt was made before.
+    /// The stored form of a pending batch sends the same bytes and leads to the same records, whether or not it was sent
+    /// before.
     #[test]
     fn a_stored_batch_resends_the_same_bytes_and_recovers_the_same_records(
         layout in layouts(), seed: u8, index in any::<prop::sample::Index>(), cut in any::<prop::sample::Index>(),
@@ -95,8 +95,8 @@ proptest! {
     }
 }
 
-/// Def. 5: one flipped byte anywhere in either answer is caught, condemns, and is caught for
-/// every index alike; nothing can be asked afterwards.
+/// Def. 5: a flipped byte anywhere in either answer is caught and condemns the hint, for every index alike. After that, nothing
+/// can be asked.
 #[test]
 fn a_flipped_byte_anywhere_condemns_whatever_was_asked() {
     let entry_bytes = 4 + 2 * 32;
@@ -132,7 +132,7 @@ fn an_all_flipped_or_zero_answer_condemns() {
     }
 }
 
-/// An answer of the wrong length is not evaluated: nothing changes, and the right one is still accepted.
+/// An answer of the wrong length is not judged: nothing changes, and the right answer is still accepted.
 #[test]
 fn answers_of_the_wrong_length_change_nothing() {
     let (database, mut hint, content) = small();
@@ -147,7 +147,7 @@ fn answers_of_the_wrong_length_change_nothing() {
     assert_eq!(finish(&database, &mut hint, pending), &content[32..36]);
 }
 
-/// An offset ≥ M would read the next partition.
+/// With an offset ≥ M, the next partition would be read.
 #[test]
 fn servers_refuse_offsets_beyond_the_partition_and_lists_of_the_wrong_length() {
     let (database, _, _) = small();
@@ -174,7 +174,7 @@ fn queries_for_no_record_or_no_index_are_refused() {
     assert!(matches!(query(&mut hint, &[0, u32::MAX], &[1; 32]), Err(Error::Index { .. })));
 }
 
-/// A partition is checked before a byte of it touches the hint, and folded once.
+/// A partition is checked before any of it touches the hint, and folded once.
 #[test]
 fn a_wrong_partition_leaves_the_hint_unchanged_and_none_is_folded_twice() {
     let layout = Layout::new(10, 4, 3, 4).unwrap();
@@ -217,7 +217,7 @@ fn builder_lengths_are_checked(layout: Layout) -> bool {
         && HintBuilder::new(layout, Proofs::Openings, &[0; 96], &[0; 97], [0; 32]).is_err()
 }
 
-/// One batch at a time, each step in its turn; and what is stored of a batch is that batch.
+/// One batch at a time, each step in its turn. The stored form of a batch is that batch.
 #[test]
 fn calls_out_of_turn_change_nothing() {
     let (database, hint, content) = small();
@@ -247,7 +247,7 @@ fn calls_out_of_turn_change_nothing() {
     assert_eq!(asked.pending(), 0);
 }
 
-/// Two clients, or two queries of one client, share nothing but by chance.
+/// Two clients, or two queries of one client, share nothing except by chance.
 #[test]
 fn entropy_decides_permutations_and_vectors() {
     let layout = Layout::new(1 << 12, 1, 16, 256).unwrap();

@@ -1,5 +1,5 @@
-//! Lookups with one server, over whole databases: against a plain map, with edits and growth between them, through every
-//! stored form; and every lie, which is refused in one way.
+//! Tests lookups with one server over whole databases: against a plain map, with edits and growth between lookups, and through
+//! every stored form. Every lie is refused in the same way.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn server(layout: Layout, seed: u8) -> Database<Merkle> {
     database(layout, &content)
 }
 
-/// One partition through a lane, in pieces.
+/// Receives a partition through a lane, in pieces.
 fn receive(builder: &mut Builder, lane: usize, q: usize, bytes: &[u8]) -> bool {
     builder.begin(lane, q).unwrap();
     let mut at = 0;
@@ -59,7 +59,7 @@ fn ask(database: &Database<Merkle>, client: &Client) -> Vec<u8> {
     answer(SUITE, database, &client.request(0).unwrap(), At::Newest).unwrap()
 }
 
-/// A batch that finds all it asks for: its records.
+/// Looks up a batch in which every record is found. Returns the records.
 fn look_up(database: &Database<Merkle>, client: &mut Client, indices: &[u32], entropy: &[u8; 32]) -> Vec<u8> {
     client.query(indices, entropy).unwrap();
     let reply = ask(database, client);
@@ -80,7 +80,7 @@ fn reopened(client: &mut Client) -> Client {
     again
 }
 
-/// Records of blocks or alone, long and short, stripes that lie across partitions, padding behind the last record.
+/// Single records and blocks, long and short ones, stripes that lie in two partitions, padding after the last record.
 fn layouts() -> [Layout; 4] {
     [
         Layout::new(4096, 32, 16, 256).unwrap(),
@@ -101,7 +101,7 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
         let mut behind = reopened(&mut client); // follows by the journal alone
         for round in 0..if thorough() { 400 } else { 90u32 } {
             let records = layout.records() as u32;
-            // Often the same record again, in one batch and in many.
+            // Often the same record again, in one batch and in several.
             let mut index = || if source.below(3) == 0 { 5 } else { source.below(records) };
             let mut batch: Vec<u32> = (0..=round % 4).map(|_| index()).collect();
             if round % 7 == 0 {
@@ -111,7 +111,7 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
             ChaCha::new(&[seed; 32], u64::from(round) + 2).fill(&mut entropy);
             client.query(&batch, &entropy).unwrap();
             if round % 5 == 1 {
-                // A batch that was stored is the same batch.
+                // A stored batch is the same batch.
                 let (stored, name, request) =
                     (client.pending_bytes().unwrap(), client.batch_name().unwrap(), client.request(0).unwrap());
                 client.withdraw();
@@ -119,7 +119,7 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
                 assert_eq!((client.batch_name().unwrap(), client.request(0).unwrap()), (name, request));
             }
             if round % 3 == 0 {
-                // While it is pending the database moves on; before and after it was answered.
+                // The database changes while it is pending, before and after it was answered.
                 if round % 2 == 0 {
                     let reply = ask(&database, &client);
                     assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
@@ -155,7 +155,7 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
                 client = reopened(&mut client);
             }
         }
-        // What it holds is what one that is made now would: all hints, all pairs, all tags.
+        // The hint equals one made now: all hints, all pairs, all tags.
         assert!(client.state.hazmat_agrees_with(&mut |slot| {
             let (m, bytes) = (layout.partition_records(), layout.record_bytes());
             database.partition(slot / m).unwrap()[slot % m * bytes..][..bytes].to_vec()
@@ -183,7 +183,7 @@ fn hints_that_take_several_steps_for_the_same_stripes_are_right() {
 
 // ---- tags in rows ---------------------------------------------------------------------------------------------
 
-/// What keeps rows.
+/// Stores rows.
 #[derive(Default)]
 struct Keeper(HashMap<RowName, Vec<u8>>);
 
@@ -208,7 +208,7 @@ impl Keeper {
         }
     }
 
-    /// What goes before a checkpoint. Rows that nothing names any more go. How many were made anew.
+    /// The work before a checkpoint: renews rows, and drops rows that nothing names any more. Returns how many were renewed.
     fn renew(&mut self, client: &mut Client) -> usize {
         let mut renewed = 0;
         while let Some(name) = client.state.stale(renewed > 0) {
@@ -222,7 +222,7 @@ impl Keeper {
     }
 }
 
-/// Of one record, with tags in rows.
+/// Looks up one record, with tags in rows.
 fn look_up_in(keeper: &Keeper, database: &Database<Merkle>, client: &mut Client, index: u32) -> Vec<u8> {
     client.query(&[index], &[3; 32]).unwrap();
     keeper.provide(client);
@@ -241,7 +241,7 @@ fn in_rows(database: &Database<Merkle>, lookups: usize, entropy: u8, keeper: &mu
     builder
 }
 
-/// The same entropy, edits and lookups: what leaves is the same bytes, and what is found; through every stored form.
+/// With the same entropy, edits and lookups, the same bytes are sent and the same records found, through every stored form.
 #[test]
 fn tags_in_rows_do_what_tags_in_memory_do() {
     let (mut renewed, mut most_open) = (0, 0);
@@ -325,7 +325,7 @@ fn making_rows_may_be_interrupted_and_overtaken_by_updates() {
         for partition in [2, 0] {
             assert!(receive(&mut half, 0, partition, database.partition(partition).unwrap()));
             while half.step().unwrap() {}
-            // A row that was told of, and not kept, is still there; stored now, it is in what is stored.
+            // A row that was returned but not stored is still in memory. If the builder is stored now, its form has the row.
             if partition == 2 {
                 keeper.drain(&mut half);
             }
@@ -368,7 +368,7 @@ fn making_rows_may_be_interrupted_and_overtaken_by_updates() {
     }
 }
 
-/// What has rotted, or is another stripe's or another moment's, is not taken; and no verdict comes of it.
+/// A row that is damaged, or of another stripe or time, is refused, and no verdict follows from it.
 #[test]
 fn a_row_that_is_another_is_an_error_of_its_own_and_condemns_nobody() {
     let layout = Layout::new(4096, 32, 16, 256).unwrap();
@@ -407,7 +407,7 @@ fn a_row_that_is_another_is_an_error_of_its_own_and_condemns_nobody() {
     assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
     client.recon().unwrap();
 
-    // A row of before an edit that has been made anew is not the newest one's.
+    // A row from before an edit, which was renewed since, is not the newest row.
     let record = [9; 32];
     let edits: Vec<_> = (0..4096).step_by(7).map(|index| Operation::EditIndex(index, &record)).collect();
     let list = apply(&mut database, None, &edits).unwrap().list;
@@ -426,7 +426,7 @@ fn a_row_that_is_another_is_an_error_of_its_own_and_condemns_nobody() {
     assert_eq!(client.recon().unwrap(), expected(&database, &[0]));
 }
 
-/// Edits every seventh record, at the server and in the hint.
+/// Edits every seventh record, in the server and in the hint.
 fn edit_many(database: &mut Database<Merkle>, client: &mut Client, byte: u8) {
     let layout = *database.layout();
     let record = vec![byte; layout.stored().record_bytes];
@@ -436,8 +436,8 @@ fn edit_many(database: &mut Database<Merkle>, client: &mut Client, byte: u8) {
     client.update(list.bytes(), layout, &[], &[0; 32]).unwrap();
 }
 
-/// To the row that a batch holds, what updates have changed is added when the answer is judged: once a newer row stood in its
-/// place, an honest answer would be a lie.
+/// Changes by updates are added to the row that a batch holds, when the answer is judged. If a newer row took its place meanwhile,
+/// an honest answer would look forged.
 #[test]
 fn no_row_is_made_anew_while_a_batch_holds_one() {
     let mut database = server(Layout::new(4096, 32, 16, 256).unwrap(), 32);
@@ -456,7 +456,7 @@ fn no_row_is_made_anew_while_a_batch_holds_one() {
     edit_many(&mut database, &mut client, 2);
     assert_eq!(client.verify(0, &ask(&database, &client)), Ok(Verdict::Genuine));
     assert_eq!(client.recon().unwrap(), expected(&database, &[0]));
-    // What has changed since the row was made is not in it, and stays.
+    // Changes since the row was made are not in it, and stay.
     let made = keeper.keep(row);
     client.renew().unwrap();
     assert_eq!(client.state.rows()[0], made);
@@ -465,7 +465,7 @@ fn no_row_is_made_anew_while_a_batch_holds_one() {
     assert!(client.state.hazmat_agrees_with(&mut |slot| database.record(slot).unwrap().to_vec()));
 }
 
-/// All that one hint is good for, to the last backup: 20 000 lookups, 2000 in `npm test`.
+/// All lookups of one hint, to the last backup: 20 000, in `npm test` 2000.
 #[test]
 fn all_lookups_with_edits_between_them_are_those_of_a_plain_map() {
     let lookups = if thorough() { 20_000 } else { 2000u32 };
@@ -488,7 +488,7 @@ fn all_lookups_with_edits_between_them_are_those_of_a_plain_map() {
                 client.state.step();
             }
         }
-        // Half of them of few records, which are so in many hints that were made for others.
+        // Half of them ask for few records, so these are in many hints that were made for other records.
         let index = source.below(if lookup % 2 == 0 { 4096 } else { 9 });
         let mut entropy = [0; 32];
         source.fill(&mut entropy);
@@ -516,7 +516,7 @@ fn partitions_come_in_any_order_and_making_may_be_interrupted_and_overtaken_by_u
             assert!(matches!(interrupted.begin(1, partition), Err(Error::Phase(_))), "there already");
         }
         let hashes = database.content_hashes().unwrap();
-        // Before all is drawn it is a few bytes, from which the same is drawn again.
+        // Before drawing has ended, the form is a few bytes, from which the same is drawn again.
         let mut early = builder(&database, 50, 9);
         assert!(early.step().unwrap());
         let drawn = early.encode(&BINDING).unwrap();
@@ -531,7 +531,7 @@ fn partitions_come_in_any_order_and_making_may_be_interrupted_and_overtaken_by_u
         let (error, mut resumed) = resumed.finish_at(0).map(|_| ()).unwrap_err();
         assert!(matches!(error, Error::Phase(_)), "partitions are missing");
 
-        // Of two copies one goes on at once; the other after an update of what is folded and of what is not.
+        // One of two copies goes on at once. The other gets an update of folded and of missing partitions first.
         for partition in (0..q).filter(|partition| ![0, 2].contains(partition)) {
             assert!(receive(&mut interrupted, 0, partition, database.partition(partition).unwrap()));
         }
@@ -562,14 +562,14 @@ fn partitions_come_in_any_order_and_making_may_be_interrupted_and_overtaken_by_u
         }
         let mut early = early.finish_at(1).map_err(|(error, _)| error).unwrap();
         assert_eq!(early.encode(&BINDING).unwrap(), anew.encode(&BINDING).unwrap());
-        // And one that was whole follows to the same.
+        // A copy that was whole gives the same after the update.
         let mut followed = straight;
         followed.update(list.bytes(), layout, &[], &[0; 32]).unwrap();
         assert_eq!(followed.encode(&BINDING).unwrap(), anew.encode(&BINDING).unwrap());
     }
 }
 
-/// Whoever takes no steps gets the same: a partition that was kept, and is not folded yet, changes with those that are.
+/// The result does not depend on who steps: a partition that was kept and is not folded yet changes as the folded ones do.
 #[test]
 fn an_update_meets_a_partition_that_was_kept_and_not_folded() {
     let layout = Layout::new(4096, 32, 16, 256).unwrap();
@@ -587,7 +587,7 @@ fn an_update_meets_a_partition_that_was_kept_and_not_folded() {
     assert_eq!(made.encode(&BINDING).unwrap(), straight.encode(&BINDING).unwrap());
 }
 
-/// Most of an update's work is cut into steps, so that a page stays alive; what needs it done does the rest of it.
+/// Most of an update's work is divided into steps, so that a page stays responsive. Calls that need it finished do the rest.
 #[test]
 fn an_update_in_steps_is_the_same_wherever_it_is_interrupted() {
     let layout = Layout::plan(1 << 16, 32, None).unwrap();
@@ -616,7 +616,7 @@ fn an_update_in_steps_is_the_same_wherever_it_is_interrupted() {
             most = most.max((0..steps).take_while(|_| client.state.step()).count());
             entry
         };
-        // Another update comes in between, a checkpoint, a lookup, an entry of a journal.
+        // Between the steps come another update, a checkpoint, a lookup, a journal entry.
         let mut client = at_start();
         let entries: Vec<_> = lists.iter().map(|list| stepped(list, &mut client)).collect();
         assert_eq!(client.encode(&BINDING).unwrap(), updated);
@@ -639,7 +639,7 @@ fn an_update_in_steps_is_the_same_wherever_it_is_interrupted() {
     assert!(most >= 3, "{most}: it was not cut");
 }
 
-/// Epochs that wait are gone through together, and lookups of a journal between them do not hold them up.
+/// Waiting epochs are applied together. Lookups of a journal between them cause no additional work.
 #[test]
 fn updates_that_wait_are_one_pass_whatever_was_looked_up_between_them() {
     // `npm test` takes fewer stripes.
@@ -729,7 +729,7 @@ fn it_runs_out_and_says_so() {
     }
 }
 
-/// Each bit of either parity, whatever is asked: refused with the same error, and the hint is never used again.
+/// Flips each bit of either parity, whatever is asked: refused with the same error, and the hint is never used again.
 #[test]
 fn every_lie_is_refused_for_every_index_in_one_way() {
     let database = server(Layout::new(40, 3, 2, 20).unwrap(), 6);
@@ -829,10 +829,10 @@ fn stored_bytes_are_used_whole_or_not_at_all() {
     }
 }
 
-/// What reads a stored form, and goes on with it.
+/// Reads a stored form, and goes on with it.
 type Read<'a> = &'a dyn Fn(&[u8]);
 
-/// What is behind the checksum is refused too, or can be gone on with: nothing panics, and nothing reads past what there is.
+/// Behind a right checksum, bad bytes are refused or can be gone on with: nothing panics, and nothing reads beyond the end.
 #[test]
 fn stored_bytes_with_the_right_checksum_are_refused_or_can_be_used() {
     let database = server(Layout::new(40, 3, 2, 20).unwrap(), 6);
@@ -851,7 +851,7 @@ fn stored_bytes_with_the_right_checksum_are_refused_or_can_be_used() {
         if client.pending() == 0 && client.query(&[7, 8], &[1; 32]).is_err() {
             return;
         }
-        // Of hints that somebody has forged at home, which is all that this can be, queries may be none.
+        // With forged hints, queries may be malformed. Only the user could have forged them, on their own machine.
         let reply = answer(SUITE, &database, &client.request(0).unwrap(), At::Newest);
         if reply.is_ok_and(|reply| client.verify(0, &reply) == Ok(Verdict::Genuine)) {
             let _ = client.recon();

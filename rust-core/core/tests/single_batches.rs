@@ -1,5 +1,6 @@
-//! One server that lies about a batch in which a query uses the very slot that the one before it has filled, whose answer comes
-//! after the database has moved on and the client was restarted: refused, whichever parity. And no hint or backup is ever shown twice.
+//! Tests one server that lies about a batch in which a query uses the slot that the one before it has filled. The answer comes
+//! after the database has changed and the client was restarted. It is refused, whichever parity is wrong. No hint or backup is
+//! ever shown twice.
 
 mod common;
 
@@ -51,11 +52,11 @@ fn a_lie_about_a_slot_that_its_own_batch_has_filled_is_refused_across_an_update_
         let mut database = server();
         let mut client = client(&database, 6);
         let stored = client.encode(&BINDING).unwrap();
-        // The second uses what the first has left, and the third what the second has.
+        // The second query uses what the first has left, and the third what the second has left.
         let batch = [index, index, (index + 7) % 700, index];
         client.query(&batch, &[index as u8; 32]).unwrap();
         let (pending, request) = (client.pending_bytes().unwrap(), client.request(0).unwrap());
-        // Of the record, and of its stripe.
+        // Asks for the record, and for another of its stripe.
         let stripe = index - index % 16;
         let edited: std::collections::BTreeSet<u32> = (stripe..stripe + 12).chain([index, (index + 7) % 700]).collect();
         let operations: Vec<_> = edited.into_iter().map(|at| (at, [at as u8; 3])).collect();
@@ -74,7 +75,7 @@ fn a_lie_about_a_slot_that_its_own_batch_has_filled_is_refused_across_an_update_
             reply[byte] ^= 1 << (byte % 8);
             assert_eq!(moved_on().verify(0, &reply), Ok(Verdict::Forged), "index {index}, byte {byte}");
         }
-        // Nor does the same difference in both, or in two queries, add up to none.
+        // The same difference in both parities, or in two queries, does not cancel out.
         for (one, other) in [(0, 3), (3, 6), (0, 6), (1, 19)] {
             let mut reply = genuine.clone();
             reply[one] ^= 0x40;
@@ -89,8 +90,8 @@ fn a_lie_about_a_slot_that_its_own_batch_has_filled_is_refused_across_an_update_
     }
 }
 
-/// A hint or backup that was shown twice would be so at its own offsets in all but a few of the 44 stripes; others agree in three of
-/// them, one in 16.
+/// A hint or backup shown twice would have the same offsets in all but a few of the 44 stripes. Other hints agree in about three of
+/// them: one in 16.
 #[test]
 fn nothing_is_shown_twice_whatever_is_asked_between_updates_and_restarts() {
     let mut database = server();

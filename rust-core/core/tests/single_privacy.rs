@@ -1,9 +1,10 @@
-//! What one server sees, exactly (papers: S3PIR, §3.5, with the corrections of docs/threat-model.md). At tiny sizes all
+//! Tests exactly what one server sees (papers: S3PIR, §3.5, with the corrections of docs/threat-model.md). At tiny sizes, all
 //! hints, backups and draws are enumerated.
 //!
-//! The real client: for every index, what is sent and what the slots then hold are jointly uniform: so by induction any
-//! sequence of lookups looks alike. A readable model, for one to three hints and queries: the same; and every known way to
-//! get it wrong is caught, with the effect that was computed for it elsewhere.
+//! - The real client: for every index, what is sent and what the slots contain afterwards are jointly uniform. So, by induction,
+//!   all sequences of lookups look alike.
+//! - A readable model, for one to three hints and queries: the same. Every known mistake is caught, with the effect that was
+//!   computed for it elsewhere.
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_wrap, clippy::float_cmp)] // small counts, exact in an f64
 #![allow(clippy::type_complexity, clippy::needless_for_each)] // laws; one-line loops
 
@@ -27,7 +28,7 @@ use keyhush_core::suites::answer;
 const EXACT: f64 = 1e-12;
 const S: u32 = 2;
 
-/// A hint as the function has it: the stripes below its cutoff, and an offset of 0 or 1 in each stripe, a bit each.
+/// A hint in the function's terms: the stripes below its cutoff, and an offset of 0 or 1 in each stripe; a bit for each.
 type Drawn = (u8, u8);
 
 /// A function that is a table of its values.
@@ -35,7 +36,7 @@ struct Table(Vec<Drawn>);
 
 impl Table {
     fn value(&self, kind: Kind, stripe: usize, id: usize) -> u16 {
-        // Ids beyond have no middle.
+        // Other ids have two equal values in the middle.
         let (below, offsets) = self.0.get(id).copied().unwrap_or((0, 0));
         match kind {
             Kind::Selection => u16::from(below >> stripe & 1 == 0),
@@ -58,7 +59,7 @@ impl Function for Table {
     }
 }
 
-/// All halves of q stripes with all offsets.
+/// All halves of q stripes, with all offsets.
 fn drawn(q: u32) -> Vec<Drawn> {
     let halves = (0..1u8 << q).filter(|half| half.count_ones() == q / 2);
     halves.flat_map(|half| (0..1u8 << q).map(move |offsets| (half, offsets))).collect()
@@ -79,7 +80,7 @@ fn client(database: &Database<Merkle>, slots: &[(Drawn, u32)], spares: &[Drawn])
     client_with(database, slots, spares, &mut None)
 }
 
-/// With tags in rows if there is something to keep them.
+/// A hint with tags in rows if there is a store for them.
 fn client_with(
     database: &Database<Merkle>,
     slots: &[(Drawn, u32)],
@@ -108,14 +109,14 @@ fn client_with(
     builder.finish_at(0).map_err(|(error, _)| error).unwrap()
 }
 
-/// Reads the rows that judging a batch takes. How many.
+/// Passes the rows that judging a batch needs. Returns how many.
 fn provide(hint: &Hint<Table>, pending: &mut Pending, keeper: Option<&HashMap<RowName, Vec<u8>>>) -> usize {
     let wanted = pending.wants(hint);
     wanted.iter().for_each(|name| pending.hold(hint, &keeper.unwrap()[name]).unwrap());
     wanted.len()
 }
 
-/// The two parities for a query; the server's geometry is another at these sizes.
+/// The two parities for a query. (The server's own geometry would differ at these sizes.)
 fn parities(database: &Database<Merkle>, query: &[u8]) -> [u8; 2] {
     let q = database.layout().partitions();
     let mut sums = [0; 2];
@@ -134,7 +135,7 @@ fn code(query: &[u8], q: u32) -> u32 {
     (0..q).fold(u32::from(query[0]), |code, k| code | u32::from(query[1 + 2 * k as usize]) << (q + k))
 }
 
-/// The weight of each query that can come of a state, by its code; and whether a hint was found.
+/// The weight of each query that can follow from a state, by its code, and whether a hint was found.
 fn law_of_query(hint: &mut Hint<Table>, index: u32, q: u32) -> (HashMap<u32, f64>, bool) {
     let found = (0..hint.geometry().hints())
         .any(|slot| hint.hazmat_own(slot)[(index / S) as usize] == (true, (index % S) as u16));
@@ -152,7 +153,7 @@ fn law_of_query(hint: &mut Hint<Table>, index: u32, q: u32) -> (HashMap<u32, f64
     (weights, found)
 }
 
-/// For an index: the joint law of the query and of all slots after it, over all states and backups.
+/// For an index: the joint distribution of the query and all slots after it, over all states and backups.
 fn one_step(q: u32, h: usize, index: u32, in_rows: bool) -> HashMap<(u32, Vec<Vec<(bool, u16)>>), f64> {
     let (database, each, spares) = (server(q), hints(q), drawn(q));
     let states = each.len().pow(h as u32);
@@ -179,14 +180,14 @@ fn one_step(q: u32, h: usize, index: u32, in_rows: bool) -> HashMap<(u32, Vec<Ve
     joint
 }
 
-/// What is sent and what there is after it are uniform together: the sets that hints contain, and the offsets that they
-/// would show besides, are again those of fresh hints, whatever was sent.
+/// What is sent and the slots after it are jointly uniform: the sets in hints, and the offsets that hints would show besides, are
+/// distributed as in fresh hints, whatever was sent.
 #[test]
 fn what_the_real_client_sends_is_uniform_and_leaves_fresh_hints() {
     let cases = [(2, 1, &[0, 1, 2, 3][..]), (2, 2, &[0, 1, 2, 3]), (2, 3, &[0, 3]), (4, 1, &[0, 3, 6])];
     for (q, h, indices) in cases {
         for &index in indices {
-            // Wherever tags are kept: of three hints and of four stripes in one of both.
+            // Tags in memory and in rows; with three hints, and with four stripes, in one of them only.
             let in_rows = index % 2 == 1;
             let joint = one_step(q, h, index, in_rows);
             if q == 2 && h < 3 {
@@ -218,7 +219,7 @@ fn batches_of_one_to_three_look_alike_whatever_is_asked() {
         for sequence in sequences {
             let mut law: HashMap<Vec<u32>, f64> = HashMap::new();
             for slot in &each {
-                // The last backup is in no query, unless the last one misses.
+                // The last backup is in no query, unless the last query misses.
                 for number in 0..spares.len().pow(count - 1) {
                     let of = |place: u32| spares[number / spares.len().pow(place) % spares.len()];
                     let mut hint = client(&database, &[*slot], &(0..count).map(of).collect::<Vec<_>>());
@@ -228,7 +229,7 @@ fn batches_of_one_to_three_look_alike_whatever_is_asked() {
                         let pending = hazmat_query_from(&mut hint, &sequence, &mut source).unwrap();
                         let queries = pending.queries().chunks_exact(5).map(|query| code(query, q));
                         let mut codes: Vec<u32> = queries.collect();
-                        // Of the last backup one stands for all.
+                        // One last backup stands for all.
                         if pending.hazmat_missed().ends_with(&[true]) {
                             codes[count as usize - 1] = u32::MAX;
                         }
@@ -240,7 +241,7 @@ fn batches_of_one_to_three_look_alike_whatever_is_asked() {
                 }
             }
             let total: f64 = law.values().sum();
-            // That is then one of eight, uniformly: the other test's.
+            // Then it is one of eight, uniformly: the other test shows that.
             let mut spread: HashMap<Vec<u32>, f64> = HashMap::new();
             for (codes, weight) in law {
                 let places: Vec<usize> = (0..codes.len()).filter(|&place| codes[place] == u32::MAX).collect();
@@ -261,14 +262,14 @@ fn batches_of_one_to_three_look_alike_whatever_is_asked() {
     }
 }
 
-/// All queries there are.
+/// All possible queries.
 fn codes_of(q: u32) -> Vec<u32> {
     let halves = (0..1u32 << q).filter(|half| half.count_ones() == q / 2);
     halves.flat_map(|half| (0..1u32 << q).map(move |offsets| half | offsets << q)).collect()
 }
 
-/// Of rows the disk may learn which, and whoever times it how many. A client that read none where no hint contains the record,
-/// since nothing of it is judged by one, would tell which of its lookups are for one record.
+/// The disk may see which rows are read, and a clock how many. A client that read none if no hint contains the record (no row is
+/// needed to judge it then) would reveal which of its lookups ask for the same record.
 #[test]
 fn one_row_is_read_for_each_query_and_would_tell_all_were_it_read_for_what_is_found_alone() {
     let q = 2;
@@ -298,15 +299,15 @@ fn one_row_is_read_for_each_query_and_would_tell_all_were_it_read_for_what_is_fo
         found_alone.push(of_found);
     }
     assert!(worst(&each_query) < EXACT);
-    // The same again is found again; another of its stripe is not.
+    // The same record again finds the same rows. Another record of its stripe does not.
     assert!((worst(&found_alone) - 1.0).abs() < EXACT, "{}", worst(&found_alone));
 }
 
 // ---- a server that lies ---------------------------------------------------------------------------------------
 
-/// In either parity, for every index, hint, backup and draw: what it sees and whether it is noticed have one law. A client
-/// that checked the record alone would notice exactly the lies in the hint's own subset, in which the queried stripe is
-/// not: a bit.
+/// With lies in either parity, for every index, hint, backup and draw: what the server sees and whether the lie is noticed have
+/// one joint distribution. A client that checked the record alone would notice exactly the lies in the hint's own subset, which
+/// has not the queried stripe: that reveals a bit.
 #[test]
 fn whether_a_lie_is_noticed_tells_nothing_and_would_tell_a_bit_if_the_record_alone_were_checked() {
     let q = 4;
@@ -349,13 +350,13 @@ fn whether_a_lie_is_noticed_tells_nothing_and_would_tell_a_bit_if_the_record_alo
         let [both, record_alone] = laws;
         assert!(information(&both).abs() < EXACT);
         assert!(worst(&both) < EXACT);
-        // Of four stripes two remain; the others are ruled out.
+        // Of four stripes two remain; the others are excluded.
         assert!((information(&record_alone) - 1.0).abs() < EXACT);
         assert!((worst(&record_alone) - 2.0 / 3.0).abs() < EXACT, "{}", worst(&record_alone));
     }
 }
 
-/// Bits that a view has of which of the equally likely laws it is from.
+/// The bits that a view reveals about which of several equally likely distributions it comes from.
 fn information(laws: &[HashMap<(u32, bool), f64>]) -> f64 {
     let mut of_view: HashMap<(u32, bool), f64> = HashMap::new();
     for law in laws {
@@ -380,11 +381,11 @@ fn worst<K: std::hash::Hash + Eq + Copy>(laws: &[HashMap<K, f64>]) -> f64 {
 
 // ---- a readable client, and how it goes wrong -------------------------------------------------------------------
 
-/// What a client of this kind may do otherwise.
+/// What a client of this kind may do differently.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Turn {
     None,
-    /// no leak: which slots contain the record is all that is looked at
+    /// reveals nothing: the choice depends only on which slots contain the record
     UsesLast,
     SearchIgnoresExtra,
     AppendsAtEnd,
@@ -396,8 +397,8 @@ enum Turn {
     UsesTheHintAgain,
 }
 
-/// What a hint of four stripes of two contains: (stripe, offset) of three, ascending; and which of them is the extra, if
-/// that matters.
+/// The content of a hint with four stripes of two: (stripe, offset) of three records, ascending; and which of them is the extra,
+/// if that matters.
 type Model = (Vec<(u8, u8)>, Option<u8>);
 
 const STRIPES: u8 = 4;
@@ -436,7 +437,7 @@ fn queries_by(contents: &[(u8, u8)], (stripe, offset): (u8, u8), turn: Turn) -> 
                 Some(own) if k != stripe => (true, own),
                 _ => (false, dummy),
             };
-            // What is drawn for a stripe that needs none counts once.
+            // What is drawn for a stripe that needs no draw counts once.
             allowed &= if real { dummy == 0 } else { true };
             if k == stripe {
                 allowed &= match turn {
@@ -456,7 +457,7 @@ fn queries_by(contents: &[(u8, u8)], (stripe, offset): (u8, u8), turn: Turn) -> 
     codes
 }
 
-/// What becomes of a hint whose backup chose the stripe as well: two stripes are all it contains.
+/// The hint after a backup that chooses the stripe too: it contains two stripes only.
 fn halved() -> Vec<Model> {
     let offsets_of = |half: Vec<u8>| {
         (0..4u8).map(move |offsets| (half.iter().enumerate().map(|(at, &k)| (k, offsets >> at & 1)).collect(), None))
@@ -482,11 +483,11 @@ fn replacements((stripe, offset): (u8, u8), models: &[Model], turn: Turn) -> Vec
     fresh
 }
 
-/// Codes of a query, silence among them.
+/// The codes of queries, with one for silence.
 const CODES: usize = 257;
 const SILENCE: u32 = 256;
 
-/// The law of what is sent for a sequence, with H hints that are at first of the models that contain three stripes.
+/// The distribution of what is sent for a sequence, with H hints that first contain three stripes each.
 fn law(sequence: &[(u8, u8)], h: usize, models: &[Model], turn: Turn) -> HashMap<usize, f64> {
     let n = models.len();
     let states = n.pow(h as u32);
@@ -554,7 +555,7 @@ fn law(sequence: &[(u8, u8)], h: usize, models: &[Model], turn: Turn) -> HashMap
 const PAIRS: [[(u8, u8); 2]; 6] =
     [[(0, 0), (0, 0)], [(0, 0), (0, 1)], [(0, 0), (1, 0)], [(0, 0), (2, 1)], [(1, 1), (0, 0)], [(3, 1), (3, 1)]];
 
-/// The worst variation between sequences of so many queries, of two at most.
+/// The largest variation between sequences of `queries` lookups, with at most two different indices.
 fn told(h: usize, queries: usize, turn: Turn) -> f64 {
     let mut models = models(turn == Turn::SearchIgnoresExtra);
     if turn == Turn::BackupMayChoose {
@@ -566,7 +567,7 @@ fn told(h: usize, queries: usize, turn: Turn) -> f64 {
 #[test]
 fn sequences_of_two_and_three_queries_by_one_to_three_hints_look_alike() {
     for h in 1..=3 {
-        // The one that leaks nothing but does otherwise, with three hints in soak alone.
+        // The variant that reveals nothing but differs: with three hints in soak only.
         for turn in [Turn::None, Turn::UsesLast].into_iter().take(if h < 3 || thorough() { 2 } else { 1 }) {
             assert!(told(h, 2, turn) < EXACT, "{h} hints, {turn:?}");
         }
@@ -595,7 +596,7 @@ fn every_wrong_turn_is_caught_with_its_effect() {
     }
 }
 
-/// The real server answers in this geometry as well where its own is the same.
+/// The real server answers in this geometry too, where it equals its own.
 #[test]
 fn the_server_of_the_test_is_the_servers() {
     let layout = Layout::new(64, 1, 2, 32).unwrap();

@@ -1,4 +1,4 @@
-//! Stored state comes back whole or not at all: checkpoints, journals of effects, half-made hints, pending batches.
+//! Tests that stored state is restored whole or not at all: checkpoints, journals of effects, half-made hints, pending batches.
 
 mod common;
 
@@ -13,12 +13,12 @@ use keyhush_core::tapir::query::{Pending, Role, query};
 use keyhush_core::tapir::recon::{Effect, recon, replay, verify};
 use proptest::prelude::*;
 
-/// Whether a form's reader takes these bytes.
+/// Whether a form's reader accepts these bytes.
 type Reader<'a> = &'a dyn Fn(&[u8]) -> bool;
 
 const BINDING: [u8; 32] = [0xb1; 32];
 
-/// A database with everything a client learns of it.
+/// A database, and everything that a client learns of it.
 struct World {
     proofs: Proofs,
     database: Database<Merkle>,
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// Looks a batch up and returns its stored effect.
+    /// Looks up a batch, and returns its stored effect.
     fn look_up(&self, hint: &mut Hint, indices: &[u32], entropy: u8) -> Vec<u8> {
         let layout = self.layout();
         let mut pending = query(hint, indices, &[entropy; 32]).unwrap();
@@ -100,7 +100,7 @@ fn either() -> impl Strategy<Value = Proofs> {
     prop::sample::select(&BOTH[..])
 }
 
-/// A stored form with these bytes at `at` instead, and a checksum to match.
+/// A stored form with other bytes at `at`, and the right checksum.
 fn resealed(form: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut changed = form[..form.len() - 16].to_vec();
     changed[at..at + bytes.len()].copy_from_slice(bytes);
@@ -140,7 +140,7 @@ proptest! {
         world.look_up(&mut reopened, &[0], 1);
     }
 
-    /// S6: whatever was folded before the interruption, the hint is the one an uninterrupted run would have made.
+    /// S6: whatever was folded before the interruption, the hint equals that of an uninterrupted run.
     #[test]
     fn an_interrupted_offline_phase_ends_in_the_same_hint(q in 1u64..8, proofs in either(), cut in any::<prop::sample::Index>(), seed: u8) {
         let world = World::new(Layout::plan(40, 5, Some(q)).unwrap(), proofs, seed);
@@ -166,7 +166,7 @@ proptest! {
     }
 }
 
-/// S3: every truncation and every flipped bit is noticed, in each form; and no form passes for another.
+/// S3: every truncation and every flipped bit is noticed, in each form. No form is taken for another.
 #[test]
 fn torn_and_foreign_state_is_refused() {
     for proofs in BOTH {
@@ -202,8 +202,7 @@ fn refuses_torn_and_foreign_state(world: &World) {
     }
 }
 
-/// What proves a hint's answers is the hint's own: it comes back as what it was, under whatever commitments.
-/// Of one moment, whatever becomes of what it was made of.
+/// A stored form does not change with the state it was made of.
 #[test]
 fn a_form_that_is_handed_out_in_pieces_is_the_same() {
     for proofs in BOTH {
@@ -223,6 +222,7 @@ fn a_form_that_is_handed_out_in_pieces_is_the_same() {
     }
 }
 
+/// A restored hint has the same kind of proof as before, whatever commitments are passed.
 #[test]
 fn the_kind_of_proof_comes_from_the_stored_form() {
     for proofs in BOTH {
@@ -242,7 +242,7 @@ fn the_kind_of_proof_comes_from_the_stored_form() {
     assert!(world.resume(&resealed(&partial, key, &[0; 8])).is_err(), "another key");
 }
 
-/// Answers that are right, and a hint that is not: found before anything is applied, and nobody is condemned for it.
+/// Right answers with a corrupt hint: it is noticed before anything is applied, and the hint is not condemned.
 #[test]
 fn a_hint_that_recovers_another_record_is_found_corrupt_and_unchanged() {
     let world = small(Proofs::Tags);
@@ -280,14 +280,14 @@ fn a_hint_that_recovers_another_record_is_found_corrupt_and_unchanged() {
         }
         assert!(outcomes.iter().all(|&count| count > 0), "{outcomes:?}");
     }
-    // A corrupt tag or key makes honest servers look like liars: no worse than the checksum failing.
+    // A corrupt tag or key would make honest servers look like liars. That is as bad as a wrong checksum, not worse.
     let mut hint = world.reopen(&resealed(&whole, key_at, &[!whole[key_at]])).unwrap();
     let mut pending = query(&mut hint, &[0], &[1; 32]).unwrap();
     let answer = world.database.answer(&pending.vectors(Role::Retrieve), Proofs::Tags).unwrap();
     assert!(!verify::<Merkle>(&mut hint, &mut pending, Role::Retrieve, &answer).unwrap());
 }
 
-/// A valid checksum is not enough: the form's version, the layout, the manifest and the hint must be the right ones.
+/// A right checksum is not enough: the form's version, the layout, the manifest and the hint must match too.
 #[test]
 fn state_of_another_version_layout_manifest_hint_or_moment_is_refused() {
     let world = small(Proofs::Openings);
@@ -323,7 +323,7 @@ fn a_condemned_hint_is_not_kept() {
     assert_eq!(hint.encode(&BINDING).err(), Some(Error::Condemned));
 }
 
-/// Lengths tell a store, or who watches it, nothing: they depend on the layout and the count of queries alone.
+/// A form's length reveals nothing: it depends on the layout and the number of queries alone.
 #[test]
 fn stored_lengths_do_not_depend_on_what_was_asked() {
     for world in BOTH.map(small) {
@@ -332,7 +332,7 @@ fn stored_lengths_do_not_depend_on_what_was_asked() {
     }
 }
 
-/// State written by every released version of the forms, read by this one.
+/// Reads state that every released version of the forms has written.
 #[test]
 fn fixtures_of_every_version_are_read() {
     for (proofs, suffix) in [(Proofs::Openings, ""), (Proofs::Tags, "-tags")] {

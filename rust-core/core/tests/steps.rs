@@ -1,5 +1,5 @@
-//! An epoch made in steps (docs/ARCHITECTURE.md): after every single one the database answers the epochs that there are, and
-//! those alone, as databases do that were built of nothing but a plain map's records.
+//! Tests epochs made in steps (docs/ARCHITECTURE.md). After every step, the database answers exactly the epochs that exist, as
+//! databases do that were built from a plain map's records.
 
 mod common;
 
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 /// The records of an epoch, by index.
 type Plain = Vec<Vec<u8>>;
 
-/// What a database of one epoch answers: to a vector that asks for an offset in every partition, for each offset.
+/// The answers of a database of one epoch, for each offset, to a vector with that offset in every partition.
 #[derive(Debug, PartialEq)]
 struct Answers(Layout, Vec<Vec<u8>>);
 
@@ -43,19 +43,19 @@ fn bare(layout: Layout, content: &[u8]) -> Database<Merkle> {
     database
 }
 
-/// Built of the records alone.
+/// A database built from the records alone.
 fn built(layout: Layout, plain: &Plain, openings: bool) -> Database<Merkle> {
     let content = plain.concat();
     if openings { database::<Merkle>(layout, &content) } else { bare(layout, &content) }
 }
 
-/// A batch as it will be: an index to edit, or none to add; and a record.
+/// An operation: an index to edit, or none for an add; and a record.
 type Changes = Vec<(Option<u32>, Vec<u8>)>;
 
-/// A change to a record that need not exist, and what it becomes.
+/// A change to a record that need not exist, and its new content.
 type Choice = (bool, prop::sample::Index, u8);
 
-/// The batch that choices make, and the plain map after it.
+/// The batch for some choices, and the plain map after it.
 fn batch(before: &Plain, choices: &[Choice], record_bytes: usize) -> (Changes, Plain) {
     let (mut operations, mut after) = (Vec::new(), before.clone());
     for &(is_edit, at, value) in choices {
@@ -83,8 +83,8 @@ fn operations(batch: &[(Option<u32>, Vec<u8>)]) -> Vec<Operation<'_>> {
     operations
 }
 
-/// Makes an epoch, and looks at the epochs there are after every step. Returns after how many of them the records in memory
-/// were neither those of one epoch nor those of the other.
+/// Makes an epoch, and checks the existing epochs after every step. Returns the number of steps after which the records in
+/// memory were those of neither epoch.
 fn make(database: &mut Database<Merkle>, batch: &[Operation<'_>], before: &Plain, after: &Plain) -> usize {
     let openings = database.offers(Proofs::Openings);
     let (newest, previous) = (answers(database, At::Newest), answers(database, At::Previous));
@@ -149,13 +149,13 @@ proptest! {
 
 const LONG: usize = 1 << 16;
 
-/// A database whose partitions take several steps: 40 records of 64 KiB in each of two.
+/// A database whose partitions take several steps: two of 40 records of 64 KiB.
 fn long() -> (Database<Merkle>, Plain) {
     let plain: Plain = (1..=80).map(|i| vec![i; LONG]).collect();
     (built(Layout::new(80, LONG as u64, 2, 40).unwrap(), &plain, true), plain)
 }
 
-/// What the steps are for: in the middle of a partition the older epoch is still there, whatever memory has.
+/// In the middle of a partition the older epoch is still answered, whatever the memory has.
 #[test]
 fn a_partition_is_written_in_several_steps_and_answered_between_them() {
     let (mut database, plain) = long();
@@ -172,7 +172,7 @@ fn a_partition_is_written_in_several_steps_and_answered_between_them() {
     assert!(between >= 6, "{between} steps between the epochs");
 }
 
-/// Until it begins a write can be given up, and leaves nothing for the next one to find: not even in memory that was added.
+/// Before it begins, a write can be abandoned. It leaves nothing for the next one, not even in added memory.
 #[test]
 fn a_write_that_is_given_up_leaves_nothing_behind() {
     let (mut database, plain) = long();
@@ -190,7 +190,7 @@ fn a_write_that_is_given_up_leaves_nothing_behind() {
     make(&mut database, &operations(fewer), &plain, &after);
 }
 
-/// A draft is refused at its first operation that cannot be, and is of no more use; a write for another epoch never begins.
+/// A draft is refused at its first impossible operation, and cannot be used after that. A write for another epoch never begins.
 #[test]
 fn what_cannot_be_changes_nothing() {
     let (mut database, plain) = long();
@@ -219,8 +219,8 @@ fn what_cannot_be_changes_nothing() {
     assert_eq!(answers(&database, At::Newest), answers(&built(*database.layout(), &after, true), At::Newest));
 }
 
-/// Thousands of operations, which take many steps of every kind, are what the whole list makes of directory and database; and
-/// so is the list itself, at a server that follows.
+/// Thousands of operations take many steps of every kind. They give the same directory and database as the whole list, also in a
+/// server that applies the list.
 #[test]
 fn many_operations_make_what_they_say_step_by_step() {
     let print = |key: u32| fingerprint(&key.to_le_bytes());

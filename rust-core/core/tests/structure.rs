@@ -1,14 +1,14 @@
-//! The crates' modules are on no circle: of two modules, at most one knows the other, directly or through others
-//! (docs/ARCHITECTURE.md). Cargo sees to it that crates are on none.
+//! Checks that the crates' modules have no cycles: of two modules, at most one uses the other, directly or through others
+//! (docs/ARCHITECTURE.md). Cargo checks the same of crates.
 //!
-//! A module knows what its source names: paths that begin with `crate`, `super`, `self` or a child's name. What it passes on
-//! (`pub use child::Name`) is followed to where it is defined. Its unit tests may name anything.
+//! A module uses what its source names: paths that begin with `crate`, `super`, `self` or a child's name. A reexport
+//! (`pub use child::Name`) counts as a use of the module that defines the name. Unit tests may name anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Sources of the crates that have modules, from rust-core/.
+/// The folders of crates with modules, from rust-core/.
 const CRATES: [&str; 6] = [
     "core/src",
     "kernels/src",
@@ -18,14 +18,14 @@ const CRATES: [&str; 6] = [
     "../packages/pointproofs/rust/wasm/src",
 ];
 
-/// `["cost", "modes"]`; `[]`: the crate itself.
+/// `["cost", "modes"]`; `[]` is the crate itself.
 type Module = Vec<String>;
 
 fn child_of(module: &[String], name: &str) -> Module {
     [module, &[name.to_owned()]].concat()
 }
 
-/// Each module's source, in words and signs.
+/// Each module's source, in words and punctuation.
 type Sources = BTreeMap<Module, Vec<String>>;
 
 fn sources(folder: &Path, module: &Module, into: &mut Sources) {
@@ -42,7 +42,7 @@ fn sources(folder: &Path, module: &Module, into: &mut Sources) {
     }
 }
 
-/// Without comments, and without the unit tests at the end.
+/// The source without comments, and without the unit tests at the end.
 fn words(source: &str) -> Vec<String> {
     let source = source.split("#[cfg(test)]\nmod ").next().unwrap();
     let mut words: Vec<String> = Vec::new();
@@ -60,7 +60,7 @@ fn words(source: &str) -> Vec<String> {
     words
 }
 
-/// The paths of a tree such as `a::{b, c::D}`, of which `before` has been read. Returns what follows it.
+/// The paths of a tree such as `a::{b, c::D}`; `before` has been read already. Returns the rest.
 fn paths<'w>(mut words: &'w [String], mut before: Vec<String>, into: &mut Vec<Vec<String>>) -> &'w [String] {
     while let [sign, next, rest @ ..] = words {
         if sign != "::" {
@@ -83,7 +83,7 @@ fn paths<'w>(mut words: &'w [String], mut before: Vec<String>, into: &mut Vec<Ve
     words
 }
 
-/// All paths that a module names, from the crate on, each with whether it only passes it on.
+/// All paths that a module names, from the crate on, and whether each is a reexport only.
 fn named(sources: &Sources, module: &Module) -> Vec<(Module, bool)> {
     let words = &sources[module];
     let mut named = Vec::new();
@@ -111,7 +111,7 @@ fn named(sources: &Sources, module: &Module) -> Vec<(Module, bool)> {
     named
 }
 
-/// The module that defines what is named by a path.
+/// The module that defines the name at the end of a path.
 fn home(sources: &Sources, path: &[String]) -> Module {
     let length = (0..=path.len()).rev().find(|&length| sources.contains_key(&path[..length])).unwrap();
     let (module, rest) = path.split_at(length);
@@ -127,7 +127,7 @@ fn known_by(sources: &Sources, module: &Module) -> BTreeSet<Module> {
     named.map(|(path, _)| home(sources, &path)).filter(|other| other != module).collect()
 }
 
-/// A way from `from` to `to`, both included.
+/// A path from `from` to `to`, both included.
 fn way(
     known: &BTreeMap<&Module, BTreeSet<Module>>,
     from: &Module,

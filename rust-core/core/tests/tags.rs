@@ -1,6 +1,6 @@
-//! Client-held tags against a server that lies (docs/threat-model.md, Tags): every entry of both answers is checked,
-//! whether a lie is caught does not depend on what was asked (tests/privacy.rs counts that exactly), and how often one
-//! passes is what the page says.
+//! Tests tags against a server that lies (docs/threat-model.md, Tags). Every entry of both answers is checked. Whether a lie is
+//! caught does not depend on what was asked (tests/privacy.rs counts that exactly). The probability that one passes is the one
+//! in that document.
 
 mod common;
 
@@ -19,7 +19,7 @@ use keyhush_kernels::linear::{Point, multiply};
 
 const ROLES: [Role; 2] = [Role::Retrieve, Role::Refresh];
 
-/// A database for tags alone, of records that all differ, and a hint in its stored form, to be opened as often as needed.
+/// A database for tags only, whose records all differ, and a stored hint, to be opened as often as needed.
 struct World {
     database: Database<Merkle>,
     records: Vec<u8>,
@@ -51,7 +51,7 @@ impl World {
         self.database.answer(&pending.vectors(role), Proofs::Tags).unwrap()
     }
 
-    /// Every index there is, alone and in a batch with another.
+    /// Every index, alone and in a batch with another.
     fn questions(&self) -> impl Iterator<Item = Vec<u32>> {
         let records = self.layout().records() as u32;
         (0..records).flat_map(move |index| [vec![index], vec![(index + 1) % records, index]])
@@ -67,7 +67,7 @@ fn hint_of(database: &Database<Merkle>, records: &[u8], entropy: u8) -> Hint {
     builder.finish().map_err(|(error, _)| error).unwrap()
 }
 
-/// A forged answer is noticed, and nothing can be done with the hint afterwards.
+/// A forged answer is noticed. The hint cannot be used after it.
 fn assert_caught(mut hint: Hint, mut pending: Pending, role: Role, answer: &[u8]) {
     assert_eq!(verify::<Merkle>(&mut hint, &mut pending, role, answer), Ok(false));
     assert!(hint.is_condemned() && hint.encode(&[0; 32]).is_err());
@@ -101,7 +101,7 @@ fn a_forged_record_is_caught_at_every_position_of_either_answer_whatever_was_ask
     }
 }
 
-/// Whole records of the database in the place of others: at another position, or from another one.
+/// Whole records of the database instead of others: at another position, or from another one.
 #[test]
 fn a_record_of_another_place_is_caught_whatever_was_asked() {
     for world in worlds().skip(1) {
@@ -144,7 +144,7 @@ fn the_answer_to_another_question_is_caught() {
     }
 }
 
-/// Entries with proofs, or one entry more or less, are not evaluated: nothing changes.
+/// Entries with proofs, or one entry more or less, are not judged: nothing changes.
 #[test]
 fn answers_of_another_length_change_nothing() {
     let layout = Layout::new(10, 4, 3, 4).unwrap();
@@ -160,7 +160,7 @@ fn answers_of_another_length_change_nothing() {
     assert_eq!(finish(&with_trees, &mut hint, pending), &world.records[32..36]);
 }
 
-/// What was right an epoch ago is a lie now, and only where something changed.
+/// A right answer of the previous epoch is a lie now, where something changed, and only there.
 #[test]
 fn a_record_of_the_epoch_before_is_caught() {
     for entropy in 0..20 {
@@ -196,7 +196,7 @@ fn every_hint_has_a_key_of_its_own() {
     assert_eq!((hint.proofs(), hint.tag_bytes()), (Proofs::Tags, 8 * 12));
 }
 
-/// Not a tag is made of a partition before its content hash was right.
+/// No tag is made of a partition before its content hash was checked.
 #[test]
 fn a_wrong_partition_leaves_no_tags() {
     let layout = Layout::new(10, 4, 3, 4).unwrap();
@@ -220,8 +220,8 @@ fn a_wrong_partition_leaves_no_tags() {
 
 // ---- how often a lie passes ---------------------------------------------------------------------------------------
 
-/// The sixteen elements x of the field with x^16 = x: a field of its own, small enough that every point in it and every lie
-/// made of it can be tried on the real client.
+/// The sixteen elements x of the field with x^16 = x. They form a field of their own, so small that every point in it, and every
+/// lie made of its elements, can be tried on the real client.
 fn small_field() -> Vec<u64> {
     let power = |base: u64, exponent: u64| {
         let bits = (0..u64::BITS).rev().map(|bit| (exponent >> bit) & 1);
@@ -234,14 +234,14 @@ fn small_field() -> Vec<u64> {
     elements
 }
 
-/// Every way to be wrong about one record of so many words of the small field.
+/// Every lie about a record of `words` words of the small field.
 fn lies(field: &[u64], words: u32) -> Vec<Vec<u8>> {
     let count = field.len().pow(words);
     let word = |number: usize, at: u32| field[number / field.len().pow(at) % field.len()].to_le_bytes();
     (1..count).map(|number| (0..words).flat_map(|at| word(number, at)).collect()).collect()
 }
 
-/// What a server's lies come to under a key: the real client's verdicts on one answer of two entries, each XORed with a lie.
+/// The results of a server's lies under a key: the real client's verdicts on an answer of two entries, each XORed with a lie.
 struct Trial {
     database: Database<Merkle>,
     records: Vec<u8>,
@@ -272,7 +272,7 @@ impl Trial {
     }
 }
 
-/// For each lie about one entry, the points under which it passes, as a set of bits; the truth passes under all.
+/// For each lie about one entry, the set of points under which it passes, as bits. The truth passes under all.
 fn passing(field: &[u64], words: u32) -> Vec<u16> {
     let trial = Trial::new(words as usize);
     let honest = vec![0; 16 * words as usize];
@@ -288,24 +288,24 @@ fn passing(field: &[u64], words: u32) -> Vec<u16> {
     under
 }
 
-/// docs/threat-model.md, Tags: a lie passes under n of the field's points at most, n being the words of a record, and some
-/// lie does under exactly n.
+/// docs/threat-model.md, Tags: a lie passes under at most n points of the field, where n is the number of words of a record. Some
+/// lie passes under exactly n.
 #[test]
 fn one_lie_passes_with_the_probability_that_is_claimed() {
     let field = small_field();
     for words in 1..=2 {
         let under = passing(&field, words);
         assert_eq!(under.iter().map(|points| points.count_ones()).max(), Some(words));
-        // Every point but zero is as good as any other: the server knows nothing of it.
+        // Zero aside, all points are equal to the server: it knows nothing of them.
         assert!(
             (1..16).all(|point| under.iter().filter(|points| (*points >> point) & 1 == 1).count() == under.len() / 16)
         );
     }
 }
 
-/// A server that was refused, and may try once more under the same key, has excluded the points that would have let it
-/// pass: whatever it makes of that, both tries together pass under 2n points at most, and under 2n - 1 since both have the
-/// point zero. Under another key, as it is after a condemnation that was stored, it knows nothing.
+/// A refused server that may try again under the same key has excluded the points under which it would have passed. Whatever it
+/// does, both tries together pass under at most 2n points, and under 2n − 1, since both have the point zero. Under another key,
+/// which it meets after a stored condemnation, it knows nothing.
 #[test]
 fn a_second_lie_gains_nothing_from_the_verdict_on_the_first() {
     let field = small_field();
@@ -316,7 +316,7 @@ fn a_second_lie_gains_nothing_from_the_verdict_on_the_first() {
         distinct.dedup();
         let pairs = distinct.iter().flat_map(|first| distinct.iter().map(move |second| first | second));
         assert_eq!(pairs.map(u16::count_ones).max(), Some(2 * words - 1));
-        // A server that adapts: it picks its second lie knowing that the first was refused.
+        // An adaptive server: it chooses its second lie with the knowledge that the first was refused.
         let best = distinct.iter().map(|first| {
             let then = distinct.iter().map(|second| (second & !first).count_ones()).max().unwrap();
             first.count_ones() + then

@@ -1,8 +1,8 @@
-//! Holds the native core to `tests/interop/vectors/core.json` and `updates.json`, the files that the WASM build and
-//! the independent TypeScript implementation are held to as well. Sizes sit at boundaries: M = 1 has no proof, 3 and
-//! 5 lack siblings, 16 and 17 straddle a level; ℓ = 1, 32 and 100 are below, at half of and above a BLAKE3 block.
+//! Compares the native core with `tests/interop/vectors/core.json` and `updates.json`. The WASM build and the independent
+//! TypeScript implementation are compared with the same files. Sizes are at boundaries: M = 1 has no proof, 3 and 5 have missing
+//! siblings, 16 and 17 are on both sides of a level; ℓ = 1, 32 and 100 are below, half of and above a BLAKE3 block.
 //!
-//! After a deliberate change of format, write the file anew:
+//! After a deliberate change of format, write the files anew:
 //! `KEYHUSH_WRITE_VECTORS=1 cargo test -p keyhush-core --test vectors`.
 
 mod common;
@@ -32,7 +32,7 @@ fn hex(bytes: impl AsRef<[u8]>) -> String {
     bytes.as_ref().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
 }
 
-/// BLAKE3's output stream for a label: bytes anyone can make again.
+/// BLAKE3's output stream for a label: everybody can compute these bytes.
 fn stream(label: &str, count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     blake3::Hasher::new().update(label.as_bytes()).finalize_xof().fill(&mut bytes);
@@ -74,7 +74,7 @@ fn plans() -> Value {
     ];
     let packed = [((1, 1), 4), ((1000, 32), 2), (((1 << 20) + 1, 32), 8), ((1 << 24, 16), 16), ((4096, 4096), 16)];
     let simple = single.into_iter().chain(packed).map(|(sizes, g)| (sizes, 0, None, g));
-    // Room to grow counts for Q and M; a Q that was asked for does not for M·ℓ.
+    // Room to grow counts for Q and M. For M·ℓ, a given Q does not count.
     let room = [
         ((1, 1), 1000, None, 1),
         ((1_000_000, 32), 100_000, None, 1),
@@ -138,8 +138,8 @@ fn directories() -> Value {
         .into()
 }
 
-/// Directories that are too long for the file, of sizes at which other readings of Building have another b or L: a lookup's
-/// bytes with heads, room for fewer keys, roots that are not rounded up; levels of several words, and more than two of them.
+/// Directories that are too long for the file. Other readings of *Building* would give another b or L at their sizes: a lookup's
+/// bytes with headers, room for fewer keys, roots that are not rounded up. They have levels of several words, and more than two.
 fn large_directories() -> Value {
     [(1u32, 6150usize), (1, 1288), (200, 3200), (18_433, 18_433)]
         .map(|(count, slots)| {
@@ -176,7 +176,7 @@ fn directory_block(base: u32, keys: u16, levels: &[u64], overlay: &[([u8; 16], u
 /// 40 keys in three levels: 30 of them in the first, of two words, 9 in the second, one in the third.
 const LEVELS: [u64; 4] = [0x1111_1111_1111_1111, 0x0222_2222_2222_2220, 0x8080_8080_8080_8081, 1 << 63];
 
-/// `count` fingerprints of "added 0", "added 1", … that fall into the directory block, in ascending order.
+/// The first `count` fingerprints of "added 0", "added 1", … that belong to the directory block, in ascending order.
 fn added(shape: &Shape, number: u32, count: usize) -> Vec<[u8; 16]> {
     let prints = (0u32..).map(|i| fingerprint(format!("added {i}").as_bytes()));
     let mut prints: Vec<_> = prints.filter(|print| shape.number(print) == number).take(count).collect();
@@ -184,7 +184,7 @@ fn added(shape: &Shape, number: u32, count: usize) -> Vec<[u8; 16]> {
     prints
 }
 
-/// Directories of two directory blocks that a reader takes, and such as it has to refuse, each one step from the first.
+/// Directories of two blocks: one that a reader accepts, and others that it must refuse, each with one change.
 fn directory_reading() -> Value {
     const L: u32 = 96;
     let seed: [u8; 16] = stream("directory seed", 16).try_into().unwrap();
@@ -273,7 +273,7 @@ fn directory_blocks() -> Value {
     };
     let probes: Vec<_> = (0..8).map(|i| fingerprint(format!("key {i}").as_bytes())).chain(mine.clone()).collect();
     let beyond = probes.iter().find(|print| shape.index(&padded(40, 40, &LEVELS, &[]), print, N).is_err());
-    // One key, in the last of so many levels.
+    // One key, in the last possible level.
     let lone = |levels: usize| [vec![0; levels - 1], vec![1]].concat();
     let taken = [
         ("three levels, the first of two words, and an overlay", good.clone()),
@@ -317,8 +317,8 @@ fn directory_blocks() -> Value {
     })
 }
 
-/// Keyed databases with empty slots, and a keyless one, led to their next generation. Record i is the fingerprint of
-/// "key i", or of every third i nothing, and four bytes of the label's stream.
+/// Keyed databases with empty slots, and a keyless one, and the next generation of each. Record i is the fingerprint of "key i"
+/// and four bytes of the label's stream; every third record is empty.
 fn generations() -> Value {
     [(true, 40, 3, 0, 1), (true, 700, 5, 100, 1), (true, 1, 1, 2000, 1), (false, 60, 4, 7, 1), (true, 50, 2, 30, 4)]
         .map(|(keyed, count, q, headroom, g)| {
@@ -357,8 +357,8 @@ fn generations() -> Value {
         .into()
 }
 
-/// A whole life: digests, a hint, three batches, their vectors, answers (hashed) and records; with tags, the tags' point
-/// and the tags as well (hashed).
+/// A whole life: digests, a hint, and three batches with their vectors, answers (hashed) and records. With tags also the tags'
+/// point, and the tags (hashed).
 fn lookups(proofs: Proofs) -> Value {
     let single = [
         (1, 1, 1, 1, 1),
@@ -368,7 +368,7 @@ fn lookups(proofs: Proofs) -> Value {
         (60, 100, 4, 17, 1),
         (33, 8, 1, 33, 1),
     ];
-    // A block that is all of a partition, blocks with one record, and an odd number of blocks.
+    // A block that is the whole partition, blocks with one record, and an odd number of blocks.
     let packed = [(7, 3, 2, 4, 4), (45, 20, 3, 20, 4), (101, 9, 2, 56, 8)];
     single
         .into_iter()
@@ -441,7 +441,7 @@ fn labelled(layout: Layout) -> (String, Database<Merkle>, Vec<u8>) {
     (label, database, commitments)
 }
 
-/// Instant lookups: one leaf and several levels, groups of one record, short last groups, one group as long as the partition.
+/// Instant lookups: one leaf, several levels, groups of one record, short last groups, and a group as long as the partition.
 fn instant() -> Value {
     let single = [
         (1, 1, 1, 1, 1),
@@ -479,7 +479,7 @@ fn instant() -> Value {
         .collect()
 }
 
-/// Instant lookups of directory blocks, of keys that are there and of one that is not.
+/// Instant lookups of directory blocks, of existing keys and a missing one.
 fn instant_directory() -> Value {
     let (count, slots) = (17u32, 34);
     let prints: Vec<[u8; 16]> = (0..count).map(|i| fingerprint(format!("key {i}").as_bytes())).collect();
@@ -516,9 +516,9 @@ fn answered(database: &Database<Merkle>, body: &[u8]) -> Vec<u8> {
     instant::pass::answer(database, &keys).unwrap().concat()
 }
 
-/// Answers that a client has to refuse, in which one bit was changed, and requests that a server has to refuse.
+/// Answers that a client must refuse, with one bit changed, and requests that a server must refuse.
 fn instant_refused() -> Value {
-    // A last group that is not full; and an offset whose siblings are not there, but for the uppermost.
+    // A short last group; and an offset whose siblings are missing, except for the uppermost.
     let cases = [
         (
             (40, 64, 3, 14),
@@ -594,8 +594,8 @@ fn instant_refused() -> Value {
     json!({ "answers": answers, "requests": { "layout": layout_json(&layout), "taken": hex(&query), "refused": requests } })
 }
 
-/// Hints for one server: stripes that end within partitions, records of no whole number of words, blocks of several; a record
-/// asked for again, alone and in one batch.
+/// Hints for one server: stripes that end within partitions, records that are no whole number of words, blocks of several records;
+/// a record asked for again, alone and in one batch.
 fn single() -> Value {
     [(256, 5, 4, 64, 1), (330, 9, 3, 112, 4), (7, 40, 1, 7, 1)]
         .map(|(n, l, q, m, g)| {
@@ -662,7 +662,7 @@ fn the_native_core_agrees_with_the_shared_vectors() {
     hold_to("core", &computed);
 }
 
-/// Writes a file anew if that is asked for, and holds what was computed to it.
+/// Writes a file anew if that is asked for. Otherwise compares the computed values with it.
 fn hold_to(file: &str, computed: &Value) {
     let path = format!("{FOLDER}/{file}.json");
     if std::env::var_os("KEYHUSH_WRITE_VECTORS").is_some() {
@@ -678,7 +678,7 @@ fn hold_to(file: &str, computed: &Value) {
     }
 }
 
-/// One operation as the file has it: with a key the record is its fingerprint and the value; without, the value.
+/// An operation as in the file. With keys the record is fingerprint and value; without, the value.
 struct Step {
     op: &'static str,
     key: Option<u32>,
@@ -718,8 +718,8 @@ impl Step {
     }
 }
 
-/// A key from `key` on that is not in the first directory of a life, and which that leads to `index` of `records` all the same, for want
-/// of a level that has it.
+/// The first key from `key` on that is not in the first directory of a life, but is still mapped to `index` of `records`, because no
+/// level has it.
 fn key_by_fallback(key: u32, index: u32, records: u32) -> u32 {
     let directory = Directory::build(&(0..5).flat_map(print_of).collect::<Vec<u8>>(), 5).unwrap();
     let falls_back = |key: u32, records: u32| {
@@ -732,9 +732,9 @@ fn key_by_fallback(key: u32, index: u32, records: u32) -> u32 {
         .unwrap()
 }
 
-/// Two databases of a few records through some epochs: adds that fill empty slots and open partitions, edits, deletes, a
-/// key deleted and added again, an add that is deleted again, an edit that changes nothing, adds where the directory leads
-/// already: by a level, so that the overlay has no entry, and by the fallback alone, at N before and after, so that it has.
+/// Two databases of a few records through some epochs. They have: adds that fill empty slots and open partitions, edits, deletes,
+/// a key deleted and added again, an added key deleted again, an edit that changes nothing, and adds of keys whose index the
+/// directory gives anyway: by a level, so that the overlay has no entry; by the fallback, at N before and after, so that it has.
 fn lives() -> Value {
     let keyed = vec![
         vec![
@@ -819,7 +819,7 @@ fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
             let mut elsewhere = database::<Merkle>(before, newest.records_mut());
             let epoch = apply(&mut newest, old.as_ref(), &operations).map_err(|refused| refused.reason).unwrap();
             directory = epoch.directory;
-            // Whoever follows the list comes to the same.
+            // A reader of the list gets the same.
             let list = UpdateList::decode(epoch.list.bytes(), before, *newest.layout()).unwrap();
             apply_list(&mut elsewhere, &list).unwrap();
             assert_eq!(elsewhere.records_mut(), newest.records_mut());
@@ -843,8 +843,8 @@ fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
     life
 }
 
-/// Batches on the database that the keyed life begins with, which add more keys to one directory block, or to two, than
-/// there is room for: the operation that cannot be, from 0, or none. A key's value is four zero bytes.
+/// Batches on the database with which the keyed life begins. They add more keys to one directory block, or to two, than it has room
+/// for. Each has the number of the impossible operation, from 0, or none. A key's value is four zero bytes.
 fn overfull() -> Value {
     let layout = Layout::plan_packed(5, 20, Some(2), 1).unwrap();
     let prints: Vec<u8> = (0..5).flat_map(print_of).collect();
@@ -905,8 +905,8 @@ fn overfull() -> Value {
         .into()
 }
 
-/// Lists that a reader has to refuse, each one step from one that it takes: from 3 records of a byte to 4, of which the
-/// first is edited, the third deleted and the fourth added.
+/// Lists that a reader must refuse, each with one change to a list that it accepts. That list leads from 3 records of a byte to 4:
+/// the first is edited, the third deleted and the fourth added.
 fn refused_lists() -> Value {
     let [before, after] = [3, 4].map(|records| Layout::new(records, 1, 2, 2).unwrap());
     let list = |entries: &[u8]| -> Vec<u8> {

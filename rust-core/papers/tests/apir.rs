@@ -1,4 +1,4 @@
-//! The authenticated baselines: lookups, and lies.
+//! Tests the authenticated baselines: lookups, and lies.
 #![allow(clippy::cast_precision_loss, clippy::needless_for_each)] // small counts; one-line loops
 
 use papers::apir::{dpf, matrix};

@@ -1,4 +1,4 @@
-//! Pai and what is built on it: lookups, the attacks on the published form, and the full permutation by enumeration.
+//! Tests Pai and its keyword schemes: lookups, the attacks on the published form, and the full permutation by enumeration.
 #![allow(clippy::cast_precision_loss, clippy::needless_for_each)] // small counts; one-line loops
 
 mod common;
@@ -77,14 +77,14 @@ fn the_diagonal_of_the_published_form_reveals_every_later_lookup() {
         let cell = seen(j * root + j);
         (row[cell / root], column[cell % root]) = (j, j);
     }
-    // … and any other is read.
+    // … and every other one is known.
     for index in 0..root * root {
         let cell = seen(index);
         assert_eq!(row[cell / root] * root + column[cell % root], index);
     }
 }
 
-/// The law of the cells that the server sees opened, over all permutations of four cells.
+/// The distribution of the cells that the server sees opened, over all permutations of four cells.
 fn cells(sequence: &[usize], deviation: Deviation) -> Law<Vec<usize>> {
     law(|source| {
         let mut cell_of = [0, 1, 2, 3];
@@ -101,7 +101,7 @@ fn cells(sequence: &[usize], deviation: Deviation) -> Law<Vec<usize>> {
     })
 }
 
-/// Dummies by trial have no bounded number of draws; these sequences repeat when half of the cells are open.
+/// Drawing dummies by trial has no bounded number of draws. In these sequences half of the cells are open before a repetition.
 const SEQUENCES: [[usize; 4]; 4] = [[0, 1, 0, 0], [0, 1, 2, 3], [3, 2, 3, 1], [2, 0, 0, 2]];
 
 #[test]
@@ -116,7 +116,7 @@ fn keys(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|n| format!("user{n}@example.org").into_bytes()).collect()
 }
 
-/// Thousands of lookups of known, unknown and repeated keys; as many lookups as one offline phase is good for.
+/// Thousands of lookups of known, unknown and repeated keys: as many as one offline phase allows.
 fn keyword_lookups<A: PrivateArray>(seed: u64, offline: impl Fn(&Records, &mut Random) -> (A, Store)) -> usize {
     let (n, bytes) = (3000, 21);
     let keys = keys(n);

@@ -1,4 +1,4 @@
-//! S3PIR, with one server and with two: ten thousand lookups, and the corrections' opposites by enumeration.
+//! Tests S3PIR, with one server and with two: ten thousand lookups, and the opposites of the corrections by enumeration.
 #![allow(clippy::cast_precision_loss, clippy::needless_for_each)] // small counts; one-line loops
 
 mod common;
@@ -28,7 +28,7 @@ fn ten_thousand_lookups_with_one_server() {
     assert_eq!((line.up, line.down), (0, records * bytes));
     assert_eq!(client.bytes(), one_server::client_bytes(&geometry, 10_000));
     for n in 0..10_000 {
-        // Runs of one record, as an app might ask
+        // Runs of one record, as an app might ask for it.
         let index = if n % 3 == 0 { 77 } else { source.below(records as u32) as usize };
         let search = if n % 2 == 0 { Search::All } else { Search::UntilFound };
         let mut line = Channel::default();
@@ -134,13 +134,13 @@ fn few_hints_miss_as_often_as_computed_and_a_miss_changes_nothing() {
         }
         assert_eq!((line.up, line.down), (geometry.query_bytes(), geometry.answer_bytes()));
     }
-    // (1 − (q/2 + 1)/(q·s))³ = (13/16)³; seven standard deviations, false alarm below 1e-11
+    // (1 − (q/2 + 1)/(q·s))³ = (13/16)³; seven standard deviations, false alarm below 1e-11.
     let expected = f64::from(runs) * (13.0f64 / 16.0).powi(3);
     let deviation = (expected * (1.0 - (13.0f64 / 16.0).powi(3))).sqrt();
     assert!((f64::from(missed) - expected).abs() < 7.0 * deviation, "{missed} of {runs}, expected {expected}");
 }
 
-// ---- exact privacy: q = 4, s = 2, one record of one byte a slot -------------------------------------------
+// ---- exact privacy: q = 4, s = 2, one record of one byte in each slot --------------------------------------
 
 /// A "random function" that is its key: byte n of the key has the four selections and the four offsets of hint n.
 struct Table(Block);
@@ -154,7 +154,7 @@ impl Prg for Table {
         let byte = self.0[stream as usize];
         for (n, block) in (first..).zip(blocks) {
             *block = [0; 16];
-            // Selections in the first block, offsets in the third, of two bytes each.
+            // Selections are in the first block, offsets in the third, two bytes each.
             let bits = if n == 0 { byte } else { byte >> 4 };
             if n == 0 || n == 2 {
                 (0..4).for_each(|stripe| block[2 * stripe] = bits >> stripe & 1);
@@ -202,7 +202,7 @@ fn law_of_query(slots: &Slots<Table>, index: usize) -> [f64; 256] {
     codes
 }
 
-/// The joint law of two queries, over all states of the hints, all backups and all coins.
+/// The joint distribution of two queries, over all states of the hints, all backups and all coins.
 fn joint(states: &[Vec<(u8, u32)>], [first, second]: [usize; 2], deviation: Deviation) -> Law<usize> {
     let mut known: HashMap<_, [f64; 256]> = HashMap::new();
     let mut joint = vec![0.0; 1 << 16];
@@ -217,7 +217,7 @@ fn joint(states: &[Vec<(u8, u32)>], [first, second]: [usize; 2], deviation: Devi
             let mut after = slots(state, spare, deviation);
             let backup = Backup { number: state.len() as u64, cutoff: 1, parities: vec![0; 2] };
             after.replenish(&pending, &[0], &backup);
-            // With one hint the key says which representation, with two the contents are enough: a test below.
+            // With one hint, the key says which representation. With two, the content is enough: a test below shows it.
             let replaced = hit && deviation != Deviation::NoReplenishing;
             let representation = (state.len() == 1).then(|| if replaced { (spare, 8) } else { state[0] });
             let law = known.entry((after.contents(), representation)).or_insert_with(|| law_of_query(&after, second));

@@ -1,4 +1,4 @@
-//! SinglePass: ten thousand lookups with edits, and Show-and-Shuffle by enumeration.
+//! Tests SinglePass: ten thousand lookups with edits, and Show-and-Shuffle by enumeration.
 #![allow(clippy::cast_precision_loss, clippy::needless_for_each)] // small counts; one-line loops
 
 mod common;
@@ -12,7 +12,7 @@ use papers::records::Records;
 use papers::singlepass::*;
 use papers::xor::xor;
 
-/// One client and a database that grows past several partitions, in 10 000 lookups.
+/// One client, and a database that grows by several partitions, in 10 000 lookups.
 fn life<P: Prg, O: Offset>(seed: u64, records: usize, partitions: usize, bytes: usize, inverses: Inverses) {
     println!("seed {seed}, {records} records of {bytes} bytes in {partitions} partitions");
     let mut source = Random::from_seed(seed);
@@ -60,7 +60,7 @@ fn a_server_refuses_what_cannot_be_a_query() {
     assert!(server.answer::<u16>(&[4, 0, 4, 0]).is_ok());
 }
 
-/// The law of what server 1 sees of a sequence of lookups, or server 0 after the hint; Q partitions of 6/Q records.
+/// The distribution of what a server sees of a sequence of lookups (server 0 also made the hint); Q partitions of 6/Q records.
 fn seen(sequence: &[usize], partitions: usize, server_0: bool, deviation: Deviation) -> Law<Vec<Vec<u8>>> {
     let records = Records::from_seed(1, 6, 1);
     let m = 6 / partitions;

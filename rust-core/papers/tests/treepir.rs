@@ -1,4 +1,4 @@
-//! TreePIR: ten thousand lookups, privacy by enumeration at √N = 2, and the wrong turns.
+//! Tests TreePIR: ten thousand lookups, privacy by enumeration at √N = 2, and the mistakes.
 #![allow(clippy::cast_precision_loss, clippy::needless_for_each)] // small counts; one-line loops
 
 mod common;
@@ -40,7 +40,7 @@ fn ten_thousand_lookups() {
     lookups::<ChaChaTree>(22, 3, 33, 500);
 }
 
-/// The published algorithm without sharing: for each guess all other leaves anew.
+/// The published algorithm without sharing: for each guess, all other leaves are computed anew.
 #[test]
 fn parities_of_all_guesses_are_those_of_trees_rebuilt_for_each_guess() {
     let (depth, bytes) = (4u32, 8);
@@ -64,7 +64,7 @@ fn parities_of_all_guesses_are_those_of_trees_rebuilt_for_each_guess() {
                 for n in 0..1 << height {
                     let offset = evaluate(&tree, height, &Key { seed: *seed, shift: 0 }, n);
                     let wide = {
-                        // `evaluate` reduces by the subtree's size; the leaf is wanted modulo √N.
+                        // `evaluate` reduces by the subtree's size; the leaf is needed modulo √N.
                         let mut leaf = [*seed];
                         (0..height).rev().for_each(|h| tree.descend(&mut leaf, n >> h & 1 == 1));
                         usize::from(u16::from_le_bytes([leaf[0][0], leaf[0][1]]))
@@ -88,7 +88,7 @@ fn a_server_refuses_what_cannot_be_a_query() {
     assert!(server.hints(&[0; 15]).is_err());
 }
 
-/// A "generator" whose seeds say what their children are: an ideal one, for trees of two leaves.
+/// An ideal generator: its seeds say what their children are. For trees of two leaves.
 struct Spelled;
 
 impl Doubling for Spelled {
@@ -118,7 +118,7 @@ fn tree(source: &mut impl Uniform) -> Block {
     seed
 }
 
-/// The law of what a server sees of a sequence; N = 4.
+/// The distribution of what a server sees of a sequence; N = 4.
 fn seen(sequence: &[usize], hints: usize, server_0: bool, deviation: Deviation) -> Law<Vec<Vec<u8>>> {
     let geometry = Geometry { depth: 1, hints, record_bytes: 1 };
     let database = Records::from_seed(5, 4, 1);
@@ -139,7 +139,7 @@ fn seen(sequence: &[usize], hints: usize, server_0: bool, deviation: Deviation) 
             let seeds = [tree(source), tree(source)];
             let pending = client.query_with(index, Search::All, seeds, source).unwrap();
             view.push(if server_0 { pending.refresh.clone() } else { pending.retrieve.clone() });
-            // A server of the deviation would read the part it knows; a silent client asks nothing.
+            // A server of the mistaken scheme would read the part that it knows. A silent client asks nothing.
             let known = [&pending.refresh, &pending.retrieve].map(|query| query.get(..18).map(<[u8]>::to_vec));
             if let [Some(refresh), Some(retrieve)] = known {
                 let answers = [refresh, retrieve].map(|query| server.answer(&query).unwrap());
@@ -163,7 +163,7 @@ fn what_either_server_sees_does_not_depend_on_what_is_asked() {
 
 #[test]
 fn deviations_tell_a_server_something() {
-    // The first query alone is silent as often for one record as for another; the second is not.
+    // The first query alone is silent equally often for all records. The second is not.
     for deviation in [Deviation::LeftOver, Deviation::SilentWhenUnlucky] {
         let told = worst(&PAIRS.map(|pair| seen(&pair, 1, false, deviation)));
         println!("{deviation:?}: {told}");
@@ -180,7 +180,7 @@ fn a_fresh_key_from_the_hints_seed_tells_server_0_every_partition() {
     let tree = AesTree::new();
     let mut source = Random::from_seed(24);
     let shared = source.block();
-    // What server 0 can draw of the seed that it was sent: the key after the hints'.
+    // What server 0 can draw from the seed that it got: the key after those of the hints.
     let mut own = Random::<Aes>::new(&shared, 0);
     for _ in 0..geometry.hints {
         own.block();

@@ -223,7 +223,7 @@ pub(crate) enum Checks {
     /// A tag of every record.
     Tags(Tags),
     /// Nothing: the caller verifies answers ([`Proofs::Pointproofs`]).
-    Elsewhere,
+    ByCaller,
 }
 
 impl Checks {
@@ -238,7 +238,7 @@ impl Checks {
         match self {
             Checks::Commitments(_) => Proofs::Openings,
             Checks::Tags(_) => Proofs::Tags,
-            Checks::Elsewhere => Proofs::Pointproofs,
+            Checks::ByCaller => Proofs::Pointproofs,
         }
     }
 
@@ -246,7 +246,7 @@ impl Checks {
     pub(crate) fn check_commitments(&self, layout: &Layout, commitments: &[u8]) -> Result<(), Error> {
         match self {
             Checks::Commitments(_) => expect_length("commitments", commitments, layout.partitions() * COMMITMENT_BYTES),
-            Checks::Tags(_) | Checks::Elsewhere => Ok(()),
+            Checks::Tags(_) | Checks::ByCaller => Ok(()),
         }
     }
 
@@ -260,7 +260,7 @@ impl Checks {
     /// Reserves the memory that [`Checks::leave_epoch`] needs.
     pub(crate) fn reserve(&mut self, after: &Layout) -> Result<(), Error> {
         match self {
-            Checks::Commitments(_) | Checks::Elsewhere => Ok(()),
+            Checks::Commitments(_) | Checks::ByCaller => Ok(()),
             Checks::Tags(tags) => tags.reserve(after.slots()),
         }
     }
@@ -270,7 +270,7 @@ impl Checks {
         match self {
             Checks::Commitments(commitments) => commitments.clear(),
             Checks::Tags(tags) => tags.grow(after.slots()),
-            Checks::Elsewhere => {}
+            Checks::ByCaller => {}
         }
     }
 
@@ -299,7 +299,7 @@ impl Checks {
                 });
                 Ok(differences == 0)
             }
-            Checks::Elsewhere => Err(Error::Phase("the caller verifies proofs of this kind; pass the verdict")),
+            Checks::ByCaller => Err(Error::Phase("the caller verifies proofs of this kind; pass the verdict")),
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::commitment::VectorCommitment;
 use crate::database::flat::Database;
 use crate::database::list::{Kind, UpdateList};
 use crate::database::write::{STEP_BYTES, Write};
-use crate::directory::{Directory, Following, Overfull};
+use crate::directory::{Directory, NextDirectory, Overfull};
 use crate::error::{Error, expect_length};
 use crate::key::FINGERPRINT_BYTES;
 use crate::layout::Layout;
@@ -245,7 +245,7 @@ enum Stage {
     /// hashes the list's bytes
     Hash(usize, UpdateList),
     /// applies the list to the directory
-    Follow(Option<Box<Following>>, UpdateList),
+    Directory(Option<Box<NextDirectory>>, UpdateList),
     Done(UpdateList, Option<(Directory, [u8; 32])>),
     /// a step has failed
     Failed,
@@ -353,15 +353,15 @@ impl Draft {
                 } else if self.before.stored().record_bytes < FINGERPRINT_BYTES {
                     return Err(failed(Error::Phase("the records are too short to hold keys")));
                 } else {
-                    Stage::Follow(None, list)
+                    Stage::Directory(None, list)
                 }
             }
-            Stage::Follow(following, list) => {
+            Stage::Directory(next_directory, list) => {
                 let before = directory.ok_or_else(|| failed(Error::Phase("pass the directory in every step")))?;
-                let mut following = following.unwrap_or_else(|| Box::new(Following::new(before)));
-                match following.step(before, &list).map_err(|full| crowded(before, batch, full))? {
+                let mut next_directory = next_directory.unwrap_or_else(|| Box::new(NextDirectory::new(before)));
+                match next_directory.step(before, &list).map_err(|full| crowded(before, batch, full))? {
                     Some(next) => Stage::Done(list, Some(next)),
-                    None => Stage::Follow(Some(following), list),
+                    None => Stage::Directory(Some(next_directory), list),
                 }
             }
             done @ Stage::Done(..) => done,

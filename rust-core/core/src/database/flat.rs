@@ -101,7 +101,7 @@ impl<C: VectorCommitment> Database<C> {
         match proofs {
             Proofs::Openings => Self::new(layout),
             Proofs::Tags => Self::empty(layout, false),
-            Proofs::Pointproofs => Self::new(layout).map(Self::proved_elsewhere),
+            Proofs::Pointproofs => Self::new(layout).map(Self::proved_by_caller),
         }
     }
 
@@ -117,7 +117,7 @@ impl<C: VectorCommitment> Database<C> {
 
     /// Says that the caller adds proofs of kind [`Proofs::Pointproofs`] to answers.
     #[must_use]
-    pub fn proved_elsewhere(mut self) -> Self {
+    pub fn proved_by_caller(mut self) -> Self {
         self.pointproofs = true;
         self
     }

@@ -8,13 +8,13 @@
 mod block;
 mod bringing;
 mod build;
-mod following;
+mod next;
 mod shape;
 mod table;
 
 pub use bringing::Bringing;
 pub use build::DirectoryBuilder;
-pub(crate) use following::Following;
+pub(crate) use next::NextDirectory;
 pub use shape::Shape;
 pub(crate) use shape::{expected_blocks, expected_bytes};
 pub use table::Directory;

@@ -62,12 +62,12 @@ pub(crate) struct Editing {
     pub(super) edits: Edits,
     /// number of the first edit that has not been added
     pub(super) next: usize,
-    /// by id: the slot of its hint; or H and the number of its pair; or [`NOBODY`]
+    /// by id: the slot of its hint; or H and the number of its pair; or [`NO_OWNER`]
     pub(super) owners: Vec<u32>,
 }
 
 /// The owner of an id that belongs to no hint and no backup.
-pub(super) const NOBODY: u32 = u32::MAX;
+pub(super) const NO_OWNER: u32 = u32::MAX;
 
 impl Drop for Editing {
     fn drop(&mut self) {

@@ -67,7 +67,7 @@ pub struct Hint<F = Keyed> {
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// The entry of [`Hint::slots`] for a slot. Entries compare as slots do.
-pub(crate) fn of_slot(slot: usize, flip: bool) -> u32 {
+pub(crate) fn slot_entry(slot: usize, flip: bool) -> u32 {
     2 * slot as u32 + u32::from(flip)
 }
 
@@ -83,7 +83,7 @@ impl<F: Function> Hint<F> {
         let backups = drawn.ids.split_off(hints);
         let mut slots = vec![NOWHERE; drawn.cutoffs.len()];
         for (slot, &id) in drawn.ids.iter().enumerate() {
-            slots[id as usize] = of_slot(slot, false);
+            slots[id as usize] = slot_entry(slot, false);
         }
         Ok(Hint {
             layout,
@@ -219,7 +219,7 @@ impl<F: Function> Hint<F> {
     pub(crate) fn put_back(&mut self, slot: usize, (id, flip, extra): (u32, bool, u32)) -> (u32, bool, u32) {
         let before = (self.ids[slot], self.is_flipped(slot), self.extras[slot]);
         self.slots[before.0 as usize] = NOWHERE;
-        self.slots[id as usize] = of_slot(slot, flip);
+        self.slots[id as usize] = slot_entry(slot, flip);
         (self.ids[slot], self.extras[slot]) = (id, extra);
         before
     }

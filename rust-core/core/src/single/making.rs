@@ -62,7 +62,7 @@ impl Drop for Folding {
 enum Stage<F> {
     Drawing(Box<(Drawing<ChaCha>, F)>),
     /// while one stage replaces the other; it stays if memory does not suffice
-    Between,
+    Taken,
     Made(Box<Hint<F>>),
 }
 
@@ -247,7 +247,7 @@ impl<F: Function> Builder<F> {
 
     /// Begins hints with what was drawn now, or before it was stored.
     pub(crate) fn begin_with(&mut self, drawn: Drawn) -> Result<(), Error> {
-        if let Stage::Drawing(drawing) = std::mem::replace(&mut self.stage, Stage::Between) {
+        if let Stage::Drawing(drawing) = std::mem::replace(&mut self.stage, Stage::Taken) {
             let (_, function) = *drawing;
             let mut key = Zeroizing::new([0; TAG_BYTES]);
             ChaCha::new(&self.entropy, POINT_STREAM).fill(key.as_mut_slice());
@@ -386,7 +386,7 @@ impl<F: Function> Builder<F> {
         if self.folded.iter().any(|folded| !folded) {
             return Err((Error::Phase("partitions are missing from the hint; fold them first"), self));
         }
-        match std::mem::replace(&mut self.stage, Stage::Between) {
+        match std::mem::replace(&mut self.stage, Stage::Taken) {
             Stage::Made(mut hint) if hint.tags.is_whole() => {
                 hint.stamp.version = version;
                 Ok(*hint)

@@ -196,8 +196,8 @@ impl<F: Function> Hint<F> {
                 first = first.min(if contains == 1 { slots[c] } else { NOWHERE });
             }
         }
-        for (said, &extra) in (0..).step_by(2).zip(&self.extras) {
-            first = first.min(if extra == wanted { said } else { NOWHERE });
+        for (entry, &extra) in (0..).step_by(2).zip(&self.extras) {
+            first = first.min(if extra == wanted { entry } else { NOWHERE });
         }
         selections.zeroize();
         offsets.zeroize();

@@ -196,10 +196,10 @@ fn apply<F: Function>(hint: &mut Hint<F>, effect: &Effect) {
     for ((&[slot, pair, index], tag), block) in used {
         let (slot, pair) = (slot as usize, pair as usize);
         if index == MISSED {
-            hint.edits_follow(hint.backups[pair], None);
+            hint.reassign_edits(hint.backups[pair], None);
         } else {
             let (before, ..) = hint.replace(slot, pair, index);
-            hint.edits_follow(before, Some(slot));
+            hint.reassign_edits(before, Some(slot));
             let above = hint.is_flipped(slot);
             let (stripe, _) = hint.geometry.place(index as usize);
             let left = hint.tag_of_edits_left(hint.own_slot(stripe, hint.ids[slot]));

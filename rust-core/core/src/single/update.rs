@@ -1,7 +1,7 @@
 //! Applies an update: changes exactly the hints that contain an edited record, and its tag. The client does all of it alone; a
 //! server sees nothing.
 
-use super::edits::{Editing, Edits, NOBODY};
+use super::edits::{Editing, Edits, NO_OWNER};
 use super::geometry::Geometry;
 use super::hint::Hint;
 use super::query::Pending;
@@ -55,7 +55,7 @@ impl<F: Function> Hint<F> {
     }
 
     fn owners(&self) -> Vec<u32> {
-        let mut owners = vec![NOBODY; self.cutoffs.len()];
+        let mut owners = vec![NO_OWNER; self.cutoffs.len()];
         for (owner, &id) in self.ids.iter().enumerate() {
             owners[id as usize] = owner as u32;
         }
@@ -66,9 +66,9 @@ impl<F: Function> Hint<F> {
     }
 
     /// Records that an id belongs to no hint any more. If its backup was put into a slot, that slot gets the edits that are left.
-    pub(crate) fn edits_follow(&mut self, before: u32, slot: Option<usize>) {
+    pub(crate) fn reassign_edits(&mut self, before: u32, slot: Option<usize>) {
         if let Some(editing) = &mut self.editing {
-            editing.owners[before as usize] = NOBODY;
+            editing.owners[before as usize] = NO_OWNER;
             if let Some(slot) = slot {
                 editing.owners[self.ids[slot] as usize] = slot as u32;
             }
@@ -147,7 +147,7 @@ impl<F: Function> Hint<F> {
             } else if self.geometry.place(self.extras[owner] as usize).0 != stripe {
                 self.rests[owner] ^= self.tags.tag(difference);
             }
-        } else if owner != NOBODY as usize {
+        } else if owner != NO_OWNER as usize {
             let above = !self.is_below(stripe, id);
             xor_into(self.half_mut(owner - self.ids.len(), above), difference);
         }

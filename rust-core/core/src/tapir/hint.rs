@@ -149,7 +149,7 @@ impl HintBuilder {
                 ChaCha::new(&entropy, TAG_KEY_STREAM).fill(key.as_mut_slice());
                 Checks::Tags(Tags::new(*key, layout.slots())?)
             }
-            Proofs::Pointproofs => Checks::Elsewhere,
+            Proofs::Pointproofs => Checks::ByCaller,
         };
         expect_length("content hashes", content_hashes, layout.partitions() * CONTENT_HASH_BYTES)?;
         let mut hint_id = [0; HINT_ID_BYTES];

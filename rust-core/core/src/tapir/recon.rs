@@ -48,7 +48,7 @@ pub fn judged<C: VectorCommitment>(
     if hint.condemned {
         return Err(Error::Condemned);
     }
-    if !matches!(hint.checks, Checks::Elsewhere) {
+    if !matches!(hint.checks, Checks::ByCaller) {
         return Err(Error::Phase("this hint verifies answers itself; call verify"));
     }
     expect_length("answer", answer, hint.proofs().answer_bytes::<C>(&hint.layout, pending.count()))?;

@@ -1,4 +1,4 @@
-//! A database, its hint, and one honest round trip, for the tests of the scheme.
+//! What the tests of the scheme share: a database, its hint, and an honest round trip.
 
 #![allow(dead_code)] // not every test crate needs every helper
 
@@ -11,12 +11,12 @@ use keyhush_core::tapir::hint::{Hint, HintBuilder};
 use keyhush_core::tapir::query::{Pending, Role};
 use keyhush_core::tapir::recon::{recon, verify};
 
-/// `npm run test:all` looks at all, `npm test` at a sample.
+/// `npm run test:all` tests everything, `npm test` a sample.
 pub fn thorough() -> bool {
     std::env::var("KEYHUSH_THOROUGH").is_ok_and(|value| value == "1")
 }
 
-/// A committed database of `layout` whose records are `content` and then zeros.
+/// A committed database of `layout`. Its records are `content`, then zeros.
 pub fn database<C: VectorCommitment>(layout: Layout, content: &[u8]) -> Database<C> {
     let mut database = Database::new(layout).unwrap();
     database.records_mut()[..content.len()].copy_from_slice(content);
@@ -24,12 +24,12 @@ pub fn database<C: VectorCommitment>(layout: Layout, content: &[u8]) -> Database
     database
 }
 
-/// A builder for `database` with nothing folded, of a hint that checks openings.
+/// A builder for `database`, of a hint that checks openings. Nothing is folded yet.
 pub fn builder<C: VectorCommitment>(database: &Database<C>, entropy: [u8; 32]) -> HintBuilder {
     builder_of(database, Proofs::Openings, entropy)
 }
 
-/// A builder for `database` with nothing folded, of any kind.
+/// A builder for `database`, with this kind of proof. Nothing is folded yet.
 pub fn builder_of<C: VectorCommitment>(database: &Database<C>, proofs: Proofs, entropy: [u8; 32]) -> HintBuilder {
     let layout = *database.layout();
     let partitions = 0..layout.partitions();
@@ -47,7 +47,7 @@ pub fn receive(builder: &mut HintBuilder, lane: usize, q: usize, content: &[u8])
     builder.absorb(lane, bytes - bytes / 3).unwrap();
 }
 
-/// The hint of a database, its permutations drawn from `source`.
+/// The hint of a database, with permutations drawn from `source`.
 pub fn hint_from<C: VectorCommitment>(database: &mut Database<C>, proofs: Proofs, source: &mut impl Uniform) -> Hint {
     let mut builder = builder_of(database, proofs, [0; 32]);
     for q in 0..database.layout().partitions() {
@@ -57,7 +57,7 @@ pub fn hint_from<C: VectorCommitment>(database: &mut Database<C>, proofs: Proofs
     builder.finish().map_err(|(error, _)| error).unwrap()
 }
 
-/// Both honest answers, verified and applied: the batch's records.
+/// Verifies both honest answers and applies the batch. Returns its records.
 #[allow(dead_code)] // not every test crate wants the records alone
 pub fn finish<C: VectorCommitment>(database: &Database<C>, hint: &mut Hint, mut pending: Pending) -> Vec<u8> {
     for role in [Role::Retrieve, Role::Refresh] {
@@ -67,7 +67,7 @@ pub fn finish<C: VectorCommitment>(database: &Database<C>, hint: &mut Hint, mut 
     recon(hint, pending).map_err(|(error, _)| error).unwrap().records
 }
 
-/// Key and tags of a hint that keeps them, as they end its stored form; nothing of one that does not.
+/// The key and the tags at the end of a stored hint with tags; empty for a hint without.
 pub fn tags_of(hint: &Hint) -> Vec<u8> {
     if hint.proofs() == Proofs::Openings {
         return Vec::new();
@@ -77,12 +77,12 @@ pub fn tags_of(hint: &Hint) -> Vec<u8> {
     stored[end - TAG_BYTES - hint.tag_bytes()..end].to_vec()
 }
 
-/// Replays one sequence of draws and steps through all of them like an odometer.
+/// Replays a sequence of draws. It steps through all sequences as an odometer does.
 #[derive(Default)]
 pub struct Enumerate {
     /// (value, bound)
     pub digits: Vec<(u32, u32)>,
-    /// draws since the sequence began
+    /// number of draws since the sequence began
     pub position: usize,
 }
 
@@ -99,7 +99,7 @@ impl Uniform for Enumerate {
 }
 
 impl Enumerate {
-    /// The next sequence; false after the last.
+    /// Goes to the next sequence. Returns false after the last.
     pub fn step(&mut self) -> bool {
         self.position = 0;
         for (value, bound) in self.digits.iter_mut().rev() {

@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 use papers::random::Uniform;
 
-/// Walks through all sequences of draws, like an odometer. Sequences need not be equally long or equally likely.
+/// Steps through all sequences of draws, as an odometer does. Sequences need not be equally long or equally likely.
 #[derive(Default)]
 pub struct Enumerate {
     digits: Vec<(u32, u32)>, // (value, bound)
@@ -26,7 +26,7 @@ impl Uniform for Enumerate {
 }
 
 impl Enumerate {
-    /// The next sequence; false after the last.
+    /// Goes to the next sequence. Returns false after the last.
     fn step(&mut self) -> bool {
         self.digits.truncate(self.position);
         self.position = 0;
@@ -44,10 +44,10 @@ impl Enumerate {
     }
 }
 
-/// What a server sees, with its probability.
+/// The distribution of what a server sees: each view with its probability.
 pub type Law<T> = HashMap<T, f64>;
 
-/// The exact law of what `run` returns, over all draws.
+/// The exact distribution of what `run` returns, over all draws.
 pub fn law<T: Eq + Hash>(mut run: impl FnMut(&mut Enumerate) -> T) -> Law<T> {
     let mut law = Law::new();
     let mut source = Enumerate::default();
@@ -60,16 +60,16 @@ pub fn law<T: Eq + Hash>(mut run: impl FnMut(&mut Enumerate) -> T) -> Law<T> {
     }
 }
 
-/// Total variation: by how much better than guessing two laws can be told apart.
+/// Total variation: how much better than by guessing two distributions can be told apart.
 pub fn variation<T: Eq + Hash>(a: &Law<T>, b: &Law<T>) -> f64 {
     let keys = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key)));
     keys.map(|key| (a.get(key).unwrap_or(&0.0) - b.get(key).unwrap_or(&0.0)).abs()).sum::<f64>() / 2.0
 }
 
-/// The largest variation between the law of the first sequence and that of any other.
+/// The largest variation between the distribution for the first sequence and that for any other.
 pub fn worst<T: Eq + Hash>(laws: &[Law<T>]) -> f64 {
     laws.iter().map(|law| variation(&laws[0], law)).fold(0.0, f64::max)
 }
 
-/// What floating-point sums of exact probabilities may be off by.
+/// A bound for rounding errors in floating-point sums of exact probabilities.
 pub const EXACT: f64 = 1e-9;

@@ -15,7 +15,7 @@ use crate::tapir::permutation::Permutations;
 
 const KIND: [u8; 4] = *b"PIRc";
 /// In place of tags: the caller verifies answers.
-pub(super) const ELSEWHERE: u32 = 3;
+pub(super) const BY_CALLER: u32 = 3;
 
 impl Hint {
     /// The stored form, bound to the manifest whose hash is `binding`. Secret.
@@ -48,7 +48,7 @@ impl Hint {
                 out.bytes(tags.key());
                 out.u64s(tags.all());
             }
-            Checks::Elsewhere => out.u32(ELSEWHERE as usize),
+            Checks::ByCaller => out.u32(BY_CALLER as usize),
         }
         Ok(out.written())
     }
@@ -73,8 +73,8 @@ impl Hint {
         let permutations = Permutations::from_entries(&layout, reader.u16s(layout.slots())?)
             .ok_or(Error::State("a permutation has an entry twice, or beyond its partition"))?;
         let parities = reader.bytes(layout.partition_bytes())?.to_vec();
-        let checks = if reader.is_last_u32(ELSEWHERE) {
-            Checks::Elsewhere
+        let checks = if reader.is_last_u32(BY_CALLER) {
+            Checks::ByCaller
         } else if reader.is_empty() {
             Checks::commitments(&layout, commitments)?
         } else {

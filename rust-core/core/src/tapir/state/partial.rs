@@ -7,7 +7,7 @@
 //! the hint keeps tags, their point (8) and the tags of folded partitions (M u64 each, in order). If the caller verifies
 //! answers instead, the number 3 (u32).
 
-use super::checkpoint::ELSEWHERE;
+use super::checkpoint::BY_CALLER;
 use super::frame::{Reader, Writer};
 use super::{BINDING_BYTES, Form, Unsealed};
 use crate::commitment::tags::TAG_BYTES;
@@ -44,8 +44,8 @@ impl HintBuilder {
             for (partition, _) in partitions.zip(&self.folded).filter(|(_, folded)| **folded) {
                 out.u64s(partition);
             }
-        } else if matches!(self.hint.checks, Checks::Elsewhere) {
-            out.u32(ELSEWHERE as usize);
+        } else if matches!(self.hint.checks, Checks::ByCaller) {
+            out.u32(BY_CALLER as usize);
         }
         out.written()
     }
@@ -72,12 +72,12 @@ impl HintBuilder {
             return Err(Error::State("a flag is neither 0 nor 1"));
         }
         let parities = reader.bytes(if folded.contains(&1) { layout.partition_bytes() } else { 0 })?;
-        let elsewhere = reader.is_last_u32(ELSEWHERE);
+        let by_caller = reader.is_last_u32(BY_CALLER);
         let tag_key: Option<&[u8; TAG_BYTES]> =
-            if elsewhere || reader.is_empty() { None } else { Some(reader.array()?) };
+            if by_caller || reader.is_empty() { None } else { Some(reader.array()?) };
 
         let proofs = match tag_key {
-            None if elsewhere => Proofs::Pointproofs,
+            None if by_caller => Proofs::Pointproofs,
             None => Proofs::Openings,
             Some(_) => Proofs::Tags,
         };

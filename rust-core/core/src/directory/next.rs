@@ -14,7 +14,7 @@ const STEP_ENTRIES: usize = 1 << 13;
 const STEP_BYTES: usize = 1 << 18;
 
 /// The next directory, in the making from an update list.
-pub(crate) struct Following {
+pub(crate) struct NextDirectory {
     /// for each block the numbers of its entries: deletes before adds, because a batch may delete a key and add it again in a
     /// lower slot
     changes: Vec<Vec<u32>>,
@@ -33,11 +33,11 @@ enum Stage {
     Write(usize),
 }
 
-impl Following {
+impl NextDirectory {
     pub(crate) fn new(before: &Directory) -> Self {
         let mut hasher = Hasher::new();
         hasher.update(&before.shape.header());
-        Following {
+        NextDirectory {
             changes: vec![Vec::new(); before.shape.blocks()],
             stage: Stage::Spread(Kind::Delete, 0),
             bytes: Vec::new(),
@@ -103,7 +103,7 @@ impl Directory {
         if list.after().stored().record_bytes < FINGERPRINT_BYTES {
             return Err(Error::Update("a record has no room for a fingerprint of 16 bytes"));
         }
-        self.followed(list).map_err(|Overfull(_)| {
+        self.updated_unless_full(list).map_err(|Overfull(_)| {
             Error::Update("a block of the directory has no room for its keys; begin a new generation")
         })
     }
@@ -121,7 +121,7 @@ impl Directory {
     }
 
     /// [`Directory::updated`], for records that have room for a fingerprint.
-    pub(crate) fn followed(&self, list: &UpdateList) -> Result<Self, Overfull> {
+    pub(crate) fn updated_unless_full(&self, list: &UpdateList) -> Result<Self, Overfull> {
         // Deletes before adds: a batch may delete a key and add it again in a lower slot.
         self.with_overlay(&changes(list, [Kind::Delete, Kind::Add], Kind::Add))
     }
