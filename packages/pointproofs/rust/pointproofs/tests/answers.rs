@@ -1,4 +1,4 @@
-//! Proofs of answers: honest ones hold whatever the shape, and nothing else does (docs/threat-model.md, Pointproofs).
+//! Tests proofs of answers: honest ones hold for all shapes, and nothing else holds (docs/threat-model.md, Pointproofs).
 
 mod common;
 
@@ -22,7 +22,7 @@ static KEY: LazyLock<Key> = LazyLock::new(|| {
 const MANIFEST: [u8; 32] = [0x4d; 32];
 const HEADER: [u8; HEADER_BYTES] = [0x48; HEADER_BYTES];
 
-/// A database and what its server keeps.
+/// A database, and what its server keeps.
 struct World {
     shape: Shape,
     records: Vec<u8>,
@@ -41,7 +41,7 @@ struct Answer {
 }
 
 impl World {
-    /// Records that all differ, but for every fifth, which is empty, and all of the last partition's second row.
+    /// Records that all differ. Every fifth is empty, and so is the whole second row of the last partition.
     fn new(partitions: usize, partition_records: usize, record_bytes: usize) -> Self {
         let shape = Shape::new(partitions, partition_records, record_bytes).unwrap();
         let mut records = vec![0; partitions * partition_records * record_bytes];
@@ -210,7 +210,7 @@ fn proofs_of_other_things_do_not_hold() {
     refused(&with(honest.proof[0] & 0x7f), "not marked as compressed");
     refused(&with(honest.proof[0] | 0x40), "marked as the identity");
     refused(&with(honest.proof[0] ^ 0x20), "the other y");
-    // x = 4: on the curve, and outside the subgroup; x = 1: not on the curve
+    // x = 4: on the curve, and outside the subgroup; x = 1: not on the curve.
     for (x, on_curve) in [(4, true), (1, false)] {
         let mut bytes = [0; PROOF_BYTES];
         (bytes[0], bytes[47]) = (0x80, x);
@@ -242,7 +242,7 @@ fn an_answer_is_held_to_its_own_database_and_key() {
     let statement = Statement::new(shape, &MANIFEST, &HEADER, &honest.offsets, &honest.records).unwrap();
     assert!(matches!(verify(&KEY, &world.rows, &statement, &honest.proof), Err(Error::Rows(_))));
 
-    // Another ceremony's key: its rows are not these, and if somebody said so, nothing would hold.
+    // Another ceremony's key has other rows. With these rows under its hash, nothing would hold.
     let other = common::verified(&common::CEREMONY[0].transcript).key().unwrap();
     let key = Key::decode(&other, blake3::hash(&other).as_bytes(), false).unwrap();
     let mut renamed = lists(&world.proved);
@@ -267,12 +267,12 @@ fn statements_have_the_lengths_of_their_shape() {
     }
 }
 
-/// Factors t₁, t₂ below 2¹²⁸ with t₁·d₁ + t₂·d₂ = 0, by Euclid's algorithm half way; about every second pair has some.
+/// Factors t₁, t₂ below 2¹²⁸ with t₁·d₁ + t₂·d₂ = 0, by half of Euclid's algorithm. About every second pair has some.
 fn relation(differences: [bls12_381::Scalar; 2]) -> Option<[[u8; 16]; 2]> {
     let order = BigInt::from_bytes_le(Sign::Plus, &(-bls12_381::Scalar::one()).to_bytes()) + 1;
     let ratio = -differences[0] * differences[1].invert().unwrap();
     let bound = BigInt::from(1) << 128;
-    // remainder = coefficient·ratio modulo the order
+    // remainder = coefficient·ratio modulo the order.
     let mut before = (order, BigInt::from(0));
     let mut now = (BigInt::from_bytes_le(Sign::Plus, &ratio.to_bytes()), BigInt::from(1));
     while now.0 > BigInt::from(0) {
@@ -361,7 +361,7 @@ fn every_entry_of_a_long_answer_has_a_coefficient_of_its_own() {
     coefficients.dedup();
     assert_eq!(coefficients.len(), offsets.len());
     assert!(world.verify(&answer));
-    // Entries n and n + 256 are of other columns: 256 mod 3 = 1.
+    // Entries n and n + 256 belong to other columns: 256 mod 3 = 1.
     let mut exchanged = answer.clone();
     let (one, other) = exchanged.records.split_at_mut(256 * 4);
     one[..4].swap_with_slice(&mut other[..4]);
@@ -372,7 +372,7 @@ fn every_entry_of_a_long_answer_has_a_coefficient_of_its_own() {
 #[test]
 fn edits_are_followed_by_rows_and_openings_and_folding_them_makes_what_proving_anew_does() {
     followed(&[(3, [0; 8]), (4, [7; 8]), (255, [9; 8])]);
-    // So many that their products come out of tables.
+    // So many that their products come from tables.
     let many: Vec<_> = (100..140).chain([3, 4, 255]).map(|offset| (offset, [offset as u8; 8])).collect();
     followed(&many);
 }
@@ -395,7 +395,7 @@ fn followed(edited: &[(usize, [u8; 8])]) {
     assert_eq!(commitments.as_flattened(), &anew.row_list[32..]);
     assert_eq!(old.row_list[80..], anew.row_list[80..], "the other row");
 
-    // Out of old openings: the proof for the old records, and, corrected, that for the new ones.
+    // From old openings: the proof for the old records, and, corrected, the proof for the new ones.
     let mut proved = before.proved.clone();
     proved[q].row_list.clone_from(&anew.row_list);
     let after = World {
@@ -520,14 +520,14 @@ fn row_lists_are_held_to_their_records_without_proving_anew() {
     other = list.clone();
     other[40] ^= 1;
     assert_eq!(commits(0, bytes(0), &other), none, "a byte changed");
-    // In the sum of all rows two changes could cancel; under weights they do not.
+    // In the plain sum of all rows two changes could cancel. With weights they do not.
     other = list.clone();
     let (first, second) = other[32..].split_at_mut(48);
     let negated = |row: &mut [u8]| row[0] ^= 0x20;
     negated(first);
     negated(second);
     assert_eq!(commits(0, bytes(0), &other), none, "both rows negated");
-    // A point of the curve that is not in the subgroup: x = 4 is on it.
+    // A point of the curve that is not in the subgroup: x = 4 is on the curve.
     other = list.clone();
     other[32..80].fill(0);
     other[32] = 0x80;

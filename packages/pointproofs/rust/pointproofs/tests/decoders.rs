@@ -1,4 +1,4 @@
-//! Bytes from anybody are refused, whatever they are; nothing panics.
+//! Tests that arbitrary bytes are refused, and that nothing panics.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn key(bytes: &[u8]) -> Option<Key> {
     Key::decode(bytes, blake3::hash(bytes).as_bytes(), true).ok()
 }
 
-/// Something true, with other bytes at a place, and cut off or not.
+/// Valid bytes, with other bytes at one place, cut off or not.
 fn mangled(honest: &[u8], at: prop::sample::Index, bytes: &[u8], end: Option<prop::sample::Index>) -> Vec<u8> {
     let mut mangled = honest.to_vec();
     let at = at.index(mangled.len());
@@ -40,7 +40,7 @@ proptest! {
     #[test]
     fn almost_a_key(at: prop::sample::Index, bytes: [u8; 7], end: Option<prop::sample::Index>) {
         let mangled = mangled(&KEY, at, &bytes, end);
-        // The transcript's hash is any 32 bytes; everything else shows.
+        // The transcript's hash may be any 32 bytes. Any other change is noticed.
         let same = mangled.get(..12) == KEY.get(..12) && mangled.get(44..) == KEY.get(44..);
         prop_assert_eq!(key(&mangled).is_some(), same);
     }

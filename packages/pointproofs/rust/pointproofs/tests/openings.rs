@@ -1,5 +1,5 @@
-//! All openings at once are those that the definition gives: every one at m = 4 and 16, from the powers alone; and every one
-//! at m = 256 for an α that is known (`npm test`: every 17th).
+//! Tests that all openings at once equal those by the definition: every one at m = 4 and 16, from the powers alone; every one at
+//! m = 256, with a known α (`npm test`: every 17th).
 
 mod common;
 
@@ -11,7 +11,7 @@ use keyhush_pointproofs::prover::Openings;
 
 const ALPHA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// [αᵏ]₁ at k − 1, and what nobody has at k = m + 1: anything.
+/// [αᵏ]₁ at k − 1. At k = m + 1, which nobody has, any point.
 fn powers(m: usize) -> Vec<G1Affine> {
     let exponents = (1..=2 * m as u64).map(|k| Fr::from(ALPHA).pow([k]));
     let mut powers: Vec<_> = exponents.map(|power| (G1Affine::generator() * power).into_affine()).collect();
@@ -19,7 +19,7 @@ fn powers(m: usize) -> Vec<G1Affine> {
     powers
 }
 
-/// Rows with everything that could make additions exceptional: zeros, one record, equal ones, opposite ones.
+/// Rows that could make additions exceptional: zeros, one record, equal ones, opposite ones.
 fn rows(m: usize) -> Vec<Vec<Fr>> {
     let mut random = ark_std::test_rng();
     let one_at = |at: usize| (0..m).map(|n| Fr::from(u64::from(n == at))).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Transcripts of ceremonies: what two made holds, and nothing that was changed does (docs/threat-model.md, Pointproofs).
+//! Tests transcripts of ceremonies: one with two contributions holds, and no changed one does (docs/threat-model.md, Pointproofs).
 
 mod common;
 
@@ -12,7 +12,7 @@ const G2_AT: usize = G1_AT + 48 * G1_POWERS;
 const CONTRIBUTIONS_AT: usize = G2_AT + 96 * 256;
 const CONTRIBUTION_BYTES: usize = 64 + 2 * 48 + 32;
 
-/// Why a transcript is refused; empty if it is not.
+/// Why a transcript is refused; empty if it is accepted.
 fn refusal(bytes: &[u8]) -> String {
     let verdict = Transcript::decode(bytes).and_then(|transcript| transcript.verify(&[3; 32]).map(|_| ()));
     verdict.err().map_or(String::new(), |error| error.to_string())
@@ -22,7 +22,7 @@ fn honest() -> Vec<u8> {
     CEREMONY[1].transcript.clone()
 }
 
-/// Multiplies powers of G1, by their places, by 2.
+/// Multiplies some powers in G1 by 2.
 fn double_g1(bytes: &mut [u8], places: impl IntoIterator<Item = usize>) {
     for place in places {
         let point = &mut bytes[G1_AT + 48 * place..][..48];
@@ -45,13 +45,13 @@ fn two_contribute_and_each_finds_their_own_contribution() {
     assert_eq!(transcript.transcript().names().collect::<Vec<_>>(), ["Ada", "Grace"]);
     assert!(CEREMONY.iter().all(|contributed| transcript.has(&contributed.receipt)));
     assert_eq!(honest().len(), transcript_bytes(2));
-    // Somebody else's under the same name; and of a ceremony that does not have it
+    // Another contribution under the same name; and a ceremony that does not have it.
     let other = begun().contribute("Ada", &[7; 32]).unwrap();
     assert!(!transcript.has(&other.receipt) && !verified(&CEREMONY[0].transcript).has(&CEREMONY[1].receipt));
     assert_ne!(other.transcript[G1_AT..][..48], CEREMONY[0].transcript[G1_AT..][..48]);
-    // Deterministic: the same entropy at the same place
+    // Deterministic: the same entropy at the same place.
     assert_eq!(begun().contribute("Ada", &[1; 32]).unwrap().receipt, CEREMONY[0].receipt);
-    // That of a transcript nobody contributed to is the generator: no key.
+    // The first power of a transcript without contributions is the generator: it has no key.
     assert!(matches!(begun().key(), Err(Error::Transcript(_))));
     assert!(!begun().has(&blake3::derive_key("keyhush 2026-11 pointproofs chain v1", &honest()[..12])));
 }
@@ -74,11 +74,11 @@ fn no_power_can_be_scaled() {
 
 #[test]
 fn each_check_finds_what_only_it_can_find() {
-    // All above the gap, by one factor: consecutive among themselves
+    // All powers above the gap, by one factor: their neighbours still fit.
     let mut bytes = honest();
     double_g1(&mut bytes, 256..G1_POWERS);
     assert!(refusal(&bytes).contains("across the gap"));
-    // All of G1 but the first
+    // One power in G1.
     let mut bytes = honest();
     double_g1(&mut bytes, [100]);
     assert!(refusal(&bytes).contains("powers in G1 are not"));
@@ -91,7 +91,7 @@ fn each_check_finds_what_only_it_can_find() {
     let mut bytes = honest();
     double_g1(&mut bytes, [0]);
     assert!(refusal(&bytes).contains("do not lead"));
-    // The whole of another ceremony's powers under these contributions
+    // All powers of another ceremony, with these contributions.
     let other = verified(&CEREMONY[0].transcript).contribute("Grace", &[5; 32]).unwrap().transcript;
     let bytes = [&other[..CONTRIBUTIONS_AT], &honest()[CONTRIBUTIONS_AT..]].concat();
     assert!(refusal(&bytes).contains("do not lead"));
@@ -125,7 +125,7 @@ fn a_contribution_is_worth_nothing_elsewhere() {
     let mut development = honest();
     development[8] = 1;
     assert!(refusal(&development).contains(holds), "made into one for development");
-    // A factor of somebody else, whose logarithm is not known: "after" of one's own choice, with any proof
+    // Another's factor with an unknown logarithm: a chosen "after", with any proof.
     let mut stolen = first.clone();
     stolen[64..112].copy_from_slice(&G1Affine::generator().to_compressed());
     assert!(refusal(&with(&[&stolen, &second])).contains(holds));

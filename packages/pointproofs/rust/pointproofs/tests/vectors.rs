@@ -1,5 +1,5 @@
-//! Holds the native crate to `packages/pointproofs/test/vectors.json`, which the WASM build and the independent TypeScript
-//! implementation are held to as well. Sizes sit at the boundaries of rows: M = 1, 255, 256 and 257.
+//! Compares the native crate with `packages/pointproofs/test/vectors.json`. The WASM build and the independent TypeScript
+//! implementation are compared with the same file. Sizes are at the boundaries of rows: M = 1, 255, 256 and 257.
 //!
 //! After a deliberate change of format, write the file anew:
 //! `KEYHUSH_WRITE_VECTORS=1 cargo test -p keyhush-pointproofs --test vectors`.
@@ -15,14 +15,14 @@ fn hex(bytes: impl AsRef<[u8]>) -> String {
     bytes.as_ref().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
 }
 
-/// BLAKE3's output stream for a label: bytes anyone can make again.
+/// BLAKE3's output stream for a label: everybody can compute these bytes.
 fn stream<const COUNT: usize>(label: &str) -> [u8; COUNT] {
     let mut bytes = [0; COUNT];
     blake3::Hasher::new().update(label.as_bytes()).finalize_xof().fill(&mut bytes);
     bytes
 }
 
-/// Of which every record i with i mod 5 = 4 is empty.
+/// Records; every record i with i mod 5 = 4 is empty.
 fn records(label: &str, shape: &Shape) -> Vec<u8> {
     let mut bytes = vec![0; shape.partitions() * shape.partition_records() * shape.record_bytes()];
     blake3::Hasher::new().update(label.as_bytes()).finalize_xof().fill(&mut bytes);
@@ -65,7 +65,7 @@ fn database(prover: &Prover, key: &Key, shape: [usize; 3], asked: &[&[u16]]) -> 
 }
 
 /// Edits of the last database, two of one record and one of an empty one: the rows that they touch, and proofs at the epoch after
-/// them, out of openings from before.
+/// them, from openings made before them.
 fn update(prover: &Prover, key: &Key) -> Value {
     let (partitions, partition_records, record_bytes) = (3, 257, 7);
     let shape = Shape::new(partitions, partition_records, record_bytes).unwrap();

@@ -25,34 +25,34 @@ fn main() -> ExitCode {
 
 /// Proves partitions until the input ends.
 fn serve(input: &mut impl Read, output: &mut impl Write) -> Result<(), String> {
-    writeln!(output, "keyhush-prover {}", env!("CARGO_PKG_VERSION")).and_then(|()| output.flush()).map_err(said)?;
+    writeln!(output, "keyhush-prover {}", env!("CARGO_PKG_VERSION")).and_then(|()| output.flush()).map_err(message)?;
     let mut setup = vec![0; SETUP_BYTES];
-    input.read_exact(&mut setup).map_err(said)?;
+    input.read_exact(&mut setup).map_err(message)?;
     let [partitions, partition_records, record_bytes] = [number(input)?, number(input)?, number(input)?];
-    let shape = Shape::new(partitions, partition_records, record_bytes).map_err(said)?;
-    let prover = Prover::of_setup(&setup).map_err(said)?;
+    let shape = Shape::new(partitions, partition_records, record_bytes).map_err(message)?;
+    let prover = Prover::of_setup(&setup).map_err(message)?;
     let mut partition = vec![0; partition_records * record_bytes];
     loop {
         let mut q = [0; 4];
         match input.read_exact(&mut q) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(()),
-            read => read.map_err(said)?,
+            read => read.map_err(message)?,
         }
-        input.read_exact(&mut partition).map_err(said)?;
-        let made = prover.prove(&shape, u32::from_le_bytes(q) as usize, &partition).map_err(said)?;
-        output.write_all(&made.row_list).map_err(said)?;
-        output.write_all(&made.openings).and_then(|()| output.flush()).map_err(said)?;
+        input.read_exact(&mut partition).map_err(message)?;
+        let made = prover.prove(&shape, u32::from_le_bytes(q) as usize, &partition).map_err(message)?;
+        output.write_all(&made.row_list).map_err(message)?;
+        output.write_all(&made.openings).and_then(|()| output.flush()).map_err(message)?;
     }
 }
 
 fn number(input: &mut impl Read) -> Result<usize, String> {
     let mut bytes = [0; 4];
-    input.read_exact(&mut bytes).map_err(said)?;
+    input.read_exact(&mut bytes).map_err(message)?;
     Ok(u32::from_le_bytes(bytes) as usize)
 }
 
 #[allow(clippy::needless_pass_by_value)] // for map_err
-fn said(error: impl Display) -> String {
+fn message(error: impl Display) -> String {
     error.to_string()
 }
 

@@ -1,4 +1,4 @@
-//! A ceremony of two, held once for a test program.
+//! A ceremony of two contributors, held once in a test program.
 
 #![allow(dead_code)] // not every test crate needs every helper
 
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use keyhush_pointproofs::transcript::{Contributed, Transcript, Verified};
 
-/// `npm run test:all` looks at all, `npm test` at a sample.
+/// `npm run test:all` tests everything, `npm test` a sample.
 pub fn thorough() -> bool {
     std::env::var("KEYHUSH_THOROUGH").is_ok_and(|value| value == "1")
 }
@@ -19,7 +19,7 @@ pub fn begun() -> Verified {
     verified(&Transcript::begin(false))
 }
 
-/// Of "Ada", then of "Grace".
+/// The transcript with contributions of "Ada" and "Grace".
 pub static CEREMONY: LazyLock<[Contributed; 2]> = LazyLock::new(|| {
     let first = begun().contribute("Ada", &[1; 32]).unwrap();
     let second = verified(&first.transcript).contribute("Grace", &[2; 32]).unwrap();
