@@ -43,8 +43,8 @@
 //! let hint = server.hint::<Aes, u16>(&source.block());
 //! let mut client = Client::<u16>::new::<Aes>(&hint, 1000, 10, 32, Inverses::Kept)?;
 //!
-//! // Online: both servers answer; here one stands for both.
 //! // Online: both servers answer; here one server is both.
+//! let mut channels = [Channel::default(); 2];
 //! let record = client.lookup(123, &mut source, [&server, &server], &mut channels)?;
 //! assert_eq!(record, server.records().get(123));
 //! assert_eq!(channels[0], Channel { up: 10 * 2, down: 10 * 32 });

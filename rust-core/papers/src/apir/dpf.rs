@@ -1,9 +1,9 @@
 //! APIR-DPF, a baseline of TAPIR's Table 1 (Falzon, Hetz, O'Toole). It uses a two-party distributed point function (Boyle,
 //! Gilboa, Ishai 2016) with values (1, α) in a field. α is a secret key of the client, drawn for each lookup. Each server
 //! multiplies its shares with all records. The client gets the record m and the code τ, word by word, and accepts if τ = α·m.
+//!
 //! # Assumption
 //!
-//! The two servers do not talk to each other. Privacy rests on the generator, against either alone, whatever it does: a
 //! The two servers do not talk to each other. Then privacy rests on the generator, against either server alone, whatever it
 //! does. A server changes its answer by a difference δ, which it chooses without knowing the index or α. Whether the client
 //! accepts is a function of δ and α alone. A lie passes with probability about 2^−61, however many words it changes: all words

@@ -144,9 +144,9 @@ impl Transcript {
 
     /// Reads the bytes of a transcript.
     ///
+    /// # Errors
     /// [`Error::Length`]; [`Error::Transcript`] for another format; [`Error::Point`] for a point that is not canonical, on the
     /// curve and in the subgroup, or that is the identity; [`Error::Name`].
-    /// the curve, in the subgroup, or is the identity; [`Error::Name`].
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else {
             return Err(Error::Length {
