@@ -18,6 +18,9 @@ export function deadlineMs(bytes: number): number {
   return SILENCE_MS + Math.ceil(bytes / SLOWEST_BYTES_PER_MS)
 }
 
+/** A shorter download tells nothing of how fast its servers are: one pause before another attempt would count. */
+export const SLOW_DOWNLOAD_MS = 5_000
+
 /** Bytes that are hashed and folded before the page gets its thread back: a few milliseconds on a slow phone. */
 export const WORK_BYTES = 256 * 1024
 
