@@ -289,9 +289,9 @@ export class StatefulSession implements Session {
 
   /** Listens to the servers' events, or to the tab that does, and follows new epochs. Until the map is closed. */
   listen(): void {
-    const { environment, servers, core } = this.#machine.parts
+    const { environment, servers } = this.#machine.parts
     const { signal } = this.#closing
-    const task = (signal: AbortSignal) => followEvents(servers, environment, core, this, signal)
+    const task = (signal: AbortSignal) => followEvents(servers, environment, this, signal)
     if (!this.#machine.durable) {
       this.#listening = whileShown(task, signal)
       return
