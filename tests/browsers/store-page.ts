@@ -603,6 +603,19 @@ async function overflow(): Promise<void> {
 }
 
 /**
+  await takeOut()
+}
+
+/** A half-made hint whose whole does not fit can be taken out. */
+async function takeOut(): Promise<void> {
+  const { store } = await openIndexedDbStore(newPair())
+  await store.begin(A, PARTIAL, DIRECTORY, undefined)
+  await expectRejection(store.complete(A.hintId, 0, new Uint8Array(20 * 2 ** 20)), 'StoreFullError')
+  await store.updatePartial(A.hintId, 0, { partial: new Uint8Array(), ...epochOf(1), directory: new Uint8Array() })
+  await expectRejection(store.complete(A.hintId, 0, CHECKPOINT), 'StateMovedError')
+  await store.discard(A.hintId)
+  expectEqual(await store.read(), undefined)
+  await store.close()
  * One of several tabs on one state: makes `lookups` lookups of its own, and resolves to the versions that they got.
  */
 async function contend(servers: Servers, name: string, lookups: number): Promise<number[]> {

@@ -316,6 +316,11 @@ export class Machine {
     this.#store = watched(this.#opened.store)
     this.#storage = this.#opened.storage
     this.#failures = 0
+    await this.fallBack()
+  }
+
+  /** Goes on in memory. */
+  async fallBack(): Promise<void> {
     this.parts.announce({ type: 'storage', storage: 'memory', reason: 'failed' })
   }
 

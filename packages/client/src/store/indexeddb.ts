@@ -11,7 +11,6 @@
 //   advance         the epoch before, with its batch. The update is applied again, and the batch is extended anew. The
 //                   first extension was never sent: putPending stores it strictly before that, and flushes this too.
 //   putPartial      fewer partitions; the rest is downloaded again.
-//   updatePartial   the half-made hint at the epoch before; it is updated again.
 //   putRow          nothing. A checkpoint that names the row is lost with it: transactions are lost from the last one on.
 //   sweepRows       the rows; they are removed again.
 //   putCheckpoint   the old checkpoint and the journal that follows it: both change in one transaction.
@@ -161,7 +160,7 @@ export class IndexedDbStore implements StateStore {
   }
 
   async updatePartial(hintId: Uint8Array, version: number, update: PartialUpdate): Promise<void> {
-    await this.#connection.write('relaxed', async tx => {
+    await this.#connection.write('strict', async tx => {
       const head = rules.updated(await this.#head(tx), hintId, version, update)
       await this.#values.put(tx, hintId, 'partial', 0, update.partial)
       await this.#values.put(tx, hintId, 'directory', 0, update.directory)
