@@ -63,7 +63,7 @@ export class StatefulSession implements Session {
   readonly #renewals = new WeakMap<Hint, number>()
 
   private constructor(machine: Machine) {
-    const { environment, servers } = machine.parts
+    const { environment, servers, apart } = machine.parts
     this.#machine = machine
     this.#admission = new Admission(machine)
     this.#rebuilding = new Rebuilding(machine, this.#ending.signal)
@@ -74,13 +74,13 @@ export class StatefulSession implements Session {
       tidy: () => machine.freeRetired(),
       rest: (isWaitedFor: () => boolean) => this.#rest(isWaitedFor),
     }
-    const lockName = `keyhush ${identityOf(servers).join(' ')}`
+    const lockName = `keyhush ${identityOf(servers, apart).join(' ')}`
     this.#queue = new Queue(environment, lockName, guarded, this.#closing.signal)
   }
 
   static async withStore(parts: Parts): Promise<StatefulSession> {
-    const { environment, servers, preference, announce } = parts
-    const opened = await openStorage(environment, identityOf(servers), preference, announce)
+    const { environment, servers, apart, preference, announce } = parts
+    const opened = await openStorage(environment, identityOf(servers, apart), preference, announce)
     return new StatefulSession(new Machine(parts, opened))
   }
 
@@ -328,7 +328,7 @@ export class StatefulSession implements Session {
       this.#listening = whileShown(task, signal)
       return
     }
-    const name = tabsName(servers)
+    const name = tabsName(this.#machine.parts)
     const followTab = () =>
       this.#queue
         .take(() => scoped([signal], signal => follow(this.#machine, { progress: new ProgressMeter(), signal })))

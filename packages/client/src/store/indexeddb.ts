@@ -21,6 +21,7 @@
 
 import { toHex } from '@keyhush/protocol'
 import { fromRow, isBytes, isSameHead, toRow } from './head.js'
+import { isRival } from './identity.js'
 import { Connection, queue } from './indexeddb/connection.js'
 import { SealingKey } from './indexeddb/key.js'
 import { type Reading, ROW, startingWith, type Writing } from './indexeddb/schema.js'
@@ -85,7 +86,7 @@ export class IndexedDbStore implements StateStore {
   /** the head that was written last, or should have been: a guess at what is stored */
   #known: rules.StoredHead | undefined
 
-  /** `identity`: the servers' names in ascending order, a space between two. They are URLs and have none. */
+  /** `identity`: its parts, a space between two. They have none. */
   constructor(identity: string) {
     this.#identity = identity
     this.#values = new Values(identity)
@@ -298,7 +299,7 @@ export class IndexedDbStore implements StateStore {
     return await this.#connection.write('strict', async tx => {
       let found = false
       for (const identity of await tx.objectStore('heads').getAllKeys()) {
-        if (identity === this.#identity || !identity.split(' ').some(server => ours.includes(server))) continue
+        if (!isRival(ours, identity.split(' '))) continue
         const other = new IndexedDbStore(identity)
         const isToStay = await other.#replaceable(tx, undefined).then(
           head => head?.condemned !== undefined,
