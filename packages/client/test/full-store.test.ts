@@ -127,7 +127,7 @@ test("mode 'auto': one download behind instant lookups", async () => {
   const life = world.life()
   const map = await life.open({ mode: 'auto' })
   await world.checkValues(map, [6])
-  while (map.mode !== 'local') await world.drive(settle())
+  for (let i = 0; i < 200 && map.mode !== 'local'; i++) await world.drive(settle())
   await world.checkValues(map)
   expect([map.storage, blobs(world.network).length]).toEqual(['memory', 16])
 })
@@ -141,7 +141,8 @@ test('two tabs with one half-made hint: it lives in one of them alone', async ()
     if (method === 'putPartial' && moment === 'after' && ++saved === 3) first.kill()
   }
   first.openIdle().catch(() => {})
-  while (!first.killed) await world.drive(settle())
+  for (let i = 0; i < 200 && !first.killed; i++) await world.drive(settle())
+  expect(first.killed).toBe(true)
   const half = (await world.head())!.record.hintId
 
   const tabs = [world.life(noLocks), world.life(noLocks)]
@@ -178,7 +179,8 @@ test('a tab that has finished the hint meanwhile keeps it, and the other begins 
     await late
   }
   const opening = one.openIdle()
-  while (!waits) await world.drive(settle())
+  for (let i = 0; i < 200 && !waits; i++) await world.drive(settle())
+  expect(waits).toBe(true)
   disk.whole = ANY
   const map = await two.open()
   await world.checkValues(map)
