@@ -446,7 +446,7 @@ const specials: Record<string, () => Promise<void>> = {
       expectEqual(found, {
         begin: strict,
         putPartial: relaxed,
-        updatePartial: relaxed,
+        updatePartial: strict,
         complete: strict,
         putPending: strict,
         advance: relaxed,
