@@ -10,7 +10,7 @@ export const DURABILITY = {
   putRow: 'relaxed',
   sweepRows: 'relaxed',
   putPartial: 'relaxed',
-  updatePartial: 'relaxed',
+  updatePartial: 'strict',
   complete: 'strict',
   putPending: 'strict',
   commit: 'relaxed',

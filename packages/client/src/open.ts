@@ -8,7 +8,7 @@ import { checkOpenOptions, type OpenOptions } from './options.js'
 import type { Environment } from './platform/environment.js'
 import { platformEnvironment } from './platform/whole.js'
 import { KNOWN } from './scheme/known.js'
-import { apartOf, identityOf, parseServers } from './servers/pair.js'
+import { type Apart, apartOf, identityOf, parseServers } from './servers/pair.js'
 import { buildFor } from './session/opening.js'
 import { openBy } from './sharing.js'
 import { hasIndexedDb } from './store/store.js'
@@ -58,13 +58,16 @@ export async function discardStateWith(
   { openStore }: Pick<Environment, 'openStore'>,
   { servers }: Pick<OpenOptions, 'servers'>,
 ): Promise<void> {
-  const identity = identityOf(parseServers(servers))
+  const parsed = parseServers(servers)
+  const kinds: readonly Apart[] = parsed.length === 1 ? [1] : [1, 2]
   try {
-    const { store } = await openStore(identity, 'required')
-    try {
-      await store.erase()
-    } finally {
-      await store.close()
+    for (const apart of kinds) {
+      const { store } = await openStore(identityOf(parsed, apart), 'required')
+      try {
+        await store.erase()
+      } finally {
+        await store.close()
+      }
     }
   } catch (cause) {
     const why = cause instanceof Error ? `: ${cause.message}` : '; see `cause`'

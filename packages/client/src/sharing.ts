@@ -7,7 +7,7 @@ import type { OnProgress, Progress } from './base/progress.js'
 import { type KeyhushMap, OpenedMap } from './map.js'
 import { isSameWish, type Options, readOptions, type Wishes } from './options.js'
 import type { Environment } from './platform/environment.js'
-import { identityOf, type Servers } from './servers/pair.js'
+import { namesOf, type Servers } from './servers/pair.js'
 import { Publisher } from './servers/signatures.js'
 import { openSession, type SessionParts } from './session/opening.js'
 import type { Session } from './session/session.js'
@@ -149,7 +149,7 @@ async function leave(shared: Shared): Promise<void> {
 }
 
 function isOfSame(a: Servers, b: Servers): boolean {
-  return identityOf(a).join(' ') === identityOf(b).join(' ')
+  return namesOf(a) === namesOf(b)
 }
 
 function isSameEnvironment(a: Environment, b: Environment): boolean {

@@ -18,6 +18,9 @@ export function deadlineMs(bytes: number): number {
   return SILENCE_MS + Math.ceil(bytes / SLOWEST_BYTES_PER_MS)
 }
 
+/** A shorter download tells nothing of how fast its servers are: one pause before another attempt would count. */
+export const SLOW_DOWNLOAD_MS = 5_000
+
 /** Bytes that are hashed and folded before the page gets its thread back: a few milliseconds on a slow phone. */
 export const WORK_BYTES = 256 * 1024
 
@@ -78,8 +81,12 @@ export const EVENTS_A_STREAM = 1_000
 /** Pause before a stream of events that has ended is opened again. */
 export const EVENTS_PAUSE_MS = 5_000
 
-/** The same for a stream that has announced an epoch which its own server does not have. */
+/**
+ * The same for a stream that has announced an epoch which its own server does not have, or one that could not be followed,
+ * FRUITLESS_LOOKS times in a row and at each time after that.
+ */
 export const EVENTS_DROPPED_MS = 3_600_000
+export const FRUITLESS_LOOKS = 5
 
 /**
  * Least time between two looks that one server's events cause, and the longest it grows to. It doubles when a look finds

@@ -4,7 +4,7 @@
 import { contentHash, equalBytes, type Manifest, partitionBytes, toHex } from '@keyhush/protocol'
 import type { Core, DirectoryHandle, Lanes } from '@keyhush/wasm/client'
 import { together } from '../base/abort.js'
-import { WORK_BYTES } from '../base/constants.js'
+import { SLOW_DOWNLOAD_MS, WORK_BYTES } from '../base/constants.js'
 import { ProtocolError, ServerError, TamperedError } from '../base/errors.js'
 import { Turns } from '../base/mutex.js'
 import { counted } from '../base/progress.js'
@@ -41,6 +41,10 @@ export class FailedServers implements Failures {
     if (signal.aborted || !(error instanceof ServerError)) throw error
     this.#errors[server] = error
     this.#stats.incident(this.#links[server]!.server.name, error.code)
+  }
+
+  slow(server: number): void {
+    this.#stats.incident(this.#links[server]!.server.name, 'slow')
   }
 
   get error(): ServerError {
@@ -111,37 +115,46 @@ export async function downloadPartitions(
   signal: AbortSignal,
 ): Promise<void> {
   const { core } = context
-  // Servers take turns. It tells nothing: every client downloads everything.
-  const shares: number[][] = servers.map(() => [])
+  const { clock } = context.environment
+  const start = clock.now()
+  const missing: number[] = []
   for (let q = 0; q < manifest.partitions; q++) {
     if (inCore(core, () => folding.isFolded(q))) received(partitionBytes(manifest))
-    else shares[q % servers.length]!.push(q)
+    else missing.push(q)
   }
+  const total = missing.length
+  const taken = servers.map(() => 0)
   const turns = new Turns()
   const serve = async (s: number, signal: AbortSignal) => {
-    const [link, share] = [servers[s]!, shares[s]!]
+    const link = servers[s]!
     const next = async () => {
-      const q = share.shift()!
+      const q = missing.shift()
+      if (q === undefined) return
+      taken[s]!++
       try {
         await withRetry(link, signal, () => receive(context, manifest, folding, link, s, q, received, signal))
       } catch (error) {
         failures.note(s, error, signal)
-        share.push(q)
+        missing.push(q)
         return
       }
       await save()
     }
-    while (!failures.failed[s] && share.length > 0) await (gently ? turns.take(next) : next())
-    // The next server takes over a failed server's share. It may have finished already: hence the loop below.
-    if (failures.failed[s]) shares[(s + 1) % servers.length]!.push(...share.splice(0))
+    while (!failures.failed[s] && missing.length > 0) await (gently ? turns.take(next) : next())
   }
+  // Each server gives the next partition as soon as it has given one, so a slow one gives fewer. That tells nothing: every client
+  // downloads everything. One that has failed leaves its last partition to others, which may have finished: hence the loop.
   do {
     await together(
       signal,
       servers.map((_, s) => signal => serve(s, signal)),
     )
-  } while (shares.some((share, s) => share.length > 0 && !failures.failed[s]))
-  if (shares.some(share => share.length > 0)) throw failures.error
+  } while (missing.length > 0 && failures.failed.includes(false))
+  if (missing.length > 0) throw failures.error
+  for (const s of servers.keys()) {
+    const few = taken[s]! * servers.length * 4 < total // less than a quarter of its share
+    if (few && !failures.failed[s] && clock.now() - start > SLOW_DOWNLOAD_MS) failures.slow(s)
+  }
 }
 
 /** Does all steps, and yields the thread between them. May be aborted. */

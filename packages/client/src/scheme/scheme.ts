@@ -167,6 +167,8 @@ export interface Failures {
   readonly failed: readonly boolean[]
   /** Notes a server's failure: it is not asked again. Throws other errors on. */
   note(server: number, error: unknown, signal: AbortSignal): void
+  /** Notes that a server was much slower than the others. */
+  slow(server: number): void
   /** all failures as one error */
   readonly error: Error
 }

@@ -18,7 +18,7 @@ export interface Agreed {
 
 /** Fetches the manifest from all servers and compares. Throws ServersDisagreeError. */
 export async function agree(links: Links, signal: AbortSignal): Promise<Agreed> {
-  const [first, other] = await askAll(links, link => newest(link, signal))
+  const [first, other] = await askAll(links, link => newestOf(link, signal))
   return other === undefined ? first! : await agreedOf(links as Pair, first!, other, signal)
 }
 
@@ -38,7 +38,7 @@ async function agreedOf(links: Pair, first: Agreed, other: Agreed, signal: Abort
       throw disagree(links, 'their manifests of one epoch differ')
     }
     // The server behind may have moved on meanwhile, and the server ahead may have forgotten that epoch.
-    const again = await newest(links[order < 0 ? 0 : 1], signal)
+    const again = await newestOf(links[order < 0 ? 0 : 1], signal)
     if (attempt === ATTEMPTS || compareEpochs(again.manifest, behind.manifest) <= 0) {
       throw disagree(links, 'no epoch is answered by both')
     }
@@ -53,7 +53,8 @@ export function disagree(links: Links, reason: string): ServersDisagreeError {
   return new ServersDisagreeError(`${names} disagree: ${reason}. One of them is wrong; ask their operators`)
 }
 
-async function newest(link: Link, signal: AbortSignal): Promise<Agreed> {
+/** The newest manifest of one server. */
+export async function newestOf(link: Link, signal: AbortSignal): Promise<Agreed> {
   return decode(
     link,
     await withRetry(link, signal, () => getBounded(link, '/v1/manifest', LONGEST_MANIFEST_BYTES, signal)),

@@ -3,7 +3,7 @@
 
 import { oneOf } from '../base/boundary.js'
 import { UsageError } from '../base/errors.js'
-import type { Identity } from '../store/storage.js'
+import { type Identity, ONE_PARTY } from '../store/identity.js'
 
 export interface Server {
   /** origin and path without a final slash: the server's name in errors and in stored state */
@@ -13,9 +13,10 @@ export interface Server {
 /** One, or two in ascending order of their names, so that nothing depends on the caller's order (S5). */
 export type Servers = readonly [Server] | readonly [Server, Server]
 
-/** The name of a state: the same for both orders of `servers`. */
-export function identityOf(servers: Servers): Identity {
-  return servers.map(({ name }) => name)
+/** The name of a state: the same for both orders of `servers`. Modes for one party and for two do not share a state. */
+export function identityOf(servers: Servers, apart: Apart): Identity {
+  const names = servers.map(({ name }) => name)
+  return servers.length > apart ? [...names, ONE_PARTY] : names
 }
 
 /** For messages. */

@@ -12,7 +12,7 @@ export interface Traffic {
 /** A server's failure. Nothing here depends on what was asked. */
 export interface Incident {
   readonly server: string
-  /** the `code` of the error */
+  /** the `code` of the error, or `slow`: in a download of more than 5 s it gave less than a quarter of its share */
   readonly code: string
 }
 

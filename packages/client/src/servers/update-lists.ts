@@ -7,7 +7,7 @@ import { ServerError, TamperedError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
 import type { Agreed } from './manifests.js'
 import { withRetry, worstOf } from './retry.js'
-import { getWholeBlob } from './transport.js'
+import { getWholeBlob, type Link } from './transport.js'
 import { epochsAfter, type Following } from './updates.js'
 
 /** One epoch further: its manifest, and what changed. */
@@ -27,9 +27,10 @@ export async function stepsAfter(
 ): Promise<Step[]> {
   const wanted = await epochsAfter(base, following, signal)
   const steps: Step[] = []
+  const failed = new Set<Link>()
   try {
     for (const next of wanted) {
-      const bytes = await updateList(following, next.manifest, signal)
+      const bytes = await updateList(following, next.manifest, failed, signal)
       const whole = { list: bytes, rows: new Uint8Array() }
       steps.push({ ...next, ...(hasRows(next.manifest) ? splitUpdateList(bytes) : whole) })
     }
@@ -42,15 +43,17 @@ export async function stepsAfter(
   return steps
 }
 
-/** The update list of a manifest, from the first server whose bytes have its hash. */
+/** The update list of a manifest, from the first server whose bytes have its hash. Servers in `failed` are asked last. */
 async function updateList(
   { core, links, stats }: Following,
   manifest: Manifest,
+  failed: Set<Link>,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
   const { updateListHash: expected, updateListBytes: length } = manifest
   // Taking turns shares the load. It tells nothing: every client fetches all lists in the same order.
-  const order = manifest.epoch % 2 === 0 ? links : [...links].reverse()
+  const order = manifest.epoch % 2 === 0 ? [...links] : [...links].reverse()
+  order.sort((a, b) => Number(failed.has(a)) - Number(failed.has(b)))
   const failures: ServerError[] = []
   for (const link of order) {
     try {
@@ -64,6 +67,7 @@ async function updateList(
       if (signal.aborted || !(error instanceof ServerError)) throw error
       stats.incident(link.server.name, error.code)
       failures.push(error)
+      failed.add(link)
     }
   }
   throw worstOf(failures)

@@ -5,7 +5,7 @@ import { checkFollows, decodeManifests, equalBytes, LONGEST_MANIFEST_BYTES, type
 import type { Core } from '@keyhush/wasm/client'
 import { VersionError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
-import { type Agreed, agree, disagree, fromWire } from './manifests.js'
+import { type Agreed, agree, disagree, fromWire, newestOf } from './manifests.js'
 import { askAll, withRetry } from './retry.js'
 import type { Publisher } from './signatures.js'
 import type { StatsKeeper } from './stats.js'
@@ -75,9 +75,9 @@ function commonOf({ core, links }: Following, base: Agreed, chains: readonly (re
 }
 
 /**
- * The epochs after `base` up to the newest that both servers have, if one server has forgotten those between, or lies that it has.
- * A manifest names the one before by its hash, so the other server's chain is right if it ends in the manifest that both have.
- * Throws OutdatedError if there is none.
+ * The epochs after `base`, if one server has forgotten those between, or lies that it has. A manifest names the one before by its
+ * hash, so the other server's chain is right if it ends in the newest manifest that both have. Until then it may be made up, so no more
+ * of it is kept than one reply may bring: the first epochs, and the last one read. Throws OutdatedError if there is no such chain.
  */
 async function upToAgreed(
   { core, links }: Following,
@@ -92,19 +92,29 @@ async function upToAgreed(
   if (!same || newest.manifest.epoch === base.manifest.epoch) throw new OutdatedError('manifest')
   for (const [s, chain] of chains.entries()) {
     if (chain === 'forgotten') continue
-    const known: Agreed[] = []
+    const kept: Agreed[] = []
+    let keptBytes = 0
+    let last = base
     // A long chain comes in pieces.
     for (let piece: readonly Agreed[] | 'forgotten' = chain; piece !== 'forgotten'; ) {
-      const last = known.at(-1) ?? base
-      const linked = linkedTo(core, last, piece)
-      known.push(...linked)
-      const end = known.findIndex(({ bytes }) => equalBytes(bytes, newest.bytes))
-      if (end >= 0) return known.slice(0, end + 1)
-      if (linked.length === 0 || known.at(-1)!.manifest.epoch >= newest.manifest.epoch) break
-      piece = await chainFrom(links[s]!, known.at(-1)!, signal)
+      const before = last
+      for (const next of linkedTo(core, last, piece)) {
+        if (!canLeadTo(newest.manifest, next.manifest)) break
+        last = next
+        keptBytes += next.bytes.length
+        if (keptBytes <= LONGEST_CHAIN) kept.push(next)
+        if (equalBytes(next.bytes, newest.bytes)) return kept
+      }
+      if (last === before) break
+      piece = await chainFrom(links[s]!, last, signal)
     }
   }
   throw new OutdatedError('history')
+}
+
+/** Whether an epoch can come before `newest`, or be it. A new generation with fewer partitions is treated as if it could not. */
+function canLeadTo(newest: Manifest, { epoch, generation, partitions }: Manifest): boolean {
+  return epoch <= newest.epoch && generation <= newest.generation && partitions <= newest.partitions
 }
 
 /** The part of a chain that leads on from `base`, with which the chain begins. */
@@ -128,10 +138,10 @@ function withinGeneration(base: Base, chain: readonly Agreed[]): readonly Agreed
   return end < 0 ? chain : chain.slice(0, end)
 }
 
-/** Whether a server has an epoch after `base`, or says that it has forgotten `base`. Asks that server alone. */
-export async function hasMore(link: Link, core: Core, base: Agreed, signal: AbortSignal): Promise<boolean> {
-  const chain = await chainFrom(link, base, signal)
-  return chain === 'forgotten' || linkedTo(core, base, chain).length > 0
+/** Whether a server has an epoch after `base`. Asks that server alone, for one manifest. */
+export async function hasMore(link: Link, { manifest }: Agreed, signal: AbortSignal): Promise<boolean> {
+  const newest = await newestOf(link, signal)
+  return newest.manifest.epoch > manifest.epoch
 }
 
 /** A server's manifests from `base` on, `base` first; none if the server is behind. `forgotten`: it no longer keeps them. */

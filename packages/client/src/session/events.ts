@@ -1,9 +1,8 @@
 // Following the servers' events, so that one server cannot make maps flood the other. The requests that a server's lines
-// cause are limited in time, and more so while they find nothing new. A stream that announces an epoch which its own server
-// does not have is closed.
+// cause are limited in time, and more so while they find nothing new. A stream is closed that announces an epoch which its own
+// server does not have, or too often one to which no map can follow.
 
-import type { Core } from '@keyhush/wasm/client'
-import { FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS } from '../base/constants.js'
+import { FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS, FRUITLESS_LOOKS } from '../base/constants.js'
 import { Turns } from '../base/mutex.js'
 import type { Environment } from '../platform/environment.js'
 import { subscribe } from '../servers/events.js'
@@ -26,7 +25,6 @@ export interface Follower {
 export async function followEvents(
   servers: Servers,
   environment: Pick<Environment, 'clock' | 'fetch'>,
-  core: Core,
   follower: Follower,
   signal: AbortSignal,
 ): Promise<void> {
@@ -34,7 +32,7 @@ export async function followEvents(
   const turns = new Turns() // all servers announce the same epoch: the second look finds nothing to do
   await Promise.all(
     links.map(async link => {
-      const lines = new Lines(link, core, follower, turns, signal)
+      const lines = new Lines(link, follower, turns, signal)
       await subscribe(link, ({ epoch }, drop) => lines.take(epoch, drop), signal)
       await lines.working
     }),
@@ -44,21 +42,21 @@ export async function followEvents(
 /** The looks that one server's lines cause. */
 class Lines {
   readonly #link: Link
-  readonly #core: Core
   readonly #follower: Follower
   readonly #turns: Turns
   readonly #signal: AbortSignal
   /** the newest epoch announced since the last look began */
   #claim = 0
   #interval = FOLLOW_INTERVAL_MS
+  /** looks since the last one that moved the map */
+  #fruitless = 0
   /** the same after a look that has downloaded a hint; never shorter than before */
   #afterDownload = FOLLOW_INTERVAL_MS
   #notBefore = Number.NEGATIVE_INFINITY
   working: Promise<void> | undefined
 
-  constructor(link: Link, core: Core, follower: Follower, turns: Turns, signal: AbortSignal) {
+  constructor(link: Link, follower: Follower, turns: Turns, signal: AbortSignal) {
     this.#link = link
-    this.#core = core
     this.#follower = follower
     this.#turns = turns
     this.#signal = signal
@@ -83,7 +81,7 @@ class Lines {
       const wait = this.#notBefore - clock.now()
       if (wait > 0) await sleep(clock, wait, this.#signal)
       const founded = await this.#turns.take(() => this.#look()).catch(() => true)
-      if (founded) continue
+      if (founded && this.#fruitless < FRUITLESS_LOOKS) continue
       drop()
       return
     }
@@ -97,10 +95,12 @@ class Lines {
     if (base === undefined || !this.#isNews(claim) || this.#signal.aborted) return true
     try {
       // That server is asked first, so that a false line causes no request to the other.
-      if (!(await hasMore(this.#link, this.#core, base, this.#signal))) return false
+      if (!(await hasMore(this.#link, base, this.#signal))) return false
       await this.#follower.sync()
     } finally {
       const fruitless = this.#isNews(claim)
+      if (this.#follower.base?.manifest.epoch === base.manifest.epoch) this.#fruitless++
+      else this.#fruitless = 0
       this.#interval = fruitless ? doubled(this.#interval) : FOLLOW_INTERVAL_MS
       const downloaded = this.#follower.madeAnew > madeAnew
       if (downloaded) this.#afterDownload = doubled(this.#afterDownload)

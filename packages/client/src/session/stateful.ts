@@ -3,8 +3,15 @@
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import { abortable, scoped } from '../base/abort.js'
-import { REPLACED_A_CALL } from '../base/constants.js'
-import { ClosedError, CondemnedError, ServerError, TamperedError, UnsupportedError } from '../base/errors.js'
+import { REPLACED_A_CALL, SILENCE_MS } from '../base/constants.js'
+import {
+  ClosedError,
+  CondemnedError,
+  ServerError,
+  ServersDisagreeError,
+  TamperedError,
+  UnsupportedError,
+} from '../base/errors.js'
 import type { Condemnation, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import { Admission } from '../lookup/admission.js'
@@ -15,6 +22,7 @@ import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import { readManifest } from '../servers/manifests.js'
 import { identityOf } from '../servers/pair.js'
+import { sleep } from '../servers/retry.js'
 import type { Stats } from '../servers/stats.js'
 import { OutdatedError } from '../servers/updates.js'
 import { apply } from '../state/advancing.js'
@@ -55,7 +63,7 @@ export class StatefulSession implements Session {
   readonly #renewals = new WeakMap<Hint, number>()
 
   private constructor(machine: Machine) {
-    const { environment, servers } = machine.parts
+    const { environment, servers, apart } = machine.parts
     this.#machine = machine
     this.#admission = new Admission(machine)
     this.#rebuilding = new Rebuilding(machine, this.#ending.signal)
@@ -66,13 +74,13 @@ export class StatefulSession implements Session {
       tidy: () => machine.freeRetired(),
       rest: (isWaitedFor: () => boolean) => this.#rest(isWaitedFor),
     }
-    const lockName = `keyhush ${identityOf(servers).join(' ')}`
+    const lockName = `keyhush ${identityOf(servers, apart).join(' ')}`
     this.#queue = new Queue(environment, lockName, guarded, this.#closing.signal)
   }
 
   static async withStore(parts: Parts): Promise<StatefulSession> {
-    const { environment, servers, preference, announce } = parts
-    const opened = await openStorage(environment, identityOf(servers), preference, announce)
+    const { environment, servers, apart, preference, announce } = parts
+    const opened = await openStorage(environment, identityOf(servers, apart), preference, announce)
     return new StatefulSession(new Machine(parts, opened))
   }
 
@@ -206,7 +214,7 @@ export class StatefulSession implements Session {
     const watch = { progress, signal }
     try {
       await this.#queue.take(() => current(machine, watch))
-      if (!this.#isFresh()) await this.#catchUp(watch)
+      if (!this.#isFresh()) await this.#catchUpInTime(watch)
       await this.#queue.take(() => this.#takeUp(watch))
     } catch (error) {
       if (!(error instanceof CondemnedError)) throw error
@@ -219,6 +227,17 @@ export class StatefulSession implements Session {
     return known !== undefined && this.#machine.isShown(known.base)
   }
 
+  /** The same as #catchUp; a map that can answer without the servers does not wait for one that drips, and follows on. */
+  async #catchUpInTime({ progress, signal }: Watch): Promise<void> {
+    const { clock } = this.#machine.parts.environment
+    const followed = scoped([signal, this.#closing.signal], signal => this.#catchUp({ progress, signal }))
+    const late = async (signal: AbortSignal) => {
+      await sleep(clock, SILENCE_MS, signal)
+      if (signal.aborted || !(await this.#needsNoServer())) await followed
+    }
+    await scoped([signal], signal => Promise.race([followed, late(signal)]))
+  }
+
   /** Follows what the servers have published since the state was stored. */
   async #catchUp(watch: Watch, replaced = 0): Promise<void> {
     try {
@@ -226,6 +245,12 @@ export class StatefulSession implements Session {
     } catch (error) {
       // The servers may be away for a time. A map with all records answers without them; else the next lookup tries again.
       if (error instanceof ServerError && !(error instanceof TamperedError)) return
+      if (error instanceof ServersDisagreeError || error instanceof TamperedError) {
+        if (!(await this.#needsNoServer())) throw error
+        const { servers, stats } = this.#machine.parts
+        if (error instanceof ServersDisagreeError) for (const { name } of servers) stats.incident(name, error.code)
+        return
+      }
       if (!(error instanceof OutdatedError)) throw error
       const { reason } = error
       // Servers still answer an old generation while the new one is downloaded, but nothing else that is outdated.
@@ -237,6 +262,13 @@ export class StatefulSession implements Session {
       await this.#queue.take(() => startOver(this.#machine, reason, watch))
       if (!this.#isFresh()) await this.#catchUp(watch, replaced + 1)
     }
+  }
+
+  /** Whether the map has all records, with their signature if it asks for one. A lookup still checks the expiry. */
+  async #needsNoServer(): Promise<boolean> {
+    const { known, parts } = this.#machine
+    if (known?.state.kind !== 'held') return false
+    return parts.publisher === undefined || (await this.#machine.hasVouchedFor(known.base))
   }
 
   /**
@@ -289,14 +321,14 @@ export class StatefulSession implements Session {
 
   /** Listens to the servers' events, or to the tab that does, and follows new epochs. Until the map is closed. */
   listen(): void {
-    const { environment, servers, core } = this.#machine.parts
+    const { environment, servers } = this.#machine.parts
     const { signal } = this.#closing
-    const task = (signal: AbortSignal) => followEvents(servers, environment, core, this, signal)
+    const task = (signal: AbortSignal) => followEvents(servers, environment, this, signal)
     if (!this.#machine.durable) {
       this.#listening = whileShown(task, signal)
       return
     }
-    const name = tabsName(servers)
+    const name = tabsName(this.#machine.parts)
     const followTab = () =>
       this.#queue
         .take(() => scoped([signal], signal => follow(this.#machine, { progress: new ProgressMeter(), signal })))

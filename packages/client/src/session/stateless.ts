@@ -117,8 +117,8 @@ export class StatelessSession implements Session {
   }
 
   listen(): void {
-    const { servers, environment, core } = this.#parts
-    const task = (signal: AbortSignal) => followEvents(servers, environment, core, this, signal)
+    const { servers, environment } = this.#parts
+    const task = (signal: AbortSignal) => followEvents(servers, environment, this, signal)
     this.#listening = whileShown(task, this.#closing.signal)
   }
 

@@ -6,11 +6,12 @@ import { ServerError, UnsupportedError } from '../base/errors.js'
 import { inCore, release } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { downloadDirectory, FailedServers } from '../scheme/download.js'
-import type { Preparation, StatefulScheme } from '../scheme/scheme.js'
+import type { Preparation, SchemeState, StatefulScheme } from '../scheme/scheme.js'
 import { Fence, NO_REQUEST, placeOf, register } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
 import type { Links } from '../servers/transport.js'
 import { OutdatedError } from '../servers/updates.js'
+import { StoreFailure } from '../store/storage.js'
 import { type HintRecord, StateMovedError, type StateStore } from '../store/store.js'
 import { applied } from './applying.js'
 import { baseOf, bindingOf, drawRecord, fenceLinks, Hint, knowingFences, partiesOf } from './hint.js'
@@ -31,7 +32,7 @@ export interface Directory {
 export class Draft {
   readonly #machine: Machine
   /** its own: the machine may fall back to memory meanwhile */
-  readonly #store: StateStore
+  #store: StateStore
   readonly #scheme: StatefulScheme
   readonly #preparation: Preparation
   /** its preparation was consumed or freed */
@@ -204,14 +205,16 @@ export class Draft {
     return steps.length > 0
   }
 
-  /** Saves the draft during the download. */
+  /** Saves the draft during the download. A save that fails is left out: whether the state fits is seen when it is whole. */
   #saver(): () => Promise<void> {
     const version = this.#version
     if (!this.#store.durable || version === undefined) return async () => {}
     const bytes = partitionBytes(this.#agreed.manifest)
     const saving = new Saving(this.#machine.parts.environment.clock, async () => {
       const partial = await this.#partial()
-      await this.#store.putPartial(this.#record.hintId, version, partial)
+      await this.#store.putPartial(this.#record.hintId, version, partial).catch((error: unknown) => {
+        if (!(error instanceof StoreFailure)) throw error
+      })
       return partial.length
     })
     return () => saving.more(bytes)
@@ -227,7 +230,7 @@ export class Draft {
       const { manifest, bytes } = this.#agreed
       const record = this.#record
       const checkpoint = this.#store.durable ? await state.checkpoint(bindingOf(core, bytes)) : NOTHING
-      await this.#store.complete(record.hintId, version, checkpoint, state.rows)
+      await this.#storeWhole(version, checkpoint, state)
       const { handle: directory } = this.#directory
       const hint = new Hint({
         core,
@@ -245,6 +248,41 @@ export class Draft {
       state.free()
       throw error
     }
+  }
+
+  /** Stores the finished hint. If the store fails twice, it moves to memory where the app allows that. */
+  async #storeWhole(version: number, checkpoint: Uint8Array, { rows }: SchemeState): Promise<void> {
+    for (;;) {
+      try {
+        await this.#store.complete(this.#record.hintId, version, checkpoint, rows)
+        this.#machine.noteSuccess()
+        return
+      } catch (error) {
+        const machine = this.#machine
+        if (this.#store !== machine.store || !machine.noteFailure(error) || machine.failsForGood) throw error
+        if (!machine.fallsBack) continue
+        if (rows !== undefined && rows.length > 0) throw error
+        return await this.#moveToMemory(version)
+      }
+    }
+  }
+
+  /**
+   * Takes the half-made hint out of the store, and puts it into memory. It must not live twice: this is one write, on the disk
+   * before memory is used, and refused if another tab has finished the hint or taken it further. With a publisher's key its
+   * head stays, which has the newest epoch seen.
+   */
+  async #moveToMemory(version: number): Promise<void> {
+    const machine = this.#machine
+    const { hintId, manifest, signature } = this.#record
+    const nothing = { manifest, signature, partial: NOTHING, directory: NOTHING }
+    await this.#store.updatePartial(hintId, version, nothing)
+    if (machine.parts.publisher === undefined) await this.#store.discard(hintId).catch(() => {})
+    await machine.fallBack()
+    this.#store = machine.store
+    await this.#store.begin(this.#record, NOTHING, NOTHING, undefined)
+    for (let v = 0; v < version; v++) await this.#store.updatePartial(hintId, v, nothing)
+    await this.#store.complete(hintId, version, NOTHING)
   }
 
   /** Frees what has not become part of a hint. */

@@ -30,6 +30,7 @@ import type { StatsKeeper } from '../servers/stats.js'
 import { type Links, linksOf } from '../servers/transport.js'
 import type { OutdatedError } from '../servers/updates.js'
 import {
+  type Identity,
   type OpenedStore,
   openInMemory,
   type Preparers,
@@ -155,10 +156,14 @@ export class Machine {
     return this.#storage
   }
 
+  get #identity(): Identity {
+    return identityOf(this.parts.servers, this.parts.apart)
+  }
+
   /** The tabs that prepare hints in this store; undefined: not known. */
   get preparers(): Preparers | undefined {
     const { preparers } = this.#opened
-    return preparers === 'platform' ? preparersOf(identityOf(this.parts.servers)) : preparers
+    return preparers === 'platform' ? preparersOf(this.#identity) : preparers
   }
 
   /** Whether other tabs, or later lives of this page, may share the state. */
@@ -281,7 +286,7 @@ export class Machine {
   // ---- the store -------------------------------------------------------------------------------------
 
   tellTabs(): void {
-    if (this.durable) this.parts.environment.tabs.notify(tabsName(this.parts.servers))
+    if (this.durable) this.parts.environment.tabs.notify(tabsName(this.parts))
   }
 
   /** Counts failures of the store itself, and says whether this is one. */
@@ -311,8 +316,13 @@ export class Machine {
   async fallBackIfFailing(): Promise<void> {
     if (!this.fallsBack) return
     this.retire()
+    await this.fallBack()
+  }
+
+  /** Goes on in memory. */
+  async fallBack(): Promise<void> {
     await this.#store.close().catch(() => {})
-    this.#opened = await openInMemory(this.parts.environment, identityOf(this.parts.servers))
+    this.#opened = await openInMemory(this.parts.environment, this.#identity)
     this.#store = watched(this.#opened.store)
     this.#storage = this.#opened.storage
     this.#failures = 0
@@ -348,8 +358,8 @@ export class Machine {
 }
 
 /** The name by which the tabs of one identity find each other. */
-export function tabsName(servers: Servers): string {
-  return `keyhush tabs ${identityOf(servers).join(' ')}`
+export function tabsName({ servers, apart }: Pick<Parts, 'servers' | 'apart'>): string {
+  return `keyhush tabs ${identityOf(servers, apart).join(' ')}`
 }
 
 /** The error of an operation that has started over too often. */

@@ -8,6 +8,7 @@ import { dirname, join, resolve } from 'node:path'
 import { UsageError } from '../base/errors.js'
 import type { Disk, OpenFile } from './disk.js'
 import { FileStore } from './file.js'
+import { isRival, ONE_PARTY } from './identity.js'
 import { type DurableStore, StateUnreadableError, StoreUnavailableError } from './store.js'
 
 /**
@@ -17,7 +18,7 @@ import { type DurableStore, StateUnreadableError, StoreUnavailableError } from '
  */
 export async function openFileStore(parent: string, servers: readonly string[]): Promise<DurableStore> {
   await assertLocks()
-  const parts = [...servers].sort().map(shortHash)
+  const parts = [...servers].sort().map(part => (part === ONE_PARTY ? part : shortHash(part)))
   const name = parts.join('-')
   const folder = resolve(parent, name)
   try {
@@ -32,9 +33,7 @@ export async function openFileStore(parent: string, servers: readonly string[]):
     // Windows does not let a folder be synced: a rename is in its file system's journal, some time later on its disk.
     durability: process.platform === 'win32' ? 'unconfirmed' : 'strict',
     async discardOthers() {
-      const others = (await readdir(parent)).filter(
-        other => other !== name && parts.some(part => other.split('-').includes(part)),
-      )
+      const others = (await readdir(parent)).filter(other => isRival(parts, other.split('-')))
       const discarded = await Promise.all(others.map(other => discardState(new Folder(resolve(parent, other)))))
       return discarded.includes(true)
     },

@@ -11,7 +11,6 @@
 //   advance         the epoch before, with its batch. The update is applied again, and the batch is extended anew. The
 //                   first extension was never sent: putPending stores it strictly before that, and flushes this too.
 //   putPartial      fewer partitions; the rest is downloaded again.
-//   updatePartial   the half-made hint at the epoch before; it is updated again.
 //   putRow          nothing. A checkpoint that names the row is lost with it: transactions are lost from the last one on.
 //   sweepRows       the rows; they are removed again.
 //   putCheckpoint   the old checkpoint and the journal that follows it: both change in one transaction.
@@ -22,6 +21,7 @@
 
 import { toHex } from '@keyhush/protocol'
 import { fromRow, isBytes, isSameHead, toRow } from './head.js'
+import { isRival } from './identity.js'
 import { Connection, queue } from './indexeddb/connection.js'
 import { SealingKey } from './indexeddb/key.js'
 import { type Reading, ROW, startingWith, type Writing } from './indexeddb/schema.js'
@@ -86,7 +86,7 @@ export class IndexedDbStore implements StateStore {
   /** the head that was written last, or should have been: a guess at what is stored */
   #known: rules.StoredHead | undefined
 
-  /** `identity`: the servers' names in ascending order, a space between two. They are URLs and have none. */
+  /** `identity`: its parts, a space between two. They have none. */
   constructor(identity: string) {
     this.#identity = identity
     this.#values = new Values(identity)
@@ -161,7 +161,7 @@ export class IndexedDbStore implements StateStore {
   }
 
   async updatePartial(hintId: Uint8Array, version: number, update: PartialUpdate): Promise<void> {
-    await this.#connection.write('relaxed', async tx => {
+    await this.#connection.write('strict', async tx => {
       const head = rules.updated(await this.#head(tx), hintId, version, update)
       await this.#values.put(tx, hintId, 'partial', 0, update.partial)
       await this.#values.put(tx, hintId, 'directory', 0, update.directory)
@@ -299,7 +299,7 @@ export class IndexedDbStore implements StateStore {
     return await this.#connection.write('strict', async tx => {
       let found = false
       for (const identity of await tx.objectStore('heads').getAllKeys()) {
-        if (identity === this.#identity || !identity.split(' ').some(server => ours.includes(server))) continue
+        if (!isRival(ours, identity.split(' '))) continue
         const other = new IndexedDbStore(identity)
         const isToStay = await other.#replaceable(tx, undefined).then(
           head => head?.condemned !== undefined,

@@ -2,6 +2,7 @@
 
 import { StorageError, UsageError } from '../base/errors.js'
 import type { OnEvent, StorageKind } from '../base/events.js'
+import type { Identity } from './identity.js'
 import {
   type DurableStore,
   StateMovedError,
@@ -10,14 +11,13 @@ import {
   StoreUnavailableError,
 } from './store.js'
 
+export type { Identity }
+
 /**
  * `required`: durable, or `open()` fails. `preferred`: durable where that works, else in memory, with an event.
  * `memory`: nothing is written anywhere.
  */
 export type StoragePreference = 'required' | 'preferred' | 'memory'
-
-/** The servers' names, ascending: whose state it is, whatever the order in `servers` (S5). */
-export type Identity = readonly string[]
 
 export interface OpenedStore {
   readonly store: StateStore

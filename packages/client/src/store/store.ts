@@ -153,7 +153,10 @@ export interface StateStore {
   /** Replaces the partial hint by one with more partitions. */
   putPartial(hintId: Uint8Array, version: number, partial: Uint8Array): Promise<void>
 
-  /** One transaction: manifest, partial and directory become those of the next epoch, and the version grows by one. */
+  /**
+   * One transaction: manifest, partial and directory become those of the next epoch, and the version grows by one. It is
+   * durable when the promise resolves: an empty partial hint takes the last one out of the store, and memory alone has it.
+   */
   updatePartial(hintId: Uint8Array, version: number, update: PartialUpdate): Promise<void>
 
   /**

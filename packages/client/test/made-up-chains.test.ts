@@ -1,0 +1,181 @@
+// Chains of manifests that one server makes up (docs/threat-model.md, Not protected): how much of them a client reads and keeps does
+// not follow from what that server says.
+
+import { encodeEvent, encodeManifest, longestUpdateList, type Manifest } from '@keyhush/protocol'
+import { describe, expect, test } from 'vitest'
+import type { Agreed } from '../src/servers/manifests.js'
+import { StatsKeeper } from '../src/servers/stats.js'
+import { linksOf } from '../src/servers/transport.js'
+import { epochsAfter } from '../src/servers/updates.js'
+import { ManualClock, settle } from './support/clock.js'
+import { core, Harness, keyless } from './support/harness.js'
+import { livingKeyless } from './support/living.js'
+import { A, B, ok, on, problem } from './support/network.js'
+
+const MIB = 2 ** 20
+// one query a request: else answers for so many partitions would be too long
+const { database } = keyless(15, { manifest: { maxBatch: 1 } })
+const first: Agreed = { manifest: database.manifest, bytes: database.manifestBytes }
+
+/** An epoch that follows another, with as many partitions as that, or as `change` says. Nothing stands behind it. */
+function made({ manifest, bytes }: Agreed, change: Partial<Manifest> = {}): Agreed {
+  const { partitions = manifest.partitions, generation = manifest.generation } = change
+  const next = {
+    ...manifest,
+    epoch: manifest.epoch + 1,
+    records: partitions * manifest.partitionRecords,
+    partitions,
+    updateListBytes: generation === manifest.generation ? longestUpdateList(1, manifest.recordBytes, false) : 0,
+    updateListHash: new Uint8Array(32).fill(generation === manifest.generation ? manifest.epoch : 0),
+    previousManifest: core.blake3(bytes),
+    commitments: new Uint8Array(32 * partitions).fill(1),
+    contentHashes: new Uint8Array(32 * partitions).fill(2),
+    ...change,
+  }
+  return { manifest: next, bytes: encodeManifest(next) }
+}
+
+function chainOf(from: Agreed, length: number, change: Partial<Manifest> = {}): Agreed[] {
+  const chain = [from]
+  while (chain.length <= length) chain.push(made(chain.at(-1)!, chain.length === 1 ? change : {}))
+  return chain
+}
+
+/** Server A has this chain and gives it in pieces of `most` bytes; server B has forgotten all but `newest`, which both show. */
+function following(chain: readonly Agreed[], newest: Agreed, most = 8 * MIB) {
+  const asked: string[] = []
+  const fetch = async (url: string) => {
+    asked.push(url)
+    const { generation, epoch } = newest.manifest
+    if (url.endsWith('/v1/manifest')) return ok(newest.bytes)
+    if (url.startsWith(B))
+      return Response.json({ code: 'epoch_unknown', message: '', generation, epoch }, { status: 404 })
+    const since = Number(/since=(\d+)$/.exec(url)![1])
+    const piece: Uint8Array[] = []
+    let bytes = 0
+    for (const each of chain.slice(chain.findIndex(({ manifest }) => manifest.epoch === since + 1))) {
+      bytes += each.bytes.length
+      if (bytes > most) break
+      piece.push(each.bytes)
+    }
+    return ok(Buffer.concat(piece))
+  }
+  const servers = [{ name: A }, { name: B }] as const
+  const links = linksOf(servers, { clock: new ManualClock(), fetch })
+  const parts = { core, links, publisher: undefined, stats: new StatsKeeper(servers) }
+  const after = (base: Agreed) => epochsAfter(base, parts, new AbortController().signal)
+  const chains = () => asked.filter(url => url.startsWith(`${A}/v1/manifests`)).length
+  return { after, chains }
+}
+
+describe('beyond what the other server remembers', () => {
+  test('a true chain of large manifests is followed in parts of 8 MiB', async () => {
+    const chain = chainOf(first, 12, { partitions: 2 ** 15 })
+    const { after } = following(chain, chain.at(-1)!)
+    const followed: Agreed[] = [first]
+    for (let parts = 0; followed.length < chain.length; parts++) {
+      expect(parts).toBeLessThan(6)
+      const part = await after(followed.at(-1)!)
+      expect(part.reduce((sum, { bytes }) => sum + bytes.length, 0)).toBeLessThanOrEqual(8 * MIB)
+      followed.push(...part)
+    }
+    expect(followed.map(({ manifest }) => manifest.epoch)).toEqual(chain.map(({ manifest }) => manifest.epoch))
+    expect(await after(followed.at(-1)!)).toEqual([])
+  })
+
+  test('one with more partitions than the newest epoch has is not read further', async () => {
+    const newest = chainOf(first, 30).at(-1)!
+    const { after, chains } = following(chainOf(first, 29, { partitions: 2 ** 15 }), newest)
+    await expect(after(first)).rejects.toMatchObject({ name: 'OutdatedError', reason: 'history' })
+    expect(chains()).toBe(1)
+  })
+
+  test('nor one that goes on in a generation above the newest epoch’s', async () => {
+    const newest = chainOf(first, 30).at(-1)!
+    const { generation } = first.manifest
+    const { after, chains } = following(chainOf(first, 29, { generation: generation + 1 }), newest)
+    await expect(after(first)).rejects.toMatchObject({ name: 'OutdatedError', reason: 'history' })
+    expect(chains()).toBe(1)
+  })
+
+  test('nor one beyond the newest epoch', async () => {
+    const newest = chainOf(first, 5).at(-1)!
+    const other = made(first, { expires: 2 ** 40 })
+    const { after, chains } = following([first, ...chainOf(other, 40)], newest, 3 * first.bytes.length)
+    await expect(after(first)).rejects.toMatchObject({ name: 'OutdatedError', reason: 'history' })
+    expect(chains()).toBeLessThan(5)
+  })
+})
+
+describe('behind a server’s events', () => {
+  async function listening() {
+    const living = livingKeyless()
+    const { network } = living
+    network.push = true
+    const harness = new Harness(network)
+    const map = await harness.open({ mode: 'local', storage: 'memory', push: true })
+    await settle()
+    const until = async (ms: number) => {
+      harness.clock.setTimeout(() => {}, ms)
+      const end = harness.clock.now() + ms
+      while (harness.clock.now() < end) {
+        harness.clock.advance()
+        await settle()
+      }
+    }
+    return { living, network, harness, map, until }
+  }
+
+  test('one manifest is read to see that the server has what it announces', async () => {
+    const { network, harness, map, until } = await listening()
+    const before = network.seen.length
+    for (const stream of network.streams) if (stream.server === A) stream.tell(encodeEvent({ generation: 1, epoch: 9 }))
+    await until(2000)
+    expect(network.seen.slice(before).map(({ server, path }) => server + path)).toEqual([`${A}/v1/manifest`])
+    await harness.drive(map.close())
+  })
+
+  test('a server that has a chain for everything it announces is heard five times, then once an hour', async () => {
+    const { living, network, harness, map, until } = await listening()
+    const chain = chainOf({ manifest: living.newest.manifest, bytes: living.newest.manifestBytes }, 20)
+    network.misbehave[A] = (seen, genuine) => {
+      if (seen.path === '/v1/manifest') return ok(chain.at(-1)!.bytes)
+      if (seen.path.startsWith('/v1/manifests')) return ok(Buffer.concat(chain.map(({ bytes }) => bytes)))
+      return genuine
+    }
+    let epoch = 2
+    const tell = () => {
+      for (const stream of network.streams) if (stream.server === A) stream.tell(encodeEvent({ generation: 1, epoch }))
+      epoch++
+      harness.clock.setTimeout(tell, 10_000)
+    }
+    tell()
+    const asked = (server: string) =>
+      network.seen.filter(seen => seen.server === server && seen.path.startsWith('/v1/manifest')).length
+    const before = [asked(A), asked(B)] as const
+    await until(3_500_000)
+    expect(asked(A) - before[0]).toBe(10) // each time one manifest and one chain
+    expect(asked(B) - before[1]).toBe(5)
+    await until(4 * 3_600_000)
+    expect(asked(A) - before[0]).toBeLessThanOrEqual(18)
+    expect(map.epoch).toBe(1)
+
+    network.misbehave[A] = undefined
+    living.publish([{ op: 'edit', index: 3, value: new TextEncoder().encode('three') }])
+    await until(60_000)
+    expect(map.epoch).toBe(2) // the other server has announced it
+    await harness.drive(map.close())
+  })
+
+  test('one manifest that is none drops no other stream', async () => {
+    const { living, network, harness, map, until } = await listening()
+    network.misbehave[A] = on('/v1/manifest', () => problem(404, 'not_found'))
+    living.publish([{ op: 'edit', index: 3, value: new TextEncoder().encode('three') }], [A])
+    await until(60_000)
+    network.misbehave[A] = undefined
+    network.publish(B, living.newest)
+    await until(60_000)
+    expect(map.epoch).toBe(2)
+    await harness.drive(map.close())
+  })
+})
