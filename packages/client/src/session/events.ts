@@ -22,10 +22,10 @@ export interface Follower {
   sync(): Promise<void>
 }
 
-/** Follows until `signal` aborts. After a failure a server's next line tries again; lines come every few seconds. */
+/** Follows until `signal` aborts, with one stream of each server for all tabs. After a failure a server's next line tries again; lines come every few seconds. */
 export async function followEvents(
   servers: Servers,
-  environment: Pick<Environment, 'clock' | 'fetch'>,
+  environment: Link['environment'] & Pick<Environment, 'tabs'>,
   core: Core,
   follower: Follower,
   signal: AbortSignal,
@@ -35,7 +35,7 @@ export async function followEvents(
   await Promise.all(
     links.map(async link => {
       const lines = new Lines(link, core, follower, turns, signal)
-      await subscribe(link, ({ epoch }, drop) => lines.take(epoch, drop), signal)
+      await subscribe(link, environment.tabs, (epoch, drop) => lines.take(epoch, drop), signal)
       await lines.working
     }),
   )
