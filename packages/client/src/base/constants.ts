@@ -7,6 +7,12 @@ export const ATTEMPTS = 3
 /** Pause between two attempts. Constant, so that it shows only that an attempt has failed. */
 export const BACKOFF_MS = 1_000
 
+/** Pause before a download is tried again although the device says that it is offline: it may be wrong. */
+export const OFFLINE_TRY_MS = 15_000
+
+/** How often it is tried again: for about five minutes offline. */
+export const OFFLINE_TRIES = 20
+
 /** How long a server may keep silent. A healthy one answers in tens of milliseconds; mobile radios wake in seconds. */
 export const SILENCE_MS = 10_000
 
