@@ -89,8 +89,11 @@ export const EVENTS_DROPPED_MS = 3_600_000
 
 /**
  * Least time between two looks that one server's events cause, and the longest it grows to. It doubles when a look finds
- * nothing new, and with each hint that had to be downloaded anew. Else one server could have every map flood the other,
- * or download without end.
+ * nothing new. Else one server could have every map flood the other. Short: an epoch is announced by each server, and again when it
+ * is signed, and only then has a map with a publisher's key something to follow.
  */
-export const FOLLOW_INTERVAL_MS = 1_000
+export const FOLLOW_INTERVAL_MS = 250
 export const FOLLOW_LONGEST_INTERVAL_MS = 120_000
+
+/** The same after a hint had to be downloaded. It doubles with each; else one server could have maps download without end. */
+export const FOLLOW_DOWNLOAD_INTERVAL_MS = 1_000

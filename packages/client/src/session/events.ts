@@ -3,7 +3,7 @@
 // does not have is closed.
 
 import type { Core } from '@keyhush/wasm/client'
-import { FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS } from '../base/constants.js'
+import { FOLLOW_DOWNLOAD_INTERVAL_MS, FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS } from '../base/constants.js'
 import { Turns } from '../base/mutex.js'
 import type { Environment } from '../platform/environment.js'
 import { subscribe } from '../servers/events.js'
@@ -52,7 +52,7 @@ class Lines {
   #claim = 0
   #interval = FOLLOW_INTERVAL_MS
   /** the same after a look that has downloaded a hint; never shorter than before */
-  #afterDownload = FOLLOW_INTERVAL_MS
+  #afterDownload = FOLLOW_DOWNLOAD_INTERVAL_MS
   #notBefore = Number.NEGATIVE_INFINITY
   working: Promise<void> | undefined
 
