@@ -16,12 +16,16 @@ export type Notify = (epoch: number, drop: () => void) => void
 /** Calls `notify` for each line of a server, whichever tab reads it, until `signal` aborts or there is no stream to read. */
 export async function subscribe(link: Link, tabs: Tabs, notify: Notify, signal: AbortSignal): Promise<void> {
   const name = `keyhush events ${link.server.name}`
+  const { clock } = link.environment
   let reads = false
   let newest = 0
+  let deafUntil = Number.NEGATIVE_INFINITY
+  const stopHearing = () => {
+    deafUntil = clock.now() + EVENTS_DROPPED_MS
+  }
   const unsubscribe = tabs.subscribe(name, epoch => {
-    // The tab that reads the stream closes it when its lines are false.
-    if (!reads && Number.isSafeInteger(epoch)) notify(epoch as number, () => {})
     if (reads && epoch === undefined) tabs.notify(name, newest)
+    if (!reads && Number.isSafeInteger(epoch) && clock.now() >= deafUntil) notify(epoch as number, stopHearing)
   })
   tabs.notify(name) // asks for the newest epoch
   const share: Notify = (epoch, drop) => {
