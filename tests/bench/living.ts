@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { decodeManifest, encodeBatch, type Manifest, toHex } from '@keyhush/protocol'
 import { PublisherRecord, publish } from '@keyhush/server'
 import { loadCore } from '@keyhush/wasm'
+import type { Page } from 'puppeteer-core'
 import { PUBLISHER, PUBLISHER_KEY, signed } from '../support/publishing.js'
 import { distinct } from './compute.js'
 import { editsIn } from './computing.js'
@@ -60,11 +61,9 @@ async function followed(options: Options): Promise<Section> {
     await restart(restartSeconds.some, repeats)
 
     console.log('a page that follows')
-    const page = await stage.page(servers)
-    await page.evaluate(followUpdates, under(servers))
     const record = new PublisherRecord()
-    const followSeconds = { some: [] as number[], many: [] as number[] }
-    const follow = async (size: number) => {
+    const followSeconds = { some: [] as number[], many: [] as number[], signed: [] as number[] }
+    const follow = async (page: Page, size: number) => {
       const { operations, index, value } = edits(shape, size)
       const start = performance.timeOrigin + performance.now()
       const { blake3 } = await loadCore()
@@ -75,9 +74,15 @@ async function followed(options: Options): Promise<Section> {
       if (!value.equals(Uint8Array.from(turned.value))) throw new Error(`the value at ${index} is not the new one`)
       return (turned.at - start) / 1000
     }
-    for (let i = 0; i < 2 * repeats; i++) followSeconds.some.push(await follow(some))
-    for (let i = 0; i < 3; i++) followSeconds.many.push(await follow(many))
+    const page = await stage.page(servers)
+    await page.evaluate(followUpdates, under(servers))
+    for (let i = 0; i < 2 * repeats; i++) followSeconds.some.push(await follow(page, some))
+    for (let i = 0; i < 3; i++) followSeconds.many.push(await follow(page, many))
     await page.close()
+    const careful = await stage.page(servers)
+    await careful.evaluate(followUpdates, under(servers), PUBLISHER_KEY)
+    for (let i = 0; i < 20; i++) followSeconds.signed.push(await follow(careful, some))
+    await careful.close()
     const memory = (await Promise.all(servers.map(({ pid }) => peakBytes(pid)))).filter(bytes => bytes !== undefined)
 
     const figures = [
@@ -94,6 +99,12 @@ async function followed(options: Options): Promise<Section> {
         unit: 's',
         target: target(options, '≤', 1),
         samples: followSeconds.some,
+      },
+      {
+        name: `The same, until a page with the publisher's key has them`,
+        unit: 's',
+        target: target(options, '≤', 1),
+        samples: followSeconds.signed,
       },
       { name: `Publishing ${many} edits until an open page has them`, unit: 's', samples: followSeconds.many },
       {

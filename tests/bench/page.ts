@@ -285,12 +285,13 @@ export async function measurePlain(
 }
 
 /** Opens a map that stays open, and writes down when it has moved on, in milliseconds since 1970, by epoch. */
-export async function followUpdates(servers: [string, string]): Promise<void> {
+export async function followUpdates(servers: [string, string], publisherKey?: string): Promise<void> {
   const turned = new Map<number, number>()
   const onEvent = (event: { readonly type: string; readonly epoch?: number }) => {
     if (event.type === 'updated') turned.set(event.epoch!, performance.timeOrigin + performance.now())
   }
-  const map = await keyhush.open({ servers, mode: 'full', storage: 'required', onEvent })
+  const signed = publisherKey && { publisherKey }
+  const map = await keyhush.open({ servers, mode: 'full', storage: 'required', onEvent, ...signed })
   Object.assign(globalThis, { following: { map, turned } })
 }
 

@@ -95,7 +95,7 @@ export async function openMap(
 }
 
 /** The values at some indices, looked up one after the other. */
-export async function lookUp(page: Page, indices: readonly number[]): Promise<string[]> {
+export async function lookUp(page: Pick<Page, 'evaluate'>, indices: readonly number[]): Promise<string[]> {
   return await page.evaluate(async indices => {
     const found: string[] = []
     for (const index of indices) {

@@ -40,6 +40,8 @@ export class LyingProxy {
   readonly held = new Set<string>()
   /** the server's address, which may change */
   target: string
+  /** streams of events that are open */
+  streams = 0
   readonly #server: Server
 
   private constructor(target: string) {
@@ -91,7 +93,9 @@ export class LyingProxy {
   async #stream(exchange: Exchange, outgoing: ServerResponse): Promise<void> {
     const answer = await this.#forwarded(exchange)
     outgoing.writeHead(answer.statusCode!, headersOf(answer))
+    this.streams++
     await pipeline(answer, outgoing).catch(() => {})
+    this.streams--
   }
 
   #forwarded({ method, path, headers, body }: Exchange): Promise<IncomingMessage> {

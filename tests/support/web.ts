@@ -39,7 +39,7 @@ export async function startPage(
   scripts = "'self' 'wasm-unsafe-eval'",
 ): Promise<{ url: string; close(): Promise<void> }> {
   const script = await bundle(`export * from '@keyhush/client'`, { format: 'iife', globalName: 'keyhush' })
-  const policy = `default-src 'none'; script-src ${scripts}; img-src data:; connect-src ${servers.join(' ')}`
+  const policy = `default-src 'none'; script-src ${scripts}; img-src data:; frame-src 'self'; connect-src ${servers.join(' ')}`
   const server = createServer((request, response) => {
     response.setHeader('content-security-policy', policy)
     if (request.url === '/sdk.js') response.setHeader('content-type', 'text/javascript').end(script)

@@ -25,7 +25,9 @@ export function openWith(
 
 export { discardStateWith } from './open.js'
 export type { OpenWithOptions } from './options.js'
-export type { Clock, Environment, Fetch } from './platform/environment.js'
+export { awakeClock, type Clock } from './platform/clock.js'
+export type { Connection } from './platform/connection.js'
+export type { Environment, Fetch } from './platform/environment.js'
 export type { Locks } from './platform/locks.js'
 export { noTabs, type Tabs } from './platform/tabs.js'
 export { platformEnvironment } from './platform/whole.js'

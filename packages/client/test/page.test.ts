@@ -1,11 +1,12 @@
-// A page that is left takes no lock and follows nothing, until it is back: some engines let its code go on.
+// A page that is left takes no lock and follows nothing, until it is back: some engines let its code go on. One that is hidden
+// does not listen for others.
 
 import { expect, test, vi } from 'vitest'
 
 /** The platform's part of a page, in one of its own. */
 async function pageOf() {
   const page = new EventTarget()
-  const document = new EventTarget()
+  const document = Object.assign(new EventTarget(), { visibilityState: 'visible' })
   vi.resetModules()
   vi.stubGlobal('document', document)
   vi.stubGlobal('addEventListener', page.addEventListener.bind(page))
@@ -22,12 +23,18 @@ async function pageOf() {
     await import('../src/platform/tabs.js'),
     await import('../src/platform/preparers.js'),
   ]
+  const turn = (visibilityState: string) => {
+    Object.assign(document, { visibilityState })
+    document.dispatchEvent(new Event('visibilitychange'))
+  }
   return {
     ...{ whileShown, locks: platformLocks, tabs: platformTabs(), granted, preparersOf },
     leave: () => page.dispatchEvent(new Event('pagehide')),
     comeBack: () => page.dispatchEvent(new Event('pageshow')),
     freeze: () => document.dispatchEvent(new Event('freeze')),
     resume: () => document.dispatchEvent(new Event('resume')),
+    hide: () => turn('hidden'),
+    show: () => turn('visible'),
     gone: () => vi.unstubAllGlobals(),
   }
 }
@@ -104,6 +111,38 @@ test('a tab that is frozen while it leads gives the lead up at once, whatever it
   ended.abort()
   finish()
   await leading
+  page.gone()
+})
+
+test('a page that is hidden leads no others, and stands again when it is visible; what it follows goes on', async () => {
+  const page = await pageOf()
+  const ended = new AbortController()
+  const seen: string[] = []
+  const noting = (what: string) => async (signal: AbortSignal) => {
+    seen.push(`${what} begun`)
+    await forever(signal)
+    seen.push(`${what} over`)
+  }
+  page.hide()
+  const leading = page.tabs.elect('leader', noting('lead'), ended.signal)
+  const following = page.whileShown(noting('following'), ended.signal)
+  await turns()
+  expect(seen.splice(0)).toEqual(['following begun'])
+  page.show()
+  await turns()
+  page.hide()
+  await turns()
+  expect(seen.splice(0)).toEqual(['lead begun', 'lead over'])
+  page.freeze()
+  page.show()
+  await turns()
+  expect(seen.splice(0)).toEqual(['following over'])
+  page.resume()
+  await turns()
+  expect(seen.splice(0).sort()).toEqual(['following begun', 'lead begun'])
+  expect(page.granted).toEqual(['leader', 'leader'])
+  ended.abort()
+  await Promise.all([leading, following])
   page.gone()
 })
 

@@ -1,10 +1,11 @@
 // The publisher's signature (docs/protocol.md, Signatures): two servers that lie together can hold a map back, and no
 // more. They cannot make up a record, and cannot take a map back to where it has been before.
 
-import { encodeManifest, type Manifest, toHex } from '@keyhush/protocol'
+import { encodeEvent, encodeManifest, type Manifest, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { describe, expect, test } from 'vitest'
 import type { KeyhushMap } from '../src/index.js'
+import { settle } from './support/clock.js'
 import { buildDatabase, type Contents, type Database, later, someValues } from './support/database.js'
 import { nextEpoch, type Operation } from './support/epochs.js'
 import { core, Harness, NAMES, sameOnBoth } from './support/harness.js'
@@ -369,6 +370,27 @@ describe('a map that has state', () => {
     await harness.drive(map.sync())
     expect(map.epoch).toBe(4)
     expect(await harness.drive(map.at(4))).toEqual(value('four.'))
+  })
+
+  test('hears of the signature, and follows in less than a second, though each server has announced the epoch before', async () => {
+    const publishing = new Publishing()
+    const { network } = publishing
+    network.push = true
+    const harness = new Harness(network)
+    const map = await harness.open({ publisherKey, push: true })
+    for (let epoch = 2; epoch < 6; epoch++) {
+      publishing.publish([edit(3, 'three')], {}, [A])
+      await settle()
+      network.publish(B, publishing.newest)
+      await settle()
+      expect(map.epoch).toBe(epoch - 1)
+      publishing.sign()
+      for (const stream of network.streams) stream.tell(encodeEvent(publishing.newest.manifest))
+      const signed = harness.clock.now()
+      for (await settle(); map.epoch < epoch; await settle()) harness.clock.advance()
+      expect(harness.clock.now() - signed).toBeLessThan(1_000)
+    }
+    await harness.drive(map.close())
   })
 
   test('opened again while the newest is unsigned: it answers from the one before', async () => {

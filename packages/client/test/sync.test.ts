@@ -4,6 +4,7 @@
 import { contentHash, decodeQuery, encodeEvent, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import type { KeyhushMap, MapEvent } from '../src/index.js'
+import type { Tabs } from '../src/testing.js'
 import { deferred, settle } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch, type Operation } from './support/epochs.js'
@@ -536,6 +537,40 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await settle()
       expect(map.epoch).toBe(2)
       await harness.drive(map.close())
+    })
+
+    test('what another tab reads is followed as if it were read here; false lines are heard no more', async () => {
+      const living = livingKeyless()
+      const { network } = living
+      const heard = new Map<string, (message: unknown) => void>()
+      const tabs: Tabs = {
+        elect: (_name, _task, signal) => new Promise(resolve => signal.addEventListener('abort', () => resolve())),
+        subscribe(name, listener) {
+          heard.set(name, listener)
+          return () => heard.delete(name)
+        },
+        notify() {},
+      }
+      const harness = new Harness(network, 1, { tabs })
+      const map = await harness.open({ push: true, proofs })
+      const tell = async (server: string, message: unknown) => {
+        heard.get(`keyhush events ${server}`)!(message)
+        await settle()
+      }
+      const before = network.seen.length
+      for (let line = 0; line < 10; line++) {
+        await tell(A, 900 + line)
+        harness.clock.pass(60_000)
+      }
+      for (const foreign of [undefined, null, '2', 1.5, {}]) await tell(B, foreign)
+      expect(network.seen.slice(before).map(({ server }) => server)).toEqual([A])
+      living.publish([edit(3, 'three')])
+      await tell(A, 2)
+      expect(map.epoch).toBe(1)
+      await tell(B, 2)
+      expect(map.epoch).toBe(2)
+      await harness.drive(map.close())
+      expect([heard.size, harness.clock.waiting]).toEqual([0, 0])
     })
 
     test('lines are hints to look, no more: false ones change nothing', async () => {

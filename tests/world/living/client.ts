@@ -34,29 +34,39 @@ export class Profile {
   }
 }
 
+interface Candidate {
+  readonly name: string
+  readonly tab: Tab
+  readonly lead: () => void
+}
+
 /** The tabs of a browser: one leads, and each hears the others' messages. */
 class Company {
-  readonly #queue: { readonly tab: Tab; readonly lead: () => void }[] = []
-  readonly #listeners = new Map<Tab, () => void>()
+  #waiting: Candidate[] = []
+  readonly #listeners = new Map<(message?: unknown) => void, { readonly name: string; readonly tab: Tab }>()
   #preparing: { readonly tab: Tab }[] = []
 
   of(tab: Tab): Tabs {
     return {
-      elect: async (_name, task, signal) => {
-        await new Promise<void>(lead => {
-          signal.addEventListener('abort', () => lead(), { once: true })
-          this.#queue.push({ tab, lead })
-          if (this.#queue.length === 1) lead()
+      elect: async (name, task, signal) => {
+        const mine = await new Promise<Candidate>(resolve => {
+          const mine: Candidate = { name, tab, lead: () => resolve(mine) }
+          signal.addEventListener('abort', mine.lead, { once: true })
+          this.#waiting.push(mine)
+          if (this.#first(name) === mine) mine.lead()
         })
         if (!signal.aborted) await task(signal)
-        this.leave(tab)
+        this.#without(each => each === mine)
       },
-      subscribe: (_name, listener) => {
-        this.#listeners.set(tab, listener)
-        return () => this.#listeners.delete(tab)
+      subscribe: (name, listener) => {
+        const own = (message: unknown) => listener(message)
+        this.#listeners.set(own, { name, tab })
+        return () => this.#listeners.delete(own)
       },
-      notify: () => {
-        for (const [other, listener] of this.#listeners) if (other !== tab) void other.hears(listener)
+      notify: (name, message) => {
+        for (const [listener, other] of this.#listeners) {
+          if (other.name === name && other.tab !== tab) void other.tab.hears(() => listener(message))
+        }
       },
     }
   }
@@ -78,12 +88,19 @@ class Company {
     }
   }
 
-  /** The tab is gone or leads no more: the next one leads. */
+  /** The tab is gone: the next one leads. */
   leave(tab: Tab): void {
-    const leads = this.#queue[0]?.tab === tab
-    const at = this.#queue.findIndex(each => each.tab === tab)
-    if (at >= 0) this.#queue.splice(at, 1)
-    if (leads) this.#queue[0]?.lead()
+    this.#without(each => each.tab === tab)
+  }
+
+  #first(name: string) {
+    return this.#waiting.find(each => each.name === name)
+  }
+
+  #without(gone: (each: Candidate) => boolean): void {
+    const names = new Set(this.#waiting.filter(gone).map(({ name }) => name))
+    this.#waiting = this.#waiting.filter(each => !gone(each))
+    for (const name of names) this.#first(name)?.lead()
   }
 }
 

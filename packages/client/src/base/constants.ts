@@ -7,6 +7,12 @@ export const ATTEMPTS = 3
 /** Pause between two attempts. Constant, so that it shows only that an attempt has failed. */
 export const BACKOFF_MS = 1_000
 
+/** Pause before a download is tried again although the device says that it is offline: it may be wrong. */
+export const OFFLINE_TRY_MS = 15_000
+
+/** How often it is tried again: for about five minutes offline. */
+export const OFFLINE_TRIES = 20
+
 /** How long a server may keep silent. A healthy one answers in tens of milliseconds; mobile radios wake in seconds. */
 export const SILENCE_MS = 10_000
 
@@ -83,15 +89,19 @@ export const EVENTS_PAUSE_MS = 5_000
 
 /**
  * The same for a stream that has announced an epoch which its own server does not have, or one that could not be followed,
- * FRUITLESS_LOOKS times in a row and at each time after that.
+ * FRUITLESS_LOOKS times in a row, which takes four minutes, and at each time after that. A publisher may take as long from one server to
+ * the other, or to its signature.
  */
 export const EVENTS_DROPPED_MS = 3_600_000
-export const FRUITLESS_LOOKS = 5
+export const FRUITLESS_LOOKS = 10
 
 /**
  * Least time between two looks that one server's events cause, and the longest it grows to. It doubles when a look finds
- * nothing new, and with each hint that had to be downloaded anew. Else one server could have every map flood the other,
- * or download without end.
+ * nothing new. Else one server could have every map flood the other. Short: an epoch is announced by each server, and again when it
+ * is signed, and only then has a map with a publisher's key something to follow.
  */
-export const FOLLOW_INTERVAL_MS = 1_000
+export const FOLLOW_INTERVAL_MS = 250
 export const FOLLOW_LONGEST_INTERVAL_MS = 120_000
+
+/** The same after a hint had to be downloaded. It doubles with each; else one server could have maps download without end. */
+export const FOLLOW_DOWNLOAD_INTERVAL_MS = 1_000

@@ -4,17 +4,10 @@
 import type { Build, Cores } from '@keyhush/wasm/client'
 import { UnsupportedError } from '../base/errors.js'
 import type { OpenStore } from '../store/storage.js'
+import { type Clock, platformClock } from './clock.js'
+import { type Connection, platformConnection } from './connection.js'
 import { type Locks, platformLocks } from './locks.js'
 import { platformTabs, type Tabs } from './tabs.js'
-
-export interface Clock {
-  /** milliseconds; only differences are used */
-  now(): number
-  /** milliseconds since 1970 */
-  date(): number
-  setTimeout(callback: () => void, ms: number): unknown
-  clearTimeout(timer: unknown): void
-}
 
 /** How requests are sent. The platform's `fetch` fits. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
@@ -39,6 +32,8 @@ export interface Subtle {
 export interface Environment {
   readonly clock: Clock
   readonly fetch: Fetch
+  /** undefined: it is not known whether the device is online */
+  readonly connection?: Connection | undefined
   /** so many unpredictable bytes */
   readonly random: (bytes: number) => Uint8Array
   /** checks signatures; undefined: JavaScript does */
@@ -67,19 +62,13 @@ export function environmentWith(
     ...parts,
     clock: platformClock,
     fetch,
+    connection: platformConnection,
     random,
     subtle: typeof crypto === 'object' ? crypto.subtle : undefined,
     locks: platformLocks,
     tabs: platformTabs(),
     pause,
   }
-}
-
-const platformClock: Clock = {
-  now: () => performance.now(),
-  date: () => Date.now(),
-  setTimeout: (callback, ms) => setTimeout(callback, ms),
-  clearTimeout: timer => clearTimeout(timer as ReturnType<typeof setTimeout>),
 }
 
 // Looked up at each call, so that a later replacement of the global counts; bare, for the reason in page.ts.

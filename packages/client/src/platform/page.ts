@@ -1,63 +1,95 @@
-// Whether the page is there. A page that is left, or frozen, may come back. One that is gone may still run: WebKit lets
-// promises of a reloaded page settle, while its timers, ports and requests never do. Such code must take no lock, and
-// listen to nothing.
+// Whether the page is there, and whether it is visible. A page that is left, or frozen, may come back. One that is gone may
+// still run: WebKit lets promises of a reloaded page settle, while its timers, ports and requests never do. Such code must
+// take no lock, and listen to nothing.
 //
 // Names of the platform are written bare, never as members of globalThis: that one leads to the page that is now in the window.
 
 import { abortable, scoped } from '../base/abort.js'
 
-/** Aborts when the page is left. */
-let leaving: AbortController | undefined
-/** resolves when it is there */
-let back: Promise<void> = Promise.resolve()
-let comeBack = () => {}
+/** What holds of a page at some times. */
+class Condition {
+  /** aborts when it holds no more */
+  #ending = new AbortController()
+  #holds: Promise<void> = Promise.resolve()
+  #begin = () => {}
+
+  /** Resolves when it holds. */
+  get holds(): Promise<void> {
+    return this.#holds
+  }
+
+  set(holds: boolean): void {
+    if (holds) this.#begin()
+    else if (!this.#ending.signal.aborted) this.#end()
+  }
+
+  #end(): void {
+    this.#ending.abort()
+    this.#holds = new Promise(resolve => {
+      this.#begin = () => {
+        this.#begin = () => {}
+        this.#ending = new AbortController()
+        resolve()
+      }
+    })
+  }
+
+  /** Runs `work` until it is over. When this holds no more, `work` is called off; it begins again when this holds again. */
+  async during(work: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
+    for (;;) {
+      await abortable(this.#holds, signal).catch(() => {})
+      if (signal.aborted) return
+      const ending = this.#ending.signal
+      try {
+        await scoped([signal, ending], work)
+        if (!ending.aborted) return
+      } catch (error) {
+        if (!ending.aborted) throw error
+      }
+    }
+  }
+}
+
+const there = new Condition()
+const visible = new Condition()
 
 /** Resolves when the page is there; at once, unless it was left. */
 export function pageShown(): Promise<void> {
   watch()
-  return back
+  return there.holds
 }
 
 /** Runs `work` until it is over. When the page is left it is called off, and begun again when the page is back. */
-export async function whileShown(work: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
-  for (;;) {
-    await abortable(pageShown(), signal).catch(() => {})
-    if (signal.aborted) return
-    const left = watch().signal
-    try {
-      await scoped([signal, left], work)
-      if (!left.aborted) return
-    } catch (error) {
-      if (!left.aborted) throw error
-    }
-  }
+export function whileShown(work: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
+  watch()
+  return there.during(work, signal)
 }
 
-function watch(): AbortController {
-  leaving ??= follow()
-  return leaving
+/** The same, and only while the page is visible. */
+export function whileVisible(work: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
+  watch()
+  return visible.during(work, signal)
 }
+
+let watched = false
 
 /** A page that goes into the browser's cache is hidden and then frozen, and comes back in the other order. */
-function follow(): AbortController {
-  if (typeof document === 'object') {
-    const show = () => comeBack()
-    addEventListener('pagehide', leave)
-    addEventListener('pageshow', show)
-    document.addEventListener('freeze', leave)
-    document.addEventListener('resume', show)
+function watch(): void {
+  if (watched || typeof document !== 'object') return
+  watched = true
+  let isThere = true
+  const update = () => {
+    there.set(isThere)
+    visible.set(isThere && document.visibilityState !== 'hidden')
   }
-  return new AbortController()
-}
-
-function leave(): void {
-  if (leaving === undefined || leaving.signal.aborted) return
-  leaving.abort()
-  back = new Promise(resolve => {
-    comeBack = () => {
-      comeBack = () => {}
-      leaving = new AbortController()
-      resolve()
-    }
-  })
+  const now = (is: boolean) => () => {
+    isThere = is
+    update()
+  }
+  update()
+  addEventListener('pagehide', now(false))
+  addEventListener('pageshow', now(true))
+  document.addEventListener('freeze', now(false))
+  document.addEventListener('resume', now(true))
+  document.addEventListener('visibilitychange', update)
 }

@@ -1,31 +1,34 @@
 // What the tabs of one origin spare each other. Browsers open few connections to a server, six over HTTP/1.1, so that a
 // stream of events for each tab would soon leave none for lookups. One tab listens, and notifies the others. A notice is
-// not trusted: it only says that the store is worth a look.
+// not trusted: it only says that the store, or a server, is worth a look.
 
 import { onAbort } from '../base/abort.js'
-import { whileShown } from './page.js'
+import { whileShown, whileVisible } from './page.js'
 
 export interface Tabs {
   /**
-   * Runs `task` once no other tab runs one of this name. `signal` calls it off. A page that is left or frozen calls it off
-   * too, and stands for election again when it is back.
+   * Runs `task` once no other tab runs one of this name. `signal` calls it off. A page that is hidden, left or frozen calls
+   * it off too, and stands for election again when it is visible.
    */
   elect(name: string, task: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void>
-  /** Calls `listener` when another tab calls `tell`. Returns how to end that. */
-  subscribe(name: string, listener: () => void): () => void
-  notify(name: string): void
+  /**
+   * Calls `listener` with what another tab gives to `notify`, and without a message when the page was away and may have missed
+   * some. Returns how to end that.
+   */
+  subscribe(name: string, listener: (message?: unknown) => void): () => void
+  notify(name: string, message?: unknown): void
 }
 
-/** There are no other tabs, as in Node. */
+/** Tabs that do not know of each other; or there are none, as in Node. */
 export const noTabs: Tabs = {
-  elect: (_name, task, signal) => task(signal),
+  elect: (_name, task, signal) => whileVisible(task, signal),
   subscribe: () => () => {},
   notify() {},
 }
 
 const browserTabs: Tabs = {
   async elect(name, task, signal) {
-    await whileShown(async signal => {
+    await whileVisible(async signal => {
       const over = new Promise<void>(resolve => void onAbort(signal, resolve))
       let running: Promise<void> | undefined
       const lead = () => {
@@ -46,7 +49,7 @@ const browserTabs: Tabs = {
     const ended = new AbortController()
     const hear = async (signal: AbortSignal) => {
       const channel = new BroadcastChannel(name)
-      channel.onmessage = listener
+      channel.onmessage = ({ data }) => listener(data)
       await new Promise<void>(resolve => void onAbort(signal, resolve))
       channel.close()
     }
@@ -58,10 +61,12 @@ const browserTabs: Tabs = {
     }, ended.signal).catch(() => {})
     return () => ended.abort()
   },
-  notify(name) {
-    const channel = new BroadcastChannel(name)
-    channel.postMessage(undefined)
-    channel.close()
+  notify(name, message) {
+    try {
+      const channel = new BroadcastChannel(name)
+      channel.postMessage(message)
+      channel.close()
+    } catch {} // refused, as where cookies are: locks are too, so that each tab listens for itself
   },
 }
 

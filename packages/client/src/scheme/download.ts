@@ -11,7 +11,8 @@ import { counted } from '../base/progress.js'
 import { coreCode, hintsOf, inCore, release } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
-import { withRetry, worstOf } from '../servers/retry.js'
+import { throughOffline } from '../servers/offline.js'
+import { worstOf } from '../servers/retry.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { getBlob, getWholeBlob, type Link } from '../servers/transport.js'
 import type { Failures, SchemeContext, Sources } from './scheme.js'
@@ -68,7 +69,7 @@ export async function downloadDirectory(
     throw new TamperedError(link.server.name, 'its directory does not have the hash that was agreed on')
   }
   for (const [s, link] of servers.entries()) {
-    const bytes = await withRetry(link, signal, () => fromOne(link)).catch((error: unknown) =>
+    const bytes = await throughOffline(link, signal, () => fromOne(link)).catch((error: unknown) =>
       failures.note(s, error, signal),
     )
     if (bytes) return { bytes, handle: decodeDirectory(core, bytes, manifest, servers) }
@@ -132,7 +133,7 @@ export async function downloadPartitions(
       if (q === undefined) return
       taken[s]!++
       try {
-        await withRetry(link, signal, () => receive(context, manifest, folding, link, s, q, received, signal))
+        await throughOffline(link, signal, () => receive(context, manifest, folding, link, s, q, received, signal))
       } catch (error) {
         failures.note(s, error, signal)
         missing.push(q)

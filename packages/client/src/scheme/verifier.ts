@@ -5,7 +5,7 @@ import { equalBytes, type Manifest, type Proofs, toHex } from '@keyhush/protocol
 import { ProtocolError, StorageError, TamperedError, UnsupportedError } from '../base/errors.js'
 import { coreCode, inCore } from '../platform/core.js'
 import { startPackage } from '../platform/starting.js'
-import { withRetry } from '../servers/retry.js'
+import { throughOffline } from '../servers/offline.js'
 import { getWholeBlob } from '../servers/transport.js'
 import { KINDS, missingFor, type PackagedKind } from './kinds.js'
 import type { AnswerVerifier } from './packaged.js'
@@ -91,7 +91,7 @@ export class Verifier {
     for (const [s, link] of servers.entries()) {
       if (failures.failed[s]) continue
       try {
-        const found = await withRetry(link, signal, async () => {
+        const found = await throughOffline(link, signal, async () => {
           const blob = await getWholeBlob(link, toHex(hash), bytes, signal)
           if (
             equalBytes(

@@ -1,31 +1,59 @@
 // A server's stream of new epochs (docs/protocol.md, Events), read with an ordinary fetch. A line is a reason to ask both servers
-// (updates.ts), and no more.
+// (updates.ts), and no more. One tab of an origin reads it, and passes the epochs on to the others.
 
-import { type EpochEvent, EVENT_BYTES, parseEvent } from '@keyhush/protocol'
+import { EVENT_BYTES, parseEvent } from '@keyhush/protocol'
 import { scoped } from '../base/abort.js'
 import { EVENTS_DROPPED_MS, EVENTS_PAUSE_MS, EVENTS_SILENCE_MS } from '../base/constants.js'
 import { ServerError } from '../base/errors.js'
+import type { Tabs } from '../platform/tabs.js'
 import { fromWire } from './manifests.js'
 import { sleep } from './retry.js'
 import { type Link, readStream } from './transport.js'
 
+/** Receives an epoch that a server announces. `drop` closes the stream, and the next one opens much later. */
+export type Notify = (epoch: number, drop: () => void) => void
+
+/** Calls `notify` for each line of a server, whichever tab reads it, until `signal` aborts or there is no stream to read. */
+export async function subscribe(link: Link, tabs: Tabs, notify: Notify, signal: AbortSignal): Promise<void> {
+  const name = `keyhush events ${link.server.name}`
+  const { clock } = link.environment
+  let reads = false
+  let newest = 0
+  let deafUntil = Number.NEGATIVE_INFINITY
+  const stopHearing = () => {
+    deafUntil = clock.now() + EVENTS_DROPPED_MS
+  }
+  const unsubscribe = tabs.subscribe(name, epoch => {
+    if (reads && epoch === undefined) tabs.notify(name, newest)
+    if (!reads && Number.isSafeInteger(epoch) && clock.now() >= deafUntil) notify(epoch as number, stopHearing)
+  })
+  tabs.notify(name) // asks for the newest epoch
+  const share: Notify = (epoch, drop) => {
+    newest = epoch
+    notify(epoch, drop)
+    tabs.notify(name, epoch)
+  }
+  const read = async (signal: AbortSignal) => {
+    reads = true
+    await readLines(link, share, signal).finally(() => {
+      reads = false
+    })
+  }
+  await tabs.elect(name, read, signal).finally(unsubscribe)
+}
+
 /**
  * Calls `notify` for each line of a server, until `signal` aborts. Opens a stream again after it has ended. Returns if the server
- * has no stream, because its database never changes. `drop` closes the stream, and the next one opens much later.
+ * has no stream, because its database never changes.
  */
-export async function subscribe(
-  link: Link,
-  notify: (event: EpochEvent, drop: () => void) => void,
-  signal: AbortSignal,
-): Promise<void> {
+async function readLines(link: Link, notify: Notify, signal: AbortSignal): Promise<void> {
   const decoder = new TextDecoder()
   while (!signal.aborted) {
     const dropped = new AbortController()
-    const take = (line: Uint8Array) =>
-      notify(
-        fromWire(link, () => parseEvent(decoder.decode(line))),
-        () => dropped.abort(),
-      )
+    const take = (line: Uint8Array) => {
+      const { epoch } = fromWire(link, () => parseEvent(decoder.decode(line)))
+      notify(epoch, () => dropped.abort())
+    }
     try {
       await scoped([signal, dropped.signal], signal =>
         readStream(link, '/v1/events', EVENT_BYTES, EVENTS_SILENCE_MS, take, signal),

@@ -12,7 +12,7 @@ import { Meter } from './stats.js'
 /** One server, and the way to it. */
 export interface Link {
   readonly server: Server
-  readonly environment: Pick<Environment, 'clock' | 'fetch'>
+  readonly environment: Pick<Environment, 'clock' | 'fetch' | 'connection'>
   readonly meter: Meter
 }
 

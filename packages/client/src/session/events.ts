@@ -2,7 +2,12 @@
 // cause are limited in time, and more so while they find nothing new. A stream is closed that announces an epoch which its own
 // server does not have, or too often one to which no map can follow.
 
-import { FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS, FRUITLESS_LOOKS } from '../base/constants.js'
+import {
+  FOLLOW_DOWNLOAD_INTERVAL_MS,
+  FOLLOW_INTERVAL_MS,
+  FOLLOW_LONGEST_INTERVAL_MS,
+  FRUITLESS_LOOKS,
+} from '../base/constants.js'
 import { Turns } from '../base/mutex.js'
 import type { Environment } from '../platform/environment.js'
 import { subscribe } from '../servers/events.js'
@@ -21,10 +26,10 @@ export interface Follower {
   sync(): Promise<void>
 }
 
-/** Follows until `signal` aborts. After a failure a server's next line tries again; lines come every few seconds. */
+/** Follows until `signal` aborts, with one stream of each server for all tabs. After a failure a server's next line tries again; lines come every few seconds. */
 export async function followEvents(
   servers: Servers,
-  environment: Pick<Environment, 'clock' | 'fetch'>,
+  environment: Link['environment'] & Pick<Environment, 'tabs'>,
   follower: Follower,
   signal: AbortSignal,
 ): Promise<void> {
@@ -33,7 +38,7 @@ export async function followEvents(
   await Promise.all(
     links.map(async link => {
       const lines = new Lines(link, follower, turns, signal)
-      await subscribe(link, ({ epoch }, drop) => lines.take(epoch, drop), signal)
+      await subscribe(link, environment.tabs, (epoch, drop) => lines.take(epoch, drop), signal)
       await lines.working
     }),
   )
@@ -51,7 +56,7 @@ class Lines {
   /** looks since the last one that moved the map */
   #fruitless = 0
   /** the same after a look that has downloaded a hint; never shorter than before */
-  #afterDownload = FOLLOW_INTERVAL_MS
+  #afterDownload = FOLLOW_DOWNLOAD_INTERVAL_MS
   #notBefore = Number.NEGATIVE_INFINITY
   working: Promise<void> | undefined
 

@@ -3,7 +3,7 @@
 // download that is over sooner is stored when it is whole.
 
 import { SAVE_PAUSE_MS } from '../base/constants.js'
-import type { Clock } from '../platform/environment.js'
+import type { Clock } from '../platform/clock.js'
 
 export class Saving {
   readonly #clock: Pick<Clock, 'now'>
