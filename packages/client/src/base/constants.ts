@@ -18,6 +18,15 @@ export function deadlineMs(bytes: number): number {
   return SILENCE_MS + Math.ceil(bytes / SLOWEST_BYTES_PER_MS)
 }
 
+/** How long a call waits for servers if the app says nothing. */
+export const TIMEOUT_MS = 15_000
+
+/** After how much waiting a call is slow, and says so. */
+export const SLOW_MS = 2_000
+
+/** How often a call looks whether it still waits. */
+export const WAIT_STEP_MS = 1_000
+
 /** Bytes that are hashed and folded before the page gets its thread back: a few milliseconds on a slow phone. */
 export const WORK_BYTES = 256 * 1024
 
