@@ -153,7 +153,7 @@ async function asStoreError(error: unknown): Promise<Error> {
   const known = [StateMovedError, StateUnreadableError, StoreUnavailableError, StoreFullError]
   if (known.some(type => error instanceof type)) return error as Error
   if (isDomException(error, 'QuotaExceededError')) {
-    return new StoreFullError(`the browser grants this site ${await grant()}`, { cause: error })
+    return new StoreFullError(`the browser refuses it${await grant()}`, { cause: error })
   }
   // A row whose file is gone or cannot be decoded.
   if (isDomException(error, 'NotReadableError', 'DataError')) {
@@ -167,11 +167,11 @@ async function asStoreError(error: unknown): Promise<Error> {
   return new StoreUnavailableError('IndexedDB is refused or has failed', { cause: error })
 }
 
-/** What the browser says of the site's quota. Some say nothing. */
+/** What the browser says of the site's quota. Some say nothing, and Chromium is too optimistic. */
 async function grant(): Promise<string> {
   const { quota, usage } = await (async () => await navigator.storage.estimate())().catch((): StorageEstimate => ({}))
-  if (quota === undefined || usage === undefined) return 'no more'
-  return `${quota} bytes, of which it says that ${Math.max(0, quota - usage)} are left`
+  if (quota === undefined || usage === undefined) return ''
+  return `; this site stores ${usage} bytes, and the browser's estimate of what is left is ${Math.max(0, quota - usage)}`
 }
 
 /** By name: what a QuotaExceededError is an instance of differs between browsers. */
