@@ -283,10 +283,9 @@ function wrongLength(server: string, request: Request, came: string): ProtocolEr
 }
 
 function unreachable(server: string, cause: unknown): NetworkError {
-  const why = 'it is unreachable, broke off or redirects elsewhere'
-  const page =
-    "for a page also: it refuses this origin (CORS), or the page's content security policy has no connect-src for it"
-  return new NetworkError(server, `expected an answer, got none: ${why}; ${page}. Call again later`, { cause })
+  const page = "refuses this origin (CORS), or is not in connect-src of the page's content security policy"
+  const message = `expected an answer, got none: it is unreachable, broke off, redirects elsewhere, ${page}; call again later`
+  return new NetworkError(server, message, { cause })
 }
 
 function forbidden(server: string, cause: unknown): NetworkError {
