@@ -201,7 +201,7 @@ test('a feature of a separate package names the package to install', async () =>
      await open({ servers, mode: 'full', proofs: 'pointproofs' }).catch(({ code, message }) => console.log(code, message))`,
   )
   expect(await run(app, process.execPath, 'proofs.js')).toBe(
-    "usage proofs: 'pointproofs' needs its package: npm install @keyhush/pointproofs, " +
+    "usage proofs: expected for 'pointproofs' its package, got none: npm install @keyhush/pointproofs, " +
       "and pass open({ pointproofs: () => import('@keyhush/pointproofs') })\n",
   )
 })
