@@ -411,7 +411,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     const { modes: ofTwo, directoryBytes } = await estimate([`${demo.servers.A}/keys`, `${demo.servers.B}/keys`])
     const modes = { ...(await estimate([`${demo.servers.A}/keys`])).modes, ...ofTwo }
     // The manifests of both servers are added.
-    const least = (mode: string) =>
+    const least = (mode: keyof typeof modes) =>
       (mode === 'instant' ? 0 : directoryBytes) + modes[mode]!.prepareBytes + modes[mode]!.lookupBytesDown
     expect(moved[0]).toBeGreaterThan(least('instant'))
     expect(moved[0]).toBeLessThan(least('instant') + 20_000)

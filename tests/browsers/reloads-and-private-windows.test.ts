@@ -87,7 +87,7 @@ await inBrowsers(PRIVATE, 'a private window of %s', name => {
   test('required: durable until the window is closed, or an error', async () => {
     const page = await newPage()
     const outcome = await openMap(page, stage.servers, 'required').catch((error: Error) => error.message)
-    if (typeof outcome === 'string') expect(outcome).toMatch(/durable storage is required/)
+    if (typeof outcome === 'string') expect(outcome).toMatch(/durable storage, which is required/)
     else expect(await lookUp(page, [8])).toEqual([recordAt(8)])
   })
 })

@@ -159,7 +159,7 @@ await inBrowsers(['webkit'], 'in %s', () => {
     await demo.close()
   })
 
-  test('a policy that forbids WebAssembly is named in the error', async () => {
+  test('a policy that forbids WebAssembly, or the servers, is named in the error, and nothing is tried again', async () => {
     await expectToldOfPolicy(async (url, work, servers) => {
       await webkit.goto(url)
       return await webkit.evaluate(work, servers)

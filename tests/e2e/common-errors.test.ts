@@ -20,17 +20,33 @@ const [, forClients, forOperators, replies] = /^## Client$(.*)^## Server$(.*)^##
 )!
 const headings = (text: string) => [...text.matchAll(/^### (.*)$/gm)].map(([, heading]) => heading!)
 
+/** (A TimeoutError has a list of servers.) */
+const PARTS = [['https://a.example'], 'what came']
+const classes = Object.entries(client)
+  .filter(([name]) => /(?<!^Keyhush|^Server)Error$/.test(name))
+  .map(([name, Class]) => [name, Class as unknown as new (...parameters: unknown[]) => client.KeyhushError] as const)
+
 test('the page has one section for every class of error, with its code', () => {
   const sections = headings(forClients!).flatMap(heading => {
     const [, name, code] = /^`(\w+Error)`(?: \(`(\w+)`\))?$/.exec(heading) ?? []
     return name === undefined ? [] : [`${name} ${code}`]
   })
-  const classes = Object.entries(client).filter(([name]) => /(?<!^Keyhush|^Server)Error$/.test(name))
   const made = classes.map(([name, Class]) => {
-    const { code } = new (Class as unknown as new (...parameters: string[]) => client.KeyhushError)('a', 'b')
+    const { code } = new Class(...PARTS)
     return `${name} ${code}`
   })
   expect(sections.sort()).toEqual([...made, 'AbortError undefined'].sort()) // the platform's
+})
+
+test('the page has one row for every code, which says whether calling again helps', () => {
+  const rows = [...forClients!.matchAll(/^\| `(\w+)` \| (yes|no)\b/gm)].map(
+    ([, code, retryable]) => `${code} ${retryable}`,
+  )
+  const made = classes.map(([, Class]) => {
+    const { code, retryable } = new Class(...PARTS)
+    return `${code} ${retryable ? 'yes' : 'no'}`
+  })
+  expect(rows.sort()).toEqual(made.sort())
 })
 
 test('the page has one row for every reason of UnsupportedError', () => {

@@ -3,6 +3,7 @@
 import {
   ClosedError,
   CondemnedError,
+  type KeyhushError,
   type KeyhushMap,
   type MapEvent,
   NetworkError,
@@ -12,7 +13,7 @@ import {
 } from '@keyhush/client'
 import { type FakeMap, type FakeOptions, fakeMap } from '@keyhush/client/testing'
 import { startServers, type TestServers } from '@keyhush/server/testing'
-import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, expectTypeOf, test, vi } from 'vitest'
 
 const ENTRIES = { otter: 'river', heron: 'shore', json: '{"a":1}' }
 const EDIT = [{ op: 'edit', key: 'otter', value: 'lakes' }] as const
@@ -163,6 +164,38 @@ test('what takes a map takes a fake one, and what a test has written by hand', (
 })
 
 describe('fakeMap alone', () => {
+  afterEach(() => {
+    vi.useRealTimers()
+  })
+
+  test.each<[string, (map: FakeMap) => Promise<unknown>]>([
+    ['a lookup', map => map.get('otter')],
+    ['sync()', map => map.sync()],
+    ['reset()', map => map.reset()],
+  ])('%s is slow after two seconds, and takes no longer than `timeoutMs`, as with servers', async (_name, call) => {
+    vi.useFakeTimers()
+    const events: MapEvent[] = []
+    const map = fakeMap(ENTRIES, { delayMs: 9_000, timeoutMs: 5_000, onEvent: event => void events.push(event) })
+    const calling = call(map).catch(error => error)
+    const servers = ['https://a.example', 'https://b.example']
+    await vi.advanceTimersByTimeAsync(1_999)
+    expect(events).toEqual([])
+    await vi.advanceTimersByTimeAsync(1)
+    expect(events).toEqual([{ type: 'slow', servers }])
+    await vi.advanceTimersByTimeAsync(3_000)
+    expect(await calling).toMatchObject({ code: 'timeout', servers, retryable: true })
+    expect(events).toHaveLength(1)
+    const lookup = map.getText('otter', { timeoutMs: 10_000 })
+    await vi.advanceTimersByTimeAsync(9_000)
+    expect(await lookup).toBe('river')
+  })
+
+  test('fails with each error of the union, and with nothing else', () => {
+    expectTypeOf<FakeMap['failWith']>().parameter(0).toEqualTypeOf<KeyhushError | undefined>()
+    // @ts-expect-error: no map fails with an error of the app's
+    expect(() => fakeMap().failWith(new Error('of the app'))).not.toThrow()
+  })
+
   test('takes the time it is told to, and fails with what it is told to', async () => {
     const error = new NetworkError('https://a.example', 'away')
     const map = fakeMap(ENTRIES, { delayMs: 30, failWith: error })

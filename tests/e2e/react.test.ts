@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 // The hooks, as a component has them: what they show, and above all how many lookups are made.
 
-import { type KeyhushMap, NetworkError, open } from '@keyhush/client'
+import { type KeyhushError, type KeyhushMap, NetworkError, open } from '@keyhush/client'
 import {
   type Lookup,
   type PrivateMap,
@@ -15,7 +15,7 @@ import { startServers } from '@keyhush/server/testing'
 import { act, createElement, StrictMode } from 'react'
 import { createRoot, type Root } from 'react-dom/client'
 import { renderToString } from 'react-dom/server'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, expectTypeOf, test } from 'vitest'
 
 declare global {
   var IS_REACT_ACT_ENVIRONMENT: boolean
@@ -137,6 +137,14 @@ test('a failure is shown, and looked up again when it is asked to, once', async 
   expect(last().status).toBe('loading')
   await passed(20)
   expect([last().status, map.asked.length]).toEqual(['found', 2])
+})
+
+test('a lookup that takes too long is shown as an error, whose code narrows it', async () => {
+  await render({ map: fakeMap({ otter: 'river' }, { delayMs: 60, timeoutMs: 20 }), wanted: 'otter' })
+  await shows({ status: 'error', error: { code: 'timeout', retryable: true } })
+  expectTypeOf<Extract<Lookup, { status: 'error' }>['error']>().toEqualTypeOf<KeyhushError>()
+  expectTypeOf<Extract<PrivateMap, { status: 'error' }>['error']>().toEqualTypeOf<KeyhushError>()
+  expectTypeOf<PrivateMapOptions['timeoutMs']>().toEqualTypeOf<number | undefined>()
 })
 
 test('another key, and unmounting, give the lookup before up: here alone, what has begun is finished', async () => {

@@ -7,13 +7,13 @@ import { expect, test } from 'vitest'
 import { shipped } from '../support/shipped.js'
 
 /** For an app that looks up instantly and keeps no state. */
-const INSTANT_BYTES = 60_000
+const INSTANT_BYTES = 61_000
 /** of it, before there is a map */
-const AT_ONCE_BYTES = 25_500
+const AT_ONCE_BYTES = 26_500
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
 const KEEPING_BYTES = 158_500
 
-test('an app that looks up instantly ships at most 60 kB of brotli; code for states and for signatures is loaded on demand', async () => {
+test('an app that looks up instantly ships at most 61 kB of brotli; code for states and for signatures is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
   const bytes = { atOnce: bytesOf(parts.atOnce), instant: bytesOf(parts.instant), keeping: bytesOf(parts.keeping) }
   console.log('brotli, bytes:', { ...bytes, 'auto, in the end': bytesOf([...parts.instant, ...parts.keeping]) })
@@ -84,8 +84,8 @@ test('an app of /instant is two files of 58 kB of brotli at most, and a third wh
 })
 
 test.each([
-  ['/react', `export * from '@keyhush/client/react'`, 25_000],
-  ['/testing', `export * from '@keyhush/client/testing'`, 5_500],
+  ['/react', `export * from '@keyhush/client/react'`, 26_000],
+  ['/testing', `export * from '@keyhush/client/testing'`, 5_750],
   ['/node', `export * from '@keyhush/client/node'`, 6_000],
 ])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
   const files = await filesOf(contents)

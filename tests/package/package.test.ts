@@ -201,7 +201,7 @@ test('a feature of a separate package names the package to install', async () =>
      await open({ servers, mode: 'full', proofs: 'pointproofs' }).catch(({ code, message }) => console.log(code, message))`,
   )
   expect(await run(app, process.execPath, 'proofs.js')).toBe(
-    "usage proofs: 'pointproofs' needs its package: npm install @keyhush/pointproofs, " +
+    "usage proofs: expected for 'pointproofs' its package, got none: npm install @keyhush/pointproofs, " +
       "and pass open({ pointproofs: () => import('@keyhush/pointproofs') })\n",
   )
 })
@@ -308,7 +308,7 @@ function shortened(inputs: Record<string, unknown>): Record<string, unknown> {
 describe('types', () => {
   /** What an app may write; with a narrower or wider type it does not compile. */
   const source = `
-    import { estimate, type Found, open, KeyhushError, type KeyhushErrorCode, type Progress, ServerError, type Value } from '@keyhush/client'
+    import { estimate, type Found, open, KeyhushError, type Progress, ServerError, type Value } from '@keyhush/client'
     import { open as openInstant } from '@keyhush/client/instant'
     import { useLookup, usePrivateMap } from '@keyhush/client/react'
     import { fakeMap } from '@keyhush/client/testing'
@@ -317,7 +317,8 @@ describe('types', () => {
       return useLookup(key === 'fake' ? fakeMap({ key }) : map, key, 'text').value
     }
     export async function main(): Promise<string> {
-      const map = await open({ servers: ['https://a.example', new URL('https://b.example')] as const })
+      const configured: readonly string[] = JSON.parse('["https://a.example", "https://b.example"]')
+      const map = await open({ servers: configured })
       const value: Found = await map.get('otter')
       if (value !== undefined) new Blob([value satisfies Value])
       const text: string | undefined = await map.getText('otter')
@@ -330,13 +331,16 @@ describe('types', () => {
     export function explain(error: unknown): string {
       if (error instanceof ServerError) return error.server ?? error.code
       if (!(error instanceof KeyhushError)) throw error
-      const code: KeyhushErrorCode = error.code
-      switch (code) {
-        case 'tampered': case 'servers_disagree': case 'condemned': case 'network': case 'rate_limited': case 'protocol':
-        case 'version': case 'signature': case 'storage': case 'unsupported': case 'internal': case 'closed': case 'usage':
-          return code
+      switch (error.code) {
+        case 'rate_limited': return \`\${error.server}: \${error.retryAfterMs}\`
+        case 'unsupported': return error.reason
+        case 'condemned': return error.server ?? error.code
+        case 'timeout': return error.servers.join()
+        case 'tampered': case 'network': case 'protocol': case 'version': return error.other?.message ?? error.code
+        case 'servers_disagree': case 'signature': case 'storage': case 'internal': case 'closed': case 'usage':
+          return error.code
         default:
-          return code satisfies never
+          return error satisfies never
       }
     }`
   const settings: readonly [string, string[]][] = [

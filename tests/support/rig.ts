@@ -80,7 +80,8 @@ export class RigClient {
   open(options: RigOptions = {}): Promise<KeyhushMap> {
     const [a, b] = this.#proxies
     const servers = [a.url, b.url] as const
-    return this.run(openWith(this.#environment, { mode: 'full', ...options, servers }))
+    const timeoutMs = Number.POSITIVE_INFINITY // until requests give up
+    return this.run(openWith(this.#environment, { mode: 'full', timeoutMs, ...options, servers }))
   }
 
   /** Which server has been drawn as the refresh server of the hint that is stored. */

@@ -1,9 +1,11 @@
 // What a map will cost, computed from the manifest before anything large is downloaded.
 
+import type { Mode } from '@keyhush/wasm/client'
 import { scoped } from './base/abort.js'
 import { checkNames, checkOptions, expected, toApp } from './base/boundary.js'
 import { UnsupportedError, UsageError } from './base/errors.js'
 import type { Fetch } from './platform/environment.js'
+import { assertPlatform } from './platform/minimum.js'
 import { loadPart } from './platform/parts.js'
 import { startCore } from './platform/starting.js'
 import { platformEnvironment } from './platform/whole.js'
@@ -21,11 +23,11 @@ export interface Estimate {
   /** the version of the database that the figures are of */
   readonly epoch: number
   /** what `mode: 'auto'` would choose */
-  readonly mode: string
+  readonly mode: Mode
   /** of a keyed database's directory: downloaded once, and held, in every mode but `instant` */
   readonly directoryBytes: number
   /** By mode. Compare with `local`, which keeps the whole database. */
-  readonly modes: Readonly<Record<string, SchemeCosts>>
+  readonly modes: Readonly<Partial<Record<Mode, SchemeCosts>>>
 }
 
 export interface EstimateOptions {
@@ -66,10 +68,7 @@ const OPTIONS: Record<keyof EstimateOptions, true> = {
  * const { mode, modes } = await estimate(['https://a.example', 'https://b.example'])
  * const { prepareBytes, memoryBytes } = modes[mode]!
  */
-export async function estimate(
-  servers: readonly [string | URL] | readonly [string | URL, string | URL],
-  options: EstimateOptions = {},
-): Promise<Estimate> {
+export async function estimate(servers: readonly (string | URL)[], options: EstimateOptions = {}): Promise<Estimate> {
   checkOptions('estimate', options, ['fetch', 'pointproofs'], ['development'])
   checkNames('estimate', options, Object.keys(OPTIONS))
   for (const name of ['lookupsPerDay', 'changesPerDay'] as const) {
@@ -78,6 +77,7 @@ export async function estimate(
       throw new UsageError(`estimate: ${expected(`${name} to be a whole number`, number)}`)
     }
   }
+  assertPlatform()
   const parsed = parseServers(servers)
   const apart = apartOf(parsed, options.collusion)
   const environment = platformEnvironment(options.fetch)

@@ -1,5 +1,6 @@
 // @keyhush/client: a private map. See README.md for a quick start, docs/threat-model.md for what is protected.
 
+export type { Mode } from '@keyhush/wasm/client'
 export {
   ClosedError,
   CondemnedError,
@@ -14,6 +15,7 @@ export {
   SignatureError,
   StorageError,
   TamperedError,
+  TimeoutError,
   UnsupportedError,
   type UnsupportedReason,
   UsageError,

@@ -3,25 +3,35 @@
 
 import { loadInstantCore, useInstantModule } from '@keyhush/wasm/instant'
 import { checkNames, checkOptions } from './base/boundary.js'
-import { StorageError } from './base/errors.js'
+import { StorageError, UsageError } from './base/errors.js'
 import type { KeyhushMap } from './map.js'
 import { checkOpenOptions, type OpenOptions } from './options.js'
 import { type Environment, environmentWith } from './platform/environment.js'
 import { KNOWN } from './scheme/known.js'
 import { openBy } from './sharing.js'
 
-type Shared = 'publisherKey' | 'signal' | 'onEvent' | 'normalize' | 'push' | 'fetch' | 'wasm' | 'development'
+type Shared =
+  | 'publisherKey'
+  | 'signal'
+  | 'timeoutMs'
+  | 'onEvent'
+  | 'normalize'
+  | 'push'
+  | 'fetch'
+  | 'wasm'
+  | 'development'
 
 /** Those of `open()` that a map takes which keeps nothing. `wasm` is `@keyhush/wasm/instant_bg.wasm`. */
 export interface InstantOptions extends Pick<OpenOptions, Shared> {
   /** Base URLs of two servers, on different hosts, run by operators who do not collude. Order is immaterial. */
-  readonly servers: readonly [string | URL, string | URL]
+  readonly servers: readonly (string | URL)[]
 }
 
 const OPTIONS: Record<keyof InstantOptions, true> = {
   servers: true,
   publisherKey: true,
   signal: true,
+  timeoutMs: true,
   onEvent: true,
   normalize: true,
   push: true,
@@ -31,7 +41,8 @@ const OPTIONS: Record<keyof InstantOptions, true> = {
 }
 
 const loadCore = loadInstantCore as Environment['loadCore'] // asked for no other build
-const openStore = () => Promise.reject(new StorageError('nothing is kept in mode instant'))
+const openStore = () =>
+  Promise.reject(new StorageError('expected no store to be opened in mode instant; please report it'))
 const loadKeeping = () => Promise.reject(new Error('nothing is kept in mode instant'))
 
 /**
@@ -46,6 +57,10 @@ export async function open(options: InstantOptions): Promise<KeyhushMap> {
   checkOptions('open', options)
   checkNames('open', options, Object.keys(OPTIONS))
   checkOpenOptions(options)
+  if (options.servers?.length === 1) {
+    const instead = "for one server import open from '@keyhush/client'"
+    throw new UsageError(`servers: expected two, for lookups that keep nothing, got one; ${instead}`)
+  }
   const { fetch, wasm, ...others } = options
   if (wasm !== undefined) useInstantModule(wasm)
   const environment = environmentWith({ openStore, loadCore }, fetch)

@@ -1,18 +1,29 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 // The map that an app holds. Each `open()` returns one; maps of one identity share a session.
 
+import type { Mode } from '@keyhush/wasm/client'
+import { abortable, scoped } from './base/abort.js'
 import { callApp, checkNames, checkOptions, expected, oneOf, toApp } from './base/boundary.js'
 import { ClosedError, UsageError } from './base/errors.js'
 import { type Condemnation, EVENTS, type MapEvent, type OnEvent, type StorageKind } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
 import { type Key, keyBytes, type Normalize } from './lookup/keys.js'
-import { type Found, valueAt, valuesOf } from './lookup/question.js'
+import { type Found, type Question, valueAt, valuesOf } from './lookup/question.js'
 import type { Environment } from './platform/environment.js'
 import type { Stats } from './servers/stats.js'
+import { type Wait, withPatience } from './servers/waiting.js'
 import type { Session } from './session/session.js'
 
+interface Timed {
+  /**
+   * How many milliseconds the call waits for servers; that of `open()` if not given. The call then rejects with a TimeoutError. A
+   * lookup goes on all the same, so that neither server can tell, and the next one waits for it. A download is called off.
+   */
+  readonly timeoutMs?: number | undefined
+}
+
 /** Options of every lookup. */
-export interface CallOptions {
+export interface CallOptions extends Timed {
   /**
    * Before the lookup begins, aborting withdraws it, and nothing is sent. After that it rejects the promise, while the
    * requests run to their end, so that neither server can tell.
@@ -25,7 +36,7 @@ export interface ManyOptions extends CallOptions {
   readonly padTo?: number | undefined
 }
 
-export interface ResetOptions {
+export interface ResetOptions extends Timed {
   /** Aborts the download; the map is then as it was before. */
   readonly signal?: AbortSignal | undefined
   readonly onProgress?: OnProgress | undefined
@@ -35,6 +46,8 @@ export interface ResetOptions {
 const asyncDispose: typeof Symbol.asyncDispose =
   Symbol.asyncDispose ?? (Symbol.for('Symbol.asyncDispose') as typeof Symbol.asyncDispose)
 
+const CALL = ['signal', 'timeoutMs']
+
 const utf8 = (value: Uint8Array) => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(value)
 
 /** Drops the decoder's error, which quotes the value. */
@@ -42,7 +55,7 @@ function readAs<T>(complaint: string, decode: () => T): T {
   try {
     return decode()
   } catch {
-    throw new UsageError(`${complaint}; get() has its bytes`)
+    throw new UsageError(`${complaint}; get() has the bytes`)
   }
 }
 
@@ -57,6 +70,7 @@ export class OpenedMap {
   readonly #random: Environment['random']
   readonly #normalize: Normalize | undefined
   readonly #subscribe: (listener: OnEvent) => () => void
+  readonly #wait: Wait
   readonly #leave: () => Promise<void>
   #closed: Promise<void> | undefined
 
@@ -66,12 +80,14 @@ export class OpenedMap {
     readonly random: Environment['random']
     readonly normalize: Normalize | undefined
     readonly subscribe: (listener: OnEvent) => () => void
+    readonly wait: Wait
     readonly leave: () => Promise<void>
   }) {
     this.#session = parts.session
     this.#random = parts.random
     this.#normalize = parts.normalize
     this.#subscribe = parts.subscribe
+    this.#wait = parts.wait
     this.#leave = parts.leave
   }
 
@@ -98,7 +114,7 @@ export class OpenedMap {
    * a hint made from a full download; `instant`: by two servers, without a download; `single`: by one server, with hints made
    * from a full download, which run out. Undefined while the map is condemned.
    */
-  get mode(): string | undefined {
+  get mode(): Mode | undefined {
     return this.#session.mode
   }
 
@@ -131,7 +147,7 @@ export class OpenedMap {
    * if (value !== undefined) show(new Blob([value]))
    */
   async get(key: Key, options: CallOptions = {}): Promise<Found> {
-    checkCall('get', options, ['signal'])
+    checkCall('get', options, CALL)
     const [value] = await this.getMany([key], options)
     return value
   }
@@ -144,7 +160,7 @@ export class OpenedMap {
    */
   async getText(key: Key, options: CallOptions = {}): Promise<string | undefined> {
     const value = await this.get(key, options)
-    return value && readAs('getText: the value is not UTF-8', () => utf8(value))
+    return value && readAs('getText: expected a value in UTF-8, got one that is not UTF-8', () => utf8(value))
   }
 
   /**
@@ -155,7 +171,9 @@ export class OpenedMap {
    */
   async getJson<T = unknown>(key: Key, options: CallOptions = {}): Promise<T | undefined> {
     const value = await this.get(key, options)
-    return value && readAs('getJson: the value is not JSON', () => JSON.parse(utf8(value)) as T)
+    return (
+      value && readAs('getJson: expected a value in JSON, got one that is not JSON', () => JSON.parse(utf8(value)) as T)
+    )
   }
 
   /**
@@ -175,9 +193,9 @@ export class OpenedMap {
    * for (let index = 0; index < 3; index++) console.log(await map.at(index))
    */
   async at(index: number, options: CallOptions = {}): Promise<Found> {
-    checkCall('at', options, ['signal'])
+    checkCall('at', options, CALL)
     this.#assertOpen()
-    return await toApp(this.#session.ask(valueAt(index), options.signal), options.signal)
+    return await this.#ask(valueAt(index), options)
   }
 
   /**
@@ -188,21 +206,25 @@ export class OpenedMap {
    * const [mail, name] = await map.getMany(['mail', 'name'], { padTo: 8 })
    */
   async getMany(keys: Iterable<Key>, options: ManyOptions = {}): Promise<Found[]> {
-    checkCall('getMany', options, ['signal', 'padTo'])
+    checkCall('getMany', options, [...CALL, 'padTo'])
     this.#assertOpen()
     // A string is iterable, but is meant as one key.
     if (typeof keys === 'string' || typeof keys?.[Symbol.iterator] !== 'function') {
-      throw new UsageError(`getMany: expected a list of keys, got ${typeof keys === 'string' ? 'text' : typeof keys}`)
+      throw new UsageError(
+        `getMany: expected a list of keys, got ${typeof keys === 'string' ? 'text' : typeof keys}; pass [key]`,
+      )
     }
     const wanted = Array.from(keys, key => keyBytes(key, this.#normalize))
     const padTo = options.padTo ?? wanted.length
     if (!Number.isInteger(padTo) || padTo < wanted.length) {
       // More queries than padTo would show that there are more keys.
-      throw new UsageError('getMany: expected padTo to be an integer and at least the number of keys')
+      throw new UsageError(
+        'getMany: expected padTo to be an integer and at least the number of keys, got another; pass a larger one',
+      )
     }
     if (padTo === 0) return []
     const question = valuesOf(wanted, padTo, this.#random)
-    return [...(await toApp(this.#session.ask(question, options.signal), options.signal))]
+    return [...(await this.#ask(question, options))]
   }
 
   /**
@@ -229,9 +251,9 @@ export class OpenedMap {
    * console.log(map.epoch)
    */
   async sync(options: CallOptions = {}): Promise<void> {
-    checkCall('sync', options, ['signal'])
+    checkCall('sync', options, CALL)
     this.#assertOpen()
-    await toApp(this.#session.sync(options.signal), options.signal)
+    await this.#download(options, signal => this.#session.sync(signal))
   }
 
   /**
@@ -243,10 +265,10 @@ export class OpenedMap {
    */
   async reset(options: ResetOptions = {}): Promise<void> {
     checkOptions('reset', options, ['onProgress'])
-    checkNames('reset', options, ['signal', 'onProgress'])
+    checkNames('reset', options, [...CALL, 'onProgress'])
     this.#assertOpen()
     const onProgress: OnProgress = progress => callApp(() => options.onProgress?.(progress))
-    await toApp(this.#session.reset(onProgress, options.signal), options.signal)
+    await this.#download(options, signal => this.#session.reset(onProgress, signal))
   }
 
   /**
@@ -264,6 +286,23 @@ export class OpenedMap {
   /** As `close`. */
   async [asyncDispose](): Promise<void> {
     await this.close()
+  }
+
+  /** A lookup is not told that nobody waits for it any more: a timeout changes nothing that is sent (P5). */
+  async #ask<T>(question: Question<T>, { signal, timeoutMs }: CallOptions): Promise<T> {
+    return await this.#within(timeoutMs, signal, late => abortable(this.#session.ask(question, signal), late))
+  }
+
+  async #download({ signal, timeoutMs }: CallOptions, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    await this.#within(timeoutMs, signal, late => scoped([signal, late], work))
+  }
+
+  #within<T>(
+    timeoutMs = this.#wait.timeoutMs,
+    signal: AbortSignal | undefined,
+    work: (late: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    return toApp(withPatience({ ...this.#wait, timeoutMs }, work), signal)
   }
 
   #assertOpen(): void {

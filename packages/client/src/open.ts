@@ -71,7 +71,10 @@ export async function discardStateWith(
     }
   } catch (cause) {
     const why = cause instanceof Error ? `: ${cause.message}` : '; see `cause`'
-    throw new StorageError(`the stored state could not be removed; close maps that use it${why}`, { cause })
+    throw new StorageError(
+      `expected the stored state to be removed, but it could not be; close maps that use it${why}`,
+      { cause },
+    )
   }
 }
 

@@ -24,7 +24,7 @@ export interface OpenWithOptions extends Development {
    * Base URLs of two servers, on different hosts, run by operators who do not collude, in any order. Or of one server: lookups then
    * use mode `local` or `single`, in which it learns nothing. It could invent its database, so you need a `publisherKey`.
    */
-  readonly servers: readonly [string | URL] | readonly [string | URL, string | URL]
+  readonly servers: readonly (string | URL)[]
 
   // Whom must I trust?
 
@@ -68,6 +68,11 @@ export interface OpenWithOptions extends Development {
 
   /** Aborts the opening. Safe at any time: nothing that depends on a lookup has been sent. */
   readonly signal?: AbortSignal | undefined
+  /**
+   * How many milliseconds `open()` and each call of the map wait for servers; 15 000 if not given, `Infinity`: until requests give up
+   * by themselves. Then TimeoutError. While a download goes on, only the time since its last piece counts.
+   */
+  readonly timeoutMs?: number | undefined
   /** Called after each event of the state, from before `open()` resolves until the map is closed. */
   readonly onEvent?: OnEvent | undefined
   readonly onProgress?: OnProgress | undefined
@@ -165,6 +170,7 @@ const OPTIONS: Record<keyof OpenOptions, true> = {
   mode: true,
   storage: true,
   signal: true,
+  timeoutMs: true,
   onEvent: true,
   onProgress: true,
   normalize: true,
@@ -221,7 +227,7 @@ export function readOptions(
     throw new UsageError(`proofs: expected mode 'full' or 'auto' with two servers, got ${where}; leave the option out`)
   }
   const missing = proofs === 'auto' ? undefined : missingFor(proofs, options)
-  if (missing !== undefined) throw new UsageError(`proofs: '${proofs}' needs ${missing}`)
+  if (missing !== undefined) throw new UsageError(`proofs: expected for '${proofs}' ${missing}`)
   const push = options.push ?? typeof addEventListener === 'function'
   const answers = { mode, proofs, development, pointproofs, lookups }
   return {
@@ -237,7 +243,10 @@ const BOOLEANS = ['development', 'push'] as const
 const MOST_LOOKUPS = 2 ** 20
 
 function checkLookups(lookups: number, apart: Apart): void {
-  if (apart !== 1) throw new UsageError("lookups: expected one server, or collusion: 'tolerated', got two servers")
+  if (apart !== 1)
+    throw new UsageError(
+      "lookups: expected one server, or collusion: 'tolerated', got two servers; leave the option out",
+    )
   if (Number.isInteger(lookups) && lookups > 0 && lookups <= MOST_LOOKUPS) return
   throw new UsageError(`lookups: ${expected(`a whole number from 1 to ${MOST_LOOKUPS}`, lookups)}`)
 }

@@ -2,13 +2,17 @@
 
 import { abortable } from './base/abort.js'
 import { AppFailure, toApp } from './base/boundary.js'
+import { TIMEOUT_MS } from './base/constants.js'
 import type { MapEvent, OnEvent } from './base/events.js'
 import type { OnProgress, Progress } from './base/progress.js'
 import { type KeyhushMap, OpenedMap } from './map.js'
 import { isSameWish, type Options, readOptions, type Wishes } from './options.js'
 import type { Environment } from './platform/environment.js'
+import { assertPlatform } from './platform/minimum.js'
 import { namesOf, type Servers } from './servers/pair.js'
 import { Publisher } from './servers/signatures.js'
+import { StatsKeeper } from './servers/stats.js'
+import { type Wait, withPatience } from './servers/waiting.js'
 import { openSession, type SessionParts } from './session/opening.js'
 import type { Session } from './session/session.js'
 
@@ -18,8 +22,9 @@ export async function openBy(
   options: Options,
   { known, loadKeeping }: Schemes,
 ): Promise<KeyhushMap> {
+  assertPlatform()
   const { servers, usable, wishes } = readOptions(options, known)
-  const { signal, onProgress, onEvent, normalize } = options
+  const { signal, onProgress, onEvent, normalize, timeoutMs = TIMEOUT_MS } = options
   signal?.throwIfAborted()
 
   const shared = join(environment, servers, { known: usable, loadKeeping }, wishes)
@@ -33,25 +38,26 @@ export async function openBy(
     }
   }
   shared.listeners.add(listener)
-  const subscribed = new Set<() => void>()
+  const own = new Set<OnEvent>()
+  shared.subscribers.add(own)
   const subscribe = (listener: OnEvent) => {
     const notify = (event: MapEvent) => listener(event) // a new function: an app may give one listener twice
-    const unsubscribe = () => {
-      shared.subscribers.delete(notify)
-      subscribed.delete(unsubscribe)
-    }
-    shared.subscribers.add(notify)
-    subscribed.add(unsubscribe)
-    return unsubscribe
+    own.add(notify)
+    return () => void own.delete(notify)
   }
   if (onEvent !== undefined) subscribe(onEvent)
   const go = () => {
-    for (const unsubscribe of subscribed) unsubscribe()
+    own.clear()
+    shared.subscribers.delete(own)
     return leave(shared)
   }
+  const slow = (servers: readonly string[]) => announce(own, { type: 'slow', servers })
+  const { clock, connection } = environment
+  const wait: Wait = { clock, connection, awaited: shared.stats, timeoutMs, slow }
   try {
-    const session = await toApp(abortable(abortable(shared.opening, broken.signal), signal), signal)
-    return new OpenedMap({ session, random: environment.random, normalize, subscribe, leave: go })
+    const opening = withPatience(wait, late => abortable(abortable(shared.opening, broken.signal), late))
+    const session = await toApp(abortable(opening, signal), signal)
+    return new OpenedMap({ session, random: environment.random, normalize, subscribe, wait, leave: go })
   } catch (error) {
     go().catch(() => {}) // the caller does not wait for this
     throw error
@@ -67,7 +73,9 @@ interface Shared {
   readonly servers: Servers
   readonly wishes: Wishes
   readonly listeners: Set<OnProgress>
-  readonly subscribers: Set<OnEvent>
+  /** those of each map */
+  readonly subscribers: Set<ReadonlySet<OnEvent>>
+  readonly stats: StatsKeeper
   readonly controller: AbortController
   readonly opening: Promise<Session>
   session: Session | undefined
@@ -94,15 +102,8 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
   const tellAll = (progress: Progress) => {
     for (const listener of listeners) listener(progress)
   }
-  const subscribers = new Set<OnEvent>()
-  const announce = (event: MapEvent) => {
-    // In a microtask each: the platform reports what a listener throws.
-    for (const notify of subscribers) {
-      queueMicrotask(() => {
-        if (subscribers.has(notify)) notify(event)
-      })
-    }
-  }
+  const subscribers: Shared['subscribers'] = new Set()
+  const stats = new StatsKeeper(servers)
   const { storage: preference, publisherKey, proofs, development, pointproofs, lookups, ...rest } = wishes
   const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment)
   const parts = {
@@ -111,7 +112,10 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
     servers,
     preference,
     publisher,
-    announce,
+    stats,
+    announce: (event: MapEvent) => {
+      for (const each of subscribers) announce(each, event)
+    },
     options: { proofs, development, pointproofs, lookups },
     ...rest,
   }
@@ -122,6 +126,7 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
     wishes,
     listeners,
     subscribers,
+    stats,
     controller,
     opening,
     session: undefined,
@@ -137,6 +142,15 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
     },
   )
   return shared
+}
+
+/** In a microtask for each listener: the platform reports what it throws. */
+function announce(listeners: ReadonlySet<OnEvent>, event: MapEvent): void {
+  for (const notify of listeners) {
+    queueMicrotask(() => {
+      if (listeners.has(notify)) notify(event)
+    })
+  }
 }
 
 /** Counts one holder fewer. The last one aborts the opening, or closes the session. */

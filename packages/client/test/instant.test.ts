@@ -43,7 +43,8 @@ async function opened(network: Network, change: { readonly seed?: number; readon
   }
   const harness = new Harness(network, change.seed ?? 1, { openStore })
   const events: MapEvent[] = []
-  const options = { servers: [A, B], mode: 'instant', push: change.push ?? false } as const
+  const timeoutMs = Number.POSITIVE_INFINITY // until requests give up
+  const options = { servers: [A, B], mode: 'instant', push: change.push ?? false, timeoutMs } as const
   const map = await harness.drive(
     openWith(harness.environment, { ...options, onEvent: (event: MapEvent) => void events.push(event) }),
   )

@@ -156,7 +156,7 @@ describe.each([A, B])('an answer from %s', server => {
       server,
       answers(() => problem(429, 'rate_limited', { 'retry-after': '17' })),
     )
-    expect(error).toMatchObject({ name: 'RateLimitedError', code: 'rate_limited', server, retryAfterSeconds: 17 })
+    expect(error).toMatchObject({ name: 'RateLimitedError', code: 'rate_limited', server, retryAfterMs: 17_000 })
   })
 
   test('epoch_unknown: VersionError', async () => {

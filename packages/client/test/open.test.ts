@@ -192,7 +192,11 @@ test.each([-1, 15, 2 ** 32, 2 ** 53, 1.5, Number.NaN, '3', undefined])(
     const harness = new Harness(network)
     const map = await harness.open()
     const error = await harness.failure(map.at(index as number))
-    expect(error).toMatchObject({ name: 'UsageError', code: 'usage', message: 'at: expected an index from 0 to 14' })
+    expect(error).toMatchObject({
+      name: 'UsageError',
+      code: 'usage',
+      message: expect.stringMatching(/^at: expected an index from 0 to 14, got another; /),
+    })
     expect(network.queries()).toEqual([])
   },
 )
@@ -408,7 +412,7 @@ describe('the package', () => {
   test('every error has a class, a name and a code of its own', () => {
     const classes = Object.entries(client).filter(([name]) => name.endsWith('Error') && !ABSTRACT.has(name))
     const made = classes.map(([name, Class]) => {
-      const error = new (Class as new (...parameters: string[]) => client.KeyhushError)('https://a.example', 'what')
+      const error = new (Class as new (...parameters: unknown[]) => client.KeyhushError)(['https://a.example'], 'what')
       expect(error).toBeInstanceOf(client.KeyhushError)
       expect(error.name).toBe(name)
       return error.code
@@ -424,6 +428,7 @@ describe('the package', () => {
       'signature',
       'storage',
       'tampered',
+      'timeout',
       'unsupported',
       'usage',
       'version',

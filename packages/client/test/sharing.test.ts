@@ -26,6 +26,7 @@ const DIFFERENT: Record<keyof OpenOptions, readonly [Given, Given] | 'own' | 'id
   integrity: 'own',
   onProgress: 'own',
   signal: 'own',
+  timeoutMs: 'own',
   normalize: 'own',
   onEvent: 'own',
   fetch: 'environment',

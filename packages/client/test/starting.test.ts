@@ -10,7 +10,7 @@ const failingWith = (cause: unknown) => startCore({ loadCore: () => Promise.reje
 test.each([
   ['policy', new WebAssembly.CompileError('blocked by CSP'), 'wasm-unsafe-eval'],
   ['policy', new EvalError('Refused to create a WebAssembly object'), 'wasm-unsafe-eval'],
-  ['memory', new RangeError('could not allocate memory'), 'no memory'],
+  ['memory', new RangeError('could not allocate memory'), 'close other pages'],
   ['module', new TypeError('Failed to fetch dynamically imported module'), 'open({ wasm })'],
 ] as const)('%s: %s', async (reason, cause, wayOut) => {
   const error = await failingWith(cause).catch(error => error)

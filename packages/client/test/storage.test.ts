@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import * as client from '../src/index.js'
 import { openFileStore } from '../src/node.js'
-import type { OpenStore } from '../src/testing.js'
+import { type OpenStore, StoreFullError } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { hex, keyless } from './support/harness.js'
 import { A, B, blobs, busy, flip } from './support/network.js'
@@ -42,6 +42,19 @@ function openedBy(
 }
 
 describe('storage', () => {
+  test('a state that does not fit: StorageError, with the bytes that it needs and what there is', async () => {
+    const world = new World()
+    const life = world.life()
+    life.interfere = method => {
+      if (method === 'begin') throw new StoreFullError('the disk is full')
+    }
+    const error = await life.failure(life.openIdle({ storage: 'required' }))
+    expect(error).toMatchObject({ code: 'storage', retryable: false })
+    expect(error.message).toMatch(
+      /^expected room for \d{3,} bytes of state, got none: the disk is full\. Make room and /,
+    )
+  })
+
   test("'memory': nothing is opened, locked or written", async () => {
     const world = new World()
     const asked: string[] = []

@@ -96,6 +96,7 @@ export class Checker {
     const reasons: Readonly<Record<string, boolean>> = {
       closed: tab.calls.some(({ what }) => what === 'close'),
       network: this.#facts.misfortunes > misfortunes,
+      timeout: this.#facts.misfortunes > misfortunes,
       condemned: putBack,
       // Without lingering, one server no longer answers a generation that is still the other's newest.
       version: faults.lingerHours === 0 && counts.has('new generation'),

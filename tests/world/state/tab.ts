@@ -79,6 +79,7 @@ export class Tab extends ClientTab<Tab, Question, Facts> {
       storage: this.#preference,
       rollback: this.world.faults.rollback,
       push: false,
+      timeoutMs: Number.POSITIVE_INFINITY, // the model knows which call each query is of, for as long as it is under way
       onEvent: (event: MapEvent) => this.hear(event),
     }
     this.call('open', undefined, async signal => {

@@ -62,13 +62,19 @@ export async function scoped<T>(
   outer: readonly (AbortSignal | undefined)[],
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const over = new AbortController()
-  const signal = AbortSignal.any([...outer.filter(signal => signal !== undefined), over.signal])
+  const own = new AbortController()
+  const follow = (signal: AbortSignal) => {
+    const abort = () => own.abort(signal.reason)
+    if (signal.aborted) abort()
+    return onAbort(signal, abort)
+  }
+  const ends = outer.map(signal => signal && follow(signal))
   try {
-    signal.throwIfAborted()
-    return await work(signal)
+    own.signal.throwIfAborted()
+    return await work(own.signal)
   } finally {
-    over.abort(OVER)
+    for (const end of ends) end?.()
+    own.abort(OVER)
   }
 }
 

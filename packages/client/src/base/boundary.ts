@@ -39,10 +39,13 @@ export function checkOptions(
     throw new UsageError(`${call}: ${expected('an object of options', options)}`)
   }
   const given = options as Record<string, unknown>
-  const { signal } = given
+  const { signal, timeoutMs } = given
   // By tag, not instanceof: one of another realm is as good.
   if (signal !== undefined && tagOf(signal) !== 'AbortSignal') {
     throw new UsageError(`${call}: ${expected('signal to be an AbortSignal', signal)}`)
+  }
+  if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs > 0)) {
+    throw new UsageError(`${call}: ${expected('timeoutMs to be a number above 0, or Infinity', timeoutMs)}`)
   }
   for (const [names, type, what] of [
     [functions, 'function', 'a function'],

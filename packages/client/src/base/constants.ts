@@ -27,6 +27,15 @@ export function deadlineMs(bytes: number): number {
 /** A shorter download tells nothing of how fast its servers are: one pause before another attempt would count. */
 export const SLOW_DOWNLOAD_MS = 5_000
 
+/** How long a call waits for servers if the app says nothing. */
+export const TIMEOUT_MS = 15_000
+
+/** After how much waiting a call is slow, and says so. */
+export const SLOW_MS = 2_000
+
+/** How often a call looks whether it still waits. */
+export const WAIT_STEP_MS = 1_000
+
 /** Bytes that are hashed and folded before the page gets its thread back: a few milliseconds on a slow phone. */
 export const WORK_BYTES = 256 * 1024
 

@@ -3,33 +3,57 @@
 
 import type { EpochEvent, ErrorCode } from '@keyhush/protocol'
 
-/** One for each class. */
-export type KeyhushErrorCode =
-  | 'tampered'
-  | 'servers_disagree'
-  | 'condemned'
-  | 'network'
-  | 'rate_limited'
-  | 'protocol'
-  | 'version'
-  | 'signature'
-  | 'storage'
-  | 'unsupported'
-  | 'internal'
-  | 'closed'
-  | 'usage'
+/**
+ * Every error of this package. `error instanceof KeyhushError` narrows to this union, and `switch (error.code)` then to one class
+ * with its fields.
+ */
+export type KeyhushError =
+  | TamperedError
+  | ServersDisagreeError
+  | CondemnedError
+  | NetworkError
+  | TimeoutError
+  | RateLimitedError
+  | ProtocolError
+  | VersionError
+  | SignatureError
+  | StorageError
+  | UnsupportedError
+  | InternalError
+  | ClosedError
+  | UsageError
 
-/** What all errors of this package have in common. Catch by class or by `code`. */
-export abstract class KeyhushError extends Error {
-  abstract readonly code: KeyhushErrorCode
+/** One for each class. */
+export type KeyhushErrorCode = KeyhushError['code']
+
+interface ErrorFacts extends ErrorOptions {
+  readonly retryable?: boolean | undefined
+  readonly retryAfterMs?: number | undefined
 }
 
-interface ServerErrorOptions extends ErrorOptions {
+abstract class AnyError extends Error {
+  abstract readonly code: KeyhushErrorCode
+  /** whether the same call may well succeed later, with nothing changed by you; docs/common-errors.md has a table */
+  readonly retryable: boolean
+  /** how long to wait before that; undefined: the server did not say */
+  readonly retryAfterMs: number | undefined
+
+  constructor(message?: string, { retryable = false, retryAfterMs, ...options }: ErrorFacts = {}) {
+    super(message, options)
+    this.retryable = retryable
+    this.retryAfterMs = retryAfterMs
+  }
+}
+
+/** What all errors of this package are instances of. */
+export const KeyhushError: abstract new (message?: string, options?: ErrorFacts) => KeyhushError = AnyError as never
+
+interface ServerErrorFacts extends ErrorFacts {
   readonly refusal?: ErrorCode | undefined
 }
 
 /** An error that a server caused. */
-export abstract class ServerError extends KeyhushError {
+export abstract class ServerError extends AnyError {
   /** its origin and path, as in `servers`; undefined: one of them, and it is not known which */
   readonly server: string | undefined
   /** the code of the server's error reply (docs/protocol.md, HTTP), if it sent one */
@@ -37,8 +61,8 @@ export abstract class ServerError extends KeyhushError {
   /** the other server's error in the same call; the message has it too */
   readonly other: ServerError | undefined
 
-  constructor(server: string | undefined, message: string, { refusal, ...options }: ServerErrorOptions = {}) {
-    super(server === undefined ? message : `${server}: ${message}`, options)
+  constructor(server: string | undefined, message: string, { refusal, ...facts }: ServerErrorFacts = {}) {
+    super(server === undefined ? message : `${server}: ${message}`, facts)
     this.server = server
     this.refusal = refusal
   }
@@ -61,13 +85,13 @@ export class TamperedError extends ServerError {
 }
 
 /** The servers do not publish the same database. One of them is wrong, and a client cannot tell which. */
-export class ServersDisagreeError extends KeyhushError {
+export class ServersDisagreeError extends AnyError {
   override readonly name = 'ServersDisagreeError'
   readonly code = 'servers_disagree'
 }
 
 /** The map's hint must never be used again. `reset()` begins anew. */
-export class CondemnedError extends KeyhushError {
+export class CondemnedError extends AnyError {
   override readonly name = 'CondemnedError'
   readonly code = 'condemned'
   /** the server whose answer failed verification; undefined if the local state was at fault */
@@ -77,8 +101,8 @@ export class CondemnedError extends KeyhushError {
     const reason =
       server === undefined
         ? 'the local state is corrupt, or a copy of it was restored'
-        : `${server} answered with forged records`
-    super(`this map's state is condemned: ${reason}. Call reset() to begin anew with a new hint`)
+        : `${server} has answered with forged records`
+    super(`expected a state that may be used, got a condemned one: ${reason}; call reset(), which makes a new one`)
     this.server = server
   }
 }
@@ -91,9 +115,28 @@ export class NetworkError extends ServerError {
   /** it kept silent past a deadline, rather than failing at once */
   readonly timedOut: boolean
 
-  constructor(server: string, message: string, options: ServerErrorOptions & { readonly timedOut?: boolean } = {}) {
-    super(server, message, options)
-    this.timedOut = options.timedOut === true
+  constructor(server: string, message: string, facts: ServerErrorFacts & { readonly timedOut?: boolean } = {}) {
+    const { timedOut = false, ...others } = facts
+    super(server, message, { retryable: true, ...others })
+    this.timedOut = timedOut
+  }
+}
+
+/**
+ * A call has waited for servers as long as `timeoutMs` allows. What was sent for a lookup is finished all the same, so that no server
+ * can tell, and the next call waits for it.
+ */
+export class TimeoutError extends AnyError {
+  override readonly name = 'TimeoutError'
+  readonly code = 'timeout'
+  /** those that had not answered */
+  readonly servers: readonly string[]
+
+  constructor(servers: readonly string[], timeoutMs: number) {
+    super(`expected an answer within ${timeoutMs} ms, got none from ${servers.join(' and ')}; call again later`, {
+      retryable: true,
+    })
+    this.servers = servers
   }
 }
 
@@ -102,13 +145,13 @@ export class RateLimitedError extends ServerError {
   override readonly name = 'RateLimitedError'
   readonly code = 'rate_limited'
   declare readonly server: string
-  /** undefined if the server did not say */
-  readonly retryAfterSeconds: number | undefined
 
-  constructor(server: string, retryAfterSeconds: number | undefined) {
-    const wait = retryAfterSeconds === undefined ? 'a while' : `${retryAfterSeconds} s`
-    super(server, `too many requests; try again in ${wait}`)
-    this.retryAfterSeconds = retryAfterSeconds
+  constructor(server: string, retryAfterMs: number | undefined) {
+    const wait = retryAfterMs === undefined ? 'a while' : `${retryAfterMs / 1000} s`
+    super(server, `expected an answer, got a refusal of too many requests; call again in ${wait}`, {
+      retryable: true,
+      retryAfterMs,
+    })
   }
 }
 
@@ -127,8 +170,13 @@ export class VersionError extends ServerError {
   /** the newest epoch the server says it has; undefined if the error is not about epochs */
   readonly newest: EpochEvent | undefined
 
-  constructor(server: string, message: string, newest?: EpochEvent) {
-    super(server, message)
+  constructor(
+    server: string,
+    message: string,
+    facts: ServerErrorFacts & { readonly newest?: EpochEvent | undefined } = {},
+  ) {
+    const { newest, ...others } = facts
+    super(server, message, others)
     this.newest = newest
   }
 }
@@ -137,13 +185,13 @@ export class VersionError extends ServerError {
  * The publisher's signature over what both servers show is missing, or does not hold: `open({ publisherKey })` was given
  * a key. Servers that agree with each other may still show a database that the publisher never made.
  */
-export class SignatureError extends KeyhushError {
+export class SignatureError extends AnyError {
   override readonly name = 'SignatureError'
   readonly code = 'signature'
 }
 
 /** The client's own state cannot be stored, or contradicts itself. */
-export class StorageError extends KeyhushError {
+export class StorageError extends AnyError {
   override readonly name = 'StorageError'
   readonly code = 'storage'
 }
@@ -167,13 +215,13 @@ export type UnsupportedReason =
   | 'ceremony'
 
 /** This platform, or these servers, cannot do what was asked for; `reason` says which. */
-export class UnsupportedError extends KeyhushError {
+export class UnsupportedError extends AnyError {
   override readonly name = 'UnsupportedError'
   readonly code = 'unsupported'
   readonly reason: UnsupportedReason
 
-  constructor(reason: UnsupportedReason, message: string, options?: ErrorOptions) {
-    super(message, options)
+  constructor(reason: UnsupportedReason, message: string, facts?: ErrorFacts) {
+    super(message, facts)
     this.reason = reason
   }
 }
@@ -182,27 +230,27 @@ export class UnsupportedError extends KeyhushError {
  * Something went wrong for which this package has no error of its own: a bug in it, or in the platform. `cause` has what
  * was thrown; please report it.
  */
-export class InternalError extends KeyhushError {
+export class InternalError extends AnyError {
   override readonly name = 'InternalError'
   readonly code = 'internal'
 
   constructor(cause: unknown) {
-    super('something failed that should not; see `cause`, and please report it', { cause })
+    super('expected no failure here, got the one in `cause`; please report it', { cause })
   }
 }
 
 /** The map was closed. */
-export class ClosedError extends KeyhushError {
+export class ClosedError extends AnyError {
   override readonly name = 'ClosedError'
   readonly code = 'closed'
 
   constructor() {
-    super('this map is closed; open() another')
+    super('expected an open map, got a closed one; open() another')
   }
 }
 
 /** The app passed a wrong argument: a malformed key or URL, an index beyond `size`, too large a batch. */
-export class UsageError extends KeyhushError {
+export class UsageError extends AnyError {
   override readonly name = 'UsageError'
   readonly code = 'usage'
 }

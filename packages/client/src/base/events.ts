@@ -1,5 +1,7 @@
 // Events: what happens to a map's state outside of calls. They hold no secrets.
 
+import type { Mode } from '@keyhush/wasm/client'
+
 /** How safe stored state is: from eviction too, from restarts only, or from neither. */
 export type StorageKind = 'persistent' | 'best-effort' | 'memory'
 
@@ -32,7 +34,9 @@ export type MapEvent =
   /** Lookups are answered without a state, and one is being made in the background. */
   | { readonly type: 'preparing' }
   /** Lookups are answered in another way from now on: `map.mode`. */
-  | { readonly type: 'mode'; readonly mode: string | undefined }
+  | { readonly type: 'mode'; readonly mode: Mode | undefined }
+  /** A call has waited for these servers for two seconds. Once a call, and only for listeners of the map that was called. */
+  | { readonly type: 'slow'; readonly servers: readonly string[] }
   /** Stored state is used: a half-made hint, or a whole one. `pending`: with a lookup to be finished first. */
   | { readonly type: 'resumed'; readonly what: 'download' | 'hint'; readonly pending: boolean }
   /**
@@ -56,6 +60,7 @@ const TYPES: Record<MapEvent['type'], true> = {
   outdated: true,
   preparing: true,
   mode: true,
+  slow: true,
   resumed: true,
   unfenced: true,
   condemned: true,

@@ -103,7 +103,10 @@ export class Admission {
     if (!record.fenced.includes(link.server.name)) {
       if (this.#machine.parts.rollback !== 'strict') return undefined
       const instead = "open() without rollback: 'strict' and call reset(), or choose servers that keep one"
-      throw new UnsupportedError('fence', `this map's hint was made without a rollback fence; ${instead}`)
+      throw new UnsupportedError(
+        'fence',
+        `expected a hint with a rollback fence, got one that was made without; ${instead}`,
+      )
     }
     if (this.#fences === undefined || !equalBytes(this.#fences.hintId, record.hintId)) {
       this.#fences = { hintId: record.hintId, known: new Map() }

@@ -12,7 +12,7 @@ import {
   withClaim,
 } from '@keyhush/protocol'
 import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
-import { CondemnedError, joined, ServerError, TamperedError, VersionError } from '../base/errors.js'
+import { CondemnedError, joined, NetworkError, ServerError, TamperedError, VersionError } from '../base/errors.js'
 import type { Ask, Batch, Verdict } from '../scheme/scheme.js'
 import { fromWire } from '../servers/manifests.js'
 import { sleep } from '../servers/retry.js'
@@ -64,7 +64,8 @@ interface Progress {
 
 /** Asks one party until an answer of the right shape has come, and has it judged, and the fence's verdict taken. */
 async function ask(exchange: Exchange, state: Progress, party: number): Promise<void> {
-  const verdict = await askWithRetry(exchange, state, party)
+  const { meter } = exchange.links[party]!
+  const verdict = await meter.asking(() => askWithRetry(exchange, state, party))
   if (verdict !== undefined) await exchange.onVerdict?.(verdict)
 }
 
@@ -78,8 +79,9 @@ async function askWithRetry(exchange: Exchange, state: Progress, party: number):
       return verdict
     } catch (error) {
       if (error instanceof ServerError) stats.incident(link.server.name, error.code)
-      // The same bytes, to the same server.
-      if (state.over || attempt === ATTEMPTS || hasTurned(error, manifest)) throw error
+      // The same bytes, to the same server; but not if the page's own policy has kept them from leaving.
+      const kept = error instanceof NetworkError && !error.retryable
+      if (state.over || kept || attempt === ATTEMPTS || hasTurned(error, manifest)) throw error
     }
     await sleep(link.environment.clock, BACKOFF_MS)
     if (state.over) return undefined
@@ -123,6 +125,6 @@ async function judge(exchange: Exchange, state: Progress, party: number, answer:
   }
   if (verdict !== 'forged') return
   await onForged(party)
-  const message = 'its answer is not from the database that was agreed on; call reset()'
+  const message = 'expected an answer from the database that was agreed on, got a forged one; call reset()'
   throw new TamperedError(link.server.name, message)
 }

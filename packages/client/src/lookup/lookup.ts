@@ -126,7 +126,7 @@ export class Lookup<T> {
     this.#begun = true
     const { records: bytes, lists, missed } = await finishPending(this.#machine, this.#admission, hint, true)
     if (missed > 0) {
-      const seldom = 'none of the hints held here contains what was asked for, which hardly ever happens'
+      const seldom = 'expected a hint that contains what was asked for, got none, which hardly ever happens'
       throw new StorageError(`${seldom}; call again after other lookups, or call reset()`)
     }
     const records = await this.#open(hint, indices, bytes)
@@ -142,7 +142,9 @@ export class Lookup<T> {
     if (records !== undefined) return records
     // The answers were verified, so the local state is at fault.
     await condemnForItself(this.#machine, hint)
-    throw new StorageError('a recovered record is not the one asked for: the local state is corrupt; call reset()')
+    throw new StorageError(
+      'expected the record that was asked for, got another: the local state is corrupt; call reset()',
+    )
   }
 }
 
@@ -158,7 +160,7 @@ async function assertVouched(machine: Machine, hint: Hint, watch: Watch): Promis
     // Servers see no lookups of such a map, not even that there are any. To ask them, the app calls sync().
     publisher.checkExpiry(hint.manifest)
     if (await machine.hasVouchedFor(hint.base)) return
-    const unseen = 'this map has not seen a signature over the database it keeps'
+    const unseen = 'expected a signature over the database that is kept here, got none so far'
     throw new SignatureError(`${unseen}; call sync() when the servers can be reached`)
   }
   await apply(machine, await stepsAfter(machine, hint.base, watch.signal), watch)

@@ -160,7 +160,10 @@ async function attempt(
   const finished = applied(machine, hint, state)
   if (finished === undefined) {
     await condemn(machine, hintId, undefined)
-    throw new TamperedError(undefined, 'the servers’ answers contradict the database both agreed on; call reset()')
+    throw new TamperedError(
+      undefined,
+      'expected answers from the database that both servers agreed on, got others from one of them; call reset()',
+    )
   }
   await note(machine, hint, version, finished.effect)
   return { records: finished.records, missed: finished.missed ?? 0 }
@@ -198,5 +201,5 @@ function applied(machine: Machine, hint: Hint, state: AskedState): ReturnType<As
 /** The state of a hint that asks its parties. */
 export function askedOf({ state }: Hint): AskedState {
   if (state.kind === 'asked') return state
-  throw new StorageError('the stored state cannot be asked; call reset()')
+  throw new StorageError('expected a stored state that asks servers, got another; call reset()')
 }

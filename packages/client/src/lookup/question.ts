@@ -51,8 +51,10 @@ export function valuesOf(
   random: Environment['random'],
 ): Question<readonly Found[]> {
   const check = ({ keyed, maxBatch }: Manifest, most = maxBatch) => {
-    if (!keyed) throw new UsageError('this database has no keys; look records up with at(index)')
-    if (padTo > most) throw new UsageError(`getMany: this database answers at most ${most} keys at once, got ${padTo}`)
+    if (!keyed)
+      throw new UsageError('get: expected a database with keys, got one without; look records up with at(index)')
+    if (padTo > most)
+      throw new UsageError(`getMany: expected at most ${most} keys at once, got ${padTo}; make several calls`)
   }
   /** One query a key, and the rest at random places below `bound`. */
   const padded = (core: Core, bound: number, placeOf: (fingerprint: Uint8Array) => number) => {
@@ -82,7 +84,7 @@ export function valuesOf(
         const moved = recordAfter(lists, manifest.recordBytes, wanted)
         const found = moved === undefined ? records[i] : openRecord(place, moved)
         if (found === undefined) {
-          const message = 'the update list they publish holds a malformed record; ask their operators'
+          const message = 'expected an update list without malformed records, got one with; ask their operators'
           throw new ProtocolError('the servers', message)
         }
         return sameBytes(found.fingerprint!, wanted) ? found.value.slice() : undefined
@@ -97,7 +99,9 @@ export function valueAt(index: number): Question<Found> {
   const isOf = ({ records }: Manifest) => Number.isInteger(index) && index >= 0 && index < records
   // The message does not repeat the index: it may be a secret, and messages end up in logs.
   const refuse = ({ records }: Manifest) => {
-    throw new UsageError(`at: expected an index from 0 to ${records - 1}`)
+    throw new UsageError(
+      `at: expected an index from 0 to ${records - 1}, got another; map.size is the number of records`,
+    )
   }
   return {
     blocks: () => undefined,
@@ -137,7 +141,7 @@ export function openRecords(place: Place, indices: Uint32Array, bytes: Uint8Arra
 export function openVerified(...recovered: Parameters<typeof openRecords>): StoredRecord[] {
   const records = openRecords(...recovered)
   if (records !== undefined) return records
-  throw new ProtocolError('the servers', 'their database holds a malformed record; ask their operators')
+  throw new ProtocolError('the servers', 'expected a well-formed record, got a malformed record; ask their operators')
 }
 
 function openRecord({ manifest }: Place, bytes: Uint8Array): StoredRecord | undefined {

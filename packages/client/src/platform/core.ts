@@ -21,7 +21,10 @@ export function assertAlive(core: Core): void {
 /** The core that can make hints and copies of databases. It is loaded before a map makes or resumes one. */
 export function hintsOf(core: Core): ClientCore {
   if ('newHintBuilder' in core) return core as ClientCore
-  throw new UnsupportedError('module', 'the WebAssembly module given to open({ wasm }) can do instant lookups alone')
+  throw new UnsupportedError(
+    'module',
+    'wasm: expected client_bg.wasm, got a module that does instant lookups alone; pass the other file',
+  )
 }
 
 /** Runs `work`, which calls into `core`, and turns the core's errors into this package's. */
@@ -70,20 +73,27 @@ export function coreCode(error: unknown): string | undefined {
 }
 
 function trapped(cause?: unknown): UnsupportedError {
-  const message = 'the WebAssembly module has crashed, most likely for want of memory; open() the map again'
+  const message =
+    'expected the WebAssembly module to run, but it has crashed, most likely for want of memory; open() the map again'
   return new UnsupportedError('crashed', message, { cause })
 }
 
 function translated(error: unknown): unknown {
   switch (coreCode(error)) {
     case 'layout':
-      return new UnsupportedError('memory', 'this database is too large for the memory of this device', {
-        cause: error,
-      })
+      return new UnsupportedError(
+        'memory',
+        "expected memory for this database, got too little of it; mode 'instant' keeps nothing",
+        {
+          cause: error,
+        },
+      )
     case 'condemned':
       return new CondemnedError(undefined)
     case 'state':
-      return new StorageError('the local state contradicts itself; call reset()', { cause: error })
+      return new StorageError('expected a local state that agrees with itself, got one that does not; call reset()', {
+        cause: error,
+      })
     default:
       return error
   }

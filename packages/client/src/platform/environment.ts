@@ -73,13 +73,15 @@ export function environmentWith(
 
 // Looked up at each call, so that a later replacement of the global counts; bare, for the reason in page.ts.
 function platformFetch(url: string, init: RequestInit): Promise<Response> {
-  if (typeof fetch !== 'function') throw new UnsupportedError('platform', 'this platform has no fetch()')
+  if (typeof fetch !== 'function')
+    throw new UnsupportedError('platform', 'expected a platform with fetch(), got one without; pass open({ fetch })')
   return fetch(url, init)
 }
 
 function random(bytes: number): Uint8Array {
   if (typeof crypto !== 'object' || typeof crypto.getRandomValues !== 'function') {
-    const message = 'this platform has no crypto.getRandomValues(), and nothing else is unpredictable'
+    const message =
+      'expected a platform with crypto.getRandomValues(), got one without; nothing else is unpredictable, so update it'
     throw new UnsupportedError('platform', message)
   }
   return crypto.getRandomValues(new Uint8Array(bytes))

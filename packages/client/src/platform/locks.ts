@@ -6,6 +6,7 @@
 //   2. A holder that loses the bell is told at once that somebody waits.
 //   3. Where two ask at once, the holder may have taken the bell after the other. So who still waits rings again.
 
+import { scoped } from '../base/abort.js'
 import { pageShown, whileShown } from './page.js'
 
 /** How long a tab waits before it rings again. */
@@ -55,7 +56,8 @@ export const platformLocks: Locks = {
           clearTimeout(timer)
           clearTimeout(again)
         }
-        await locks.request(name, { signal: AbortSignal.any([patience.signal, shown]) }, run).finally(stopTimers)
+        const request = (signal: AbortSignal) => locks.request(name, { signal }, run)
+        await scoped([patience.signal, shown], request).finally(stopTimers)
       }
       whileShown(wait, ended.signal)
         .catch(async () => {

@@ -8,7 +8,7 @@ export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
     return await load()
   } catch (cause) {
     const message =
-      'a part of the client could not be loaded; `cause` says why. Are all files that the bundler wrote served?'
+      'expected a file of this package, got the failure in `cause`; serve all files that the bundler has written'
     throw new UnsupportedError('module', message, { cause })
   }
 }

@@ -32,12 +32,12 @@ function reasonOf(cause: unknown): keyof typeof MESSAGES {
 }
 
 const MESSAGES = {
-  webassembly: 'this platform has no WebAssembly with SIMD, which the core needs',
-  memory: 'there is no memory for the WebAssembly core',
+  webassembly: 'expected a platform that has WebAssembly with SIMD, got one without; update it',
+  memory: 'expected memory for the WebAssembly core, got none; close other pages',
   policy:
-    "the WebAssembly core was refused: the page's content security policy has to allow it, with script-src 'wasm-unsafe-eval'",
+    "expected WebAssembly to be allowed, but the page's content security policy refuses it; add 'wasm-unsafe-eval' to its script-src",
   module:
-    'the WebAssembly core could not be loaded; `cause` says why. Where a bundler has left it out, pass open({ wasm })',
+    'expected the WebAssembly core, got the failure in `cause`; where a bundler has left it out, pass open({ wasm })',
 } as const satisfies Partial<Record<UnsupportedReason, string>>
 
 /** The smallest module with an instruction of SIMD. */

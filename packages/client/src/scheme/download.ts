@@ -66,7 +66,10 @@ export async function downloadDirectory(
     await environment.pause()
     if (isDirectoryOf(core, manifest, bytes)) return bytes
     received(-bytes.length)
-    throw new TamperedError(link.server.name, 'its directory does not have the hash that was agreed on')
+    throw new TamperedError(
+      link.server.name,
+      'expected a key directory with the hash that was agreed on, got another; use another server, and tell its operator',
+    )
   }
   for (const [s, link] of servers.entries()) {
     const bytes = await throughOffline(link, signal, () => fromOne(link)).catch((error: unknown) =>
@@ -104,7 +107,7 @@ function decodeDirectory(core: Core, bytes: Uint8Array, manifest: Manifest, serv
   if (read && withDirectoryShape(core, manifest, shape => inCore(core, () => read.isOf(shape)))) return read
   release(core, read)
   const all = servers.map(({ server }) => server.name).join(' and ')
-  throw new ProtocolError(all, 'the directory that they publish is malformed; ask their operators')
+  throw new ProtocolError(all, 'expected a well-formed key directory, got a malformed one; ask their operators')
 }
 
 /** Downloads the partitions that `folding` does not have yet, and folds each one if its hash is right. */
@@ -206,7 +209,10 @@ async function receive(
     await getBlob(link, toHex(contentHash(manifest, partition)), partitionBytes(manifest), take, signal)
     await environment.pause()
     if (!inCore(core, () => folding.fold(lane))) {
-      throw new TamperedError(link.server.name, 'a partition does not have the hash that was agreed on')
+      throw new TamperedError(
+        link.server.name,
+        'expected a partition with the hash that was agreed on, got another; use another server, and tell its operator',
+      )
     }
     await environment.pause()
     await goSteps(context, folding)

@@ -64,5 +64,5 @@ export function missingFor(proofs: Proofs, options: Pick<SchemeOptions, Packaged
   const { packaged } = KINDS[proofs]
   if (packaged === undefined || options[packaged.option] !== undefined) return undefined
   const { package: name, option } = packaged
-  return `its package: npm install ${name}, and pass open({ ${option}: () => import('${name}') })`
+  return `its package, got none: npm install ${name}, and pass open({ ${option}: () => import('${name}') })`
 }

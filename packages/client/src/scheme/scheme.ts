@@ -10,7 +10,7 @@
 // servers agree on. Lengths follow from the manifest and a batch's count alone (P1).
 
 import type { Info, InstantOf, Manifest, Proofs } from '@keyhush/protocol'
-import type { Core, LayoutHandle, ModeCosts, Usage } from '@keyhush/wasm/client'
+import type { Core, LayoutHandle, Mode, ModeCosts, Usage } from '@keyhush/wasm/client'
 import type { Environment } from '../platform/environment.js'
 import type { Link } from '../servers/transport.js'
 import type { LoadProofs } from './packaged.js'
@@ -45,7 +45,7 @@ export type ProofsPreference = 'auto' | Proofs
 
 interface AnyScheme {
   /** `map.mode`, and the scheme's name in stored states. Never changes. */
-  readonly name: string
+  readonly name: Mode
   /**
    * Names of its parties, in the order of a lookup's requests. Which server is which party is drawn once for a state's life and kept
    * by the server's name (S5); for a stateless scheme it is drawn for each lookup. []: a lookup sends nothing.

@@ -69,7 +69,7 @@ export class Verifier {
     const { core, environment, options } = this.#context
     const load = options[this.#kind.option]
     if (load === undefined) {
-      throw new UnsupportedError('offer', `proofs: '${this.#proofs}' needs ${missingFor(this.#proofs, options)}`)
+      throw new UnsupportedError('offer', `proofs: expected for '${this.#proofs}' ${missingFor(this.#proofs, options)}`)
     }
     const hash = (bytes: Uint8Array) => inCore(core, () => core.blake3(bytes))
     const context = { hash, pause: () => environment.pause() }
@@ -100,7 +100,10 @@ export class Verifier {
             )
           )
             return blob
-          throw new TamperedError(link.server.name, `${what} it sent do not have the hash that was agreed on`)
+          throw new TamperedError(
+            link.server.name,
+            `expected ${what} with the hash that was agreed on, got others; use another server, and tell its operator`,
+          )
         })
         received(bytes)
         return found
@@ -132,7 +135,7 @@ export class Verifier {
 }
 
 function absent(): StorageError {
-  return new StorageError('the key that verifies answers is missing; call reset()')
+  return new StorageError('expected the key that verifies answers, got none; call reset()')
 }
 
 /** Turns the errors of a package's verifier into errors of the client. */
@@ -144,19 +147,19 @@ async function translated<T>(servers: string, work: () => Promise<T>): Promise<T
       case 'malformed':
         throw new ProtocolError(
           servers,
-          'the key or the row lists that they publish are malformed; ask their operators',
+          'expected a well-formed key and row lists, got malformed ones; ask their operators',
         )
       case 'rows':
         throw new ProtocolError(
           servers,
-          'row commitments that they publish are not points of the curve; ask their operators',
+          'expected row commitments that are points of the curve, got others; ask their operators',
         )
       case 'absent':
         throw absent()
       case 'crashed':
         throw new UnsupportedError(
           'crashed',
-          'the WebAssembly module that verifies has crashed, most likely because memory ran out; load the page again',
+          'expected the WebAssembly module that verifies to run, but it has crashed, most likely because memory ran out; load the page again',
         )
       default:
         throw error

@@ -42,7 +42,7 @@ export async function register(
   const request = { kind: 'register', databaseId, hintId, version: 0, requestHash: new Uint8Array(32) } as const
   const verdict = await withRetry(link, signal, () => judge(link, request, signal).catch(withoutFence))
   if (verdict === 'refused') {
-    throw new ProtocolError(link.server.name, 'expected a new hint to be registered, got a refusal')
+    throw new ProtocolError(link.server.name, 'expected a new hint to be registered, got a refusal; call again')
   }
   return verdict === 'granted' ? 'registered' : verdict
 }

@@ -50,7 +50,9 @@ async function agreedOf(links: Pair, first: Agreed, other: Agreed, signal: Abort
 /** The servers contradict each other, or themselves. */
 export function disagree(links: Links, reason: string): ServersDisagreeError {
   const names = namesOf(links.map(({ server }) => server))
-  return new ServersDisagreeError(`${names} disagree: ${reason}. One of them is wrong; ask their operators`)
+  return new ServersDisagreeError(
+    `expected ${names} to publish the same, but ${reason}; one of them is wrong: ask their operators`,
+  )
 }
 
 /** The newest manifest of one server. */
@@ -98,7 +100,10 @@ export function fromWire<T>(link: Link, decode: () => T): T {
   } catch (error) {
     if (!(error instanceof WireError)) throw error
     if (error.code === 'version') throw new VersionError(link.server.name, `${error.message}; update one or the other`)
-    throw new ProtocolError(link.server.name, error.message)
+    throw new ProtocolError(
+      link.server.name,
+      `${error.message}; is this a Keyhush server, and nothing changes its replies?`,
+    )
   }
 }
 

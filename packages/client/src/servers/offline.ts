@@ -1,6 +1,7 @@
 // Downloads outlast a time offline: what breaks meanwhile says nothing of the server, and what has come is kept. Lookups do not wait:
 // they fail, and the app may ask again.
 
+import { scoped } from '../base/abort.js'
 import { OFFLINE_TRIES, OFFLINE_TRY_MS } from '../base/constants.js'
 import { NetworkError } from '../base/errors.js'
 import { sleep, withRetry } from './retry.js'
@@ -29,6 +30,5 @@ async function online({ environment: { clock, connection } }: Link, signal: Abor
   if (!connection?.isOffline) return
   const found = new AbortController()
   const withdraw = connection.whenOnline(() => found.abort())
-  await sleep(clock, OFFLINE_TRY_MS, AbortSignal.any([signal, found.signal]))
-  withdraw()
+  await scoped([signal, found.signal], either => sleep(clock, OFFLINE_TRY_MS, either)).finally(withdraw)
 }

@@ -50,13 +50,17 @@ export interface Development {
 export function parseServers(servers: readonly (string | URL)[]): Servers {
   if (!Array.isArray(servers) || (servers.length !== 1 && servers.length !== 2)) {
     const came = Array.isArray(servers) ? `a list of ${servers.length}` : `no list (${typeof servers})`
-    throw new UsageError(`servers: expected [one URL] or [two, of operators who do not collude], got ${came}`)
+    throw new UsageError(
+      `servers: expected [one URL] or [two, of operators who do not collude], got ${came}; pass one or two`,
+    )
   }
   const [a, b] = servers.map(parseUrl) as [URL, URL?]
   if (b === undefined) return [{ name: nameOf(a) }]
   // One host and port is one process, also for two paths: it sees both vectors.
   if (hostOf(a) === hostOf(b) && portOf(a) === portOf(b)) {
-    throw new UsageError(`servers: expected two operators, got ${a.host} twice, which would see both queries`)
+    throw new UsageError(
+      `servers: expected two operators, got ${a.host} twice, which would see both queries; pass another, or it alone`,
+    )
   }
   const [first, second] = [nameOf(a), nameOf(b)].sort() as [string, string]
   return [{ name: first }, { name: second }]
@@ -68,14 +72,16 @@ function parseUrl(text: string | URL): URL {
     url = new URL(text)
   } catch {
     const came = typeof text === 'string' ? 'a relative one, or none' : typeof text // not quoted: see below
-    throw new UsageError(`servers: expected absolute URLs such as https://a.example, got ${came}`)
+    throw new UsageError(`servers: expected absolute URLs such as https://a.example, got ${came}; pass the whole URL`)
   }
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
-    throw new UsageError(`servers: expected https or http, got ${url.protocol}`)
+    throw new UsageError(`servers: expected https or http, got ${url.protocol}; pass a server's URL`)
   }
   // Never quoted: it may have a password in it.
-  if (url.username !== '' || url.password !== '') throw new UsageError('servers: credentials in a URL are refused')
-  if (url.search !== '' || url.hash !== '') throw new UsageError('servers: a query or fragment in a URL is refused')
+  if (url.username !== '' || url.password !== '')
+    throw new UsageError('servers: expected URLs without credentials, got one with; leave them out')
+  if (url.search !== '' || url.hash !== '')
+    throw new UsageError('servers: expected URLs without query and fragment, got one with; leave it out')
   return url
 }
 
@@ -92,14 +98,14 @@ export function assertParties(servers: Servers, apart: Apart, { development }: D
         ? 'anybody on the network path can change what is not signed'
         : "anybody on the network path can read its queries, and with both servers' queries the key"
     throw new UsageError(
-      `servers: ${url.origin} is plain http; ${why}. Use https, or pass development: true to try things out`,
+      `servers: expected https, but ${url.origin} is plain http; ${why}. Use https, or pass development: true to try things out`,
     )
   }
   const host = commonHost(servers)
   if (apart === 1 || host === undefined || host === LOOPBACK || development === true) return
   const why = 'its operator would see both queries, and so the key'
   throw new UsageError(
-    `servers: both are on ${host}; ${why}. Use two operators' hosts, or pass development: true to try things out`,
+    `servers: expected two operators' hosts, but both are on ${host}; ${why}. Use another, or pass development: true to try things out`,
   )
 }
 

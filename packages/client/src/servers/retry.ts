@@ -3,14 +3,7 @@
 
 import { onAbort } from '../base/abort.js'
 import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
-import {
-  joined,
-  type KeyhushError,
-  NetworkError,
-  RateLimitedError,
-  ServerError,
-  TamperedError,
-} from '../base/errors.js'
+import { joined, NetworkError, RateLimitedError, ServerError, TamperedError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import type { Link, Links } from './transport.js'
 
@@ -32,17 +25,16 @@ export function sleep(clock: Environment['clock'], ms: number, signal?: AbortSig
  * Runs `work`, and again if the connection broke or was refused. Not again if the server let the deadline pass, unless
  * `evenSilence`, or if it broke the protocol.
  */
-export async function withRetry<T>(
-  link: Link,
-  signal: AbortSignal,
-  work: () => Promise<T>,
-  evenSilence = false,
-): Promise<T> {
+export function withRetry<T>(link: Link, signal: AbortSignal, work: () => Promise<T>, evenSilence = false): Promise<T> {
+  return link.meter.asking(() => retried(link, signal, work, evenSilence))
+}
+
+async function retried<T>(link: Link, signal: AbortSignal, work: () => Promise<T>, evenSilence: boolean): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work()
     } catch (error) {
-      const lost = error instanceof NetworkError && (evenSilence || !error.timedOut)
+      const lost = error instanceof NetworkError && error.retryable && (evenSilence || !error.timedOut)
       const passing = lost || error instanceof RateLimitedError
       if (!passing || attempt === ATTEMPTS) throw error
     }
@@ -68,11 +60,11 @@ export function worstOf(errors: readonly ServerError[]): ServerError {
 }
 
 /** The failure to show: first a lie, then any other, last `not_found`, which a client that asked earlier would not have had. */
-function worseOf<T extends KeyhushError>(one: T, other: T): T {
+function worseOf(one: ServerError, other: ServerError): ServerError {
   return gravity(other) > gravity(one) ? other : one
 }
 
-function gravity(error: KeyhushError): number {
+function gravity(error: ServerError): number {
   if (error instanceof TamperedError) return 2
-  return error instanceof ServerError && error.refusal === 'not_found' ? 0 : 1
+  return error.refusal === 'not_found' ? 0 : 1
 }

@@ -87,11 +87,13 @@ export class Publisher {
   /** Throws SignatureError if `agreed` is older than `seen`, where this map has been, or of another database. */
   checkSuccession(seen: Manifest, agreed: Manifest): void {
     if (!equalBytes(seen.databaseId, agreed.databaseId)) {
-      throw new SignatureError('expected the database of before, got another one; its publisher may be the same')
+      throw new SignatureError(
+        'expected the database that this map has shown, got another one; ask the publisher. discardState() forgets the one before',
+      )
     }
     if (agreed.epoch >= seen.epoch) return
     throw new SignatureError(
-      `expected epoch ${seen.epoch} or newer, where this map has been, got epoch ${agreed.epoch}`,
+      `expected epoch ${seen.epoch} or newer, where this map has been, got epoch ${agreed.epoch}; ask the operators why their servers have gone back`,
     )
   }
 
@@ -132,5 +134,7 @@ export function parsePublisherKey(key: string | Uint8Array): string {
   if (digits.length === 2 * KEY_BYTES && /^[0-9a-f]+$/.test(digits)) return digits
   const came =
     typeof key === 'string' ? `${key.length} characters` : `${(key as Partial<Uint8Array>)?.length ?? 'no'} bytes`
-  throw new UsageError(`publisherKey: expected 32 bytes, 64 hex digits, or the line that keygen prints, got ${came}`)
+  throw new UsageError(
+    `publisherKey: expected 32 bytes, 64 hex digits, or the line that keygen prints, got ${came}; pass what the publisher has given you`,
+  )
 }

@@ -2,6 +2,7 @@
 
 import { INCIDENTS_KEPT } from '../base/constants.js'
 import { commonHost, type Servers } from './pair.js'
+import type { Awaited } from './waiting.js'
 
 /** Bytes of bodies; headers are not counted. */
 export interface Traffic {
@@ -50,23 +51,35 @@ export interface Stats {
   readonly incidents: readonly Incident[]
 }
 
-/** Counts the bytes of one link. */
+/** Counts the bytes of one link, and what is under way on it. */
 export class Meter implements Traffic {
   bytesUp = 0
   bytesDown = 0
+  /** requests under way, with the pauses between their attempts */
+  asked = 0
+
+  async asking<T>(work: () => Promise<T>): Promise<T> {
+    this.asked++
+    try {
+      return await work()
+    } finally {
+      this.asked--
+    }
+  }
 
   snapshot(): Traffic {
     return { bytesUp: this.bytesUp, bytesDown: this.bytesDown }
   }
 }
 
-export class StatsKeeper {
+export class StatsKeeper implements Awaited {
   readonly offline: readonly Meter[]
   readonly online: readonly Meter[]
   readonly fence: readonly Meter[]
   readonly #servers: Servers
   readonly #incidents: Incident[] = []
   #lookups = 0
+  #arrived = 0
   #lastLookup: Stats['lastLookup']
 
   constructor(servers: Servers) {
@@ -78,6 +91,20 @@ export class StatsKeeper {
   /** calls that got their answer */
   get lookups(): number {
     return this.#lookups
+  }
+
+  get asked(): readonly string[] {
+    const lookups = this.#askedBy(this.online, this.fence)
+    return lookups.length > 0 ? lookups : this.#askedBy(this.offline)
+  }
+
+  get arrived(): number {
+    if (this.#askedBy(this.online).length === 0) this.#arrived = sum(this.offline, 'bytesDown')
+    return this.#arrived
+  }
+
+  #askedBy(...kinds: readonly (readonly Meter[])[]): string[] {
+    return this.#servers.flatMap(({ name }, s) => (kinds.some(meters => meters[s]!.asked > 0) ? [name] : []))
   }
 
   incident(server: string, code: string): void {
@@ -98,8 +125,7 @@ export class StatsKeeper {
 
   /** Queries and answers so far, all servers together. */
   onlineTotal(): Traffic {
-    const sum = (of: (meter: Meter) => number) => this.online.reduce((total, meter) => total + of(meter), 0)
-    return { bytesUp: sum(meter => meter.bytesUp), bytesDown: sum(meter => meter.bytesDown) }
+    return { bytesUp: sum(this.online, 'bytesUp'), bytesDown: sum(this.online, 'bytesDown') }
   }
 
   /** A lookup that began at traffic `before` has taken `ms`. */
@@ -124,4 +150,8 @@ export class StatsKeeper {
       incidents: [...this.#incidents],
     }
   }
+}
+
+function sum(meters: readonly Meter[], what: keyof Traffic): number {
+  return meters.reduce((total, meter) => total + meter[what], 0)
 }

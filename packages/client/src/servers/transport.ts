@@ -6,6 +6,7 @@ import { OVER, onAbort } from '../base/abort.js'
 import { deadlineMs, ERROR_REPLY_BYTES, EVENTS_A_STREAM, SILENCE_MS } from '../base/constants.js'
 import { KeyhushError, NetworkError, ProtocolError, RateLimitedError, VersionError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
+import { watchPolicy } from '../platform/policy.js'
 import type { Server, Servers } from './pair.js'
 import { Meter } from './stats.js'
 
@@ -175,7 +176,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       return
     }
     const ms = silentFor < silenceMs ? allowedMs : silenceMs
-    const message = `expected an answer within ${ms} ms, got none; it is unreachable, overloaded or holding back`
+    const message = `expected an answer within ${ms} ms, got none; it is unreachable, overloaded or holding back: call again later`
     callOff(new NetworkError(name, message, { timedOut: true }))
   }
   let timer = clock.setTimeout(watch, Math.min(silenceMs, allowedMs))
@@ -192,13 +193,14 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
 
   let whole: boolean | Promise<boolean> = false
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined
+  const policy = watchPolicy(name + request.path)
   try {
     link.meter.bytesUp += request.body?.length ?? 0
     const arriving = (async () => fetch(name + request.path, init(request, signal)))()
-    const response = await onWire(arriving).catch(error => {
+    const response = await onWire(arriving).catch(async error => {
       // A late response is thrown away unread.
       arriving.then(late => late.body?.cancel()).catch(() => {})
-      throw error
+      throw error instanceof NetworkError && (await policy.refused()) ? forbidden(name, error.cause) : error
     })
     const limit = response.status === 200 ? atMost : ERROR_REPLY_BYTES
     if (response.status === 200) checkHead(name, request, response)
@@ -232,6 +234,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
     return received
   } finally {
     withdraw?.()
+    policy.end()
     const end = (whole: boolean) => {
       clock.clearTimeout(timer)
       if (whole) return
@@ -259,11 +262,16 @@ function init(request: Request, signal: AbortSignal): RequestInit {
 
 /** Checks a reply before its body is read. Throws ProtocolError. */
 function checkHead(server: string, request: Request, response: Response): void {
-  if (response.redirected) throw new ProtocolError(server, 'expected an answer, got a redirect')
+  if (response.redirected)
+    throw new ProtocolError(server, 'expected an answer, got a redirect; pass the URL that it leads to')
   if (request.body === undefined) return
   // A compressed answer's length would depend on its contents (P1).
   const encoding = response.headers.get('content-encoding')
-  if (encoding !== null) throw new ProtocolError(server, 'expected an answer without Content-Encoding, got one')
+  if (encoding !== null)
+    throw new ProtocolError(
+      server,
+      'expected an answer without Content-Encoding, got one with; whoever compresses on the way must not',
+    )
   // Browsers hide Content-Encoding across origins, but not Content-Length.
   const length = response.headers.get('content-length')
   if (length !== null && length !== `${request.atMost}`) throw wrongLength(server, request, 'another Content-Length')
@@ -271,33 +279,48 @@ function checkHead(server: string, request: Request, response: Response): void {
 
 function wrongLength(server: string, request: Request, came: string): ProtocolError {
   const expected = `${request.exactly ? '' : 'at most '}${request.atMost}`
-  return new ProtocolError(server, `expected ${expected} bytes in reply, got ${came}`)
+  return new ProtocolError(server, `expected ${expected} bytes in reply, got ${came}; does a proxy change replies?`)
 }
 
 function unreachable(server: string, cause: unknown): NetworkError {
-  const message = 'no answer: it is unreachable, broke off, redirects elsewhere, or refuses this origin (CORS)'
+  const page = "refuses this origin (CORS), or is not in connect-src of the page's content security policy"
+  const message = `expected an answer, got none: it is unreachable, broke off, redirects elsewhere, ${page}; call again later`
   return new NetworkError(server, message, { cause })
+}
+
+function forbidden(server: string, cause: unknown): NetworkError {
+  const came = "got none: the page's content security policy refuses requests to it"
+  const message = `expected an answer, ${came}; add ${new URL(server).origin} to its connect-src`
+  return new NetworkError(server, message, { cause, retryable: false })
 }
 
 /** The error for a reply other than 200. It does not repeat the server's message. */
 function refusal(server: string, response: Response, body: readonly Uint8Array[]): KeyhushError {
   const { status } = response
-  if (status === 429) return new RateLimitedError(server, retryAfter(response.headers.get('retry-after')))
+  const retryAfterMs = retryAfter(response.headers.get('retry-after'))
+  if (status === 429) return new RateLimitedError(server, retryAfterMs)
   const reply = errorReply(body)
   const came = reply === undefined ? `status ${status}` : `status ${status} (${reply.code})`
   if (reply?.code === 'epoch_unknown') {
     const { generation, epoch } = reply
     const newest = generation === undefined || epoch === undefined ? undefined : { generation, epoch }
-    return new VersionError(server, 'it does not answer this epoch (any more, or yet)', newest)
+    return new VersionError(
+      server,
+      'expected an answer at the epoch of this map, got a refusal: not any more, or not yet; call again',
+      { newest, retryable: true },
+    )
   }
-  const options = { refusal: reply?.code }
-  if (status >= 500) return new NetworkError(server, `expected status 200, got ${came}; try again later`, options)
+  const refusal = reply?.code
+  if (status >= 500) {
+    const message = `expected status 200, got ${came}; try again later`
+    return new NetworkError(server, message, { refusal, retryAfterMs })
+  }
   // Paths are the only words of a server that are repeated: they have a strict form.
   const hint =
     reply?.databases === undefined || reply.databases.length === 0
       ? 'is this the URL of a Keyhush server?'
       : `this server has databases at ${reply.databases.join(', ')}: is the path of the URL right?`
-  return new ProtocolError(server, `expected status 200, got ${came}; ${hint}`, options)
+  return new ProtocolError(server, `expected status 200, got ${came}; ${hint}`, { refusal })
 }
 
 function errorReply(body: readonly Uint8Array[]): ErrorReply | undefined {
@@ -311,6 +334,7 @@ function errorReply(body: readonly Uint8Array[]): ErrorReply | undefined {
   }
 }
 
+/** In milliseconds. */
 function retryAfter(header: string | null): number | undefined {
-  return header !== null && /^\d{1,6}$/.test(header) ? Number(header) : undefined
+  return header !== null && /^\d{1,6}$/.test(header) ? 1000 * Number(header) : undefined
 }

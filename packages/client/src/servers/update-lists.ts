@@ -61,7 +61,10 @@ async function updateList(
         const bytes = await getWholeBlob(link, toHex(expected), length, signal)
         const hash = inCore(core, () => core.blake3(bytes))
         if (equalBytes(hash, expected)) return bytes
-        throw new TamperedError(link.server.name, 'its update list does not have the hash that was agreed on')
+        throw new TamperedError(
+          link.server.name,
+          'expected an update list with the hash that was agreed on, got another; use another server, and tell its operator',
+        )
       })
     } catch (error) {
       if (signal.aborted || !(error instanceof ServerError)) throw error

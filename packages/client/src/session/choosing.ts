@@ -9,7 +9,7 @@
 // failed. It never depends on what was asked, nor on what the app has aborted (P5, I3).
 
 import type { Manifest } from '@keyhush/protocol'
-import type { Core } from '@keyhush/wasm/client'
+import type { Core, Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
 import { FAILED_LOOKUPS } from '../base/constants.js'
 import { ClosedError, ProtocolError, ServerError, TamperedError, UnsupportedError } from '../base/errors.js'
@@ -89,7 +89,7 @@ export class ChoosingSession implements Session {
     return this.#now.manifest
   }
 
-  get mode(): string | undefined {
+  get mode(): Mode | undefined {
     return this.#now.mode
   }
 

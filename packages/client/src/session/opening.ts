@@ -8,7 +8,6 @@ import { firstScheme } from '../scheme/known.js'
 import type { KnownScheme } from '../scheme/scheme.js'
 import { greet } from '../servers/greeting.js'
 import type { Apart } from '../servers/pair.js'
-import { StatsKeeper } from '../servers/stats.js'
 import { linksOf } from '../servers/transport.js'
 import type { Parts } from '../state/machine.js'
 import type { Session } from './session.js'
@@ -26,7 +25,7 @@ export type Keeping = (parts: KeepingParts) => Promise<UnbegunSession>
 
 type KeepingParts = Omit<Parts, 'choose' | 'schemes'>
 
-export interface SessionParts extends Omit<KeepingParts, 'core' | 'stats'> {
+export interface SessionParts extends Omit<KeepingParts, 'core'> {
   /** the schemes that may be used, by name */
   readonly known: ReadonlyMap<string, KnownScheme>
   readonly push: boolean
@@ -59,11 +58,10 @@ async function sessionOf(
   { push, known, loadKeeping, ...given }: SessionParts,
   signal: AbortSignal,
 ): Promise<UnbegunSession> {
-  const { environment, mode, apart, servers } = given
+  const { environment, mode, apart, servers, stats } = given
   const scheme = known.get(mode)
   const start = (build: Build) => startCore(environment, build)
-  const stats = new StatsKeeper(servers)
-  const complete = (core: KeepingParts['core']) => ({ ...given, core, stats })
+  const complete = (core: KeepingParts['core']) => ({ ...given, core })
   if (scheme?.kind === 'stateless') {
     const greeting = greet(linksOf(servers, environment, stats.offline), signal) // while the core is loaded
     const core = await start('instant')

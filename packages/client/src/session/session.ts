@@ -3,6 +3,7 @@
 // has neither (stateless.ts).
 
 import type { Manifest } from '@keyhush/protocol'
+import type { Mode } from '@keyhush/wasm/client'
 import type { Condemnation, StorageKind } from '../base/events.js'
 import type { OnProgress } from '../base/progress.js'
 import type { Question } from '../lookup/question.js'
@@ -14,7 +15,7 @@ export interface Session {
   /** undefined: the map is condemned, and of its manifest nothing is known */
   readonly manifest: Manifest | undefined
   /** the scheme that answers; undefined: as above */
-  readonly mode: string | undefined
+  readonly mode: Mode | undefined
   /** undefined: it is not condemned */
   readonly condemned: Condemnation | undefined
   readonly storage: StorageKind

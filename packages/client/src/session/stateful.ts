@@ -2,6 +2,7 @@
 // and the lock is kept until then, so that the next lookup waits for neither.
 
 import { equalBytes, type Manifest } from '@keyhush/protocol'
+import type { Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
 import { REPLACED_A_CALL, SILENCE_MS } from '../base/constants.js'
 import {
@@ -92,7 +93,7 @@ export class StatefulSession implements Session {
     return this.#machine.manifest
   }
 
-  get mode(): string | undefined {
+  get mode(): Mode | undefined {
     return this.#machine.known?.scheme.name
   }
 

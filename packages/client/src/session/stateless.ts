@@ -3,6 +3,7 @@
 // one epoch: a block of the directory, then the record.
 
 import type { InstantOf, Manifest } from '@keyhush/protocol'
+import type { Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
 import { ATTEMPTS } from '../base/constants.js'
 import { ClosedError, TamperedError, UnsupportedError } from '../base/errors.js'
@@ -74,7 +75,7 @@ export class StatelessSession implements Session {
     return this.#at?.manifest
   }
 
-  get mode(): string {
+  get mode(): Mode {
     return this.#scheme.name
   }
 
@@ -111,7 +112,7 @@ export class StatelessSession implements Session {
       const { name } = this.#downloads[i]!.server
       throw new UnsupportedError(
         'offer',
-        `${name} does not offer lookups of mode '${this.#scheme.name}'; open the map in another`,
+        `expected servers with lookups of mode '${this.#scheme.name}', but ${name} does not offer them; open the map in another mode`,
       )
     })
   }
@@ -202,7 +203,10 @@ export class StatelessSession implements Session {
       const found = batch.finish()
       if (found !== undefined) return found
       const names = links.map(({ server }) => server.name).sort()
-      throw new TamperedError(undefined, `one of ${names.join(' and ')} has answered with what is not in the database`)
+      throw new TamperedError(
+        undefined,
+        `expected answers from the database, got others from one of ${names.join(' and ')}; ask again, or in mode 'full', which finds out who it is`,
+      )
     } finally {
       batch.free()
     }

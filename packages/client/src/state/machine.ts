@@ -133,7 +133,7 @@ export class Machine {
   /** The hint; undefined: the store has to be asked first. */
   get live(): Hint | undefined {
     if (this.#phase.is === 'lost') {
-      throw new StorageError('the last change could not be stored; call reset(), or open() anew')
+      throw new StorageError('expected the last change to be stored, but it could not be; call reset(), or open() anew')
     }
     return this.#phase.is === 'live' ? this.#phase.hint : undefined
   }
@@ -364,7 +364,8 @@ export function tabsName({ servers, apart }: Pick<Parts, 'servers' | 'apart'>): 
 
 /** The error of an operation that has started over too often. */
 export function tooManyRestarts(): StorageError {
-  return new StorageError('the store refuses every change, or other tabs keep beginning anew; try again')
+  const message = 'expected a turn, but the store refuses every change, or other tabs keep beginning anew; call again'
+  return new StorageError(message, { retryable: true })
 }
 
 /** The error of a call that has downloaded REPLACED_A_CALL hints in vain. */

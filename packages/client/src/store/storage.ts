@@ -8,6 +8,7 @@ import {
   StateMovedError,
   type StateStore,
   StateUnreadableError,
+  StoreFullError,
   StoreUnavailableError,
 } from './store.js'
 
@@ -51,6 +52,8 @@ export async function confirmed(opened: DurableStore): Promise<DurableStore> {
   throw new StoreUnavailableError('this platform does not say when a write has reached the disk')
 }
 
+const PREFERRED = "With storage: 'preferred' the map lives in memory instead"
+
 /** A store as good as `preference` asks for. Throws StorageError. */
 export async function openStorage(
   environment: { readonly openStore: OpenStore },
@@ -69,14 +72,14 @@ export async function openStorage(
     if (cause instanceof UsageError) throw cause // the app can mend it
     if (preference === 'required') {
       const why = cause instanceof Error ? `: ${cause.message}` : ''
-      throw new StorageError(`durable storage is required and cannot be had${why}`, { cause })
+      throw new StorageError(`expected durable storage, which is required, got none${why}. ${PREFERRED}`, { cause })
     }
     opened = await openInMemory(environment, identity)
   }
   if (opened.storage === 'memory') {
     if (preference === 'required') {
       await opened.store.close()
-      throw new StorageError('durable storage is required, and this platform has none')
+      throw new StorageError(`expected durable storage, which is required, got a platform without. ${PREFERRED}`)
     }
     announce({ type: 'storage', storage: 'memory', reason: 'unavailable' })
   }
@@ -89,7 +92,7 @@ export async function openInMemory(
   identity: Identity,
 ): Promise<OpenedStore> {
   return await openStore(identity, 'memory').catch((cause: unknown) => {
-    throw new StorageError('no store can be had, not even in memory', { cause })
+    throw new StorageError('expected a store in memory, got the failure in `cause`; please report it', { cause })
   })
 }
 
@@ -99,6 +102,25 @@ export class StoreFailure extends StorageError {}
 /** Whether the store has refused a write because it holds something else: it has to be read anew. */
 export function isMoved(error: unknown): boolean {
   return error instanceof StateMovedError || error instanceof StateUnreadableError
+}
+
+function failureOf(cause: unknown, parameters: readonly unknown[]): StoreFailure {
+  const why = cause instanceof Error ? cause.message : String(cause)
+  if (!(cause instanceof StoreFullError)) {
+    const message = `expected the stored state to be read or written, got a failure: ${why}; call again`
+    return new StoreFailure(message, { cause, retryable: true })
+  }
+  const instead = "Make room and call again, or open the map with storage: 'memory' or mode: 'instant'"
+  return new StoreFailure(`expected room for ${bytesIn(parameters)} bytes of state, got none: ${why}. ${instead}`, {
+    cause,
+  })
+}
+
+/** Bytes in what a store was told to write. */
+function bytesIn(value: unknown): number {
+  if (value instanceof Uint8Array) return value.length
+  if (typeof value !== 'object' || value === null) return 0
+  return Object.values(value).reduce<number>((sum, part) => sum + bytesIn(part), 0)
 }
 
 /** A store whose failures are StoreFailures. Its errors about the state are passed on. */
@@ -112,7 +134,7 @@ export function watched(store: StateStore): StateStore {
           return await member.apply(store, parameters)
         } catch (cause) {
           if (isMoved(cause)) throw cause
-          throw new StoreFailure('the state could not be read or written; see `cause`', { cause })
+          throw failureOf(cause, parameters)
         }
       }
     },

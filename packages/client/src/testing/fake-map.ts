@@ -2,9 +2,10 @@
 // real ones; only what would ask servers is replaced.
 
 import { type Manifest, type StoredRecord, toHex } from '@keyhush/protocol'
-import type { Core } from '@keyhush/wasm/client'
+import type { Core, Mode } from '@keyhush/wasm/client'
 import { abortable } from '../base/abort.js'
 import { checkNames, checkOptions, expected, oneOf } from '../base/boundary.js'
+import { TIMEOUT_MS } from '../base/constants.js'
 import { CondemnedError, type KeyhushError, TamperedError, UsageError } from '../base/errors.js'
 import type { Condemnation, MapEvent, OnEvent } from '../base/events.js'
 import type { OnProgress } from '../base/progress.js'
@@ -12,6 +13,7 @@ import { type Key, keyBytes, type Normalize } from '../lookup/keys.js'
 import type { Place, Question } from '../lookup/question.js'
 import { type KeyhushMap, OpenedMap } from '../map.js'
 import type { Stats } from '../servers/stats.js'
+import type { Awaited, Wait } from '../servers/waiting.js'
 import type { Session } from '../session/session.js'
 
 export interface FakeOptions {
@@ -20,7 +22,9 @@ export interface FakeOptions {
   /** what each call fails with, until `map.failWith(undefined)` */
   readonly failWith?: KeyhushError | undefined
   /** what `map.mode` says; `instant` if not given, in which a TamperedError does not condemn the map */
-  readonly mode?: 'local' | 'full' | 'instant' | 'single' | undefined
+  readonly mode?: Mode | undefined
+  /** as for `open()`: what takes longer fails with a TimeoutError, and after two seconds the event `slow` comes */
+  readonly timeoutMs?: number | undefined
   /** as for `open()` */
   readonly normalize?: Normalize | undefined
   /** most keys of one `getMany`; 16 if not given */
@@ -47,6 +51,7 @@ export interface FakeMap extends KeyhushMap {
 const OPTIONS: Record<keyof FakeOptions, true> = {
   delayMs: true,
   failWith: true,
+  timeoutMs: true,
   mode: true,
   normalize: true,
   maxBatch: true,
@@ -67,19 +72,29 @@ export function fakeMap(
 ): FakeMap {
   checkOptions('fakeMap', options, ['normalize', 'onEvent'])
   checkNames('fakeMap', options, Object.keys(OPTIONS))
-  const { mode = 'instant', onEvent, normalize } = options
+  const { mode = 'instant' } = options
   oneOf('mode', ['local', 'full', 'instant', 'single'], mode)
   const session = new FakeSession(entries, { ...options, mode })
-  return new Fake(session, normalize, onEvent)
+  return new Fake(session, options)
 }
+
+/** Looked up at each call: fake timers of a test runner take their place. */
+const CLOCK: Wait['clock'] = {
+  setTimeout: (callback, ms) => setTimeout(callback, ms),
+  clearTimeout: timer => clearTimeout(timer as ReturnType<typeof setTimeout>),
+}
+
+const SERVERS = ['https://a.example', 'https://b.example']
 
 class Fake extends OpenedMap implements FakeMap {
   readonly #fake: FakeSession
 
-  constructor(session: FakeSession, normalize: Normalize | undefined, onEvent: OnEvent | undefined) {
+  constructor(session: FakeSession, { normalize, onEvent, timeoutMs = TIMEOUT_MS }: FakeOptions) {
     const random = (bytes: number) => crypto.getRandomValues(new Uint8Array(bytes))
     const subscribe = (listener: OnEvent) => session.subscribe(listener)
-    super({ session, random, normalize, subscribe, leave: () => session.close() })
+    const slow = (servers: readonly string[]) => session.announce({ type: 'slow', servers })
+    const wait: Wait = { clock: CLOCK, connection: undefined, awaited: session, timeoutMs, slow }
+    super({ session, random, normalize, subscribe, wait, leave: () => session.close() })
     this.#fake = session
     if (onEvent !== undefined) subscribe(onEvent)
   }
@@ -105,10 +120,11 @@ interface Slot {
 
 const EMPTY: Slot = { key: undefined, value: new Uint8Array() }
 
-class FakeSession implements Session {
+class FakeSession implements Session, Awaited {
   readonly dead = false
   readonly storage = 'memory'
-  readonly mode: string
+  readonly arrived = 0
+  readonly mode: Mode
   condemned: Condemnation | undefined
   failure: KeyhushError | undefined
   readonly #delayMs: number
@@ -120,10 +136,7 @@ class FakeSession implements Session {
   #lookups = 0
   #lastLookup: Stats['lastLookup']
 
-  constructor(
-    entries: Readonly<Record<string, string | Uint8Array>>,
-    options: FakeOptions & { readonly mode: string },
-  ) {
+  constructor(entries: Readonly<Record<string, string | Uint8Array>>, options: FakeOptions & { readonly mode: Mode }) {
     const { delayMs = 0, maxBatch = 16, failWith, mode } = options
     this.#delayMs = delayMs
     this.#maxBatch = maxBatch
@@ -136,6 +149,10 @@ class FakeSession implements Session {
     // What is read of one here: by the map, and by questions.
     const facts = { records: this.#slots.length, keyed: true, maxBatch: this.#maxBatch, generation: 1, recordBytes: 0 }
     return { ...facts, epoch: this.#epoch } as Manifest
+  }
+
+  get asked(): readonly string[] {
+    return this.#underWay.size > 0 ? SERVERS : []
   }
 
   get stats(): Stats {

@@ -78,10 +78,14 @@ export class Harness {
     return this.stores.at(-1)!
   }
 
+  /** Calls wait until requests give up, unless `timeoutMs` says otherwise. */
   open(options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> {
     return drive(
       this.clock,
-      openWith(this.environment, { servers: [A, B], mode: 'full', proofs: proofsWith(options), ...options }),
+      openWith(this.environment, {
+        ...{ servers: [A, B], mode: 'full', proofs: proofsWith(options), timeoutMs: Number.POSITIVE_INFINITY },
+        ...options,
+      }),
     )
   }
 
@@ -119,7 +123,7 @@ export class Harness {
 export interface Failure extends Error {
   readonly code: string
   readonly server?: string
-  readonly retryAfterSeconds?: number
+  readonly retryAfterMs?: number
 }
 
 /** Both servers with the same databases, newest last. */

@@ -49,7 +49,10 @@ function sizesOf(
   of: InstantOf,
 ): { readonly requestBytes: number; readonly answerBytes: number } {
   if (!hasInstant(manifest)) {
-    throw new UnsupportedError('offer', "mode: 'instant' needs commitments, and this database was built for tags alone")
+    throw new UnsupportedError(
+      'offer',
+      "mode: expected for 'instant' a database with commitments, got one that was built for tags alone; use another mode",
+    )
   }
   const sizes = (layout: LayoutHandle) =>
     inCore(core, () => ({ requestBytes: layout.instantRequestBytes, answerBytes: layout.instantAnswerBytes }))

@@ -9,7 +9,10 @@ import { withLayout } from '../../platform/layout.js'
 /** The build that has them. `open()` loads it for maps that may need it. Throws UnsupportedError for another one. */
 export function singleOf(core: Core): SingleCore {
   if ('newSingleBuilder' in core) return core as SingleCore
-  throw new UnsupportedError('module', "wasm: expected single_bg.wasm for mode 'single', got another module")
+  throw new UnsupportedError(
+    'module',
+    "wasm: expected single_bg.wasm for mode 'single', got another module; pass that file",
+  )
 }
 
 /** Most queries of a request, and the default of `lookups`. Throws UnsupportedError if the database is too large for one server. */
@@ -22,7 +25,7 @@ export function sizesOf(core: Core, manifest: Manifest): { readonly maxBatch: nu
   } catch (error) {
     if (!(error instanceof UnsupportedError) || coreCode(error.cause) !== 'layout') throw error
     const message =
-      "this database is too large for lookups with one server; open it with mode: 'local', or with two servers"
+      "expected a database that one server can answer, got a larger one; open it with mode: 'local', or with two servers"
     throw new UnsupportedError('offer', message, { cause: error.cause })
   }
 }

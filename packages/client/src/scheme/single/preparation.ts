@@ -112,7 +112,7 @@ async function assertOffered({ servers }: Sources, signal: AbortSignal): Promise
     if (offers.single) continue
     throw new UnsupportedError(
       'offer',
-      `${link.server.name} does not offer lookups of mode 'single'; open the map with mode: 'local', or with two servers`,
+      `expected servers with lookups of mode 'single', but ${link.server.name} does not offer them; open the map with mode: 'local', or with two servers`,
     )
   }
 }

@@ -123,6 +123,6 @@ function encoded(...query: Parameters<typeof encodeParityQuery>): Uint8Array {
     return encodeParityQuery(...query)
   } catch (cause) {
     if (!(cause instanceof WireError)) throw cause
-    throw new StorageError('the stored lookup does not suit this database; call reset()', { cause })
+    throw new StorageError('expected a stored lookup of this database, got one of another; call reset()', { cause })
   }
 }

@@ -20,7 +20,7 @@ export function chooseProofs(core: Core, manifest: Manifest, options: SchemeOpti
     if (offered.includes(wish)) return wish
     throw new UnsupportedError(
       'offer',
-      `proofs: expected a kind that these servers offer (${offered.join(', ')}), got '${wish}'`,
+      `proofs: expected a kind that these servers offer (${offered.join(', ')}), got '${wish}'; choose one of them, or leave the option out`,
     )
   }
   if (offered.length === 1) return offered[0]

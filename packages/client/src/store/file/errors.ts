@@ -16,7 +16,7 @@ export async function asStoreErrors<T>(work: () => Promise<T>): Promise<T> {
     if (known.some(type => error instanceof type)) throw error
     const { code } = error as { code?: unknown }
     if (code === 'ENOSPC' || code === 'EDQUOT') {
-      throw new StoreFullError('the state does not fit on the disk', { cause: error })
+      throw new StoreFullError(`the disk is full, or its quota used up (${code})`, { cause: error })
     }
     throw new StoreUnavailableError('the folder of the state cannot be used', { cause: error })
   }

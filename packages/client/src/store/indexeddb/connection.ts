@@ -74,7 +74,7 @@ function connect(lost: () => void): Promise<Database> {
     const giveUp = (reason: unknown) => {
       clearTimeout(timer)
       refused = true
-      reject(asStoreError(reason))
+      void asStoreError(reason).then(reject)
     }
     const timer = setTimeout(() => {
       const what = `expected IndexedDB to open within ${OPENING_MS / 1000} s; it has not answered`
@@ -133,7 +133,7 @@ async function run<T, Tx extends Reading | Writing | WritingHead>(
     } catch {} // it has ended
     // A request that failed because its transaction was aborted does not know why; the transaction does.
     const reason = isDomException(error, 'AbortError') ? await ended : error
-    throw asStoreError(reason)
+    throw await asStoreError(reason)
   }
 }
 
@@ -149,11 +149,11 @@ function commit(tx: Reading | Writing | WritingHead): void {
   } catch {}
 }
 
-function asStoreError(error: unknown): Error {
+async function asStoreError(error: unknown): Promise<Error> {
   const known = [StateMovedError, StateUnreadableError, StoreUnavailableError, StoreFullError]
   if (known.some(type => error instanceof type)) return error as Error
   if (isDomException(error, 'QuotaExceededError')) {
-    return new StoreFullError('the state does not fit into what the browser grants this origin', { cause: error })
+    return new StoreFullError(`the browser refuses it${await grant()}`, { cause: error })
   }
   // A row whose file is gone or cannot be decoded.
   if (isDomException(error, 'NotReadableError', 'DataError')) {
@@ -165,6 +165,13 @@ function asStoreError(error: unknown): Error {
     })
   }
   return new StoreUnavailableError('IndexedDB is refused or has failed', { cause: error })
+}
+
+/** What the browser says of the site's quota. Some say nothing, and Chromium is too optimistic. */
+async function grant(): Promise<string> {
+  const { quota, usage } = await (async () => await navigator.storage.estimate())().catch((): StorageEstimate => ({}))
+  if (quota === undefined || usage === undefined) return ''
+  return `; this site stores ${usage} bytes, and the browser's estimate of what is left is ${Math.max(0, quota - usage)}`
 }
 
 /** By name: what a QuotaExceededError is an instance of differs between browsers. */

@@ -1,0 +1,92 @@
+// What an app may write about errors, modes and servers. With other types this file does not compile, and `npm run lint` fails.
+
+import { INSTANT_PATH } from '@keyhush/protocol'
+import { describe, expect, expectTypeOf, test } from 'vitest'
+import * as client from '../src/index.js'
+import { Harness, keyed } from './support/harness.js'
+import { A, on, problem } from './support/network.js'
+
+/** Each `case` has the fields of its class, and a code without a `case` does not compile. */
+function explain(error: client.KeyhushError): string {
+  switch (error.code) {
+    case 'tampered':
+    case 'network':
+    case 'protocol':
+      return `${error.server}: ${error.refusal}; ${error.other?.message}`
+    case 'rate_limited':
+      return `in ${error.retryAfterMs} ms`
+    case 'version':
+      return `${error.newest?.epoch}`
+    case 'timeout':
+      return error.servers.join()
+    case 'condemned':
+      return `${error.server}`
+    case 'unsupported':
+      return error.reason
+    case 'servers_disagree':
+    case 'signature':
+    case 'storage':
+    case 'internal':
+    case 'closed':
+    case 'usage':
+      return error.message
+    default:
+      return error satisfies never
+  }
+}
+
+test('`instanceof KeyhushError` narrows to a union of all classes, and its code to one of them', () => {
+  const caught: unknown = new client.RateLimitedError('https://a.example', 17_000)
+  expect(caught).toBeInstanceOf(client.KeyhushError)
+  if (!(caught instanceof client.KeyhushError)) return
+  expectTypeOf(caught).toEqualTypeOf<client.KeyhushError>()
+  expect(explain(caught)).toBe('in 17000 ms')
+  expect(explain(new client.UnsupportedError('memory', 'too large'))).toBe('memory')
+  expect(new Error('of the app')).not.toBeInstanceOf(client.KeyhushError)
+})
+
+test('an error says whether calling again may help, and when, as the server has told', async () => {
+  const { network } = keyed()
+  const harness = new Harness(network)
+  const map = await harness.open({ mode: 'instant' })
+  const cases: [Response, object][] = [
+    [problem(429, 'rate_limited', { 'retry-after': '17' }), { retryable: true, retryAfterMs: 17_000 }],
+    [problem(503, 'instant_full', { 'retry-after': '1' }), { code: 'network', retryable: true, retryAfterMs: 1_000 }],
+    [problem(503, 'not_ready'), { code: 'network', retryable: true, retryAfterMs: undefined }],
+    [problem(400, 'bad_request'), { code: 'protocol', retryable: false, retryAfterMs: undefined }],
+    [problem(404, 'epoch_unknown'), { code: 'version', retryable: true }],
+  ]
+  for (const [reply, expected] of cases) {
+    network.misbehave[A] = on(INSTANT_PATH, () => reply.clone())
+    expect(await harness.failure(map.at(1))).toMatchObject(expected)
+  }
+})
+
+test('modes are a union of literals wherever they are named', () => {
+  type Mode = 'local' | 'full' | 'instant' | 'single'
+  expectTypeOf<client.KeyhushMap['mode']>().toEqualTypeOf<Mode | undefined>()
+  expectTypeOf<Extract<client.MapEvent, { type: 'mode' }>['mode']>().toEqualTypeOf<Mode | undefined>()
+  expectTypeOf<client.Estimate['mode']>().toEqualTypeOf<Mode>()
+  expectTypeOf<keyof client.Estimate['modes']>().toEqualTypeOf<Mode>()
+})
+
+describe('servers from a configuration, whose number no type knows', () => {
+  const configured = (text: string): readonly string[] => JSON.parse(text)
+  const KEY = '00'.repeat(32)
+
+  test.each([
+    ['none', '[]', 'a list of 0'],
+    ['three', '["https://a.example", "https://b.example", "https://c.example"]', 'a list of 3'],
+  ])('%s: refused, with what was expected, what came and what to do', async (_what, text, came) => {
+    const servers = configured(text)
+    const message = new RegExp(`^servers: expected \\[one URL\\] or \\[two, .*\\], got ${came}; pass `)
+    const calls = [
+      client.open({ servers, publisherKey: KEY }),
+      client.estimate(servers),
+      client.discardState({ servers, store: () => Promise.reject(new Error('not reached')) }),
+    ]
+    for (const call of calls) {
+      await expect(call).rejects.toMatchObject({ code: 'usage', message: expect.stringMatching(message) })
+    }
+  })
+})
