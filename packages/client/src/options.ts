@@ -55,7 +55,8 @@ export interface OpenWithOptions extends Development {
    * - `instant`: the client downloads and keeps nothing; two servers answer, with far more work, in two round trips for a key.
    * - `single`: the client downloads the database once and keeps hints, and each lookup uses one up; one server answers.
    * - `auto` with two servers: the stored mode, else `instant` at first. Meanwhile the client prepares `local` for databases of at most
-   *   16 MiB, and `full` for larger ones once that is cheaper for as many lookups as were made. Then `map.mode` changes, with an event.
+   *   16 MiB, and `full` for larger ones once that is cheaper for as many lookups as were made. A lookup
+   *   that fails begins no download. When the state is there `map.mode` changes, with an event.
    * - `auto` with one server: `local` for databases of at most 16 MiB, else `single`.
    *
    * With one server, or `collusion: 'tolerated'`, there are only `single` and `local`.

@@ -21,12 +21,6 @@ export function deadlineMs(bytes: number): number {
 /** Bytes that are hashed and folded before the page gets its thread back: a few milliseconds on a slow phone. */
 export const WORK_BYTES = 256 * 1024
 
-/**
- * Failed lookups in a row, each begun after the last had failed, before a map without a state prepares one, which may need
- * less of the servers. A single failure may just be a train in a tunnel.
- */
-export const FAILED_LOOKUPS = 3
-
 /** Least time between two saves of a half-made hint: so much of a download may have to be repeated. */
 export const SAVE_PAUSE_MS = 2_000
 

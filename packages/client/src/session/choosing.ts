@@ -5,14 +5,13 @@
 //   begin ─► nothing stored: stateless answers ─► due ─► preparing behind ─► whole: stateful answers
 //        └─► a whole or condemned state ──────────────────────────────────►        "
 //
-// When a state is due, and which one, depends on the manifest, on how many lookups have ended and on whether servers have
-// failed. It never depends on what was asked, nor on what the app has aborted (P5, I3).
+// When a state is due, and which one, depends on the manifest, on how many lookups have ended, and on whether an earlier life had
+// begun one. It never depends on what was asked, on what came back, nor on what the app has aborted (P5, I3).
 
 import type { Manifest } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
-import { FAILED_LOOKUPS } from '../base/constants.js'
-import { ClosedError, ProtocolError, ServerError, TamperedError, UnsupportedError } from '../base/errors.js'
+import { ClosedError, UnsupportedError } from '../base/errors.js'
 import type { Condemnation, StorageKind } from '../base/events.js'
 import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import type { Question } from '../lookup/question.js'
@@ -55,10 +54,8 @@ export class ChoosingSession implements Session {
   #ended = 0
   /** how many there have to be before the next attempt */
   #notBefore = 0
-  /** servers have failed so that only a state can answer */
-  #failed = false
-  /** lookups in a row that servers have failed, each begun after the last had failed */
-  #failures = 0
+  /** an earlier life has found that a state pays */
+  #begunBefore = false
   #listens = false
   #closed: Promise<void> | undefined
 
@@ -151,7 +148,7 @@ export class ChoosingSession implements Session {
     const stored = await stateful.stored()
     if (stored?.stage === 'whole') return await this.#beginWith(stateful, progress, signal)
     // A copy of the parts: the stateless session keeps its core.
-    const stateless = new StatelessSession({ ...this.#parts }, this.#scheme, () => this.#begun(), stored?.manifest)
+    const stateless = new StatelessSession({ ...this.#parts }, this.#scheme, () => this.#lookedUp(), stored?.manifest)
     try {
       await stateless.begin(progress, signal)
     } catch (error) {
@@ -161,7 +158,7 @@ export class ChoosingSession implements Session {
     }
     this.#now = stateless
     this.#next = stateful
-    this.#failed = stored !== undefined // an earlier life has found that a state pays
+    this.#begunBefore = stored !== undefined
     this.#consider()
   }
 
@@ -170,15 +167,9 @@ export class ChoosingSession implements Session {
     this.#now.listen()
   }
 
-  #begun(): (error: unknown) => void {
-    const failures = this.#failures // when this lookup began
-    return error => {
-      this.#ended++
-      if (!(error instanceof ServerError)) this.#failures = 0
-      else if (isFinal(error)) this.#failed = true
-      else if (failures === this.#failures) this.#failed ||= ++this.#failures >= FAILED_LOOKUPS
-      this.#consider()
-    }
+  #lookedUp(): void {
+    this.#ended++
+    this.#consider()
   }
 
   #consider(): void {
@@ -186,9 +177,7 @@ export class ChoosingSession implements Session {
     const { manifest } = this.#now
     if (this.#next === undefined || this.#preparing !== undefined || manifest === undefined) return
     if (this.#closing.signal.aborted || this.dead || this.#ended < this.#notBefore) return
-    if (!this.#failed && !this.#choice.pays(core, manifest, this.#ended)) return
-    this.#failed = false
-    this.#failures = 0
+    if (!this.#begunBefore && !this.#choice.pays(core, manifest, this.#ended)) return
     this.#basis.lookups = this.#ended
     this.#notBefore = 2 * this.#ended + 1 // if it fails
     this.#prepareBy(this.#prepare(this.#next))
@@ -256,9 +245,4 @@ export class ChoosingSession implements Session {
     const shown = this.#now.manifest
     return manifest !== undefined && shown !== undefined && compareEpochs(manifest, shown) < 0
   }
-}
-
-/** A lie, or a final refusal: asking again would not help. */
-function isFinal(error: ServerError): boolean {
-  return error instanceof TamperedError || error instanceof ProtocolError
 }

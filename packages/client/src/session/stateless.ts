@@ -25,16 +25,11 @@ import type { Session } from './session.js'
 
 export type StatelessParts = Omit<Parts, 'choose' | 'schemes'>
 
-/**
- * Called when a lookup begins. The returned function is called when it has ended, even if the app has aborted it, with the
- * error of its requests. An error in the records is not passed: it would depend on which records they are.
- */
-export type OnBegun = () => (error: unknown) => void
-
 export class StatelessSession implements Session {
   readonly #parts: StatelessParts
   readonly #scheme: StatelessScheme
-  readonly #begun: OnBegun
+  /** called when a lookup that has sent something is over, however it ended and whoever still waits for it */
+  readonly #onEnded: () => void
   /** the manifest that an earlier life has seen; with a publisher's key the map does not go back behind it */
   readonly #remembered: Manifest | undefined
   readonly #downloads: Links
@@ -53,13 +48,13 @@ export class StatelessSession implements Session {
   constructor(
     parts: StatelessParts,
     scheme: StatelessScheme,
-    begun: OnBegun = () => () => {},
+    onEnded = () => {},
     remembered?: Manifest | undefined,
     greeting?: Greeting | undefined,
   ) {
     this.#parts = parts
     this.#scheme = scheme
-    this.#begun = begun
+    this.#onEnded = onEnded
     this.#remembered = remembered
     this.#greeting = greeting
     this.#downloads = linksOf(parts.servers, parts.environment, parts.stats.offline)
@@ -123,37 +118,20 @@ export class StatelessSession implements Session {
   }
 
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
-    let over: ReturnType<OnBegun> | undefined
-    /** both servers have answered: an error from here on is about the records, and is for the app alone */
-    let answered = false
-    const answer = this.#lookUp(question, signal, {
-      begin: () => {
-        over ??= this.#begun()
-      },
-      end: () => {
-        answered = true
-      },
+    let begun = false
+    const answer = this.#lookUp(question, signal, () => {
+      begun = true
     })
-    const settled = answer
-      .then(
-        () => undefined,
-        error => error,
-      )
-      .then(error => over?.(answered ? undefined : error))
-    this.#underWay.add(settled)
-    settled
-      .then(() => {
-        this.#underWay.delete(settled)
-      })
-      .catch(() => {})
+    const ended = () => {
+      this.#underWay.delete(answer)
+      if (begun) this.#onEnded()
+    }
+    this.#underWay.add(answer)
+    answer.then(ended, ended).catch(() => {}) // of a core that has crashed: the next lookup says so
     return abortable(answer, signal)
   }
 
-  async #lookUp<T>(
-    question: Question<T>,
-    signal: AbortSignal | undefined,
-    { begin, end }: { begin(): void; end(): void },
-  ): Promise<T> {
+  async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined, begin: () => void): Promise<T> {
     this.#assertOpen()
     signal?.throwIfAborted()
     const { environment, stats, publisher, core } = this.#parts
@@ -178,7 +156,6 @@ export class StatelessSession implements Session {
           numbers && new FetchedBlocks(core, manifest, numbers, await fetch(manifest, 'directory', numbers))
         const indices = question.indices({ core, manifest, directory })
         const bytes = await fetch(manifest, 'records', indices)
-        end()
         const records = openVerified(place, indices, bytes)
         directory?.assertWellFormed()
         publisher?.checkExpiry(manifest)
