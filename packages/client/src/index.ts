@@ -1,5 +1,6 @@
 // @keyhush/client: a private map. See README.md for a quick start, docs/threat-model.md for what is protected.
 
+export type { Download, DownloadOffer } from './base/downloads.js'
 export {
   ClosedError,
   CondemnedError,
@@ -24,7 +25,7 @@ export type { OnProgress, Progress } from './base/progress.js'
 export { type Estimate, type EstimateOptions, estimate } from './estimate.js'
 export type { Key, Normalize } from './lookup/keys.js'
 export type { Found, Value } from './lookup/question.js'
-export type { CallOptions, KeyhushMap, ManyOptions, ResetOptions } from './map.js'
+export type { CallOptions, KeyhushMap, ManyOptions, PrepareOptions, ResetOptions } from './map.js'
 export { type DiscardOptions, discardState, open } from './open.js'
 export type { OpenOptions } from './options.js'
 export type { Fetch } from './platform/environment.js'

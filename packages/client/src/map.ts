@@ -1,7 +1,8 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 // The map that an app holds. Each `open()` returns one; maps of one identity share a session.
 
-import { callApp, checkNames, checkOptions, expected, oneOf, toApp } from './base/boundary.js'
+import { scoped } from './base/abort.js'
+import { AppFailure, callApp, checkNames, checkOptions, expected, oneOf, toApp } from './base/boundary.js'
 import { ClosedError, UsageError } from './base/errors.js'
 import { type Condemnation, EVENTS, type MapEvent, type OnEvent, type StorageKind } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
@@ -27,6 +28,12 @@ export interface ManyOptions extends CallOptions {
 
 export interface ResetOptions {
   /** Aborts the download; the map is then as it was before. */
+  readonly signal?: AbortSignal | undefined
+  readonly onProgress?: OnProgress | undefined
+}
+
+export interface PrepareOptions {
+  /** Calls the download off if this call has begun it. One that was under way goes on. */
   readonly signal?: AbortSignal | undefined
   readonly onProgress?: OnProgress | undefined
 }
@@ -232,6 +239,34 @@ export class OpenedMap {
     checkCall('sync', options, ['signal'])
     this.#assertOpen()
     await toApp(this.#session.sync(options.signal), options.signal)
+  }
+
+  /**
+   * Makes the state that mode `auto` makes sometime, now, whatever `open({ download })` says. Resolves once it answers, at once where a
+   * state does already. If it fails, lookups go on as before.
+   * @throws {UsageError} in mode `instant`, which keeps nothing
+   * @throws {KeyhushError} as `open`
+   * @example
+   * await map.prepare({ onProgress: ({ loadedBytes, totalBytes }) => show(loadedBytes / totalBytes) })
+   */
+  async prepare(options: PrepareOptions = {}): Promise<void> {
+    checkOptions('prepare', options, ['onProgress'])
+    checkNames('prepare', options, ['signal', 'onProgress'])
+    this.#assertOpen()
+    const { signal, onProgress } = options
+    // A listener that throws fails its own call, and no other that waits for the same download.
+    const broken = new AbortController()
+    const listener: OnProgress = progress => {
+      try {
+        onProgress?.(progress)
+      } catch (error) {
+        broken.abort(new AppFailure(error))
+      }
+    }
+    await toApp(
+      scoped([signal, broken.signal], signal => this.#session.prepare(listener, signal)),
+      signal,
+    )
   }
 
   /**

@@ -23,13 +23,18 @@ export async function openBy(
   signal?.throwIfAborted()
 
   const shared = join(environment, servers, { known: usable, loadKeeping }, wishes)
-  // A listener that throws fails its own open(), and no other that shares the session.
+  // A listener that throws fails its own open(), and no other that shares the session. Later the platform reports it.
   const broken = new AbortController()
+  let open = false
   const listener = (progress: Progress) => {
     try {
       onProgress?.(progress)
     } catch (error) {
-      broken.abort(new AppFailure(error))
+      if (!open) broken.abort(new AppFailure(error))
+      else
+        queueMicrotask(() => {
+          throw error
+        })
     }
   }
   shared.listeners.add(listener)
@@ -47,16 +52,16 @@ export async function openBy(
   if (onEvent !== undefined) subscribe(onEvent)
   const go = () => {
     for (const unsubscribe of subscribed) unsubscribe()
+    shared.listeners.delete(listener)
     return leave(shared)
   }
   try {
     const session = await toApp(abortable(abortable(shared.opening, broken.signal), signal), signal)
+    open = true
     return new OpenedMap({ session, random: environment.random, normalize, subscribe, leave: go })
   } catch (error) {
     go().catch(() => {}) // the caller does not wait for this
     throw error
-  } finally {
-    shared.listeners.delete(listener)
   }
 }
 
@@ -112,10 +117,11 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
     preference,
     publisher,
     announce,
+    onProgress: tellAll,
     options: { proofs, development, pointproofs, lookups },
     ...rest,
   }
-  const opening = openSession(parts, tellAll, controller.signal)
+  const opening = openSession(parts, controller.signal)
   const shared: Shared = {
     environment,
     servers,

@@ -280,7 +280,9 @@ test('while what hints take of the core cannot be loaded, lookups are answered a
   })
   const map = await openedBy(life)
   await lookUp(w, map, upTo(PAYS))
-  expect([map.mode, types(life)]).toEqual(['instant', ['preparing']])
+  expect([map.mode, types(life)]).toEqual(['instant', ['preparing', 'preparing-failed']])
+  const error = expect.objectContaining({ code: 'unsupported', reason: 'module' })
+  expect(life.events.at(-1)).toEqual({ type: 'preparing-failed', error, retryAfterLookups: PAYS + 1 })
   away = false
   await lookUp(w, map, upTo(PAYS + 1))
   expect(map.mode).toBe('full')

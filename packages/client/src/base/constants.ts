@@ -21,6 +21,9 @@ export function deadlineMs(bytes: number): number {
 /** Bytes that are hashed and folded before the page gets its thread back: a few milliseconds on a slow phone. */
 export const WORK_BYTES = 256 * 1024
 
+/** Downloads of at most so many bytes begin without asking the app (`open({ download })`). */
+export const UNASKED_BYTES = 1024 * 1024
+
 /** Least time between two saves of a half-made hint: so much of a download may have to be repeated. */
 export const SAVE_PAUSE_MS = 2_000
 

@@ -1,5 +1,7 @@
 // Events: what happens to a map's state outside of calls. They hold no secrets.
 
+import type { KeyhushError } from './errors.js'
+
 /** How safe stored state is: from eviction too, from restarts only, or from neither. */
 export type StorageKind = 'persistent' | 'best-effort' | 'memory'
 
@@ -29,8 +31,19 @@ export type MapEvent =
    * lookups left; then `updated` follows if the epoch is another.
    */
   | { readonly type: 'outdated'; readonly reason: 'history' | 'generation' | 'manifest' | 'spent' }
-  /** Lookups are answered without a state, and one is being made in the background. */
+  /** Lookups are answered without a state, and one is being made in the background. `prepared` or `preparing-failed` follows. */
   | { readonly type: 'preparing' }
+  /** That state is there. `mode` follows. */
+  | { readonly type: 'prepared' }
+  /**
+   * It could not be made; undefined `error`: the app has called it off. It is tried again once so many lookups more have ended;
+   * undefined: not before `prepare()`. Lookups go on as before.
+   */
+  | {
+      readonly type: 'preparing-failed'
+      readonly error: KeyhushError | undefined
+      readonly retryAfterLookups: number | undefined
+    }
   /** Lookups are answered in another way from now on: `map.mode`. */
   | { readonly type: 'mode'; readonly mode: string | undefined }
   /** Stored state is used: a half-made hint, or a whole one. `pending`: with a lookup to be finished first. */
@@ -55,6 +68,8 @@ const TYPES: Record<MapEvent['type'], true> = {
   updated: true,
   outdated: true,
   preparing: true,
+  prepared: true,
+  'preparing-failed': true,
   mode: true,
   resumed: true,
   unfenced: true,

@@ -1,7 +1,8 @@
 // Opening a session: loads the core and what the mode needs.
 
 import type { Build } from '@keyhush/wasm/client'
-import { type OnProgress, ProgressMeter } from '../base/progress.js'
+import type { Download } from '../base/downloads.js'
+import { ProgressMeter } from '../base/progress.js'
 import { loadPart } from '../platform/parts.js'
 import { startCore } from '../platform/starting.js'
 import { firstScheme } from '../scheme/known.js'
@@ -24,7 +25,10 @@ interface UnbegunSession extends Session {
 /** Makes a session that keeps a state, or may later. */
 export type Keeping = (parts: KeepingParts) => Promise<UnbegunSession>
 
-type KeepingParts = Omit<Parts, 'choose' | 'schemes'>
+interface KeepingParts extends Omit<Parts, 'choose' | 'schemes' | 'mayDownload'> {
+  /** what a map in mode `auto` may download by itself */
+  readonly download: Download
+}
 
 export interface SessionParts extends Omit<KeepingParts, 'core' | 'stats'> {
   /** the schemes that may be used, by name */
@@ -41,9 +45,9 @@ export function buildFor(mode: string, apart: Apart, known: ReadonlyMap<string, 
 }
 
 /** Loads the core, and resumes the stored state or prepares a new one. A map with a condemned state opens too. */
-export async function openSession(parts: SessionParts, onProgress: OnProgress, signal: AbortSignal): Promise<Session> {
+export async function openSession(parts: SessionParts, signal: AbortSignal): Promise<Session> {
   const session = await sessionOf(parts, signal)
-  const progress = new ProgressMeter(onProgress)
+  const progress = new ProgressMeter(parts.onProgress)
   try {
     await session.begin(progress, signal)
     progress.phase('ready')

@@ -5,7 +5,7 @@
 import type { InstantOf, Manifest } from '@keyhush/protocol'
 import { abortable, scoped } from '../base/abort.js'
 import { ATTEMPTS } from '../base/constants.js'
-import { ClosedError, TamperedError, UnsupportedError } from '../base/errors.js'
+import { ClosedError, TamperedError, UnsupportedError, UsageError } from '../base/errors.js'
 import type { StorageKind } from '../base/events.js'
 import type { OnProgress, ProgressMeter } from '../base/progress.js'
 import { FetchedBlocks } from '../lookup/blocks.js'
@@ -206,6 +206,13 @@ export class StatelessSession implements Session {
       signal.throwIfAborted()
       this.#moveTo(agreed)
     })
+  }
+
+  async prepare(): Promise<void> {
+    this.#assertOpen()
+    throw new UsageError(
+      `prepare: expected a map that may keep a state, got mode '${this.mode}'; open({ mode: 'auto' })`,
+    )
   }
 
   close(): Promise<void> {

@@ -5,7 +5,7 @@ import { type Manifest, type StoredRecord, toHex } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { abortable } from '../base/abort.js'
 import { checkNames, checkOptions, expected, oneOf } from '../base/boundary.js'
-import { CondemnedError, type KeyhushError, TamperedError, UsageError } from '../base/errors.js'
+import { CondemnedError, KeyhushError, TamperedError, UsageError } from '../base/errors.js'
 import type { Condemnation, MapEvent, OnEvent } from '../base/events.js'
 import type { OnProgress } from '../base/progress.js'
 import { type Key, keyBytes, type Normalize } from '../lookup/keys.js'
@@ -19,7 +19,7 @@ export interface FakeOptions {
   readonly delayMs?: number | undefined
   /** what each call fails with, until `map.failWith(undefined)` */
   readonly failWith?: KeyhushError | undefined
-  /** what `map.mode` says; `instant` if not given, in which a TamperedError does not condemn the map */
+  /** what `map.mode` says; `instant` if not given, in which a TamperedError does not condemn the map, until `prepare()` */
   readonly mode?: 'local' | 'full' | 'instant' | 'single' | undefined
   /** as for `open()` */
   readonly normalize?: Normalize | undefined
@@ -36,7 +36,7 @@ export type FakeChange =
 
 /** A map whose answers, failures and events are the test's to choose. */
 export interface FakeMap extends KeyhushMap {
-  /** What lookups, `sync()` and `reset()` fail with from now on; undefined: they succeed. */
+  /** What lookups, `sync()`, `prepare()` and `reset()` fail with from now on; undefined: they succeed. */
   failWith(error: KeyhushError | undefined): void
   /** Makes the next epoch, and calls the listeners of `updated`. Throws UsageError for a change that cannot be made. */
   publish(changes: readonly FakeChange[]): void
@@ -108,7 +108,7 @@ const EMPTY: Slot = { key: undefined, value: new Uint8Array() }
 class FakeSession implements Session {
   readonly dead = false
   readonly storage = 'memory'
-  readonly mode: string
+  mode: string
   condemned: Condemnation | undefined
   failure: KeyhushError | undefined
   readonly #delayMs: number
@@ -173,6 +173,25 @@ class FakeSession implements Session {
       this.condemned = undefined
       onProgress({ phase: 'ready', loadedBytes: 1, totalBytes: 1 })
     }, signal)
+  }
+
+  /** As in mode `auto`: what answers afterwards is `local`. */
+  async prepare(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted()
+    if (this.condemned !== undefined) throw new CondemnedError(this.condemned.server)
+    if (this.mode !== 'instant') return
+    this.announce({ type: 'preparing' })
+    try {
+      await this.#run(() => this.#pass(), signal)
+    } catch (cause) {
+      const error = cause instanceof KeyhushError ? cause : undefined
+      this.announce({ type: 'preparing-failed', error, retryAfterLookups: undefined })
+      throw cause
+    }
+    onProgress({ phase: 'ready', loadedBytes: 1, totalBytes: 1 })
+    this.mode = 'local'
+    this.announce({ type: 'prepared' })
+    this.announce({ type: 'mode', mode: this.mode })
   }
 
   async close(): Promise<void> {
