@@ -10,6 +10,7 @@ import { platformEnvironment } from './platform/whole.js'
 import { KNOWN } from './scheme/known.js'
 import { apartOf, identityOf, parseServers } from './servers/pair.js'
 import { buildFor } from './session/opening.js'
+import { shownIdentity } from './session/shown.js'
 import { openBy } from './sharing.js'
 import { hasIndexedDb } from './store/store.js'
 
@@ -58,13 +59,15 @@ export async function discardStateWith(
   { openStore }: Pick<Environment, 'openStore'>,
   { servers }: Pick<OpenOptions, 'servers'>,
 ): Promise<void> {
-  const identity = identityOf(parseServers(servers))
+  const parsed = parseServers(servers)
   try {
-    const { store } = await openStore(identity, 'required')
-    try {
-      await store.erase()
-    } finally {
-      await store.close()
+    for (const identity of [identityOf(parsed), shownIdentity(parsed)]) {
+      const { store } = await openStore(identity, 'required')
+      try {
+        await store.erase()
+      } finally {
+        await store.close()
+      }
     }
   } catch (cause) {
     const why = cause instanceof Error ? `: ${cause.message}` : '; see `cause`'

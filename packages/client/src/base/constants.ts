@@ -21,6 +21,9 @@ export function deadlineMs(bytes: number): number {
 /** Bytes that are hashed and folded before the page gets its thread back: a few milliseconds on a slow phone. */
 export const WORK_BYTES = 256 * 1024
 
+/** How long a map waits for the store of the newest epoch that it has shown: to read it, and when it closes. */
+export const SHOWN_MS = 3_000
+
 /** Downloads of at most so many bytes begin without asking the app (`open({ download })`). */
 export const UNASKED_BYTES = 1024 * 1024
 

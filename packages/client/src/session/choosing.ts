@@ -22,10 +22,12 @@ import { downloadBytes } from '../scheme/download.js'
 import type { StatelessScheme } from '../scheme/scheme.js'
 import type { Basis, Choose, Pays } from '../scheme/table.js'
 import { compareEpochs } from '../servers/manifests.js'
+import type { Place } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
 import type { Parts } from '../state/machine.js'
 import { Consent } from './consent.js'
 import type { Session } from './session.js'
+import { Shown } from './shown.js'
 import { StatefulSession } from './stateful.js'
 import { StatelessSession } from './stateless.js'
 
@@ -68,6 +70,7 @@ export class ChoosingSession implements Session {
   /** why a state is due, however few lookups there were */
   #due: DownloadOffer['reason'] | undefined
   readonly #consent: Consent
+  readonly #shown: Shown | undefined
   /** those of prepare() */
   readonly #listeners = new Set<OnProgress>()
   /** the state's session has begun, and answers */
@@ -82,9 +85,11 @@ export class ChoosingSession implements Session {
     basis: Basis,
     next: StatefulSession,
     download: Download,
+    shown: Shown | undefined,
   ) {
     this.#parts = parts
     this.#core = parts.core
+    this.#shown = shown
     this.#consent = new Consent(download)
     if (download !== 'auto') parts.mayDownload = (...wanted) => this.#mayDownload(...wanted)
     this.#scheme = scheme
@@ -102,7 +107,14 @@ export class ChoosingSession implements Session {
   ): Promise<ChoosingSession> {
     const basis: Basis = { lookups: 0, apart: given.apart }
     const parts = { ...given, choose: (manifest: Manifest) => choice.choose(given.core, manifest, basis) }
-    return new ChoosingSession(parts, scheme, choice, basis, await StatefulSession.withStore(parts), download)
+    const opening = Shown.open(given)
+    try {
+      const next = await StatefulSession.withStore(parts)
+      return new ChoosingSession(parts, scheme, choice, basis, next, download, await opening)
+    } catch (error) {
+      await (await opening)?.close()
+      throw error
+    }
   }
 
   get dead(): boolean {
@@ -189,25 +201,27 @@ export class ChoosingSession implements Session {
 
   async #end(): Promise<void> {
     await Promise.allSettled([this.#next?.close(), this.#preparing]) // may wait for another tab
-    await Promise.all([this.#next?.close(), this.#before, this.#now.close()])
+    await Promise.all([this.#next?.close(), this.#before, this.#now.close(), this.#shown?.close()])
   }
 
   async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const stateful = this.#now as StatefulSession
     const stored = await stateful.stored()
+    const seen = newer(stored?.manifest, this.#shown?.place)
     this.#due = stored && 'unfinished'
     if (stored?.stage === 'whole') {
-      if (await this.#beginsWithStored(stateful, progress, signal)) return
+      if (await this.#beginsWithStored(stateful, progress, signal)) return this.#assertSuccession(seen, stateful)
       this.#due = 'outdated'
     }
-    const stateless = this.#stateless(stored?.manifest)
+    const stateless = this.#stateless(seen)
     try {
       await stateless.begin(progress, signal)
     } catch (error) {
       await stateless.close()
       if (!(error instanceof UnsupportedError)) throw error
       this.#due = 'needed'
-      return await this.#beginWith(stateful, progress, signal)
+      await this.#beginWith(stateful, progress, signal)
+      return this.#assertSuccession(seen, stateful)
     }
     this.#now = stateless
     this.#next = stateful
@@ -227,8 +241,9 @@ export class ChoosingSession implements Session {
   }
 
   /** A copy of the parts: it keeps its core. */
-  #stateless(remembered: Manifest | undefined): StatelessSession {
-    return new StatelessSession({ ...this.#parts, core: this.#core }, this.#scheme, () => this.#lookedUp(), remembered)
+  #stateless(remembered: Place | undefined): StatelessSession {
+    const shared = { onEnded: () => this.#lookedUp(), onShown: (at: Place) => this.#shown?.note(at), remembered }
+    return new StatelessSession({ ...this.#parts, core: this.#core }, this.#scheme, shared)
   }
 
   listen(): void {
@@ -362,7 +377,7 @@ export class ChoosingSession implements Session {
 
   /** Throws SignatureError. */
   #takeOver(next: StatefulSession): void {
-    this.#assertSuccession(next)
+    this.#assertSuccession(this.#now.manifest, next)
     this.#before = this.#now.close()
     this.#now = next
     this.#next = undefined
@@ -373,9 +388,8 @@ export class ChoosingSession implements Session {
     this.#parts.announce({ type: 'mode', mode: next.mode })
   }
 
-  /** Throws SignatureError if the new session is at an epoch that must not follow the one shown. */
-  #assertSuccession({ manifest }: StatefulSession): void {
-    const shown = this.#now.manifest
+  /** Throws SignatureError if the state's session is at an epoch that must not follow the one shown. */
+  #assertSuccession(shown: Place | undefined, { manifest }: StatefulSession): void {
     if (manifest !== undefined && shown !== undefined) this.#parts.publisher?.checkSuccession(shown, manifest)
   }
 
@@ -384,4 +398,8 @@ export class ChoosingSession implements Session {
     const shown = this.#now.manifest
     return manifest !== undefined && shown !== undefined && compareEpochs(manifest, shown) < 0
   }
+}
+
+function newer(one: Place | undefined, other: Place | undefined): Place | undefined {
+  return (one?.epoch ?? 0) > (other?.epoch ?? 0) ? one : other
 }

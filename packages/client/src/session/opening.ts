@@ -72,7 +72,7 @@ async function sessionOf(
     const greeting = greet(linksOf(servers, environment, stats.offline), signal) // while the core is loaded
     const core = await start('instant')
     signal.throwIfAborted()
-    return new StatelessSession(complete(core), scheme, undefined, undefined, greeting)
+    return new StatelessSession(complete(core), scheme, {}, greeting)
   }
   const answersFirst = mode === 'auto' && firstScheme(known) !== undefined
   const build = answersFirst ? 'instant' : buildFor(mode, apart, known)

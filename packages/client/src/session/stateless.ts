@@ -16,6 +16,7 @@ import { whileShown } from '../platform/page.js'
 import type { SchemeContext, StatelessScheme } from '../scheme/scheme.js'
 import { type Greeting, greet } from '../servers/greeting.js'
 import { type Agreed, agree } from '../servers/manifests.js'
+import type { Place } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
 import { type Links, linksOf } from '../servers/transport.js'
 import { epochsAfter, OutdatedError } from '../servers/updates.js'
@@ -25,13 +26,22 @@ import type { Session } from './session.js'
 
 export type StatelessParts = Omit<Parts, 'choose' | 'schemes'>
 
+/** What a session that it is part of has to do with it. */
+interface Shared {
+  /** called when a lookup that has sent something is over, however it ended and whoever still waits for it */
+  readonly onEnded?: () => void
+  /** called when it answers from this epoch from now on */
+  readonly onShown?: (at: Place) => void
+  readonly remembered?: Place | undefined
+}
+
 export class StatelessSession implements Session {
   readonly #parts: StatelessParts
   readonly #scheme: StatelessScheme
-  /** called when a lookup that has sent something is over, however it ended and whoever still waits for it */
   readonly #onEnded: () => void
-  /** the manifest that an earlier life has seen; with a publisher's key the map does not go back behind it */
-  readonly #remembered: Manifest | undefined
+  readonly #onShown: (at: Place) => void
+  /** where an earlier life has been; with a publisher's key the map does not go back behind it */
+  readonly #remembered: Place | undefined
   readonly #downloads: Links
   readonly #lookups: Links
   readonly #closing = new AbortController()
@@ -48,13 +58,13 @@ export class StatelessSession implements Session {
   constructor(
     parts: StatelessParts,
     scheme: StatelessScheme,
-    onEnded = () => {},
-    remembered?: Manifest | undefined,
+    { onEnded = () => {}, onShown = () => {}, remembered }: Shared = {},
     greeting?: Greeting | undefined,
   ) {
     this.#parts = parts
     this.#scheme = scheme
     this.#onEnded = onEnded
+    this.#onShown = onShown
     this.#remembered = remembered
     this.#greeting = greeting
     this.#downloads = linksOf(parts.servers, parts.environment, parts.stats.offline)
@@ -240,6 +250,7 @@ export class StatelessSession implements Session {
     const { generation, epoch } = agreed.manifest
     const moves = this.#at !== undefined && this.#at.manifest.epoch !== epoch
     this.#at = agreed
+    this.#onShown(agreed.manifest)
     if (moves) this.#parts.announce({ type: 'updated', generation, epoch })
   }
 
