@@ -282,6 +282,25 @@ describe('servers that answer nothing without a state', () => {
   })
 })
 
+test('one server, and a download that an earlier visit has begun: the app is asked before the rest', async () => {
+  const w = world()
+  const alone: How = { servers: [A], integrity: 'server' }
+  for (const server of [A, B]) w.network.misbehave[server] = hang('/v1/blobs/')
+  const before = w.life()
+  opening(before, alone).catch(() => {})
+  await rest()
+  before.kill()
+  expect((await w.head())?.stage).toBe('partial')
+  w.network.misbehave[A] = w.network.misbehave[B] = undefined
+  const asked = blobs(w.network).length
+  const life = w.life()
+  expect(await life.failure(opening(life, { ...alone, download: () => false }))).toMatchObject({ reason: 'download' })
+  expect(blobs(w.network).length).toBe(asked)
+  const map = await opened(w.life(), { ...alone, download: () => true })
+  await w.checkValues(map, [0, 299])
+  await w.drive(map.close())
+})
+
 describe('prepare()', () => {
   test('resolves when the state answers, and tells the progress; open() hears of it too', async () => {
     const w = world()

@@ -259,7 +259,7 @@ export class ChoosingSession implements Session {
   #consider(): void {
     const { manifest } = this.#now
     if (this.#next === undefined || this.#preparing !== undefined || manifest === undefined) return
-    if (this.#closing.signal.aborted || this.dead || this.#ended < this.#notBefore || this.#consent.refused) return
+    if (this.#closing.signal.aborted || this.dead || this.#ended < this.#notBefore) return
     if (this.#due === undefined && !this.#choice.pays(this.#core, manifest, this.#ended)) return
     this.#prepareBy(this.#prepare(false))
   }
