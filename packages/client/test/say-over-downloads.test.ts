@@ -76,11 +76,17 @@ describe('a function', () => {
 
   test('is not asked for less than a mebibyte', async () => {
     const w = new World()
+    const small = w.database
     const map = await opened(w.life(), { download: () => expect.fail('asked') })
     await w.drive(map.at(1))
     for (let i = 0; i < PAYS; i++) await w.drive(map.at(1))
     await rest()
     expect(map.mode).toBe('local')
+    const edits = [1, 2, 3].map(index => ({ op: 'edit' as const, index, value: new Uint8Array(8) }))
+    const later = edits.reduce((database, edit) => nextEpoch(core, database, [edit]), small)
+    for (const server of [A, B]) w.network.replace(server, later) // no list of changes leads there
+    await w.drive(map.sync())
+    expect([map.mode, map.epoch]).toEqual(['local', 4])
     await w.drive(map.close())
   })
 

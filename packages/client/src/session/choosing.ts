@@ -279,8 +279,8 @@ export class ChoosingSession implements Session {
    * without a state, so that none waits for the app; where there are none, the app is asked.
    */
   async #mayDownload(mode: string, manifest: Manifest, signal: AbortSignal): Promise<void> {
-    if (this.#next !== undefined) return
     const offer = { mode, bytes: downloadBytes(manifest) }
+    if (this.#next !== undefined || this.#consent.allows(offer.bytes)) return
     if (this.#due === 'needed') return await this.#consent.ask({ ...offer, reason: 'needed' }, signal)
     if (this.#begun && this.#preparing === undefined) this.#prepareBy(this.#goBack())
     throw refusalOf(offer)

@@ -20,11 +20,16 @@ export class Consent {
     return this.#refused
   }
 
+  /** Whether the app need not be asked. */
+  allows(bytes: number): boolean {
+    return !this.#refused && (typeof this.#download !== 'function' || bytes <= UNASKED_BYTES)
+  }
+
   /** Throws UnsupportedError if the app says no, has said no, or its function throws. */
   async ask(offer: DownloadOffer, signal: AbortSignal): Promise<void> {
-    if (this.#refused) throw refusalOf(offer)
+    if (this.allows(offer.bytes)) return
     const download = this.#download
-    if (typeof download !== 'function' || offer.bytes <= UNASKED_BYTES) return
+    if (this.#refused || typeof download !== 'function') throw refusalOf(offer)
     const demanded = new Promise<boolean>(resolve => {
       this.#demand = () => resolve(true)
     })
