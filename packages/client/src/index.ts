@@ -1,6 +1,5 @@
 // @keyhush/client: a private map. See README.md for a quick start, docs/threat-model.md for what is protected.
 
-export type { Download, DownloadOffer } from './base/downloads.js'
 export {
   ClosedError,
   CondemnedError,
@@ -33,4 +32,5 @@ export type { AnswerVerifier, FetchBlob, LoadProofs, ProofsPackage, VerifierCont
 export type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 export type { RollbackPreference } from './servers/fence.js'
 export type { Incident, Stats, Traffic } from './servers/stats.js'
+export type { Download, DownloadOffer } from './session/consent.js'
 export type { Identity, OpenDurableStore, StoragePreference } from './store/storage.js'

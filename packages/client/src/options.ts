@@ -2,7 +2,6 @@
 
 import type { Mode, ModuleSource } from '@keyhush/wasm/client'
 import { checkNames, checkOptions, expected, oneOf } from './base/boundary.js'
-import type { Download } from './base/downloads.js'
 import { UsageError } from './base/errors.js'
 import type { OnEvent } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
@@ -15,6 +14,7 @@ import type { KnownScheme, ProofsPreference } from './scheme/scheme.js'
 import type { RollbackPreference } from './servers/fence.js'
 import { type Apart, apartOf, assertParties, type Development, parseServers, type Servers } from './servers/pair.js'
 import { parsePublisherKey } from './servers/signatures.js'
+import type { Download } from './session/consent.js'
 import type { OpenDurableStore, StoragePreference } from './store/storage.js'
 
 /** The options of `open()` apart from those that only the whole SDK has, in the order of the questions that they answer. */

@@ -18,6 +18,11 @@ export function identityOf(servers: Servers): Identity {
   return servers.map(({ name }) => name)
 }
 
+/** Of the store for what was shown (session/shown.ts). It names no server, so that states of other sets of servers leave it alone (S5). */
+export function shownIdentity(servers: Servers): Identity {
+  return [`shown+${[...identityOf(servers)].sort().map(encodeURIComponent).join('+')}`]
+}
+
 /** For messages. */
 export function namesOf(servers: readonly Server[]): string {
   return servers.map(({ name }) => name).join(' and ')

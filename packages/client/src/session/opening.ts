@@ -1,7 +1,6 @@
 // Opening a session: loads the core and what the mode needs.
 
 import type { Build } from '@keyhush/wasm/client'
-import type { Download } from '../base/downloads.js'
 import { ProgressMeter } from '../base/progress.js'
 import { loadPart } from '../platform/parts.js'
 import { startCore } from '../platform/starting.js'
@@ -11,6 +10,7 @@ import { greet } from '../servers/greeting.js'
 import type { Apart } from '../servers/pair.js'
 import { StatsKeeper } from '../servers/stats.js'
 import { linksOf } from '../servers/transport.js'
+import type { Download } from '../session/consent.js'
 import type { Parts } from '../state/machine.js'
 import type { Session } from './session.js'
 import { StatelessSession } from './stateless.js'

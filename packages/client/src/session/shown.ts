@@ -6,11 +6,11 @@ import { fromHex, toHex } from '@keyhush/protocol'
 import { scoped } from '../base/abort.js'
 import { ATTEMPTS, SHOWN_MS } from '../base/constants.js'
 import type { Environment } from '../platform/environment.js'
-import { identityOf, type Servers } from '../servers/pair.js'
+import { type Servers, shownIdentity } from '../servers/pair.js'
 import { sleep } from '../servers/retry.js'
 import type { Place } from '../servers/signatures.js'
 import type { Parts } from '../state/machine.js'
-import { type Identity, isMoved } from '../store/storage.js'
+import { isMoved } from '../store/storage.js'
 import { type StateHead, type StateStore, StateUnreadableError } from '../store/store.js'
 
 const NOTHING = new Uint8Array()
@@ -66,11 +66,6 @@ export class Shown {
     await inTime(this.#environment, this.#writing)
     await this.#store.close().catch(() => {})
   }
-}
-
-/** The store's identity. It names no server, so that states of other sets of servers leave it alone (S5). */
-export function shownIdentity(servers: Servers): Identity {
-  return [`shown+${[...identityOf(servers)].sort().map(encodeURIComponent).join('+')}`]
 }
 
 async function openedBy(environment: Environment, servers: Servers) {
