@@ -7,6 +7,7 @@ import {
   type KeyhushMap,
   type MapEvent,
   NetworkError,
+  type OpenOptions,
   open,
   TamperedError,
   UsageError,
@@ -37,7 +38,7 @@ async function fake(options: Options): Promise<Subject> {
   }
 }
 
-async function real(options: Options): Promise<Subject> {
+async function real(options: Options & Pick<OpenOptions, 'download'>): Promise<Subject> {
   const both: TestServers = await startServers(ENTRIES)
   const { servers, publisherKey } = both
   const map = await open({ servers, publisherKey, ...options })
@@ -54,6 +55,21 @@ async function real(options: Options): Promise<Subject> {
     },
   }
 }
+
+test.each<[string, (onEvent: (event: MapEvent) => void) => Promise<Subject>]>([
+  ['fakeMap', onEvent => fake({ onEvent })],
+  ['a map of real servers', onEvent => real({ onEvent, download: 'never' })],
+])('%s: prepare() has the state answer, and says so', async (_name, begin) => {
+  const types: string[] = []
+  const subject = await begin(({ type }) => void types.push(type))
+  expect(subject.map.mode).toBe('instant')
+  const phases: string[] = []
+  await subject.map.prepare({ onProgress: ({ phase }) => void phases.push(phase) })
+  expect([subject.map.mode, phases.at(-1), await subject.map.getText('otter')]).toEqual(['local', 'ready', 'river'])
+  await subject.map.prepare()
+  expect(types.filter(type => type !== 'storage')).toEqual(['preparing', 'prepared', 'mode'])
+  await subject.close()
+})
 
 describe.each([
   ['fakeMap', fake],

@@ -1,6 +1,6 @@
 // The publisher's signature and the rollback fence from end to end, with real keys, servers and files.
 
-import { cp, readFile, writeFile } from 'node:fs/promises'
+import { cp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type KeyhushMap, type MapEvent, type OpenOptions, open } from '@keyhush/client'
 import { openFileStore } from '@keyhush/client/node'
@@ -151,6 +151,33 @@ describe('a publisher who signs', () => {
     await map.sync()
     expect([map.epoch, await textOf(map, names[4]!)]).toEqual([before + 2, 'not yet'])
     await map.close()
+  })
+
+  test('both servers are set back: mode auto, which has answered without a state from a newer epoch, refuses in its next life', async () => {
+    const auto: Partial<OpenOptions> = { ...stateIn('auto'), mode: 'auto', download: 'never', publisherKey }
+    const kept = (when: string) => (store: string) => cp(store, `${store} ${when}`, { recursive: true })
+    const setTo = (when: string) => async (store: string) => {
+      await rm(store, { recursive: true })
+      await cp(`${store} ${when}`, store, { recursive: true })
+    }
+    const both = (...works: ((store: string) => Promise<void>)[]) => {
+      const all = async (store: string) => {
+        for (const work of works) await work(store)
+      }
+      return Promise.all(operators.map(operator => operator.killed(all)))
+    }
+    await both(kept('before'))
+    await publish({ batch: [edit(names[5]!, 'newer')], sign: true })
+    const { map } = await opened(auto)
+    expect([map.mode, await textOf(map, names[5]!)]).toEqual(['instant', 'newer'])
+    const { epoch } = map
+    await map.close()
+    await both(kept('after'), setTo('before'))
+    await expect(opened(auto)).rejects.toMatchObject({ code: 'signature' })
+    await both(setTo('after'))
+    const { map: again } = await opened(auto)
+    expect([again.epoch, await textOf(again, names[5]!)]).toEqual([epoch, 'newer'])
+    await again.close()
   })
 
   test('is the only one: epochs under another key of keygen are refused', async () => {

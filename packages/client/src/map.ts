@@ -3,7 +3,7 @@
 
 import type { Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from './base/abort.js'
-import { callApp, checkNames, checkOptions, expected, oneOf, toApp } from './base/boundary.js'
+import { AppFailure, callApp, checkNames, checkOptions, expected, oneOf, toApp } from './base/boundary.js'
 import { ClosedError, UsageError } from './base/errors.js'
 import { type Condemnation, EVENTS, type MapEvent, type OnEvent, type StorageKind } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
@@ -39,6 +39,14 @@ export interface ManyOptions extends CallOptions {
 export interface ResetOptions extends Timed {
   /** Aborts the download; the map is then as it was before. */
   readonly signal?: AbortSignal | undefined
+  readonly onProgress?: OnProgress | undefined
+}
+
+export interface PrepareOptions {
+  /** Calls the download off if this call has begun it. One that was under way goes on. */
+  readonly signal?: AbortSignal | undefined
+  /** as for `sync()` */
+  readonly timeoutMs?: number | undefined
   readonly onProgress?: OnProgress | undefined
 }
 
@@ -254,6 +262,32 @@ export class OpenedMap {
     checkCall('sync', options, CALL)
     this.#assertOpen()
     await this.#download(options, signal => this.#session.sync(signal))
+  }
+
+  /**
+   * Makes the state that mode `auto` makes sometime, now, whatever `open({ download })` says. Resolves once it answers, at once where a
+   * state does already. If it fails, lookups go on as before.
+   * @throws {UsageError} in mode `instant`, which keeps nothing
+   * @throws {KeyhushError} as `open`
+   * @example
+   * await map.prepare({ onProgress: ({ loadedBytes, totalBytes }) => show(loadedBytes / totalBytes) })
+   */
+  async prepare(options: PrepareOptions = {}): Promise<void> {
+    checkOptions('prepare', options, ['onProgress'])
+    checkNames('prepare', options, [...CALL, 'onProgress'])
+    this.#assertOpen()
+    const { onProgress } = options
+    // A listener that throws fails its own call, and no other that waits for the same download.
+    const broken = new AbortController()
+    const listener: OnProgress = progress => {
+      try {
+        onProgress?.(progress)
+      } catch (error) {
+        broken.abort(new AppFailure(error))
+      }
+    }
+    const prepared = (signal: AbortSignal) => this.#session.prepare(listener, signal)
+    await this.#download(options, signal => scoped([signal, broken.signal], prepared))
   }
 
   /**

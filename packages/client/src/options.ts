@@ -14,6 +14,7 @@ import type { KnownScheme, ProofsPreference } from './scheme/scheme.js'
 import type { RollbackPreference } from './servers/fence.js'
 import { type Apart, apartOf, assertParties, type Development, parseServers, type Servers } from './servers/pair.js'
 import { parsePublisherKey } from './servers/signatures.js'
+import type { Download } from './session/consent.js'
 import type { OpenDurableStore, StoragePreference } from './store/storage.js'
 
 /** The options of `open()` apart from those that only the whole SDK has, in the order of the questions that they answer. */
@@ -55,12 +56,22 @@ export interface OpenWithOptions extends Development {
    * - `instant`: the client downloads and keeps nothing; two servers answer, with far more work, in two round trips for a key.
    * - `single`: the client downloads the database once and keeps hints, and each lookup uses one up; one server answers.
    * - `auto` with two servers: the stored mode, else `instant` at first. Meanwhile the client prepares `local` for databases of at most
-   *   16 MiB, and `full` for larger ones once that is cheaper for as many lookups as were made. Then `map.mode` changes, with an event.
+   *   16 MiB, and `full` for larger ones once that is cheaper for as many lookups as were made. A lookup
+   *   that fails begins no download. When the state is there `map.mode` changes, with an event.
    * - `auto` with one server: `local` for databases of at most 16 MiB, else `single`.
    *
    * With one server, or `collusion: 'tolerated'`, there are only `single` and `local`.
    */
   readonly mode?: 'auto' | Mode | undefined
+  /**
+   * In mode `auto`: what the map may download by itself; UsageError in other modes. `auto`, if not given: what is cheaper. `never`:
+   * nothing; with two servers lookups stay `instant`. A function is asked before each download of more than 1 MiB, and allows it with
+   * `true`. With two servers no lookup waits for its answer. If it says no, or throws, nothing is downloaded until `prepare()`.
+   *
+   * `prepare()` and `reset()` download without asking, and so do changes of a database whose state is there. What cannot go on
+   * without a download throws UnsupportedError: `open()` with one server, or with servers that answer no instant lookups.
+   */
+  readonly download?: Download | undefined
   /** Whether the state is kept after the page is closed; `preferred` if not given. */
   readonly storage?: StoragePreference | undefined
 
@@ -75,6 +86,7 @@ export interface OpenWithOptions extends Development {
   readonly timeoutMs?: number | undefined
   /** Called after each event of the state, from before `open()` resolves until the map is closed. */
   readonly onEvent?: OnEvent | undefined
+  /** Called wherever the map downloads its state, until it is closed: in `open()`, behind lookups, in `prepare()` and `reset()`. */
   readonly onProgress?: OnProgress | undefined
 
   // How is it wired?
@@ -148,15 +160,19 @@ export interface Wishes {
   readonly pointproofs: LoadProofs | undefined
   readonly lookups: number | undefined
   readonly mode: string
+  readonly download: Download
   readonly push: boolean
   readonly apart: Apart
 }
 
-/** Whether maps may share a session. An app may write the import() of a package anew each time: what it loads is the same. */
+/**
+ * Whether maps may share a session. An app may write the import() of a package anew each time: what it loads is the same. Two functions
+ * that are asked may differ in their answers.
+ */
 export function isSameWish(a: Wishes, b: Wishes): boolean {
-  const isSame = (one: unknown, other: unknown) =>
-    one === other || (typeof one === 'function' && typeof other === 'function')
-  return (Object.keys(a) as (keyof Wishes)[]).every(wish => isSame(a[wish], b[wish]))
+  const loads = ({ pointproofs }: Wishes) => pointproofs !== undefined
+  const isSame = (wish: keyof Wishes) => (wish === 'pointproofs' ? loads(a) === loads(b) : a[wish] === b[wish])
+  return (Object.keys(a) as (keyof Wishes)[]).every(isSame)
 }
 
 /** `OpenWithOptions`, also for schemes that exist only in tests. */
@@ -168,6 +184,7 @@ const OPTIONS: Record<keyof OpenOptions, true> = {
   integrity: true,
   collusion: true,
   mode: true,
+  download: true,
   storage: true,
   signal: true,
   timeoutMs: true,
@@ -219,6 +236,11 @@ export function readOptions(
   const usable = schemesFor(schemes, apart)
   oneOf('mode', ['auto', ...usable.keys()], mode, apart === 1 ? 'with one server' : 'with two servers')
   if (lookups !== undefined) checkLookups(lookups, apart)
+  const { download = 'auto' } = options
+  if (typeof download !== 'function') oneOf('download', ['auto', 'never'], download, 'or a function')
+  if (options.download !== undefined && mode !== 'auto') {
+    throw new UsageError(`download: expected mode 'auto', got mode '${mode}'; leave the option out`)
+  }
   const scheme = usable.get(mode)
   const { development = false, pointproofs } = options
   const possible = scheme === undefined ? [...usable.values()] : [scheme]
@@ -229,7 +251,7 @@ export function readOptions(
   const missing = proofs === 'auto' ? undefined : missingFor(proofs, options)
   if (missing !== undefined) throw new UsageError(`proofs: expected for '${proofs}' ${missing}`)
   const push = options.push ?? typeof addEventListener === 'function'
-  const answers = { mode, proofs, development, pointproofs, lookups }
+  const answers = { mode, download, proofs, development, pointproofs, lookups }
   return {
     servers,
     usable,

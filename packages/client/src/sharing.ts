@@ -28,13 +28,18 @@ export async function openBy(
   signal?.throwIfAborted()
 
   const shared = join(environment, servers, { known: usable, loadKeeping }, wishes)
-  // A listener that throws fails its own open(), and no other that shares the session.
+  // A listener that throws fails its own open(), and no other that shares the session. Later the platform reports it.
   const broken = new AbortController()
+  let open = false
   const listener = (progress: Progress) => {
     try {
       onProgress?.(progress)
     } catch (error) {
-      broken.abort(new AppFailure(error))
+      if (!open) broken.abort(new AppFailure(error))
+      else
+        queueMicrotask(() => {
+          throw error
+        })
     }
   }
   shared.listeners.add(listener)
@@ -49,6 +54,7 @@ export async function openBy(
   const go = () => {
     own.clear()
     shared.subscribers.delete(own)
+    shared.listeners.delete(listener)
     return leave(shared)
   }
   const slow = (servers: readonly string[]) => announce(own, { type: 'slow', servers })
@@ -57,12 +63,11 @@ export async function openBy(
   try {
     const opening = withPatience(wait, late => abortable(abortable(shared.opening, broken.signal), late))
     const session = await toApp(abortable(opening, signal), signal)
+    open = true
     return new OpenedMap({ session, random: environment.random, normalize, subscribe, wait, leave: go })
   } catch (error) {
     go().catch(() => {}) // the caller does not wait for this
     throw error
-  } finally {
-    shared.listeners.delete(listener)
   }
 }
 
@@ -116,10 +121,11 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
     announce: (event: MapEvent) => {
       for (const each of subscribers) announce(each, event)
     },
+    onProgress: tellAll,
     options: { proofs, development, pointproofs, lookups },
     ...rest,
   }
-  const opening = openSession(parts, tellAll, controller.signal)
+  const opening = openSession(parts, controller.signal)
   const shared: Shared = {
     environment,
     servers,

@@ -9,7 +9,7 @@ import { type OpenWithOptions, openWith } from '../src/testing.js'
 import { rest, settle } from './support/clock.js'
 import { buildDatabase, later, someValues, withMalformedBlock } from './support/database.js'
 import { core, keyed, NAMES, proofsWith, sameOnBoth } from './support/harness.js'
-import { A, B, bytesOf, hang, type Misbehave, type Network, ok, on, problem } from './support/network.js'
+import { A, B, bytesOf, hang, type Misbehave, type Network, ok, on, problem, type Seen } from './support/network.js'
 import { type Life, records, World } from './support/world.js'
 
 /** Too large to be kept whole without being asked for. */
@@ -163,17 +163,6 @@ describe('with nothing stored', () => {
     await w.drive(map.close())
   })
 
-  test('servers that refuse such lookups, whatever is asked, are asked for a hint at once', async () => {
-    const w = world()
-    const map = await openedBy(w.life())
-    for (const server of [A, B]) w.network.misbehave[server] = on(INSTANT_PATH, () => problem(404, 'not_found'))
-    await expect(w.drive(map.at(3))).rejects.toMatchObject({ name: expect.stringContaining('Error') })
-    await rest()
-    expect(map.mode).toBe('full')
-    await lookUp(w, map, [3])
-    await w.drive(map.close())
-  })
-
   test('a database without commitments has none of it: its hint is made before open() resolves', async () => {
     const tags = buildDatabase(core, {
       values,
@@ -291,7 +280,9 @@ test('while what hints take of the core cannot be loaded, lookups are answered a
   })
   const map = await openedBy(life)
   await lookUp(w, map, upTo(PAYS))
-  expect([map.mode, types(life)]).toEqual(['instant', ['preparing']])
+  expect([map.mode, types(life)]).toEqual(['instant', ['preparing', 'preparing-failed']])
+  const error = expect.objectContaining({ code: 'unsupported', reason: 'module' })
+  expect(life.events.at(-1)).toEqual({ type: 'preparing-failed', error, retryAfterLookups: PAYS + 1 })
   away = false
   await lookUp(w, map, upTo(PAYS + 1))
   expect(map.mode).toBe('full')
@@ -309,46 +300,39 @@ test('the planner says when: at once for what is small, after a thousand lookups
 })
 
 describe('lookups that fail', () => {
-  const lost = on(INSTANT_PATH, () => Promise.reject(new TypeError('the network has gone')))
-  const failing = async (w: World, map: KeyhushMap, how: number) => {
-    await w.drive(Promise.all(Array.from({ length: how }, (_, i) => map.at(i).catch(() => {}))))
-    await rest()
+  const wrong = async (genuine: Response, { server }: Seen) => {
+    const reply = await bytesOf(genuine)
+    if (server === A) reply[50]! ^= 1
+    return ok(reply)
   }
+  const portal = () =>
+    new Response('<html>Sign in to this network</html>', { headers: { 'content-type': 'text/html' } })
 
-  test.each<[string, Misbehave]>([
-    ['the network loses', lost],
-    ['a server has no room for', on(INSTANT_PATH, () => problem(503, 'instant_full', { 'retry-after': '1' }))],
-    ['a server limits', on(INSTANT_PATH, () => problem(429, 'rate_limited', { 'retry-after': '1' }))],
-  ])('those that %s begin no download, unless it is three, one after the other', async (_what, how) => {
+  test.each<[string, string, Parameters<typeof on>[1]]>([
+    ['the network loses', 'network', () => Promise.reject(new TypeError('the network has gone'))],
+    ['a server has no room for', 'network', () => problem(503, 'instant_full', { 'retry-after': '1' })],
+    ['a server limits', 'rate_limited', () => problem(429, 'rate_limited', { 'retry-after': '1' })],
+    ['a server refuses for good', 'protocol', () => problem(404, 'not_found')],
+    ['a captive portal answers', 'protocol', portal],
+    ['a server answers wrongly', 'tampered', wrong],
+  ])('those that %s begin no download, however many: only their number counts', async (_what, code, how) => {
     const w = world()
     const life = w.life()
     const map = await openedBy(life)
-    misbehaving(w.network, how)
-    await failing(w, map, 3) // at once: one outage
-    await failing(w, map, 1)
+    misbehaving(w.network, on(INSTANT_PATH, how))
+    for (let i = 1; i < PAYS - 1; i++) {
+      await expect(w.drive(map.at(i))).rejects.toMatchObject({ code })
+      await rest()
+    }
     misbehaving(w.network, undefined)
     await lookUp(w, map, [1])
-    misbehaving(w.network, how)
-    for (let i = 0; i < 2; i++) await failing(w, map, 1)
-    expect([map.mode, types(life).includes('preparing')]).toEqual(['instant', false])
-    await failing(w, map, 1)
-    expect([map.mode, types(life).includes('preparing')]).toEqual(['full', true])
-    misbehaving(w.network, undefined)
-    await lookUp(w, map, [1])
-    await w.drive(map.close())
-  })
-
-  test('a wrong answer begins one at once: a full hint tells whose it is', async () => {
-    const w = world()
-    const map = await openedBy(w.life())
-    w.network.misbehave[A] = on(INSTANT_PATH, async genuine => {
-      const reply = await bytesOf(genuine)
-      reply[50]! ^= 1
-      return ok(reply)
-    })
-    await expect(w.drive(map.at(3))).rejects.toMatchObject({ code: 'tampered', server: undefined })
+    expect([map.mode, types(life), count(w.network, '/v1/blobs/')]).toEqual(['instant', [], 0])
+    misbehaving(w.network, on(INSTANT_PATH, how))
+    await expect(w.drive(map.at(2))).rejects.toMatchObject({ code })
     await rest()
-    expect(map.mode).toBe('full')
+    expect(map.mode).toBe('full') // as many as pay
+    misbehaving(w.network, undefined)
+    await lookUp(w, map, [1])
     await w.drive(map.close())
   })
 })

@@ -23,6 +23,7 @@ test('open() throws only KeyhushErrors', async () => {
     ['onEvent that is none', { servers, onEvent: 5 }],
     ['normalize that is none', { servers, normalize: 5 }],
     ['mode an object', { servers, mode: {} }],
+    ['download an object', { servers, mode: 'auto', download: {} }],
     ['development a string', { servers: ['https://a.example:1', 'https://a.example:2'], development: 'yes' }],
   ]
   const leaks: string[] = []
@@ -67,6 +68,7 @@ test('a map throws only KeyhushErrors', async () => {
       await call(`getMany(k, ${what})`, () => map.getMany(['k'], any(options)))
       await call(`at(0, ${what})`, () => map.at(0, any(options)))
       await call(`sync(${what})`, () => map.sync(any(options)))
+      await call(`prepare(${what})`, () => map.prepare(any(options)))
     }
     await call('reset(5)', () => map.reset(any({ onProgress: 5 })))
     await call('get after', () => map.get('k'))

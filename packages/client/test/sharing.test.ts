@@ -19,6 +19,7 @@ const DIFFERENT: Record<keyof OpenOptions, readonly [Given, Given] | 'own' | 'id
   publisherKey: [{}, { publisherKey: 'a'.repeat(64) }],
   rollback: [{}, { rollback: 'strict' }],
   mode: [{}, { mode: 'full' }],
+  download: [{ download: () => true }, { download: () => true }],
   proofs: [{}, { proofs: 'merkle' }],
   development: [{}, { development: true }],
   pointproofs: [{}, { pointproofs: async () => undefined as never }],

@@ -39,11 +39,11 @@ export const WAIT_STEP_MS = 1_000
 /** Bytes that are hashed and folded before the page gets its thread back: a few milliseconds on a slow phone. */
 export const WORK_BYTES = 256 * 1024
 
-/**
- * Failed lookups in a row, each begun after the last had failed, before a map without a state prepares one, which may need
- * less of the servers. A single failure may just be a train in a tunnel.
- */
-export const FAILED_LOOKUPS = 3
+/** How long a map waits for the store of the newest epoch that it has shown: to read it, and when it closes. */
+export const SHOWN_MS = 3_000
+
+/** Downloads of at most so many bytes begin without asking the app (`open({ download })`). */
+export const UNASKED_BYTES = 1024 * 1024
 
 /** Least time between two saves of a half-made hint: so much of a download may have to be repeated. */
 export const SAVE_PAUSE_MS = 2_000

@@ -201,7 +201,7 @@ export class StorageError extends AnyError {
  * page's content security policy forbids it; `module`: the WebAssembly file could not be loaded; `crashed`: the module
  * crashed, most likely out of memory; `memory`: the database is too large for the device; `platform`: something else that
  * browsers and Node have is missing; `fence`: no rollback fence, and `rollback: 'strict'`; `offer`: these servers, or this
- * database, do not have what the options demand; `ceremony`: the servers prove with a key made for development.
+ * database, do not have what the options demand; `download`: it takes a download that `open({ download })` has refused; `ceremony`: the servers prove with a key made for development.
  */
 export type UnsupportedReason =
   | 'webassembly'
@@ -212,6 +212,7 @@ export type UnsupportedReason =
   | 'platform'
   | 'fence'
   | 'offer'
+  | 'download'
   | 'ceremony'
 
 /** This platform, or these servers, cannot do what was asked for; `reason` says which. */

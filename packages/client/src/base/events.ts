@@ -1,6 +1,7 @@
 // Events: what happens to a map's state outside of calls. They hold no secrets.
 
 import type { Mode } from '@keyhush/wasm/client'
+import type { KeyhushError } from './errors.js'
 
 /** How safe stored state is: from eviction too, from restarts only, or from neither. */
 export type StorageKind = 'persistent' | 'best-effort' | 'memory'
@@ -31,8 +32,19 @@ export type MapEvent =
    * lookups left; then `updated` follows if the epoch is another.
    */
   | { readonly type: 'outdated'; readonly reason: 'history' | 'generation' | 'manifest' | 'spent' }
-  /** Lookups are answered without a state, and one is being made in the background. */
+  /** Lookups are answered without a state, and one is being made in the background. `prepared` or `preparing-failed` follows. */
   | { readonly type: 'preparing' }
+  /** That state is there. `mode` follows. */
+  | { readonly type: 'prepared' }
+  /**
+   * It could not be made; undefined `error`: the app has called it off. It is tried again once so many lookups more have ended;
+   * undefined: not before `prepare()`. Lookups go on as before.
+   */
+  | {
+      readonly type: 'preparing-failed'
+      readonly error: KeyhushError | undefined
+      readonly retryAfterLookups: number | undefined
+    }
   /** Lookups are answered in another way from now on: `map.mode`. */
   | { readonly type: 'mode'; readonly mode: Mode | undefined }
   /** A call has waited for these servers for two seconds. Once a call, and only for listeners of the map that was called. */
@@ -59,6 +71,8 @@ const TYPES: Record<MapEvent['type'], true> = {
   updated: true,
   outdated: true,
   preparing: true,
+  prepared: true,
+  'preparing-failed': true,
   mode: true,
   slow: true,
   resumed: true,

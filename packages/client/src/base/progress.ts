@@ -34,10 +34,10 @@ const STEPS = 100
 export class ProgressMeter {
   #progress: Progress = { phase: 'directory', loadedBytes: 0, totalBytes: 0 }
   #told: Progress | undefined
-  readonly #onProgress: OnProgress
+  readonly #listeners: readonly OnProgress[]
 
-  constructor(onProgress: OnProgress = () => {}) {
-    this.#onProgress = onProgress
+  constructor(...listeners: readonly [OnProgress, ...OnProgress[]]) {
+    this.#listeners = listeners
   }
 
   phase(phase: Progress['phase']): void {
@@ -62,6 +62,6 @@ export class ProgressMeter {
   #tell(): void {
     if (this.#progress.totalBytes === 0) return
     this.#told = this.#progress
-    this.#onProgress(this.#progress)
+    for (const listener of this.#listeners) listener(this.#progress)
   }
 }

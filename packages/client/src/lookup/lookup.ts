@@ -5,7 +5,6 @@
 import { type StoredRecord, toHex } from '@keyhush/protocol'
 import { ROUNDS } from '../base/constants.js'
 import { SignatureError, StorageError } from '../base/errors.js'
-import { ProgressMeter } from '../base/progress.js'
 import { assertAlive } from '../platform/core.js'
 import { OutdatedError } from '../servers/updates.js'
 import { apply } from '../state/advancing.js'
@@ -73,7 +72,7 @@ export class Lookup<T> {
     const { core, publisher } = machine.parts
     for (;;) {
       const signal = this.#begun ? ending : wanted
-      const watch = { progress: new ProgressMeter(), signal }
+      const watch = machine.watch(signal)
       signal.throwIfAborted()
       assertAlive(core)
       try {

@@ -22,6 +22,11 @@ export function databaseBytes(manifest: Manifest): number {
   return manifest.partitions * partitionBytes(manifest)
 }
 
+/** Bytes of a download of the whole, before any state is made of it. */
+export function downloadBytes(manifest: Manifest): number {
+  return manifest.directoryBytes + databaseBytes(manifest)
+}
+
 /** The servers' failures in one run of the offline phase. */
 export class FailedServers implements Failures {
   readonly #errors: (ServerError | undefined)[]

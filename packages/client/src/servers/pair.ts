@@ -19,6 +19,11 @@ export function identityOf(servers: Servers, apart: Apart): Identity {
   return servers.length > apart ? [...names, ONE_PARTY] : names
 }
 
+/** Of the store for what was shown (session/shown.ts). It names no server, so that states of other sets of servers leave it alone (S5). */
+export function shownIdentity(servers: Servers): Identity {
+  return [`shown+${servers.map(({ name }) => encodeURIComponent(name)).join('+')}`]
+}
+
 /** For messages. */
 export function namesOf(servers: readonly Server[]): string {
   return servers.map(({ name }) => name).join(' and ')

@@ -23,6 +23,9 @@ const MOST_SIGNATURES = 4
 /** the last moment of JavaScript's calendar, in milliseconds */
 const LAST_DATE = 8.64e15
 
+/** Where a map has been. */
+export type Place = Pick<Manifest, 'databaseId' | 'epoch'>
+
 /** The publisher whose signatures a map asks for. */
 export class Publisher {
   /** 64 lower-case hex digits */
@@ -85,7 +88,7 @@ export class Publisher {
   }
 
   /** Throws SignatureError if `agreed` is older than `seen`, where this map has been, or of another database. */
-  checkSuccession(seen: Manifest, agreed: Manifest): void {
+  checkSuccession(seen: Place, agreed: Place): void {
     if (!equalBytes(seen.databaseId, agreed.databaseId)) {
       throw new SignatureError(
         'expected the database that this map has shown, got another one; ask the publisher. discardState() forgets the one before',

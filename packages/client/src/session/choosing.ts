@@ -1,29 +1,37 @@
 // A session in mode `auto`. If a whole state is stored, it answers. Else a scheme without preparation answers at once, and a
 // state is made in the background as soon as that pays: at once for a database that is best kept whole, else after a number
-// of lookups, which is counted here and never sent. Then the state answers, for good.
+// of lookups, which is counted here and never sent. Then the state answers.
 //
-//   begin ─► nothing stored: stateless answers ─► due ─► preparing behind ─► whole: stateful answers
-//        └─► a whole or condemned state ──────────────────────────────────►        "
+//   begin ─► nothing stored: stateless answers ─► due, allowed ─► preparing behind ─► whole: stateful answers
+//        └─► a whole or condemned state ───────────────────────────────────────────►        "
+//        ▲                                                                                  │
+//        └── stateless answers ◄────────────── no update leads on, and the app has a say ───┘
 //
-// When a state is due, and which one, depends on the manifest, on how many lookups have ended and on whether servers have
-// failed. It never depends on what was asked, nor on what the app has aborted (P5, I3).
+// When a state is due, and which one, depends on the manifest, on how many lookups have ended, and on whether there was one before. It
+// never depends on what was asked, on what came back, nor on what the app has aborted (P5, I3).
 
 import type { Manifest } from '@keyhush/protocol'
 import type { Core, Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
-import { FAILED_LOOKUPS } from '../base/constants.js'
-import { ClosedError, ProtocolError, ServerError, TamperedError, UnsupportedError } from '../base/errors.js'
+import { ClosedError, InternalError, KeyhushError, ServersDisagreeError, UnsupportedError } from '../base/errors.js'
 import type { Condemnation, StorageKind } from '../base/events.js'
-import { type OnProgress, ProgressMeter } from '../base/progress.js'
+import { type OnProgress, type Progress, ProgressMeter } from '../base/progress.js'
 import type { Question } from '../lookup/question.js'
+import { downloadBytes } from '../scheme/download.js'
 import type { StatelessScheme } from '../scheme/scheme.js'
 import type { Basis, Choose, Pays } from '../scheme/table.js'
 import { compareEpochs } from '../servers/manifests.js'
+import type { Place } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
 import type { Parts } from '../state/machine.js'
+import { Consent, type Download, type DownloadOffer, isRefusal, refusalOf } from './consent.js'
 import type { Session } from './session.js'
+import { Shown } from './shown.js'
 import { StatefulSession } from './stateful.js'
 import { StatelessSession } from './stateless.js'
+
+/** What was prepared is not wanted any more. */
+class CalledOff extends Error {}
 
 /** How the state is chosen. */
 export interface Choice {
@@ -36,6 +44,8 @@ export interface Choice {
 export class ChoosingSession implements Session {
   /** the state's session shares them; their core is replaced by one for hints before it begins */
   readonly #parts: { -readonly [K in keyof Parts]: Parts[K] }
+  /** of lookups without a state */
+  readonly #core: Core
   readonly #scheme: StatelessScheme
   readonly #choice: Choice
   #hints: Promise<Core> | undefined
@@ -48,6 +58,7 @@ export class ChoosingSession implements Session {
   #next: StatefulSession | undefined
   /** the session before, which may still have lookups under way */
   #before: Promise<void> = Promise.resolve()
+  /** what is done behind the lookups; may reject */
   #preparing: Promise<void> | undefined
   /** aborts the preparation */
   #calledOff = new AbortController()
@@ -55,15 +66,31 @@ export class ChoosingSession implements Session {
   #ended = 0
   /** how many there have to be before the next attempt */
   #notBefore = 0
-  /** servers have failed so that only a state can answer */
-  #failed = false
-  /** lookups in a row that servers have failed, each begun after the last had failed */
-  #failures = 0
+  /** why a state is due, however few lookups there were */
+  #due: DownloadOffer['reason'] | undefined
+  readonly #consent: Consent
+  readonly #shown: Shown | undefined
+  /** those of prepare() */
+  readonly #listeners = new Set<OnProgress>()
+  /** the state's session has begun, and answers */
+  #begun = false
   #listens = false
   #closed: Promise<void> | undefined
 
-  private constructor(parts: Parts, scheme: StatelessScheme, choice: Choice, basis: Basis, next: StatefulSession) {
+  private constructor(
+    parts: { -readonly [K in keyof Parts]: Parts[K] },
+    scheme: StatelessScheme,
+    choice: Choice,
+    basis: Basis,
+    next: StatefulSession,
+    download: Download,
+    shown: Shown | undefined,
+  ) {
     this.#parts = parts
+    this.#core = parts.core
+    this.#shown = shown
+    this.#consent = new Consent(download)
+    if (download !== 'auto') parts.mayDownload = (...wanted) => this.#mayDownload(...wanted)
     this.#scheme = scheme
     this.#choice = choice
     this.#basis = basis
@@ -75,10 +102,18 @@ export class ChoosingSession implements Session {
     given: Omit<Parts, 'choose'>,
     scheme: StatelessScheme,
     choice: Choice,
+    download: Download,
   ): Promise<ChoosingSession> {
     const basis: Basis = { lookups: 0, apart: given.apart }
     const parts = { ...given, choose: (manifest: Manifest) => choice.choose(given.core, manifest, basis) }
-    return new ChoosingSession(parts, scheme, choice, basis, await StatefulSession.withStore(parts))
+    const opening = Shown.open(given)
+    try {
+      const next = await StatefulSession.withStore(parts)
+      return new ChoosingSession(parts, scheme, choice, basis, next, download, await opening)
+    } catch (error) {
+      await (await opening)?.close()
+      throw error
+    }
   }
 
   get dead(): boolean {
@@ -117,11 +152,33 @@ export class ChoosingSession implements Session {
     if (this.#next === undefined) return await this.#now.reset(onProgress, signal)
     this.#calledOff.abort()
     this.#calledOff = new AbortController()
-    const anew = Promise.resolve(this.#preparing).then(() =>
+    const before = Promise.allSettled([this.#preparing])
+    const anew = before.then(() =>
       scoped([signal, this.#closing.signal], signal => this.#beginAnew(onProgress, signal)),
     )
-    this.#prepareBy(anew.catch(() => {}))
+    this.#prepareBy(anew)
     await anew
+  }
+
+  async prepare(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted()
+    this.#consent.demand()
+    this.#listeners.add(onProgress)
+    try {
+      for (;;) {
+        if (this.#closing.signal.aborted) throw new ClosedError()
+        if (this.#preparing === undefined && this.#next === undefined) break
+        try {
+          if (this.#preparing === undefined) this.#prepareBy(this.#prepare(true, signal))
+          await abortable(this.#preparing!, signal)
+        } catch (error) {
+          if (!(error instanceof CalledOff)) throw error
+        }
+      }
+    } finally {
+      this.#listeners.delete(onProgress)
+    }
+    await this.#now.prepare()
   }
 
   /** reset() must not use what was half-made before either: a new state takes its place, and then the lookups. */
@@ -142,27 +199,50 @@ export class ChoosingSession implements Session {
   }
 
   async #end(): Promise<void> {
-    await Promise.all([this.#next?.close(), this.#preparing]) // may wait for another tab
-    await Promise.all([this.#before, this.#now.close()])
+    await Promise.allSettled([this.#next?.close(), this.#preparing]) // may wait for another tab
+    await Promise.all([this.#next?.close(), this.#before, this.#now.close(), this.#shown?.close()])
   }
 
   async begin(progress: ProgressMeter, signal: AbortSignal): Promise<void> {
     const stateful = this.#now as StatefulSession
     const stored = await stateful.stored()
-    if (stored?.stage === 'whole') return await this.#beginWith(stateful, progress, signal)
-    // A copy of the parts: the stateless session keeps its core.
-    const stateless = new StatelessSession({ ...this.#parts }, this.#scheme, () => this.#begun(), stored?.manifest)
+    const seen = newer(stored?.manifest, this.#shown?.place)
+    this.#due = stored && 'unfinished'
+    if (stored?.stage === 'whole') {
+      if (await this.#beginsWithStored(stateful, progress, signal)) return this.#assertSuccession(seen, stateful)
+      this.#due = 'outdated'
+    }
+    const stateless = this.#stateless(seen)
     try {
       await stateless.begin(progress, signal)
     } catch (error) {
       await stateless.close()
       if (!(error instanceof UnsupportedError)) throw error
-      return await this.#beginWith(stateful, progress, signal)
+      this.#due = 'needed'
+      await this.#beginWith(stateful, progress, signal)
+      return this.#assertSuccession(seen, stateful)
     }
     this.#now = stateless
     this.#next = stateful
-    this.#failed = stored !== undefined // an earlier life has found that a state pays
     this.#consider()
+  }
+
+  /** Whether the stored state answers. Not if it takes a download over which the app has a say: it is asked behind the lookups. */
+  async #beginsWithStored(stateful: StatefulSession, progress: ProgressMeter, signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.#beginWith(stateful, progress, signal)
+      this.#begun = true
+      return true
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+      return false
+    }
+  }
+
+  /** A copy of the parts: it keeps its core. */
+  #stateless(remembered: Place | undefined): StatelessSession {
+    const shared = { onEnded: () => this.#lookedUp(), onShown: (at: Place) => this.#shown?.note(at), remembered }
+    return new StatelessSession({ ...this.#parts, core: this.#core }, this.#scheme, shared)
   }
 
   listen(): void {
@@ -170,37 +250,59 @@ export class ChoosingSession implements Session {
     this.#now.listen()
   }
 
-  #begun(): (error: unknown) => void {
-    const failures = this.#failures // when this lookup began
-    return error => {
-      this.#ended++
-      if (!(error instanceof ServerError)) this.#failures = 0
-      else if (isFinal(error)) this.#failed = true
-      else if (failures === this.#failures) this.#failed ||= ++this.#failures >= FAILED_LOOKUPS
-      this.#consider()
-    }
+  #lookedUp(): void {
+    this.#ended++
+    this.#consider()
   }
 
   #consider(): void {
-    const { core } = this.#parts
     const { manifest } = this.#now
     if (this.#next === undefined || this.#preparing !== undefined || manifest === undefined) return
     if (this.#closing.signal.aborted || this.dead || this.#ended < this.#notBefore) return
-    if (!this.#failed && !this.#choice.pays(core, manifest, this.#ended)) return
-    this.#failed = false
-    this.#failures = 0
-    this.#basis.lookups = this.#ended
-    this.#notBefore = 2 * this.#ended + 1 // if it fails
-    this.#prepareBy(this.#prepare(this.#next))
+    if (this.#due === undefined && !this.#choice.pays(this.#core, manifest, this.#ended)) return
+    this.#prepareBy(this.#prepare(false))
   }
 
   #prepareBy(work: Promise<void>): void {
-    const preparing = work.finally(() => {
-      if (this.#preparing !== preparing) return
+    const over = () => {
+      if (this.#preparing !== work) return
       this.#preparing = undefined
       this.#consider() // lookups have ended meanwhile
-    })
-    this.#preparing = preparing
+    }
+    this.#preparing = work
+    work.then(over, over)
+  }
+
+  /**
+   * Asked before each download. One that is prepared was allowed before. A state that cannot go on without one makes room for lookups
+   * without a state, so that none waits for the app; where there are none, the app is asked.
+   */
+  async #mayDownload(mode: string, manifest: Manifest, signal: AbortSignal): Promise<void> {
+    const offer = { mode, bytes: downloadBytes(manifest) }
+    if (this.#next !== undefined || this.#consent.allows(offer.bytes)) return
+    if (this.#due === 'needed') return await this.#consent.ask({ ...offer, reason: 'needed' }, signal)
+    if (this.#begun && this.#preparing === undefined) this.#prepareBy(this.#goBack())
+    throw refusalOf(offer)
+  }
+
+  /** From the state to lookups without one. Rejects if the store cannot be opened again. */
+  async #goBack(): Promise<void> {
+    const stateful = this.#now
+    const stateless = this.#stateless(stateful.manifest)
+    try {
+      await stateless.begin(new ProgressMeter(this.#parts.onProgress), this.#closing.signal)
+    } catch {
+      return await stateless.close() // the next lookup that needs the download tries again
+    }
+    this.#now = stateless
+    this.#begun = false
+    if (this.#listens) stateless.listen()
+    this.#parts.announce({ type: 'mode', mode: stateless.mode })
+    const { generation, epoch } = stateless.manifest!
+    if (epoch !== stateful.manifest?.epoch) this.#parts.announce({ type: 'updated', generation, epoch })
+    await stateful.close()
+    this.#next = await StatefulSession.withStore(this.#parts)
+    this.#due = 'outdated'
   }
 
   /** Begins the state's session, with a core that can make hints. */
@@ -221,33 +323,72 @@ export class ChoosingSession implements Session {
     this.#parts.core = await this.#hints
   }
 
-  /** Never rejects. A failed preparation is retried after twice as many lookups. */
-  async #prepare(next: StatefulSession): Promise<void> {
-    this.#parts.announce({ type: 'preparing' })
-    try {
-      await scoped([this.#closing.signal, this.#calledOff.signal], async signal => {
-        await this.#beginWith(next, new ProgressMeter(), signal)
-        if (this.#isBehind(next)) await next.sync(signal)
-        if (this.#isBehind(next)) return // the servers contradict what they have shown before
-        signal.throwIfAborted()
-        this.#takeOver(next)
-      })
-    } catch {}
+  /**
+   * Makes the state, and says what becomes of it. A failed preparation is retried after twice as many lookups. `demanded`: by
+   * prepare(). Throws CalledOff.
+   */
+  async #prepare(demanded: boolean, wanted?: AbortSignal): Promise<void> {
+    if (demanded) this.#due ??= 'unfinished'
+    this.#basis.lookups = this.#ended
+    this.#notBefore = 2 * this.#ended + 1 // if it fails
+    await scoped([wanted, this.#closing.signal, this.#calledOff.signal], async signal => {
+      try {
+        if (!demanded) await this.#consent.ask(this.#offer(), signal)
+        this.#parts.announce({ type: 'preparing' })
+        await this.#makeNext(signal)
+      } catch (error) {
+        this.#announceFailure(signal.aborted ? undefined : error)
+        throw signal.aborted ? new CalledOff() : error
+      }
+    })
+  }
+
+  async #makeNext(signal: AbortSignal): Promise<void> {
+    const next = this.#next!
+    const tellCallers = (progress: Progress) => {
+      for (const listener of this.#listeners) listener(progress)
+    }
+    const progress = new ProgressMeter(this.#parts.onProgress, tellCallers)
+    await this.#beginWith(next, progress, signal)
+    if (this.#isBehind(next)) await next.sync(signal)
+    if (this.#isBehind(next)) {
+      throw new ServersDisagreeError('the servers show an older epoch than before; try again later')
+    }
+    signal.throwIfAborted()
+    progress.phase('ready')
+    this.#takeOver(next)
+  }
+
+  #offer(): DownloadOffer {
+    const manifest = this.#now.manifest!
+    const { name: mode } = this.#parts.choose(manifest)
+    const reason = this.#due ?? (this.#choice.pays(this.#core, manifest, 0) ? 'small' : 'lookups')
+    return { mode, bytes: downloadBytes(manifest), reason }
+  }
+
+  /** Not if the app has said no: it knows. */
+  #announceFailure(cause: unknown): void {
+    if (isRefusal(cause) && cause.cause === undefined) return
+    const error = cause === undefined || cause instanceof KeyhushError ? cause : new InternalError(cause)
+    const retryAfterLookups = this.#consent.refused ? undefined : Math.max(0, this.#notBefore - this.#ended)
+    this.#parts.announce({ type: 'preparing-failed', error, retryAfterLookups })
   }
 
   /** Throws SignatureError. */
   #takeOver(next: StatefulSession): void {
-    this.#assertSuccession(next)
+    this.#assertSuccession(this.#now.manifest, next)
     this.#before = this.#now.close()
     this.#now = next
     this.#next = undefined
+    this.#begun = true
+    this.#due = undefined
     if (this.#listens) next.listen()
+    this.#parts.announce({ type: 'prepared' })
     this.#parts.announce({ type: 'mode', mode: next.mode })
   }
 
-  /** Throws SignatureError if the new session is at an epoch that must not follow the one shown. */
-  #assertSuccession({ manifest }: StatefulSession): void {
-    const shown = this.#now.manifest
+  /** Throws SignatureError if the state's session is at an epoch that must not follow the one shown. */
+  #assertSuccession(shown: Place | undefined, { manifest }: StatefulSession): void {
     if (manifest !== undefined && shown !== undefined) this.#parts.publisher?.checkSuccession(shown, manifest)
   }
 
@@ -258,7 +399,6 @@ export class ChoosingSession implements Session {
   }
 }
 
-/** A lie, or a final refusal: asking again would not help. */
-function isFinal(error: ServerError): boolean {
-  return error instanceof TamperedError || error instanceof ProtocolError
+function newer(one: Place | undefined, other: Place | undefined): Place | undefined {
+  return (one?.epoch ?? 0) > (other?.epoch ?? 0) ? one : other
 }

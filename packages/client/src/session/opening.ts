@@ -1,7 +1,7 @@
 // Opening a session: loads the core and what the mode needs.
 
 import type { Build } from '@keyhush/wasm/client'
-import { type OnProgress, ProgressMeter } from '../base/progress.js'
+import { ProgressMeter } from '../base/progress.js'
 import { loadPart } from '../platform/parts.js'
 import { startCore } from '../platform/starting.js'
 import { firstScheme } from '../scheme/known.js'
@@ -9,6 +9,7 @@ import type { KnownScheme } from '../scheme/scheme.js'
 import { greet } from '../servers/greeting.js'
 import type { Apart } from '../servers/pair.js'
 import { linksOf } from '../servers/transport.js'
+import type { Download } from '../session/consent.js'
 import type { Parts } from '../state/machine.js'
 import type { Session } from './session.js'
 import { StatelessSession } from './stateless.js'
@@ -23,7 +24,10 @@ interface UnbegunSession extends Session {
 /** Makes a session that keeps a state, or may later. */
 export type Keeping = (parts: KeepingParts) => Promise<UnbegunSession>
 
-type KeepingParts = Omit<Parts, 'choose' | 'schemes'>
+interface KeepingParts extends Omit<Parts, 'choose' | 'schemes' | 'mayDownload'> {
+  /** what a map in mode `auto` may download by itself */
+  readonly download: Download
+}
 
 export interface SessionParts extends Omit<KeepingParts, 'core'> {
   /** the schemes that may be used, by name */
@@ -40,9 +44,9 @@ export function buildFor(mode: string, apart: Apart, known: ReadonlyMap<string, 
 }
 
 /** Loads the core, and resumes the stored state or prepares a new one. A map with a condemned state opens too. */
-export async function openSession(parts: SessionParts, onProgress: OnProgress, signal: AbortSignal): Promise<Session> {
+export async function openSession(parts: SessionParts, signal: AbortSignal): Promise<Session> {
   const session = await sessionOf(parts, signal)
-  const progress = new ProgressMeter(onProgress)
+  const progress = new ProgressMeter(parts.onProgress)
   try {
     await session.begin(progress, signal)
     progress.phase('ready')
@@ -66,7 +70,7 @@ async function sessionOf(
     const greeting = greet(linksOf(servers, environment, stats.offline), signal) // while the core is loaded
     const core = await start('instant')
     signal.throwIfAborted()
-    return new StatelessSession(complete(core), scheme, undefined, undefined, greeting)
+    return new StatelessSession(complete(core), scheme, {}, greeting)
   }
   const answersFirst = mode === 'auto' && firstScheme(known) !== undefined
   const build = answersFirst ? 'instant' : buildFor(mode, apart, known)

@@ -2,7 +2,6 @@
 // One at a time.
 
 import { ServersDisagreeError } from '../base/errors.js'
-import { ProgressMeter } from '../base/progress.js'
 import { OutdatedError } from '../servers/updates.js'
 import type { Draft } from '../state/draft.js'
 import type { Machine, Watch } from '../state/machine.js'
@@ -34,7 +33,7 @@ export class Rebuilding {
     if (this.#current !== undefined) return this.#current
     if (reason !== 'spent') this.madeAnew++
     this.#machine.parts.announce({ type: 'outdated', reason })
-    const watch = { progress: new ProgressMeter(), signal: this.#ending }
+    const watch = this.#machine.watch(this.#ending)
     const draft = prepare(this.#machine, watch)
     // A hint that runs out is at the same epoch as its successor, so isAsNew() needs its id.
     const beside = { replaces: reason === 'spent' ? this.#machine.known?.record.hintId : undefined }

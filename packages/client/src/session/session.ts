@@ -29,6 +29,8 @@ export interface Session {
   sync(signal?: AbortSignal): Promise<void>
   /** Begins anew, with nothing of the old state. The old state stays until the new one is whole. */
   reset(onProgress: OnProgress, signal?: AbortSignal): Promise<void>
+  /** Makes the state that mode `auto` would make sometime, now. Resolves when it answers, at once if one does. */
+  prepare(onProgress: OnProgress, signal?: AbortSignal): Promise<void>
   /** Refuses further calls. A lookup under way runs to its end, which deadlines bound (P5). Then secrets are overwritten. */
   close(): Promise<void>
 }

@@ -173,10 +173,17 @@ export class StatefulSession implements Session {
   reset(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
     const done = this.#queue.take(() => {
       this.#assertOpen()
-      const progress = new ProgressMeter(onProgress)
-      return scoped([signal, this.#closing.signal], signal => replace(this.#machine, { progress, signal }))
+      const progress = new ProgressMeter(this.#machine.parts.onProgress, onProgress)
+      const watch = { progress, demanded: true }
+      return scoped([signal, this.#closing.signal], signal => replace(this.#machine, { ...watch, signal }))
     })
     return abortable(done, signal)
+  }
+
+  /** Its state is made when it begins. */
+  async prepare(): Promise<void> {
+    this.#assertOpen()
+    if (this.condemned !== undefined) throw new CondemnedError(this.condemned.server)
   }
 
   close(): Promise<void> {
@@ -299,7 +306,7 @@ export class StatefulSession implements Session {
   /** Brings the state to the newest epoch that both servers have. Lookups go on while the servers are asked. */
   async #followServers(signal: AbortSignal): Promise<void> {
     const machine = this.#machine
-    const watch = { progress: new ProgressMeter(), signal }
+    const watch = machine.watch(signal)
     for (;;) {
       const { base } = await this.#queue.take(async () => {
         this.#assertOpen()
@@ -332,7 +339,7 @@ export class StatefulSession implements Session {
     const name = tabsName(this.#machine.parts)
     const followTab = () =>
       this.#queue
-        .take(() => scoped([signal], signal => follow(this.#machine, { progress: new ProgressMeter(), signal })))
+        .take(() => scoped([signal], signal => follow(this.#machine, this.#machine.watch(signal))))
         .catch(() => {})
     const unsubscribe = environment.tabs.subscribe(name, followTab)
     this.#listening = environment.tabs.elect(name, task, signal).finally(unsubscribe)

@@ -6,7 +6,7 @@ import type { InstantOf, Manifest } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
 import { ATTEMPTS } from '../base/constants.js'
-import { ClosedError, TamperedError, UnsupportedError } from '../base/errors.js'
+import { ClosedError, TamperedError, UnsupportedError, UsageError } from '../base/errors.js'
 import type { StorageKind } from '../base/events.js'
 import type { OnProgress, ProgressMeter } from '../base/progress.js'
 import { FetchedBlocks } from '../lookup/blocks.js'
@@ -17,6 +17,7 @@ import { whileShown } from '../platform/page.js'
 import type { SchemeContext, StatelessScheme } from '../scheme/scheme.js'
 import { type Greeting, greet } from '../servers/greeting.js'
 import { type Agreed, agree } from '../servers/manifests.js'
+import type { Place } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
 import { type Links, linksOf } from '../servers/transport.js'
 import { epochsAfter, OutdatedError } from '../servers/updates.js'
@@ -26,18 +27,22 @@ import type { Session } from './session.js'
 
 export type StatelessParts = Omit<Parts, 'choose' | 'schemes'>
 
-/**
- * Called when a lookup begins. The returned function is called when it has ended, even if the app has aborted it, with the
- * error of its requests. An error in the records is not passed: it would depend on which records they are.
- */
-export type OnBegun = () => (error: unknown) => void
+/** What a session that it is part of has to do with it. */
+interface Shared {
+  /** called when a lookup that has sent something is over, however it ended and whoever still waits for it */
+  readonly onEnded?: () => void
+  /** called when it answers from this epoch from now on */
+  readonly onShown?: (at: Place) => void
+  readonly remembered?: Place | undefined
+}
 
 export class StatelessSession implements Session {
   readonly #parts: StatelessParts
   readonly #scheme: StatelessScheme
-  readonly #begun: OnBegun
-  /** the manifest that an earlier life has seen; with a publisher's key the map does not go back behind it */
-  readonly #remembered: Manifest | undefined
+  readonly #onEnded: () => void
+  readonly #onShown: (at: Place) => void
+  /** where an earlier life has been; with a publisher's key the map does not go back behind it */
+  readonly #remembered: Place | undefined
   readonly #downloads: Links
   readonly #lookups: Links
   readonly #closing = new AbortController()
@@ -54,13 +59,13 @@ export class StatelessSession implements Session {
   constructor(
     parts: StatelessParts,
     scheme: StatelessScheme,
-    begun: OnBegun = () => () => {},
-    remembered?: Manifest | undefined,
+    { onEnded = () => {}, onShown = () => {}, remembered }: Shared = {},
     greeting?: Greeting | undefined,
   ) {
     this.#parts = parts
     this.#scheme = scheme
-    this.#begun = begun
+    this.#onEnded = onEnded
+    this.#onShown = onShown
     this.#remembered = remembered
     this.#greeting = greeting
     this.#downloads = linksOf(parts.servers, parts.environment, parts.stats.offline)
@@ -124,37 +129,20 @@ export class StatelessSession implements Session {
   }
 
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
-    let over: ReturnType<OnBegun> | undefined
-    /** both servers have answered: an error from here on is about the records, and is for the app alone */
-    let answered = false
-    const answer = this.#lookUp(question, signal, {
-      begin: () => {
-        over ??= this.#begun()
-      },
-      end: () => {
-        answered = true
-      },
+    let begun = false
+    const answer = this.#lookUp(question, signal, () => {
+      begun = true
     })
-    const settled = answer
-      .then(
-        () => undefined,
-        error => error,
-      )
-      .then(error => over?.(answered ? undefined : error))
-    this.#underWay.add(settled)
-    settled
-      .then(() => {
-        this.#underWay.delete(settled)
-      })
-      .catch(() => {})
+    const ended = () => {
+      this.#underWay.delete(answer)
+      if (begun) this.#onEnded()
+    }
+    this.#underWay.add(answer)
+    answer.then(ended, ended).catch(() => {}) // of a core that has crashed: the next lookup says so
     return abortable(answer, signal)
   }
 
-  async #lookUp<T>(
-    question: Question<T>,
-    signal: AbortSignal | undefined,
-    { begin, end }: { begin(): void; end(): void },
-  ): Promise<T> {
+  async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined, begin: () => void): Promise<T> {
     this.#assertOpen()
     signal?.throwIfAborted()
     const { environment, stats, publisher, core } = this.#parts
@@ -179,7 +167,6 @@ export class StatelessSession implements Session {
           numbers && new FetchedBlocks(core, manifest, numbers, await fetch(manifest, 'directory', numbers))
         const indices = question.indices({ core, manifest, directory })
         const bytes = await fetch(manifest, 'records', indices)
-        end()
         const records = openVerified(place, indices, bytes)
         directory?.assertWellFormed()
         publisher?.checkExpiry(manifest)
@@ -235,6 +222,13 @@ export class StatelessSession implements Session {
     })
   }
 
+  async prepare(): Promise<void> {
+    this.#assertOpen()
+    throw new UsageError(
+      `prepare: expected a map that may keep a state, got mode '${this.mode}'; open({ mode: 'auto' })`,
+    )
+  }
+
   close(): Promise<void> {
     this.#closing.abort(new ClosedError())
     this.#closed ??= this.#end()
@@ -260,6 +254,7 @@ export class StatelessSession implements Session {
     const { generation, epoch } = agreed.manifest
     const moves = this.#at !== undefined && this.#at.manifest.epoch !== epoch
     this.#at = agreed
+    this.#onShown(agreed.manifest)
     if (moves) this.#parts.announce({ type: 'updated', generation, epoch })
   }
 

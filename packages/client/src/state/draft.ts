@@ -344,6 +344,7 @@ async function drafted(machine: Machine, watch: Watch, letGo: () => void): Promi
   const { core, environment, servers, stats } = machine.parts
   const { progress, signal } = watch
   let agreed = await newest(machine, watch)
+  await assertMayDownload(machine, machine.schemeFor(agreed.manifest), agreed.manifest, watch)
   let failures: FailedServers
   let directory: Directory
   for (;;) {
@@ -375,6 +376,16 @@ async function drafted(machine: Machine, watch: Watch, letGo: () => void): Promi
     release(core, directory.handle)
     throw error
   }
+}
+
+/** Throws UnsupportedError where the app has a say over downloads and says no. */
+export async function assertMayDownload(
+  machine: Machine,
+  scheme: StatefulScheme,
+  manifest: Manifest,
+  { demanded, signal }: Watch,
+): Promise<void> {
+  if (demanded !== true) await machine.parts.mayDownload?.(scheme.name, manifest, signal)
 }
 
 function expectDownload(machine: Machine, scheme: StatefulScheme, manifest: Manifest, { progress }: Watch): void {

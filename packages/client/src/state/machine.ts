@@ -18,7 +18,7 @@ import type { Core } from '@keyhush/wasm/client'
 import { REPLACED_A_CALL, STORE_FAILURES } from '../base/constants.js'
 import { ProtocolError, StorageError } from '../base/errors.js'
 import type { OnEvent, StorageKind } from '../base/events.js'
-import type { ProgressMeter } from '../base/progress.js'
+import { type OnProgress, ProgressMeter } from '../base/progress.js'
 import type { Environment } from '../platform/environment.js'
 import { preparersOf } from '../platform/preparers.js'
 import type { Scheme, SchemeContext, SchemeOptions, StatefulScheme } from '../scheme/scheme.js'
@@ -61,12 +61,18 @@ export interface Parts {
   readonly options: SchemeOptions
   readonly stats: StatsKeeper
   readonly announce: OnEvent
+  /** told of every download */
+  readonly onProgress: OnProgress
+  /** Throws UnsupportedError where the app has a say over this download and says no. Missing: it has none. */
+  readonly mayDownload?: ((mode: string, manifest: Manifest, signal: AbortSignal) => Promise<void>) | undefined
 }
 
 /** A download's progress, and the signal that calls it off. */
 export interface Watch {
   readonly progress: ProgressMeter
   readonly signal: AbortSignal
+  /** by reset(): the app is not asked */
+  readonly demanded?: boolean
 }
 
 export type Phase =
@@ -169,6 +175,11 @@ export class Machine {
   /** Whether other tabs, or later lives of this page, may share the state. */
   get durable(): boolean {
     return this.#store.durable
+  }
+
+  /** Of what the map does by itself. */
+  watch(signal: AbortSignal): Watch {
+    return { progress: new ProgressMeter(this.parts.onProgress), signal }
   }
 
   // ---- from one to another ---------------------------------------------------------------------------

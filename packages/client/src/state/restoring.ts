@@ -16,7 +16,7 @@ import { type HintRecord, type StateHead, StateMovedError, StateUnreadableError 
 import { replay } from './applying.js'
 import { catchUp, RolledBackError } from './catch-up.js'
 import { assertNotCondemned, condemnForItself } from './condemnation.js'
-import { begin, Draft } from './draft.js'
+import { assertMayDownload, begin, Draft } from './draft.js'
 import { assertUnmoved, type Discarding, discard, isOf, readHead } from './head.js'
 import { belongsTo, bindingOf, Hint } from './hint.js'
 import { type Machine, replacedTooOften, tooManyRestarts, type Watch } from './machine.js'
@@ -154,6 +154,7 @@ async function resume(
     if (!equalBytes(preparation.id, record.hintId)) throw unreadable('the half-made hint is not the one on record')
     if (!machine.suits(scheme, preparation)) throw new UnsuitedError()
     readable()
+    await assertMayDownload(machine, scheme, agreed.manifest, watch)
     await draft.follow(watch.signal)
     await draft.fetch(watch, true)
     return await draft.complete()

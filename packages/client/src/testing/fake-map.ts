@@ -6,7 +6,7 @@ import type { Core, Mode } from '@keyhush/wasm/client'
 import { abortable } from '../base/abort.js'
 import { checkNames, checkOptions, expected, oneOf } from '../base/boundary.js'
 import { TIMEOUT_MS } from '../base/constants.js'
-import { CondemnedError, type KeyhushError, TamperedError, UsageError } from '../base/errors.js'
+import { CondemnedError, KeyhushError, TamperedError, UsageError } from '../base/errors.js'
 import type { Condemnation, MapEvent, OnEvent } from '../base/events.js'
 import type { OnProgress } from '../base/progress.js'
 import { type Key, keyBytes, type Normalize } from '../lookup/keys.js'
@@ -21,7 +21,7 @@ export interface FakeOptions {
   readonly delayMs?: number | undefined
   /** what each call fails with, until `map.failWith(undefined)` */
   readonly failWith?: KeyhushError | undefined
-  /** what `map.mode` says; `instant` if not given, in which a TamperedError does not condemn the map */
+  /** what `map.mode` says; `instant` if not given, in which a TamperedError does not condemn the map, until `prepare()` */
   readonly mode?: Mode | undefined
   /** as for `open()`: what takes longer fails with a TimeoutError, and after two seconds the event `slow` comes */
   readonly timeoutMs?: number | undefined
@@ -40,7 +40,7 @@ export type FakeChange =
 
 /** A map whose answers, failures and events are the test's to choose. */
 export interface FakeMap extends KeyhushMap {
-  /** What lookups, `sync()` and `reset()` fail with from now on; undefined: they succeed. */
+  /** What lookups, `sync()`, `prepare()` and `reset()` fail with from now on; undefined: they succeed. */
   failWith(error: KeyhushError | undefined): void
   /** Makes the next epoch, and calls the listeners of `updated`. Throws UsageError for a change that cannot be made. */
   publish(changes: readonly FakeChange[]): void
@@ -124,7 +124,7 @@ class FakeSession implements Session, Awaited {
   readonly dead = false
   readonly storage = 'memory'
   readonly arrived = 0
-  readonly mode: Mode
+  mode: Mode
   condemned: Condemnation | undefined
   failure: KeyhushError | undefined
   readonly #delayMs: number
@@ -190,6 +190,25 @@ class FakeSession implements Session, Awaited {
       this.condemned = undefined
       onProgress({ phase: 'ready', loadedBytes: 1, totalBytes: 1 })
     }, signal)
+  }
+
+  /** As in mode `auto`: what answers afterwards is `local`. */
+  async prepare(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted()
+    if (this.condemned !== undefined) throw new CondemnedError(this.condemned.server)
+    if (this.mode !== 'instant') return
+    this.announce({ type: 'preparing' })
+    try {
+      await this.#run(() => this.#pass(), signal)
+    } catch (cause) {
+      const error = cause instanceof KeyhushError ? cause : undefined
+      this.announce({ type: 'preparing-failed', error, retryAfterLookups: undefined })
+      throw cause
+    }
+    onProgress({ phase: 'ready', loadedBytes: 1, totalBytes: 1 })
+    this.mode = 'local'
+    this.announce({ type: 'prepared' })
+    this.announce({ type: 'mode', mode: this.mode })
   }
 
   async close(): Promise<void> {

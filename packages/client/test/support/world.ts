@@ -35,6 +35,7 @@ export interface Setting {
   readonly database?: Database
   readonly before?: World
   readonly disk?: MemoryStore
+  readonly shown?: MemoryStore
   readonly seed?: number
 }
 
@@ -43,6 +44,8 @@ export class World {
   readonly locks = new FakeLocks(this.clock)
   readonly preparers = new FakePreparers()
   readonly disk: MemoryStore
+  /** the newest epoch that lookups without a state have shown (src/session/shown.ts) */
+  readonly shown: MemoryStore
   readonly auditor: Auditor
   readonly lives: Life[]
   /** what a partition takes: on a line so slow that each is worth a save */
@@ -53,10 +56,11 @@ export class World {
   readonly seed: number
 
   /** `before`: the world as it was; its disk remains, and no randomness comes again. */
-  constructor({ network = sameOnBoth(records), database = records, before, disk, seed = 1 }: Setting = {}) {
+  constructor({ network = sameOnBoth(records), database = records, before, disk, shown, seed = 1 }: Setting = {}) {
     this.network = network
     this.database = database
     this.disk = before?.disk ?? disk ?? new MemoryStore({ durable: true })
+    this.shown = before?.shown ?? shown ?? new MemoryStore({ durable: true })
     this.lives = before?.lives ?? []
     this.auditor = new Auditor(this.disk)
     this.seed = before?.seed ?? seed
@@ -65,7 +69,8 @@ export class World {
   /** Another device with what the disk holds now: a backup, a cloned profile. It has a clock and chance of its own. */
   copy(): World {
     const { network, database, seed } = this
-    return new World({ network, database, disk: this.disk.copy(), seed: seed + 500 })
+    const [disk, shown] = [this.disk, this.shown].map(store => store.copy()) as [MemoryStore, MemoryStore]
+    return new World({ network, database, disk, shown, seed: seed + 500 })
   }
 
   /** A new tab, or the next life of one. Its randomness is its own. */
@@ -194,7 +199,7 @@ export class Life {
     readonly number: number,
     change: Partial<Environment>,
   ) {
-    const { clock, network, auditor, locks, preparers, disk } = world
+    const { clock, network, auditor, locks, preparers, disk, shown } = world
     this.environment = {
       clock: {
         now: clock.now,
@@ -211,10 +216,14 @@ export class Life {
         return response
       },
       random: seededRandom(1000 * world.seed + number),
-      openStore: async (_identity, preference) =>
+      openStore: async ([name], preference) =>
         preference === 'memory'
           ? { store: this.#memory(), storage: 'memory' }
-          : { store: this.#mount(disk), storage: 'best-effort', preparers: preparers.of(this) },
+          : {
+              store: this.#mount(name?.startsWith('shown+') ? shown : disk),
+              storage: 'best-effort',
+              preparers: preparers.of(this),
+            },
       locks: locks.of(this),
       tabs: noTabs,
       loadCore: async () => core,

@@ -1,0 +1,83 @@
+// Asks the app before a map in mode `auto` downloads by itself.
+
+import { abortable } from '../base/abort.js'
+import { UNASKED_BYTES } from '../base/constants.js'
+import { UnsupportedError } from '../base/errors.js'
+
+/** A download that a map would begin by itself. Nothing in it, nor when it is made, follows from what was looked up or came back. */
+export interface DownloadOffer {
+  /** how lookups are answered after it */
+  readonly mode: string
+  /** of the whole download; of one that an earlier visit has begun, less is to come */
+  readonly bytes: number
+  /**
+   * `small`: the database is so small that keeping it is cheaper than asking. `lookups`: so many lookups were made that it would have
+   * been cheaper. `unfinished`: it was begun before. `outdated`: no list of changes leads on from the state that there is. `needed`:
+   * without it these servers answer nothing.
+   */
+  readonly reason: 'small' | 'lookups' | 'unfinished' | 'outdated' | 'needed'
+}
+
+/** `auto`: whatever is cheaper; `never`: nothing by itself; a function: what it resolves to `true` for. */
+export type Download = 'auto' | 'never' | ((offer: DownloadOffer) => boolean | Promise<boolean>)
+
+export class Consent {
+  readonly #download: Download
+  #refused: boolean
+  /** answers the question that stands */
+  #demand = () => {}
+
+  constructor(download: Download) {
+    this.#download = download
+    this.#refused = download === 'never'
+  }
+
+  /** Whether the app has said no. That holds until prepare(), and for `never` always. */
+  get refused(): boolean {
+    return this.#refused
+  }
+
+  /** Whether the app need not be asked. */
+  allows(bytes: number): boolean {
+    return !this.#refused && (typeof this.#download !== 'function' || bytes <= UNASKED_BYTES)
+  }
+
+  /** Throws UnsupportedError if the app says no, has said no, or its function throws. */
+  async ask(offer: DownloadOffer, signal: AbortSignal): Promise<void> {
+    if (this.allows(offer.bytes)) return
+    const download = this.#download
+    if (this.#refused || typeof download !== 'function') throw refusalOf(offer)
+    const demanded = new Promise<boolean>(resolve => {
+      this.#demand = () => resolve(true)
+    })
+    const asked = Promise.resolve().then(() => download(offer))
+    const answer = await abortable(Promise.race([demanded, asked]), signal).catch(cause => {
+      if (signal.aborted) throw cause
+      this.#refused = true
+      throw refusalOf(offer, cause)
+    })
+    if (answer === true) return
+    this.#refused = true
+    throw refusalOf(offer)
+  }
+
+  /** The app demands the download. */
+  demand(): void {
+    this.#refused = this.#download === 'never'
+    this.#demand()
+  }
+}
+
+/** The error of what needs a download that the app does not want. `cause`: what its function has thrown. */
+export function refusalOf({ mode, bytes }: Pick<DownloadOffer, 'mode' | 'bytes'>, cause?: unknown): UnsupportedError {
+  const message = `expected leave to download ${bytes} bytes for mode '${mode}', got none from open({ download })`
+  return new UnsupportedError(
+    'download',
+    `${message}; ask again, or call prepare() or reset(), which ask nobody`,
+    cause === undefined ? {} : { cause },
+  )
+}
+
+export function isRefusal(error: unknown): error is UnsupportedError {
+  return error instanceof UnsupportedError && error.reason === 'download'
+}

@@ -1,0 +1,108 @@
+// The newest epoch that lookups without a state have shown, for the next life of a map with a publisher's key: else two servers that
+// lie together could take it back to an older signed epoch. It is a head and nothing else, in a store of its own beside the state's,
+// since a half-made state may be at an older epoch. Best effort: nothing waits for it, or fails with it.
+
+import { fromHex, toHex } from '@keyhush/protocol'
+import { scoped } from '../base/abort.js'
+import { ATTEMPTS, SHOWN_MS } from '../base/constants.js'
+import type { Environment } from '../platform/environment.js'
+import { type Servers, shownIdentity } from '../servers/pair.js'
+import { sleep } from '../servers/retry.js'
+import type { Place } from '../servers/signatures.js'
+import type { Parts } from '../state/machine.js'
+import { isMoved } from '../store/storage.js'
+import { type StateHead, type StateStore, StateUnreadableError } from '../store/store.js'
+
+const NOTHING = new Uint8Array()
+const SCHEME = 'shown'
+
+export class Shown {
+  readonly #store: StateStore
+  readonly #environment: Pick<Environment, 'clock' | 'random'>
+  /** where earlier lives have been; undefined: not known */
+  readonly place: Place | undefined
+  #writing: Promise<void> = Promise.resolve()
+
+  private constructor(store: StateStore, environment: Environment, place: Place | undefined) {
+    this.#store = store
+    this.#environment = environment
+    this.place = place
+  }
+
+  /** Undefined: the map has no publisher's key, or there is no durable storage, or none in time. */
+  static async open(
+    parts: Pick<Parts, 'environment' | 'servers' | 'preference' | 'publisher'>,
+  ): Promise<Shown | undefined> {
+    const { environment, servers, preference, publisher } = parts
+    if (publisher === undefined || preference === 'memory') return undefined
+    const opening = openedBy(environment, servers).catch(() => undefined)
+    const opened = await inTime(environment, opening)
+    if (opened === undefined) opening.then(late => late?.store.close()).catch(() => {})
+    return opened && new Shown(opened.store, environment, opened.place)
+  }
+
+  /** Begins to store that the map has been there. */
+  note({ databaseId, epoch }: Place): void {
+    this.#writing = this.#writing.then(() => this.#put({ databaseId, epoch })).catch(() => {})
+  }
+
+  async #put(place: Place): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      const head = await readable(this.#store)
+      if (head !== undefined && head.record.scheme !== SCHEME) return // an app's store that knows no identities has a state there
+      if ((placeIn(head)?.epoch ?? 0) >= place.epoch) return
+      const hintId = this.#environment.random(16)
+      const record = { hintId, scheme: SCHEME, parties: [], fenced: [], manifest: encoded(place) }
+      try {
+        return await this.#store.begin(record, NOTHING, NOTHING, head?.record.hintId)
+      } catch (error) {
+        if (!isMoved(error) || attempt === ATTEMPTS) throw error // another tab has been quicker
+      }
+    }
+  }
+
+  /** Waits for what is being stored, but not for long. */
+  async close(): Promise<void> {
+    await inTime(this.#environment, this.#writing)
+    await this.#store.close().catch(() => {})
+  }
+}
+
+async function openedBy(environment: Environment, servers: Servers) {
+  const { store } = await environment.openStore(shownIdentity(servers), 'required')
+  try {
+    if (store.durable) return { store, place: placeIn(await readable(store)) }
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+  await store.close()
+  return undefined
+}
+
+async function readable(store: StateStore): Promise<StateHead | undefined> {
+  return await store.read().catch((error: unknown) => {
+    if (error instanceof StateUnreadableError) return undefined
+    throw error
+  })
+}
+
+function encoded({ databaseId, epoch }: Place): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify([toHex(databaseId), epoch]))
+}
+
+/** Undefined: there is nothing, or nothing that `encoded` has made. */
+function placeIn(head: StateHead | undefined): Place | undefined {
+  if (head === undefined) return undefined
+  try {
+    const [databaseId, epoch] = JSON.parse(new TextDecoder().decode(head.record.manifest))
+    return Number.isSafeInteger(epoch) ? { databaseId: fromHex(databaseId), epoch } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** What `work` resolves to; undefined if that takes too long. */
+async function inTime<T>({ clock }: Pick<Environment, 'clock'>, work: Promise<T>): Promise<T | undefined> {
+  return await scoped([], signal => Promise.race([work, sleep(clock, SHOWN_MS, signal).then(() => undefined)]))
+}
