@@ -37,7 +37,7 @@ type Figure = keyof typeof GROWTH
 const MAPS: Readonly<Record<string, Partial<OpenOptions>>> = {
   tags: { mode: 'full', proofs: 'tags', rollback: 'strict' },
   merkle: { mode: 'full', proofs: 'merkle' },
-  pointproofs: { mode: 'full', proofs: 'pointproofs', pointproofs, allowDevelopmentCeremony: true },
+  pointproofs: { mode: 'full', proofs: 'pointproofs', pointproofs, development: true },
   instant: { mode: 'instant' },
   single: { mode: 'single', integrity: 'server', lookups: 2000 },
   local: { mode: 'local' },

@@ -34,7 +34,7 @@ export interface EstimateOptions {
   /** as for `open()` */
   readonly proofs?: ProofsPreference | undefined
   /** as for `open()` */
-  readonly allowDevelopmentCeremony?: boolean | undefined
+  readonly development?: boolean | undefined
   /** as for `open()`: whether `auto` may choose them; nothing is loaded */
   readonly pointproofs?: LoadProofs | undefined
   /** as in `open()` */
@@ -50,7 +50,7 @@ export interface EstimateOptions {
 const OPTIONS: Record<keyof EstimateOptions, true> = {
   fetch: true,
   proofs: true,
-  allowDevelopmentCeremony: true,
+  development: true,
   pointproofs: true,
   collusion: true,
   lookupsPerDay: true,
@@ -70,7 +70,7 @@ export async function estimate(
   servers: readonly [string | URL] | readonly [string | URL, string | URL],
   options: EstimateOptions = {},
 ): Promise<Estimate> {
-  checkOptions('estimate', options, ['fetch', 'pointproofs'], ['allowDevelopmentCeremony'])
+  checkOptions('estimate', options, ['fetch', 'pointproofs'], ['development'])
   checkNames('estimate', options, Object.keys(OPTIONS))
   for (const name of ['lookupsPerDay', 'changesPerDay'] as const) {
     const number = options[name]
@@ -88,9 +88,9 @@ export async function estimate(
       startCore(environment, buildFor('auto', apart, KNOWN)),
       loadPart(() => import('./scheme/table.js')),
     ])
-    const { proofs = 'auto', allowDevelopmentCeremony, pointproofs, lookupsPerDay, changesPerDay } = options
+    const { proofs = 'auto', development, pointproofs, lookupsPerDay, changesPerDay } = options
     const schemeOptions = {
-      ...{ proofs, allowDevelopmentCeremony, pointproofs },
+      ...{ proofs, development, pointproofs },
       usage: { lookupsPerDay, changesPerDay },
     }
     const { name: mode } = chooseScheme(core, manifest, { lookups: 0, apart })

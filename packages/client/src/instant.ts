@@ -10,16 +10,7 @@ import { type Environment, environmentWith } from './platform/environment.js'
 import { KNOWN } from './scheme/known.js'
 import { openBy } from './sharing.js'
 
-type Shared =
-  | 'publisherKey'
-  | 'signal'
-  | 'onEvent'
-  | 'normalize'
-  | 'push'
-  | 'fetch'
-  | 'wasm'
-  | 'allowSameHost'
-  | 'allowPlainHttp'
+type Shared = 'publisherKey' | 'signal' | 'onEvent' | 'normalize' | 'push' | 'fetch' | 'wasm' | 'development'
 
 /** Those of `open()` that a map takes which keeps nothing. `wasm` is `@keyhush/wasm/instant_bg.wasm`. */
 export interface InstantOptions extends Pick<OpenOptions, Shared> {
@@ -36,8 +27,7 @@ const OPTIONS: Record<keyof InstantOptions, true> = {
   push: true,
   fetch: true,
   wasm: true,
-  allowSameHost: true,
-  allowPlainHttp: true,
+  development: true,
 }
 
 const loadCore = loadInstantCore as Environment['loadCore'] // asked for no other build

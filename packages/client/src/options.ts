@@ -12,16 +12,28 @@ import { schemesFor } from './scheme/known.js'
 import type { LoadProofs } from './scheme/packaged.js'
 import type { KnownScheme, ProofsPreference } from './scheme/scheme.js'
 import type { RollbackPreference } from './servers/fence.js'
-import { type Allowances, type Apart, apartOf, assertParties, parseServers, type Servers } from './servers/pair.js'
+import { type Apart, apartOf, assertParties, type Development, parseServers, type Servers } from './servers/pair.js'
 import { parsePublisherKey } from './servers/signatures.js'
 import type { OpenDurableStore, StoragePreference } from './store/storage.js'
 
-export interface OpenWithOptions extends Allowances {
+/** The options of `open()` apart from those that only the whole SDK has, in the order of the questions that they answer. */
+export interface OpenWithOptions extends Development {
+  // Where?
+
   /**
    * Base URLs of two servers, on different hosts, run by operators who do not collude, in any order. Or of one server: lookups then
    * use mode `local` or `single`, in which it learns nothing. It could invent its database, so you need a `publisherKey`.
    */
   readonly servers: readonly [string | URL] | readonly [string | URL, string | URL]
+
+  // Whom must I trust?
+
+  /**
+   * The publisher's Ed25519 key: 32 bytes, 64 hex digits, or the line that `keyhush keygen` prints. Put it into your app. The database
+   * must then be signed, else SignatureError: two servers that lie together cannot invent a record, or go back to an older epoch.
+   * Without it the servers are only compared.
+   */
+  readonly publisherKey?: string | Uint8Array
   /**
    * `server`: you trust one server's database without a `publisherKey`. The server, or anybody who breaks into it, can show each map
    * another database. Your lookups stay private.
@@ -32,41 +44,9 @@ export interface OpenWithOptions extends Allowances {
    * the database.
    */
   readonly collusion?: 'tolerated' | undefined
-  /**
-   * In mode `single`: the number of lookups before the database is downloaded again. Each takes twice a record's bytes of memory. If
-   * not given: 16 384, or as many as fit into 16 MiB.
-   */
-  readonly lookups?: number | undefined
-  /**
-   * Allows two servers on two ports of one host. That host's operator sees both queries of each lookup, and so the key. Two ports of
-   * this machine (localhost, 127.0.0.1, [::1]) need no option.
-   */
-  readonly allowSameHost?: boolean | undefined
-  /**
-   * Allows servers on other machines over plain http. Anybody on the network path to both sees both queries of each lookup, and so the
-   * key.
-   */
-  readonly allowPlainHttp?: boolean | undefined
-  readonly onProgress?: OnProgress | undefined
-  /** Aborts the opening. Safe at any time: nothing that depends on a lookup has been sent. */
-  readonly signal?: AbortSignal | undefined
-  /** Applied to text keys before each lookup. If not given, keys are looked up as they are. */
-  readonly normalize?: Normalize | undefined
-  /** Whether the state is kept after the page is closed; `preferred` if not given. */
-  readonly storage?: StoragePreference | undefined
-  /**
-   * The publisher's Ed25519 key: 32 bytes, 64 hex digits, or the line that `keyhush keygen` prints. Put it into your app. The database
-   * must then be signed, else SignatureError: two servers that lie together cannot invent a record, or go back to an older epoch.
-   * Without it the servers are only compared.
-   */
-  readonly publisherKey?: string | Uint8Array
-  /**
-   * How the refresh server's rollback fence detects copies of the state (a restored backup, a cloned profile); `confirm` if not given.
-   * A copy that is opened is detected before it reveals anything. A copy made while the map is open reveals one lookup at most, with
-   * `strict` none. `strict` costs each lookup another round trip, in which one server alone is asked (it relaxes P2), and throws
-   * UnsupportedError for servers without a fence. See docs/threat-model.md, Old state put back.
-   */
-  readonly rollback?: RollbackPreference | undefined
+
+  // What may it cost?
+
   /**
    * How lookups are answered; `auto` if not given.
    *
@@ -81,6 +61,30 @@ export interface OpenWithOptions extends Allowances {
    * With one server, or `collusion: 'tolerated'`, there are only `single` and `local`.
    */
   readonly mode?: 'auto' | Mode | undefined
+  /** Whether the state is kept after the page is closed; `preferred` if not given. */
+  readonly storage?: StoragePreference | undefined
+
+  // What should I hear?
+
+  /** Aborts the opening. Safe at any time: nothing that depends on a lookup has been sent. */
+  readonly signal?: AbortSignal | undefined
+  /** Called after each event of the state, from before `open()` resolves until the map is closed. */
+  readonly onEvent?: OnEvent | undefined
+  readonly onProgress?: OnProgress | undefined
+
+  // How is it wired?
+
+  /** Applied to text keys before each lookup. If not given, keys are looked up as they are. */
+  readonly normalize?: Normalize | undefined
+  /**
+   * Whether the map keeps a stream to each server open, and so follows new epochs within a second. If not given: in browsers yes,
+   * elsewhere no, because a stream keeps a process from ending. Without streams a map follows at `sync()`, and when servers no longer
+   * answer its epoch; in mode `local` at `sync()` alone.
+   */
+  readonly push?: boolean | undefined
+
+  // What do I give up? Few apps set any of these.
+
   /**
    * What proves that answers are genuine, in modes `full` and `auto` with two servers; UsageError in other modes. The servers see which
    * (docs/threat-model.md).
@@ -98,20 +102,22 @@ export interface OpenWithOptions extends Allowances {
    */
   readonly pointproofs?: LoadProofs | undefined
   /**
-   * Allows `pointproofs` under the key of a ceremony for development, whose maker may be able to forge proofs. For trying things out.
+   * How the refresh server's rollback fence detects copies of the state (a restored backup, a cloned profile); `confirm` if not given.
+   * A copy that is opened is detected before it reveals anything. A copy made while the map is open reveals one lookup at most, with
+   * `strict` none. `strict` costs each lookup another round trip, in which one server alone is asked (it relaxes P2), and throws
+   * UnsupportedError for servers without a fence. See docs/threat-model.md, Old state put back.
    */
-  readonly allowDevelopmentCeremony?: boolean | undefined
+  readonly rollback?: RollbackPreference | undefined
   /**
-   * Whether the map keeps a stream to each server open, and so follows new epochs within a second. If not given: in browsers yes,
-   * elsewhere no, because a stream keeps a process from ending. Without streams a map follows at `sync()`, and when servers no longer
-   * answer its epoch; in mode `local` at `sync()` alone.
+   * In mode `single`: the number of lookups before the database is downloaded again. Each takes twice a record's bytes of memory. If
+   * not given: 16 384, or as many as fit into 16 MiB.
    */
-  readonly push?: boolean | undefined
-  /** Called after each event of the state, from before `open()` resolves until the map is closed. */
-  readonly onEvent?: OnEvent | undefined
+  readonly lookups?: number | undefined
 }
 
 export interface OpenOptions extends OpenWithOptions {
+  // How is it wired?
+
   /** Replaces the platform's fetch for all requests of the map. */
   readonly fetch?: Fetch | undefined
   /**
@@ -133,7 +139,7 @@ export interface Wishes {
   readonly publisherKey: string | undefined
   readonly rollback: RollbackPreference
   readonly proofs: ProofsPreference
-  readonly allowDevelopmentCeremony: boolean
+  readonly development: boolean
   readonly pointproofs: LoadProofs | undefined
   readonly lookups: number | undefined
   readonly mode: string
@@ -153,26 +159,24 @@ export type Options = Omit<OpenWithOptions, 'mode'> & { readonly mode?: string |
 
 const OPTIONS: Record<keyof OpenOptions, true> = {
   servers: true,
+  publisherKey: true,
   integrity: true,
   collusion: true,
-  lookups: true,
-  allowSameHost: true,
-  allowPlainHttp: true,
-  onProgress: true,
-  signal: true,
-  normalize: true,
-  storage: true,
-  publisherKey: true,
-  rollback: true,
   mode: true,
-  proofs: true,
-  allowDevelopmentCeremony: true,
-  pointproofs: true,
-  push: true,
+  storage: true,
+  signal: true,
   onEvent: true,
+  onProgress: true,
+  normalize: true,
+  push: true,
   fetch: true,
   store: true,
   wasm: true,
+  development: true,
+  proofs: true,
+  pointproofs: true,
+  rollback: true,
+  lookups: true,
 }
 
 /** Throws UsageError for unknown options. */
@@ -210,7 +214,7 @@ export function readOptions(
   oneOf('mode', ['auto', ...usable.keys()], mode, apart === 1 ? 'with one server' : 'with two servers')
   if (lookups !== undefined) checkLookups(lookups, apart)
   const scheme = usable.get(mode)
-  const { allowDevelopmentCeremony = false, pointproofs } = options
+  const { development = false, pointproofs } = options
   const possible = scheme === undefined ? [...usable.values()] : [scheme]
   if (proofs !== 'auto' && !possible.some(each => each.kind === 'stateful' && each.provable === true)) {
     const where = scheme === undefined || apart === 1 ? 'lookups with one server' : `mode '${mode}'`
@@ -219,7 +223,7 @@ export function readOptions(
   const missing = proofs === 'auto' ? undefined : missingFor(proofs, options)
   if (missing !== undefined) throw new UsageError(`proofs: '${proofs}' needs ${missing}`)
   const push = options.push ?? typeof addEventListener === 'function'
-  const answers = { mode, proofs, allowDevelopmentCeremony, pointproofs, lookups }
+  const answers = { mode, proofs, development, pointproofs, lookups }
   return {
     servers,
     usable,
@@ -227,7 +231,7 @@ export function readOptions(
   }
 }
 
-const BOOLEANS = ['allowSameHost', 'allowPlainHttp', 'allowDevelopmentCeremony', 'push'] as const
+const BOOLEANS = ['development', 'push'] as const
 
 /** The core's limit. */
 const MOST_LOOKUPS = 2 ** 20

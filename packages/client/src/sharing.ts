@@ -103,7 +103,7 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
       })
     }
   }
-  const { storage: preference, publisherKey, proofs, allowDevelopmentCeremony, pointproofs, lookups, ...rest } = wishes
+  const { storage: preference, publisherKey, proofs, development, pointproofs, lookups, ...rest } = wishes
   const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment)
   const parts = {
     ...schemes,
@@ -112,7 +112,7 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
     preference,
     publisher,
     announce,
-    options: { proofs, allowDevelopmentCeremony, pointproofs, lookups },
+    options: { proofs, development, pointproofs, lookups },
     ...rest,
   }
   const opening = openSession(parts, tellAll, controller.signal)

@@ -23,7 +23,7 @@ test('open() throws only KeyhushErrors', async () => {
     ['onEvent that is none', { servers, onEvent: 5 }],
     ['normalize that is none', { servers, normalize: 5 }],
     ['mode an object', { servers, mode: {} }],
-    ['allowSameHost a string', { servers: ['https://a.example:1', 'https://a.example:2'], allowSameHost: 'yes' }],
+    ['development a string', { servers: ['https://a.example:1', 'https://a.example:2'], development: 'yes' }],
   ]
   const leaks: string[] = []
   for (const [what, options] of bad) {

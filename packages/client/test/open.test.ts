@@ -46,8 +46,8 @@ describe('servers', () => {
   })
 
   test.each<[string, string, RegExp]>([
-    ['https://a.example', 'https://a.example:8443', /both are on a\.example; its operator .* allowSameHost: true/],
-    ['https://a.example', 'http://b.example', /http:\/\/b\.example is plain http; anybody .* allowPlainHttp: true/],
+    ['https://a.example', 'https://a.example:8443', /both are on a\.example; its operator .* development: true/],
+    ['https://a.example', 'http://b.example', /http:\/\/b\.example is plain http; anybody .* development: true/],
     [
       'http://localhost:80',
       'http://[::1]',
@@ -58,15 +58,11 @@ describe('servers', () => {
     expect((await harness.failure(harness.open({ servers: [a, b] }))).message).toMatch(message)
   })
 
-  type Options = { allowSameHost?: boolean; allowPlainHttp?: boolean }
+  type Options = { development?: boolean }
   test.each<[string, string, string, Options]>([
-    [
-      'allowSameHost lets two ports of one host pass',
-      'https://a.example',
-      'https://a.example:8443',
-      { allowSameHost: true },
-    ],
-    ['allowPlainHttp lets http pass', 'http://a.example', 'http://b.example', { allowPlainHttp: true }],
+    ['two ports of one host, in development', 'https://a.example', 'https://a.example:8443', { development: true }],
+    ['plain http, in development', 'http://a.example', 'http://b.example', { development: true }],
+    ['plain http on one host, in development', 'http://a.example:1', 'http://a.example:2', { development: true }],
     ['two ports of this machine', 'http://localhost:8001', 'http://127.0.0.1:8002', {}],
     ['two ports of this machine, under other names', 'http://a.localhost:8001', 'http://[::1]:8002', {}],
     ['this machine and another', 'http://127.0.0.1:8001', 'https://b.example', {}],
@@ -81,13 +77,10 @@ describe('servers', () => {
     expect(new Set(asked)).toEqual(new Set([`${a}/v1/manifest`, `${b}/v1/manifest`]))
   })
 
-  test.each<[string, string, Options]>([
-    ['https://a.example', 'http://a.example', { allowSameHost: true }],
-    ['https://a.example', 'http://a.example', { allowPlainHttp: true }],
-    ['http://a.example:8001', 'http://a.example:8001/path', { allowSameHost: true, allowPlainHttp: true }],
-  ])('%s, %s with %j: one option does not stand for another, and none for one port', async (a, b, options) => {
+  test('two paths of one port are refused in development too: they are one process', async () => {
+    const servers = ['http://a.example:8001', 'http://a.example:8001/path'] as const
     const harness = new Harness(keyless().network)
-    expect(await harness.failure(harness.open({ servers: [a, b], ...options }))).toMatchObject({ code: 'usage' })
+    expect(await harness.failure(harness.open({ servers, development: true }))).toMatchObject({ code: 'usage' })
   })
 
   test('on one host: stats say which', async () => {
@@ -98,7 +91,7 @@ describe('servers', () => {
       fetch: (url: string, init: RequestInit) => network.fetch(url.replace('a.example:8443', 'b.example'), init),
     }
     const other = new Harness(network, 1, onOneHost)
-    const map = await other.open({ servers: [A, 'https://a.example:8443'], allowSameHost: true })
+    const map = await other.open({ servers: [A, 'https://a.example:8443'], development: true })
     expect(map.stats.commonHost).toBe('a.example')
   })
 
@@ -469,7 +462,7 @@ describe('of an option that cannot be, the message says what was expected and wh
   const KEY = '00'.repeat(32)
   const refused: [string, Record<string, unknown>, RegExp][] = [
     ['another type', { push: 'yes' }, /expected push to be true or false, got "yes"/],
-    ['allowed by a word', { allowPlainHttp: 'no' }, /allowPlainHttp to be true or false, got "no"/],
+    ['allowed by a word', { development: 'no' }, /development to be true or false, got "no"/],
     ['no mode', { mode: 'fast' }, /mode: expected 'auto', .*'instant' with two servers, got "fast"/],
     ['no such storage', { storage: 'disk' }, /storage: expected 'required', 'preferred', 'memory', got "disk"/],
     ['a number for a word', { rollback: 1 }, /rollback: expected 'confirm', 'strict', got 1/],

@@ -234,13 +234,13 @@ test('a key for development is refused before anything is downloaded, unless it 
   const error = await harness.failure(harness.open(proved))
   expect(error).toMatchObject({ code: 'unsupported', reason: 'ceremony' })
   expect(network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))).toEqual([])
-  const map = await harness.open({ ...proved, allowDevelopmentCeremony: true })
+  const map = await harness.open({ ...proved, development: true })
   expect(await harness.drive(map.at(2))).toEqual(development.byIndex[2])
 })
 
 test('a hint under a key for development is not taken up by who does not allow that', async () => {
   const world = new World({ network: sameOnBoth(development), database: development })
-  const allowed = { ...proved, allowDevelopmentCeremony: true } as const
+  const allowed = { ...proved, development: true } as const
   await world.drive((await world.drive(world.life().openIdle(allowed))).close())
   const kept = world.life()
   await world.drive((await world.drive(kept.openIdle(allowed))).close())
@@ -259,10 +259,8 @@ test('left open: tags where they fit, else Pointproofs where they are to be had,
     const layout = { ...rest, suite, records, partitions: 256, partitionRecords, recordBytes: 32, directoryBytes: 0 }
     return suite === SUITE_POINTPROOFS ? { ...layout, pointproofs: { ...pointproofs!, development } } : layout
   }
-  const chosen = (make: ReturnType<typeof of>, allowDevelopmentCeremony = false) =>
-    [2 ** 20, 2 ** 24].map(records =>
-      chooseProofs(core, make(records), { ...proved, proofs: 'auto', allowDevelopmentCeremony }),
-    )
+  const chosen = (make: ReturnType<typeof of>, development = false) =>
+    [2 ** 20, 2 ** 24].map(records => chooseProofs(core, make(records), { ...proved, proofs: 'auto', development }))
   expect(chosen(of(1, false))).toEqual(['tags', 'merkle'])
   expect(chosen(of(6, false))).toEqual(['tags', 'pointproofs'])
   expect(chosen(of(6, true))).toEqual(['tags', 'merkle'])

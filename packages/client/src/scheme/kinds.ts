@@ -35,11 +35,11 @@ export const KINDS: Readonly<Record<Proofs, ProofKind>> = {
       option: 'pointproofs',
       insteadOf: 'merkle',
       verifierBytes: manifest => POINTPROOFS_KEY_BYTES + rowListsBytes(manifest),
-      assertTrusted({ pointproofs }, { allowDevelopmentCeremony }) {
-        if (pointproofs?.development !== true || allowDevelopmentCeremony === true) return
+      assertTrusted({ pointproofs }, { development }) {
+        if (pointproofs?.development !== true || development === true) return
         throw new UnsupportedError(
           'ceremony',
-          "proofs: expected the key of a ceremony, got one for development, with which forging may be possible; if that is what you want, pass open({ allowDevelopmentCeremony: true }), or ask with proofs: 'merkle'",
+          "proofs: expected the key of a ceremony, got one for development, with which forging may be possible; if that is what you want, pass open({ development: true }), or ask with proofs: 'merkle'",
         )
       },
     },

@@ -32,7 +32,7 @@ export interface SchemeContext {
 export interface SchemeOptions {
   readonly proofs: ProofsPreference
   /** allows keys of ceremonies for development */
-  readonly allowDevelopmentCeremony?: boolean | undefined
+  readonly development?: boolean | undefined
   /** loads the package that verifies Pointproofs */
   readonly pointproofs?: LoadProofs | undefined
   /** lookups that a state is made for, if it runs out; undefined: the scheme's default */

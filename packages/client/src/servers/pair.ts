@@ -32,10 +32,14 @@ export function apartOf(servers: readonly unknown[] | undefined, collusion: 'tol
   return servers?.length === 1 || collusion === 'tolerated' ? 1 : 2
 }
 
-/** Options that allow servers which may be one party. */
-export interface Allowances {
-  readonly allowSameHost?: boolean | undefined
-  readonly allowPlainHttp?: boolean | undefined
+export interface Development {
+  /**
+   * Never in production: allows what you need to try things out. Two servers may be ports of one host, whose operator then sees both
+   * queries of each lookup, and so the key. Servers on other machines may be reached over plain http: anybody on the network path to
+   * both sees the same. `pointproofs` may have the key of a ceremony for development, whose maker may be able to forge proofs. Two
+   * ports of this machine (localhost, 127.0.0.1, [::1]) need no option.
+   */
+  readonly development?: boolean | undefined
 }
 
 /**
@@ -78,20 +82,24 @@ function parseUrl(text: string | URL): URL {
  * Throws UsageError for servers whose traffic one party can read, unless the app allows that. Two ports of this machine are always
  * allowed, for development.
  */
-export function assertParties(servers: Servers, apart: Apart, { allowSameHost, allowPlainHttp }: Allowances): void {
+export function assertParties(servers: Servers, apart: Apart, { development }: Development): void {
   const urls = servers.map(({ name }) => new URL(name))
   for (const url of urls) {
-    if (url.protocol === 'https:' || hostOf(url) === LOOPBACK || allowPlainHttp === true) continue
+    if (url.protocol === 'https:' || hostOf(url) === LOOPBACK || development === true) continue
     const why =
       apart === 1
         ? 'anybody on the network path can change what is not signed'
         : "anybody on the network path can read its queries, and with both servers' queries the key"
-    throw new UsageError(`servers: ${url.origin} is plain http; ${why}. Use https, or pass allowPlainHttp: true`)
+    throw new UsageError(
+      `servers: ${url.origin} is plain http; ${why}. Use https, or pass development: true to try things out`,
+    )
   }
   const host = commonHost(servers)
-  if (apart === 1 || host === undefined || host === LOOPBACK || allowSameHost === true) return
+  if (apart === 1 || host === undefined || host === LOOPBACK || development === true) return
   const why = 'its operator would see both queries, and so the key'
-  throw new UsageError(`servers: both are on ${host}; ${why}. Use two operators' hosts, or pass allowSameHost: true`)
+  throw new UsageError(
+    `servers: both are on ${host}; ${why}. Use two operators' hosts, or pass development: true to try things out`,
+  )
 }
 
 /** The host both servers are on, `localhost` for all names of this machine's own; undefined: there is none. */

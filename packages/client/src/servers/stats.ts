@@ -18,7 +18,7 @@ export interface Incident {
 
 export interface Stats {
   /**
-   * the host of both servers, if it is the same: `localhost` in development, another with `allowSameHost`. Its operator can see
+   * the host of both servers, if it is the same: `localhost` in development, another with `development`. Its operator can see
    * what you look up. undefined: there are two hosts, or there is one server
    */
   readonly commonHost: string | undefined
