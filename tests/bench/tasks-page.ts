@@ -4,7 +4,7 @@ import type { OpenOptions, open } from '@keyhush/client'
 
 /** A map that an app opens, and what it does with it. */
 export interface Visit {
-  readonly options: Omit<OpenOptions, 'publisherKey'> & { readonly publisherKey?: string }
+  readonly options: OpenOptions
   readonly key: string
   /** whether it waits for `auto` to have prepared a state behind the lookups */
   readonly prepares: boolean
