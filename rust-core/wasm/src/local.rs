@@ -95,12 +95,12 @@ impl LocalHandle {
         self.0.replay(entry).map_err(thrown)
     }
 
-    /// Checks all of it against the manifest it has come to.
+    /// Checks partitions from `first` on against the manifest it has come to; returns the one to go on with, if any is left.
     ///
     /// # Errors
-    /// `state`, `length`.
-    pub fn arrive(&mut self, content_hashes: &[u8]) -> Outcome<()> {
-        self.0.arrive(content_hashes).map_err(thrown)
+    /// `state`, `length`, `index`.
+    pub fn arrive(&mut self, content_hashes: &[u8], first: usize) -> Outcome<Option<usize>> {
+        self.0.arrive(content_hashes, first).map_err(thrown)
     }
 
     /// Its stored form, bound to the hash of its manifest (32 bytes).

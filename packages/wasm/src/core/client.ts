@@ -172,8 +172,8 @@ export interface LocalHandle extends Lanes {
   update(list: Uint8Array, after: LayoutHandle, contentHashes: Uint8Array): Uint8Array | undefined
   /** applies the next entry of its journal */
   replay(entry: Uint8Array): void
-  /** checks all of it against the manifest it has come to; throws `state` */
-  arrive(contentHashes: Uint8Array): void
+  /** checks about a MiB against the manifest it has come to, from partition `first` on; returns the next one, if any; throws `state` */
+  arrive(contentHashes: Uint8Array, first: number): number | undefined
   /** its stored form, bound to its manifest's hash (32 bytes) */
   encode(binding: Uint8Array): StoredFormHandle
   free(): void

@@ -25,7 +25,7 @@ pub(crate) struct Rows<'a> {
 }
 
 /// Values of streams that a step looks at: some milliseconds, in a browser that has not compiled this well yet, too.
-const STEP_VALUES: usize = 1 << 18;
+const STEP_VALUES: usize = 1 << 16;
 
 /// How many stripes are folded together.
 pub(crate) fn together(stripe_records: usize, record_bytes: usize) -> usize {

@@ -16,7 +16,7 @@ use crate::tapir::update::HintUpdate;
 const FEW: usize = 4;
 
 /// Values of streams that a step looks at, or those of a stripe: some milliseconds.
-const STEP_VALUES: usize = 1 << 20;
+const STEP_VALUES: usize = 1 << 18;
 
 /// The geometry that a list leads to, which is hints' own but for the slots.
 pub(crate) fn followed(layout: &Layout, geometry: &Geometry, list: &UpdateList) -> Result<Geometry, Error> {
