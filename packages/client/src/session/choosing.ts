@@ -162,7 +162,7 @@ export class ChoosingSession implements Session {
     this.#now = stateless
     this.#next = stateful
     this.#failed = stored !== undefined // an earlier life has found that a state pays
-    this.#consider()
+    this.#considerSoon()
   }
 
   listen(): void {
@@ -177,8 +177,17 @@ export class ChoosingSession implements Session {
       if (!(error instanceof ServerError)) this.#failures = 0
       else if (isFinal(error)) this.#failed = true
       else if (failures === this.#failures) this.#failed ||= ++this.#failures >= FAILED_LOOKUPS
-      this.#consider()
+      this.#considerSoon()
     }
+  }
+
+  /** In a turn of its own: the app has its map, or its answer, first. */
+  #considerSoon(): void {
+    const { environment } = this.#parts
+    environment
+      .pause('behind')
+      .then(() => this.#consider())
+      .catch(() => {})
   }
 
   #consider(): void {

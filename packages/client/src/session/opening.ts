@@ -63,9 +63,11 @@ async function sessionOf(
   const scheme = known.get(mode)
   const start = (build: Build) => startCore(environment, build)
   const stats = new StatsKeeper(servers)
+  await environment.pause() // whoever calls open() may be a script that the page has just loaded, which is a long task by itself
+  signal.throwIfAborted()
   const complete = (core: KeepingParts['core']) => ({ ...given, core, stats })
   if (scheme?.kind === 'stateless') {
-    const greeting = greet(linksOf(servers, environment, stats.offline), signal) // while the core is loaded
+    const greeting = greet(linksOf(servers, environment, stats.offline), environment, signal) // while the core is loaded
     const core = await start('instant')
     signal.throwIfAborted()
     return new StatelessSession(complete(core), scheme, undefined, undefined, greeting)

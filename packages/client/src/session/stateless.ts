@@ -98,7 +98,7 @@ export class StatelessSession implements Session {
   readonly madeAnew = 0
 
   async begin(_progress: ProgressMeter, signal: AbortSignal): Promise<void> {
-    const greeting = this.#greeting ?? greet(this.#downloads, signal)
+    const greeting = this.#greeting ?? greet(this.#downloads, this.#parts.environment, signal)
     this.#greeting = undefined
     await Promise.all([this.#moveToNewest(signal, greeting), this.#assertOffered(greeting)])
   }
@@ -155,8 +155,10 @@ export class StatelessSession implements Session {
     { begin, end }: { begin(): void; end(): void },
   ): Promise<T> {
     this.#assertOpen()
-    signal?.throwIfAborted()
     const { environment, stats, publisher, core } = this.#parts
+    signal?.throwIfAborted()
+    await environment.pause() // the app asks in a task of its own, perhaps right after open()
+    signal?.throwIfAborted()
     const start = environment.clock.now()
     const before = stats.onlineTotal()
     const fetch = (manifest: Manifest, of: InstantOf, indices: Uint32Array) => {
