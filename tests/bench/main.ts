@@ -6,8 +6,9 @@
 //                                   that download for minutes: half an hour
 //                    [--sizes N,…]  the papers' tables at other N
 //                    [--visits N,…] first visits at other N
-//                    [--only PART]  compute, lookups, single, instant, living, visits, demo (its page with the large set,
-//                                   which is fetched, and built for a minute), proved, papers; or several with commas
+//                    [--only PART]  compute, lookups, single, instant, living, visits, tasks (of a page's main thread), demo (its
+//                                   page with the large set, which is fetched, and built for a minute), proved, papers; or
+//                                   several with commas
 //                    [--adds n]     operations of the largest batch that is published, to five keys for four of them
 //                    [--proved N,…] databases with Pointproofs at other N   [--prover COMMAND] what is larger than 2^16 proved natively
 //                    [--write]      all of it into docs/benchmarks.md, its plots into docs/plots
@@ -27,6 +28,7 @@ import { proved } from './proved.js'
 import { passed, report, type Section } from './report.js'
 import { single } from './single.js'
 import { papers, type SizeFigures } from './sweep.js'
+import { tasks } from './tasks.js'
 import { type VisitFigures, visitSections, visits } from './visits.js'
 import { printed, tables, writeDocument } from './write.js'
 
@@ -36,6 +38,7 @@ const JUDGED: Record<Exclude<Part, 'papers' | 'visits'>, (options: Options) => P
   single,
   instant,
   living,
+  tasks,
   demo: demoPage,
   proved,
 }

@@ -11,6 +11,7 @@ export const PARTS = [
   'instant',
   'living',
   'visits',
+  'tasks',
   'demo',
   'proved',
   'papers',

@@ -2,6 +2,7 @@
 
 import { discardState } from '../../packages/client/src/open.js'
 import { ONE_PARTY } from '../../packages/client/src/store/identity.js'
+import { ROW_BYTES, SCHEMA_VERSION } from '../../packages/client/src/store/indexeddb/schema.js'
 import { IndexedDbStore, openIndexedDbStore } from '../../packages/client/src/store/indexeddb.js'
 import type { DurableStore, StateStore } from '../../packages/client/src/store/store.js'
 import { expectEqual, expectRejection, outcome } from '../../packages/client/src/testing/expect.js'
@@ -219,13 +220,12 @@ const specials: Record<string, () => Promise<void>> = {
   },
 
   async 'a value of several rows of which one is missing, short or too many is unreadable'() {
-    const rowBytes = 2 ** 21
-    const checkpoint = bytes('of three rows', 2 * rowBytes + 5)
+    const checkpoint = bytes('of three rows', 2 * ROW_BYTES + 5)
     const planted: Record<string, readonly [row: number, by: unknown]> = {
       'one missing in the middle': [1, undefined],
       'the last one missing': [2, undefined],
-      'a short one in the middle': [1, new Uint8Array(rowBytes - 1)],
-      'a long one': [1, new Uint8Array(rowBytes + 1)],
+      'a short one in the middle': [1, new Uint8Array(ROW_BYTES - 1)],
+      'a long one': [1, new Uint8Array(ROW_BYTES + 1)],
       'one that is no bytes': [1, 'foreign'],
       'one too many': [3, new Uint8Array(5)],
     }
@@ -254,7 +254,7 @@ const specials: Record<string, () => Promise<void>> = {
       return put.apply(this, parameters)
     }
     await replaced(IDBObjectStore.prototype, 'put', { value: failing }, () =>
-      expectRejection(store.putPartial(A.hintId, 0, new Uint8Array(3 * 2 ** 21)), 'StoreFullError'),
+      expectRejection(store.putPartial(A.hintId, 0, new Uint8Array(3 * ROW_BYTES)), 'StoreFullError'),
     )
     expectEqual((await store.readPartial(A.hintId)).partial, PARTIAL)
     await store.close()
@@ -330,7 +330,7 @@ const specials: Record<string, () => Promise<void>> = {
   async 'a newer version of the database in another tab is not held up, and is left alone'() {
     const { store } = await openIndexedDbStore(newPair())
     await fill(store)
-    const upgrading = indexedDB.open(DATABASE, 3)
+    const upgrading = indexedDB.open(DATABASE, SCHEMA_VERSION + 1)
     const newer = await new Promise<IDBDatabase>((resolve, reject) => {
       upgrading.onblocked = () => reject(new Error('the upgrade was blocked'))
       upgrading.onsuccess = () => resolve(upgrading.result)
@@ -350,7 +350,7 @@ const specials: Record<string, () => Promise<void>> = {
     await fill(store)
     await store.close()
     await settled(indexedDB.deleteDatabase(DATABASE))
-    const making = indexedDB.open(DATABASE, 2)
+    const making = indexedDB.open(DATABASE, SCHEMA_VERSION)
     making.onupgradeneeded = () => making.result.createObjectStore('theirs')
     ;(await settled(making)).close()
     const refused = await openIndexedDbStore(newPair()).catch((error: Error) => error)

@@ -287,10 +287,9 @@ describe('updates', () => {
       })
     let found: Promise<void> | undefined
     const pause = async (behind?: 'behind') => {
-      if (left > 0) {
-        seen.push(behind === undefined ? 'pause' : 'pause behind others')
-        found ??= map.at(5).then(value => void seen.push(`found ${new TextDecoder().decode(value)}`))
-      }
+      if (left === 0) return
+      seen.push(behind === undefined ? 'pause' : 'pause behind others')
+      found ??= map.at(5).then(value => void seen.push(`found ${new TextDecoder().decode(value)}`))
       await settle()
     }
     const harness = new Harness(living.network, 1, { loadCore, pause })

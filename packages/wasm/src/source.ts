@@ -19,9 +19,16 @@ async function compiled(source: Source): Promise<WasmModule> {
 
 /** Compiles a module that is hex in a JavaScript file. */
 export async function inlined({ WASM_HEX }: { readonly WASM_HEX: string }): Promise<WasmModule> {
-  const bytes = new Uint8Array(WASM_HEX.length / 2)
-  // The digits are lower case. Parsing them in pairs would take a page a tenth of a second.
-  const digit = (at: number) => WASM_HEX.charCodeAt(at) - (WASM_HEX.charCodeAt(at) < 0x3a ? 0x30 : 0x57)
+  return await WebAssembly.compile(bytesOf(WASM_HEX))
+}
+
+/** Of lower-case digits. Browsers since 2025 do it themselves, in a hundredth of the time. */
+function bytesOf(hex: string): Uint8Array<ArrayBuffer> {
+  const platform = Uint8Array as { fromHex?(digits: string): Uint8Array<ArrayBuffer> }
+  if (platform.fromHex !== undefined) return platform.fromHex(hex)
+  const bytes = new Uint8Array(hex.length / 2)
+  // Parsing them two by two would take a page a tenth of a second.
+  const digit = (at: number) => hex.charCodeAt(at) - (hex.charCodeAt(at) < 0x3a ? 0x30 : 0x57)
   for (let i = 0; i < bytes.length; i++) bytes[i] = 16 * digit(2 * i) + digit(2 * i + 1)
-  return await WebAssembly.compile(bytes)
+  return bytes
 }

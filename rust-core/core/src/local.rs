@@ -23,6 +23,9 @@ use crate::tapir::state::frame::{Reader, Writer};
 use crate::tapir::state::{BINDING_BYTES, Form, Unsealed};
 use crate::tapir::update::HintUpdate;
 
+/// Bytes that [`Local::arrive`] hashes in one go, or a partition: some milliseconds.
+const STEP_BYTES: usize = 1 << 20;
+
 const PARTIAL: [u8; 4] = *b"PIRl";
 const WHOLE: [u8; 4] = *b"PIRL";
 
@@ -211,21 +214,25 @@ impl Local {
         Ok(())
     }
 
-    /// Checks every partition against its manifest's content hashes, after a replay.
+    /// Checks about a MiB of partitions, from `first` on, against its manifest's content hashes, after a replay. Returns the next
+    /// partition to check; `None`: that was the last one. A caller that begins with 0 has then checked all.
     ///
     /// # Errors
-    /// [`Error::State`] if one differs; [`Error::Length`] unless there are Q hashes.
-    pub fn arrive(&mut self, content_hashes: &[u8]) -> Result<(), Error> {
-        expect_length("content hashes", content_hashes, self.layout.partitions() * CONTENT_HASH_BYTES)?;
-        let mut right = true;
-        for (q, partition) in self.records.chunks_exact(self.layout.partition_bytes()).enumerate() {
-            right &= content_hash(partition) == *hash_of(content_hashes, q);
-        }
-        if !right {
+    /// [`Error::State`] if one differs; [`Error::Length`] unless there are Q hashes; [`Error::Index`] if there is no such partition.
+    pub fn arrive(&mut self, content_hashes: &[u8], first: usize) -> Result<Option<usize>, Error> {
+        let (partitions, bytes) = (self.layout.partitions(), self.layout.partition_bytes());
+        expect_length("content hashes", content_hashes, partitions * CONTENT_HASH_BYTES)?;
+        expect_below("partition", first, partitions)?;
+        let end = partitions.min(first + (STEP_BYTES / bytes).max(1));
+        let some = self.records[first * bytes..end * bytes].chunks_exact(bytes);
+        if !(first..).zip(some).all(|(q, partition)| content_hash(partition) == *hash_of(content_hashes, q)) {
             return Err(Error::State("the records are not those of its manifest"));
         }
+        if end < partitions {
+            return Ok(Some(end));
+        }
         self.content_hashes = content_hashes.to_vec();
-        Ok(())
+        Ok(None)
     }
 
     fn change(&mut self, list: &UpdateList) -> Result<(), Error> {

@@ -55,6 +55,16 @@ fn fill(local: &mut Local, server: &mut Database<Merkle>) {
     }
 }
 
+/// All steps; how many there were.
+fn arrive(local: &mut Local, hashes: &[u8]) -> Result<usize, Error> {
+    let (mut steps, mut next) = (1, local.arrive(hashes, 0)?);
+    while let Some(q) = next {
+        next = local.arrive(hashes, q)?;
+        steps += 1;
+    }
+    Ok(steps)
+}
+
 fn new(server: &Database<Merkle>) -> Local {
     Local::new(*server.layout(), &hashes(server), ID).unwrap()
 }
@@ -162,7 +172,7 @@ proptest! {
             behind.replay(entry).unwrap();
             prop_assert!(behind.replay(entry).is_err(), "applied once");
         }
-        behind.arrive(&hashes(&server)).unwrap();
+        arrive(&mut behind, &hashes(&server)).unwrap();
         prop_assert_eq!(behind.stamp(), whole.stamp());
         assert_same(&behind, &mut server);
         fill(&mut partial, &mut server);
@@ -193,8 +203,24 @@ fn stored_bytes_are_used_whole_or_not_at_all() {
     }
     let mut other = hashes.clone();
     other[0] ^= 1;
-    assert!(matches!(local.arrive(&other), Err(Error::State(_))), "another manifest's");
-    local.arrive(&hashes).unwrap();
+    assert!(matches!(arrive(&mut local, &other), Err(Error::State(_))), "another manifest's");
+    arrive(&mut local, &hashes).unwrap();
+}
+
+#[test]
+fn large_partitions_are_checked_one_at_a_time_and_a_wrong_one_is_found_wherever_it_is() {
+    let layout = Layout::new(3 << 15, 32, 3, 1 << 15).unwrap(); // of a MiB
+    let mut server = database::<Merkle>(layout, &vec![7; 3 << 20]);
+    let mut local = new(&server);
+    fill(&mut local, &mut server);
+    let hashes = hashes(&server);
+    assert_eq!(arrive(&mut local, &hashes), Ok(3), "steps");
+    for q in 0..3 {
+        let mut other = hashes.clone();
+        other[32 * q] ^= 1;
+        assert!(matches!(arrive(&mut local, &other), Err(Error::State(_))));
+    }
+    assert!(matches!(local.arrive(&hashes, 3), Err(Error::Index { .. })));
 }
 
 #[test]

@@ -95,12 +95,12 @@ impl LocalHandle {
         self.0.replay(entry).map_err(thrown)
     }
 
-    /// Checks all partitions against the manifest of its epoch.
+    /// Checks about a MiB of partitions, from `first` on, against the manifest of its epoch; returns the next one to check, if any.
     ///
     /// # Errors
-    /// `state`, `length`.
-    pub fn arrive(&mut self, content_hashes: &[u8]) -> Outcome<()> {
-        self.0.arrive(content_hashes).map_err(thrown)
+    /// `state`, `length`, `index`.
+    pub fn arrive(&mut self, content_hashes: &[u8], first: usize) -> Outcome<Option<usize>> {
+        self.0.arrive(content_hashes, first).map_err(thrown)
     }
 
     /// The stored form, bound to the hash of its manifest (32 bytes).

@@ -24,10 +24,10 @@ const SITUATIONS: readonly [string, Partial<FaultProfile>][] = [
 ]
 /** Each with a turn of lookups. In the first one's a batch is pending: a batch made in its place is noticed. */
 const ORDEALS: readonly (readonly [Ordeal, turn: number])[] = [
-  ['kill', 136],
-  ['freeze', 121],
-  ['power loss', 127],
-  ['rollback', 135],
+  ['kill', 140],
+  ['freeze', 125],
+  ['power loss', 131],
+  ['rollback', 139],
 ]
 // `npm test`: each situation once, in a turn of lookups. `npm run test:all`: an ordeal in every turn.
 test.each(SITUATIONS.map(([name, situation], s) => [name, situation, ...ORDEALS[s % ORDEALS.length]!] as const))(

@@ -56,7 +56,7 @@ async function assertStoredWhole({ store }: Disk, hint: string, version: Version
   )
   try {
     for (const entry of entries) local.replay(entry)
-    local.arrive(now.contentHashes)
+    for (let q: number | undefined = 0; q !== undefined; ) q = local.arrive(now.contentHashes, q)
     const all = local.records(Uint32Array.from({ length: now.records }, (_, index) => index))
     for (let index = 0; index < now.records; index++) {
       const record = all.subarray(index * now.recordBytes, (index + 1) * now.recordBytes)

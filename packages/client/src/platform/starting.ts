@@ -4,9 +4,14 @@ import type { Build, Cores } from '@keyhush/wasm/client'
 import { UnsupportedError, type UnsupportedReason } from '../base/errors.js'
 import type { Environment } from './environment.js'
 
-/** The running core. Throws UnsupportedError. */
-export function startCore<B extends Build>({ loadCore }: Pick<Environment, 'loadCore'>, build: B): Promise<Cores[B]> {
-  return started(() => loadCore(build))
+/** The running core. To start it is a task by itself. Throws UnsupportedError. */
+export async function startCore<B extends Build>(
+  { loadCore, pause }: Pick<Environment, 'loadCore' | 'pause'>,
+  build: B,
+): Promise<Cores[B]> {
+  const core = await started(() => loadCore(build))
+  await pause()
+  return core
 }
 
 /** Starts a package that the app has passed in. Throws UnsupportedError. */

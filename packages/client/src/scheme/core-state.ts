@@ -23,7 +23,7 @@ export abstract class CoreState<H extends AskedHandle> implements AskedState {
   abstract suits(options: SchemeOptions): boolean
   abstract batch(manifest: Manifest): Batch
   abstract update(update: Update, after: LayoutHandle): Uint8Array
-  abstract arrive(manifest: Manifest): void
+  abstract arrive(manifest: Manifest): undefined
 
   get id(): Uint8Array {
     return this.inCore(handle => handle.hintId)

@@ -80,6 +80,7 @@ export async function downloadDirectory(
     const bytes = await throughOffline(link, signal, () => fromOne(link)).catch((error: unknown) =>
       failures.note(s, error, signal),
     )
+    await environment.pause()
     if (bytes) return { bytes, handle: decodeDirectory(core, bytes, manifest, servers) }
   }
   throw failures.error
@@ -209,10 +210,12 @@ async function receive(
       await environment.pause()
     }
   }
+  await goSteps(context, folding) // of another lane, which the core would go all at once
   inCore(core, () => folding.begin(lane, partition))
   try {
     await getBlob(link, toHex(contentHash(manifest, partition)), partitionBytes(manifest), take, signal)
     await environment.pause()
+    await goSteps(context, folding)
     if (!inCore(core, () => folding.fold(lane))) {
       throw new TamperedError(
         link.server.name,

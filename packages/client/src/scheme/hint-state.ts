@@ -108,7 +108,7 @@ export class HintState extends CoreState<ClientHandle> {
     return entry
   }
 
-  arrive({ commitments }: Manifest): void {
+  arrive({ commitments }: Manifest): undefined {
     this.readBack(client => client.rebind(commitments))
   }
 

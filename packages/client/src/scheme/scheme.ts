@@ -89,7 +89,7 @@ export interface StatefulScheme extends AnyScheme {
   /** whether its states may have rows (`Rows`) */
   readonly keepsRows?: boolean
   /** Begins a state. Nothing is sent yet. */
-  prepare(context: SchemeContext, manifest: Manifest): Preparation
+  prepare(context: SchemeContext, manifest: Manifest): Promise<Preparation>
   /** Reads what `Preparation.partial` has written. Throws StateUnreadableError. */
   resume(context: SchemeContext, manifest: Manifest, partial: Uint8Array, binding: Uint8Array): Promise<Preparation>
   /** Reads what `checkpoint` has written. Throws StateUnreadableError. */
@@ -236,7 +236,7 @@ interface AnyState {
    */
   step?(): boolean
   /** Called after the last entry: the state is now at this manifest. Throws StateUnreadableError if it cannot be. */
-  arrive(manifest: Manifest): void
+  arrive(manifest: Manifest): Promise<void> | undefined
   /** names of the rows that belong to its stored form; undefined: none */
   readonly rows?: readonly string[] | undefined
   /** Its stored form, bound to its manifest's hash. Writes rows anew that are worth it; without `rows`, none. */

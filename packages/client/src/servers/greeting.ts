@@ -2,6 +2,7 @@
 // nor a stored state, so they are asked while both are loading.
 
 import type { Info } from '@keyhush/protocol'
+import type { Environment } from '../platform/environment.js'
 import { infoOf } from './info.js'
 import { type Agreed, agree } from './manifests.js'
 import { askAll } from './retry.js'
@@ -13,9 +14,13 @@ export interface Greeting {
   readonly infos: Promise<readonly Info[]>
 }
 
-/** Asks at once. A failure rejects the promise that it belongs to. */
-export function greet(links: Links, signal: AbortSignal): Greeting {
-  const greeting = { agreed: agree(links, signal), infos: askAll(links, link => infoOf(link, signal)) }
+/** Asks at once, for the one and then for the other. A failure rejects the promise that it belongs to. */
+export function greet(links: Links, { pause }: Pick<Environment, 'pause'>, signal: AbortSignal): Greeting {
+  const infos = async () => {
+    await pause() // a request takes a phone milliseconds to make
+    return await askAll(links, link => infoOf(link, signal))
+  }
+  const greeting = { agreed: agree(links, signal), infos: infos() }
   for (const part of Object.values(greeting)) part.catch(() => {})
   return greeting
 }

@@ -224,7 +224,7 @@ export class ChoosingSession implements Session {
     }
     this.#now = stateless
     this.#next = stateful
-    this.#consider()
+    this.#considerSoon()
   }
 
   /** Whether the stored state answers. Not if it takes a download over which the app has a say: it is asked behind the lookups. */
@@ -252,7 +252,16 @@ export class ChoosingSession implements Session {
 
   #lookedUp(): void {
     this.#ended++
-    this.#consider()
+    this.#considerSoon()
+  }
+
+  /** In a turn of its own: the app has its map, or its answer, first. */
+  #considerSoon(): void {
+    const { environment } = this.#parts
+    environment
+      .pause('behind')
+      .then(() => this.#consider())
+      .catch(() => {})
   }
 
   #consider(): void {

@@ -104,7 +104,7 @@ export class StatelessSession implements Session {
   readonly madeAnew = 0
 
   async begin(_progress: ProgressMeter, signal: AbortSignal): Promise<void> {
-    const greeting = this.#greeting ?? greet(this.#downloads, signal)
+    const greeting = this.#greeting ?? greet(this.#downloads, this.#parts.environment, signal)
     this.#greeting = undefined
     await Promise.all([this.#moveToNewest(signal, greeting), this.#assertOffered(greeting)])
   }
@@ -144,8 +144,10 @@ export class StatelessSession implements Session {
 
   async #lookUp<T>(question: Question<T>, signal: AbortSignal | undefined, begin: () => void): Promise<T> {
     this.#assertOpen()
-    signal?.throwIfAborted()
     const { environment, stats, publisher, core } = this.#parts
+    signal?.throwIfAborted()
+    await environment.pause() // the app asks in a task of its own, perhaps right after open()
+    signal?.throwIfAborted()
     const start = environment.clock.now()
     const before = stats.onlineTotal()
     const fetch = (manifest: Manifest, of: InstantOf, indices: Uint32Array) => {

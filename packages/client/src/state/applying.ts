@@ -74,7 +74,7 @@ export async function replay(hint: Hint, entries: readonly Uint8Array[], at: Agr
       hint.moveTo(at, directory)
       directory = undefined
     }
-    state.arrive(at.manifest)
+    await state.arrive(at.manifest)
   } finally {
     release(core, directory)
   }

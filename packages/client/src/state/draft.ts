@@ -351,6 +351,7 @@ async function drafted(machine: Machine, watch: Watch, letGo: () => void): Promi
     const { manifest } = agreed
     failures = new FailedServers(machine.downloads, stats)
     expectDownload(machine, machine.schemeFor(manifest), manifest, watch)
+    await environment.pause()
     if (manifest.keyed) progress.phase('directory')
     try {
       const sources = { servers: machine.downloads, failures, received: (bytes: number) => progress.add(bytes) }
@@ -367,7 +368,8 @@ async function drafted(machine: Machine, watch: Watch, letGo: () => void): Promi
   try {
     const { manifest, bytes } = agreed
     const scheme = machine.schemeFor(manifest)
-    preparation = scheme.prepare(machine.context, manifest)
+    await environment.pause()
+    preparation = await scheme.prepare(machine.context, manifest)
     const record = drawRecord(scheme, preparation.id, bytes, servers, environment.random)
     const parts = { agreed, record, directory }
     return new Draft(machine, scheme, preparation, parts, { failures, letGo })

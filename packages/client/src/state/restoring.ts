@@ -166,7 +166,7 @@ async function resume(
 
 /** Reads a whole hint, with its journal and pending batch. Throws StateMovedError if `head` is not the newest. */
 async function reopen(machine: Machine, scheme: StatefulScheme, head: StateHead): Promise<Hint> {
-  const { core } = machine.parts
+  const { core, environment } = machine.parts
   const { record, version, pending } = head
   const stored = await machine.store.readHint(record.hintId)
   const arrived = stored.version + stored.entries.length
@@ -178,7 +178,9 @@ async function reopen(machine: Machine, scheme: StatefulScheme, head: StateHead)
   let hint: Hint | undefined
   try {
     directory = readDirectory(core, manifest, stored.directory)
+    await environment.pause()
     state = await scheme.reopen(machine.context, manifest, stored.checkpoint, bindingOf(core, stored.manifest))
+    await environment.pause()
     const then = { ...record, manifest: stored.manifest }
     const checkpointVersion = stored.version
     hint = new Hint({ core, scheme, state, record: then, manifest, directory, checkpointVersion })
@@ -192,6 +194,7 @@ async function reopen(machine: Machine, scheme: StatefulScheme, head: StateHead)
     }
     if (!machine.suits(scheme, state)) throw new UnsuitedError()
     await recallVerifier(machine.store, hint)
+    await environment.pause()
     return hint
   } catch (error) {
     if (hint !== undefined) hint.free()

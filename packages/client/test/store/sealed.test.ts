@@ -134,7 +134,7 @@ describe('a value moved or exchanged', () => {
 })
 
 describe('a value of several pieces', () => {
-  const [pieceBytes, aroundBytes, magicBytes] = [2 ** 21, 28, 5]
+  const [pieceBytes, aroundBytes, magicBytes] = [2 ** 19, 28, 5]
   const value = bytes('of three pieces', 2 * pieceBytes + 7)
   const start = (piece: number) => magicBytes + piece * (pieceBytes + aroundBytes)
   const read = async () => (await reopened().readPartial(hintId)).partial

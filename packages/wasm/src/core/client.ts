@@ -171,8 +171,8 @@ export interface LocalHandle extends Lanes {
   update(list: Uint8Array, after: LayoutHandle, contentHashes: Uint8Array): Uint8Array | undefined
   /** applies the next entry of its journal */
   replay(entry: Uint8Array): void
-  /** checks all partitions against the manifest of its epoch; throws `state` */
-  arrive(contentHashes: Uint8Array): void
+  /** checks about a MiB against the manifest of its epoch, from partition `first` on; returns the next one, if any; throws `state` */
+  arrive(contentHashes: Uint8Array, first: number): number | undefined
   /** the stored form, bound to its manifest's hash (32 bytes) */
   encode(binding: Uint8Array): StoredFormHandle
   free(): void

@@ -25,7 +25,7 @@ pub(crate) struct Rows<'a> {
 }
 
 /// Stream values computed in one step. It takes some milliseconds, even before a browser has optimised the code.
-const STEP_VALUES: usize = 1 << 18;
+const STEP_VALUES: usize = 1 << 16;
 
 /// The number of stripes that are folded together.
 pub(crate) fn together(stripe_records: usize, record_bytes: usize) -> usize {

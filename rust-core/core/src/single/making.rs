@@ -201,17 +201,17 @@ impl<F: Function> Builder<F> {
                 if folding.tags.is_empty() {
                     folding.tags = vec![0; slots.len() + 1];
                     hint.tags.tag_all(bytes, self.geometry.record_bytes(), &mut folding.tags);
+                    return Ok(true);
                 }
                 let rows = Rows { bytes, tags: &folding.tags, slots };
                 let end = self.geometry.stripes_of(&rows.slots).end;
-                let next =
-                    end.min(folding.stripe + together(self.geometry.stripe_records(), self.geometry.record_bytes()));
-                if hint.fold_stripes(&rows, folding.stripe..next, &mut folding.reached) {
-                    return Ok(true);
-                }
-                folding.reached = Reached::default();
-                folding.stripe = next;
-                if next < end {
+                if folding.stripe < end {
+                    let count = together(self.geometry.stripe_records(), self.geometry.record_bytes());
+                    let next = end.min(folding.stripe + count);
+                    if !hint.fold_stripes(&rows, folding.stripe..next, &mut folding.reached) {
+                        folding.reached = Reached::default();
+                        folding.stripe = next;
+                    }
                     return Ok(true);
                 }
                 hint.fold_rest(&rows);

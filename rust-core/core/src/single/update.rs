@@ -16,7 +16,7 @@ use crate::tapir::update::HintUpdate;
 const FEW: usize = 4;
 
 /// Stream values computed in one step, or those of one stripe: some milliseconds.
-const STEP_VALUES: usize = 1 << 20;
+const STEP_VALUES: usize = 1 << 18;
 
 /// The geometry after a list: the hint's own, except for the number of slots.
 pub(crate) fn followed(layout: &Layout, geometry: &Geometry, list: &UpdateList) -> Result<Geometry, Error> {

@@ -10,7 +10,7 @@ import { costsOf } from '../costs.js'
 import { databaseBytes, downloadPartitions } from '../download.js'
 import { LOCAL } from '../facts.js'
 import type { HeldState, Preparation, SchemeContext, Sizes, Sources, StatefulScheme, Update } from '../scheme.js'
-import { fromStored, storedForm } from '../stored-form.js'
+import { fromStored, makeRoom, storedForm } from '../stored-form.js'
 
 const ID_BYTES = 16
 
@@ -22,8 +22,9 @@ export const local: StatefulScheme = {
     return { ...costsOf(core, manifest, 'local', undefined, usage), maxBatch: manifest.maxBatch }
   },
 
-  prepare(context, manifest) {
+  async prepare(context, manifest) {
     const { core, environment } = context
+    await makeRoom(context, { records: databaseBytes(manifest) })
     const id = environment.random(ID_BYTES)
     const handle = withLayout(core, manifest, layout =>
       inCore(core, () => hintsOf(core).newLocal(layout, manifest.contentHashes, id)),
@@ -146,8 +147,15 @@ class LocalState implements HeldState {
     readBack(this.#context.core, () => this.#handle.replay(entry))
   }
 
-  arrive({ contentHashes }: Manifest): void {
-    readBack(this.#context.core, () => this.#handle.arrive(contentHashes))
+  /** Hashes all of it. */
+  async arrive({ contentHashes }: Manifest): Promise<void> {
+    const { core, environment } = this.#context
+    for (let next: number | undefined = 0; ; ) {
+      const first: number = next
+      next = readBack(core, () => this.#handle.arrive(contentHashes, first))
+      if (next === undefined) return
+      await environment.pause()
+    }
   }
 
   checkpoint(binding: Uint8Array): Promise<Uint8Array> {

@@ -25,7 +25,7 @@ export const single: StatefulScheme = {
     return { ...costs, maxBatch: Math.min(maxBatch, lookups), lookups }
   },
 
-  prepare(context, manifest) {
+  async prepare(context, manifest) {
     const { core, environment, options } = context
     const { lookups } = sizesOf(core, manifest)
     const entropy = environment.random(32)

@@ -115,7 +115,7 @@ export class SingleState extends CoreState<SingleHandle> {
   }
 
   /** Its tags are its own: it is bound to no commitments. */
-  arrive(): void {}
+  arrive(): undefined {}
 }
 
 function encoded(...query: Parameters<typeof encodeParityQuery>): Uint8Array {

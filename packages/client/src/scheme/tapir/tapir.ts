@@ -8,7 +8,7 @@ import { batchLimit, costsOf } from '../costs.js'
 import { TAPIR } from '../facts.js'
 import { REFRESH, reopenHint } from '../hint-state.js'
 import type { StatefulScheme } from '../scheme.js'
-import { fromStored } from '../stored-form.js'
+import { fromStored, makeRoom } from '../stored-form.js'
 import { HintPreparation } from './preparation.js'
 import { chooseProofs } from './proofs.js'
 
@@ -22,9 +22,10 @@ export const tapir: StatefulScheme = {
     return { ...costs, maxBatch: batchLimit(core, manifest, proofs) }
   },
 
-  prepare(context, manifest) {
+  async prepare(context, manifest) {
     const { core, environment, options } = context
     const proofs = chooseProofs(core, manifest, options)
+    await makeRoom(context, costsOf(core, manifest, 'full', proofs).held)
     const { commitments, contentHashes } = manifest
     const builder = withLayout(core, manifest, layout =>
       inCore(core, () =>

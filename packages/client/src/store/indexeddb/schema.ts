@@ -15,11 +15,14 @@ import type { DBSchema, IDBPDatabase, IDBPTransaction } from 'idb'
 
 export const DATABASE = 'keyhush'
 
-/** 2, so that an empty database of our name, which `indexedDB.open(name)` makes as version 1, is given its stores. */
-export const SCHEMA_VERSION = 2
+/**
+ * From 2 on, so that an empty database of our name, which `indexedDB.open(name)` makes as version 1, is given its stores. 3: rows of
+ * 512 KiB, of 2 MiB before.
+ */
+export const SCHEMA_VERSION = 3
 
 /** Bytes of each row of a value but its last, which is shorter. Handing one over, or back, takes some milliseconds. */
-export const ROW_BYTES = 2 << 20
+export const ROW_BYTES = 512 << 10
 
 export type Kind = 'partial' | 'checkpoint' | 'manifest' | 'directory' | 'verifier' | `${typeof ROW}${string}`
 
