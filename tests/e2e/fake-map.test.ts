@@ -46,7 +46,7 @@ async function real(options: Options): Promise<Subject> {
       await both.publish(changes)
       await map.sync()
     },
-    lie: lies => both.misbehave(1, lies ? 'lies' : undefined),
+    lie: lies => both.misbehave(1, lies ? 'lie' : undefined),
     async close() {
       await map.close()
       await both.close()
