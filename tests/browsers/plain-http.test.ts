@@ -40,23 +40,32 @@ await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
     expect(has).toEqual([false, false, false])
   })
 
-  test.each(['auto', 'instant', 'full', 'local'] as const)('mode %s: signed lookups work, in memory', async mode => {
+  test.each(['auto', 'instant', 'full', 'local'] as const)('mode %s: signed lookups work', async mode => {
     const options = { servers, publisherKey: both.publisherKey, development: true, mode }
     const seen = await page.evaluate(async options => {
       const map = await keyhush.open(options)
-      const seen = [await map.getText('otter'), await map.has('auk'), map.storage]
+      const seen = [await map.getText('otter'), await map.has('auk')]
       await map.close()
       return seen
     }, options)
-    expect(seen).toEqual(['river', false, 'memory'])
+    expect(seen).toEqual(['river', false])
   })
 
-  test('storage that is required cannot be had', async () => {
+  test('state is kept in IndexedDB, and the next map resumes it', async () => {
     const options = { servers, development: true, mode: 'full', storage: 'required' } as const
-    const code = await page.evaluate(
-      options => keyhush.open(options).catch(({ code }: { code: string }) => code),
-      options,
-    )
-    expect(code).toBe('storage')
+    const [first, second] = await page.evaluate(async options => {
+      await keyhush.discardState({ servers: options.servers })
+      const visit = async () => {
+        const events: string[] = []
+        const map = await keyhush.open({ ...options, onEvent: ({ type }) => void events.push(type) })
+        await map.close()
+        return [map.storage, events.includes('resumed')]
+      }
+      return [await visit(), await visit()]
+    }, options)
+    expect([first, second]).toEqual([
+      ['best-effort', false],
+      ['best-effort', true],
+    ])
   })
 })

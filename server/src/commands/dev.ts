@@ -153,8 +153,8 @@ function warning(reached: readonly Reached[]): string {
   const interfaces = reached.map(({ name, address }) => `${address} (${name})`).join(', ')
   return `
 Warning: everybody who reaches one of these addresses can use both servers, and read keys on their way (plain http): ${interfaces}
-Browsers call a page at such an address insecure and give it no crypto.subtle, locks or service workers. Lookups work; the SDK
-checks signatures in JavaScript, and keeps state in memory until the page closes (storage: 'required' fails).
+Browsers call a page at such an address insecure and give it no crypto.subtle, locks or service workers. Lookups and stored state
+work; the SDK checks signatures in JavaScript, and stores state unencrypted.
 `
 }
 
