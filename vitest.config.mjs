@@ -24,7 +24,7 @@ const long = [
   ...['package/package', 'world/living/living', 'world/living/mutants.all', 'world/state/every-step'].map(
     name => `tests/${name}`,
   ),
-  ...['sizes', 'testing', 'packed', 'trust'].map(name => `tests/e2e/${name}`),
+  ...['sizes', 'testing', 'packed', 'trust', 'dev'].map(name => `tests/e2e/${name}`),
   ...['demo', 'kills', 'reloads-and-private-windows', 'sdk', 'store', 'tabs'].map(name => `tests/browsers/${name}`),
   'packages/pointproofs/test/end-to-end',
 ].map(name => `/${name}.test.ts`)

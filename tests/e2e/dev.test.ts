@@ -3,6 +3,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import type { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
@@ -10,6 +11,7 @@ import { type KeyhushError, open } from '@keyhush/client'
 import { openWith, platformEnvironment } from '@keyhush/client/environment'
 import { MISBEHAVIOURS, type Misbehaviour } from '@keyhush/server/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { reachedAt } from '../../server/dist/commands/dev.js'
 import { runKeyhush } from '../../server/test/command.js'
 import { NEEDS_LINUX, needs } from '../support/needs.js'
 import { runKeyhushProcess } from '../support/processes.js'
@@ -179,6 +181,37 @@ test('a server that ends takes the rest with it', NEEDS_LINUX, async () => {
   const [, second] = await childrenOf(child.pid!)
   process.kill(second!, 'SIGKILL')
   expect((await exited)[0]).toBe(1)
+})
+
+test('--host prints who can reach the servers, and apps of any origin can use them', async () => {
+  // Loopback, although `dev` does not take it for that.
+  const { printed, servers, publisherKey, stop } = await dev({}, '--host', '::ffff:127.0.0.1')
+  await printed.until('stores state unencrypted.\n')
+  expect(printed.text).toContain('::ffff:127.0.0.1 (this machine)')
+  expect(printed.text).toContain('development: true')
+  const { headers } = await fetch(`${servers[0]}/v1/info`, { headers: { origin: 'http://192.168.1.5:5173' } })
+  expect(headers.get('access-control-allow-origin')).toBe('*')
+  const map = await open({ servers, publisherKey, development: true })
+  expect(text(await map.get('otter'))).toBe('river')
+  await map.close()
+  expect(await stop('SIGINT')).toBe(0)
+  await expect(runKeyhush('dev', data, '--host', 'localhost')).rejects.toThrow('It must be an address of this machine')
+})
+
+test('the addresses of a host: its own, or all that others can reach', () => {
+  const at = (address: string, family: 'IPv4' | 'IPv6', internal = false) => ({ address, family, internal })
+  const interfaces = {
+    lo: [at('127.0.0.1', 'IPv4', true), at('::1', 'IPv6', true)],
+    eth0: [at('192.168.1.5', 'IPv4'), at('fe80::5', 'IPv6'), at('2001:db8::5', 'IPv6')],
+    wg0: [at('10.0.0.5', 'IPv4')],
+  } as unknown as ReturnType<typeof networkInterfaces>
+  const reached = (host: string, given = interfaces) =>
+    reachedAt(host, given).map(({ name, address }) => `${name} ${address}`)
+  expect(reached('0.0.0.0')).toEqual(['eth0 192.168.1.5', 'wg0 10.0.0.5'])
+  expect(reached('::')).toEqual(['eth0 192.168.1.5', 'eth0 2001:db8::5', 'wg0 10.0.0.5'])
+  expect(reached('10.0.0.5')).toEqual(['wg0 10.0.0.5'])
+  expect(reached('127.0.0.2')).toEqual(['this machine 127.0.0.2'])
+  expect(reached('0.0.0.0', {})).toEqual(['this machine 127.0.0.1'])
 })
 
 const TERMINAL = needs(

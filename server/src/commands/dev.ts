@@ -117,8 +117,8 @@ interface Reached {
 }
 
 /** The addresses at which apps reach what listens on `host`. */
-function reachedAt(host: string): [Reached, ...Reached[]] {
-  const all = Object.entries(networkInterfaces()).flatMap(([name, list]) => (list ?? []).map(one => ({ ...one, name })))
+export function reachedAt(host: string, interfaces = networkInterfaces()): [Reached, ...Reached[]] {
+  const all = Object.entries(interfaces).flatMap(([name, list]) => (list ?? []).map(one => ({ ...one, name })))
   const loopback = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host]
   const [first, ...others] = all.filter(({ address, family, internal }) => {
     if (loopback === undefined) return address === host
