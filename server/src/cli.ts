@@ -378,7 +378,7 @@ const HINTS: Readonly<Record<string, string>> = {
 function systemMessage(error: SystemError): string {
   const { message, path, address, port, errno = 0, code } = error
   const [, reason] = getSystemErrorMap().get(errno) ?? []
-  const about = path ?? (port === undefined ? undefined : `${address}:${port}`)
+  const about = path ?? (port === undefined ? address : `${address}:${port}`)
   if (reason === undefined || about === undefined) return message
   return `${about}: ${reason} (${code})${HINTS[code ?? ''] ?? ''}`
 }

@@ -24,6 +24,7 @@ const ANIMALS = 'key,value\notter,river\nheron,shore\n'
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let data: string
 const running = new Set<ChildProcess>()
+const mayOutlive = new Set<number>()
 
 beforeAll(async () => {
   folder = await temporaryFolder()
@@ -33,6 +34,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   for (const child of running) child.kill('SIGKILL')
+  for (const pid of mayOutlive) if (await isRunning(pid)) process.kill(pid, 'SIGKILL')
   await folder.remove()
 })
 
@@ -169,6 +171,7 @@ test('a store that was begun from other data: the error says which option or fil
 test('each server is a process of its own, and ends with the one that started it', NEEDS_LINUX, async () => {
   const { child, servers, exited } = await dev({})
   const children = await childrenOf(child.pid!)
+  for (const pid of children) mayOutlive.add(pid)
   expect(children).toHaveLength(2)
   child.kill('SIGKILL')
   await exited
@@ -196,6 +199,10 @@ test('--host prints who can reach the servers, and apps of any origin can use th
   await map.close()
   expect(await stop('SIGINT')).toBe(0)
   await expect(runKeyhush('dev', data, '--host', 'localhost')).rejects.toThrow('It must be an address of this machine')
+  const foreign = runKeyhushProcess('dev', data, '--host', '192.0.2.1') // for documents: nobody has it
+  await expect(foreign).rejects.toThrow(
+    '192.0.2.1: address not available (EADDRNOTAVAIL); choose an address of this machine',
+  )
 })
 
 test('the addresses of a host: its own, or all that others can reach', () => {
