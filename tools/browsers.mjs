@@ -114,6 +114,9 @@ async function downloadedBrowser(kind) {
   return computeExecutablePath({ browser: kind.download, buildId, cacheDir })
 }
 
+/** Leads to this machine, but browsers do not know: its pages are no secure contexts. */
+export const OTHER_HOST = 'another-host.test'
+
 /**
  * Starts `chromium` or `firefox` headless. Returns puppeteer-core's Browser, which the caller closes.
  * - `profile`: a folder, which stays; without it, a fresh profile that is removed at the end
@@ -149,7 +152,11 @@ export async function launchBrowser(
 async function launch(name, options, preferences) {
   const { default: puppeteer } = await import('puppeteer-core')
   if (name === 'firefox') {
-    return puppeteer.launch({ ...options, browser: 'firefox', extraPrefsFirefox: preferences })
+    return puppeteer.launch({
+      ...options,
+      browser: 'firefox',
+      extraPrefsFirefox: { 'network.dns.localDomains': OTHER_HOST, ...preferences },
+    })
   }
   return puppeteer.launch({
     ...options,
@@ -164,6 +171,7 @@ async function launch(name, options, preferences) {
       '--disable-component-update',
       '--disable-sync',
       '--no-first-run',
+      `--host-resolver-rules=MAP ${OTHER_HOST} 127.0.0.1`,
     ],
   })
 }

@@ -9,6 +9,7 @@ import { VERSION } from './base/version.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
 import { proofsPackage } from './dataset/proof-kinds.js'
+import { MISBEHAVIOURS } from './testing/misbehaving.js'
 
 const portNumber = ranged(0, 65_535)
 const days = ranged(1, 36_500)
@@ -143,8 +144,21 @@ const devCommand = program
   .addOption(
     new Option('--ports <a,b>', 'ports to listen on; 0: any free one').argParser(twoPorts).default([0, 0], '0,0'),
   )
+  .addOption(
+    new Option('--host <address>', 'address to listen on; 0.0.0.0: all, so that a phone reaches them')
+      .argParser(ownAddress)
+      .default('127.0.0.1'),
+  )
   .option('--folder <dir>', 'directory to keep the stores and the key in (default: a temporary one)')
-  .option('--allow-origin <origin...>', 'as for serve (default: localhost)', origins)
+  .addOption(
+    new Option(
+      '--misbehave <[a=]how...>',
+      `what a server does wrong at first (default server: b): ${descriptions(MISBEHAVIOURS)}`,
+    )
+      .argParser(misbehaviours)
+      .default({}, 'nothing'),
+  )
+  .option('--allow-origin <origin...>', 'as for serve (default: localhost; with --host, *)', origins)
   .option('--log-level <level>', 'as for serve', 'warn')
 for (const option of dataOptions()) devCommand.addOption(option)
 devCommand.action(async (data, options) => (await import('./commands/dev.js')).dev(data, options))
@@ -328,6 +342,20 @@ function twoPorts(text: string): [number, number] {
   return [a, b]
 }
 
+function ownAddress(text: string): string {
+  if (isIP(text) === 0) throw new InvalidArgumentError('It must be an address of this machine, or 0.0.0.0 for all.')
+  return text
+}
+
+function misbehaviours(text: string, before: object): object {
+  const [, server = 'b', how = ''] = /^(?:([ab])=)?(\w+)$/.exec(text) ?? []
+  if (!Object.hasOwn(MISBEHAVIOURS, how)) {
+    const kinds = Object.keys(MISBEHAVIOURS).join(', ')
+    throw new InvalidArgumentError(`It must be one of ${kinds}; with a= before it, of the first server.`)
+  }
+  return { ...before, [server]: how }
+}
+
 interface SystemError extends NodeJS.ErrnoException {
   readonly address?: string
   readonly port?: number
@@ -341,6 +369,7 @@ function isSystemError(error: unknown): error is SystemError {
 /** What to do, by the system's code. */
 const HINTS: Readonly<Record<string, string>> = {
   EADDRINUSE: '; end what listens there, or choose another port (0: any free one; of dev, --ports 0,0)',
+  EADDRNOTAVAIL: '; choose an address of this machine, or 0.0.0.0 for all',
   EIO: '; a full disk can be the reason',
   EMFILE: '; let the process open more of them: `ulimit -n`, or LimitNOFILE of a systemd unit',
 }
@@ -349,7 +378,7 @@ const HINTS: Readonly<Record<string, string>> = {
 function systemMessage(error: SystemError): string {
   const { message, path, address, port, errno = 0, code } = error
   const [, reason] = getSystemErrorMap().get(errno) ?? []
-  const about = path ?? (port === undefined ? undefined : `${address}:${port}`)
+  const about = path ?? (port === undefined ? address : `${address}:${port}`)
   if (reason === undefined || about === undefined) return message
   return `${about}: ${reason} (${code})${HINTS[code ?? ''] ?? ''}`
 }

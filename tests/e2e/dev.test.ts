@@ -1,56 +1,93 @@
 // `keyhush dev` starts two servers, and prints all that an app needs.
 
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import type { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { open } from '@keyhush/client'
+import { type KeyhushError, open } from '@keyhush/client'
+import { openWith, platformEnvironment } from '@keyhush/client/environment'
+import { MISBEHAVIOURS, type Misbehaviour } from '@keyhush/server/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { reachedAt } from '../../server/dist/commands/dev.js'
 import { runKeyhush } from '../../server/test/command.js'
+import { NEEDS_LINUX, needs } from '../support/needs.js'
 import { runKeyhushProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 
 const command = fileURLToPath(new URL('../../server/bin/keyhush.js', import.meta.url))
 
+const ANIMALS = 'key,value\notter,river\nheron,shore\n'
+
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let data: string
 const running = new Set<ChildProcess>()
+const mayOutlive = new Set<number>()
 
 beforeAll(async () => {
   folder = await temporaryFolder()
   await mkdir(join(folder.path, 'temporary'))
   data = join(folder.path, 'animals.csv')
-  await writeFile(data, 'key,value\notter,river\nheron,shore\n')
+  await writeFile(data, ANIMALS)
 })
 afterAll(async () => {
   for (const child of running) child.kill('SIGKILL')
+  for (const pid of mayOutlive) if (await isRunning(pid)) process.kill(pid, 'SIGKILL')
   await folder.remove()
 })
 
-/** Starts it, and reads what it prints for an app. `temporary`: where its temporary folder is. */
-async function dev(...args: string[]) {
-  const TMPDIR = join(folder.path, 'temporary')
-  const child = spawn(process.execPath, [command, 'dev', data, ...args], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env: { ...process.env, TMPDIR },
+/** What a process prints. */
+class Printed {
+  text = ''
+  readonly #from: Readable
+
+  constructor(from: Readable) {
+    this.#from = from
+    from.setEncoding('utf8').on('data', text => {
+      this.text += text.replaceAll('\r', '')
+    })
+  }
+
+  async until(end: string, from = 0): Promise<void> {
+    while (!this.text.includes(end, from)) await once(this.#from, 'data')
+  }
+}
+
+/** Starts it, and reads what it prints for an app. `inTerminal`: it has a terminal, whose keys `press` presses. */
+async function dev({ inTerminal = false }, ...args: string[]) {
+  const line = [process.execPath, command, 'dev', data, ...args]
+  const quoted = line.map(word => `'${word}'`).join(' ')
+  const [program, ...rest] = inTerminal ? ['script', '-qefc', quoted, '/dev/null'] : line
+  const child = spawn(program!, rest, {
+    stdio: ['pipe', 'pipe', 'inherit'],
+    env: { ...process.env, TMPDIR: join(folder.path, 'temporary') }, // where its temporary folder is
   })
   running.add(child)
   const exited = once(child, 'exit').finally(() => running.delete(child))
-  let printed = ''
-  for await (const text of child.stdout.setEncoding('utf8')) {
-    printed += text
-    if (printed.includes('changes.jsonl\n')) break
+  const ended = exited.then(() => {
+    throw new Error(`it has ended: ${printed.text}`)
+  })
+  ended.catch(() => {}) // it does, later
+  const printed = new Printed(child.stdout!)
+  await Promise.race([printed.until(inTerminal ? 'Ctrl-C: end\n' : 'changes.jsonl\n'), ended])
+  const [, a, b] = /servers: \['(http:.+)', '(http:.+)'\]/.exec(printed.text) ?? []
+  const [, publisherKey] = /publisherKey: '([0-9a-f]{64})'/.exec(printed.text) ?? []
+  const [, keyFile] = /--key (\S+) changes\.jsonl$/m.exec(printed.text) ?? []
+  if (a === undefined || b === undefined) throw new Error(`expected two servers, got: ${printed.text}`)
+  /** Resolves once it has said so. */
+  const press = async (key: string, said: string) => {
+    const from = printed.text.length
+    child.stdin!.write(key)
+    await printed.until(said, from)
   }
-  const [, a, b] = /servers: \['(http:.+)', '(http:.+)'\]/.exec(printed) ?? []
-  const [, publisherKey] = /publisherKey: '([0-9a-f]{64})'/.exec(printed) ?? []
-  const [, keyFile] = /--key (\S+) changes\.jsonl$/m.exec(printed) ?? []
-  if (a === undefined || b === undefined) throw new Error(`expected two servers, got: ${printed}`)
   const stop = async (signal: NodeJS.Signals) => {
     child.kill(signal)
     return (await exited)[0]
   }
-  return { servers: [a, b] as const, publisherKey: publisherKey!, keyFile: keyFile!, stop }
+  const servers = [a, b] as const
+  return { child, printed, servers, publisherKey: publisherKey!, keyFile: keyFile!, press, exited, stop }
 }
 
 async function publish({ servers, keyFile }: Awaited<ReturnType<typeof dev>>, operation: object): Promise<void> {
@@ -59,10 +96,22 @@ async function publish({ servers, keyFile }: Awaited<ReturnType<typeof dev>>, op
   await runKeyhush('publish', '--servers', servers.join(), '--key', keyFile, batch)
 }
 
+async function childrenOf(pid: number): Promise<number[]> {
+  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')
+  return children.trim().split(' ').map(Number)
+}
+
+/** Not, if it has ended and nobody has asked how. */
+const isRunning = (pid: number) =>
+  readFile(`/proc/${pid}/stat`, 'utf8').then(
+    stat => !/\) Z /.test(stat),
+    () => false,
+  )
+
 const text = (value: Uint8Array | undefined) => value && new TextDecoder().decode(value)
 
 test('two servers answer for a file, accept signed batches, and end with Ctrl-C without leaving files', async () => {
-  const running = await dev()
+  const running = await dev({})
   const { servers, publisherKey } = running
   expect(new URL(servers[0]).port).not.toBe(new URL(servers[1]).port)
   const map = await open({ servers, publisherKey })
@@ -91,18 +140,153 @@ test('two servers answer for a file, accept signed batches, and end with Ctrl-C 
 
 test('a folder keeps key and changes, and is not mixed with other data', async () => {
   const kept = ['--folder', join(folder.path, 'kept')]
-  const first = await dev(...kept)
+  const first = await dev({}, ...kept)
   await publish(first, { op: 'edit', key: 'heron', value: 'marsh' })
   expect(await first.stop('SIGTERM')).toBe(0)
   const ports = first.servers.map(url => new URL(url).port)
 
-  const second = await dev(...kept, '--ports', ports.join())
+  const second = await dev({}, ...kept, '--ports', ports.join())
   expect([second.servers, second.publisherKey]).toEqual([first.servers, first.publisherKey])
   const map = await open({ servers: second.servers, publisherKey: second.publisherKey })
   expect([map.epoch, text(await map.get('heron'))]).toEqual([2, 'marsh'])
   await map.close()
   expect(await second.stop('SIGINT')).toBe(0)
+})
 
-  await writeFile(data, 'key,value\notter,lake\n')
-  await expect(runKeyhushProcess('dev', data, ...kept)).rejects.toThrow('data.mdb: it holds another database than ')
+test('a store that was begun from other data: the error says which option or file differs, and both ways on', async () => {
+  const kept = ['--folder', join(folder.path, 'begun')]
+  const first = await dev({}, ...kept, '--max-value-bytes', '40')
+  expect(await first.stop('SIGTERM')).toBe(0)
+  const failing = (...options: string[]) => expect(runKeyhushProcess('dev', data, ...kept, ...options)).rejects
+  const ways =
+    'To go on, give again what it was begun with, and publish what changed; to begin anew, name another store or delete this one'
+  await failing().toThrow('it has values of up to 40 bytes, that one values of 5 bytes (--max-value-bytes)')
+  await failing().toThrow(ways)
+  await writeFile(data, 'key,value\notter,lakes\nheron,shore\n')
+  const changed = failing('--max-value-bytes', '40')
+  await changed.toThrow('animals.csv: the data file has other contents')
+  await writeFile(data, ANIMALS)
+})
+
+test('each server is a process of its own, and ends with the one that started it', NEEDS_LINUX, async () => {
+  const { child, servers, exited } = await dev({})
+  const children = await childrenOf(child.pid!)
+  for (const pid of children) mayOutlive.add(pid)
+  expect(children).toHaveLength(2)
+  child.kill('SIGKILL')
+  await exited
+  for (const url of servers) await expect(fetch(`${url}/v1/info`)).rejects.toThrow()
+  for (const pid of children) await expect.poll(() => isRunning(pid)).toBe(false)
+})
+
+test('a server that ends takes the rest with it', NEEDS_LINUX, async () => {
+  const { child, exited } = await dev({})
+  const [, second] = await childrenOf(child.pid!)
+  process.kill(second!, 'SIGKILL')
+  expect((await exited)[0]).toBe(1)
+})
+
+test('--host prints who can reach the servers, and apps of any origin can use them', async () => {
+  // Loopback, although `dev` does not take it for that.
+  const { printed, servers, publisherKey, stop } = await dev({}, '--host', '::ffff:127.0.0.1')
+  await printed.until('stores state unencrypted.\n')
+  expect(printed.text).toContain('::ffff:127.0.0.1 (this machine)')
+  expect(printed.text).toContain('development: true')
+  const { headers } = await fetch(`${servers[0]}/v1/info`, { headers: { origin: 'http://192.168.1.5:5173' } })
+  expect(headers.get('access-control-allow-origin')).toBe('*')
+  const map = await open({ servers, publisherKey, development: true })
+  expect(text(await map.get('otter'))).toBe('river')
+  await map.close()
+  expect(await stop('SIGINT')).toBe(0)
+  await expect(runKeyhush('dev', data, '--host', 'localhost')).rejects.toThrow('It must be an address of this machine')
+  const foreign = runKeyhushProcess('dev', data, '--host', '192.0.2.1') // for documents: nobody has it
+  await expect(foreign).rejects.toThrow(
+    '192.0.2.1: address not available (EADDRNOTAVAIL); choose an address of this machine',
+  )
+})
+
+test('the addresses of a host: its own, or all that others can reach', () => {
+  const at = (address: string, family: 'IPv4' | 'IPv6', internal = false) => ({ address, family, internal })
+  const interfaces = {
+    lo: [at('127.0.0.1', 'IPv4', true), at('::1', 'IPv6', true)],
+    eth0: [at('192.168.1.5', 'IPv4'), at('fe80::5', 'IPv6'), at('2001:db8::5', 'IPv6')],
+    wg0: [at('10.0.0.5', 'IPv4')],
+  } as unknown as ReturnType<typeof networkInterfaces>
+  const reached = (host: string, given = interfaces) =>
+    reachedAt(host, given).map(({ name, address }) => `${name} ${address}`)
+  expect(reached('0.0.0.0')).toEqual(['eth0 192.168.1.5', 'wg0 10.0.0.5'])
+  expect(reached('::')).toEqual(['eth0 192.168.1.5', 'eth0 2001:db8::5', 'wg0 10.0.0.5'])
+  expect(reached('10.0.0.5')).toEqual(['wg0 10.0.0.5'])
+  expect(reached('127.0.0.2')).toEqual(['this machine 127.0.0.2'])
+  expect(reached('0.0.0.0', {})).toEqual(['this machine 127.0.0.1'])
+})
+
+const TERMINAL = needs(
+  spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout?.includes('util-linux') === true,
+  'the command `script` of util-linux, for a terminal',
+)
+
+/** What a lookup, or an opening, fails with while server b misbehaves, as docs/common-errors.md has it. */
+const ERRORS: Readonly<Record<Misbehaviour, string | undefined>> = {
+  lie: 'tampered',
+  fork: 'servers_disagree',
+  slow: undefined,
+  silent: 'network, timed out',
+  cut: 'network',
+  behind: undefined,
+  down: 'network',
+  limit: 'rate_limited',
+  portal: 'protocol',
+}
+
+test('keys of the terminal make a server misbehave, and an app gets the error of each', TERMINAL, async () => {
+  const running = await dev({ inTerminal: true })
+  const { servers, publisherKey, press } = running
+  // Its deadlines come ten times as fast.
+  const environment = platformEnvironment()
+  const setTimeout: typeof environment.clock.setTimeout = (callback, ms) =>
+    environment.clock.setTimeout(callback, ms / 10)
+  const fast = { ...environment, clock: { ...environment.clock, setTimeout } }
+  const openIn = (mode: 'full' | 'instant') => openWith(fast, { servers, publisherKey, mode })
+  const failure = (work: Promise<unknown>) =>
+    work.then(
+      () => undefined,
+      (error: KeyhushError & { timedOut?: boolean }) => error.code + (error.timedOut ? ', timed out' : ''),
+    )
+  const map = await openIn('instant')
+  for (const [i, how] of (Object.keys(MISBEHAVIOURS) as Misbehaviour[]).entries()) {
+    await press(`${i + 1}`, `Server b (${how})`)
+    const work = how === 'fork' ? openIn('full').then(other => other.close()) : map.get('otter')
+    if (how === 'slow') await press('0', 'Server b behaves') // before it would have replied
+    expect([how, await failure(work)]).toEqual([how, ERRORS[how]])
+  }
+  await press('6', 'Server b (behind)')
+  await expect(publish(running, { op: 'edit', key: 'otter', value: 'lakes' })).rejects.toThrow('503 not_ready')
+  await map.sync()
+  expect([map.epoch, await map.getText('otter')]).toEqual([1, 'river'])
+  await press('0', 'Server b behaves')
+  await publish(running, { op: 'edit', key: 'otter', value: 'lakes' })
+  await map.sync()
+  expect([map.epoch, await map.getText('otter')]).toEqual([2, 'lakes'])
+
+  await press('\t', 'Keys are for server a now')
+  await press('7', 'Server a (down)')
+  expect(await map.getText('otter').catch(({ server }) => server)).toBe(servers[0])
+  await map.close()
+  running.child.stdin!.write('\x03') // Ctrl-C
+  expect((await running.exited)[0]).toBe(0)
+})
+
+test('--misbehave says how it begins; without a terminal there are no keys', async () => {
+  const running = await dev({}, '--misbehave', 'limit', 'a=down')
+  await running.printed.until('Server b (limit)')
+  expect(running.printed.text).toContain('Server a (down)')
+  running.child.stdin!.end('0')
+  const failed = await open({ servers: running.servers, mode: 'instant' }).catch((error: KeyhushError) => error)
+  expect((failed as KeyhushError).code).toMatch(/^(network|rate_limited)$/)
+  expect(running.printed.text).not.toContain('Keys:')
+  expect(await running.stop('SIGINT')).toBe(0)
+  for (const how of ['lies', 'c=lie', 'toString']) {
+    await expect(runKeyhush('dev', data, '--misbehave', how)).rejects.toThrow('It must be one of lie, fork,')
+  }
 })

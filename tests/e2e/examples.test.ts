@@ -129,7 +129,7 @@ test('vite: a form refuses known passwords, and accepts a password that cannot b
   const said = await ask('/built/', 'password', ['iloveyou', 'iloveyou2'])
   expect(said[0]).toContain('Choose another.')
   expect(said[1]).toContain('Nobody is known to know this one.')
-  both.misbehave(0, 'hangs up')
+  both.misbehave(0, 'down')
   // A signed list that is downloaded by now answers without its servers; another one reports an error.
   const [away] = await ask('/built/', 'password', ['another'])
   expect(away).toMatch(/^(Nobody is known to know this one|It could not be checked \(network\))\.$/)

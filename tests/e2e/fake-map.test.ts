@@ -48,7 +48,7 @@ async function real(options: Options & Pick<OpenOptions, 'download'>): Promise<S
       await both.publish(changes)
       await map.sync()
     },
-    lie: lies => both.misbehave(1, lies ? 'lies' : undefined),
+    lie: lies => both.misbehave(1, lies ? 'lie' : undefined),
     async close() {
       await map.close()
       await both.close()

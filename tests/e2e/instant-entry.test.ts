@@ -20,7 +20,7 @@ test('looks up, follows the database, and catches a lie, with the classes of the
   await both.publish([{ op: 'edit', key: 'otter', value: 'lakes' }])
   await map.sync()
   expect([map.epoch, await map.getText('otter')]).toEqual([2, 'lakes'])
-  both.misbehave(1, 'lies')
+  both.misbehave(1, 'lie')
   await expect(map.get('otter')).rejects.toBeInstanceOf(entry.TamperedError)
   both.misbehave(1, undefined)
   expect(await map.getText('heron')).toBe('shore')

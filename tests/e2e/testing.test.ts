@@ -19,18 +19,19 @@ const failure = (work: Promise<unknown>) =>
   )
 
 test.each<[Misbehaviour, string]>([
-  ['lies', 'tampered'],
-  ['truncates', 'protocol'],
-  ['hangs up', 'network'],
-  ['limits', 'rate_limited'],
-])('a server that %s: a lookup fails with %s and names it', async (how, code) => {
+  ['lie', 'tampered'],
+  ['cut', 'network'],
+  ['down', 'network'],
+  ['limit', 'rate_limited'],
+  ['portal', 'protocol'],
+])('%s: a lookup fails with %s, which names the server', async (how, code) => {
   for (const server of [0, 1] as const) {
     const map = await opened('full')
     expect(await map.getText('otter')).toBe('river')
     both.misbehave(server, how)
     expect(await failure(map.get('otter'))).toBe(`${code} ${both.servers[server]}`)
     both.misbehave(server, undefined)
-    if (how === 'lies') {
+    if (how === 'lie') {
       expect(map.condemned).toEqual({ server: both.servers[server] })
       await map.reset()
     }
@@ -41,7 +42,7 @@ test.each<[Misbehaviour, string]>([
 
 test('a server that lies cannot be named in mode instant, and is replaced in a download', async () => {
   const map = await opened('instant')
-  both.misbehave(1, 'lies')
+  both.misbehave(1, 'lie')
   expect(await failure(map.get('otter'))).toBe('tampered')
   const local = await opened('local')
   expect([await local.getText('heron'), await failure(local.get('otter'))]).toEqual(['shore', 'nothing'])
@@ -51,15 +52,15 @@ test('a server that lies cannot be named in mode instant, and is replaced in a d
   await local.close()
 })
 
-test('with a server that forks, neither server is believed', async () => {
-  both.misbehave(0, 'forks')
+test('fork: neither server is believed', async () => {
+  both.misbehave(0, 'fork')
   expect(await failure(opened('full'))).toBe('servers_disagree')
   both.misbehave(0, undefined)
 })
 
-test('a server that stalls delays a lookup until it goes on', async () => {
+test.each<Misbehaviour>(['silent', 'slow'])('%s: a lookup waits until the server behaves', async how => {
   const map = await opened('full')
-  both.misbehave(1, 'stalls')
+  both.misbehave(1, how)
   let over = false
   const lookup = map.getText('otter').finally(() => {
     over = true
@@ -72,9 +73,9 @@ test('a server that stalls delays a lookup until it goes on', async () => {
   await map.close()
 })
 
-test('while one server lags, the app sees the newest epoch that both have', async () => {
+test('behind: the app sees the newest epoch that both have', async () => {
   const map = await opened('full')
-  both.misbehave(1, 'lags')
+  both.misbehave(1, 'behind')
   const batch = [{ op: 'edit', key: 'otter', value: 'lakes' }] as const
   await both.publish(batch)
   await map.sync()

@@ -1,39 +1,49 @@
-// `keyhush dev`: two servers and a publisher on this machine, for app developers. Each server has a store of its own and accepts
-// only what the publisher signed, as in production.
+// `keyhush dev`: two servers and a publisher on this machine, for app developers. As in production each server is a process with a
+// store of its own and accepts only what the publisher signed. A proxy in front of each misbehaves when a key is pressed.
 
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { isIPv6 } from 'node:net'
+import { networkInterfaces, tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
+import { createInterface, emitKeypressEvents, type Key } from 'node:readline'
 import { toHex } from '@keyhush/protocol'
-import type { FastifyInstance } from 'fastify'
-import { BoundedLog } from '../base/bounded-log.js'
-import type { UpdatableDatabase } from '../database/updatable.js'
+import closeWithGrace from 'close-with-grace'
+import { OperatorError } from '../base/errors.js'
 import { buildDataset } from '../dataset/build.js'
-import { createServer } from '../http/server.js'
 import { createKeyFile, readKeyFile } from '../publisher/files.js'
 import { publish } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
+import { MISBEHAVIOURS, MisbehavingProxy, type Misbehaviour } from '../testing/misbehaving.js'
 import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
-import { addressOf, closeWhenAsked, orClose } from './serve.js'
-import { openStore } from './store.js'
+
+const NAMES = ['a', 'b'] as const
 
 /** The options of `dev` as commander gives them. */
 export type DevArguments = Pick<BuildArguments, 'format' | 'recordBytes' | 'valueEncoding' | 'maxValueBytes'> & {
   readonly folder?: string
   readonly ports: readonly [number, number]
+  readonly host: string
   readonly allowOrigin?: string[]
+  readonly misbehave: Partial<Record<(typeof NAMES)[number], Misbehaviour>>
   readonly logLevel: string
 }
 
+/** Longer than a server takes to stop. */
+const STOP_MILLISECONDS = 30_000
+
 export async function dev(data: string, options: DevArguments): Promise<void> {
-  const apps: FastifyInstance[] = []
-  const databases: UpdatableDatabase[] = []
-  const closeDatabases = async () => {
-    for (const database of databases) await database.close()
-  }
-  closeWhenAsked(() => apps, closeDatabases)
-  const { folder: kept, ports, allowOrigin = ['localhost'], logLevel, ...choices } = options
+  const { folder: kept, ports, host, allowOrigin, misbehave, logLevel, ...choices } = options
+  const isOpen = !/^(127\.|::1$)/.test(host)
+  const origins = allowOrigin ?? [isOpen ? '*' : 'localhost']
+  const running: { close(): Promise<unknown> }[] = []
+  const close = () => Promise.all(running.splice(0).map(each => each.close()))
+  closeWithGrace({ delay: STOP_MILLISECONDS, logger: false, skip: ['beforeExit'] }, async ({ err }) => {
+    if (err !== undefined) process.stderr.write(`keyhush: ${err instanceof OperatorError ? err.message : err.stack}\n`)
+    await close()
+  })
   const temporary = mkdtempSync(join(tmpdir(), 'keyhush-dev-'))
   process.once('exit', () => rmSync(temporary, { recursive: true, force: true }))
   const folder = kept ?? temporary
@@ -48,37 +58,125 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   )
   await record.addManifest({ databaseId, epoch: manifest.epoch, hash: manifestHash })
 
-  await orClose(apps, closeDatabases, async () => {
-    for (const [i, port] of ports.entries()) {
-      const database = await openStore(join(folder, i === 0 ? 'a' : 'b'), built)
-      databases.push(database)
-      const app = await createServer({
-        datasets: [{ updatable: database, publisherKeys: [key.publicKey] }],
-        allowOrigins: allowOrigin,
-        log: { level: logLevel, stream: new BoundedLog(process.stderr) },
-      })
-      apps.push(app)
-      await app.listen({ host: '127.0.0.1', port })
+  const publisherKey = toHex(key.publicKey)
+  const servers: string[] = []
+  const proxies: MisbehavingProxy[] = []
+  try {
+    for (const [i, name] of NAMES.entries()) {
+      const store = ['--dataset', built, '--store', join(folder, name), '--publisher-key', publisherKey]
+      const server = await startServer(name, [...store, '--allow-origin', ...origins, '--log-level', logLevel])
+      running.push(server)
+      servers.push(server.url)
+      const proxy = await MisbehavingProxy.start(server.url, host, ports[i])
+      running.push(proxy)
+      proxies.push(proxy)
     }
-    const [a, b] = apps.map(addressOf) as [string, string]
+    const [a, b] = servers as [string, string]
     await publish({ servers: [a, b], key, record })
-    process.stdout.write(paste(a, b, toHex(key.publicKey), kept, keyFile))
-  })
+  } catch (error) {
+    await close()
+    throw error
+  }
+  const reached = reachedAt(host)
+  const urls = proxies.map(({ port }) => urlOf(reached[0].address, port))
+  const printed = [paste(urls, isOpen, publisherKey, keyFile), isOpen ? warning(reached) : '', kept ? '' : NOT_KEPT]
+  process.stdout.write(printed.join(''))
+  takeKeys(proxies, misbehave)
 }
 
-function paste(a: string, b: string, publisherKey: string, kept: string | undefined, keyFile: string): string {
-  const again = 'key, addresses and what was published are others the next time'
+const COMMAND = new URL('../../bin/keyhush.js', import.meta.url)
+const ENDS_WITH_ITS_PARENT =
+  'data:text/javascript,process.once("disconnect",()=>process.kill(process.pid,"SIGTERM")).channel.unref()'
+
+/** `keyhush serve` on a free port. */
+async function startServer(name: string, options: readonly string[]) {
+  const child = fork(COMMAND, ['serve', '--port', '0', '--drain-seconds', '0', ...options], {
+    execArgv: [...process.execArgv, '--import', ENDS_WITH_ITS_PARENT],
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+    detached: true, // a Ctrl-C of the terminal is for this process alone
+  })
+  const exited = once(child, 'exit')
+  const { value: line } = await createInterface({ input: child.stdout! })[Symbol.asyncIterator]().next()
+  const [, url] = /^listening on (http:\S+)$/.exec(line ?? '') ?? []
+  if (url === undefined) throw new OperatorError(`server ${name} did not start: it has printed why`)
+  const ended = (code: number | null, signal: string | null) => {
+    throw new OperatorError(`server ${name} has ended (${signal ?? `code ${code}`}); run dev again`)
+  }
+  child.once('exit', ended)
+  const close = async () => {
+    child.off('exit', ended).kill('SIGTERM')
+    await exited
+  }
+  return { url, close }
+}
+
+interface Reached {
+  /** of the network interface */
+  readonly name: string
+  readonly address: string
+}
+
+/** The addresses at which apps reach what listens on `host`. */
+export function reachedAt(host: string, interfaces = networkInterfaces()): [Reached, ...Reached[]] {
+  const all = Object.entries(interfaces).flatMap(([name, list]) => (list ?? []).map(one => ({ ...one, name })))
+  const loopback = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host]
+  const [first, ...others] = all.filter(({ address, family, internal }) => {
+    if (loopback === undefined) return address === host
+    return !internal && (host === '::' || family === 'IPv4') && !/^fe80:/i.test(address) // which only one link knows
+  })
+  return [first ?? { name: 'this machine', address: loopback ?? host }, ...others]
+}
+
+const urlOf = (address: string, port: number) => `http://${isIPv6(address) ? `[${address}]` : address}:${port}`
+
+function paste(servers: readonly string[], isOpen: boolean, publisherKey: string, keyFile: string): string {
   return `Two servers on this machine, until Ctrl-C. Paste into an app:
 
 import { open } from '@keyhush/client'
 
 const map = await open({
-  servers: ['${a}', '${b}'],
-  publisherKey: '${publisherKey}',
+  servers: [${servers.map(url => `'${url}'`).join(', ')}],
+  publisherKey: '${publisherKey}',${isOpen ? '\n  development: true, // plain http, and both servers on one machine' : ''}
 })
 
 To change what they serve, write operations into a file (docs/operations.md, A database that changes), and
 
-npx keyhush publish --servers ${a},${b} --key ${keyFile} changes.jsonl
-${kept === undefined ? `\nNothing of it is kept: ${again}, unless you begin with --folder DIR --ports 8801,8802.\n` : ''}`
+npx keyhush publish --servers ${servers.join()} --key ${keyFile} changes.jsonl
+`
+}
+
+const NOT_KEPT = `
+Nothing of it is kept: key, addresses and what was published are others the next time, unless you begin with --folder DIR --ports 8801,8802.
+`
+
+function warning(reached: readonly Reached[]): string {
+  const interfaces = reached.map(({ name, address }) => `${address} (${name})`).join(', ')
+  return `
+Warning: everybody who reaches one of these addresses can use both servers, and read keys on their way (plain http): ${interfaces}
+Browsers call a page at such an address insecure and give it no crypto.subtle, locks or service workers. Lookups and stored state
+work; the SDK checks signatures in JavaScript, and stores state unencrypted.
+`
+}
+
+/** Does what `--misbehave` says, and then what a person presses. */
+function takeKeys(proxies: readonly MisbehavingProxy[], from: DevArguments['misbehave']): void {
+  const { stdin, stdout } = process
+  const misbehave = (i: number, how: Misbehaviour | undefined) => {
+    proxies[i]!.misbehave(how)
+    stdout.write(`Server ${NAMES[i]} ${how === undefined ? 'behaves' : `(${how}) ${MISBEHAVIOURS[how]}`}.\n`)
+  }
+  for (const [i, name] of NAMES.entries()) if (from[name] !== undefined) misbehave(i, from[name])
+  if (!stdin.isTTY) return
+  const kinds = Object.keys(MISBEHAVIOURS) as Misbehaviour[]
+  let chosen = 1
+  const keys = kinds.map((kind, i) => `${i + 1} ${kind}`).join(', ')
+  stdout.write(`\nKeys: ${keys}, 0 behave; Tab: the other server (now ${NAMES[chosen]}); Ctrl-C: end\n`)
+  emitKeypressEvents(stdin.setRawMode(true))
+  stdin.on('keypress', (text: string | undefined, { name, ctrl }: Key) => {
+    if (ctrl && name === 'c') process.kill(process.pid, 'SIGINT')
+    else if (name === 'tab') {
+      chosen = 1 - chosen
+      stdout.write(`Keys are for server ${NAMES[chosen]} now.\n`)
+    } else if (/^\d$/.test(text ?? '')) misbehave(chosen, kinds[Number(text) - 1])
+  })
 }

@@ -8,7 +8,6 @@ import { createKeyFile, type KeyPair, readableByAll, readKeyFile } from '../publ
 import { type PublishSummary, publish as publishBatch } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
 import { printSummary } from './progress.js'
-import { addressOf, orClose } from './serve.js'
 import { openStore } from './store.js'
 
 /** The options of `publish` as commander gives them. */
@@ -109,12 +108,11 @@ async function openOwnCopy(
     await app.close()
     await updatable.close()
   }
-  await orClose(
-    [app],
-    () => updatable.close(),
-    async () => void (await app.listen({ host: '127.0.0.1', port: 0 })),
-  )
-  return { url: addressOf(app), close }
+  const url = await app.listen({ host: '127.0.0.1', port: 0 }).catch(async error => {
+    await close()
+    throw error
+  })
+  return { url, close }
 }
 
 export async function keygen({ out }: { readonly out: string }): Promise<void> {

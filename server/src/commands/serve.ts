@@ -49,7 +49,7 @@ export interface ServeArguments {
 }
 
 export async function serve(options: ServeArguments): Promise<void> {
-  const apps: FastifyInstance[] = []
+  let app: FastifyInstance | undefined
   let datasets: MountedDataset[] = []
   let figures: FastifyInstance | undefined
   const closeRest = async () => {
@@ -57,10 +57,10 @@ export async function serve(options: ServeArguments): Promise<void> {
     await figures?.close()
   }
   silenceCommits()
-  closeWhenAsked(() => apps, closeRest, options.drainSeconds)
+  closeWhenAsked(() => app, closeRest, options.drainSeconds)
   datasets = await mountAll(options)
   const metrics = options.metrics === undefined ? undefined : new Metrics()
-  const app = await createServer({
+  const server = await createServer({
     datasets,
     allowOrigins: options.allowOrigin,
     trustProxy: options.trustProxy === true ? PRIVATE_ADDRESSES : options.trustProxy,
@@ -69,14 +69,18 @@ export async function serve(options: ServeArguments): Promise<void> {
     metrics,
     log: { level: options.logLevel, stream: new BoundedLog(process.stderr) },
   })
-  apps.push(app)
-  figures = await metrics?.server(app.readiness)
-  await orClose(apps, closeRest, async () => {
+  app = server
+  figures = await metrics?.server(server.readiness)
+  try {
     await figures?.listen(options.metrics)
-    await app.listen({ host: options.host, port: options.port, backlog: MOST_CONNECTING })
-  })
+    await server.listen({ host: options.host, port: options.port, backlog: MOST_CONNECTING })
+  } catch (error) {
+    await server.close() // what listens, and what is computed behind, would keep the process alive
+    await closeRest()
+    throw error
+  }
   if (figures !== undefined) process.stderr.write(`keyhush: figures at ${addressOf(figures)}/metrics\n`)
-  process.stdout.write(`listening on ${addressOf(app)}\n`)
+  process.stdout.write(`listening on ${addressOf(server)}\n`)
   tellSupervisor('READY=1')
 }
 
@@ -129,52 +133,34 @@ async function readNamedKey({ name, dir: key }: ReturnType<typeof parseMount>) {
  * at once, nothing new is answered, what is under way is finished, exit 0. A fault in our code: exit 1. Installed before
  * there is a server, for loading one takes a while and no signal may be lost.
  */
-export function closeWhenAsked(
-  running: () => readonly FastifyInstance[],
+function closeWhenAsked(
+  running: () => FastifyInstance | undefined,
   afterwards: () => Promise<void>,
-  drainSeconds = 0,
+  drainSeconds: number,
 ): void {
   const delay = 1000 * drainSeconds + 2 * FINISH_MILLISECONDS
   closeWithGrace({ delay, logger: false, skip: ['beforeExit'] }, async ({ err, signal }) => {
-    const apps = running()
-    if (err !== undefined) {
-      if (apps[0] === undefined) process.stderr.write(`keyhush: ${err.stack ?? err}\n`)
-      else apps[0].log.error(describeError(err), 'an error nobody caught')
+    const app = running()
+    if (app === undefined) {
+      if (err !== undefined) process.stderr.write(`keyhush: ${err.stack ?? err}\n`)
+      return
     }
-    if (apps.length > 0) tellSupervisor('STOPPING=1')
-    if (signal === 'SIGTERM' && apps.length > 0 && drainSeconds > 0) {
-      for (const app of apps) app.readiness.leave(SHUTTING_DOWN)
-      apps[0]!.log.info(`draining for ${drainSeconds} s: ${signal}`)
+    if (err !== undefined) app.log.error(describeError(err), 'an error nobody caught')
+    tellSupervisor('STOPPING=1')
+    if (signal === 'SIGTERM' && drainSeconds > 0) {
+      app.readiness.leave(SHUTTING_DOWN)
+      app.log.info(`draining for ${drainSeconds} s: ${signal}`)
       await sleep(1000 * drainSeconds)
     }
-    await Promise.all(
-      apps.map(async app => {
-        if (err === undefined) app.log.info(`closing: ${signal}`)
-        setTimeout(() => app.server.closeAllConnections(), FINISH_MILLISECONDS)
-        await app.close()
-      }),
-    )
-    if (apps.length > 0) await afterwards()
+    if (err === undefined) app.log.info(`closing: ${signal}`)
+    setTimeout(() => app.server.closeAllConnections(), FINISH_MILLISECONDS)
+    await app.close()
+    await afterwards()
   })
 }
 
-/** Should `work` fail, what listens already, and what is computed behind, would keep a process that serves nothing alive. */
-export async function orClose(
-  apps: readonly FastifyInstance[],
-  afterwards: () => Promise<void>,
-  work: () => Promise<void>,
-): Promise<void> {
-  try {
-    await work()
-  } catch (error) {
-    await Promise.all(apps.map(app => app.close()))
-    await afterwards()
-    throw error
-  }
-}
-
 /** `http://…`, of one that listens. */
-export function addressOf(app: FastifyInstance): string {
+function addressOf(app: FastifyInstance): string {
   const { address, family, port } = app.server.address() as AddressInfo
   return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
 }

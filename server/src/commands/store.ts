@@ -2,8 +2,8 @@
 
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { decodeManifest, equalBytes } from '@keyhush/protocol'
-import { BuildError, DatasetError, InUseError } from '../base/errors.js'
+import { decodeManifest, equalBytes, type Manifest, proofsOf } from '@keyhush/protocol'
+import { BuildError, DatasetError, InUseError, readingFrom } from '../base/errors.js'
 import { UpdatableDatabase, type UpdatableOptions } from '../database/updatable.js'
 import { manifestPath } from '../dataset/directory.js'
 import { loadDataset } from '../dataset/load.js'
@@ -70,19 +70,30 @@ async function openIn(
     loaded.close()
   }
   const updatable = await withProgress(onProgress => UpdatableDatabase.open(storage, { ...options, onProgress }))
-  if (dataset !== undefined && !equalBytes(await databaseIdOf(dataset), updatable.databaseId)) {
-    throw new DatasetError(
-      storage.location,
-      `it holds another database than ${dataset}; publish what changed, or name an empty store`,
-    )
-  }
+  if (dataset !== undefined) await checkDataset(dataset, storage.location, updatable.newest.manifest)
   return updatable
 }
 
-async function databaseIdOf(dataset: string): Promise<Uint8Array> {
-  try {
-    return decodeManifest(await readFile(manifestPath(dataset))).databaseId
-  } catch (error) {
-    throw new DatasetError(manifestPath(dataset), (error as Error).message)
-  }
+/** What the data and an option of `build` decide, and no batch changes. */
+const DECIDED: readonly (readonly [option: string, (manifest: Manifest) => string])[] = [
+  ['--format', ({ keyed }) => `records ${keyed ? 'with' : 'without'} keys`],
+  ['--max-value-bytes', ({ valueBytes, variable }) => `values of ${variable ? 'up to ' : ''}${valueBytes} bytes`],
+  ['--pack', ({ blockRecords }) => `${blockRecords} records a block`],
+  ['--proofs', manifest => `proofs ${proofsOf(manifest).join(' and ')}`],
+]
+
+/** Throws DatasetError, which says what differs, if the store was begun from another dataset. */
+async function checkDataset(dataset: string, location: string, stored: Manifest): Promise<void> {
+  const file = manifestPath(dataset)
+  const given = await readingFrom(file, async () => decodeManifest(await readFile(file)))
+  if (equalBytes(given.databaseId, stored.databaseId)) return
+  const differing = DECIDED.filter(([, said]) => said(given) !== said(stored))
+  const difference =
+    differing.length === 0
+      ? 'the data file has other contents (or --value-encoding, --headroom or --name is another)'
+      : differing.map(([option, said]) => `it has ${said(stored)}, that one ${said(given)} (${option})`).join('; ')
+  throw new DatasetError(
+    location,
+    `it holds another database than ${dataset}: ${difference}. To go on, give again what it was begun with, and publish what changed; to begin anew, name another store or delete this one`,
+  )
 }

@@ -18,7 +18,7 @@ import {
   WireError,
 } from '@keyhush/protocol'
 import { type Core, type CoreError, type DatabaseHandle, loadCore } from '@keyhush/wasm'
-import { DatasetError } from '../base/errors.js'
+import { DatasetError, readingFrom } from '../base/errors.js'
 import { blocksOf, directoryFields, hasFields } from './blocks.js'
 import type { Progress } from './build.js'
 import { blobPath, blobsOf, manifestPath } from './directory.js'
@@ -61,9 +61,10 @@ export interface Dataset {
  */
 export async function loadDataset(dir: string, onProgress?: (progress: Progress) => void): Promise<Dataset> {
   const core = await loadCore()
-  const manifestBytes = await readManifest(dir)
-  const manifest = parseManifest(dir, manifestBytes)
-  const database = allocate(core, dir, manifest)
+  const file = manifestPath(dir)
+  const manifestBytes = await readManifest(file)
+  const manifest = await readingFrom(file, () => parseManifest(manifestBytes))
+  const database = await readingFrom(file, () => allocate(core, manifest))
   let keyBlocks: DatabaseHandle | undefined
   let proofs: DatasetProofs | undefined
   try {
@@ -114,37 +115,24 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
   }
 }
 
-async function readManifest(dir: string): Promise<Uint8Array> {
-  return readFile(manifestPath(dir)).catch((error: NodeJS.ErrnoException) => {
-    throw new DatasetError(manifestPath(dir), `cannot be read (${error.code}); \`keyhush build\` makes a dataset`)
+async function readManifest(path: string): Promise<Uint8Array> {
+  return readFile(path).catch((error: NodeJS.ErrnoException) => {
+    throw new DatasetError(path, `cannot be read (${error.code}); \`keyhush build\` makes a dataset`)
   })
 }
 
-function parseManifest(dir: string, bytes: Uint8Array): Manifest {
-  let manifest: Manifest
-  try {
-    manifest = decodeManifest(bytes)
-  } catch (error) {
-    if (error instanceof WireError) throw new DatasetError(manifestPath(dir), error.message)
-    throw error
-  }
-  if (manifest.updateListBytes !== 0 && manifest.pointproofs !== undefined) {
-    throw new DatasetError(manifestPath(dir), 'with Pointproofs it cannot be of an epoch that a batch made')
-  }
-  return manifest
+function parseManifest(bytes: Uint8Array): Manifest {
+  const manifest = decodeManifest(bytes)
+  if (manifest.updateListBytes === 0 || manifest.pointproofs === undefined) return manifest
+  throw new Error('with Pointproofs it cannot be of an epoch that a batch made')
 }
 
-function allocate(core: Core, dir: string, manifest: Manifest): DatabaseHandle {
-  try {
-    const { records, recordBytes, partitions, partitionRecords, blockRecords } = manifest
-    const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
-    const database = core.newDatabase(layout, builtFor(manifest), manifest.maxBatch)
-    layout.free()
-    return database
-  } catch (error) {
-    if ((error as CoreError).code !== 'layout') throw error
-    throw new DatasetError(manifestPath(dir), (error as Error).message)
-  }
+function allocate(core: Core, manifest: Manifest): DatabaseHandle {
+  const { records, recordBytes, partitions, partitionRecords, blockRecords } = manifest
+  const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
+  const database = core.newDatabase(layout, builtFor(manifest), manifest.maxBatch)
+  layout.free()
+  return database
 }
 
 /** Reads partition `q` into the database and compares its two digests with the manifest's. */

@@ -55,7 +55,11 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
           'built as, and have its batches published again (publish --catch-up)',
       )
     }
-    await checkSigned(server, { manifest, bytes }, options.publisherKey)
+    if (!(await server.hasSigned({ manifest, bytes }, options.publisherKey))) {
+      throw new PublishError(
+        `${server.name}: it has no signature of this publisher for epoch ${manifest.epoch} (manifest hash ${toHex(blake3(bytes))})`,
+      )
+    }
     const blobs = blobsOf(manifest)
     await writeDataset(options.out, bytes, options.force ?? false, async writeBlob => {
       for (const [i, { hash, bytes }] of blobs.entries()) {
@@ -68,17 +72,4 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
       }
     })
   }
-}
-
-/** Throws PublishError unless the server has this key's signature of a manifest. */
-async function checkSigned(
-  server: PublishedServer,
-  { manifest, bytes }: KnownManifest,
-  publisherKey: Uint8Array,
-): Promise<void> {
-  if (await server.hasSigned({ manifest, bytes }, publisherKey)) return
-  const { blake3 } = await loadCore()
-  throw new PublishError(
-    `${server.name}: it has no signature of this publisher for epoch ${manifest.epoch} (manifest hash ${toHex(blake3(bytes))})`,
-  )
 }

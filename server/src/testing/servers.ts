@@ -1,15 +1,10 @@
-// Two real servers in this process for an app's own tests. Each can be told to lie, stall or hang up, so that a test can see what the
-// app shows then.
+// Two real servers in this process for an app's own tests. Each can be told to misbehave, so that a test can see what the app
+// shows then.
 
-import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { buffer } from 'node:stream/consumers'
 import { toHex } from '@keyhush/protocol'
-import type { FastifyInstance } from 'fastify'
 import { PublishError } from '../base/errors.js'
 import { UpdatableDatabase } from '../database/updatable.js'
 import { buildDataset } from '../dataset/build.js'
@@ -19,19 +14,9 @@ import { createKeyFile } from '../publisher/files.js'
 import { publish } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
 import { MemoryStorage } from '../storage/memory.js'
+import { MISBEHAVIOURS, MisbehavingProxy, type Misbehaviour } from './misbehaving.js'
 
-/**
- * What a server does, and what an app then sees of it.
- *
- * - `lies`: a bit of every answer and download is another: TamperedError, which names it (in mode `instant` it names none)
- * - `forks`: it shows another database than the other server: ServersDisagreeError
- * - `truncates`: answers end half-way: ProtocolError
- * - `stalls`: lookups are never answered, until it does something else: NetworkError after a deadline
- * - `hangs up`: NetworkError at once
- * - `limits`: RateLimitedError
- * - `lags`: it takes no batches, so that the other server alone has the next epoch: the app sees what both have
- */
-export type Misbehaviour = 'lies' | 'forks' | 'truncates' | 'stalls' | 'hangs up' | 'limits' | 'lags'
+export { MISBEHAVIOURS, type Misbehaviour }
 
 /** A line of a batch (docs/protocol.md, Publishing). */
 export type Operation =
@@ -44,7 +29,7 @@ export interface TestServers {
   readonly publisherKey: string
   /** What one of them does from now on; undefined: what it should. Lookups it has left unanswered are hung up on. */
   misbehave(server: 0 | 1, how: Misbehaviour | undefined): void
-  /** Makes the next epoch at both, but for one that lags, and signs it. */
+  /** Makes the next epoch at both, but for one that is behind, and signs it. */
   publish(operations: readonly Operation[]): Promise<void>
   close(): Promise<void>
 }
@@ -56,7 +41,7 @@ export interface TestServers {
  * @example
  * const { servers, publisherKey, misbehave, close } = await startServers({ otter: 'river' })
  * const map = await open({ servers, publisherKey, mode: 'full' })
- * misbehave(1, 'lies')
+ * misbehave(1, 'lie')
  * await map.get('otter') // TamperedError
  */
 export async function startServers(data: Readonly<Record<string, string>> | string): Promise<TestServers> {
@@ -78,7 +63,7 @@ export async function startServers(data: Readonly<Record<string, string>> | stri
   const start = async () => {
     const storage = new MemoryStorage()
     await UpdatableDatabase.create(storage, dataset)
-    return await TestServer.start(await UpdatableDatabase.open(storage), key.publicKey)
+    return await startServer(await UpdatableDatabase.open(storage), key.publicKey)
   }
   const both = [await start(), await start()] as const
   dataset.close()
@@ -88,11 +73,11 @@ export async function startServers(data: Readonly<Record<string, string>> | stri
   return {
     servers,
     publisherKey: toHex(key.publicKey),
-    misbehave: (server, how) => both[server].misbehave(how),
+    misbehave: (server, how) => both[server].proxy.misbehave(how),
     async publish(operations) {
       const batch = Buffer.from(operations.map(operation => `${JSON.stringify(operation)}\n`).join(''))
       await publish({ servers, key, record, operations: batch, generation: false }).catch((error: unknown) => {
-        if (!(error instanceof PublishError) || both.every(({ how }) => how !== 'lags')) throw error
+        if (!(error instanceof PublishError) || both.every(({ proxy }) => proxy.how !== 'behind')) throw error
       })
     },
     async close() {
@@ -101,84 +86,22 @@ export async function startServers(data: Readonly<Record<string, string>> | stri
   }
 }
 
-const HEADER_BYTES = 40 // of an answer: a lie about the header would only be a malformed answer
-const QUERIES = /^\/v1\/(answer|instant)$/
+interface TestServer {
+  readonly proxy: MisbehavingProxy
+  readonly url: string
+  close(): Promise<void>
+}
 
-class TestServer {
-  how: Misbehaviour | undefined
-  readonly #held = new Set<ServerResponse>()
-  readonly #app: FastifyInstance
-  readonly #database: UpdatableDatabase
-  readonly #http = createHttpServer((request, response) => {
-    this.#reply(request, response).catch(() => response.destroy())
-  })
-
-  private constructor(app: FastifyInstance, database: UpdatableDatabase) {
-    this.#app = app
-    this.#database = database
-  }
-
-  static async start(database: UpdatableDatabase, publisherKey: Uint8Array): Promise<TestServer> {
-    const app = await createServer({ datasets: [{ updatable: database, publisherKeys: [publisherKey] }] })
-    const server = new TestServer(app, database)
-    await once(server.#http.listen(0, '127.0.0.1'), 'listening')
-    return server
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${(this.#http.address() as AddressInfo).port}`
-  }
-
-  misbehave(how: Misbehaviour | undefined): void {
-    this.how = how
-    for (const response of this.#held) response.destroy()
-    this.#held.clear()
-  }
-
-  async close(): Promise<void> {
-    this.#http.closeAllConnections()
-    await once(this.#http.close(), 'close')
-    await this.#app.close()
-    await this.#database.close()
-  }
-
-  async #reply(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { how } = this
-    const { pathname: path } = new URL(request.url ?? '/', 'http://server')
-    const isQuery = QUERIES.test(path)
-    if (how === 'hangs up') response.destroy()
-    else if (how === 'stalls' && isQuery) this.#held.add(response)
-    else if (how === 'limits') await this.#refuse(response, 429, 'rate_limited')
-    else if (how === 'lags' && request.method === 'POST' && path === '/v1/epochs') {
-      await this.#refuse(response, 503, 'not_ready')
-    } else if (
-      (how === 'forks' && path === '/v1/manifest') ||
-      (how === 'truncates' && isQuery) ||
-      (how === 'lies' && (isQuery || path.startsWith('/v1/blobs/')))
-    ) {
-      await this.#change(how, request, response, isQuery ? HEADER_BYTES : 0)
-    } else this.#app.routing(request, response)
-  }
-
-  async #change(how: Misbehaviour, request: IncomingMessage, response: ServerResponse, head: number): Promise<void> {
-    const { method, url, headers } = request
-    const genuine = await this.#app.inject({
-      ...{ method: method as 'GET' | 'POST', url: url!, headers },
-      ...(method === 'POST' && { payload: await buffer(request) }),
-    })
-    let bytes = Buffer.from(genuine.rawPayload)
-    if (genuine.statusCode === 200) {
-      // The last bytes of a manifest are a partition's hash.
-      if (how === 'truncates') bytes = bytes.subarray(0, bytes.length >> 1)
-      else bytes[how === 'forks' ? bytes.length - 1 : head]! ^= 1
-    }
-    const kept = Object.entries(genuine.headers).filter(([name]) => !/^(content-length|transfer-encoding)$/.test(name))
-    for (const [name, value] of kept) response.setHeader(name, value as string)
-    response.writeHead(genuine.statusCode, { 'content-length': bytes.length }).end(bytes)
-  }
-
-  async #refuse(response: ServerResponse, status: number, code: string): Promise<void> {
-    const headers = { 'content-type': 'application/json', 'access-control-allow-origin': '*', 'retry-after': '1' }
-    response.writeHead(status, headers).end(JSON.stringify({ code, message: 'as a test has asked for' }))
+async function startServer(database: UpdatableDatabase, publisherKey: Uint8Array): Promise<TestServer> {
+  const app = await createServer({ datasets: [{ updatable: database, publisherKeys: [publisherKey] }] })
+  const proxy = await MisbehavingProxy.start(await app.listen({ host: '127.0.0.1', port: 0 }))
+  return {
+    proxy,
+    url: `http://127.0.0.1:${proxy.port}`,
+    async close() {
+      await proxy.close()
+      await app.close()
+      await database.close()
+    },
   }
 }
