@@ -6,7 +6,7 @@ import * as client from '../src/index.js'
 import { fileStore } from '../src/node.js'
 import { openWith } from '../src/testing.js'
 import { drive } from './support/clock.js'
-import { core, Harness, keyed, keyless, NAMES } from './support/harness.js'
+import { core, Harness, keyed, keyless, NAMES, openedOn, refusedBy } from './support/harness.js'
 import { A, B, flip, hang } from './support/network.js'
 
 describe('servers', () => {
@@ -38,8 +38,7 @@ describe('servers', () => {
   ]
   test.each(refused)('%s: refused before any traffic, quoting no secret', async (_what, servers) => {
     const { network } = keyless()
-    const harness = new Harness(network)
-    const error = await harness.failure(harness.open({ servers: servers as [string, string] }))
+    const error = await refusedBy({ network }, { servers: servers as [string, string] })
     expect(error).toMatchObject({ name: 'UsageError', code: 'usage' })
     expect(error.message).not.toContain('secret')
     expect(network.seen).toEqual([])
@@ -54,8 +53,7 @@ describe('servers', () => {
       /expected two operators, got localhost twice, which would see both queries/,
     ],
   ])('%s, %s: the message says why, and what to do', async (a, b, message) => {
-    const harness = new Harness(keyless().network)
-    expect((await harness.failure(harness.open({ servers: [a, b] }))).message).toMatch(message)
+    expect((await refusedBy(keyless(), { servers: [a, b] })).message).toMatch(message)
   })
 
   type Options = { development?: boolean }
@@ -79,8 +77,7 @@ describe('servers', () => {
 
   test('two paths of one port are refused in development too: they are one process', async () => {
     const servers = ['http://a.example:8001', 'http://a.example:8001/path'] as const
-    const harness = new Harness(keyless().network)
-    expect(await harness.failure(harness.open({ servers, development: true }))).toMatchObject({ code: 'usage' })
+    expect(await refusedBy(keyless(), { servers, development: true })).toMatchObject({ code: 'usage' })
   })
 
   test('on one host: stats say which', async () => {
@@ -131,9 +128,7 @@ describe('keys', () => {
     ['an ArrayBuffer', new ArrayBuffer(4)],
   ]
   test.each(refused)('%s: refused before any traffic', async (_what, key) => {
-    const { network } = keyed()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyed())
     const given = key as string
     for (const call of [() => map.get(given), () => map.has(given), () => map.getMany([given])]) {
       expect(await harness.failure(call())).toMatchObject({ name: 'UsageError', code: 'usage' })
@@ -145,9 +140,7 @@ describe('keys', () => {
   test('are exact: no case folding, trimming or Unicode normalisation', async () => {
     const keys = ['a', 'A', ' a', 'é', 'e\u0301', '😀', 'x'.repeat(4096)]
     const values = keys.map((_, i) => Uint8Array.of(i))
-    const { network } = keyed({ keys, values, partitions: 3, variable: false })
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { harness, map } = await openedOn(keyed({ keys, values, partitions: 3, variable: false }))
     for (const [i, key] of keys.entries()) {
       expect(await harness.drive(map.get(key))).toEqual(values[i])
       expect(await harness.drive(map.get(Buffer.from(key)))).toEqual(values[i])
@@ -167,9 +160,7 @@ describe('keys', () => {
   })
 
   test('may be changed by the caller once the call is made', async () => {
-    const { network, database } = keyed()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { database, harness, map } = await openedOn(keyed())
     const key = new TextEncoder().encode(NAMES[4])
     const found = map.get(key)
     key.fill(0)
@@ -177,9 +168,7 @@ describe('keys', () => {
   })
 
   test('are refused by a keyless database, without traffic', async () => {
-    const { network } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyless())
     expect((await harness.failure(map.get('a'))).code).toBe('usage')
     expect(network.queries()).toEqual([])
   })
@@ -188,9 +177,7 @@ describe('keys', () => {
 test.each([-1, 15, 2 ** 32, 2 ** 53, 1.5, Number.NaN, '3', undefined])(
   'index %s: refused without traffic, and not repeated',
   async index => {
-    const { network } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyless())
     const error = await harness.failure(map.at(index as number))
     expect(error).toMatchObject({ name: 'UsageError', code: 'usage', message: 'at: expected an index from 0 to 14' })
     expect(network.queries()).toEqual([])

@@ -1,12 +1,13 @@
 // A page that is left takes no lock and follows nothing, until it is back: some engines let its code go on.
 
-import { expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 
 /** The platform's part of a page, in one of its own. */
 async function pageOf() {
   const page = new EventTarget()
   const document = new EventTarget()
   vi.resetModules()
+  onTestFinished(() => void vi.unstubAllGlobals())
   vi.stubGlobal('document', document)
   vi.stubGlobal('addEventListener', page.addEventListener.bind(page))
   const granted: string[] = []
@@ -28,7 +29,6 @@ async function pageOf() {
     comeBack: () => page.dispatchEvent(new Event('pageshow')),
     freeze: () => document.dispatchEvent(new Event('freeze')),
     resume: () => document.dispatchEvent(new Event('resume')),
-    gone: () => vi.unstubAllGlobals(),
   }
 }
 
@@ -46,7 +46,6 @@ test('a lock is not asked for while the page is away', async () => {
   page.comeBack()
   expect(await two).toBe(2)
   expect(page.granted).toEqual(['one bell', 'one', 'two bell', 'two'])
-  page.gone()
 })
 
 test('what follows is called off when the page is left, and begins again each time it is back', async () => {
@@ -73,7 +72,6 @@ test('what follows is called off when the page is left, and begins again each ti
   ended.abort()
   await Promise.all([following, leading])
   expect(seen).toEqual(['begun', 'over'])
-  page.gone()
 })
 
 test('a tab that is frozen while it leads gives the lead up at once, whatever its task still does; it stands again when it is back', async () => {
@@ -104,7 +102,6 @@ test('a tab that is frozen while it leads gives the lead up at once, whatever it
   ended.abort()
   finish()
   await leading
-  page.gone()
 })
 
 test('a page that is hidden and frozen, and then resumed and shown, has been away once', async () => {
@@ -127,7 +124,6 @@ test('a page that is hidden and frozen, and then resumed and shown, has been awa
   expect(begun).toBe(3)
   ended.abort()
   await following
-  page.gone()
 })
 
 test('what it prepares it does not while it is away', async () => {
@@ -150,7 +146,6 @@ test('what it prepares it does not while it is away', async () => {
   page.comeBack()
   await turns()
   expect(page.granted).toEqual(granted)
-  page.gone()
 })
 
 test('one that is away for good lets go of what is closed', async () => {
@@ -163,7 +158,6 @@ test('one that is away for good lets go of what is closed', async () => {
   await turns()
   ended.abort()
   await following
-  page.gone()
 })
 
 test('a page that is back is told once that there may be news, and hears no more of what was told while it was away', async () => {
@@ -197,7 +191,6 @@ test('a page that is back is told once that there may be news, and hears no more
   expect(told).toBe(3)
   end()
   other.close()
-  page.gone()
 })
 
 test('a failure of what follows is its own; where there are no pages it just runs', async () => {

@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest'
 import type { KeyhushMap } from '../src/index.js'
 import { buildDatabase, type Contents, type Database, later, someValues } from './support/database.js'
 import { nextEpoch, type Operation } from './support/epochs.js'
-import { core, Harness, NAMES, sameOnBoth } from './support/harness.js'
+import { core, Harness, NAMES, openedOn, refusedBy, sameOnBoth } from './support/harness.js'
 import { A, B, blobs, flip, hang, type Network, ok, on, problem } from './support/network.js'
 import { publisherKey, SECRET, signatureOf, signedOnBoth } from './support/signed.js'
 import { type Life, World } from './support/world.js'
@@ -96,8 +96,7 @@ describe('publisherKey', () => {
     ['32 bytes', KEY],
   ])('as %s', async (_what, key) => {
     const { network, newest } = new Publishing()
-    const harness = new Harness(network)
-    const map = await harness.open({ publisherKey: key })
+    const { harness, map } = await openedOn({ network }, { publisherKey: key })
     for (let i = 0; i < 15; i++) expect(await harness.drive(map.at(i))).toEqual(newest.byIndex[i])
   })
 
@@ -114,8 +113,7 @@ describe('publisherKey', () => {
     ['a number', 7],
   ])('%s: UsageError, before any traffic', async (_what, key) => {
     const { network } = new Publishing()
-    const harness = new Harness(network)
-    expect((await harness.failure(harness.open({ publisherKey: key as string }))).code).toBe('usage')
+    expect((await refusedBy({ network }, { publisherKey: key as string })).code).toBe('usage')
     expect(network.seen).toEqual([])
   })
 
@@ -233,8 +231,7 @@ describe('two servers that lie together: a fresh map', () => {
 
   test.each(Object.entries(lies))('%s: SignatureError, and nothing is downloaded', async (_what, lie) => {
     const network = lie(new Publishing())
-    const harness = new Harness(network)
-    expect((await harness.failure(harness.open({ publisherKey }))).code).toBe('signature')
+    expect((await refusedBy({ network }, { publisherKey })).code).toBe('signature')
     expect(blobs(network).length).toBe(0)
     expect(answers(network)).toBe(0)
   })
@@ -246,8 +243,7 @@ describe('two servers that lie together: a fresh map', () => {
       // R the neutral element, S zero: holds under keys of small order, if nobody looks
       const signature = `01${'0'.repeat(62)}${'0'.repeat(64)}`
       network.signatures.splice(0, 1, { publicKey: small, generation, epoch, signature })
-      const harness = new Harness(network)
-      expect((await harness.failure(harness.open({ publisherKey: small }))).code).toBe('signature')
+      expect((await refusedBy({ network }, { publisherKey: small })).code).toBe('signature')
     }
   })
 
@@ -262,8 +258,7 @@ describe('two servers that lie together: a fresh map', () => {
 
   test('an older epoch that has expired is refused', async () => {
     const { network } = new Publishing({ manifest: { expires: NOW - 1 } })
-    const harness = new Harness(network)
-    expect((await harness.failure(harness.open({ publisherKey }))).code).toBe('signature')
+    expect((await refusedBy({ network }, { publisherKey })).code).toBe('signature')
     expect(blobs(network).length).toBe(0)
   })
 
@@ -275,15 +270,8 @@ describe('two servers that lie together: a fresh map', () => {
 
   test('records that are not those of the signed manifest are not believed', async () => {
     const { network } = new Publishing()
-    for (const server of [A, B]) {
-      network.misbehave[server] = on('/v1/blobs/', async genuine => {
-        const bytes = new Uint8Array(await genuine.arrayBuffer())
-        bytes[0]! ^= 1
-        return ok(bytes)
-      })
-    }
-    const harness = new Harness(network)
-    expect((await harness.failure(harness.open({ publisherKey }))).code).toBe('tampered')
+    for (const server of [A, B]) network.misbehave[server] = flip(0, '/v1/blobs/')
+    expect((await refusedBy({ network }, { publisherKey })).code).toBe('tampered')
   })
 })
 
@@ -316,8 +304,7 @@ describe('signatures are handed on by servers that are worth nothing', () => {
     for (const server of [A, B]) {
       const { network, newest } = new Publishing()
       network.misbehave[server] = misbehave(network, server)
-      const harness = new Harness(network)
-      const map = await harness.open({ publisherKey })
+      const { harness, map } = await openedOn({ network }, { publisherKey })
       expect(await harness.drive(map.at(3))).toEqual(newest.byIndex[3])
     }
   })
@@ -347,16 +334,14 @@ describe('signatures are handed on by servers that are worth nothing', () => {
     const split = sameOnBoth(one)
     split.publish(B, two)
     split.signatures.push(signatureOf(one), signatureOf(two))
-    const harness = new Harness(split)
-    expect((await harness.failure(harness.open({ publisherKey }))).code).toBe('servers_disagree')
+    expect((await refusedBy({ network: split }, { publisherKey })).code).toBe('servers_disagree')
   })
 })
 
 describe('a map that has state', () => {
   test('stays at the newest that is signed, goes on when the next is, and needs no signature in between', async () => {
     const publishing = new Publishing()
-    const harness = new Harness(publishing.network)
-    const map = await harness.open({ publisherKey })
+    const { harness, map } = await openedOn(publishing, { publisherKey })
     publishing.publish([edit(2, 'two..')])
     publishing.publish([edit(3, 'three')])
     publishing.sign() // epoch 3 alone
@@ -384,8 +369,7 @@ describe('a map that has state', () => {
 
   test('a genuine manifest with a false list of changes: refused, nothing changes', async () => {
     const publishing = new Publishing()
-    const harness = new Harness(publishing.network)
-    const map = await harness.open({ publisherKey })
+    const { harness, map } = await openedOn(publishing, { publisherKey })
     publishing.publish([edit(3, 'three')])
     publishing.sign()
     const { updateListHash } = publishing.newest.manifest
@@ -412,8 +396,7 @@ describe('a map that has state', () => {
     ],
   ])('an epoch that %s is not adopted, also when servers answer no other', async (_what, sign) => {
     const publishing = new Publishing()
-    const harness = new Harness(publishing.network)
-    const map = await harness.open({ publisherKey })
+    const { harness, map } = await openedOn(publishing, { publisherKey })
     const genuine = publishing.newest.byIndex
     publishing.publish([edit(3, 'false')])
     sign(publishing)
@@ -539,12 +522,7 @@ describe('a map that has state', () => {
   test('a half-made hint of a map without a key: checked before it is used', async () => {
     const publishing = new Publishing()
     const device = new Device(publishing.network, publishing.newest)
-    const life = device.life()
-    life.interfere = (method, when) => {
-      if (method === 'putPartial' && when === 'after') life.kill()
-    }
-    life.openIdle().catch(() => {})
-    for (let i = 0; i < 2000 && !life.killed; i++) await Promise.resolve()
+    await device.world.halfDownloaded(1)
     expect((await device.world.head())!.stage).toBe('partial')
     publishing.network.signatures.length = 0
     expect((await device.failure()).code).toBe('signature')
@@ -554,12 +532,7 @@ describe('a map that has state', () => {
   test('a half-made hint follows no further than what is signed', async () => {
     const publishing = new Publishing()
     const device = new Device(publishing.network, publishing.newest)
-    const life = device.life()
-    life.interfere = (method, when) => {
-      if (method === 'putPartial' && when === 'after') life.kill()
-    }
-    life.openIdle({ publisherKey }).catch(() => {})
-    for (let i = 0; i < 2000 && !life.killed; i++) await Promise.resolve()
+    await device.world.halfDownloaded(1, { publisherKey })
     publishing.publish([edit(3, 'three')])
     publishing.sign()
     publishing.publish([edit(4, 'false')])
@@ -672,8 +645,7 @@ describe('expiry', () => {
 
   test('without a publisher’s key nobody asks', async () => {
     const { network, newest } = new Publishing({ manifest: { expires: NOW - DAY } })
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { harness, map } = await openedOn({ network })
     expect(await harness.drive(map.at(3))).toEqual(newest.byIndex[3])
   })
 })
@@ -683,8 +655,7 @@ test('what is asked for, and when signatures are fetched, have nothing to do wit
   for (const key of [NAMES[0]!, NAMES[7]!, 'absent.example']) {
     const values = NAMES.map((_, i) => value('v'.repeat(i)))
     const publishing = new Publishing({ keys: NAMES, values, variable: true, partitions: 5 })
-    const harness = new Harness(publishing.network)
-    const map = await harness.open({ publisherKey })
+    const { harness, map } = await openedOn(publishing, { publisherKey })
     const before = publishing.network.seen.length
     for (let i = 0; i < 3; i++) await harness.drive(map.get(key))
     shapes.push(

@@ -116,6 +116,25 @@ export class Harness {
   }
 }
 
+/** A map on these servers, and its harness. */
+export async function openedOn<T extends { readonly network: Network }>(
+  servers: T,
+  options: Partial<OpenWithOptions> = {},
+  seed = 1,
+): Promise<T & { harness: Harness; map: KeyhushMap }> {
+  const harness = new Harness(servers.network, seed)
+  return { ...servers, harness, map: await harness.open(options) }
+}
+
+/** The error with which a map on these servers does not open. */
+export async function refusedBy(
+  { network }: { readonly network: Network },
+  options: Partial<OpenWithOptions> = {},
+): Promise<Failure> {
+  const harness = new Harness(network)
+  return await harness.failure(harness.open(options))
+}
+
 export interface Failure extends Error {
   readonly code: string
   readonly server?: string
