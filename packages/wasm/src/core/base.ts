@@ -1,5 +1,9 @@
 // What all of it shares: errors, kinds of proof, layouts and directories.
 
+import type { EntryProofs, Proofs } from '@keyhush/protocol'
+
+export type { EntryProofs, Proofs }
+
 // WebAssembly's own types, which TypeScript has for pages: without its library of those, what they have that is used.
 export type WasmModule = typeof globalThis extends { WebAssembly: { Module: { prototype: infer M } } } ? M : object
 export type WasmMemory = typeof globalThis extends { WebAssembly: { Memory: { prototype: infer M } } }
@@ -30,16 +34,6 @@ export interface RefusedError extends CoreError {
   readonly operation: number
   readonly reason: string
 }
-
-/**
- * What proves the entries of an answer. `merkle`: an opening proof beside each record, checked against the manifest's
- * commitments. `tags`: nothing; the client keeps a secret tag of every record, 8 bytes each, and entries are records alone.
- * `pointproofs`: one proof of 48 bytes behind all records, which the module of pointproofs.ts verifies.
- */
-export type Proofs = EntryProofs | 'pointproofs'
-
-/** What proves entries one by one. */
-export type EntryProofs = 'merkle' | 'tags'
 
 /** 0: the retrieve vector's answers (Fig. 5 qry_2); 1: the refresh vector's (qry_1). */
 export type RoleNumber = 0 | 1
