@@ -5,8 +5,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Batch, decodeManifests, type Manifest, parseInfo, toHex, withClaim } from '@keyhush/protocol'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { PUBLISHER, signed } from '../../tests/support/publishing.js'
-import { createServer, loadDataset, UpdatableDatabase } from '../dist/index.js'
-import { builtDirectory, dataFile, listed, pseudoRandom, queryAt } from './helpers.js'
+import { loadDataset, UpdatableDatabase } from '../dist/index.js'
+import { builtDirectory, dataFile, listed, pseudoRandom, queryAt, running } from './helpers.js'
 import {
   batchOn,
   contents,
@@ -224,6 +224,7 @@ describe('a new generation', () => {
       await restarted.close()
       const again = await UpdatableDatabase.open(storages[1])
       expect(again.list()).toEqual(steady.list())
+      expect(await contents(again)).toEqual(await contents(steady))
       for (const { generation, epoch } of again.list()) {
         const { manifest } = again.find(generation, epoch)!
         expect(recordsOf(again, manifest)).toEqual(recordsOf(steady, manifest))
@@ -365,8 +366,7 @@ test('a stored database with an old generation in which anything was changed is 
 test('a full batch is taken by a generation that has grown, though the first one of this process had none so long', async () => {
   const storage = await storageOf('a.bin', pseudoRandom(16 * 8), { recordBytes: 8, partitions: 2 })
   const updatable = await opened(storage)
-  const app = await createServer({ datasets: [{ updatable }] })
-  onTestFinished(() => app.close())
+  const app = await running({ datasets: [{ updatable }] })
   await begin(updatable)
   const value = '00'.repeat(8)
   const added = Array(3000).fill({ op: 'add', value })
@@ -384,8 +384,7 @@ test('a full batch is taken by a generation that has grown, though the first one
 
 test('over HTTP a generation is published like any batch, and /v1/info lists what is answered', async () => {
   const updatable = await keyed()
-  const app = await createServer({ datasets: [{ updatable, publisherKeys: [PUBLISHER.publicKey] }] })
-  onTestFinished(() => app.close())
+  const app = await running({ datasets: [{ updatable, publisherKeys: [PUBLISHER.publicKey] }] })
   const post = (operations: readonly object[]) => {
     const payload = Buffer.from(batchOn(updatable, operations))
     return app.inject({ method: 'POST', url: '/v1/epochs', payload, headers: signed(payload) })

@@ -18,14 +18,11 @@ import fc from 'fast-check'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { buildDataset, createServer, type Dataset, loadDataset, type ServerOptions } from '../dist/index.js'
-import { builtDataset, builtDirectory, pseudoRandom, queryAt, vectors } from './helpers.js'
+import { builtDataset, builtDirectory, pseudoRandom, queryAt, running, vectors } from './helpers.js'
 import { twoKeys } from './sockets.js'
 
-async function serverFor(dataset: Dataset, options: Partial<ServerOptions> = {}): Promise<FastifyInstance> {
-  const app = await createServer({ datasets: [{ dataset }], ...options })
-  onTestFinished(() => app.close())
-  return app
-}
+const serverFor = (dataset: Dataset, options: Partial<ServerOptions> = {}) =>
+  running({ datasets: [{ dataset }], ...options })
 
 /** 100 records of 8 bytes: 16 partitions of 7, so batches of up to 64. */
 const small = () => builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
@@ -233,8 +230,7 @@ describe('GET /v1/blobs/<hash>', () => {
 
 test('the hash of a partition in memory has one spelling: digits in lower case, and nothing behind them', async () => {
   const updatable = await twoKeys()
-  const app = await createServer({ datasets: [{ updatable }] })
-  onTestFinished(() => app.close())
+  const app = await running({ datasets: [{ updatable }] })
   const hash = toHex(contentHash(updatable.newest.manifest, 0))
   expect((await app.inject(`/v1/blobs/${hash}`)).statusCode).toBe(200)
   for (const name of [hash.toUpperCase(), `${hash}zz`, `${hash}%0d%0ax: y`, hash.slice(2), `0${hash}`]) {
@@ -423,10 +419,9 @@ describe('several databases in one process', () => {
   test('answer each under its own name', async () => {
     const first = await builtDataset('a.txt', 'alpha\n')
     const second = await builtDataset('a.txt', 'beta\ngamma\n')
-    const app = await createServer({
+    const app = await running({
       datasets: [{ dataset: first }, { name: 'other', dataset: second }, { name: 'third', dataset: first }],
     })
-    onTestFinished(() => app.close())
     for (const [prefix, dataset] of [
       ['', first],
       ['/other', second],
@@ -447,8 +442,7 @@ describe('several databases in one process', () => {
   })
 
   test('have health checks at the root even if all have names', async () => {
-    const app = await createServer({ datasets: [{ name: 'one', dataset: await small() }] })
-    onTestFinished(() => app.close())
+    const app = await running({ datasets: [{ name: 'one', dataset: await small() }] })
     expect((await app.inject('/healthz')).statusCode).toBe(200)
     expect((await app.inject('/readyz')).statusCode).toBe(200)
     expectError(await app.inject('/v1/manifest'), 'not_found')
@@ -535,17 +529,6 @@ describe('the rate limit', () => {
 })
 
 describe('readiness', () => {
-  test('ends for good: readyz and answers are 503, the process still healthy', async () => {
-    const dataset = await small()
-    const app = await serverFor(dataset)
-    expect((await app.inject('/readyz')).statusCode).toBe(200)
-    app.readiness.stop('over')
-    expectError(await app.inject('/readyz'), 'not_ready')
-    expectError(await post(app, queryAt(dataset.manifest, 0)), 'not_ready')
-    expect((await app.inject('/healthz')).statusCode).toBe(200)
-    expect((await app.inject('/v1/manifest')).statusCode).toBe(200)
-  })
-
   test('ends when the core traps: one 500, then 503, and the owner is told once', async () => {
     const dataset = await small()
     const told: Error[] = []

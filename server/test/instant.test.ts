@@ -40,10 +40,9 @@ import {
   loggingServer,
   RECORD_BYTES,
   RECORDS,
-  serverFor,
   withComputations,
 } from './computing.js'
-import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
+import { builtDataset, pseudoRandom, queryAt, running } from './helpers.js'
 import { batchOn, opened, storageOf } from './updatable-helpers.js'
 
 const recordOf = (index: number) => Buffer.from(CONTENT.subarray(index * RECORD_BYTES, (index + 1) * RECORD_BYTES))
@@ -119,7 +118,7 @@ async function submitting(options: InstantOptions) {
 describe('an instant lookup', () => {
   test.each([1, 3, 8, 20])('finds every record of a database that does not change, %i at a time', async count => {
     const dataset = await fixed()
-    const app = await serverFor({ datasets: [{ dataset }], instant: { waiting: 5000 } })
+    const app = await running({ datasets: [{ dataset }], instant: { waiting: 5000 } })
     const all = Array.from({ length: RECORDS }, (_, index) => index)
     const chunks = Array.from({ length: Math.ceil(RECORDS / count) }, (_, i) => all.slice(i * count, (i + 1) * count))
     const records = await Promise.all(chunks.map(chunk => found(app, dataset.manifest, chunk)))
@@ -128,7 +127,7 @@ describe('an instant lookup', () => {
 
   test('has a reply of a length that follows from the manifest and its count, sent as answers are', async () => {
     const dataset = await fixed()
-    const app = await serverFor({ datasets: [{ dataset }] })
+    const app = await running({ datasets: [{ dataset }] })
     for (const indices of [[0], [299], [7, 7, 7]]) {
       const { bodies, instantAnswerBytes } = lookup(dataset.manifest, indices)
       for (const body of bodies) {
@@ -147,20 +146,20 @@ describe('an instant lookup', () => {
     const dataset = await fixed()
     const bare = await builtDataset('a.bin', CONTENT, { recordBytes: RECORD_BYTES, proofs: 'tags' })
     const offers = async (app: FastifyInstance) => parseInfo((await app.inject('/v1/info')).json()).offers.instant
-    const on = await serverFor({ datasets: [{ dataset }, { name: 'bare', dataset: bare }] })
+    const on = await running({ datasets: [{ dataset }, { name: 'bare', dataset: bare }] })
     expect(await offers(on)).toBe(true)
     expect(parseInfo((await on.inject('/bare/v1/info')).json()).offers.instant).toBe(false)
     const body = lookup(dataset.manifest, [0]).bodies[0]!
     body.set(bare.manifest.databaseId, 8)
     expect(parseErrorReply((await post(on, body, `/bare${INSTANT_PATH}`)).body).code).toBe('bad_request')
-    const off = await serverFor({ datasets: [{ dataset }], instant: false })
+    const off = await running({ datasets: [{ dataset }], instant: false })
     expect(await offers(off)).toBe(false)
     expect(await found(off, dataset.manifest, [0])).toBe('not_found')
   })
 
   test('that is malformed is refused alone: those it would share a pass with are answered', async () => {
     const dataset = await fixed()
-    const app = await serverFor({ datasets: [{ dataset }], instant: { workers: 1 } })
+    const app = await running({ datasets: [{ dataset }], instant: { workers: 1 } })
     const [good] = lookup(dataset.manifest, [5]).bodies as [Buffer]
     const changed = (change: (body: Buffer) => void) => {
       const body = Buffer.from(good)
@@ -195,14 +194,14 @@ describe('an instant lookup', () => {
 
   test('counts as twenty queries to a hint', async () => {
     const dataset = await fixed()
-    const app = await serverFor({ datasets: [{ dataset }], rateLimit: 40 })
+    const app = await running({ datasets: [{ dataset }], rateLimit: 40 })
     const [body] = lookup(dataset.manifest, [0]).bodies as [Buffer]
     const statuses = []
     for (let i = 0; i < 3; i++) statuses.push((await post(app, body)).statusCode)
     expect(statuses).toEqual([200, 200, 429])
     expect((await post(app, queryAt(dataset.manifest, 0), '/v1/answer')).statusCode).toBe(429)
     const [two] = lookup(dataset.manifest, [0, 1]).bodies as [Buffer]
-    const batches = await serverFor({ datasets: [{ dataset }], rateLimit: 21 })
+    const batches = await running({ datasets: [{ dataset }], rateLimit: 21 })
     expect((await post(batches, two)).statusCode).toBe(200)
     expect((await post(batches, body)).statusCode).toBe(429)
   })
@@ -345,7 +344,7 @@ describe('a keyed database', () => {
   test('is found block by block, fixed or changing, at both epochs and in the generation before, also after a restart', async () => {
     const options = { maxValueBytes: 20 }
     const dataset = await builtDataset('a.csv', keysFile(60), options)
-    const app = await serverFor({ datasets: [{ dataset }] })
+    const app = await running({ datasets: [{ dataset }] })
     expect(await valueFor(app, dataset.manifest, 'key 59')).toBe('value 59')
     expect(await valueFor(app, dataset.manifest, 'key 60')).toBe('absent')
 
@@ -370,7 +369,7 @@ describe('a keyed database', () => {
       const then = await Promise.all(['key 3', 'key 4', 'key 5', 'new 5'].map(key => valueFor(server, before, key)))
       expect(then).toEqual(['absent', 'absent', 'value 5', 'first 5'])
     }
-    const serving = await serverFor({ datasets: [{ updatable }] })
+    const serving = await running({ datasets: [{ updatable }] })
     expect(await valueFor(serving, first, 'key 3')).toBe('value 3')
     await updatable.publish(batchOn(updatable, again))
     const third = updatable.newest.manifest
@@ -380,7 +379,7 @@ describe('a keyed database', () => {
     await updatable.close()
 
     updatable = await UpdatableDatabase.open(storage)
-    const restarted = await serverFor({ datasets: [{ updatable }] })
+    const restarted = await running({ datasets: [{ updatable }] })
     await expectBoth(restarted, second, third)
     await updatable.publish(batchOn(updatable, [{ op: 'generation' }]))
     const fourth = updatable.newest.manifest
@@ -392,7 +391,7 @@ describe('a keyed database', () => {
     await restarted.close()
     await updatable.close()
     updatable = await UpdatableDatabase.open(storage)
-    const reborn = await serverFor({ datasets: [{ updatable }] })
+    const reborn = await running({ datasets: [{ updatable }] })
     for (const manifest of [third, fourth]) expect(await valueFor(reborn, manifest, 'key 3')).toBe('again')
   })
 
@@ -421,7 +420,7 @@ describe('a keyed database', () => {
   test('without keys, or without commitments, answers no query for a block', async () => {
     const dataset = await fixed()
     const keys = await builtDataset('a.csv', keysFile(9), { proofs: 'tags' })
-    const app = await serverFor({ datasets: [{ dataset }, { name: 'b', dataset: keys }] })
+    const app = await running({ datasets: [{ dataset }, { name: 'b', dataset: keys }] })
     const blocks = { directoryBlockLog: 1, directoryBlockBytes: 32 }
     for (const [path, { manifest }] of [
       ['', dataset],

@@ -13,9 +13,9 @@ import {
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import type { FastifyInstance } from 'fastify'
-import { describe, expect, onTestFinished, test } from 'vitest'
-import { createServer, type UpdatableDatabase, type UpdatableOptions } from '../dist/index.js'
-import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
+import { expect, test } from 'vitest'
+import type { UpdatableDatabase } from '../dist/index.js'
+import { builtDataset, pseudoRandom, queryAt, running } from './helpers.js'
 import { batchOn, KEYED, opened, storageOf } from './updatable-helpers.js'
 
 const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32))
@@ -26,13 +26,12 @@ interface World {
   readonly updatable: UpdatableDatabase
 }
 
-/** At epoch 3, with a publisher's key, and the fence at `fence`. */
-async function world(fence: UpdatableOptions['fence'] = {}): Promise<World & { fail(): void }> {
+/** At epoch 3, with a publisher's key. */
+async function world(): Promise<World & { fail(): void }> {
   const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
-  const updatable = await opened(storage, { history: 1, fence })
+  const updatable = await opened(storage, { history: 1 })
   for (const value of ['x', 'y']) await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value }]))
-  const app = await createServer({ datasets: [{ updatable, publisherKeys: [publicKey] }] })
-  onTestFinished(() => app.close())
+  const app = await running({ datasets: [{ updatable, publisherKeys: [publicKey] }] })
   const fail = () => {
     storage.fails = () => true
   }
@@ -324,29 +323,21 @@ for (const [section, cases] of Object.entries(CASES)) {
   })
 }
 
-describe('what is refused for want of room', () => {
-  test('a registration where all room is confirmed', async () => {
-    const at = await world({ entries: 1 })
-    expect(await send(at.app, post('/v1/fence', registered(at)))).toBe('200')
-    expect(await send(at.app, post('/v1/fence', fenced(at)))).toBe('200')
-    const other = registered(at, { hintId: pseudoRandom(16, 2) })
-    expect(await send(at.app, post('/v1/fence', other))).toBe('503 fence_full')
-  })
-
-  test('whatever cannot be kept', async () => {
-    const at = await world()
-    at.fail()
-    expect(await send(at.app, post('/v1/fence', registered(at)))).toBe('503 not_ready')
-    expect(await send(at.app, batch(at, EDIT))).toBe('503 not_ready')
-    const otherBatch = batch(at, [{ op: 'delete', key: 'one' }])
-    expect(await send(at.app, otherBatch)).toBe('503 not_ready') // that one is to come again
-  })
+test('whatever cannot be kept is refused', async () => {
+  const at = await world()
+  at.fail()
+  expect(await send(at.app, post('/v1/fence', registered(at)))).toBe('503 not_ready')
+  expect(await send(at.app, batch(at, EDIT))).toBe('503 not_ready')
+  const otherBatch = batch(at, [{ op: 'delete', key: 'one' }])
+  expect(await send(at.app, otherBatch)).toBe('503 not_ready') // that one is to come again
 })
 
-test('a server that is shutting down refuses queries, fence, batches and signatures', async () => {
+test('a server that is shutting down is healthy, not ready, and refuses queries, fence, batches and signatures', async () => {
   const at = await world()
+  expect(await send(at.app, get('/readyz'))).toBe('200')
   at.app.readiness.stop('over')
   for (const message of [
+    get('/readyz'),
     post('/v1/answer', query(at)),
     post('/v1/fence', fenced(at)),
     batch(at, EDIT),
@@ -354,13 +345,12 @@ test('a server that is shutting down refuses queries, fence, batches and signatu
   ]) {
     expect(await send(at.app, message)).toBe('503 not_ready')
   }
-  expect(await send(at.app, get('/v1/manifest'))).toBe('200')
+  for (const url of ['/v1/manifest', '/healthz']) expect(await send(at.app, get(url))).toBe('200')
 })
 
 test('a database that does not change has no fence, no events and nothing for publishers', async () => {
   const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
-  const app = await createServer({ datasets: [{ dataset, publisherKeys: [publicKey] }] })
-  onTestFinished(() => app.close())
+  const app = await running({ datasets: [{ dataset, publisherKeys: [publicKey] }] })
   for (const message of [
     post('/v1/fence', new Uint8Array(80)),
     get('/v1/events'),

@@ -10,8 +10,8 @@ import { blake3 } from '@noble/hashes/blake3.js'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { slice } from '../dist/base/pace.js'
 import { EpochStore } from '../dist/database/epoch-store.js'
-import { buildDataset, loadDataset, type Storage, UpdatableDatabase } from '../dist/index.js'
-import { pseudoRandom, vectors } from './helpers.js'
+import { buildDataset, type Storage, UpdatableDatabase } from '../dist/index.js'
+import { createIn, pseudoRandom, vectors } from './helpers.js'
 import {
   batchOn,
   bodyOf,
@@ -166,14 +166,11 @@ describe('a list that takes several transactions', () => {
 
   async function made() {
     const bytes = 32_768
-    const storage = new RememberingStorage()
     const folder = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
     const data = join(folder, 'a.bin')
     await writeFile(data, pseudoRandom(80 * bytes))
     await buildDataset({ data, out: join(folder, 'dataset'), recordBytes: bytes })
-    const dataset = await loadDataset(join(folder, 'dataset'))
-    await UpdatableDatabase.create(storage, dataset)
-    dataset.close()
+    const storage = await createIn(new RememberingStorage(), join(folder, 'dataset'))
     await rm(folder, { recursive: true })
     const updatable = await UpdatableDatabase.open(storage)
     const [old, before] = [updatable.newest.manifestHash, storage.transactions]

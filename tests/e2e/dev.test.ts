@@ -104,5 +104,5 @@ test('a folder keeps key and changes, and is not mixed with other data', async (
   expect(await second.stop('SIGINT')).toBe(0)
 
   await writeFile(data, 'key,value\notter,lake\n')
-  await expect(runKeyhushProcess('dev', data, ...kept)).rejects.toThrow('data.mdb: it holds another database than ')
+  await expect(runKeyhushProcess('dev', data, ...kept)).rejects.toThrow('data.mdb: expected the database of ')
 })
