@@ -136,12 +136,7 @@ describe('a new hint', () => {
 
   test('killed in between: the next life registers another, and is not refused', async () => {
     const world = new World()
-    const life = world.life()
-    life.interfere = method => {
-      if (method === 'begin') life.kill()
-    }
-    life.openIdle().catch(() => {})
-    await settle()
+    await world.killedAt('begin')
     expect(world.network.hints.size).toBe(1)
     expect(await world.head()).toBeUndefined()
     await world.checkValues(await world.life().open())
@@ -152,12 +147,7 @@ describe('a new hint', () => {
   test('is confirmed as soon as it is stored, whole or not: a fence soon forgets what nobody has confirmed', async () => {
     const confirmations = ({ network }: World) => network.seen.filter(({ path }) => path === FENCE).map(claimIn)
     const world = new World()
-    const life = world.life()
-    life.interfere = method => {
-      if (method === 'putPartial') life.kill()
-    }
-    life.openIdle().catch(() => {})
-    await settle()
+    await world.killedAt('putPartial')
     expect((await world.head())!.stage).toBe('partial')
     expect(confirmations(world).at(-1)).toMatchObject({ kind: 'confirm', requestHash: new Uint8Array(32) })
 

@@ -38,14 +38,15 @@ class Publishing {
     this.network.signatures.splice(0, Number.POSITIVE_INFINITY, signatureOf(this.newest, secret))
   }
 
-  publish(
-    operations: readonly Operation[],
-    change: Partial<Manifest> = {},
-    servers: readonly string[] = [A, B],
-  ): Database {
+  publish(operations: readonly Operation[], change: Partial<Manifest> = {}): Database {
     this.newest = nextEpoch(core, this.newest, operations, change)
-    for (const server of servers) this.network.publish(server, this.newest)
+    for (const server of [A, B]) this.network.publish(server, this.newest)
     return this.newest
+  }
+
+  publishSigned(operations: readonly Operation[], change: Partial<Manifest> = {}): void {
+    this.publish(operations, change)
+    this.sign()
   }
 
   /** Both servers lie, and lie alike: from now on they have these and nothing else. */
@@ -169,64 +170,42 @@ describe('two servers that lie together: a fresh map', () => {
     return { ...newest, manifest, manifestBytes: encodeManifest(manifest) }
   }
 
+  const forged = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })
+  const showing = (network: Network, ...signatures: Network['signatures']): Network => {
+    network.signatures.splice(0, 1, ...signatures)
+    return network
+  }
+  /** The genuine signature, changed: its R, its S, or both. */
+  const spoiled =
+    (change: (signature: string) => string) =>
+    ({ network, newest }: Publishing) => {
+      const genuine = signatureOf(newest)
+      return showing(network, { ...genuine, signature: change(genuine.signature) })
+    }
+
   const lies: Record<string, (publishing: Publishing) => Network> = {
-    'no signature': publishing => {
-      publishing.network.signatures.length = 0
-      return publishing.network
-    },
-    'other records under the genuine signature': publishing =>
-      publishing.replaceBy(buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })),
-    'other records, signed by another': publishing => {
-      const forged = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })
-      const network = publishing.replaceBy(forged)
-      network.signatures.splice(0, 1, signatureOf(forged, OTHER))
-      return network
-    },
-    "other records, signed by another in the publisher's name": publishing => {
-      const forged = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })
-      const network = publishing.replaceBy(forged)
-      network.signatures.splice(0, 1, { ...signatureOf(forged, OTHER), publicKey: publisherKey })
-      return network
-    },
+    'no signature': ({ network }) => showing(network),
+    'other records under the genuine signature': publishing => publishing.replaceBy(forged),
+    'other records, signed by another': publishing => showing(publishing.replaceBy(forged), signatureOf(forged, OTHER)),
+    "other records, signed by another in the publisher's name": publishing =>
+      showing(publishing.replaceBy(forged), { ...signatureOf(forged, OTHER), publicKey: publisherKey }),
     'the signature of another epoch, under this one’s number': publishing => {
       const genuine = publishing.network.signatures[0]!
       const second = publishing.publish([edit(3, 'three')])
-      const network = publishing.replaceBy(second)
-      network.signatures.splice(0, 1, { ...genuine, epoch: 2 })
-      return network
+      return showing(publishing.replaceBy(second), { ...genuine, epoch: 2 })
     },
     'a later expiry': publishing => publishing.replaceBy(forge({ expires: NOW + 1000 * DAY }, publishing)),
-    'a signature without the context': publishing => {
-      const { manifestBytes } = publishing.newest
-      const bare = { ...signatureOf(publishing.newest), signature: toHex(ed25519.sign(manifestBytes, SECRET)) }
-      publishing.network.signatures.splice(0, 1, bare)
-      return publishing.network
-    },
-    'a signature of zeros': publishing => {
-      publishing.network.signatures.splice(0, 1, { ...signatureOf(publishing.newest), signature: '0'.repeat(128) })
-      return publishing.network
-    },
-    'R that is no point': publishing => {
-      const genuine = signatureOf(publishing.newest)
-      const signature = `02${'0'.repeat(62)}${genuine.signature.slice(64)}`
-      publishing.network.signatures.splice(0, 1, { ...genuine, signature })
-      return publishing.network
-    },
-    'R that is not canonical': publishing => {
-      const genuine = signatureOf(publishing.newest)
-      // y = p + 1, the neutral element written another way
-      const signature = `ee${'f'.repeat(60)}7f${genuine.signature.slice(64)}`
-      publishing.network.signatures.splice(0, 1, { ...genuine, signature })
-      return publishing.network
-    },
-    'S beyond the order of the group': publishing => {
-      const genuine = signatureOf(publishing.newest)
-      const s = BigInt(`0x${Buffer.from(genuine.signature.slice(64), 'hex').reverse().toString('hex')}`)
+    'a signature without the context': publishing =>
+      spoiled(() => toHex(ed25519.sign(publishing.newest.manifestBytes, SECRET)))(publishing),
+    'a signature of zeros': spoiled(() => '0'.repeat(128)),
+    'R that is no point': spoiled(genuine => `02${'0'.repeat(62)}${genuine.slice(64)}`),
+    // y = p + 1, the neutral element written another way
+    'R that is not canonical': spoiled(genuine => `ee${'f'.repeat(60)}7f${genuine.slice(64)}`),
+    'S beyond the order of the group': spoiled(genuine => {
+      const s = BigInt(`0x${Buffer.from(genuine.slice(64), 'hex').reverse().toString('hex')}`)
       const beyond = (s + (1n << 252n) + 27742317777372353535851937790883648493n).toString(16).padStart(64, '0')
-      const signature = genuine.signature.slice(0, 64) + Buffer.from(beyond, 'hex').reverse().toString('hex')
-      publishing.network.signatures.splice(0, 1, { ...genuine, signature })
-      return publishing.network
-    },
+      return genuine.slice(0, 64) + Buffer.from(beyond, 'hex').reverse().toString('hex')
+    }),
   }
 
   test.each(Object.entries(lies))('%s: SignatureError, and nothing is downloaded', async (_what, lie) => {
@@ -276,28 +255,25 @@ describe('two servers that lie together: a fresh map', () => {
 })
 
 describe('signatures are handed on by servers that are worth nothing', () => {
-  const info = (network: Network, server: string, signatures: unknown) =>
-    on('/v1/info', () => Response.json({ ...network.info(server), signatures }))
+  /** Lists the genuine signature, changed, so many times. */
+  const lists =
+    (change: object, times = 1) =>
+    (network: Network, server: string) => {
+      const signatures = Array(times).fill({ ...network.signatures[0], ...change })
+      return on('/v1/info', () => Response.json({ ...network.info(server), signatures }))
+    }
 
   const useless: Record<string, (network: Network, server: string) => Network['misbehave'][string]> = {
     'is silent': () => hang('/v1/info'),
-    'has none': (network, server) => info(network, server, []),
+    'has none': lists({}, 0),
     'is out of order': () => on('/v1/info', () => problem(500, 'internal')),
     'says what is no JSON': () => on('/v1/info', () => ok(new Uint8Array(9))),
     'says too much': () => on('/v1/info', () => ok(new Uint8Array(1 << 20))),
-    'has malformed hex': (network, server) => info(network, server, [{ ...network.signatures[0], signature: 'xyz' }]),
-    'has half a signature': (network, server) =>
-      info(network, server, [{ ...network.signatures[0], signature: '00'.repeat(32) }]),
-    'has a key too long': (network, server) =>
-      info(network, server, [{ ...network.signatures[0], publicKey: `${publisherKey}00` }]),
-    'has a false one': (network, server) =>
-      info(network, server, [{ ...network.signatures[0], signature: '5a'.repeat(64) }]),
-    'has a hundred of others': (network, server) =>
-      info(
-        network,
-        server,
-        Array.from({ length: 100 }, () => ({ ...network.signatures[0], publicKey: 'ab'.repeat(32) })),
-      ),
+    'has malformed hex': lists({ signature: 'xyz' }),
+    'has half a signature': lists({ signature: '00'.repeat(32) }),
+    'has a key too long': lists({ publicKey: `${publisherKey}00` }),
+    'has a false one': lists({ signature: '5a'.repeat(64) }),
+    'has a hundred of others': lists({ publicKey: 'ab'.repeat(32) }, 100),
   }
 
   test.each(Object.entries(useless))('one %s: the other suffices', async (_what, misbehave) => {
@@ -314,8 +290,7 @@ describe('signatures are handed on by servers that are worth nothing', () => {
     async (_what, misbehave) => {
       const { network } = new Publishing()
       for (const server of [A, B]) network.misbehave[server] = misbehave(network, server)
-      const harness = new Harness(network)
-      const { code } = await harness.failure(harness.open({ publisherKey }))
+      const { code } = await refusedBy({ network }, { publisherKey })
       expect(['signature', 'network', 'protocol']).toContain(code)
       expect(blobs(network).length).toBe(0)
     },
@@ -370,8 +345,7 @@ describe('a map that has state', () => {
   test('a genuine manifest with a false list of changes: refused, nothing changes', async () => {
     const publishing = new Publishing()
     const { harness, map } = await openedOn(publishing, { publisherKey })
-    publishing.publish([edit(3, 'three')])
-    publishing.sign()
+    publishing.publishSigned([edit(3, 'three')])
     const { updateListHash } = publishing.newest.manifest
     for (const server of [A, B]) {
       publishing.network.misbehave[server] = on(`/v1/blobs/${toHex(updateListHash)}`, async genuine => {
@@ -417,8 +391,7 @@ describe('a map that has state', () => {
     const device = new Device(publishing.network, publishing.newest)
     const map = await device.open(options)
     for (let epoch = 2; epoch <= 3; epoch++) {
-      publishing.publish([edit(epoch, `ep. ${epoch}`)])
-      publishing.sign()
+      publishing.publishSigned([edit(epoch, `ep. ${epoch}`)])
       await device.world.drive(map.sync())
     }
     return { publishing, device, map, old, first }
@@ -456,8 +429,7 @@ describe('a map that has state', () => {
     const device = new Device(publishing.network, first)
     const life = device.life()
     const map = await life.open({ publisherKey })
-    publishing.publish([edit(3, 'three')])
-    publishing.sign()
+    publishing.publishSigned([edit(3, 'three')])
     await device.world.drive(map.sync())
     const before = { manifest: publishing.newest.manifest, signatures: [...publishing.network.signatures] }
     for (const server of [A, B]) {
@@ -533,8 +505,7 @@ describe('a map that has state', () => {
     const publishing = new Publishing()
     const device = new Device(publishing.network, publishing.newest)
     await device.world.halfDownloaded(1, { publisherKey })
-    publishing.publish([edit(3, 'three')])
-    publishing.sign()
+    publishing.publishSigned([edit(3, 'three')])
     publishing.publish([edit(4, 'false')])
     const next = device.life()
     // The partitions of epoch 2 are still to be had, as they would be from a mirror.
@@ -566,19 +537,19 @@ describe('expiry', () => {
   const brief = { manifest: { expires: NOW + DAY } }
 
   /** A map whose clock can be set. */
-  async function dated(publishing: Publishing) {
+  async function dated(change: Partial<Contents> = brief) {
+    const publishing = new Publishing(change)
     let seconds = 0
-    const base = new Harness(publishing.network)
-    const { now, setTimeout, clearTimeout, date } = base.clock
+    const harness = new Harness(publishing.network)
+    const { now, setTimeout, clearTimeout, date } = harness.clock
     const clock = { now, setTimeout, clearTimeout, date: () => date() + 1000 * seconds }
-    Object.assign(base.environment, { clock })
-    const map = await base.open({ publisherKey })
-    return { harness: base, map, pass: (more: number) => (seconds += more) }
+    Object.assign(harness.environment, { clock })
+    const map = await harness.open({ publisherKey })
+    return { publishing, harness, map, pass: (more: number) => (seconds += more) }
   }
 
   test('while the map is open: refused at the next lookup, before anything is sent; also at the next', async () => {
-    const publishing = new Publishing(brief)
-    const { harness, map, pass } = await dated(publishing)
+    const { publishing, harness, map, pass } = await dated()
     expect(await harness.drive(map.at(3))).toEqual(publishing.newest.byIndex[3])
     pass(DAY - 60)
     expect(await harness.drive(map.at(3))).toEqual(publishing.newest.byIndex[3])
@@ -589,18 +560,15 @@ describe('expiry', () => {
   })
 
   test('and a newer one that is signed is to be had: followed, and answered', async () => {
-    const publishing = new Publishing(brief)
-    const { harness, map, pass } = await dated(publishing)
-    publishing.publish([edit(3, 'three')], { expires: NOW + 3 * DAY })
-    publishing.sign()
+    const { publishing, harness, map, pass } = await dated()
+    publishing.publishSigned([edit(3, 'three')], { expires: NOW + 3 * DAY })
     pass(DAY)
     expect(await harness.drive(map.at(3))).toEqual(value('three'))
     expect(map.epoch).toBe(2)
   })
 
   test('and the newer one is not signed, or has expired, too: refused', async () => {
-    const publishing = new Publishing(brief)
-    const { harness, map, pass } = await dated(publishing)
+    const { publishing, harness, map, pass } = await dated()
     publishing.publish([edit(3, 'three')], { expires: NOW + 3 * DAY })
     pass(DAY)
     expect((await harness.failure(map.at(3))).code).toBe('signature')
@@ -611,18 +579,15 @@ describe('expiry', () => {
   })
 
   test('of an epoch that a lookup follows to on its way, also one that runs out meanwhile: no record leaves', async () => {
-    const publishing = new Publishing()
-    const { harness, map, pass } = await dated(publishing)
-    for (const text of ['two..', 'three']) publishing.publish([edit(3, text)], { expires: NOW + DAY })
-    publishing.sign()
+    const { publishing, harness, map, pass } = await dated({})
+    for (const text of ['two..', 'three']) publishing.publishSigned([edit(3, text)], { expires: NOW + DAY })
     pass(DAY)
     expect((await harness.failure(map.at(3))).code).toBe('signature')
     expect(map.epoch).toBe(3) // it had to follow: its batch was not answered at epoch 1 any more
 
-    const brief_ = new Publishing(brief)
-    const late = await dated(brief_)
+    const late = await dated()
     for (const server of [A, B]) {
-      brief_.network.misbehave[server] = on('/v1/answer', genuine => {
+      late.publishing.network.misbehave[server] = on('/v1/answer', genuine => {
         late.pass(DAY)
         return genuine
       })
@@ -637,8 +602,7 @@ describe('expiry', () => {
     device.world.clock.setTimeout(() => {}, 1000 * DAY)
     while (device.world.clock.waiting > 0) device.world.clock.advance()
     expect((await device.failure()).code).toBe('signature')
-    publishing.publish([edit(3, 'three')], { expires: 0 })
-    publishing.sign()
+    publishing.publishSigned([edit(3, 'three')], { expires: 0 })
     const map = await device.open()
     expect(await device.world.drive(map.at(3))).toEqual(value('three'))
   })

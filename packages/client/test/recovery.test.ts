@@ -226,7 +226,7 @@ describe('a condemned hint', () => {
 
 describe('state that cannot be used', () => {
   /** Something else for what the next life reads. */
-  function reading(life: Life, method: string, change: (value: never) => unknown): void {
+  function reading(life: Life, method: string, change: (value: Stored) => unknown): void {
     const { openStore } = life.environment
     Object.assign(life.environment, {
       openStore: async (...parameters: Parameters<typeof openStore>) => {
@@ -236,7 +236,7 @@ describe('state that cannot be used', () => {
             const member: unknown = Reflect.get(store, name)
             if (typeof member !== 'function') return member
             const call = (...parameters: unknown[]) => member.apply(store, parameters)
-            return name === method ? async (...p: unknown[]) => change((await call(...p)) as never) : call
+            return name === method ? async (...p: unknown[]) => change(await call(...p)) : call
           },
         })
         return { ...opened, store }
@@ -244,38 +244,31 @@ describe('state that cannot be used', () => {
     })
   }
   const flipped = (bytes: Uint8Array, at = bytes.length >> 1) => bytes.map((byte, i) => (i === at ? byte ^ 1 : byte))
-  const torn: [string, string, (value: never) => unknown][] = [
-    [
-      'a hint the store cannot read',
-      'readHint',
-      () => {
-        throw new StateUnreadableError('torn')
-      },
-    ],
-    [
-      'a checkpoint with a flipped bit',
-      'readHint',
-      (hint: Stored) => ({ ...hint, checkpoint: flipped(hint.checkpoint) }),
-    ],
-    ['a checkpoint cut short', 'readHint', (hint: Stored) => ({ ...hint, checkpoint: hint.checkpoint.slice(1) })],
-    ['no checkpoint', 'readHint', (hint: Stored) => ({ ...hint, checkpoint: new Uint8Array() })],
-    ['no manifest', 'readHint', (hint: Stored) => ({ ...hint, manifest: new Uint8Array() })],
-    ['a manifest with a flipped bit', 'readHint', (hint: Stored) => ({ ...hint, manifest: flipped(hint.manifest, 0) })],
+  const unreadable = () => {
+    throw new StateUnreadableError('torn')
+  }
+  const torn: [string, string, (value: Stored) => unknown][] = [
+    ['a hint the store cannot read', 'readHint', unreadable],
+    ['a checkpoint with a flipped bit', 'readHint', hint => ({ ...hint, checkpoint: flipped(hint.checkpoint) })],
+    ['a checkpoint cut short', 'readHint', hint => ({ ...hint, checkpoint: hint.checkpoint.slice(1) })],
+    ['no checkpoint', 'readHint', hint => ({ ...hint, checkpoint: new Uint8Array() })],
+    ['no manifest', 'readHint', hint => ({ ...hint, manifest: new Uint8Array() })],
+    ['a manifest with a flipped bit', 'readHint', hint => ({ ...hint, manifest: flipped(hint.manifest, 0) })],
     // It decodes, with another database's id: the checkpoint is bound to its hash.
-    ['a manifest of another', 'readHint', (hint: Stored) => ({ ...hint, manifest: flipped(hint.manifest, 8) })],
-    ['an effect with a flipped bit', 'readHint', (hint: Stored) => ({ ...hint, entries: hint.entries.map(flipped) })],
-    ['an effect missing at the end', 'readHint', (hint: Stored) => ({ ...hint, entries: hint.entries.slice(0, -1) })],
-    ['an effect missing in between', 'readHint', (hint: Stored) => ({ ...hint, entries: hint.entries.slice(1) })],
-    ['effects in another order', 'readHint', (hint: Stored) => ({ ...hint, entries: [...hint.entries].reverse() })],
+    ['a manifest of another', 'readHint', hint => ({ ...hint, manifest: flipped(hint.manifest, 8) })],
+    ['an effect with a flipped bit', 'readHint', hint => ({ ...hint, entries: hint.entries.map(flipped) })],
+    ['an effect missing at the end', 'readHint', hint => ({ ...hint, entries: hint.entries.slice(0, -1) })],
+    ['an effect missing in between', 'readHint', hint => ({ ...hint, entries: hint.entries.slice(1) })],
+    ['effects in another order', 'readHint', hint => ({ ...hint, entries: [...hint.entries].reverse() })],
     [
       'a pending batch with a flipped bit',
       'read',
-      (head: Stored) => ({ ...head, pending: head.pending && flipped(head.pending) }),
+      head => ({ ...head, pending: head.pending && flipped(head.pending) }),
     ],
     [
       'a pending batch of another moment',
       'read',
-      (head: Stored) => ({ ...head, pending: head.pending && flipped(head.pending, 26) }),
+      head => ({ ...head, pending: head.pending && flipped(head.pending, 26) }),
     ],
   ]
   test.each(torn)('%s: discarded with an event, and a new hint downloaded', async (_what, method, change) => {
@@ -298,9 +291,7 @@ describe('state that cannot be used', () => {
     const { hintId } = (await world.head())!.record
     const { disk } = world
     const [read, discard] = [disk.read.bind(disk), disk.discard.bind(disk)]
-    disk.read = async () => {
-      throw new StateUnreadableError('torn')
-    }
+    disk.read = async () => unreadable()
     disk.discard = async () => {
       Object.assign(disk, { read, discard })
       await discard(hintId)
@@ -328,7 +319,7 @@ describe('state that cannot be used', () => {
     await first.open()
     first.kill()
     const life = world.life()
-    reading(life, 'readHint', (hint: Stored) => ({ ...hint, directory: flipped(hint.directory) }))
+    reading(life, 'readHint', hint => ({ ...hint, directory: flipped(hint.directory) }))
     const map = await life.open()
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
     expect(await world.drive(map.get(NAMES[7]!))).toEqual(database.contents.values[7])
@@ -342,7 +333,7 @@ describe('state that cannot be used', () => {
     const world = new World()
     await world.halfDownloaded(5)
     const life = world.life()
-    reading(life, 'readPartial', (value: Stored) => ({ ...value, partial: change(value.partial) }))
+    reading(life, 'readPartial', value => ({ ...value, partial: change(value.partial) }))
     const map = await life.open()
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
     await world.checkValues(map)
@@ -490,13 +481,7 @@ describe('an interrupted download', () => {
 
   test('with all of it folded needs no more than came since the last save', async () => {
     const world = new World()
-    const life = world.life()
-    life.interfere = method => {
-      if (method === 'complete') life.kill()
-    }
-    life.openIdle().catch(() => {})
-    await settle()
-    expect(life.killed).toBe(true)
+    await world.killedAt('complete')
     const before = blobs(world.network).length
     await world.checkValues(await world.life().open())
     expect(blobs(world.network).length - before).toBeLessThanOrEqual(2) // one a server
@@ -505,13 +490,8 @@ describe('an interrupted download', () => {
   test('on a fast line is not stored before it is whole; whoever is interrupted begins it once more', async () => {
     const world = new World()
     world.blobMs = 0
-    const first = world.life()
-    first.interfere = (method, when) => {
-      if (method === 'complete' && when === 'before') first.kill()
-    }
-    first.openIdle().catch(() => {})
-    await settle()
-    expect([first.killed, blobs(world.network).length]).toEqual([true, 16])
+    const first = await world.killedAt('complete')
+    expect(blobs(world.network)).toHaveLength(16)
     const { record } = (await world.head())!
     const second = world.life()
     const map = await second.open()

@@ -2,7 +2,6 @@
 // does. Verified whole before anything is used; stored before anything is sent.
 
 import { HEADER_BYTES, SUITE_PARITIES } from '@keyhush/protocol'
-import type { SingleHandle } from '@keyhush/wasm'
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import type { KeyhushMap } from '../src/index.js'
@@ -10,7 +9,7 @@ import { estimate } from '../src/index.js'
 import type { OpenWithOptions } from '../src/testing.js'
 import { deferred, settle } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
-import { core, Harness, hex, keyed, keyless, NAMES, refusedBy, sameOnBoth } from './support/harness.js'
+import { core, Harness, hex, keyed, keyless, NAMES, refusedBy, sameOnBoth, withHandles } from './support/harness.js'
 import {
   add,
   append,
@@ -43,26 +42,6 @@ import { type Life, openedWorld, records, World } from './support/world.js'
 const one = { servers: [A], integrity: 'server', mode: 'single', lookups: 60 } as const
 
 const opened = (living: Living, options: Partial<OpenWithOptions> = {}) => openedLiving(living, { ...one, ...options })
-
-/** A core whose hints, once they are made, have some members of a test's. */
-function withHandles(member: (handle: SingleHandle, name: string | symbol) => unknown): typeof core {
-  const proxied = <T extends object>(target: T, instead: (name: string | symbol) => unknown): T =>
-    new Proxy(target, {
-      get(target, name) {
-        const found = instead(name) ?? Reflect.get(target, name, target)
-        return typeof found === 'function' ? found.bind(target) : found
-      },
-    })
-  const newSingleBuilder: typeof core.newSingleBuilder = (...parameters) => {
-    const builder = core.newSingleBuilder(...parameters)
-    const finish = (version: number) => {
-      const handle = builder.finish(version)
-      return proxied(handle, name => member(handle, name))
-    }
-    return proxied(builder, name => (name === 'finish' ? finish : undefined))
-  }
-  return { ...core, newSingleBuilder }
-}
 
 describe('one server', () => {
   test('needs somebody to vouch for its database, or the app to do without', async () => {
@@ -161,7 +140,7 @@ describe('lookups', () => {
   test('with no hint for what is asked fail, and show nothing of it', async () => {
     const { network, database } = keyless()
     let missed = 0
-    const loadCore = async () => withHandles((_, name) => (name === 'missed' ? missed : undefined))
+    const loadCore = async () => withHandles('newSingleBuilder', (_, name) => (name === 'missed' ? missed : undefined))
     const harness = new Harness(network, 1, { loadCore })
     const map = await harness.open(one)
     missed = 1
@@ -270,7 +249,7 @@ describe('updates', () => {
     const seen: string[] = []
     let left = 0
     const loadCore = async () =>
-      withHandles((handle, name) => {
+      withHandles('newSingleBuilder', (handle, name) => {
         if (name === 'update') {
           return (...update: Parameters<typeof handle.update>) => {
             left = 3

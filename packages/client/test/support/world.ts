@@ -81,6 +81,18 @@ export class World {
     return { life, map: await life.open(options) }
   }
 
+  /** A tab that was killed when it was about to call its store so. */
+  async killedAt(method: string): Promise<Life> {
+    const life = this.life()
+    life.interfere = called => {
+      if (called === method) life.kill()
+    }
+    life.openIdle().catch(() => {})
+    await settle()
+    expect(life.killed).toBe(true)
+    return life
+  }
+
   /** A tab that was killed when so many partitions were stored. */
   async halfDownloaded(partitions: number, options: Partial<OpenWithOptions> = {}): Promise<void> {
     const life = this.life()
