@@ -19,17 +19,10 @@ import {
 } from '@keyhush/protocol'
 import { type Core, type LayoutHandle, loadCore } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { NEEDS_LINUX } from '../../tests/support/needs.js'
 import { Readers } from '../dist/database/readers.js'
-import {
-  Computations,
-  createServer,
-  type InstantOptions,
-  type KeyhushOptions,
-  type ServerOptions,
-  UpdatableDatabase,
-} from '../dist/index.js'
+import { Computations, type InstantOptions, type KeyhushOptions, UpdatableDatabase } from '../dist/index.js'
 import {
   CONTENT,
   changing,
@@ -96,6 +89,25 @@ async function found(
 async function withQueue(options: KeyhushOptions, instant: InstantOptions = {}) {
   const { app, computations } = await withComputations(options, { instant })
   return { app, computations, lookups: computations.instant! }
+}
+
+/** The same on a database that changes, with its first manifest and readers. */
+async function changingWithQueue(instant: InstantOptions = {}) {
+  const updatable = await changing()
+  const { manifest } = updatable.newest
+  return {
+    updatable,
+    manifest,
+    readers: updatable.newest.shared().readers,
+    ...(await withQueue({ updatable }, instant)),
+  }
+}
+
+/** Edits record 9. */
+async function editNine(updatable: UpdatableDatabase): Promise<string> {
+  const value = hex(pseudoRandom(RECORD_BYTES, 77))
+  await updatable.publish(batchOn(updatable, [{ op: 'edit', index: 9, value }], { encoding: 'hex' }))
+  return value
 }
 
 /** Lookups of a database that changes, and how to have one wait for its pass. */
@@ -226,8 +238,7 @@ describe('an instant lookup', () => {
 
 describe('while the database changes', () => {
   test('lookups at the newest epoch and the one before find what it had then, partitions added included', async () => {
-    const updatable = await changing()
-    const { app } = await withQueue({ updatable }, { workers: 2, waiting: 5000 })
+    const { updatable, app } = await changingWithQueue({ workers: 2, waiting: 5000 })
     const model = Array.from({ length: RECORDS }, (_, i) => hex(recordOf(i)))
     const history: { manifest: Manifest; model: string[] }[] = [
       { manifest: updatable.newest.manifest, model: [...model] },
@@ -270,33 +281,24 @@ describe('while the database changes', () => {
   })
 
   test('a batch waits for passes under way, and whoever asks meanwhile is answered after it, at the epoch before', async () => {
-    const updatable = await changing()
-    const { app, lookups } = await withQueue({ updatable })
-    const { manifest } = updatable.newest
-    const { readers } = updatable.newest.shared()
+    const { updatable, app, lookups, manifest, readers } = await changingWithQueue()
     const end = readers.begin() // as a pass does
-    const value = hex(pseudoRandom(RECORD_BYTES, 77))
-    const publishing = updatable.publish(batchOn(updatable, [{ op: 'edit', index: 9, value }], { encoding: 'hex' }))
+    const publishing = editNine(updatable)
     await expect.poll(() => readers.open).toBe(false)
     const before = found(app, manifest, [9])
     await expect.poll(() => lookups.waiting).toBe(2)
     expect([updatable.newest.manifest.epoch, lookups.passes]).toEqual([1, 0])
     end()
-    await publishing
+    const value = await publishing
     expect(await before).toBe(hex(recordOf(9)))
     expect(await found(app, updatable.newest.manifest, [9])).toBe(value)
   })
 
   test('a query whose epoch has gone by while it waited is told so', async () => {
-    const updatable = await changing()
-    const { app, lookups } = await withQueue({ updatable })
-    const { manifest } = updatable.newest
-    const value = hex(pseudoRandom(RECORD_BYTES, 77))
-    const edit = () => updatable.publish(batchOn(updatable, [{ op: 'edit', index: 9, value }], { encoding: 'hex' }))
-    await edit()
-    const { readers } = updatable.newest.shared()
+    const { updatable, app, lookups, manifest, readers } = await changingWithQueue()
+    await editNine(updatable)
     const end = readers.begin()
-    const publishing = edit()
+    const publishing = editNine(updatable)
     await expect.poll(() => readers.open).toBe(false)
     const late = found(app, manifest, [9])
     await expect.poll(() => lookups.waiting).toBe(2)
@@ -306,9 +308,7 @@ describe('while the database changes', () => {
   })
 
   test('a generation that has ended is answered, and its memory goes only after the passes on it', async () => {
-    const updatable = await changing()
-    const { app } = await withQueue({ updatable })
-    const { manifest } = updatable.newest
+    const { updatable, app, manifest } = await changingWithQueue()
     const begin = () => updatable.publish(batchOn(updatable, [{ op: 'generation', headroom: 10 }], { encoding: 'hex' }))
     await begin()
     expect(await found(app, manifest, [11])).toBe(hex(recordOf(11)))
@@ -435,10 +435,8 @@ describe('a keyed database', () => {
 
 describe('the queue', () => {
   test('is bounded: beyond it there is 503 with a constant Retry-After, and answers go on', async () => {
-    const updatable = await changing()
-    const { app, lookups } = await withQueue({ updatable }, { waiting: 8 })
-    const { manifest } = updatable.newest
-    const release = held(updatable.newest.shared().readers)
+    const { app, lookups, manifest, readers } = await changingWithQueue({ waiting: 8 })
+    const release = held(readers)
     const answered: string[] = []
     const inside = [0, 1, 2, 3].map(async index => {
       const record = await found(app, manifest, [index])
@@ -512,11 +510,9 @@ describe('the queue', () => {
   })
 
   test('is left by clients that have gone', async () => {
-    const updatable = await changing()
-    const { app, lookups } = await withQueue({ updatable })
-    const { manifest } = updatable.newest
+    const { app, lookups, manifest, readers } = await changingWithQueue()
     const url = await app.listen({ port: 0, host: '127.0.0.1' })
-    const release = held(updatable.newest.shared().readers)
+    const release = held(readers)
     const { bodies } = lookup(manifest, [1])
     const request: ClientRequest = httpRequest(`${url}${INSTANT_PATH}`, { method: 'POST' })
     request.on('error', () => {})
@@ -554,21 +550,12 @@ test('a worker thread gives way to all others, which stay as they are', NEEDS_LI
 describe('a larger database', () => {
   const records = 120_000
   const content = pseudoRandom(records * 48, 9)
-  let app: FastifyInstance
-  let manifest: Manifest
-  let close: () => Promise<void>
-
-  async function large(options: Partial<ServerOptions>) {
-    const dataset = await builtDataset('large.bin', content, { recordBytes: 48 })
-    const app = await createServer({ datasets: [{ dataset }], ...options })
-    return { app, manifest: dataset.manifest }
-  }
-  afterAll(() => close?.())
+  const large = () => builtDataset('large.bin', content, { recordBytes: 48 })
 
   test('answers go on while passes run, and come between them', async () => {
-    ;({ app, manifest } = await large({ instant: { workers: 1 } }))
-    close = async () => app.close()
-    onTestFinished(close)
+    const dataset = await large()
+    const { manifest } = dataset
+    const app = await running({ datasets: [{ dataset }], instant: { workers: 1 } })
     const order: string[] = []
     const instant = Array.from({ length: 3 }, async (_, i) => {
       const indices = Array.from({ length: 20 }, (_, k) => (i * 31_337 + k * 997) % records)
@@ -587,7 +574,7 @@ describe('a larger database', () => {
   })
 
   test('closing answers what waits, takes nothing on, and leaves no thread', async () => {
-    const dataset = await builtDataset('large.bin', content, { recordBytes: 48 })
+    const dataset = await large()
     const threads = () => process.getActiveResourcesInfo().filter(name => name === 'Worker' || name === 'MessagePort')
     const before = threads().length
     const { app, computations, lookups } = await withQueue({ dataset }, { workers: 2 })

@@ -35,10 +35,7 @@ interface Refused {
     | ('batch' | 'batch signature' | 'fence request' | 'fence reply' | 'claim' | 'verdict')
     | ('instant query' | 'instant answer')
   readonly because: string
-  /**
-   * What a query, an answer (to one query; both in suite 1), a record, or an instant query or answer (to one, of records) is
-   * read against.
-   */
+  /** The manifest that a query or answer (of one query in suite 1), a record, or an instant query or answer is read against. */
   readonly manifest?: string
   /** of a batch's signature, the header's text */
   readonly bytes: string

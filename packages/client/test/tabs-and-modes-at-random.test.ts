@@ -1,6 +1,5 @@
-// Two tabs on one disk whose modes change, and servers that fail, lag, publish and lie. Tabs are opened, closed, killed, frozen and
-// reset at any moment, by seed. No column is shown twice with different contents; every query sent is pending on the disk; every
-// value is right at some epoch; every call ends with a value or a KeyhushError.
+// Two tabs on one disk, opened, closed, killed, frozen and reset in changing modes; servers that fail, lag, publish and lie. No column is
+// shown twice with other contents; queries are pending on the disk; values are right at some epoch; other errors are KeyhushErrors.
 
 import { expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'

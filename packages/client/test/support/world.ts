@@ -119,10 +119,7 @@ export class World {
   }
 }
 
-/**
- * What browsers do: a lock for each name, first come, first served, until somebody steals it. Whoever asked before hears that
- * another does.
- */
+/** Locks as browsers have them: one a name, first come, first served, until somebody steals it, which the owner hears. */
 export class FakeLocks {
   readonly #holders = new Map<string, object | undefined>()
   readonly #bells = new Map<string, () => void>()
