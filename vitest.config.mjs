@@ -21,12 +21,16 @@ const alone = [
 /** What takes ten seconds or more: it does not begin when everything else is over. The rest goes by size. */
 const long = [
   ...['durability', 'process'].map(name => `server/test/${name}`),
-  ...['package/package', 'world/living/living', 'world/living/mutants.all', 'world/state/every-step'].map(
-    name => `tests/${name}`,
-  ),
+  ...[
+    'package/package',
+    'world/living/every-turn',
+    'world/living/living',
+    'world/living/mutants.all',
+    'world/state/every-step',
+  ].map(name => `tests/${name}`),
   ...['sizes', 'testing', 'packed', 'trust'].map(name => `tests/e2e/${name}`),
   ...['demo', 'kills', 'reloads-and-private-windows', 'sdk', 'store', 'tabs'].map(name => `tests/browsers/${name}`),
-  'packages/pointproofs/test/end-to-end',
+  ...['deviating.all', 'end-to-end', 'server-updates.all', 'vectors'].map(name => `packages/pointproofs/test/${name}`),
 ].map(name => `/${name}.test.ts`)
 
 class LongFirst extends BaseSequencer {

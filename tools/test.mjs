@@ -22,10 +22,10 @@ export async function test(args) {
 export async function testAll(args) {
   environment.KEYHUSH_THOROUGH = '1'
   const { failed } = await summed(async () => {
-    const before = args.includes('--after-test')
-    const runs = before ? [sumBefore(), ...(await testFiles(sources().filter(isForAll)))] : await testWorkspaces()
-    const apart = [await lint.lintPapers(), await testPapers(), await lint.lintPointproofs(), await testPointproofs()]
-    return [...runs, ...apart, await testMatrix()]
+    const afterTest = async () => [sumBefore(), ...(await testFiles(sources().filter(isForAll)))]
+    const workspaces = args.includes('--after-test') ? afterTest() : testWorkspaces()
+    const runs = await Promise.all([workspaces, testRustApart()].map(orFailed))
+    return [...runs.flat(), await testMatrix()]
   })
   return failed === 0 ? 0 : 1
 }
@@ -41,6 +41,17 @@ async function testWorkspaces(options = []) {
   ]
   const typescript = async () => [await lint.lintTypeScript(), await testTypeScript(options)]
   return (await Promise.all([typescript(), rust()].map(orFailed))).flat()
+}
+
+/** The Rust that `npm test` leaves out, beside TypeScript. */
+async function testRustApart() {
+  const nice = 5
+  return [
+    await lint.lintPapers(),
+    await testPapers({ nice }),
+    await lint.lintPointproofs(),
+    await testPointproofs(['--workspace'], { nice }),
+  ]
 }
 
 /** Runs tests. Prints the output of failed silent runs, what was skipped and why, and the sum. */
@@ -120,11 +131,11 @@ function cargoTarget(file) {
   return ['-p', `keyhush-${crate}`, ...(folder === 'tests' ? ['--test', name] : ['--lib'])]
 }
 
-export function testPapers() {
-  return cargoTest('Testing the schemes of the papers', [], { cwd: lint.papersFolder })
+export function testPapers({ nice = 0 } = {}) {
+  return cargoTest('Testing the schemes of the papers', [], { cwd: lint.papersFolder, nice })
 }
 
-function testPointproofs(options = ['--workspace'], { nice = 0 } = {}) {
+function testPointproofs(options, { nice = 0 } = {}) {
   return cargoTest("Testing Pointproofs' Rust", options, { cwd: lint.pointproofsFolder, nice })
 }
 

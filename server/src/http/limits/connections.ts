@@ -138,15 +138,18 @@ export class Connections {
   }
 
   /**
-   * What is pipelined is not even read: Node would make a thousand requests of one read, before anybody can hang up. To its parser
-   * this says, as Node does of an upgrade, that no HTTP follows (2). Without such a parser `#begins` does the same, later.
+   * Node would parse a thousand pipelined requests, or ten thousand chunks of a body, from one read, before anybody can hang up. 2 tells
+   * its parser, as Node does for an upgrade, that no HTTP follows. Without such a parser `#begins` hangs up later.
    */
   #stopParsing(socket: Socket): void {
     const { parser } = socket as { parser?: { onIncoming?: ((...args: unknown[]) => number) | null } }
     if (!parser?.onIncoming) return
     const next = parser.onIncoming
     parser.onIncoming = (...args) => {
-      if (!this.#answering.has(socket)) return next(...args)
+      if (!this.#answering.has(socket)) {
+        const skip = next(...args)
+        return isInChunks(args[0] as IncomingMessage) ? 2 : skip
+      }
       this.requests++
       this.pipelined++
       socket.destroy()
@@ -155,7 +158,8 @@ export class Connections {
   }
 
   /** Whether it is the only request of its connection. Replies behind one that the client does not read would fill the memory. */
-  #begins({ socket }: IncomingMessage, response: ServerResponse): boolean {
+  #begins(request: IncomingMessage, response: ServerResponse): boolean {
+    const { socket } = request
     this.requests++
     if (socket.destroyed) return false
     if (this.#answering.has(socket)) {
@@ -163,6 +167,7 @@ export class Connections {
       socket.destroy()
       return false
     }
+    if (isInChunks(request)) response.shouldKeepAlive = false
     this.#answering.set(socket, response)
     response.once('close', () => {
       this.#answering.delete(socket)
@@ -170,6 +175,11 @@ export class Connections {
     })
     return true
   }
+}
+
+/** Such bodies are refused, whoever answers. */
+function isInChunks({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined
 }
 
 function refusalOfBroken(code: string | undefined): Refusal {
