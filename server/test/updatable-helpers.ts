@@ -143,11 +143,9 @@ export function expectTwins(bare: UpdatableDatabase, full: UpdatableDatabase): v
   }
 }
 
-/** Generation and epoch. */
-export const numbers = ({ generation, epoch }: { readonly generation: number; readonly epoch: number }) => [
-  generation,
-  epoch,
-]
+/** Generation and epoch, with a point between them. */
+export const numbers = ({ generation, epoch }: { readonly generation: number; readonly epoch: number }) =>
+  `${generation}.${epoch}`
 
 export async function bodyOf(updatable: UpdatableDatabase, hash: Uint8Array): Promise<Uint8Array> {
   const blob = (await updatable.findBlob(toHex(hash)))!
