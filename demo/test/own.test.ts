@@ -60,9 +60,9 @@ describe('a file', () => {
     ['that is empty', '', undefined, /is empty/],
     ['that is a header', 'key,value\n', undefined, /no records/],
     ['without a header', 'a,b\nc,d\n', 1, /exactly the columns key and value/],
-    ['with a third field', 'key,value\na,b\nc,d,e\n', 3, /does not have two fields/],
+    ['with a third field', 'key,value\na,b\nc,d,e\n', 3, /expected two fields/],
     ['with a quote that stays open', 'key,value\na,b\n"c,d\n', 3, /never closed/],
-    ['with a quote inside', 'key,value\na"b,c\n', 2, /quote stands inside/],
+    ['with a quote inside', 'key,value\na"b,c\n', 2, /quotes around the whole field/],
     ['with the same key twice', 'key,value\na,1\nb,2\na,3\n', 4, /same key as on line 2/],
     ['with an empty key', 'key,value\na,1\n,2\n', 3, /key is empty/],
     ['that is not UTF-8', Uint8Array.of(...encoded('key,value\na,'), 0xff, 0x0a), 2, /not UTF-8/],
@@ -72,7 +72,7 @@ describe('a file', () => {
       2,
       /takes as much as this one/,
     ],
-    ['with a value that no record holds', `key,value\na,${'x'.repeat(70_000)}\n`, 2, /70000 bytes/],
+    ['with a value that no record holds', `key,value\na,${'x'.repeat(70_000)}\n`, 2, /got 70000/],
   ])('%s is refused, with line and reason', (_, text, line, reason) => {
     let fault: unknown
     try {

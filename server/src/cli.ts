@@ -2,7 +2,7 @@
 
 import { isIP } from 'node:net'
 import { getSystemErrorMap } from 'node:util'
-import type { Proofs } from '@keyhush/protocol'
+import { PROOFS, type Proofs } from '@keyhush/protocol'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { OperatorError } from './base/errors.js'
 import { VERSION } from './base/version.js'
@@ -16,7 +16,7 @@ const days = ranged(1, 36_500)
 /** Until the year 10000. Most clocks give milliseconds, which would be a time that never comes. */
 const seconds = ranged(0, 253_402_300_799, 'It must be in seconds; this seems to be milliseconds.')
 
-const PROOFS: Readonly<Record<Proofs, string>> = {
+const PROOFS_HELP: Readonly<Record<Proofs, string>> = {
   merkle: 'commit to partitions, so that clients choose between proofs and tags of their own (default)',
   tags: 'commit to nothing; clients keep tags',
   pointproofs: 'as merkle, with one short proof for each answer; building takes two milliseconds a record and core',
@@ -54,7 +54,7 @@ const layoutOptions = () => [
     '--headroom <n>',
     'room for so many more records, before changes need further partitions (default: 0)',
   ).argParser(wholeNumber),
-  new Option('--proofs <kind>', descriptions(PROOFS)).choices(Object.keys(PROOFS)),
+  new Option('--proofs <kind>', descriptions(PROOFS_HELP)).choices(PROOFS),
   new Option('--ceremony <transcript>', 'pointproofs: transcript of the ceremony that made the key'),
   new Option(
     '--receipt <file>',

@@ -6,9 +6,10 @@ import { connect } from 'node:net'
 import { signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { expect, onTestFinished, test } from 'vitest'
-import { createServer, MemoryStorage, UpdatableDatabase } from '../dist/index.js'
-import { builtDataset, pseudoRandom } from './helpers.js'
+import { createServer } from '../dist/index.js'
+import { pseudoRandom } from './helpers.js'
 import { publisherKeys, served, twoKeys } from './sockets.js'
+import { opened, storageOf } from './updatable-helpers.js'
 
 const MIB = 1024 * 1024
 const secret = new Uint8Array(32).fill(7)
@@ -49,11 +50,7 @@ test('a signature that the server has already is not sent to listeners again', a
 
 /** A database with tags, of records of a byte: the longest query is 64 · 65 536 offsets and a claim, 8 MiB and 120 bytes. */
 async function smallRecords() {
-  const dataset = await builtDataset('a.bin', pseudoRandom(2000), { recordBytes: 1, proofs: 'tags' })
-  const storage = new MemoryStorage()
-  await UpdatableDatabase.create(storage, dataset)
-  const updatable = await UpdatableDatabase.open(storage)
-  onTestFinished(() => updatable.close())
+  const updatable = await opened(await storageOf('a.bin', pseudoRandom(2000), { recordBytes: 1, proofs: 'tags' }))
   const app = await createServer({ datasets: [{ updatable }] })
   onTestFinished(async () => {
     app.server.closeAllConnections()

@@ -42,23 +42,27 @@ test.each([
   ['origins of dev', ['dev', 'animals.csv', '--allow-origin', 'localhost:5173'], /scheme:\/\/host.*or localhost/],
   ['one port for two', ['dev', 'animals.csv', '--ports', '8801'], /two ports.*8801,8802/],
   ['the same port twice', ['dev', 'animals.csv', '--ports', '8801,8801'], /two ports/],
-  ['a replica of a directory', serve('--replica', '--store', 'x'), /a --replica takes a --store postgres:/],
+  ['a replica of a directory', serve('--replica', '--store', 'x'), /--replica: expected --store postgres:/],
   ['a password in a URL', serve('--store', 'postgres://a:hunter2@127.0.0.1/b'), /^(?!.*hunter2).*PGPASSFILE/],
   [
     'two datasets without names',
     serve('--dataset', 'x', '--dataset', 'y'),
-    /^keyhush: two datasets .* under \/v1; .*NAME=DIR\n$/,
+    /^keyhush: expected one database under \/v1, got two datasets; .*NAME=DIR\n$/,
   ],
   ['one name for two', serve('--dataset', 'a=x', '--store', 'a=y', '--dataset', 'a=z'), /^keyhush: .*NAME=DIR\n$/],
-  ['a name that no path can have', serve('--dataset', 'v1=x'), /^keyhush: .*under the name "v1": a name has .*\n$/],
+  [
+    'a name that no path can have',
+    serve('--dataset', 'v1=x'),
+    /^keyhush: expected a name of .*got "v1", which cannot be served.*\n$/,
+  ],
   [
     'a proxy that is no address',
     serve('--trust-proxy', 'proxy.example'),
     /addresses or CIDR blocks.*10\.0\.0\.0\/8 say/,
   ],
   ['a proxy whose block has no length', serve('--trust-proxy', '10.0.0.1, fd00::/129'), /addresses or CIDR blocks/],
-  ['a replica without a store', serve('--dataset', 'x', '--replica'), /--replica and --history .*: give --store/],
-  ['a history without a store', serve('--dataset', 'x', '--history', '64'), /--replica and --history .*: give --store/],
+  ['a replica without a store', serve('--dataset', 'x', '--replica'), /--replica, --history: .*; give --store/],
+  ['a history without a store', serve('--dataset', 'x', '--history', '64'), /--replica, --history: .*; give --store/],
   [
     'an expiry in milliseconds',
     ['build', 'a.csv', '--out', 'x', '--expires', '1900000000000'],
@@ -74,7 +78,7 @@ test.each([
 test('a publisher’s key that is neither digits nor a file', async () => {
   const store = join(folder.path, 'store')
   const { code, stderr } = await keyhush(...serve('--store', store, '--publisher-key', '5f0c'))
-  expect([code, stderr]).toEqual([1, expect.stringMatching(/5f0c: expected a public key, 64 hex digits .* neither/)])
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/5f0c: expected 64 hex digits.* neither/)])
 })
 
 test('origins of web views are taken', async () => {

@@ -5,16 +5,8 @@ import { toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { expect, onTestFinished, test } from 'vitest'
-import {
-  createServer,
-  loadDataset,
-  MemoryStorage,
-  PublisherRecord,
-  type PublishOptions,
-  publish,
-  UpdatableDatabase,
-} from '../dist/index.js'
-import { builtDirectory } from './helpers.js'
+import { createServer, MemoryStorage, PublisherRecord, type PublishOptions, publish } from '../dist/index.js'
+import { builtDirectory, createIn } from './helpers.js'
 import { standIn } from './stand-in.js'
 import { batchOn, KEYED, opened } from './updatable-helpers.js'
 
@@ -22,11 +14,7 @@ const SECRET = new Uint8Array(32).fill(7)
 const KEY = { publicKey: ed25519.getPublicKey(SECRET), secretKey: SECRET }
 
 async function served(dir: string) {
-  const storage = new MemoryStorage()
-  const dataset = await loadDataset(dir)
-  await UpdatableDatabase.create(storage, dataset)
-  dataset.close()
-  const updatable = await opened(storage)
+  const updatable = await opened(await createIn(new MemoryStorage(), dir))
   const app = await createServer({ datasets: [{ updatable, publisherKeys: [KEY.publicKey] }] })
   onTestFinished(async () => {
     app.server.closeAllConnections()

@@ -1,6 +1,7 @@
 // The `keyhush` command in this process, which is all of it but the half second that a process of its own takes to begin.
 // What only a process shows is in process.test.ts; servers do not end, and are processes everywhere.
 
+import { expect } from 'vitest'
 import { run } from '../dist/cli.js'
 
 export interface Outcome {
@@ -23,6 +24,12 @@ export async function runKeyhush(...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await keyhush(...args)
   if (code !== 0) throw new Error(stderr)
   return stdout
+}
+
+/** It has failed, and has said so among other words. */
+export async function expectRefused(outcome: Promise<Outcome>, words: string): Promise<void> {
+  const { code, stderr } = await outcome
+  expect([code, stderr]).toEqual([1, expect.stringContaining(words)])
 }
 
 async function outcomeOf(args: readonly string[]): Promise<Outcome> {

@@ -1,18 +1,17 @@
 // What the tests of instant lookups share: one database, the plugin with computations that a test can
 // look into, and what a log may hold.
 
-import { type FastifyInstance, fastify } from 'fastify'
+import { fastify } from 'fastify'
 import { expect, onTestFinished } from 'vitest'
 import type { Readers } from '../dist/database/readers.js'
 import {
   Computations,
   type ComputationsOptions,
-  createServer,
   type KeyhushOptions,
   keyhushPlugin,
   type ServerOptions,
 } from '../dist/index.js'
-import { builtDataset, pseudoRandom } from './helpers.js'
+import { builtDataset, pseudoRandom, running } from './helpers.js'
 import { opened, storageOf } from './updatable-helpers.js'
 
 export const RECORD_BYTES = 24
@@ -26,15 +25,6 @@ export const changing = async () => opened(await storageOf('a.bin', CONTENT, { r
 let draws = 0
 /** 32 bytes, different for each of 255 draws of a file. */
 export const entropy = () => pseudoRandom(32, 1 + (draws++ % 255))
-
-/** Until the test has ended. */
-export async function serverFor(
-  options: Partial<ServerOptions> & Pick<ServerOptions, 'datasets'>,
-): Promise<FastifyInstance> {
-  const app = await createServer(options)
-  onTestFinished(() => app.close())
-  return app
-}
 
 /** The plugin with computations that the test can look into. */
 export async function withComputations(options: KeyhushOptions, choices: ComputationsOptions = {}) {
@@ -66,7 +56,7 @@ export function held(readers: Readers): () => Promise<void> {
 export async function loggingServer(options: Pick<ServerOptions, 'datasets'>) {
   const lines: string[] = []
   const log = { level: 'trace', stream: { write: (line: string) => void lines.push(line) } }
-  const app = await serverFor({ ...options, log })
+  const app = await running({ ...options, log })
   /** It has logged these routes and statuses, nothing but size and duration with them, and no secret in any form. */
   const expectLogged = (routes: readonly (readonly [string, number])[], secrets: readonly Buffer[]) => {
     const all = lines.map(line => JSON.parse(line) as Record<string, unknown>).filter(line => 'route' in line)

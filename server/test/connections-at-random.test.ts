@@ -6,9 +6,9 @@ import { connect } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { HEADER_BYTES } from '@keyhush/protocol'
 import fc from 'fast-check'
-import { expect, onTestFinished, test, vi } from 'vitest'
-import { createServer, Metrics } from '../dist/index.js'
-import { pseudoRandom, queryAt } from './helpers.js'
+import { expect, test, vi } from 'vitest'
+import { Metrics } from '../dist/index.js'
+import { pseudoRandom, queryAt, running } from './helpers.js'
 import { opened, storageOf } from './updatable-helpers.js'
 
 const CONNECTIONS = 2000
@@ -64,8 +64,7 @@ test('connections that do anything leave nothing behind', async () => {
   const lines: string[] = []
   const metrics = new Metrics()
   const log = { level: 'warn', stream: { write: (line: string) => void lines.push(line) } }
-  const app = await createServer({ datasets: [{ updatable }], log, metrics })
-  onTestFinished(() => app.close())
+  const app = await running({ datasets: [{ updatable }], log, metrics })
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   const figures = await metrics.server(app.readiness)
   const ask = async () => {

@@ -12,8 +12,8 @@ import { decodeManifest, encodeBatch, encodeFenceRequest, fromHex, parseErrorRep
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { PUBLISHER_KEY, signed } from '../../tests/support/publishing.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
-import { buildDataset, loadDataset, openLmdb, UpdatableDatabase } from '../dist/index.js'
-import { queryAt, temporaryDirectory } from './helpers.js'
+import { buildDataset, openLmdb, UpdatableDatabase } from '../dist/index.js'
+import { createIn, queryAt, temporaryDirectory } from './helpers.js'
 
 const child = fileURLToPath(new URL('children/publish-and-die.mjs', import.meta.url))
 const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
@@ -31,12 +31,8 @@ async function prepare(dir: string, epochs: number, last?: object): Promise<Case
   const data = join(dir, 'a.csv')
   await writeFile(data, `key,value\n${lines}`)
   await buildDataset({ data, out: join(dir, 'dataset') })
-  const dataset = await loadDataset(join(dir, 'dataset'))
   const store = join(dir, 'store')
-  const storage = openLmdb(store)
-  await UpdatableDatabase.create(storage, dataset)
-  await storage.close()
-  dataset.close()
+  await (await createIn(openLmdb(store), join(dir, 'dataset'))).close()
   const updatable = await UpdatableDatabase.open(openLmdb(store))
   const batch = (from: number, deletes = true, sole?: object) => {
     const { manifest, manifestHash } = updatable.newest
@@ -164,19 +160,8 @@ describe('a process that is killed while it begins a generation leaves the old o
 test('a server whose disk is full goes on answering, says so, and publishes when there is room', async () => {
   const dir = await temporaryDirectory()
   const { store, body } = await prepare(dir, 2)
-  const args = [
-    'serve',
-    '--port',
-    '0',
-    '--log-level',
-    'error',
-    '--drain-seconds',
-    '0',
-    '--store',
-    store,
-    '--publisher-key',
-    PUBLISHER_KEY,
-  ]
+  const serve = ['serve', '--port', '0', '--log-level', 'error', '--drain-seconds', '0']
+  const args = [...serve, '--store', store, '--publisher-key', PUBLISHER_KEY]
   const server = spawn(process.execPath, [command, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
   onTestFinished(() => void server.kill('SIGKILL'))
   const log: string[] = []

@@ -6,8 +6,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { encodeQuery, entryBytes, equalBytes, type Manifest, type Proofs } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
+import type { FastifyInstance } from 'fastify'
 import { onTestFinished } from 'vitest'
-import { type BuildOptions, buildDataset, type Dataset, loadDataset, type Storage } from '../dist/index.js'
+import {
+  type BuildOptions,
+  buildDataset,
+  createServer,
+  type Dataset,
+  loadDataset,
+  type ServerOptions,
+  type Storage,
+  UpdatableDatabase,
+} from '../dist/index.js'
 
 /** A directory that goes when the test ends. */
 export async function temporaryDirectory(): Promise<string> {
@@ -46,6 +56,21 @@ export async function builtDataset(
   const dataset = await loadDataset(await builtDirectory(name, contents, choices))
   onTestFinished(() => dataset.close())
   return dataset
+}
+
+/** A server until the test ends. */
+export async function running(options: ServerOptions): Promise<FastifyInstance> {
+  const app = await createServer(options)
+  onTestFinished(() => app.close())
+  return app
+}
+
+/** Begins a store from the dataset in a directory. */
+export async function createIn<S extends Storage>(storage: S, dir: string): Promise<S> {
+  const dataset = await loadDataset(dir)
+  await UpdatableDatabase.create(storage, dataset)
+  dataset.close()
+  return storage
 }
 
 /** Bytes that look random and are the same every time. */

@@ -18,23 +18,25 @@ import fc from 'fast-check'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { buildDataset, createServer, type Dataset, loadDataset, type ServerOptions } from '../dist/index.js'
-import { builtDataset, builtDirectory, pseudoRandom, queryAt, vectors } from './helpers.js'
+import { builtDataset, builtDirectory, pseudoRandom, queryAt, running, vectors } from './helpers.js'
 import { twoKeys } from './sockets.js'
 
-async function serverFor(dataset: Dataset, options: Partial<ServerOptions> = {}): Promise<FastifyInstance> {
-  const app = await createServer({ datasets: [{ dataset }], ...options })
-  onTestFinished(() => app.close())
-  return app
-}
+const serverFor = (dataset: Dataset, options: Partial<ServerOptions> = {}) =>
+  running({ datasets: [{ dataset }], ...options })
 
 /** 100 records of 8 bytes: 16 partitions of 7, so batches of up to 64. */
 const small = () => builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
 
+async function serving(options: Partial<ServerOptions> = {}) {
+  const dataset = await small()
+  return { dataset, app: await serverFor(dataset, options) }
+}
+
 /** The same without commitments. */
 const bareSmall = () => builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8, proofs: 'tags' })
 
-const post = (app: FastifyInstance, payload: Uint8Array, headers: Record<string, string> = {}) =>
-  app.inject({ method: 'POST', url: '/v1/answer', payload: Buffer.from(payload), headers })
+const post = (app: FastifyInstance, payload: Uint8Array, headers: Record<string, string> = {}, from = '127.0.0.1') =>
+  app.inject({ method: 'POST', url: '/v1/answer', payload: Buffer.from(payload), headers, remoteAddress: from })
 
 type Reply = Awaited<ReturnType<typeof post>>
 
@@ -52,8 +54,7 @@ function expectError(reply: Reply, code: keyof typeof ERROR_CODES, status: numbe
 
 describe('GET /v1/manifest', () => {
   test('gives the newest manifest, or the one asked for', async () => {
-    const dataset = await small()
-    const app = await serverFor(dataset)
+    const { dataset, app } = await serving()
     for (const url of ['/v1/manifest', '/v1/manifest?generation=1&epoch=1', '/v1/manifest?epoch=1&generation=1']) {
       const reply = await app.inject(url)
       expect(reply.statusCode).toBe(200)
@@ -65,8 +66,7 @@ describe('GET /v1/manifest', () => {
 })
 
 test('GET /v1/info says what is offered', async () => {
-  const dataset = await small()
-  const app = await serverFor(dataset)
+  const { dataset, app } = await serving()
   const reply = await app.inject('/v1/info')
   expect(reply.statusCode).toBe(200)
   const info = parseInfo(reply.json())
@@ -233,8 +233,7 @@ describe('GET /v1/blobs/<hash>', () => {
 
 test('the hash of a partition in memory has one spelling: digits in lower case, and nothing behind them', async () => {
   const updatable = await twoKeys()
-  const app = await createServer({ datasets: [{ updatable }] })
-  onTestFinished(() => app.close())
+  const app = await running({ datasets: [{ updatable }] })
   const hash = toHex(contentHash(updatable.newest.manifest, 0))
   expect((await app.inject(`/v1/blobs/${hash}`)).statusCode).toBe(200)
   for (const name of [hash.toUpperCase(), `${hash}zz`, `${hash}%0d%0ax: y`, hash.slice(2), `0${hash}`]) {
@@ -244,8 +243,7 @@ test('the hash of a partition in memory has one spelling: digits in lower case, 
 
 describe('POST /v1/answer', () => {
   test('gives an answer of exactly the length that the manifest implies', async () => {
-    const dataset = await small()
-    const app = await serverFor(dataset)
+    const { dataset, app } = await serving()
     for (const count of [1, 2, 64]) {
       const reply = await post(app, queryAt(dataset.manifest, 3, count), { 'accept-encoding': 'gzip, br' })
       expect(reply.statusCode).toBe(200)
@@ -287,8 +285,7 @@ describe('POST /v1/answer', () => {
   })
 
   test('is the same for the same query, and takes it with any Content-Type or none', async () => {
-    const dataset = await small()
-    const app = await serverFor(dataset)
+    const { dataset, app } = await serving()
     const query = queryAt(dataset.manifest, 2)
     const first = await post(app, query)
     for (const type of ['application/octet-stream', 'application/json', 'text/plain', 'multipart/form-data', 'junk']) {
@@ -312,8 +309,7 @@ describe('POST /v1/answer', () => {
   })
 
   test('is refused by its length where it is longer than any', async () => {
-    const dataset = await small()
-    const app = await serverFor(dataset)
+    const { dataset, app } = await serving()
     const query = queryAt(dataset.manifest, 0)
     // Longer than 64 queries of any suite and a claim: the length says it first. Those of one server are the longest here.
     const [each, most] = dataset.database.queryLimits(3, false)
@@ -362,8 +358,7 @@ describe('POST /v1/answer', () => {
 
 describe('every reply', () => {
   test('may be read by pages of any origin, and exposes what a client must check', async () => {
-    const dataset = await small()
-    const app = await serverFor(dataset)
+    const { dataset, app } = await serving()
     const origin = 'https://app.example'
     const replies = [
       await app.inject({ url: '/v1/manifest', headers: { origin } }),
@@ -388,8 +383,7 @@ describe('every reply', () => {
   })
 
   test('can be limited to some origins', async () => {
-    const dataset = await small()
-    const app = await serverFor(dataset, { allowOrigins: ['https://a.example', 'https://b.example'] })
+    const { dataset, app } = await serving({ allowOrigins: ['https://a.example', 'https://b.example'] })
     const allowed = async (origin: string) =>
       (await app.inject({ url: '/v1/info', headers: { origin } })).headers['access-control-allow-origin']
     expect(await allowed('https://b.example')).toBe('https://b.example')
@@ -423,10 +417,9 @@ describe('several databases in one process', () => {
   test('answer each under its own name', async () => {
     const first = await builtDataset('a.txt', 'alpha\n')
     const second = await builtDataset('a.txt', 'beta\ngamma\n')
-    const app = await createServer({
+    const app = await running({
       datasets: [{ dataset: first }, { name: 'other', dataset: second }, { name: 'third', dataset: first }],
     })
-    onTestFinished(() => app.close())
     for (const [prefix, dataset] of [
       ['', first],
       ['/other', second],
@@ -447,8 +440,7 @@ describe('several databases in one process', () => {
   })
 
   test('have health checks at the root even if all have names', async () => {
-    const app = await createServer({ datasets: [{ name: 'one', dataset: await small() }] })
-    onTestFinished(() => app.close())
+    const app = await running({ datasets: [{ name: 'one', dataset: await small() }] })
     expect((await app.inject('/healthz')).statusCode).toBe(200)
     expect((await app.inject('/readyz')).statusCode).toBe(200)
     expectError(await app.inject('/v1/manifest'), 'not_found')
@@ -468,11 +460,9 @@ describe('several databases in one process', () => {
 
 describe('the rate limit', () => {
   test('holds for queries of one client, says when to come again, and leaves the rest alone', async () => {
-    const dataset = await small()
-    const app = await serverFor(dataset, { rateLimit: 2 })
+    const { dataset, app } = await serving({ rateLimit: 2 })
     const query = queryAt(dataset.manifest, 0)
-    const ask = (remoteAddress: string) =>
-      app.inject({ method: 'POST', url: '/v1/answer', payload: query, remoteAddress })
+    const ask = (from: string) => post(app, query, {}, from)
     expect((await ask('192.0.2.1')).statusCode).toBe(200)
     expect((await ask('192.0.2.1')).statusCode).toBe(200)
     const refused = await ask('192.0.2.1')
@@ -484,13 +474,12 @@ describe('the rate limit', () => {
   })
 
   test('counts the queries of a batch; whoever has any left may send one of any size', async () => {
-    const dataset = await small()
-    const app = await serverFor(dataset, { rateLimit: 3 })
-    const ask = (remoteAddress: string, count: number) =>
-      app.inject({ method: 'POST', url: '/v1/answer', payload: queryAt(dataset.manifest, 0, count), remoteAddress })
+    const { dataset, app } = await serving({ rateLimit: 3 })
     const statuses = async (client: string, ...counts: number[]) => {
       const found: number[] = []
-      for (const count of counts) found.push((await ask(client, count)).statusCode)
+      for (const count of counts) {
+        found.push((await post(app, queryAt(dataset.manifest, 0, count), {}, client)).statusCode)
+      }
       return found
     }
     expect(await statuses('192.0.2.1', 1, 1, 1, 1)).toEqual([200, 200, 200, 429])
@@ -504,11 +493,9 @@ describe('the rate limit', () => {
     // What says more than it holds is refused, and counts for no more than it has bytes.
     const payload = queryAt(dataset.manifest, 0)
     payload.set([255, 255], 36)
-    const lying = await app.inject({ method: 'POST', url: '/v1/answer', payload, remoteAddress: '192.0.2.5' })
-    expectError(lying, 'bad_request')
+    const send = (payload: Buffer) => post(app, payload, {}, '192.0.2.5')
+    expectError(await send(payload), 'bad_request')
     // In the order of docs/protocol.md: too long comes before too many, and too many before malformed.
-    const send = (payload: Buffer) =>
-      app.inject({ method: 'POST', url: '/v1/answer', payload, remoteAddress: '192.0.2.5' })
     expectError(await send(Buffer.alloc(2 ** 20)), 'too_large')
     expectError(await send(Buffer.alloc(1)), 'rate_limited')
   })
@@ -518,14 +505,7 @@ describe('the rate limit', () => {
     const payload = queryAt(dataset.manifest, 0)
     const statuses = async (trustProxy: string | undefined, remoteAddress: string) => {
       const app = await serverFor(dataset, { rateLimit: 1, trustProxy })
-      const ask = (client: string) =>
-        app.inject({
-          method: 'POST',
-          url: '/v1/answer',
-          payload,
-          remoteAddress,
-          headers: { 'x-forwarded-for': client },
-        })
+      const ask = (client: string) => post(app, payload, { 'x-forwarded-for': client }, remoteAddress)
       return [(await ask('192.0.2.1')).statusCode, (await ask('192.0.2.2')).statusCode]
     }
     expect(await statuses('loopback', '127.0.0.1')).toEqual([200, 200])
@@ -534,31 +514,22 @@ describe('the rate limit', () => {
   })
 })
 
-describe('readiness', () => {
-  test('ends for good: readyz and answers are 503, the process still healthy', async () => {
-    const dataset = await small()
-    const app = await serverFor(dataset)
-    expect((await app.inject('/readyz')).statusCode).toBe(200)
-    app.readiness.stop('over')
-    expectError(await app.inject('/readyz'), 'not_ready')
-    expectError(await post(app, queryAt(dataset.manifest, 0)), 'not_ready')
-    expect((await app.inject('/healthz')).statusCode).toBe(200)
-    expect((await app.inject('/v1/manifest')).statusCode).toBe(200)
-  })
+/** The dataset with another `answer`. */
+const withAnswer = (dataset: Dataset, value: () => never): Dataset => ({
+  ...dataset,
+  database: Object.create(dataset.database, { answer: { value } }),
+})
 
+describe('readiness', () => {
   test('ends when the core traps: one 500, then 503, and the owner is told once', async () => {
     const dataset = await small()
     const told: Error[] = []
     let calls = 0
-    const database = Object.create(dataset.database, {
-      answer: {
-        value: () => {
-          calls++
-          throw new WebAssembly.RuntimeError('unreachable')
-        },
-      },
+    const trapping = withAnswer(dataset, () => {
+      calls++
+      throw new WebAssembly.RuntimeError('unreachable')
     })
-    const app = await serverFor({ ...dataset, database }, { onTrap: error => told.push(error) })
+    const app = await serverFor(trapping, { onTrap: error => told.push(error) })
     expectError(await post(app, queryAt(dataset.manifest, 0)), 'internal')
     expectError(await post(app, queryAt(dataset.manifest, 0)), 'not_ready')
     expectError(await app.inject('/readyz'), 'not_ready')
@@ -567,14 +538,10 @@ describe('readiness', () => {
 
   test('survives any other fault, which stays ours: 500 without a word of it', async () => {
     const dataset = await small()
-    const database = Object.create(dataset.database, {
-      answer: {
-        value: () => {
-          throw new Error('secret detail')
-        },
-      },
+    const failing = withAnswer(dataset, () => {
+      throw new Error('secret detail')
     })
-    const app = await serverFor({ ...dataset, database })
+    const app = await serverFor(failing)
     const reply = await post(app, queryAt(dataset.manifest, 0))
     expectError(reply, 'internal')
     expect(reply.body).not.toMatch(/secret|Error|at /)

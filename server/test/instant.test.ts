@@ -19,17 +19,10 @@ import {
 } from '@keyhush/protocol'
 import { type Core, type LayoutHandle, loadCore } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { NEEDS_LINUX } from '../../tests/support/needs.js'
 import { Readers } from '../dist/database/readers.js'
-import {
-  Computations,
-  createServer,
-  type InstantOptions,
-  type KeyhushOptions,
-  type ServerOptions,
-  UpdatableDatabase,
-} from '../dist/index.js'
+import { Computations, type InstantOptions, type KeyhushOptions, UpdatableDatabase } from '../dist/index.js'
 import {
   CONTENT,
   changing,
@@ -40,10 +33,9 @@ import {
   loggingServer,
   RECORD_BYTES,
   RECORDS,
-  serverFor,
   withComputations,
 } from './computing.js'
-import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
+import { builtDataset, pseudoRandom, queryAt, running } from './helpers.js'
 import { batchOn, opened, storageOf } from './updatable-helpers.js'
 
 const recordOf = (index: number) => Buffer.from(CONTENT.subarray(index * RECORD_BYTES, (index + 1) * RECORD_BYTES))
@@ -99,6 +91,25 @@ async function withQueue(options: KeyhushOptions, instant: InstantOptions = {}) 
   return { app, computations, lookups: computations.instant! }
 }
 
+/** The same on a database that changes, with its first manifest and readers. */
+async function changingWithQueue(instant: InstantOptions = {}) {
+  const updatable = await changing()
+  const { manifest } = updatable.newest
+  return {
+    updatable,
+    manifest,
+    readers: updatable.newest.shared().readers,
+    ...(await withQueue({ updatable }, instant)),
+  }
+}
+
+/** Edits record 9. */
+async function editNine(updatable: UpdatableDatabase): Promise<string> {
+  const value = hex(pseudoRandom(RECORD_BYTES, 77))
+  await updatable.publish(batchOn(updatable, [{ op: 'edit', index: 9, value }], { encoding: 'hex' }))
+  return value
+}
+
 /** Lookups of a database that changes, and how to have one wait for its pass. */
 async function submitting(options: InstantOptions) {
   const updatable = await changing()
@@ -119,7 +130,7 @@ async function submitting(options: InstantOptions) {
 describe('an instant lookup', () => {
   test.each([1, 3, 8, 20])('finds every record of a database that does not change, %i at a time', async count => {
     const dataset = await fixed()
-    const app = await serverFor({ datasets: [{ dataset }], instant: { waiting: 5000 } })
+    const app = await running({ datasets: [{ dataset }], instant: { waiting: 5000 } })
     const all = Array.from({ length: RECORDS }, (_, index) => index)
     const chunks = Array.from({ length: Math.ceil(RECORDS / count) }, (_, i) => all.slice(i * count, (i + 1) * count))
     const records = await Promise.all(chunks.map(chunk => found(app, dataset.manifest, chunk)))
@@ -128,7 +139,7 @@ describe('an instant lookup', () => {
 
   test('has a reply of a length that follows from the manifest and its count, sent as answers are', async () => {
     const dataset = await fixed()
-    const app = await serverFor({ datasets: [{ dataset }] })
+    const app = await running({ datasets: [{ dataset }] })
     for (const indices of [[0], [299], [7, 7, 7]]) {
       const { bodies, instantAnswerBytes } = lookup(dataset.manifest, indices)
       for (const body of bodies) {
@@ -147,20 +158,20 @@ describe('an instant lookup', () => {
     const dataset = await fixed()
     const bare = await builtDataset('a.bin', CONTENT, { recordBytes: RECORD_BYTES, proofs: 'tags' })
     const offers = async (app: FastifyInstance) => parseInfo((await app.inject('/v1/info')).json()).offers.instant
-    const on = await serverFor({ datasets: [{ dataset }, { name: 'bare', dataset: bare }] })
+    const on = await running({ datasets: [{ dataset }, { name: 'bare', dataset: bare }] })
     expect(await offers(on)).toBe(true)
     expect(parseInfo((await on.inject('/bare/v1/info')).json()).offers.instant).toBe(false)
     const body = lookup(dataset.manifest, [0]).bodies[0]!
     body.set(bare.manifest.databaseId, 8)
     expect(parseErrorReply((await post(on, body, `/bare${INSTANT_PATH}`)).body).code).toBe('bad_request')
-    const off = await serverFor({ datasets: [{ dataset }], instant: false })
+    const off = await running({ datasets: [{ dataset }], instant: false })
     expect(await offers(off)).toBe(false)
     expect(await found(off, dataset.manifest, [0])).toBe('not_found')
   })
 
   test('that is malformed is refused alone: those it would share a pass with are answered', async () => {
     const dataset = await fixed()
-    const app = await serverFor({ datasets: [{ dataset }], instant: { workers: 1 } })
+    const app = await running({ datasets: [{ dataset }], instant: { workers: 1 } })
     const [good] = lookup(dataset.manifest, [5]).bodies as [Buffer]
     const changed = (change: (body: Buffer) => void) => {
       const body = Buffer.from(good)
@@ -195,14 +206,14 @@ describe('an instant lookup', () => {
 
   test('counts as twenty queries to a hint', async () => {
     const dataset = await fixed()
-    const app = await serverFor({ datasets: [{ dataset }], rateLimit: 40 })
+    const app = await running({ datasets: [{ dataset }], rateLimit: 40 })
     const [body] = lookup(dataset.manifest, [0]).bodies as [Buffer]
     const statuses = []
     for (let i = 0; i < 3; i++) statuses.push((await post(app, body)).statusCode)
     expect(statuses).toEqual([200, 200, 429])
     expect((await post(app, queryAt(dataset.manifest, 0), '/v1/answer')).statusCode).toBe(429)
     const [two] = lookup(dataset.manifest, [0, 1]).bodies as [Buffer]
-    const batches = await serverFor({ datasets: [{ dataset }], rateLimit: 21 })
+    const batches = await running({ datasets: [{ dataset }], rateLimit: 21 })
     expect((await post(batches, two)).statusCode).toBe(200)
     expect((await post(batches, body)).statusCode).toBe(429)
   })
@@ -227,8 +238,7 @@ describe('an instant lookup', () => {
 
 describe('while the database changes', () => {
   test('lookups at the newest epoch and the one before find what it had then, partitions added included', async () => {
-    const updatable = await changing()
-    const { app } = await withQueue({ updatable }, { workers: 2, waiting: 5000 })
+    const { updatable, app } = await changingWithQueue({ workers: 2, waiting: 5000 })
     const model = Array.from({ length: RECORDS }, (_, i) => hex(recordOf(i)))
     const history: { manifest: Manifest; model: string[] }[] = [
       { manifest: updatable.newest.manifest, model: [...model] },
@@ -271,33 +281,24 @@ describe('while the database changes', () => {
   })
 
   test('a batch waits for passes under way, and whoever asks meanwhile is answered after it, at the epoch before', async () => {
-    const updatable = await changing()
-    const { app, lookups } = await withQueue({ updatable })
-    const { manifest } = updatable.newest
-    const { readers } = updatable.newest.shared()
+    const { updatable, app, lookups, manifest, readers } = await changingWithQueue()
     const end = readers.begin() // as a pass does
-    const value = hex(pseudoRandom(RECORD_BYTES, 77))
-    const publishing = updatable.publish(batchOn(updatable, [{ op: 'edit', index: 9, value }], { encoding: 'hex' }))
+    const publishing = editNine(updatable)
     await expect.poll(() => readers.open).toBe(false)
     const before = found(app, manifest, [9])
     await expect.poll(() => lookups.waiting).toBe(2)
     expect([updatable.newest.manifest.epoch, lookups.passes]).toEqual([1, 0])
     end()
-    await publishing
+    const value = await publishing
     expect(await before).toBe(hex(recordOf(9)))
     expect(await found(app, updatable.newest.manifest, [9])).toBe(value)
   })
 
   test('a query whose epoch has gone by while it waited is told so', async () => {
-    const updatable = await changing()
-    const { app, lookups } = await withQueue({ updatable })
-    const { manifest } = updatable.newest
-    const value = hex(pseudoRandom(RECORD_BYTES, 77))
-    const edit = () => updatable.publish(batchOn(updatable, [{ op: 'edit', index: 9, value }], { encoding: 'hex' }))
-    await edit()
-    const { readers } = updatable.newest.shared()
+    const { updatable, app, lookups, manifest, readers } = await changingWithQueue()
+    await editNine(updatable)
     const end = readers.begin()
-    const publishing = edit()
+    const publishing = editNine(updatable)
     await expect.poll(() => readers.open).toBe(false)
     const late = found(app, manifest, [9])
     await expect.poll(() => lookups.waiting).toBe(2)
@@ -307,9 +308,7 @@ describe('while the database changes', () => {
   })
 
   test('a generation that has ended is answered, and its memory goes only after the passes on it', async () => {
-    const updatable = await changing()
-    const { app } = await withQueue({ updatable })
-    const { manifest } = updatable.newest
+    const { updatable, app, manifest } = await changingWithQueue()
     const begin = () => updatable.publish(batchOn(updatable, [{ op: 'generation', headroom: 10 }], { encoding: 'hex' }))
     await begin()
     expect(await found(app, manifest, [11])).toBe(hex(recordOf(11)))
@@ -345,7 +344,7 @@ describe('a keyed database', () => {
   test('is found block by block, fixed or changing, at both epochs and in the generation before, also after a restart', async () => {
     const options = { maxValueBytes: 20 }
     const dataset = await builtDataset('a.csv', keysFile(60), options)
-    const app = await serverFor({ datasets: [{ dataset }] })
+    const app = await running({ datasets: [{ dataset }] })
     expect(await valueFor(app, dataset.manifest, 'key 59')).toBe('value 59')
     expect(await valueFor(app, dataset.manifest, 'key 60')).toBe('absent')
 
@@ -370,7 +369,7 @@ describe('a keyed database', () => {
       const then = await Promise.all(['key 3', 'key 4', 'key 5', 'new 5'].map(key => valueFor(server, before, key)))
       expect(then).toEqual(['absent', 'absent', 'value 5', 'first 5'])
     }
-    const serving = await serverFor({ datasets: [{ updatable }] })
+    const serving = await running({ datasets: [{ updatable }] })
     expect(await valueFor(serving, first, 'key 3')).toBe('value 3')
     await updatable.publish(batchOn(updatable, again))
     const third = updatable.newest.manifest
@@ -380,7 +379,7 @@ describe('a keyed database', () => {
     await updatable.close()
 
     updatable = await UpdatableDatabase.open(storage)
-    const restarted = await serverFor({ datasets: [{ updatable }] })
+    const restarted = await running({ datasets: [{ updatable }] })
     await expectBoth(restarted, second, third)
     await updatable.publish(batchOn(updatable, [{ op: 'generation' }]))
     const fourth = updatable.newest.manifest
@@ -392,7 +391,7 @@ describe('a keyed database', () => {
     await restarted.close()
     await updatable.close()
     updatable = await UpdatableDatabase.open(storage)
-    const reborn = await serverFor({ datasets: [{ updatable }] })
+    const reborn = await running({ datasets: [{ updatable }] })
     for (const manifest of [third, fourth]) expect(await valueFor(reborn, manifest, 'key 3')).toBe('again')
   })
 
@@ -421,7 +420,7 @@ describe('a keyed database', () => {
   test('without keys, or without commitments, answers no query for a block', async () => {
     const dataset = await fixed()
     const keys = await builtDataset('a.csv', keysFile(9), { proofs: 'tags' })
-    const app = await serverFor({ datasets: [{ dataset }, { name: 'b', dataset: keys }] })
+    const app = await running({ datasets: [{ dataset }, { name: 'b', dataset: keys }] })
     const blocks = { directoryBlockLog: 1, directoryBlockBytes: 32 }
     for (const [path, { manifest }] of [
       ['', dataset],
@@ -436,10 +435,8 @@ describe('a keyed database', () => {
 
 describe('the queue', () => {
   test('is bounded: beyond it there is 503 with a constant Retry-After, and answers go on', async () => {
-    const updatable = await changing()
-    const { app, lookups } = await withQueue({ updatable }, { waiting: 8 })
-    const { manifest } = updatable.newest
-    const release = held(updatable.newest.shared().readers)
+    const { app, lookups, manifest, readers } = await changingWithQueue({ waiting: 8 })
+    const release = held(readers)
     const answered: string[] = []
     const inside = [0, 1, 2, 3].map(async index => {
       const record = await found(app, manifest, [index])
@@ -513,11 +510,9 @@ describe('the queue', () => {
   })
 
   test('is left by clients that have gone', async () => {
-    const updatable = await changing()
-    const { app, lookups } = await withQueue({ updatable })
-    const { manifest } = updatable.newest
+    const { app, lookups, manifest, readers } = await changingWithQueue()
     const url = await app.listen({ port: 0, host: '127.0.0.1' })
-    const release = held(updatable.newest.shared().readers)
+    const release = held(readers)
     const { bodies } = lookup(manifest, [1])
     const request: ClientRequest = httpRequest(`${url}${INSTANT_PATH}`, { method: 'POST' })
     request.on('error', () => {})
@@ -555,21 +550,12 @@ test('a worker thread gives way to all others, which stay as they are', NEEDS_LI
 describe('a larger database', () => {
   const records = 120_000
   const content = pseudoRandom(records * 48, 9)
-  let app: FastifyInstance
-  let manifest: Manifest
-  let close: () => Promise<void>
-
-  async function large(options: Partial<ServerOptions>) {
-    const dataset = await builtDataset('large.bin', content, { recordBytes: 48 })
-    const app = await createServer({ datasets: [{ dataset }], ...options })
-    return { app, manifest: dataset.manifest }
-  }
-  afterAll(() => close?.())
+  const large = () => builtDataset('large.bin', content, { recordBytes: 48 })
 
   test('answers go on while passes run, and come between them', async () => {
-    ;({ app, manifest } = await large({ instant: { workers: 1 } }))
-    close = async () => app.close()
-    onTestFinished(close)
+    const dataset = await large()
+    const { manifest } = dataset
+    const app = await running({ datasets: [{ dataset }], instant: { workers: 1 } })
     const order: string[] = []
     const instant = Array.from({ length: 3 }, async (_, i) => {
       const indices = Array.from({ length: 20 }, (_, k) => (i * 31_337 + k * 997) % records)
@@ -588,7 +574,7 @@ describe('a larger database', () => {
   })
 
   test('closing answers what waits, takes nothing on, and leaves no thread', async () => {
-    const dataset = await builtDataset('large.bin', content, { recordBytes: 48 })
+    const dataset = await large()
     const threads = () => process.getActiveResourcesInfo().filter(name => name === 'Worker' || name === 'MessagePort')
     const before = threads().length
     const { app, computations, lookups } = await withQueue({ dataset }, { workers: 2 })

@@ -11,7 +11,7 @@ import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { PUBLISHER, signed } from '../../tests/support/publishing.js'
 import { createServer, type Dataset } from '../dist/index.js'
-import { builtDataset, builtDirectory, pseudoRandom, queryAt, vectors } from './helpers.js'
+import { builtDataset, builtDirectory, pseudoRandom, queryAt, running, vectors } from './helpers.js'
 import { batchOn, keyed } from './updatable-helpers.js'
 
 const CANARY = 'canary7f3a'
@@ -19,13 +19,12 @@ const CANARY = 'canary7f3a'
 /** A server that logs all it can, the lines it wrote, and its address. */
 async function loggedServer(dataset: Dataset, rateLimit = 0) {
   const lines: string[] = []
-  const app = await createServer({
+  const app = await running({
     datasets: [{ dataset }, { name: 'named', dataset }],
     rateLimit,
     log: { level: 'trace', stream: { write: line => lines.push(line) } },
     onTrap: () => undefined,
   })
-  onTestFinished(() => app.close())
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   return { app, lines, url }
 }
@@ -133,12 +132,11 @@ describe('the log', () => {
   test('holds no part of what a publisher sends', async () => {
     const updatable = await keyed()
     const lines: string[] = []
-    const app = await createServer({
+    const app = await running({
       datasets: [{ updatable, publisherKeys: [PUBLISHER.publicKey] }],
       log: { level: 'trace', stream: { write: line => lines.push(line) } },
       onTrap: () => undefined,
     })
-    onTestFinished(() => app.close())
     const post = (url: string, payload: Uint8Array | string, headers = {}) =>
       app.inject({ method: 'POST', url, payload: Buffer.from(payload), headers })
     const publish = (operations: readonly object[] | string) => {
@@ -199,11 +197,10 @@ describe('the log', () => {
   test('never sees what Fastify or a plugin would log through a request', async () => {
     const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
     const lines: string[] = []
-    const app = await createServer({
+    const app = await running({
       datasets: [{ dataset }],
       log: { level: 'trace', stream: { write: line => lines.push(line) } },
     })
-    onTestFinished(() => app.close())
     // The loggers of requests, and the serializers should someone use the server's own.
     app.log.error({ req: { url: CANARY }, res: { body: CANARY }, err: new Error(CANARY) }, 'planted')
     expect(lines.length).toBe(1)

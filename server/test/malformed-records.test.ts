@@ -1,6 +1,5 @@
-// The maker of a dataset may run one of the two servers. A malformed record with matching digests would fail lookups of its key after
-// they were answered, and end the hint: the maker would see which clients stop asking. So every server checks all records when it
-// loads a dataset.
+// Servers check all records when they load a dataset. A malformed one, with right digests, would end the hint of whoever looks it up: its
+// maker, who may run one of the servers, would see which clients stop asking.
 
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

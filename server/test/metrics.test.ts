@@ -4,8 +4,8 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { type AddressInfo, connect } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { createServer, Metrics, Readiness } from '../dist/index.js'
-import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
+import { Metrics, Readiness } from '../dist/index.js'
+import { builtDataset, pseudoRandom, queryAt, running } from './helpers.js'
 import { batchOn, keyed } from './updatable-helpers.js'
 
 const CANARY = 'canary51d9'
@@ -15,8 +15,7 @@ async function watchedServer() {
   const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
   const updatable = await keyed({}, { fence: { entries: 100 } })
   const metrics = new Metrics()
-  const app = await createServer({ datasets: [{ updatable }, { name: 'fixed', dataset }], metrics })
-  onTestFinished(() => app.close())
+  const app = await running({ datasets: [{ updatable }, { name: 'fixed', dataset }], metrics })
   const figures = await metrics.server(app.readiness)
   onTestFinished(() => figures.close())
   const url = await app.listen({ port: 0, host: '127.0.0.1' })

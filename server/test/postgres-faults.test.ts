@@ -7,10 +7,10 @@ import { expect, onTestFinished, test } from 'vitest'
 import { queryStore } from '../../tests/support/postgres.js'
 import { usePostgres } from '../../tests/support/use-postgres.js'
 import { PostgresFence } from '../dist/database/postgres-fence.js'
-import { loadDataset, UpdatableDatabase } from '../dist/index.js'
+import { UpdatableDatabase } from '../dist/index.js'
 import { openPostgres, type PostgresStorage } from '../dist/storage/postgres.js'
 import { asking } from '../dist/testing/storage.js'
-import { builtDirectory } from './helpers.js'
+import { builtDirectory, createIn } from './helpers.js'
 import { batchOn, KEYED } from './updatable-helpers.js'
 
 const postgres = usePostgres()
@@ -77,10 +77,8 @@ test('a process that has lost the writer’s lock writes nothing once another ha
 
 test('a database that went back to an older epoch can be served again', async () => {
   const url = postgres.store()
-  const storage = await openPostgres(url)
-  const dataset = await loadDataset(await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 }))
-  await UpdatableDatabase.create(storage, dataset)
-  dataset.close()
+  const dir = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
+  const storage = await createIn(await openPostgres(url), dir)
   const updatable = await UpdatableDatabase.open(storage)
   const failed = new Promise<Error>(resolve => {
     updatable.onFailure = resolve

@@ -11,11 +11,11 @@ import { THOROUGH } from '../../tests/support/thorough.js'
 import { usePostgres } from '../../tests/support/use-postgres.js'
 import type { FenceOptions } from '../dist/database/fence.js'
 import { PostgresFence } from '../dist/database/postgres-fence.js'
-import { createServer, DatasetError, loadDataset, UpdatableDatabase } from '../dist/index.js'
+import { DatasetError, UpdatableDatabase } from '../dist/index.js'
 import { openPostgres, type PostgresStorage } from '../dist/storage/postgres.js'
 import { StorageError } from '../dist/storage/storage.js'
 import { asking, conformance, fenceConformance } from '../dist/testing/storage.js'
-import { builtDirectory, pseudoRandom, queryAt } from './helpers.js'
+import { builtDirectory, createIn, pseudoRandom, queryAt, running } from './helpers.js'
 import { batchOn } from './updatable-helpers.js'
 
 const postgres = usePostgres()
@@ -186,8 +186,8 @@ describe('a database that is used', () => {
   test.each([
     ['postgres://user:hunter2@127.0.0.1/x', /PGPASSFILE/],
     ['postgres://user@127.0.0.1/x?password=hunter2', /PGPASSFILE/],
-    ['postgres://user@127.0.0.1/x?schema=a"b', /a schema is a name/],
-    ['postgres:// nowhere', /it is no URL/],
+    ['postgres://user@127.0.0.1/x?schema=a"b', /expected a schema/],
+    ['postgres:// nowhere', /expected postgres:/],
     ['postgres://user@127.0.0.1:1/x', /it cannot be opened: .*ECONNREFUSED/],
   ])('%s is refused, and nothing secret is repeated', async (url, reason) => {
     const error = await openPostgres(url).catch((error: unknown) => error)
@@ -256,14 +256,11 @@ describe('a database that is used', () => {
   test('may go away, even by a crash: lookups go on, the rest is refused with 503, and what was granted is there again', async () => {
     const server = postgres.own() ?? (await PostgresServer.begin())
     if (server !== postgres.own()) onTestFinished(() => server.remove())
-    const storage = await openPostgres(storeAt(server.url))
-    const dataset = await loadDataset(await builtDirectory('a.bin', pseudoRandom(640), { recordBytes: 16 }))
-    await UpdatableDatabase.create(storage, dataset)
-    dataset.close()
+    const dir = await builtDirectory('a.bin', pseudoRandom(640), { recordBytes: 16 })
+    const storage = await createIn(await openPostgres(storeAt(server.url)), dir)
     const updatable = await UpdatableDatabase.open(storage)
     onTestFinished(() => updatable.close())
-    const app = await createServer({ datasets: [{ updatable }], instant: false })
-    onTestFinished(() => app.close())
+    const app = await running({ datasets: [{ updatable }], instant: false })
     const { manifest } = updatable.newest
     const ask = async (kind: FenceRequest['kind'], version: number, requestHash = REQUEST) => {
       const hintId = new Uint8Array(16).fill(1)

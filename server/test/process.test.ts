@@ -383,7 +383,11 @@ describe('keyhush build', () => {
     const parent = await temporaryDirectory()
     const data = await dataFile('a.csv', 'key,value\nalpha,1\nalpha,2\n')
     const { code, stdout, stderr } = await run('build', data, '--out', join(parent, 'out'))
-    expect([code, stdout, stderr]).toEqual([1, '', `keyhush: ${data}:3: the same key as on line 2\n`])
+    expect([code, stdout, stderr]).toEqual([
+      1,
+      '',
+      `keyhush: ${data}:3: the same key as on line 2; delete one of them\n`,
+    ])
     expect(await readdir(parent)).toEqual([])
   })
 

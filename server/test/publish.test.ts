@@ -1,32 +1,29 @@
 // `keyhush publish` against two servers.
 
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { createServer as createHttpServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { decodeBatch, decodeManifest, encodeBatch, fromHex, parseInfo, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { startServerProcess } from '../../tests/support/processes.js'
 import { signed } from '../../tests/support/publishing.js'
 import {
   createKeyFile,
   createServer,
-  loadDataset,
   MemoryStorage,
   PublisherRecord,
   readKeyFile,
   readPublicKey,
   UpdatableDatabase,
 } from '../dist/index.js'
-import { keyhush, type Outcome } from './command.js'
-import { builtDirectory, temporaryDirectory } from './helpers.js'
+import { expectRefused, keyhush, type Outcome } from './command.js'
+import { builtDirectory, createIn, temporaryDirectory } from './helpers.js'
 import { type Headers, standIn } from './stand-in.js'
 
-const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
 const DATA = 'key,value\none,first\ntwo,second\nthree,third\n'
 
 /** How a server is run. */
@@ -76,11 +73,7 @@ class Operator {
 function here(dataset: string, publisherKeys: readonly Uint8Array[], port: number): () => Promise<Running> {
   const storage = new MemoryStorage()
   return async () => {
-    if (!(await UpdatableDatabase.existsIn(storage))) {
-      const loaded = await loadDataset(dataset)
-      await UpdatableDatabase.create(storage, loaded)
-      loaded.close()
-    }
+    if (!(await UpdatableDatabase.existsIn(storage))) await createIn(storage, dataset)
     const updatable = await UpdatableDatabase.open(storage)
     const app = await createServer({ datasets: [{ updatable, publisherKeys }] })
     let running = true
@@ -98,32 +91,12 @@ function here(dataset: string, publisherKeys: readonly Uint8Array[], port: numbe
 
 /** As `keyhush serve`. */
 async function asProcess(dataset: string, publisherKeys: readonly Uint8Array[], port: number) {
-  const store = await temporaryDirectory()
+  const source = ['--store', await temporaryDirectory(), '--dataset', dataset]
   const publishers = ['--publisher-key', ...publisherKeys.map(toHex)]
   return async (): Promise<Running> => {
-    const args = [
-      'serve',
-      '--port',
-      `${port}`,
-      '--log-level',
-      'silent',
-      '--drain-seconds',
-      '0',
-      '--store',
-      store,
-      '--dataset',
-      dataset,
-    ]
-    const child = spawn(process.execPath, [command, ...args, ...publishers], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    onTestFinished(() => void child.kill('SIGKILL'))
-    const [line] = (await once(child.stdout, 'data')) as [Buffer]
-    const stop = async () => {
-      child.kill('SIGTERM')
-      expect(await once(child, 'exit')).toEqual([0, null])
-    }
-    return { url: String(line).trim().replace('listening on ', ''), stop }
+    const server = await startServerProcess('--port', `${port}`, ...source, ...publishers)
+    onTestFinished(() => server.kill())
+    return server
   }
 }
 
@@ -216,8 +189,7 @@ describe('keyhush publish', () => {
 
   test('publishes what expires in so many days, and nothing that has expired already', async () => {
     const { operators, publish } = await rig()
-    const past = await publish(edit('x'), '--valid-days', '0')
-    expect([past.code, past.stderr]).toEqual([1, expect.stringContaining('It must be from 1 to')])
+    await expectRefused(publish(edit('x'), '--valid-days', '0'), 'It must be from 1 to')
     expect(await operators[0].epoch()).toBe(1)
     expect((await publish(edit('x'), '--valid-days', '7')).code).toBe(0)
     const left = decodeManifest(await operators[0].get('/v1/manifest')).expires - Date.now() / 1000
@@ -237,7 +209,7 @@ describe('keyhush publish', () => {
     other.comesBack(here(other.dataset, [], Number(new URL(other.url).port)))
     await other.start()
     const closed = await publish(edit('x'))
-    const reason = `${other.url}: 404 not_found: it takes nothing from publishers: one that does has a --store and`
+    const reason = `${other.url}: 404 not_found: expected a server for publishers, but it takes nothing from publishers`
     expect([closed.code, closed.stderr]).toEqual([1, expect.stringContaining(reason)])
   })
 
@@ -248,8 +220,7 @@ describe('keyhush publish', () => {
     await restartedEmpty(1)
     const [, behind] = operators
     expect([await operators[0].epoch(), await behind.epoch()]).toEqual([2, 1])
-    const other = await publish(edit('y'))
-    expect([other.code, other.stderr]).toEqual([1, expect.stringContaining('publish that one again first')])
+    await expectRefused(publish(edit('y')), 'publish that one again first')
     const unsigned = await publish(undefined)
     expect(unsigned.code).toBe(1)
     // The expiry of the epoch that is there counts, whatever is said now.
@@ -276,8 +247,7 @@ describe('keyhush publish', () => {
       await restartedEmpty(0)
       const [behind, ahead] = operators
       expect([await behind.epoch(), await ahead.epoch()]).toEqual([1, 5])
-      const next = await publish(edit('y')) // batch-3: it was never published
-      expect([next.code, next.stderr]).toEqual([1, expect.stringContaining('publish --catch-up')])
+      await expectRefused(publish(edit('y')), 'publish --catch-up') // batch-3: it was never published
       const caughtUp = await publish(undefined, ...files(dir, 3, 2, 0, 1))
       expect(caughtUp).toMatchObject({ code: 0, stderr: '' })
       expect(caughtUp.stdout).toMatch(/^epoch: 5 of generation 2\n[\s\S]*caught up: 4 epochs\n$/)
@@ -290,8 +260,7 @@ describe('keyhush publish', () => {
       const { dir, operators, publish, restartedEmpty } = await rig()
       for (const batch of batches) await publish(batch)
       await restartedEmpty(1)
-      const outcome = await publish(undefined, ...files(dir, 0, 2))
-      expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining('the one that made epoch 3')])
+      await expectRefused(publish(undefined, ...files(dir, 0, 2)), 'the one that made epoch 3')
       expect(await operators[1].epoch()).toBe(2)
       expect((await publish(undefined, ...files(dir, 1, 2))).stdout).toContain('caught up: 3 epochs\n')
       const both = await publish(edit('z'), ...files(dir, 1), '--')
@@ -305,8 +274,7 @@ describe('keyhush publish', () => {
       const forged = await batchFor(operators[0], edit('forged'))
       expect((await send(operators[0], forged, signed(forged, FORGER))).status).toBe(200)
       await writeFile(join(dir, 'batch-9.jsonl'), `${JSON.stringify(edit('forged')[0])}\n`)
-      const outcome = await publish(undefined, ...files(dir, 0, 1, 2, 9))
-      expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining('is not known to be yours')])
+      await expectRefused(publish(undefined, ...files(dir, 0, 1, 2, 9)), 'is not known to be yours')
       expect(await operators[1].epoch()).toBe(1)
     })
 
@@ -321,8 +289,7 @@ describe('keyhush publish', () => {
       await first.stop()
       first.comesBack(here(out, [publicKey], Number(new URL(first.url).port)))
       await first.start()
-      const again = await publish(edit('x'))
-      expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('it was begun anew there')])
+      await expectRefused(publish(edit('x')), 'it was begun anew there')
       expect((await publish(undefined)).stdout).toMatch(/^epoch: 2 of generation 1\n/)
       expect((await publish(edit('y'))).stdout).toMatch(/^epoch: 3 /)
     })
@@ -330,8 +297,7 @@ describe('keyhush publish', () => {
 
   test('says so when the servers have diverged, and sends nothing', async () => {
     const { operators, publish } = await rig([DATA, DATA.replace('third', 'other')])
-    const outcome = await publish(edit('x'))
-    expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining('THE SERVERS HAVE DIVERGED')])
+    await expectRefused(publish(edit('x')), 'THE SERVERS HAVE DIVERGED')
     expect([await operators[0].epoch(), await operators[1].epoch()]).toEqual([1, 1])
   })
 
@@ -426,8 +392,7 @@ describe('keyhush publish', () => {
       const begun = await publish(generation)
       expect(begun.stdout).toMatch(/^epoch: 2 of generation 2\nchanges: 0\n/)
       expect((await publish(generation)).stdout).toMatch(/^epoch: 2 of generation 2\nchanges: 0 \(published before\)\n/)
-      const refused = await publish([...generation, ...edit('x')])
-      expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('422 batch_refused: line 1')])
+      await expectRefused(publish([...generation, ...edit('x')]), '422 batch_refused: line 1')
       expect(await operators[0].epoch()).toBe(2)
     })
   })
@@ -557,8 +522,7 @@ describe('an operator who wants to forge', () => {
     const body = await batchFor(operators[0], edit('x'))
     const batch = encodeBatch({ ...decodeBatch(body), expires: 4_000_000_000 })
     expect((await send(operators[0], batch, signed(batch, FORGER))).status).toBe(200)
-    const outcome = await publish(edit('x'))
-    expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining('expires at 4000000000')])
+    await expectRefused(publish(edit('x')), 'expires at 4000000000')
     expect(await operators[1].epoch()).toBe(1)
   })
 })
@@ -567,8 +531,7 @@ describe('what a publisher is told', () => {
   test('a first publish needs a base that is known: recorded by build, or given by its hash', async () => {
     const { dir, operators, baseHash, publish } = await rig()
     const record = ['--record', join(dir, 'another')]
-    const refused = await publish(edit('x'), ...record)
-    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('--trust-base')])
+    await expectRefused(publish(edit('x'), ...record), '--trust-base')
     const wrong = await publish(
       edit('x'),
       ...record,
@@ -590,17 +553,17 @@ describe('what a publisher is told', () => {
     const { operators, publish, restartedEmpty } = await rig()
     expect((await publish(edit('x'))).code).toBe(0)
     for (const i of [0, 1] as const) await restartedEmpty(i)
-    const outcome = await publish(edit('y'))
-    expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining('they have gone back')])
+    await expectRefused(publish(edit('y')), 'they have gone back')
     expect(await operators[0].epoch()).toBe(1)
   })
 
   test('options that would mislead are refused', async () => {
     const { operators, publish } = await rig()
-    const outcome = await publish(undefined, '--valid-days', '7')
-    expect([outcome.code, outcome.stderr]).toEqual([1, expect.stringContaining('an expiry stands in the manifest')])
-    const unsigned = await keyhush('publish', '--servers', operators.map(({ url }) => url).join())
-    expect([unsigned.code, unsigned.stderr]).toEqual([1, expect.stringContaining("required option '--key <file>'")])
+    await expectRefused(publish(undefined, '--valid-days', '7'), 'expected a batch, got none')
+    await expectRefused(
+      keyhush('publish', '--servers', operators.map(({ url }) => url).join()),
+      "required option '--key <file>'",
+    )
   })
 
   test('a key that everybody may read is warned of', async () => {

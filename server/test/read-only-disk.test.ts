@@ -20,8 +20,8 @@ import {
 import { expect, onTestFinished, test } from 'vitest'
 import { needs } from '../../tests/support/needs.js'
 import { PUBLISHER_KEY, signed } from '../../tests/support/publishing.js'
-import { loadDataset, openLmdb, UpdatableDatabase } from '../dist/index.js'
-import { builtDirectory, queryAt, temporaryDirectory } from './helpers.js'
+import { openLmdb, UpdatableDatabase } from '../dist/index.js'
+import { builtDirectory, createIn, queryAt, temporaryDirectory } from './helpers.js'
 
 const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
 
@@ -102,10 +102,8 @@ test(
     const at = join(dir, 'disk')
     await mkdir(at)
     const lines = Array.from({ length: 500 }, (_, i) => `key ${i},value ${i}\n`).join('')
-    const dataset = await loadDataset(await builtDirectory('a.csv', `key,value\n${lines}`))
-    const storage = openLmdb(join(dir, 'store'))
-    await UpdatableDatabase.create(storage, dataset)
-    dataset.close()
+    const dataset = await builtDirectory('a.csv', `key,value\n${lines}`)
+    const storage = await createIn(openLmdb(join(dir, 'store')), dataset)
     const updatable = await UpdatableDatabase.open(storage)
     const { manifest, manifestHash } = updatable.newest
     const batch = encodeBatch({

@@ -7,7 +7,7 @@ import { ed25519 } from '@noble/curves/ed25519.js'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createServer, loadDataset, MemoryStorage, type MountedDataset, UpdatableDatabase } from '../dist/index.js'
 import { keyhush } from './command.js'
-import { contentsOf, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
+import { contentsOf, createIn, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
 import { standIn } from './stand-in.js'
 import { batchOn, keyed, opened, storageOf } from './updatable-helpers.js'
 
@@ -33,15 +33,8 @@ const sign = ({ manifest, manifestBytes }: Pick<UpdatableDatabase['newest'], 'ma
 async function exported(updatable: UpdatableDatabase): Promise<string> {
   const out = join(await temporaryDirectory(), 'exported')
   await updatable.addSignature(sign(updatable.newest))
-  const { code, stdout, stderr } = await keyhush(
-    'export',
-    '--server',
-    (await served({ updatable })).url,
-    '--publisher-key',
-    toHex(PUBLIC),
-    '--out',
-    out,
-  )
+  const { url } = await served({ updatable })
+  const { code, stdout, stderr } = await keyhush('export', '--server', url, ...KEY, '--out', out)
   expect([code, stderr]).toEqual([0, ''])
   expect(stdout).toContain(`manifest hash: ${updatable.newest.manifestHash}\n`)
   return out
@@ -55,10 +48,7 @@ async function loaded(dir: string) {
 
 /** A new store that begins with an exported epoch. */
 async function begunFrom(dir: string): Promise<{ storage: MemoryStorage; updatable: UpdatableDatabase }> {
-  const storage = new MemoryStorage()
-  const dataset = await loadDataset(dir)
-  await UpdatableDatabase.create(storage, dataset)
-  dataset.close()
+  const storage = await createIn(new MemoryStorage(), dir)
   return { storage, updatable: await opened(storage) }
 }
 
@@ -168,7 +158,7 @@ describe('a server that is exported from', () => {
         const parent = await temporaryDirectory()
         const args = ['--server', await standIn(url, { reply }), ...KEY, '--out', join(parent, 'out')]
         const { code, stderr } = await keyhush('export', ...args)
-        expect([code, stderr]).toEqual([1, expect.stringContaining('is not what its name says')])
+        expect([code, stderr]).toEqual([1, expect.stringContaining('got other bytes')])
         expect(await readdir(parent)).toEqual([])
       }
     }
@@ -181,7 +171,7 @@ describe('a server that is exported from', () => {
     const { url } = await served({ updatable })
     const parent = await temporaryDirectory()
     const run = () => keyhush('export', '--server', url, ...KEY, '--out', join(parent, 'out'))
-    expect((await run()).stderr).toContain('it has no signature of this publisher for epoch 2')
+    expect((await run()).stderr).toContain("expected this publisher's signature of epoch 2")
     // Of the epoch before, and another's of this one.
     await updatable.addSignature(before)
     const other = ed25519.sign(signedBytes(updatable.newest.manifestBytes), new Uint8Array(32).fill(4))

@@ -13,9 +13,9 @@ import {
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import type { FastifyInstance } from 'fastify'
-import { describe, expect, onTestFinished, test } from 'vitest'
-import { createServer, type UpdatableDatabase, type UpdatableOptions } from '../dist/index.js'
-import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
+import { expect, test } from 'vitest'
+import type { UpdatableDatabase } from '../dist/index.js'
+import { builtDataset, pseudoRandom, queryAt, running } from './helpers.js'
 import { batchOn, KEYED, opened, storageOf } from './updatable-helpers.js'
 
 const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32))
@@ -26,13 +26,12 @@ interface World {
   readonly updatable: UpdatableDatabase
 }
 
-/** At epoch 3, with a publisher's key, and the fence at `fence`. */
-async function world(fence: UpdatableOptions['fence'] = {}): Promise<World & { fail(): void }> {
+/** At epoch 3, with a publisher's key. */
+async function world(): Promise<World & { fail(): void }> {
   const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
-  const updatable = await opened(storage, { history: 1, fence })
+  const updatable = await opened(storage, { history: 1 })
   for (const value of ['x', 'y']) await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value }]))
-  const app = await createServer({ datasets: [{ updatable, publisherKeys: [publicKey] }] })
-  onTestFinished(() => app.close())
+  const app = await running({ datasets: [{ updatable, publisherKeys: [publicKey] }] })
   const fail = () => {
     storage.fails = () => true
   }
@@ -53,6 +52,8 @@ const post = (url: string, payload: Uint8Array | string, headers = {}): Message 
   payload,
   headers,
 })
+const answer = (payload: Uint8Array | string, headers = {}) => post('/v1/answer', payload, headers)
+const toFence = (payload: Uint8Array | string, headers = {}) => post('/v1/fence', payload, headers)
 
 async function send(app: FastifyInstance, { payload, ...message }: Message): Promise<string> {
   const body = typeof payload === 'object' ? Buffer.from(payload) : payload
@@ -127,6 +128,8 @@ const withHeader = (message: Message, header: string, value: string): Message =>
 type Case = readonly [what: string, message: (world: World) => Message, reply: string]
 
 const BAD = '400 bad_request'
+const DENIED = '401 unauthorized'
+const ENCODED = '415 unsupported_encoding'
 
 /** A section of the page each: what comes, and what comes of it. */
 const CASES: Record<string, readonly Case[]> = {
@@ -148,18 +151,14 @@ const CASES: Record<string, readonly Case[]> = {
     ['a GET of what is posted to', () => get('/v1/answer'), '404 not_found'],
     ['a GET of the batches', () => get('/v1/epochs'), '404 not_found'],
     ['a POST to what is got', () => post('/v1/manifest', 'x'), '404 not_found'],
-    ['a PUT', () => ({ ...post('/v1/answer', 'x'), method: 'PUT' }), '404 not_found'],
+    ['a PUT', () => ({ ...answer('x'), method: 'PUT' }), '404 not_found'],
     ['a DELETE', () => ({ method: 'DELETE', url: '/v1/epochs/3' }), '404 not_found'],
-    ['a PATCH', () => ({ ...post('/v1/fence', 'x'), method: 'PATCH' }), '404 not_found'],
-    ['an encoded query', w => post('/v1/answer', query(w), { 'content-encoding': 'gzip' }), '415 unsupported_encoding'],
-    [
-      'an encoded claim',
-      w => post('/v1/fence', fenced(w), { 'content-encoding': 'identity' }),
-      '415 unsupported_encoding',
-    ],
-    ['an encoded batch', w => withHeader(batch(w, EDIT), 'content-encoding', 'gzip'), '415 unsupported_encoding'],
-    ['an empty encoding', w => post('/v1/answer', query(w), { 'content-encoding': '' }), '415 unsupported_encoding'],
-    ['an encoded signature', w => withHeader(signature(w), 'content-encoding', 'br'), '415 unsupported_encoding'],
+    ['a PATCH', () => ({ ...toFence('x'), method: 'PATCH' }), '404 not_found'],
+    ['an encoded query', w => answer(query(w), { 'content-encoding': 'gzip' }), ENCODED],
+    ['an encoded claim', w => toFence(fenced(w), { 'content-encoding': 'identity' }), ENCODED],
+    ['an encoded batch', w => withHeader(batch(w, EDIT), 'content-encoding', 'gzip'), ENCODED],
+    ['an empty encoding', w => answer(query(w), { 'content-encoding': '' }), ENCODED],
+    ['an encoded signature', w => withHeader(signature(w), 'content-encoding', 'br'), ENCODED],
   ],
   manifests: [
     ['generation without epoch', () => get('/v1/manifest?generation=1'), BAD],
@@ -194,80 +193,72 @@ const CASES: Record<string, readonly Case[]> = {
     ['what the client has', w => get(directoryOf(w), { 'if-none-match': '*' }), '304'],
   ],
   queries: [
-    ['nothing', () => post('/v1/answer', new Uint8Array()), BAD],
-    ['39 bytes', w => post('/v1/answer', query(w).subarray(0, 39)), BAD],
-    ['another magic', w => post('/v1/answer', changed(query(w), 0, 0)), BAD],
-    ['another format', w => post('/v1/answer', changed(query(w), 4, 2)), BAD],
-    ['suite 0', w => post('/v1/answer', changed(query(w), 6, 0)), BAD],
-    ['an unknown suite', w => post('/v1/answer', changed(query(w), 6, 3)), BAD],
-    ['another database', w => post('/v1/answer', changed(query(w), 8, 0, 0, 0, 0)), '404 wrong_database'],
-    ['another generation', w => post('/v1/answer', changed(query(w), 24, 2)), '404 epoch_unknown'],
-    ['an epoch to come', w => post('/v1/answer', changed(query(w), 28, 4)), '404 epoch_unknown'],
-    ['the epoch before', w => post('/v1/answer', changed(query(w), 28, 2)), '200'],
-    ['the epoch before that', w => post('/v1/answer', changed(query(w), 28, 1)), '404 epoch_unknown'],
-    ['epoch 0', w => post('/v1/answer', changed(query(w), 28, 0)), '404 epoch_unknown'],
-    ['another Q', w => post('/v1/answer', changed(query(w), 32, 1)), BAD],
-    ['another Q, of that length', w => post('/v1/answer', changed(query(w), 32, 1).subarray(0, 42)), BAD],
-    ['a count of more than follow', w => post('/v1/answer', changed(query(w), 36, 2)), BAD],
-    ['count 0', w => post('/v1/answer', changed(query(w), 36, 0).subarray(0, 40)), BAD],
-    [
-      'more queries than a batch',
-      w => post('/v1/answer', queryAt({ ...w.updatable.newest.manifest, maxBatch: 65 }, 0, 65)),
-      BAD,
-    ],
-    ['reserved bytes', w => post('/v1/answer', changed(query(w), 38, 1)), BAD],
-    ['an offset of M', w => post('/v1/answer', queryAt(w.updatable.newest.manifest, 1)), BAD],
-    ['a byte too many', w => post('/v1/answer', Buffer.concat([query(w), Buffer.alloc(1)])), BAD],
-    ['more than any query', () => post('/v1/answer', new Uint8Array(20_000_000)), '413 too_large'],
+    ['nothing', () => answer(new Uint8Array()), BAD],
+    ['39 bytes', w => answer(query(w).subarray(0, 39)), BAD],
+    ['another magic', w => answer(changed(query(w), 0, 0)), BAD],
+    ['another format', w => answer(changed(query(w), 4, 2)), BAD],
+    ['suite 0', w => answer(changed(query(w), 6, 0)), BAD],
+    ['an unknown suite', w => answer(changed(query(w), 6, 3)), BAD],
+    ['another database', w => answer(changed(query(w), 8, 0, 0, 0, 0)), '404 wrong_database'],
+    ['another generation', w => answer(changed(query(w), 24, 2)), '404 epoch_unknown'],
+    ['an epoch to come', w => answer(changed(query(w), 28, 4)), '404 epoch_unknown'],
+    ['the epoch before', w => answer(changed(query(w), 28, 2)), '200'],
+    ['the epoch before that', w => answer(changed(query(w), 28, 1)), '404 epoch_unknown'],
+    ['epoch 0', w => answer(changed(query(w), 28, 0)), '404 epoch_unknown'],
+    ['another Q', w => answer(changed(query(w), 32, 1)), BAD],
+    ['another Q, of that length', w => answer(changed(query(w), 32, 1).subarray(0, 42)), BAD],
+    ['a count of more than follow', w => answer(changed(query(w), 36, 2)), BAD],
+    ['count 0', w => answer(changed(query(w), 36, 0).subarray(0, 40)), BAD],
+    ['more queries than a batch', w => answer(queryAt({ ...w.updatable.newest.manifest, maxBatch: 65 }, 0, 65)), BAD],
+    ['reserved bytes', w => answer(changed(query(w), 38, 1)), BAD],
+    ['an offset of M', w => answer(queryAt(w.updatable.newest.manifest, 1)), BAD],
+    ['a byte too many', w => answer(Buffer.concat([query(w), Buffer.alloc(1)])), BAD],
+    ['more than any query', () => answer(new Uint8Array(20_000_000)), '413 too_large'],
     [
       'a claim of another database',
-      w => post('/v1/answer', withClaim(query(w), { ...claimOf(w), databaseId: pseudoRandom(16) })),
+      w => answer(withClaim(query(w), { ...claimOf(w), databaseId: pseudoRandom(16) })),
       BAD,
     ],
-    ['a claim without a name', w => post('/v1/answer', withClaim(query(w), { ...claimOf(w), requestHash: ZERO })), BAD],
-    ['a registration for a claim', w => post('/v1/answer', Buffer.concat([query(w), registered(w)])), BAD],
-    ['zeros for a claim', w => post('/v1/answer', Buffer.concat([query(w), new Uint8Array(80)])), BAD],
-    ['a claim and a byte', w => post('/v1/answer', Buffer.concat([claimed(w), new Uint8Array(1)])), BAD],
-    ['a claim without its last byte', w => post('/v1/answer', claimed(w).subarray(0, -1)), BAD],
-    ['two claims', w => post('/v1/answer', Buffer.concat([claimed(w), fenced(w)])), BAD],
-    ['a claim alone', w => post('/v1/answer', fenced(w)), BAD],
-    ['a claim of another format', w => post('/v1/answer', changed(claimed(w), query(w).length + 4, 2)), BAD],
-    ['a claim of an unknown hint', w => post('/v1/answer', withClaim(query(w), claimOf(w))), '200'],
+    ['a claim without a name', w => answer(withClaim(query(w), { ...claimOf(w), requestHash: ZERO })), BAD],
+    ['a registration for a claim', w => answer(Buffer.concat([query(w), registered(w)])), BAD],
+    ['zeros for a claim', w => answer(Buffer.concat([query(w), new Uint8Array(80)])), BAD],
+    ['a claim and a byte', w => answer(Buffer.concat([claimed(w), new Uint8Array(1)])), BAD],
+    ['a claim without its last byte', w => answer(claimed(w).subarray(0, -1)), BAD],
+    ['two claims', w => answer(Buffer.concat([claimed(w), fenced(w)])), BAD],
+    ['a claim alone', w => answer(fenced(w)), BAD],
+    ['a claim of another format', w => answer(changed(claimed(w), query(w).length + 4, 2)), BAD],
+    ['a claim of an unknown hint', w => answer(withClaim(query(w), claimOf(w))), '200'],
   ],
   'the fence': [
-    ['79 bytes', w => post('/v1/fence', fenced(w).subarray(1)), BAD],
-    ['81 bytes', w => post('/v1/fence', Buffer.concat([fenced(w), Buffer.alloc(1)])), BAD],
-    ['1025 bytes', () => post('/v1/fence', new Uint8Array(1025)), '413 too_large'],
-    ['another magic', w => post('/v1/fence', changed(fenced(w), 0, 0)), BAD],
-    ['another format', w => post('/v1/fence', changed(fenced(w), 4, 2)), BAD],
-    ['an unknown kind', w => post('/v1/fence', changed(fenced(w), 6, 3)), BAD],
-    ['a version of 2^53', w => post('/v1/fence', changed(fenced(w), 46, 0x20)), BAD],
-    ['a registration at a version', w => post('/v1/fence', changed(registered(w), 40, 1)), BAD],
-    ['a registration with a name', w => post('/v1/fence', changed(registered(w), 79, 1)), BAD],
-    ['another database', w => post('/v1/fence', fenced(w, { databaseId: pseudoRandom(16) })), '404 wrong_database'],
-    ['an unknown hint', w => post('/v1/fence', fenced(w)), '200'],
+    ['79 bytes', w => toFence(fenced(w).subarray(1)), BAD],
+    ['81 bytes', w => toFence(Buffer.concat([fenced(w), Buffer.alloc(1)])), BAD],
+    ['1025 bytes', () => toFence(new Uint8Array(1025)), '413 too_large'],
+    ['another magic', w => toFence(changed(fenced(w), 0, 0)), BAD],
+    ['another format', w => toFence(changed(fenced(w), 4, 2)), BAD],
+    ['an unknown kind', w => toFence(changed(fenced(w), 6, 3)), BAD],
+    ['a version of 2^53', w => toFence(changed(fenced(w), 46, 0x20)), BAD],
+    ['a registration at a version', w => toFence(changed(registered(w), 40, 1)), BAD],
+    ['a registration with a name', w => toFence(changed(registered(w), 79, 1)), BAD],
+    ['another database', w => toFence(fenced(w, { databaseId: pseudoRandom(16) })), '404 wrong_database'],
+    ['an unknown hint', w => toFence(fenced(w)), '200'],
   ],
   batches: [
-    ['no signature', w => without(batch(w, EDIT), 'keyhush-batch-signature'), '401 unauthorized'],
-    [
-      'a signature in another form',
-      w => withHeader(batch(w, EDIT), 'keyhush-batch-signature', 'x.y'),
-      '401 unauthorized',
-    ],
+    ['no signature', w => without(batch(w, EDIT), 'keyhush-batch-signature'), DENIED],
+    ['a signature in another form', w => withHeader(batch(w, EDIT), 'keyhush-batch-signature', 'x.y'), DENIED],
     [
       'a signature of another batch',
       w => signed(w.updatable, batchOn(w.updatable, EDIT), batchOn(w.updatable, [])),
-      '401 unauthorized',
+      DENIED,
     ],
     [
       'a signature on another base',
       w => signed(w.updatable, batchOn(w.updatable, EDIT), undefined, pseudoRandom(32)),
-      '401 unauthorized',
+      DENIED,
     ],
     [
       'a signature by another key',
       w => signed(w.updatable, batchOn(w.updatable, EDIT), undefined, undefined, ed25519.keygen(pseudoRandom(32, 9))),
-      '401 unauthorized',
+      DENIED,
     ],
     ['71 bytes', w => signed(w.updatable, batchOn(w.updatable, '').subarray(0, 71), undefined, pseudoRandom(32)), BAD],
     ...(
@@ -298,7 +289,7 @@ const CASES: Record<string, readonly Case[]> = {
     ['the status of nothing', () => get('/v1/epochs/'), '404 not_found'],
   ],
   signatures: [
-    ['another key', w => signature(w, { publicKey: '11'.repeat(32) }), '401 unauthorized'],
+    ['another key', w => signature(w, { publicKey: '11'.repeat(32) }), DENIED],
     ['no JSON', () => post('/v1/signatures', 'x'), BAD],
     ['upper case', w => signature(w, { publicKey: toHex(publicKey).toUpperCase() }), BAD],
     ['epoch 0', w => signature(w, { epoch: 0 }), BAD],
@@ -324,45 +315,30 @@ for (const [section, cases] of Object.entries(CASES)) {
   })
 }
 
-describe('what is refused for want of room', () => {
-  test('a registration where all room is confirmed', async () => {
-    const at = await world({ entries: 1 })
-    expect(await send(at.app, post('/v1/fence', registered(at)))).toBe('200')
-    expect(await send(at.app, post('/v1/fence', fenced(at)))).toBe('200')
-    const other = registered(at, { hintId: pseudoRandom(16, 2) })
-    expect(await send(at.app, post('/v1/fence', other))).toBe('503 fence_full')
-  })
-
-  test('whatever cannot be kept', async () => {
-    const at = await world()
-    at.fail()
-    expect(await send(at.app, post('/v1/fence', registered(at)))).toBe('503 not_ready')
-    expect(await send(at.app, batch(at, EDIT))).toBe('503 not_ready')
-    const otherBatch = batch(at, [{ op: 'delete', key: 'one' }])
-    expect(await send(at.app, otherBatch)).toBe('503 not_ready') // that one is to come again
-  })
+test('whatever cannot be kept is refused', async () => {
+  const at = await world()
+  at.fail()
+  expect(await send(at.app, toFence(registered(at)))).toBe('503 not_ready')
+  expect(await send(at.app, batch(at, EDIT))).toBe('503 not_ready')
+  const otherBatch = batch(at, [{ op: 'delete', key: 'one' }])
+  expect(await send(at.app, otherBatch)).toBe('503 not_ready') // that one is to come again
 })
 
-test('a server that is shutting down refuses queries, fence, batches and signatures', async () => {
+test('a server that is shutting down is healthy, not ready, and refuses queries, fence, batches and signatures', async () => {
   const at = await world()
+  expect(await send(at.app, get('/readyz'))).toBe('200')
   at.app.readiness.stop('over')
-  for (const message of [
-    post('/v1/answer', query(at)),
-    post('/v1/fence', fenced(at)),
-    batch(at, EDIT),
-    signature(at),
-  ]) {
+  for (const message of [get('/readyz'), answer(query(at)), toFence(fenced(at)), batch(at, EDIT), signature(at)]) {
     expect(await send(at.app, message)).toBe('503 not_ready')
   }
-  expect(await send(at.app, get('/v1/manifest'))).toBe('200')
+  for (const url of ['/v1/manifest', '/healthz']) expect(await send(at.app, get(url))).toBe('200')
 })
 
 test('a database that does not change has no fence, no events and nothing for publishers', async () => {
   const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
-  const app = await createServer({ datasets: [{ dataset, publisherKeys: [publicKey] }] })
-  onTestFinished(() => app.close())
+  const app = await running({ datasets: [{ dataset, publisherKeys: [publicKey] }] })
   for (const message of [
-    post('/v1/fence', new Uint8Array(80)),
+    toFence(new Uint8Array(80)),
     get('/v1/events'),
     get('/v1/epochs/1'),
     post('/v1/epochs', new Uint8Array(72)),

@@ -16,8 +16,8 @@ import {
 import { type Core, loadCore, type SingleHandle } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { createServer, type ServerOptions } from '../dist/index.js'
-import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
+import type { ServerOptions } from '../dist/index.js'
+import { builtDataset, pseudoRandom, queryAt, running } from './helpers.js'
 import { batchOn, opened, storageOf } from './updatable-helpers.js'
 
 const RECORD_BYTES = 24
@@ -41,11 +41,7 @@ function layoutOf({ records, recordBytes, partitions, partitionRecords, blockRec
 const post = (app: FastifyInstance, payload: Uint8Array) =>
   app.inject({ method: 'POST', url: '/v1/answer', payload: Buffer.from(payload) })
 
-async function serverFor(dataset: ServerOptions['datasets'][number]['dataset']): Promise<FastifyInstance> {
-  const app = await createServer({ datasets: [{ dataset }] })
-  onTestFinished(() => app.close())
-  return app
-}
+const serverFor = (dataset: ServerOptions['datasets'][number]['dataset']) => running({ datasets: [{ dataset }] })
 
 const fixed = (choices = {}) => builtDataset('a.bin', CONTENT, { recordBytes: RECORD_BYTES, ...choices })
 
@@ -98,8 +94,7 @@ describe('a lookup with one server', () => {
 
   test('is answered at the epoch before an update, and after it at the new one, with a claim behind it', async () => {
     const updatable = await opened(await storageOf('a.bin', CONTENT, { recordBytes: RECORD_BYTES }))
-    const app = await createServer({ datasets: [{ updatable }] })
-    onTestFinished(() => app.close())
+    const app = await running({ datasets: [{ updatable }] })
     const before = updatable.newest.manifest
     const hints = await hintsOf(app, before)
     const claim: FenceClaim = {

@@ -4,13 +4,11 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { parseErrorReply, toHex } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
-import { createServer } from '../dist/index.js'
-import { builtDataset, pseudoRandom } from './helpers.js'
+import { builtDataset, pseudoRandom, running } from './helpers.js'
 
 async function listening() {
   const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
-  const app = await createServer({ datasets: [{ dataset }] })
-  onTestFinished(() => app.close())
+  const app = await running({ datasets: [{ dataset }] })
   await app.listen({ host: '127.0.0.1', port: 0 })
   return { app, dataset, port: (app.server.address() as { port: number }).port }
 }

@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFileSync, openSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { NEEDS_POSIX } from '../../tests/support/needs.js'
@@ -37,6 +38,27 @@ describe.each<[string, () => Promise<Storage>]>([
     onTestFinished(() => storage.close())
     await run(options => StoredFence.open(storage, options))
   })
+})
+
+/** Where the suite runs on each storage. */
+const SUITES: Readonly<Record<string, string>> = {
+  'lmdb.ts': 'storage.test.ts',
+  'memory.ts': 'storage.test.ts',
+  'postgres.ts': 'postgres.test.ts',
+}
+
+test('the suite runs on every storage there is', async () => {
+  const sources = new URL('../src/storage/', import.meta.url)
+  const found: string[] = []
+  for (const name of await readdir(sources)) {
+    const source = await readFile(new URL(name, sources), 'utf8')
+    if (/class \w+ (extends \w+ )?implements \w*Storage\b/.test(source)) found.push(name)
+  }
+  const advice = 'run `conformance` of server/src/testing/storage.ts on a new storage, and name the test in SUITES'
+  expect(found.sort(), advice).toEqual(Object.keys(SUITES))
+  for (const file of Object.values(SUITES)) {
+    expect(await readFile(new URL(file, import.meta.url), 'utf8'), advice).toContain('test.each(conformance)')
+  }
 })
 
 // The suite itself: a storage that does not keep a law is found out.

@@ -3,10 +3,10 @@
 
 import { parseInfo, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import { expect, onTestFinished, test } from 'vitest'
-import { createServer, loadDataset, MemoryStorage, type Transaction, UpdatableDatabase } from '../dist/index.js'
+import { expect, test } from 'vitest'
+import { MemoryStorage, type Transaction } from '../dist/index.js'
 import { StorageError } from '../dist/storage/storage.js'
-import { builtDirectory } from './helpers.js'
+import { builtDirectory, createIn, running } from './helpers.js'
 import { batchOn, bodyOf, KEYED, opened } from './updatable-helpers.js'
 
 const SECRET = new Uint8Array(32).fill(7)
@@ -38,17 +38,13 @@ class Away extends MemoryStorage {
 }
 
 async function begun() {
-  const dataset = await loadDataset(await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 }))
-  const storage = new Away()
-  await UpdatableDatabase.create(storage, dataset)
-  dataset.close()
+  const storage = await createIn(new Away(), await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 }))
   return { storage, updatable: await opened(storage) }
 }
 
 test('/v1/info answers while the store is away, with signatures, and reads them once', async () => {
   const { storage, updatable } = await begun()
-  const app = await createServer({ datasets: [{ updatable }], instant: false })
-  onTestFinished(() => app.close())
+  const app = await running({ datasets: [{ updatable }], instant: false })
   const signatures = async () => parseInfo((await app.inject('/v1/info')).json()).signatures
   const sign = async () => {
     const { manifest, manifestBytes } = updatable.newest

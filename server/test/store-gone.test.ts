@@ -6,18 +6,15 @@ import { join } from 'node:path'
 import { decodeFenceReply, encodeFenceRequest, type FenceRequest, parseErrorReply } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { PUBLISHER, signed } from '../../tests/support/publishing.js'
-import { createServer, loadDataset, openLmdb, UpdatableDatabase } from '../dist/index.js'
-import { builtDirectory, queryAt, temporaryDirectory } from './helpers.js'
+import { createServer, openLmdb, UpdatableDatabase } from '../dist/index.js'
+import { builtDirectory, createIn, queryAt, temporaryDirectory } from './helpers.js'
 import { batchOn } from './updatable-helpers.js'
 
 const HASH = new Uint8Array(32).fill(7)
 
 async function begin(dir: string): Promise<void> {
-  const dataset = await loadDataset(await builtDirectory('a.csv', 'key,value\none,1\ntwo,2\n'))
-  const storage = openLmdb(dir)
-  await UpdatableDatabase.create(storage, dataset)
-  await storage.close()
-  dataset.close()
+  const dataset = await builtDirectory('a.csv', 'key,value\none,1\ntwo,2\n')
+  await (await createIn(openLmdb(dir), dataset)).close()
 }
 
 async function serve(dir: string) {

@@ -6,10 +6,10 @@ import { answerBytes, parseErrorReply, toHex } from '@keyhush/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { Unsent } from '../dist/http/limits/unsent.js'
-import { loadDataset, MemoryStorage, UpdatableDatabase } from '../dist/index.js'
-import { builtDataset, builtDirectory, pseudoRandom, queryAt } from './helpers.js'
+import { MemoryStorage } from '../dist/index.js'
+import { builtDataset, builtDirectory, createIn, pseudoRandom, queryAt } from './helpers.js'
 import { deaf, served, twoKeys } from './sockets.js'
-import { batchOn } from './updatable-helpers.js'
+import { batchOn, opened } from './updatable-helpers.js'
 
 const MIB = 1024 * 1024
 
@@ -82,12 +82,9 @@ class CountingStorage extends MemoryStorage {
 }
 
 test('a long update list is read as it is taken, and not at all for HEAD', async () => {
-  const storage = new CountingStorage()
-  const dataset = await loadDataset(await builtDirectory('a.bin', pseudoRandom(2000 * 4096), { recordBytes: 4096 }))
-  await UpdatableDatabase.create(storage, dataset)
-  dataset.close()
-  const updatable = await UpdatableDatabase.open(storage)
-  onTestFinished(() => updatable.close())
+  const dir = await builtDirectory('a.bin', pseudoRandom(2000 * 4096), { recordBytes: 4096 })
+  const storage = await createIn(new CountingStorage(), dir)
+  const updatable = await opened(storage)
   const value = Buffer.alloc(4096, 'x').toString()
   await updatable.publish(
     batchOn(
@@ -124,12 +121,7 @@ test('a long update list is read as it is taken, and not at all for HEAD', async
 })
 
 test('one network has its share of event streams', async () => {
-  const storage = new MemoryStorage()
-  const dataset = await builtDataset('a.csv', 'key,value\none,first\n')
-  await UpdatableDatabase.create(storage, dataset)
-  const updatable = await UpdatableDatabase.open(storage)
-  onTestFinished(() => updatable.close())
-  const { port, statuses } = await served({ updatable })
+  const { port, statuses } = await served({ updatable: await twoKeys() })
   const request = (from: string) => `GET /v1/events HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${from}\r\n\r\n`
   const sockets: Socket[] = []
   for (let i = 0; i < 260; i++) sockets.push(await deaf(port, request(`198.51.100.${i % 250}`)))

@@ -4,15 +4,9 @@ import { type Batch, encodeBatch, entryBytes, fromHex, isZero, type Manifest, su
 import { blake3 } from '@noble/hashes/blake3.js'
 import { expect, onTestFinished } from 'vitest'
 import { Refusal } from '../dist/base/refusal.js'
-import {
-  loadDataset,
-  MemoryStorage,
-  type Transaction,
-  UpdatableDatabase,
-  type UpdatableOptions,
-} from '../dist/index.js'
+import { MemoryStorage, type Transaction, UpdatableDatabase, type UpdatableOptions } from '../dist/index.js'
 import { StorageError } from '../dist/storage/storage.js'
-import { builtDirectory, type Choices, listed, vectors, verifiedRecord } from './helpers.js'
+import { builtDirectory, type Choices, createIn, listed, vectors, verifiedRecord } from './helpers.js'
 
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
 
@@ -83,11 +77,7 @@ export async function storageOf(
   contents: string | Uint8Array,
   choices: Choices = {},
 ): Promise<FailingStorage> {
-  const dataset = await loadDataset(await builtDirectory(name, contents, choices))
-  const storage = new FailingStorage()
-  await UpdatableDatabase.create(storage, dataset)
-  dataset.close()
-  return storage
+  return createIn(new FailingStorage(), await builtDirectory(name, contents, choices))
 }
 
 export async function opened(storage: MemoryStorage, options: UpdatableOptions = {}): Promise<UpdatableDatabase> {
@@ -153,11 +143,9 @@ export function expectTwins(bare: UpdatableDatabase, full: UpdatableDatabase): v
   }
 }
 
-/** Generation and epoch. */
-export const numbers = ({ generation, epoch }: { readonly generation: number; readonly epoch: number }) => [
-  generation,
-  epoch,
-]
+/** Generation and epoch, with a point between them. */
+export const numbers = ({ generation, epoch }: { readonly generation: number; readonly epoch: number }) =>
+  `${generation}.${epoch}`
 
 export async function bodyOf(updatable: UpdatableDatabase, hash: Uint8Array): Promise<Uint8Array> {
   const blob = (await updatable.findBlob(toHex(hash)))!

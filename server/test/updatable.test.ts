@@ -32,7 +32,6 @@ import type { Fence } from '../dist/database/fence.js'
 import { StoredFence } from '../dist/database/stored-fence.js'
 import {
   createServer,
-  loadDataset,
   MemoryStorage,
   openLmdb,
   type Transaction,
@@ -40,16 +39,26 @@ import {
   type UpdatableOptions,
 } from '../dist/index.js'
 import { Draft, StorageError } from '../dist/storage/storage.js'
-import { builtDirectory, dataFile, listed, pseudoRandom, queryAt, temporaryDirectory, vectors } from './helpers.js'
+import {
+  builtDirectory,
+  createIn,
+  dataFile,
+  listed,
+  pseudoRandom,
+  queryAt,
+  running,
+  temporaryDirectory,
+  vectors,
+} from './helpers.js'
 import {
   batchOn,
   bodyOf,
   contents,
-  expectChangesRefused,
   expectTwins,
   FailingStorage,
   KEYED,
   keyed,
+  numbers,
   opened,
   printOf,
   recordAt,
@@ -102,7 +111,7 @@ describe('an epoch', () => {
     const older = text.replace(/"format":(\d+)/, (_, format) => `"format":${format - 1}`)
     const checked = older + crc32(older).toString(16).padStart(8, '0')
     await storage.transact([], transaction => transaction.put('head', Buffer.from(checked)))
-    await expect(opened(storage)).rejects.toThrow(/the store has format \d+, and this version knows \d+/)
+    await expect(opened(storage)).rejects.toThrow(/expected format \d+, but the store has format \d+/)
     expect(Buffer.from((await storage.get('head'))!).toString()).toBe(checked)
   })
 
@@ -155,34 +164,6 @@ describe('an epoch', () => {
     expect(updatable.list().map(({ epoch }) => epoch)).toEqual([2, 3])
   })
 
-  test('gives operators equal bytes, whether they publish, restart in between, or both', async () => {
-    const storages = [
-      await storageOf('a.csv', KEYED, { maxValueBytes: 20 }),
-      await storageOf('a.csv', KEYED, { maxValueBytes: 20 }),
-    ] as const
-    const steady = await opened(storages[0])
-    for (let epoch = 2; epoch < 9; epoch++) {
-      const body = batchOn(steady, [
-        { op: 'add', key: `key ${epoch}`, value: `${epoch}` },
-        ...(epoch > 3 ? [{ op: 'delete', key: `key ${epoch - 2}` }] : []),
-      ])
-      const restarted = await UpdatableDatabase.open(storages[1])
-      const statuses = [await steady.publish(body), await restarted.publish(body)]
-      expect(statuses[0]).toEqual(statuses[1])
-      await restarted.close()
-      const again = await UpdatableDatabase.open(storages[1])
-      expect(again.list()).toEqual(steady.list())
-      expect(await contents(again)).toEqual(await contents(steady))
-      for (const { generation, epoch } of again.list()) {
-        const { manifest } = again.find(generation, epoch)!
-        for (let i = 0; i < manifest.records; i++) {
-          expect(toHex(recordAt(again, manifest, i))).toBe(toHex(recordAt(steady, manifest, i)))
-        }
-      }
-      await again.close()
-    }
-  })
-
   test('of a database without commitments differs in nothing else, and is answered with records alone', async () => {
     const [storage, other] = await Promise.all(
       (['tags', 'merkle'] as const).map(proofs => storageOf('a.csv', KEYED, { maxValueBytes: 20, name: 'a', proofs })),
@@ -220,10 +201,7 @@ describe('an epoch', () => {
       0,
     ])
     await updatable.publish(batchOn(updatable, [{ op: 'add', key: 'four', value: 'x' }]))
-    expect(updatable.list().map(({ generation, epoch }) => [generation, epoch])).toEqual([
-      [2, 3],
-      [2, 4],
-    ])
+    expect(updatable.list().map(numbers)).toEqual(['2.3', '2.4'])
   })
 
   test('carries the expiry of its batch', async () => {
@@ -477,15 +455,6 @@ describe('stored records, which are written behind the epochs,', () => {
   })
 })
 
-test('a stored database in which anything was changed is refused, naming its storage', async () => {
-  const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
-  const updatable = await UpdatableDatabase.open(storage)
-  await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value: 'x' }]))
-  await updatable.close()
-  await expectChangesRefused(storage)
-  await (await UpdatableDatabase.open(storage)).close()
-})
-
 describe('a failure to write', () => {
   test('leaves the known epoch answered; the same batch again is written when that is possible', async () => {
     const storage = await storageOf('a.csv', KEYED)
@@ -516,8 +485,7 @@ describe('a failure to write', () => {
   test('refuses the partitions that the batch changed, until it is on disk', async () => {
     const storage = await storageOf('a.csv', KEYED)
     const updatable = await opened(storage)
-    const app = await createServer({ datasets: [{ updatable }] })
-    onTestFinished(() => app.close())
+    const app = await running({ datasets: [{ updatable }] })
     const download = () => {
       const { partitions, contentHashes } = updatable.newest.manifest
       const hashes = Array.from({ length: partitions }, (_, q) => toHex(contentHashes.subarray(32 * q, 32 * (q + 1))))
@@ -562,8 +530,7 @@ describe('over HTTP', () => {
   const publisherKeys = [publicKey]
   async function server(options: { publisherKeys?: Uint8Array[]; updatable?: UpdatableOptions } = {}) {
     const updatable = await keyed({}, options.updatable)
-    const app = await createServer({ datasets: [{ updatable, publisherKeys: options.publisherKeys }] })
-    onTestFinished(() => app.close())
+    const app = await running({ datasets: [{ updatable, publisherKeys: options.publisherKeys }] })
     return { updatable, app }
   }
   test('a batch makes an epoch, which everything then shows', async () => {
@@ -601,27 +568,12 @@ describe('over HTTP', () => {
     }
   })
 
-  test('who is behind, or ahead, is told the newest epoch', async () => {
-    const { updatable, app } = await server()
-    const old = updatable.newest.manifest
-    for (let i = 0; i < 2; i++) await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value: `${i}` }]))
-    const query = encodeQuery(old, 1, vectors(Array(old.partitions).fill(0)))
-    for (const reply of [
-      await post(app, '/v1/answer', query),
-      await app.inject('/v1/manifests?since=4'),
-      await app.inject('/v1/manifest?generation=1&epoch=4'),
-      await app.inject('/v1/epochs/4'),
-    ]) {
-      expect(reply.statusCode).toBe(404)
-      expect(parseErrorReply(reply.body)).toMatchObject({ code: 'epoch_unknown', generation: 1, epoch: 3 })
-    }
-  })
-
   test.each([false, true])(
     'history that is over is gone, restarted %s, and the reply names the newest epoch',
     async restart => {
       const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20 })
       let updatable = await UpdatableDatabase.open(storage, { history: 2 })
+      const query = queryAt(updatable.newest.manifest, 0)
       const lists: string[] = []
       for (let epoch = 2; epoch <= 8; epoch++) {
         // Generations do not interrupt it.
@@ -639,11 +591,12 @@ describe('over HTTP', () => {
         await app.close()
         await updatable.close()
       })
-      const expectUnknown = async (url: string) => {
-        const reply = await app.inject(url)
+      const expectUnknown = async (url: string, payload?: Buffer) => {
+        const reply = await (payload === undefined ? app.inject(url) : post(app, url, payload))
         const { code, generation, epoch } = parseErrorReply(reply.body)
         expect([url, reply.statusCode, code, generation, epoch]).toEqual([url, 404, 'epoch_unknown', 2, 8])
       }
+      await expectUnknown('/v1/answer', query)
       for (const epoch of [1, 2, 3, 4, 9, 10, 4_294_967_295]) {
         await expectUnknown(`/v1/manifests?since=${epoch}`)
       }
@@ -700,8 +653,7 @@ describe('over HTTP', () => {
       return allowed.includes('keyhush-batch-signature')
     }
     const { updatable, app } = await server({ publisherKeys })
-    const named = await createServer({ datasets: [{ name: 'list', updatable, publisherKeys }] })
-    onTestFinished(() => named.close())
+    const named = await running({ datasets: [{ name: 'list', updatable, publisherKeys }] })
     const readOnly = (await server()).app
     for (const route of ['/v1/epochs', '/v1/signatures', '/v1/epochs?x=1']) {
       expect(await preflight(app, route)).toBe(true)
@@ -722,20 +674,14 @@ describe('over HTTP', () => {
     expect([refused.statusCode, refused.headers['access-control-allow-origin']]).toEqual([401, '*'])
   })
 
-  test('a signature that verifies is handed on, any other refused', async () => {
+  test('a signature that verifies is handed on, any other is not', async () => {
     const { updatable, app } = await server({ publisherKeys })
     const signature = toHex(ed25519.sign(signedBytes(updatable.newest.manifestBytes), secretKey))
     const entry = { publicKey: toHex(publicKey), generation: 1, epoch: 1, signature }
     const send = (change: object) => post(app, '/v1/signatures', JSON.stringify({ ...entry, ...change }))
     expect((await send({})).statusCode).toBe(200)
     expect(parseInfo((await app.inject('/v1/info')).json()).signatures).toEqual([entry])
-    for (const [change, status] of [
-      [{ signature: `00${signature.slice(2)}` }, 400],
-      [{ publicKey: 'zz' }, 400],
-      [{ publicKey: '00'.repeat(32) }, 401],
-    ] as const) {
-      expect((await send(change)).statusCode).toBe(status)
-    }
+    expect((await send({ signature: `00${signature.slice(2)}` })).statusCode).toBe(400)
     expect((await send({ epoch: 2 })).json()).toMatchObject({ code: 'epoch_unknown', epoch: 1 })
     expect(parseInfo((await app.inject('/v1/info')).json()).signatures).toEqual([entry])
   })
@@ -771,9 +717,9 @@ describe('over HTTP', () => {
     await closing
   })
 
-  test('the fence keeps to the table of docs/protocol.md', async () => {
-    let seconds = 0
-    const { updatable, app } = await server({ updatable: { fence: { days: 10, entries: 2, elapsed: () => seconds } } })
+  // The rest of the table is in the suite of fences (server/src/testing/fence.ts).
+  test('the fence says its verdicts, and in /readyz that it is full', async () => {
+    const { updatable, app } = await server({ updatable: { fence: { entries: 2, elapsed: () => 0 } } })
     const zero = new Uint8Array(32)
     const [h, g] = [pseudoRandom(32, 1), pseudoRandom(32, 2)]
     const ask = async (kind: FenceRequest['kind'], id: number, version = 0, requestHash: Uint8Array = zero) => {
@@ -786,22 +732,13 @@ describe('over HTTP', () => {
     }
     const steps: [...Parameters<typeof ask>, string][] = [
       ['confirm', 1, 0, zero, 'refused'], // unknown
-      ['confirm', 1, 5, h, 'refused'],
       ['register', 1, 0, zero, 'granted'],
-      ['register', 1, 0, zero, 'granted'], // its reply was lost
       ['confirm', 1, 0, zero, 'granted'],
       ['confirm', 1, 0, h, 'granted'],
-      ['confirm', 1, 0, h, 'granted'], // the same bytes again
       ['confirm', 1, 0, g, 'refused'], // a clone's other bytes
-      ['confirm', 1, 0, zero, 'refused'], // a state from before the request
-      ['register', 1, 0, zero, 'refused'],
       ['confirm', 1, 7, zero, 'granted'], // and nothing is kept
       ['confirm', 1, 6, h, 'granted'],
-      ['confirm', 1, 5, zero, 'refused'],
-      ['confirm', 1, 7, g, 'granted'],
-      ['confirm', 1, 7, zero, 'refused'],
-      ['confirm', 1, 7, h, 'refused'],
-      ['confirm', 1, Number.MAX_SAFE_INTEGER, h, 'granted'],
+      ['confirm', 1, 6, zero, 'refused'], // a state from before the request
       ['register', 2, 0, zero, 'granted'],
       ['register', 2, 0, zero, 'granted'],
       ['confirm', 2, 0, zero, 'granted'], // from now on it is there to stay
@@ -812,12 +749,6 @@ describe('over HTTP', () => {
       expect([kind, id, version, await ask(kind, id, version, hash)]).toEqual([kind, id, version, verdict])
     }
     expect((await app.inject('/readyz')).json().problems).toEqual([expect.stringMatching(/^the fence is full/)])
-    seconds += 8 * 86_400
-    expect(await ask('confirm', 2, 1, h)).toBe('granted')
-    seconds += 5 * 86_400
-    expect(await ask('confirm', 1, Number.MAX_SAFE_INTEGER, h)).toBe('refused') // expired
-    expect(await ask('register', 3)).toBe('granted') // in its place
-    expect(await ask('confirm', 2, 1, h)).toBe('granted')
   })
 
   describe('the fence, which anyone may fill,', () => {
@@ -830,40 +761,11 @@ describe('over HTTP', () => {
       }
     }
 
-    test('keeps every confirmed hint while a flood of registrations comes, and has room for who confirms', async () => {
-      const fence = await StoredFence.open(new MemoryStorage(), { entries: 100, elapsed: () => 0 })
-      const ask = asker(fence)
-      for (let id = 0; id < 40; id++) {
-        expect(await ask('register', id, 'honest')).toBe('granted')
-        expect(await ask('confirm', id)).toBe('granted')
-      }
-      for (let id = 1000; id < 3000; id++) expect(await ask('register', id, `network ${id % 100}`)).toBe('granted')
-      for (let id = 0; id < 40; id++) expect(await ask('confirm', id)).toBe('granted')
-      expect([await ask('register', 40, 'honest'), await ask('confirm', 40)]).toEqual(['granted', 'granted'])
-      for (const id of [2980, 2999]) expect(await ask('confirm', id)).toBe('granted') // of the last 25, but for a bucket
-      expect(await ask('confirm', 2000)).toBe('refused')
-    })
-
-    test('takes from one network a share of a day and no more', async () => {
-      let seconds = 0
-      const fence = await StoredFence.open(new MemoryStorage(), {
-        entries: 100_000,
-        elapsed: () => seconds,
-        now: () => 0,
-      })
-      const ask = asker(fence)
-      const flood = async (network: string, from: number) => {
-        let granted = 0
-        for (let id = from; id < from + 150; id++) {
-          if ((await ask('register', id, network)) === 'granted') granted++
-        }
-        return granted
-      }
-      expect([await flood('a', 1000), await flood('b', 2000), await flood('a', 3000)]).toEqual([100, 100, 0])
-      expect(await ask('register', 1000, 'a')).toBe('granted') // the same again is not another
-      expect(await ask('register', 3000, 'a')).toBe('fence_full')
-      seconds += 86_400
-      expect(await flood('a', 4000)).toBe(100)
+    test('takes from one network a thousandth of its entries in a day, where that is more than 64', async () => {
+      const ask = asker(await StoredFence.open(new MemoryStorage(), { entries: 100_000, elapsed: () => 0 }))
+      const verdicts: string[] = []
+      for (let id = 0; id < 101; id++) verdicts.push(await ask('register', id, 'a'))
+      expect(verdicts).toEqual([...Array(100).fill('granted'), 'fence_full'])
     })
 
     test.each([false, true])('forgets in hours what was never confirmed, restarted %s', async restart => {
@@ -904,25 +806,6 @@ describe('over HTTP', () => {
       storage.fails = () => false
       for (let id = 0; id < 64; id++) expect(await ask('register', id, 'network')).toBe('granted')
       expect(await ask('register', 64, 'network')).toBe('fence_full')
-    })
-
-    test('is not swept by a calendar that jumps, at a start or while it runs', async () => {
-      const storage = new MemoryStorage()
-      let [now, seconds] = [1_800_000_000, 0]
-      const options = { days: 400, now: () => now, elapsed: () => seconds }
-      let fence = await StoredFence.open(storage, options)
-      await asker(fence)('register', 1)
-      await asker(fence)('confirm', 1)
-      now += 401 * 86_400
-      expect(await asker(fence)('confirm', 1)).toBe('granted')
-      fence = await StoredFence.open(storage, options)
-      expect(await asker(fence)('confirm', 1)).toBe('granted')
-      now -= 4000 * 86_400
-      fence = await StoredFence.open(storage, options)
-      expect(await asker(fence)('confirm', 1)).toBe('granted')
-      // Days that pass are days.
-      seconds += 401 * 86_400
-      expect(await asker(fence)('confirm', 1)).toBe('refused')
     })
 
     test('is moved on by a calendar that has jumped once, however often it starts', async () => {
@@ -1190,8 +1073,7 @@ describe('over HTTP', () => {
       const updatable = await opened(storage)
       const added = Array(1024).fill({ op: 'add', value: 'cd'.repeat(256) })
       await updatable.publish(batchOn(updatable, added, { encoding: 'hex' }))
-      const app = await createServer({ datasets: [{ updatable }] })
-      onTestFinished(() => app.close())
+      const app = await running({ datasets: [{ updatable }] })
       const { hint, alone } = asking(updatable, app)
       await alone('register', 1, 0, zero)
       const query = queryAt(updatable.newest.manifest, 0, 32, 'tags')
@@ -1206,12 +1088,8 @@ describe('over HTTP', () => {
     })
 
     test('is on disk before it is answered', async () => {
-      const dataset = await loadDataset(await builtDirectory('a.csv', KEYED))
       const dir = await temporaryDirectory()
-      const storage = openLmdb(dir)
-      await UpdatableDatabase.create(storage, dataset)
-      dataset.close()
-      await storage.close()
+      await (await createIn(openLmdb(dir), await builtDirectory('a.csv', KEYED))).close()
       const life = async (use: (asked: ReturnType<typeof asking>) => Promise<void>) => {
         const updatable = await UpdatableDatabase.open(openLmdb(dir))
         const app = await createServer({ datasets: [{ updatable }] })
@@ -1236,8 +1114,7 @@ describe('over HTTP', () => {
     test('is not granted where it cannot be kept, and leaves no trace', async () => {
       const storage = await storageOf('a.csv', KEYED)
       const updatable = await opened(storage)
-      const app = await createServer({ datasets: [{ updatable }] })
-      onTestFinished(() => app.close())
+      const app = await running({ datasets: [{ updatable }] })
       const { hint, alone, behind, send } = asking(updatable, app)
       await alone('register', 1, 0, zero)
       storage.fails = key => key.startsWith('fence')

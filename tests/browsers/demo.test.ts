@@ -295,7 +295,9 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
       const outcome = await page.waitForSelector(`#own-outcome[data-kind=${kind}]`)
       return await outcome!.evaluate(shown => shown.textContent ?? '')
     }
-    expect(await builds('key,value\none,1\none,2\n', 'error')).toContain('Line 3: the same key as on line 2.')
+    expect(await builds('key,value\none,1\none,2\n', 'error')).toContain(
+      'Line 3: the same key as on line 2; delete one of them.',
+    )
     expect(await builds('key,value\notter,river\nheron,"pond, lake"\n', 'found')).toContain('Built twice: 2 records')
     const seen = demo.proxies.A.seen.length
     const own = new Panel(page, 'own-lookup')

@@ -22,10 +22,7 @@ export async function kill(browser: Browser): Promise<void> {
   await gone
 }
 
-/**
- * Kills a browser `times` times during lookups, and checks what the next one finds. Most lookups ask for the same record, so
- * that a query that is made anew instead of sent again is almost the same, and is noticed.
- */
+/** Kills a browser `times` times in lookups, mostly of one record, so that a query made anew instead of sent again is noticed. */
 export async function killMidLookup(stage: Stage, seed: number, times: number): Promise<void> {
   const chance = new Chance(seed)
   const favourite = chance.below(stage.records)

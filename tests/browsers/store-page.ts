@@ -618,9 +618,7 @@ async function takeOut(): Promise<void> {
   await store.close()
 }
 
-/**
- * One of several tabs on one state: makes `lookups` lookups of its own, and resolves to the versions that they got.
- */
+/** One of several tabs on one state: makes `lookups` lookups of its own, and resolves to the versions that they got. */
 async function contend(servers: Servers, name: string, lookups: number): Promise<number[]> {
   const { store } = await openIndexedDbStore(servers)
   const got: number[] = []

@@ -135,6 +135,17 @@ const writePointproofs = ({ rowsHash, keyHash, transcriptHash, development }: Po
   },
 })
 
+/** A manifest's single hashes and ids. */
+const HASHES = [
+  ...(['databaseId', 'directoryHash', 'updateListHash', 'previousManifest'] as const),
+  ...(['directorySeed', 'directoryCommitment'] as const),
+]
+type Hashes<T> = Record<(typeof HASHES)[number], T>
+const unhexed = (fields: Hashes<string>) =>
+  Object.fromEntries(HASHES.map(name => [name, unhex(fields[name])])) as Hashes<Uint8Array>
+const hexed = (manifest: Hashes<Uint8Array>) =>
+  Object.fromEntries(HASHES.map(name => [name, hex(manifest[name])])) as Hashes<string>
+
 const readReference = (manifest: string) => manifests.decodeManifest(unhex(manifest))
 
 export const reference: Codecs = {
@@ -144,12 +155,7 @@ export const reference: Codecs = {
         ...(fields as Omit<ManifestFields, 'pointproofs'>),
         ...(fields.pointproofs && writePointproofs(fields.pointproofs)),
         expires: BigInt(fields.expires),
-        databaseId: unhex(fields.databaseId),
-        directoryHash: unhex(fields.directoryHash),
-        updateListHash: unhex(fields.updateListHash),
-        previousManifest: unhex(fields.previousManifest),
-        directorySeed: unhex(fields.directorySeed),
-        directoryCommitment: unhex(fields.directoryCommitment),
+        ...unhexed(fields),
         commitments: fields.commitments.map(unhex),
         contentHashes: fields.contentHashes.map(unhex),
       }),
@@ -161,12 +167,7 @@ export const reference: Codecs = {
       ...manifest,
       ...(pointproofs && readPointproofs(pointproofs)),
       expires: Number(manifest.expires),
-      databaseId: hex(manifest.databaseId),
-      directoryHash: hex(manifest.directoryHash),
-      updateListHash: hex(manifest.updateListHash),
-      previousManifest: hex(manifest.previousManifest),
-      directorySeed: hex(manifest.directorySeed),
-      directoryCommitment: hex(manifest.directoryCommitment),
+      ...hexed(manifest),
       commitments: manifest.commitments.map(hex),
       contentHashes: manifest.contentHashes.map(hex),
     }
@@ -270,12 +271,7 @@ export const shipped: Codecs = {
       protocol.encodeManifest({
         ...(fields as Omit<ManifestFields, 'pointproofs'>),
         ...(fields.pointproofs && writePointproofs(fields.pointproofs)),
-        databaseId: unhex(fields.databaseId),
-        directoryHash: unhex(fields.directoryHash),
-        updateListHash: unhex(fields.updateListHash),
-        previousManifest: unhex(fields.previousManifest),
-        directorySeed: unhex(fields.directorySeed),
-        directoryCommitment: unhex(fields.directoryCommitment),
+        ...unhexed(fields),
         commitments: unhex(fields.commitments.join('')),
         contentHashes: unhex(fields.contentHashes.join('')),
       }),
@@ -287,12 +283,7 @@ export const shipped: Codecs = {
       ...manifest,
       ...(pointproofs && readPointproofs(pointproofs)),
       suite: manifest.suite as Suite,
-      databaseId: hex(manifest.databaseId),
-      directoryHash: hex(manifest.directoryHash),
-      updateListHash: hex(manifest.updateListHash),
-      previousManifest: hex(manifest.previousManifest),
-      directorySeed: hex(manifest.directorySeed),
-      directoryCommitment: hex(manifest.directoryCommitment),
+      ...hexed(manifest),
       commitments: split(manifest.commitments, 32).map(hex),
       contentHashes: split(manifest.contentHashes, 32).map(hex),
     }

@@ -1,6 +1,5 @@
-// Two implementations of the algorithms behind one interface, so that one test holds both to the same vectors: the
-// core as WebAssembly, and the reference that was written from docs/protocol.md alone. (The native core reads the same
-// file in rust-core/core/tests/vectors.rs.)
+// The core as WebAssembly, and the reference that was written from docs/protocol.md alone, behind one interface: one test holds both to
+// the same vectors. (rust-core/core/tests/vectors.rs holds the native core to them.)
 
 import { type Core, type DatabaseHandle, type LayoutHandle, loadCore, type Proofs } from '@keyhush/wasm'
 import { concatBytes } from '@noble/hashes/utils.js'

@@ -8,7 +8,7 @@ import { describe, expect, test } from 'vitest'
 import { type Implementation, reference, type State, wasm } from './implementations.js'
 import { split } from './reference/layout.js'
 import { decodeList, type Operation } from './reference/update.js'
-import { type EpochVector, type LifeVector, readVectors, stream, type UpdateVectors } from './vectors.js'
+import { type LifeVector, type OperationVector, readVectors, stream, type UpdateVectors } from './vectors.js'
 
 const vectors = readVectors<UpdateVectors>('updates')
 
@@ -25,12 +25,12 @@ function firstOf(implementation: Implementation, { layout, valuesLabel, director
   return { layout, records: concatBytes(...records), directory: bytes }
 }
 
-function operationsOf(implementation: Implementation, { operations }: EpochVector): Operation[] {
+function operationsOf(implementation: Implementation, operations: readonly OperationVector[]): Operation[] {
   return operations.map(({ op, key, index, value = '' }) => {
     const place = key === undefined ? index! : implementation.fingerprint(utf8ToBytes(key))
     const record = concatBytes(...(typeof place === 'object' ? [place] : []), hexToBytes(value))
     if (op === 'add') return { op, record }
-    return op === 'edit' ? { op, place, record } : { op, place }
+    return op === 'edit' ? { op, place, record } : { op: 'delete', place }
   })
 }
 
@@ -41,7 +41,7 @@ describe.each([
   test.each(vectors.lives)('makes the epochs of a $name database of their batches', life => {
     let state = firstOf(implementation, life)
     for (const vector of life.epochs) {
-      const { layout, records, ...made } = implementation.update(state, operationsOf(implementation, vector))
+      const { layout, records, ...made } = implementation.update(state, operationsOf(implementation, vector.operations))
       const { operations: _, layout: expected, ...bytes } = vector
       expect(layout).toEqual(expected)
       expect(Object.fromEntries(Object.entries(made).map(([name, value]) => [name, bytesToHex(value)]))).toEqual(bytes)
@@ -52,7 +52,7 @@ describe.each([
   test.each(vectors.lives)('comes to the same epochs of a $name database by its lists', life => {
     let state = firstOf(implementation, life)
     for (const vector of life.epochs) {
-      const { records } = implementation.update(state, operationsOf(implementation, vector))
+      const { records } = implementation.update(state, operationsOf(implementation, vector.operations))
       const directory = hexToBytes(vector.directory)
       const followed = implementation.follow(state, hexToBytes(vector.list), vector.layout)
       expect(followed).toEqual({ layout: vector.layout, records, directory })

@@ -10,16 +10,7 @@ import { bytesToHex as hex, hexToBytes as unhex, utf8ToBytes } from '@noble/hash
 import { describe, expect, test } from 'vitest'
 import { keyless as shared } from '../../packages/protocol/test/manifests.js'
 import { verifies } from '../../server/dist/base/ed25519.js'
-import {
-  type BatchFields,
-  type BatchSignatureFields,
-  type FenceFields,
-  type ManifestFields,
-  type RecordFields,
-  reference,
-  shipped,
-  type Verdict,
-} from './codecs.js'
+import { type BatchFields, type FenceFields, type ManifestFields, reference, shipped } from './codecs.js'
 import { blockLayout } from './reference/directory.js'
 import { hash } from './reference/hash.js'
 import { answerBytes, generate, groupsOf } from './reference/instant.js'
@@ -29,64 +20,8 @@ import type { InstantOf } from './reference/message.js'
 import { signWith } from './reference/publishing.js'
 import { readVectors, stream, vectorsFile } from './vectors.js'
 
-interface WireVectors {
-  readonly manifests: readonly Manifest[]
-  /** a manifest and another behind it, which may be the next one or may not */
-  readonly pairs: readonly { readonly because: string; readonly follows: boolean; readonly bytes: string }[]
-  readonly queries: readonly {
-    readonly manifest: string
-    readonly suite: Suite
-    readonly vectors: number[][]
-    readonly bytes: string
-  }[]
-  readonly answers: readonly {
-    readonly manifest: string
-    readonly suite: Suite
-    readonly count: number
-    readonly entries: string[]
-    readonly bytes: string
-  }[]
-  readonly records: readonly { readonly manifest: string; readonly fields: RecordFields; readonly bytes: string }[]
-  readonly batches: readonly { readonly fields: BatchFields; readonly bytes: string; readonly hash: string }[]
-  /** under RFC 8032 seeds, which are secret keys; `batch` and `manifest` are bytes */
-  readonly batchSignatures: readonly {
-    readonly seed: string
-    readonly batch: string
-    readonly message: string
-    readonly fields: BatchSignatureFields
-    readonly header: string
-  }[]
-  readonly manifestSignatures: readonly {
-    readonly seed: string
-    readonly publicKey: string
-    readonly manifest: string
-    readonly signature: string
-  }[]
-  readonly fenceRequests: readonly { readonly fields: FenceFields; readonly bytes: string }[]
-  readonly fenceReplies: readonly { readonly verdict: Verdict; readonly bytes: string }[]
-  /** a query and a claim in one request, an answer and a verdict in one reply */
-  readonly claims: readonly {
-    readonly query: string
-    readonly claim: FenceFields
-    readonly request: string
-    readonly answer: string
-    readonly verdict: Verdict
-    readonly reply: string
-  }[]
-  readonly instantQueries: readonly {
-    readonly manifest: string
-    readonly of: InstantOf
-    readonly queries: string[]
-    readonly bytes: string
-  }[]
-  readonly instantAnswers: readonly {
-    readonly manifest: string
-    readonly of: InstantOf
-    readonly answers: string[]
-    readonly bytes: string
-  }[]
-  readonly refused: readonly Refused[]
-}
+/** As `makeVectors` makes them. */
+type WireVectors = ReturnType<typeof makeVectors>
 
 interface Manifest {
   readonly name: string
@@ -100,10 +35,7 @@ interface Refused {
     | ('batch' | 'batch signature' | 'fence request' | 'fence reply' | 'claim' | 'verdict')
     | ('instant query' | 'instant answer')
   readonly because: string
-  /**
-   * What a query, an answer (to one query; both in suite 1), a record, or an instant query or answer (to one, of records) is
-   * read against.
-   */
+  /** The manifest that a query or answer (of one query in suite 1), a record, or an instant query or answer is read against. */
   readonly manifest?: string
   /** of a batch's signature, the header's text */
   readonly bytes: string
@@ -312,7 +244,7 @@ describe('both implementations accept and refuse the same bytes: every byte chan
 
 // ---- how the vectors are made ---------------------------------------------------------------------
 
-function makeVectors(): WireVectors & { readonly comment: string } {
+function makeVectors() {
   const manifests = makeManifests()
   const bytesOf = (name: string) => manifests.find(manifest => manifest.name === name)!.bytes
   return {
@@ -371,7 +303,7 @@ function makeVectors(): WireVectors & { readonly comment: string } {
   }
 }
 
-function makeInstant(bytesOf: (name: string) => string): Pick<WireVectors, 'instantQueries' | 'instantAnswers'> {
+function makeInstant(bytesOf: (name: string) => string) {
   const asked: [string, InstantOf, number[]][] = [
     ['smallest', 'records', [0]],
     ['keyed', 'records', [1]],
@@ -452,9 +384,8 @@ function makeRefusedSecret(bytesOf: (name: string) => string): Refused[] {
   return cases.flatMap(([kind, manifest, list]) => list.map(([because, bytes]) => ({ kind, because, manifest, bytes })))
 }
 
-function makePublished(
-  bytesOf: (name: string) => string,
-): Pick<WireVectors, 'batches' | 'batchSignatures' | 'manifestSignatures'> {
+/** Signatures under RFC 8032 seeds, which are secret keys; batches and manifests are bytes. */
+function makePublished(bytesOf: (name: string) => string) {
   const largest = { generation: 0x01020304, epoch: 0xffffffff, expires: Number.MAX_SAFE_INTEGER }
   const batches = [
     BATCH,
@@ -482,7 +413,8 @@ function makePublished(
   }
 }
 
-function makeFenced(bytesOf: (name: string) => string): Pick<WireVectors, 'fenceRequests' | 'fenceReplies' | 'claims'> {
+/** Claims: a query and a claim in one request, an answer and a verdict in one reply. */
+function makeFenced(bytesOf: (name: string) => string) {
   const asked = [NOBODY, CLAIM, { ...CLAIM, name: NOBODY.name }, { ...CLAIM, version: Number.MAX_SAFE_INTEGER }]
   const query = reference.encodeQuery(bytesOf('keyed'), pairs([1, 3, 2, 2, 4, 0]), 2)
   const entries = Array.from({ length: 6 }, (_, i) => bytes(`entry ${i}`, 24))
@@ -660,7 +592,7 @@ function makeManifests(): Manifest[] {
 }
 
 /** Behind epoch 7 of generation 2, its first, of four records: what may come next, and what is one step from that. */
-function makePairs(): WireVectors['pairs'] {
+function makePairs() {
   const hashes = (label: string, count: number) => Array.from({ length: count }, (_, q) => bytes(`${label} ${q}`, 32))
   const zero = '00'.repeat(32)
   const noList = { updateListBytes: 0, updateListHash: zero }
@@ -754,8 +686,6 @@ function makePairs(): WireVectors['pairs'] {
 }
 
 function makeRefused(bytesOf: (name: string) => string): Refused[] {
-  const overwritten = (valid: string, at: number, field: string) =>
-    valid.slice(0, 2 * at) + field + valid.slice(2 * at + field.length)
   const u32 = (value: number) => hex(new Uint8Array(new Uint32Array([value]).buffer))
 
   const keyless = bytesOf('smallest')
@@ -767,66 +697,66 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'no bytes': '',
     'a byte too few': keyed.slice(0, -2),
     'a byte too many': `${keyed}00`,
-    'another magic': overwritten(keyed, 0, '51'),
-    'format 2': overwritten(keyed, 4, '02'),
-    'suite 0': overwritten(keyed, 6, '00'),
-    'suite 3': overwritten(keyed, 6, '03'),
-    'commitments in suite 2': overwritten(keyed, 6, '02'),
-    'generation 0': overwritten(keyed, 24, u32(0)),
-    'epoch 0': overwritten(keyed, 28, u32(0)),
-    'N = 0': overwritten(keyed, 32, u32(0)),
-    'N > Q·M': overwritten(keyed, 32, u32(11)),
-    'ℓ too short for its value': overwritten(keyed, 36, u32(23)),
-    'ℓ = 0': overwritten(overwritten(keyless, 36, u32(0)), 48, u32(0)),
-    'ℓ = 65 537': overwritten(overwritten(keyless, 36, u32(65_537)), 48, u32(65_537)),
-    'Q = 0': overwritten(keyed, 40, u32(0)),
-    'Q of more partitions than follow': overwritten(keyed, 40, u32(3)),
-    'M = 0': overwritten(keyed, 44, u32(0)),
-    'M = 65 537': overwritten(keyed, 44, u32(65_537)),
-    'value bytes that do not give ℓ': overwritten(keyed, 48, u32(9)),
-    'neither keyed nor keyless': overwritten(keyed, 52, '02'),
-    'neither variable nor fixed': overwritten(keyed, 53, '02'),
-    'a batch limit of 0': overwritten(keyed, 54, '00'),
-    'a batch limit of 65': overwritten(keyed, 54, '41'),
-    'blocks that do not divide a partition': overwritten(bytesOf('four a block'), 55, '04'),
-    'blocks of more than 65 536 bytes': overwritten(overwritten(keyed, 44, u32(4096)), 55, '0c'),
-    'blocks of more records than can be': overwritten(keyed, 55, 'ff'),
-    'answers of more than 16 MiB': overwritten(bytesOf('longest answers'), 54, '03'),
-    'an expiry of 2^53 seconds': overwritten(keyed, 62, '20'),
-    'a manifest before the first': overwritten(keyed, 136, '01'),
-    'fewer epochs than generations': overwritten(keyed, 24, u32(2)),
-    'a later epoch without a list': overwritten(bytesOf('first of a generation'), 24, u32(1)),
-    'a later epoch without a manifest before it': overwritten(changed, 136, '00'.repeat(32)),
-    'an update list without its hash': overwritten(changed, 104, '00'.repeat(32)),
-    'an update list shorter than its header': overwritten(changed, 68, u32(39)),
-    'an update list of more entries than records': overwritten(changed, 68, u32(40 + 51 * 323)),
-    'an update list that ends within an entry': overwritten(changed, 68, u32(40 + 324)),
-    'an update list in the first epoch': overwritten(overwritten(keyed, 68, u32(40)), 104, '01'),
-    'a directory without keys': overwritten(keyless, 64, u32(1)),
-    "a directory's hash without keys": overwritten(keyless, 72, '01'),
-    'keys without a directory': overwritten(keyed, 64, u32(0)),
-    'the hash of no update list': overwritten(keyed, 104, '01'),
-    'a directory of more than 2^16 blocks': overwritten(keyed, 168, u32(17)),
-    "a directory's blocks of no bytes": overwritten(keyed, 172, u32(0)),
-    "a directory's blocks of no whole 32 bytes": overwritten(keyed, 172, u32(65)),
-    "a directory's blocks of more than 65 536 bytes": overwritten(keyed, 172, u32(65_568)),
-    'more than one block without keys': overwritten(keyless, 168, u32(1)),
-    'blocks without keys': overwritten(keyless, 172, u32(32)),
-    "a directory's seed without keys": overwritten(keyless, 176, '01'),
-    'a commitment to blocks without keys': overwritten(keyless, 192, '01'),
-    'a commitment to blocks in suite 2': overwritten(bytesOf('keyed without commitments'), 192, '01'),
-    'suite 6 without what it verifies with': overwritten(keyed, 6, '06'),
-    'what suite 6 verifies with, in suite 1': overwritten(proved, 6, '01'),
+    'another magic': replaced(keyed, 0, '51'),
+    'format 2': replaced(keyed, 4, '02'),
+    'suite 0': replaced(keyed, 6, '00'),
+    'suite 3': replaced(keyed, 6, '03'),
+    'commitments in suite 2': replaced(keyed, 6, '02'),
+    'generation 0': replaced(keyed, 24, u32(0)),
+    'epoch 0': replaced(keyed, 28, u32(0)),
+    'N = 0': replaced(keyed, 32, u32(0)),
+    'N > Q·M': replaced(keyed, 32, u32(11)),
+    'ℓ too short for its value': replaced(keyed, 36, u32(23)),
+    'ℓ = 0': replaced(replaced(keyless, 36, u32(0)), 48, u32(0)),
+    'ℓ = 65 537': replaced(replaced(keyless, 36, u32(65_537)), 48, u32(65_537)),
+    'Q = 0': replaced(keyed, 40, u32(0)),
+    'Q of more partitions than follow': replaced(keyed, 40, u32(3)),
+    'M = 0': replaced(keyed, 44, u32(0)),
+    'M = 65 537': replaced(keyed, 44, u32(65_537)),
+    'value bytes that do not give ℓ': replaced(keyed, 48, u32(9)),
+    'neither keyed nor keyless': replaced(keyed, 52, '02'),
+    'neither variable nor fixed': replaced(keyed, 53, '02'),
+    'a batch limit of 0': replaced(keyed, 54, '00'),
+    'a batch limit of 65': replaced(keyed, 54, '41'),
+    'blocks that do not divide a partition': replaced(bytesOf('four a block'), 55, '04'),
+    'blocks of more than 65 536 bytes': replaced(replaced(keyed, 44, u32(4096)), 55, '0c'),
+    'blocks of more records than can be': replaced(keyed, 55, 'ff'),
+    'answers of more than 16 MiB': replaced(bytesOf('longest answers'), 54, '03'),
+    'an expiry of 2^53 seconds': replaced(keyed, 62, '20'),
+    'a manifest before the first': replaced(keyed, 136, '01'),
+    'fewer epochs than generations': replaced(keyed, 24, u32(2)),
+    'a later epoch without a list': replaced(bytesOf('first of a generation'), 24, u32(1)),
+    'a later epoch without a manifest before it': replaced(changed, 136, '00'.repeat(32)),
+    'an update list without its hash': replaced(changed, 104, '00'.repeat(32)),
+    'an update list shorter than its header': replaced(changed, 68, u32(39)),
+    'an update list of more entries than records': replaced(changed, 68, u32(40 + 51 * 323)),
+    'an update list that ends within an entry': replaced(changed, 68, u32(40 + 324)),
+    'an update list in the first epoch': replaced(replaced(keyed, 68, u32(40)), 104, '01'),
+    'a directory without keys': replaced(keyless, 64, u32(1)),
+    "a directory's hash without keys": replaced(keyless, 72, '01'),
+    'keys without a directory': replaced(keyed, 64, u32(0)),
+    'the hash of no update list': replaced(keyed, 104, '01'),
+    'a directory of more than 2^16 blocks': replaced(keyed, 168, u32(17)),
+    "a directory's blocks of no bytes": replaced(keyed, 172, u32(0)),
+    "a directory's blocks of no whole 32 bytes": replaced(keyed, 172, u32(65)),
+    "a directory's blocks of more than 65 536 bytes": replaced(keyed, 172, u32(65_568)),
+    'more than one block without keys': replaced(keyless, 168, u32(1)),
+    'blocks without keys': replaced(keyless, 172, u32(32)),
+    "a directory's seed without keys": replaced(keyless, 176, '01'),
+    'a commitment to blocks without keys': replaced(keyless, 192, '01'),
+    'a commitment to blocks in suite 2': replaced(bytesOf('keyed without commitments'), 192, '01'),
+    'suite 6 without what it verifies with': replaced(keyed, 6, '06'),
+    'what suite 6 verifies with, in suite 1': replaced(proved, 6, '01'),
     'what suite 6 verifies with, a byte too few': proved.slice(0, -2),
-    'row lists of no hash': overwritten(proved, 352, '00'.repeat(32)),
-    'a key of no hash': overwritten(proved, 384, '00'.repeat(32)),
-    'a transcript of no hash': overwritten(proved, 416, '00'.repeat(32)),
-    'rows of 255 records': overwritten(proved, 448, 'ff00'),
-    'a flag there is not': overwritten(proved, 450, '02'),
-    'a reserved byte behind it': overwritten(proved, 455, '01'),
-    'an update list in suite 6 shorter than its header': overwritten(later, 68, u32(39)),
-    'an update list in suite 6 longer than any': overwritten(later, 68, u32(40 + 5 * (53 + 8) + 1)),
-    'no update list in suite 6': overwritten(later, 68, u32(0)),
+    'row lists of no hash': replaced(proved, 352, '00'.repeat(32)),
+    'a key of no hash': replaced(proved, 384, '00'.repeat(32)),
+    'a transcript of no hash': replaced(proved, 416, '00'.repeat(32)),
+    'rows of 255 records': replaced(proved, 448, 'ff00'),
+    'a flag there is not': replaced(proved, 450, '02'),
+    'a reserved byte behind it': replaced(proved, 455, '01'),
+    'an update list in suite 6 shorter than its header': replaced(later, 68, u32(39)),
+    'an update list in suite 6 longer than any': replaced(later, 68, u32(40 + 5 * (53 + 8) + 1)),
+    'no update list in suite 6': replaced(later, 68, u32(0)),
   }
   const query = reference.encodeQuery(keyed, [[0, 4]], 1)
   const badQueries = {
@@ -834,14 +764,14 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'a header alone': query.slice(0, 80),
     'a byte too few': query.slice(0, -2),
     'a byte too many': `${query}00`,
-    "an answer's magic": overwritten(query, 3, '41'),
-    'format 2': overwritten(query, 4, '02'),
-    'suite 2': overwritten(query, 6, '02'),
-    'suite 4': overwritten(query, 6, '04'),
-    'suite 5': overwritten(query, 6, '05'),
-    'count 0': overwritten(query.slice(0, 80), 36, '00'),
-    'a count of more vectors than follow': overwritten(query, 36, '02'),
-    'a reserved byte': overwritten(query, 38, '01'),
+    "an answer's magic": replaced(query, 3, '41'),
+    'format 2': replaced(query, 4, '02'),
+    'suite 2': replaced(query, 6, '02'),
+    'suite 4': replaced(query, 6, '04'),
+    'suite 5': replaced(query, 6, '05'),
+    'count 0': replaced(query.slice(0, 80), 36, '00'),
+    'a count of more vectors than follow': replaced(query, 36, '02'),
+    'a reserved byte': replaced(query, 38, '01'),
   }
   const answer = reference.encodeAnswer(keyed, 1, [bytes('entry 0', 120), bytes('entry 1', 120)], 1)
   const badAnswers = {
@@ -849,17 +779,17 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'a header alone': answer.slice(0, 80),
     'a byte too few': answer.slice(0, -2),
     'a byte too many': `${answer}00`,
-    "a query's magic": overwritten(answer, 3, '51'),
-    'format 2': overwritten(answer, 4, '02'),
-    'suite 2': overwritten(answer, 6, '02'),
-    'suite 4': overwritten(answer, 6, '04'),
-    'suite 5': overwritten(answer, 6, '05'),
-    'another database': overwritten(answer, 8, hex(unhex(bytes('database', 1)).map(byte => byte ^ 1))),
-    'another generation': overwritten(answer, 24, u32(2)),
-    'another epoch': overwritten(answer, 28, u32(2)),
-    'another Q': overwritten(answer, 32, u32(1)),
-    'another count': overwritten(answer, 36, '02'),
-    'a reserved byte': overwritten(answer, 38, '01'),
+    "a query's magic": replaced(answer, 3, '51'),
+    'format 2': replaced(answer, 4, '02'),
+    'suite 2': replaced(answer, 6, '02'),
+    'suite 4': replaced(answer, 6, '04'),
+    'suite 5': replaced(answer, 6, '05'),
+    'another database': replaced(answer, 8, hex(unhex(bytes('database', 1)).map(byte => byte ^ 1))),
+    'another generation': replaced(answer, 24, u32(2)),
+    'another epoch': replaced(answer, 28, u32(2)),
+    'another Q': replaced(answer, 32, u32(1)),
+    'another count': replaced(answer, 36, '02'),
+    'a reserved byte': replaced(answer, 38, '01'),
   }
   const fields = { fingerprint: bytes('fingerprint', 16), value: bytes('value', 5) }
   const record = reference.encodeRecord(bytesOf('variable'), fields)
@@ -867,7 +797,7 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'no bytes': '',
     'a byte too few': record.slice(0, -2),
     'a byte too many': `${record}00`,
-    'a value longer than any': overwritten(record, 16, '2d01'),
+    'a value longer than any': replaced(record, 16, '2d01'),
     'something after the value': `${record.slice(0, -2)}01`,
     'something in an empty slot': `${'00'.repeat(317)}01`,
   }

@@ -22,10 +22,7 @@ export function hintId(i, count) {
   return id
 }
 
-/**
- * Fills it as many requests would: in passes over all ids, so that pages are as full as after random inserts. Each day a share
- * of the entries expires.
- */
+/** Fills it in passes over all ids, so that pages are as full as after random inserts. A share of the entries expires each day. */
 async function fill(dir, count, fresh) {
   const storage = openLmdb(dir)
   // Its own clock, so that the entries are of its days.

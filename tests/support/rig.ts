@@ -35,10 +35,7 @@ export class Rig {
     await this.servers.close()
   }
 
-  /**
-   * A client whose randomness follows from `seed`; without one it has the platform's. The proxies are honest again and
-   * have seen nothing. `durable`: it finds its state when it is opened again.
-   */
+  /** A client, random by `seed` or the platform; proxies are honest again. `durable`: opened again, it finds its state. */
   client(seed?: string, { durable = false } = {}): RigClient {
     for (const proxy of this.proxies) {
       proxy.lie = undefined

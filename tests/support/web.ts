@@ -30,10 +30,7 @@ export async function bundle(source: string, options: BuildOptions = {}): Promis
   return (outputFiles!.find(({ path }) => path.endsWith('stdin.js')) ?? outputFiles![0]!).contents
 }
 
-/**
- * Serves a page whose scripts see the SDK as `keyhush`, and which may talk to `servers` alone. `scripts`: what its policy
- * allows of them.
- */
+/** Serves a page with the SDK as `keyhush`, which may talk to `servers` alone. `scripts`: what its policy allows of them. */
 export async function startPage(
   servers: readonly string[],
   scripts = "'self' 'wasm-unsafe-eval'",

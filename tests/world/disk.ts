@@ -1,6 +1,5 @@
-// A disk that all tabs of an origin share and that outlives them. Writes go through the SDK's own memory store, in the order in
-// which they take effect. When a strict write is reported as done, it and all before it are flushed. A power loss keeps flushed
-// writes and some of those after them.
+// A disk that all tabs of an origin share. Writes take effect in order, in the SDK's own memory store. A strict write that is reported as
+// done is flushed with all before it. A power loss keeps flushed writes, and some of those after them.
 
 import { MemoryStore, type StateStore, StateUnreadableError } from '@keyhush/client/environment'
 import { type Head, isStrict, isWrite, type Write } from './ledger.js'

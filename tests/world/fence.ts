@@ -29,10 +29,7 @@ export function claimFor(hint: string, version: number, epoch: Epoch, name: Uint
   return claimOf(hint, version + 2 ** 32 - epoch.epoch, hexOf(name))
 }
 
-/**
- * A query without the claim behind it, and that claim. Throws WireError for what is no query. (How long one of suite 3 is follows
- * from a layout that is not known here: a claim says that it is one.)
- */
+/** A query without its claim, and that claim, which also shows the length of a query of suite 3. Throws WireError for others. */
 export function splitClaim(body: Uint8Array): { query: Uint8Array; claim: FenceClaim | undefined } {
   const end = Math.max(0, body.length - FENCE_REQUEST_BYTES)
   const claimed = Buffer.from(body.subarray(end, end + 4)).toString() === 'PIRF'

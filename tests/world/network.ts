@@ -10,10 +10,7 @@ export function splitUrl(url: string): { readonly server: ServerName; readonly p
   return { server, path: url.slice(server.length), letter: server === SERVERS[0] ? 'A' : 'B' }
 }
 
-/**
- * A response whose body `next` gives piece by piece; undefined: the end. The platform's own Response would depend on the event
- * loop.
- */
+/** A response whose body `next` gives in pieces; undefined: the end. The platform's own would depend on the event loop. */
 export function responseOf(
   status: number,
   headers: Readonly<Record<string, string>>,

@@ -1,5 +1,6 @@
 // The options of `open()`, and their checks, before any traffic.
 
+import { PROOFS } from '@keyhush/protocol'
 import type { Mode, ModuleSource } from '@keyhush/wasm/client'
 import { checkNames, checkOptions, expected, oneOf } from './base/boundary.js'
 import { UsageError } from './base/errors.js'
@@ -7,7 +8,7 @@ import type { OnEvent } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
 import type { Normalize } from './lookup/keys.js'
 import type { Fetch } from './platform/environment.js'
-import { KINDS, missingFor } from './scheme/kinds.js'
+import { missingFor } from './scheme/kinds.js'
 import { schemesFor } from './scheme/known.js'
 import type { LoadProofs } from './scheme/packaged.js'
 import type { KnownScheme, ProofsPreference } from './scheme/scheme.js'
@@ -227,7 +228,7 @@ export function readOptions(
   const { storage = 'preferred', rollback = 'confirm', proofs = 'auto', mode = 'auto', lookups } = options
   oneOf('storage', ['required', 'preferred', 'memory'], storage)
   oneOf('rollback', ['confirm', 'strict'], rollback)
-  oneOf('proofs', ['auto', ...Object.keys(KINDS)], proofs)
+  oneOf('proofs', ['auto', ...PROOFS], proofs)
   const servers = parseServers(options.servers)
   const apart = apartOf(options.servers, options.collusion)
   assertParties(servers, apart, options)

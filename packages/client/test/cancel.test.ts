@@ -6,8 +6,8 @@ import { THOROUGH } from '../../../tests/support/thorough.js'
 import type { Progress } from '../src/index.js'
 import { MemoryStore, openWith } from '../src/testing.js'
 import { settle } from './support/clock.js'
-import { buildDatabase, type Database } from './support/database.js'
-import { core, Harness, keyed, keyless } from './support/harness.js'
+import { laidOutAnew } from './support/epochs.js'
+import { Harness, keyed, keyless, openedOn } from './support/harness.js'
 import { A, B, hang } from './support/network.js'
 
 /** Lets `turns` steps of asynchronous work happen. */
@@ -29,25 +29,9 @@ function watch(work: Promise<unknown>) {
   return watched
 }
 
-/** The same values in another layout, behind the epoch a database is at. */
-function laidOutAnew({ manifest, manifestBytes, byIndex }: Database, partitions: number): Database {
-  return buildDatabase(core, {
-    values: byIndex.map(value => value!),
-    partitions,
-    manifest: {
-      databaseId: manifest.databaseId,
-      generation: manifest.generation + 1,
-      epoch: manifest.epoch + 1,
-      previousManifest: core.blake3(manifestBytes),
-    },
-  })
-}
-
 /** Index 6 is asked for and given up after `turns` steps (undefined: never), then index 9 is asked for. */
 async function lookupGivenUp(turns: number | undefined, silent: string | undefined) {
-  const { network, database } = keyless()
-  const harness = new Harness(network, 3)
-  const map = await harness.open()
+  const { network, database, harness, map } = await openedOn(keyless(), {}, 3)
   if (silent) network.misbehave[silent] = hang('/v1/answer')
   const controller = new AbortController()
   const call = watch(map.at(6, { signal: controller.signal }))
@@ -93,9 +77,7 @@ describe.each([undefined, A, B])('a lookup given up (hanging: %s)', silent => {
 describe('a lookup that the servers answer only under a new hint, given up', () => {
   /** Index 6 is asked for; after `turns` steps `giveUp` happens (undefined: never). Everything then comes to its end. */
   async function outdated(turns: number | undefined, giveUp: 'abort' | 'close') {
-    const { network, database } = keyless()
-    const harness = new Harness(network, 3)
-    const map = await harness.open()
+    const { network, database, harness, map } = await openedOn(keyless(), {}, 3)
     let newest = database
     for (const partitions of [3, 5]) {
       newest = laidOutAnew(newest, partitions)
@@ -133,9 +115,7 @@ describe('a lookup that the servers answer only under a new hint, given up', () 
 })
 
 test('before its turn, a lookup is withdrawn: nothing is sent for it', async () => {
-  const { network, database } = keyless()
-  const harness = new Harness(network)
-  const map = await harness.open()
+  const { network, database, harness, map } = await openedOn(keyless())
   const controller = new AbortController()
   const first = map.at(1)
   const second = map.at(2, { signal: controller.signal })
@@ -162,9 +142,7 @@ test('a signal that has aborted already sends nothing', async () => {
 })
 
 test('after intent, a hanging server is asked as often as ever, and the batch stays pending', async () => {
-  const { network, database } = keyless()
-  const harness = new Harness(network)
-  const map = await harness.open()
+  const { network, database, harness, map } = await openedOn(keyless())
   network.misbehave[A] = hang('/v1/answer')
   const controller = new AbortController()
   const call = watch(map.at(6, { signal: controller.signal }))
@@ -206,9 +184,7 @@ test('the offline phase can be given up at any await; nothing is asked afterward
 })
 
 test('a reset() given up leaves the map as it was', async () => {
-  const { network, database } = keyless()
-  const harness = new Harness(network)
-  const map = await harness.open()
+  const { network, database, harness, map } = await openedOn(keyless())
   const before = (await harness.store.read())?.record
   network.misbehave[A] = hang('/v1/blobs')
   const controller = new AbortController()
@@ -222,9 +198,7 @@ test('a reset() given up leaves the map as it was', async () => {
 })
 
 test.each(['partitions', 'ready'])('a reset() whose listener throws at %s leaves the map as it was', async phase => {
-  const { network, database } = keyless()
-  const harness = new Harness(network)
-  const map = await harness.open()
+  const { database, harness, map } = await openedOn(keyless())
   const before = (await harness.store.read())?.record
   const onProgress = (progress: Progress) => {
     if (progress.phase === phase) throw new Error('my own bug')
@@ -236,9 +210,7 @@ test.each(['partitions', 'ready'])('a reset() whose listener throws at %s leaves
 
 describe('close()', () => {
   test('lets the lookup under way finish, refuses those that wait, and frees the map', async () => {
-    const { network, database } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, database, harness, map } = await openedOn(keyless())
     const first = map.at(1)
     const second = watch(map.at(2))
     await turn(3)
@@ -254,9 +226,7 @@ describe('close()', () => {
   })
 
   test('does not shorten what a hanging server sees', async () => {
-    const { network } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyless())
     network.misbehave[B] = hang('/v1/answer')
     const call = watch(map.at(1))
     await settle()
@@ -281,9 +251,7 @@ describe('close()', () => {
   })
 
   test('calls a running reset() off', async () => {
-    const { network } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyless())
     network.misbehave[B] = hang('/v1/blobs')
     const reset = watch(map.reset())
     await settle()
@@ -293,9 +261,7 @@ describe('close()', () => {
   })
 
   test('refuses a reset() that waits for its turn, and whatever waits behind it', async () => {
-    const { network } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyless())
     network.misbehave[B] = hang('/v1/answer')
     const waiting = [watch(map.at(1)), watch(map.reset()), watch(map.at(2))]
     await settle()
@@ -304,9 +270,7 @@ describe('close()', () => {
   })
 
   test('is what `await using` calls', async () => {
-    const { network } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { harness, map } = await openedOn(keyless())
     await harness.drive(map[Symbol.asyncDispose]())
     expect((await harness.failure(map.at(1))).name).toBe('ClosedError')
   })

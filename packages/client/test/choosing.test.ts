@@ -22,17 +22,15 @@ const world = () => new World({ network: sameOnBoth(large), database: large })
 const openedBy = async (life: Life, options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> => {
   const pays = (_core: unknown, { records }: Manifest, lookups: number) => records === 1000 || lookups >= PAYS
   const onEvent = (event: MapEvent) => void life.events.push(event)
-  const opening = {
-    servers: [A, B],
-    mode: 'auto',
-    push: false,
-    proofs: proofsWith(options),
-    onEvent,
-    ...options,
-  } as const
-  const map = await life.world.drive(openWith(life.environment, opening, SCHEMES, pays))
+  const opening = { servers: [A, B], mode: 'auto', push: false, proofs: proofsWith(options), onEvent } as const
+  const map = await life.world.drive(openWith(life.environment, { ...opening, ...options }, SCHEMES, pays))
   await settle()
   return map
+}
+async function begun() {
+  const w = world()
+  const life = w.life()
+  return { w, life, map: await openedBy(life) }
 }
 const lookUp = async (w: World, map: KeyhushMap, indices: readonly number[]) => {
   for (const index of indices) {
@@ -77,9 +75,7 @@ describe('with nothing stored', () => {
   })
 
   test('the first lookup needs manifests alone; after some a hint is made behind them, and takes over', async () => {
-    const w = world()
-    const life = w.life()
-    const map = await openedBy(life)
+    const { w, life, map } = await begun()
     expect([map.mode, map.size]).toEqual(['instant', 300])
     await lookUp(w, map, upTo(PAYS - 1))
     expect([map.mode, count(w.network, '/v1/blobs/'), await w.head()]).toEqual(['instant', 0, undefined])
@@ -150,9 +146,7 @@ describe('with nothing stored', () => {
   })
 
   test('a hint that cannot be made is tried again after as many lookups more; meanwhile nothing is missed', async () => {
-    const w = world()
-    const life = w.life()
-    const map = await openedBy(life)
+    const { w, life, map } = await begun()
     for (const server of [A, B]) w.network.misbehave[server] = on('/v1/blobs/', () => problem(404, 'not_found'))
     await lookUp(w, map, upTo(2 * PAYS))
     expect([map.mode, types(life).filter(type => type === 'preparing').length]).toEqual(['instant', 1])
@@ -178,8 +172,7 @@ describe('with nothing stored', () => {
 })
 
 test('closed while it prepares, nothing goes on; the next life goes on where that was', async () => {
-  const w = world()
-  const map = await openedBy(w.life())
+  const { w, map } = await begun()
   let blobs = 0
   const stuck = hang('/v1/blobs/')
   for (const server of [A, B]) {

@@ -1,6 +1,5 @@
-// Clones with equal random generators: the seeds of an instant lookup's keys must depend on the epoch, too. Otherwise the same index
-// in two layouts, before and after a new generation, gives keys with equal seeds and other corrections, which show how the two
-// groups differ.
+// Clones with equal random generators: seeds of an instant lookup's keys depend on the epoch, too. Otherwise keys for one index in
+// two generations' layouts have equal seeds and other corrections, which show how the two groups differ.
 
 import { decodeInstantQuery, INSTANT_PATH } from '@keyhush/protocol'
 import { expect, test } from 'vitest'

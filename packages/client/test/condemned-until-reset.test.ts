@@ -3,10 +3,10 @@
 
 import { HEADER_BYTES } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
-import { settle } from './support/clock.js'
+import { deferred, settle } from './support/clock.js'
 import { hex } from './support/harness.js'
 import { A, flip, on } from './support/network.js'
-import { World } from './support/world.js'
+import { openedWorld } from './support/world.js'
 
 const one = { servers: [A], integrity: 'server', mode: 'single', lookups: 8, push: false } as const
 
@@ -15,13 +15,8 @@ const rest = async () => {
 }
 
 test.each(['this', 'another'])('a hint condemned by %s tab is not replaced by hints in the making', async tab => {
-  const world = new World()
-  const life = world.life()
-  const map = await life.open(one)
-  let release = () => {}
-  const held = new Promise<void>(resolve => {
-    release = resolve
-  })
+  const { world, life, map } = await openedWorld(one)
+  const { promise: held, resolve: release } = deferred()
   world.network.misbehave[A] = on('/v1/blobs/', async genuine => {
     await held
     return genuine

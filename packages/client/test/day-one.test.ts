@@ -3,9 +3,9 @@
 
 import { describe, expect, test } from 'vitest'
 import { estimate, type MapEvent, type ServerError } from '../src/index.js'
-import { Harness, keyed, keyless, NAMES } from './support/harness.js'
+import { Harness, keyed, keyless, NAMES, openedOn } from './support/harness.js'
 import { A, B, flip, type Misbehave, problem } from './support/network.js'
-import { World } from './support/world.js'
+import { openedWorld, World } from './support/world.js'
 
 const refused =
   (why: string): Misbehave =>
@@ -45,9 +45,7 @@ describe('both servers are away', () => {
   })
 
   test.each(['full', 'instant'] as const)('a lookup in mode %s does', async mode => {
-    const { network, database } = keyed()
-    const harness = new Harness(network)
-    const map = await harness.open({ mode })
+    const { network, database, harness, map } = await openedOn(keyed(), { mode })
     cut(network)
     expectBoth((await harness.failure(map.get(NAMES[0]!))) as unknown as ServerError)
     network.misbehave[A] = undefined
@@ -56,9 +54,7 @@ describe('both servers are away', () => {
   })
 
   test('one server alone is named alone', async () => {
-    const { network } = keyed()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyed())
     network.misbehave[B] = refused('cable of B')
     const error = (await harness.failure(map.get(NAMES[0]!))) as unknown as ServerError
     expect([causeOf(error), error.other]).toEqual([[B, 'cable of B'], undefined])
@@ -79,8 +75,7 @@ describe('both servers are away', () => {
       const world = new World()
       await world.drive((await world.life().open({ ...options, mode: made })).close())
       cut(world.network)
-      const life = world.life()
-      const map = await life.open({ ...options, mode })
+      const { life, map } = await world.opened({ ...options, mode })
       expect([map.mode, map.size, map.condemned]).toEqual([made, world.database.manifest.records, undefined])
       expect(life.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
       if (made === 'local') await world.checkValues(map)
@@ -122,9 +117,7 @@ test('a URL whose path is wrong is answered with those that are right, and with 
 })
 
 test('condemned says who lied, in this life and the next, until reset()', async () => {
-  const world = new World()
-  const life = world.life()
-  const map = await life.open()
+  const { world, life, map } = await openedWorld()
   expect(map.condemned).toBeUndefined()
   world.network.misbehave[A] = flip(100)
   await life.failure(map.at(1))
@@ -138,9 +131,7 @@ test('condemned says who lied, in this life and the next, until reset()', async 
 })
 
 test('events of a type are told until one unsubscribes, or the map is closed', async () => {
-  const { network } = keyless()
-  const harness = new Harness(network)
-  const map = await harness.open({ mode: 'full' })
+  const { network, harness, map } = await openedOn(keyless(), { mode: 'full' })
   const other = await harness.open({ mode: 'full' })
   const seen: string[] = []
   const note = (who: string) => (event: MapEvent) => void seen.push(`${who} ${event.type}`)

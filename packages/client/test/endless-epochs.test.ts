@@ -2,23 +2,21 @@
 // otherwise it would never end, and keep all update lists.
 
 import { expect, test } from 'vitest'
-import { Harness } from './support/harness.js'
+import { openedOn } from './support/harness.js'
 import { edit, livingKeyless } from './support/living.js'
-import { A } from './support/network.js'
+import { A, epochUnknown } from './support/network.js'
 
 const one = { servers: [A], integrity: 'server', mode: 'single', lookups: 60, storage: 'memory' } as const
 
 test('a server that always has a newer epoch: the lookup fails, and the next one goes on', async () => {
   const living = livingKeyless()
   const { network } = living
-  const harness = new Harness(network)
-  const map = await harness.open(one)
+  const { harness, map } = await openedOn({ network }, one)
   let turns = 0
   network.misbehave[A] = async (seen, genuine) => {
     if (seen.path !== '/v1/answer' || turns++ >= 200) return genuine
     living.publish([edit(1, `${turns}aaaaa`.slice(0, 5))])
-    const { generation, epoch } = living.newest.manifest
-    return Response.json({ code: 'epoch_unknown', message: '', generation, epoch }, { status: 404 })
+    return epochUnknown(living.newest.manifest)
   }
   expect((await harness.failure(map.at(5))).code).toBe('version')
   expect(turns).toBeLessThan(100)

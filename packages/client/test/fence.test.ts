@@ -5,14 +5,15 @@ import { FENCE_REPLY_BYTES, HEADER_BYTES, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { FENCE_REST_MS } from '../src/base/constants.js'
 import type { KeyhushMap, MapEvent } from '../src/index.js'
-import { settle } from './support/clock.js'
-import { Harness, hex, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
+import { deferred, settle } from './support/clock.js'
+import { hex, keyed, keyless, NAMES, openedOn, sameOnBoth } from './support/harness.js'
 import { append, edit, Living } from './support/living.js'
 import {
   A,
   B,
   bytesOf,
   claimIn,
+  epochUnknown,
   flip,
   hang,
   type Misbehave,
@@ -22,7 +23,7 @@ import {
   problem,
   type Seen,
 } from './support/network.js'
-import { type Life, noLocks, records, World } from './support/world.js'
+import { type Life, noLocks, openedWorld as opened, records, twoTabs, World } from './support/world.js'
 
 const FENCE = '/v1/fence'
 /** A value of the records. */
@@ -113,10 +114,10 @@ function sleep(world: World, ms: number): void {
   while (world.clock.now() < until) world.clock.advance()
 }
 
-async function opened(options = {}, setting = {}): Promise<{ world: World; life: Life; map: KeyhushMap }> {
-  const world = new World(setting)
-  const life = world.life()
-  return { world, life, map: await life.open(options) }
+/** The same, of a database that changes. */
+async function openedChanging(options = {}, seed = 1) {
+  const living = new Living(sameOnBoth(records), records)
+  return { living, ...(await opened(options, { network: living.network, database: records, seed })) }
 }
 
 describe('a new hint', () => {
@@ -135,12 +136,7 @@ describe('a new hint', () => {
 
   test('killed in between: the next life registers another, and is not refused', async () => {
     const world = new World()
-    const life = world.life()
-    life.interfere = method => {
-      if (method === 'begin') life.kill()
-    }
-    life.openIdle().catch(() => {})
-    await settle()
+    await world.killedAt('begin')
     expect(world.network.hints.size).toBe(1)
     expect(await world.head()).toBeUndefined()
     await world.checkValues(await world.life().open())
@@ -151,12 +147,7 @@ describe('a new hint', () => {
   test('is confirmed as soon as it is stored, whole or not: a fence soon forgets what nobody has confirmed', async () => {
     const confirmations = ({ network }: World) => network.seen.filter(({ path }) => path === FENCE).map(claimIn)
     const world = new World()
-    const life = world.life()
-    life.interfere = method => {
-      if (method === 'putPartial') life.kill()
-    }
-    life.openIdle().catch(() => {})
-    await settle()
+    await world.killedAt('putPartial')
     expect((await world.head())!.stage).toBe('partial')
     expect(confirmations(world).at(-1)).toMatchObject({ kind: 'confirm', requestHash: new Uint8Array(32) })
 
@@ -218,8 +209,7 @@ describe('a new hint', () => {
     const begun = async () => {
       const world = new World()
       without(world.network)
-      const life = world.life()
-      const map = await life.open()
+      const { life, map } = await world.opened()
       await world.checkValues(map)
       return { world, life, map }
     }
@@ -350,8 +340,7 @@ describe('state put back', () => {
     })
 
     test('what was put back follows the database for as long as it likes: it is caught', async () => {
-      const living = new Living(sameOnBoth(records), records)
-      const { world, map } = await opened({ rollback }, { network: living.network, database: records })
+      const { living, world, map } = await openedChanging({ rollback })
       const copy = world.copy()
       await world.checkValues(map, [1, 2])
       for (let epoch = 0; epoch < 8; epoch++) living.publish([edit(epoch, padded(`epoch ${epoch}`))])
@@ -485,9 +474,7 @@ describe('two live copies', () => {
   })
 
   test('strict: it makes none, though another tab takes the copy to the next epoch meanwhile', async () => {
-    const living = new Living(sameOnBoth(records), records)
-    const world = new World({ network: living.network, database: records })
-    const map = await world.life().open({ rollback: 'strict' })
+    const { living, world, map } = await openedChanging({ rollback: 'strict' })
     const copy = world.copy()
     const twin = copy.life(noLocks)
     const copied = await twin.open({ rollback: 'strict' })
@@ -531,11 +518,7 @@ describe('two live copies', () => {
   test.each(['confirm', 'strict'] as const)('%s: however both go on, with updates in between', async rollback => {
     let caught = 0
     for (let schedule = 0; schedule < 16; schedule++) {
-      const living = new Living(sameOnBoth(records), records)
-      const { world, map } = await opened(
-        { rollback },
-        { network: living.network, database: records, seed: schedule + 1 },
-      )
+      const { living, world, map } = await openedChanging({ rollback }, schedule + 1)
       const copy = world.copy()
       const twin = copy.life()
       const copied = await twin.open({ rollback })
@@ -580,34 +563,23 @@ describe('two live copies', () => {
     await copy.checkValues(copied)
   })
 
-  test('after a pause the confirmation comes first, by the calendar: none is shown', async () => {
-    const { world, map } = await opened()
-    const copy = world.copy()
-    let slept = 0
-    // A clock that stands still while the machine sleeps, but for the date.
-    const { now, setTimeout, clearTimeout, date } = copy.clock
-    const twin = copy.life({ clock: { now, setTimeout, clearTimeout, date: () => date() + slept } })
-    const copied = await twin.open()
-    await world.checkValues(map, [1])
-    slept = FENCE_REST_MS
-    const sent = copy.network.queries().length
-    expect((await twin.failure(copied.at(1))).code).toBe('condemned')
-    expect(copy.network.queries()).toHaveLength(sent)
-  })
-
-  test('a calendar set back counts as a pause', async () => {
-    const { world, map } = await opened()
-    const copy = world.copy()
-    let back = 0
-    const { now, setTimeout, clearTimeout, date } = copy.clock
-    const twin = copy.life({ clock: { now, setTimeout, clearTimeout, date: () => date() - back } })
-    const copied = await twin.open()
-    await world.checkValues(map, [1])
-    back = 1000
-    const sent = copy.network.queries().length
-    expect((await twin.failure(copied.at(1))).code).toBe('condemned')
-    expect(copy.network.queries()).toHaveLength(sent)
-  })
+  // A clock that stands still while the machine sleeps, but for the date; and a calendar that is set back.
+  test.each([FENCE_REST_MS, -1000])(
+    'the calendar %i ms further: the confirmation comes first, none is shown',
+    async by => {
+      const { world, map } = await opened()
+      const copy = world.copy()
+      let moved = 0
+      const { now, setTimeout, clearTimeout, date } = copy.clock
+      const twin = copy.life({ clock: { now, setTimeout, clearTimeout, date: () => date() + moved } })
+      const copied = await twin.open()
+      await world.checkValues(map, [1])
+      moved = by
+      const sent = copy.network.queries().length
+      expect((await twin.failure(copied.at(1))).code).toBe('condemned')
+      expect(copy.network.queries()).toHaveLength(sent)
+    },
+  )
 })
 
 describe('the fence on the way', () => {
@@ -759,8 +731,7 @@ describe('the fence on the way', () => {
   test('a refusal beside a server that has turned: condemned, and nothing goes out again', async () => {
     const { world, life, map } = await opened()
     const { refresh, retrieve } = await rolesOf(world)
-    const unknown = { code: 'epoch_unknown', message: '', generation: 1, epoch: 2 }
-    world.network.misbehave[retrieve] = on('/v1/answer', () => Response.json(unknown, { status: 404 }))
+    world.network.misbehave[retrieve] = on('/v1/answer', () => epochUnknown({ generation: 1, epoch: 2 }))
     world.network.misbehave[refresh] = says(() => REFUSED)
     const sent = world.network.queries().length
     expect((await life.failure(map.at(6))).code).toBe('condemned')
@@ -830,9 +801,7 @@ describe('what servers see', () => {
       ]
       const transcripts = []
       for (const calls of look) {
-        const { network } = keyed()
-        const harness = new Harness(network)
-        const map = await harness.open({ rollback })
+        const { network, harness, map } = await openedOn(keyed(), { rollback })
         const before = network.seen.length
         for (const call of calls) await harness.drive(call(map))
         transcripts.push(shape(network.seen.slice(before)))
@@ -888,8 +857,7 @@ describe('what servers see', () => {
 
 describe('updates', () => {
   test('between a query and its answer: the batch keeps its name, and nothing is condemned', async () => {
-    const living = new Living(sameOnBoth(records), records)
-    const { world, life, map } = await opened({}, { network: living.network, database: records })
+    const { living, world, life, map } = await openedChanging()
     const old = living.newest
     living.publish([edit(3, padded('three'))])
     living.publish(Array.from({ length: 70 }, (_, i) => append(padded(`new ${i}`))))
@@ -902,8 +870,7 @@ describe('updates', () => {
   })
 
   test('do not count: the version of the next lookup is the one after the last', async () => {
-    const living = new Living(sameOnBoth(records), records)
-    const { world, map } = await opened({}, { network: living.network, database: records })
+    const { living, world, map } = await openedChanging()
     await world.drive(map.at(1))
     for (let epoch = 0; epoch < 3; epoch++) living.publish([edit(epoch, padded(`epoch ${epoch}`))])
     await world.drive(map.sync())
@@ -917,10 +884,7 @@ describe('updates', () => {
 describe('several tabs on one store never condemn one another', () => {
   /** A tab whose requests to the fence wait until they are let through. */
   function held(world: World): { life: Life; release: () => void } {
-    let release = () => {}
-    const gate = new Promise<void>(resolve => {
-      release = resolve
-    })
+    const { promise: gate, resolve: release } = deferred()
     const life: Life = world.life({
       ...noLocks,
       fetch: async (url, init) => {
@@ -932,9 +896,7 @@ describe('several tabs on one store never condemn one another', () => {
   }
 
   test('late in step with its lookup, which another has finished: it has its answer, and asks no more', async () => {
-    const world = new World()
-    const [one, two] = [world.life(noLocks), world.life(noLocks)]
-    const [first, second] = [await one.open(), await two.open()]
+    const { world, one, two, first, second } = await twoTabs(noLocks)
     const { refresh } = await rolesOf(world)
     // The first of them is heard last.
     let hear = () => {}
@@ -982,9 +944,7 @@ describe('several tabs on one store never condemn one another', () => {
   })
 
   test('late and refused, because another has begun anew: it follows, and nothing is condemned', async () => {
-    const world = new World()
-    const [one, two] = [world.life(noLocks), world.life(noLocks)]
-    const [first, second] = [await one.open(), await two.open()]
+    const { world, one, first, second } = await twoTabs(noLocks)
     sleep(world, FENCE_REST_MS)
     const { refresh } = await rolesOf(world)
     let refuse = () => {}
@@ -1002,9 +962,7 @@ describe('several tabs on one store never condemn one another', () => {
 
 describe('maps in memory', () => {
   test('are fenced as others are: refused, they are condemned, and reset() begins anew', async () => {
-    const { network, database } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, database, harness, map } = await openedOn(keyless())
     for (let i = 0; i < 15; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
     const claims = network.claims()
     expect(claims[0]!.kind).toBe('register')
@@ -1017,9 +975,7 @@ describe('maps in memory', () => {
   })
 
   test('a lost confirmation: the batch stays, the same bytes go out again, and nothing is lost', async () => {
-    const { network, database } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, database, harness, map } = await openedOn(keyless())
     const { server: refresh } = network.claims()[0]!
     network.misbehave[refresh] = silent
     expect((await harness.failure(map.at(3))).code).toBe('network')

@@ -4,38 +4,31 @@
 import { encodeEvent } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
 import { settle } from './support/clock.js'
-import { buildDatabase, type Database } from './support/database.js'
-import { core, Harness } from './support/harness.js'
+import type { Database } from './support/database.js'
+import { laidOutAnew } from './support/epochs.js'
+import { Harness, openedOn } from './support/harness.js'
 import { type Living, livingKeyless } from './support/living.js'
-import { A, blobs, problem } from './support/network.js'
+import { A, blobs, epochUnknown, problem } from './support/network.js'
 
 const one = { servers: [A], integrity: 'server', storage: 'memory' } as const
 
 /** The same values in a generation of their own. */
 function nextGeneration(living: Living): Database {
-  const { manifest, manifestBytes, byIndex } = living.newest
-  const next = {
-    databaseId: manifest.databaseId,
-    generation: manifest.generation + 1,
-    epoch: manifest.epoch + 1,
-    previousManifest: core.blake3(manifestBytes),
-  }
+  const { manifest, byIndex } = living.newest
   const values = byIndex.slice(0, 15).map(value => value!)
-  living.newest = buildDatabase(core, { values, partitions: 3 + (next.generation % 2), manifest: next })
+  living.newest = laidOutAnew(living.newest, 3 + ((manifest.generation + 1) % 2), values)
   return living.newest
 }
 
 test('a server that answers every query with a new generation: the lookup fails after a few downloads', async () => {
   const living = livingKeyless()
   const { network } = living
-  const harness = new Harness(network)
-  const map = await harness.open({ ...one, mode: 'single', lookups: 60 })
+  const { harness, map } = await openedOn({ network }, { ...one, mode: 'single', lookups: 60 })
   let answered = 0
   network.misbehave[A] = (seen, genuine) => {
     if (seen.path !== '/v1/answer' || answered++ >= 20) return genuine
     network.publish(A, nextGeneration(living))
-    const { generation, epoch } = living.newest.manifest
-    return Response.json({ code: 'epoch_unknown', message: '', generation, epoch }, { status: 404 })
+    return epochUnknown(living.newest.manifest)
   }
   const error = await harness.failure(map.at(5))
   expect([error.code, error.message]).toEqual(['protocol', expect.stringContaining('it was replaced 3 times')])
@@ -74,8 +67,7 @@ test('a server that announces a new generation as soon as the last one is there:
   const living = livingKeyless()
   const { network } = living
   network.push = true
-  const harness = new Harness(network)
-  const map = await harness.open({ ...one, mode: 'local', push: true })
+  const { harness, map } = await openedOn({ network }, { ...one, mode: 'local', push: true })
   await settle()
   const until = harness.clock.now() + 120_000
   let generations = 0

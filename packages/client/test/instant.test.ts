@@ -8,7 +8,7 @@ import { estimate, type MapEvent } from '../src/index.js'
 import { withLayout } from '../src/platform/layout.js'
 import { instant } from '../src/scheme/instant/instant.js'
 import { openWith } from '../src/testing.js'
-import { settle } from './support/clock.js'
+import { deferred, settle } from './support/clock.js'
 import { answering, buildDatabase, type Database, withMalformedBlock } from './support/database.js'
 import { core, Harness, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
 import {
@@ -458,18 +458,12 @@ describe('servers', () => {
   test('that are both away, or have no room, are named after as many attempts as ever', async () => {
     const { network, database } = keyless()
     const { harness, map } = await opened(network)
+    const full = on(INSTANT_PATH, () => problem(503, 'instant_full', { 'retry-after': '1' }))
+    const limited = on(INSTANT_PATH, () => problem(429, 'rate_limited', { 'retry-after': '9' }))
     for (const [name, misbehave, expected] of [
       ['silent', hang(INSTANT_PATH), { code: 'network', timedOut: true }],
-      [
-        'full',
-        on(INSTANT_PATH, () => problem(503, 'instant_full', { 'retry-after': '1' })),
-        { code: 'network', refusal: 'instant_full' },
-      ],
-      [
-        'limited',
-        on(INSTANT_PATH, () => problem(429, 'rate_limited', { 'retry-after': '9' })),
-        { code: 'rate_limited' },
-      ],
+      ['full', full, { code: 'network', refusal: 'instant_full' }],
+      ['limited', limited, { code: 'rate_limited' }],
     ] as const) {
       for (const server of [A, B]) network.misbehave[server] = misbehave
       const before = asked(network).length
@@ -505,14 +499,7 @@ describe('servers', () => {
       partitions: 2,
       manifest: { suite: SUITE_TAGS, commitments: new Uint8Array(64) },
     })
-    const openStore = async () => {
-      throw new Error('nothing is stored')
-    }
-    const harness = new Harness(network, 1, { openStore })
-    const failure = await harness.failure(
-      openWith(harness.environment, { servers: [A, B], mode: 'instant', push: false }),
-    )
-    expect(failure).toMatchObject({ name: 'UnsupportedError' })
+    await expect(opened(network)).rejects.toMatchObject({ name: 'UnsupportedError' })
     expect(asked(network)).toEqual([])
     expect(Object.keys((await estimate([A, B], { fetch: network.fetch })).modes).sort()).toEqual(['full', 'local'])
   })
@@ -553,11 +540,9 @@ test('close() does not wait for a sync() that was given up', async () => {
 
 test('close() waits for a lookup under way, and for what that needs of the servers', async () => {
   const { harness, map, network } = await opened(keyless().network)
-  let answer = () => {}
+  const { promise: held, resolve: answer } = deferred()
   network.misbehave[A] = on(INSTANT_PATH, async genuine => {
-    await new Promise<void>(resolve => {
-      answer = resolve
-    })
+    await held
     return genuine
   })
   const found = map.at(3)

@@ -1,12 +1,12 @@
 // Mode `local`: the whole database is kept, verified, followed by updates, and never asked about again.
 
 import { describe, expect, test } from 'vitest'
-import type { KeyhushMap, MapEvent } from '../src/index.js'
-import { discardStateWith } from '../src/testing.js'
+import type { KeyhushMap } from '../src/index.js'
+import { discardStateWith, type OpenWithOptions } from '../src/testing.js'
 import { settle } from './support/clock.js'
-import { buildDatabase, type Database, someValues } from './support/database.js'
-import { nextEpoch, type Operation } from './support/epochs.js'
-import { core, Harness, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
+import type { Database } from './support/database.js'
+import { laidOutAnew, nextEpoch, type Operation } from './support/epochs.js'
+import { core, Harness, keyed, keyless, NAMES, refusedBy, sameOnBoth } from './support/harness.js'
 import {
   add,
   append,
@@ -15,11 +15,14 @@ import {
   Living,
   livingKeyed,
   livingKeyless,
+  livingWorld,
   newestAlone,
+  openedLiving,
   remove,
+  someEdits,
   utf8,
 } from './support/living.js'
-import { A, B, blobs, bytesOf, hang, type Network, ok, on, problem } from './support/network.js'
+import { A, B, blobs, flip, hang, type Network, on, problem } from './support/network.js'
 import { type Life, records, World } from './support/world.js'
 
 const mode = 'local'
@@ -30,13 +33,7 @@ async function checkAll(drive: Harness['drive'], map: KeyhushMap, { manifest, by
   for (let i = 0; i < map.size; i++) expect(await drive(map.at(i))).toEqual(byIndex[i])
 }
 
-async function opened(living: Living, options = {}) {
-  const harness = new Harness(living.network)
-  const events: MapEvent[] = []
-  const onEvent = (event: MapEvent) => void events.push(event)
-  const map = await harness.open({ mode, storage: 'memory', onEvent, ...options })
-  return { harness, map, events, network: living.network, drive: <T>(work: Promise<T>) => harness.drive(work) }
-}
+const opened = (living: Living, options: Partial<OpenWithOptions> = {}) => openedLiving(living, { mode, ...options })
 
 describe('lookups', () => {
   test('by index: every record is right, and no request leaves', async () => {
@@ -80,11 +77,7 @@ describe('lookups', () => {
 })
 
 describe('the download', () => {
-  const wrong = on('/v1/blobs/', async genuine => {
-    const bytes = await bytesOf(genuine)
-    bytes[3]! ^= 1
-    return ok(bytes)
-  })
+  const wrong = flip(3, '/v1/blobs/')
 
   test.each([A, B])(
     '%s sends partitions that are not the database: noticed as they arrive, and the other serves',
@@ -100,8 +93,7 @@ describe('the download', () => {
   test('both do: open() fails, and names one that lied', async () => {
     const { network } = keyless()
     for (const server of [A, B]) network.misbehave[server] = wrong
-    const harness = new Harness(network)
-    expect(await harness.failure(harness.open({ mode }))).toMatchObject({
+    expect(await refusedBy({ network }, { mode })).toMatchObject({
       code: 'tampered',
       server: expect.any(String),
     })
@@ -114,8 +106,7 @@ describe('the download', () => {
       over = await world.life().killAfter(turns, world.lives.at(-1)!.openIdle({ mode }))
       const there = (await world.head())?.stage
       const asked = blobs(world.network).length
-      const life = world.life()
-      const map = await life.open({ mode })
+      const { life, map } = await world.opened({ mode })
       if (there === 'partial' && life.events[0]?.type === 'resumed') resumed++
       expect(blobs(world.network).length - asked).toBeLessThanOrEqual(16)
       await world.checkValues(map)
@@ -132,8 +123,7 @@ describe('a database that changes', () => {
   ]
 
   test('by index: lookups equal the database over all epochs; nothing else is downloaded than what changed', async () => {
-    const living = livingKeyless()
-    const { map, network, drive } = await opened(living)
+    const { living, map, network, drive } = await opened(livingKeyless())
     const before = blobs(network).length
     for (let round = 0; round < 6; round++) {
       living.publish(operations(round))
@@ -157,11 +147,8 @@ describe('a database that changes', () => {
   })
 
   test('a list that has another hash: the other server is asked, and the culprit is named', async () => {
-    const living = livingKeyless()
-    const { map, network, drive } = await opened(living)
-    network.misbehave[A] = on('/v1/blobs/', async genuine =>
-      ok((await bytesOf(genuine)).map((b, i) => (i === 45 ? b ^ 1 : b))),
-    )
+    const { living, map, network, drive } = await opened(livingKeyless())
+    network.misbehave[A] = flip(45, '/v1/blobs/')
     for (let i = 0; i < 2; i++) living.publish([edit(i, `new ${i}`)])
     await drive(map.sync())
     expect(map.stats.incidents).toEqual([{ server: A, code: 'tampered' }])
@@ -169,8 +156,7 @@ describe('a database that changes', () => {
   })
 
   test('a list that both publish, and that does not lead to the contents they publish: nothing changes', async () => {
-    const living = livingKeyless()
-    const { map, harness, network, drive } = await opened(living)
+    const { living, map, harness, network, drive } = await opened(livingKeyless())
     const old = living.newest
     const next = nextEpoch(core, old, [edit(3, 'three')])
     const other = nextEpoch(core, old, [edit(3, 'other')])
@@ -183,16 +169,9 @@ describe('a database that changes', () => {
   })
 
   test('a new generation, with another layout: the old one answers until the new one is whole', async () => {
-    const living = livingKeyless()
-    const { map, harness, events, network, drive } = await opened(living)
+    const { living, map, harness, events, network, drive } = await opened(livingKeyless())
     const old = living.newest
-    const manifest = {
-      databaseId: old.manifest.databaseId,
-      generation: 2,
-      epoch: 2,
-      previousManifest: core.blake3(old.manifestBytes),
-    }
-    const next = buildDatabase(core, { values: old.byIndex.map(value => value!), partitions: 3, manifest })
+    const next = laidOutAnew(old, 3)
     for (const server of [A, B]) {
       network.publish(server, next)
       network.misbehave[server] = on('/v1/blobs/', () => problem(503, 'not_ready'))
@@ -206,23 +185,12 @@ describe('a database that changes', () => {
   })
 
   test('while it is downloaded: what is there is brought along', async () => {
-    const first = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
-    const living = new Living(sameOnBoth(first), first)
-    const world = new World({ network: living.network, database: first })
-    const life = world.life()
-    let partitions = 0
-    life.interfere = (method, when) => {
-      if (method === 'putPartial' && when === 'after' && ++partitions === 4) life.kill()
-    }
-    life.openIdle({ mode }).catch(() => {})
-    for (let i = 0; i < 2000 && !life.killed; i++) await new Promise<void>(resolve => void setImmediate(resolve))
+    const { living, world } = livingWorld()
+    await world.halfDownloaded(4, { mode })
     living.publish([
       { op: 'edit', index: 1, value: utf8('edited..') },
       { op: 'add', value: utf8('added...') },
     ])
-    for (const server of [A, B]) {
-      world.network.misbehave[server] = (seen, genuine) => newestAlone(living, genuine, seen)
-    }
     for (const server of [A, B]) {
       world.network.misbehave[server] = (seen, genuine) =>
         seen.path.startsWith('/v1/blobs/') ? newestAlone(living, genuine, seen) : undefined
@@ -235,15 +203,6 @@ describe('a database that changes', () => {
 })
 
 describe('stored', () => {
-  function world() {
-    const first = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
-    const living = new Living(sameOnBoth(first), first)
-    return { living, world: new World({ network: living.network, database: first }) }
-  }
-  const someEdits = (round: number): Operation[] => [
-    { op: 'edit', index: round, value: utf8(`round ${round}.`.slice(0, 8)) },
-    ...Array.from({ length: round * 40 }, (_, i) => ({ op: 'add' as const, value: utf8(`${round}.${i}`.padEnd(8)) })),
-  ]
   const isDown = () => Promise.reject(new TypeError('offline'))
 
   async function checkSome(w: World, map: KeyhushMap, { byIndex, manifest }: Database) {
@@ -252,7 +211,7 @@ describe('stored', () => {
   }
 
   test('opens and answers while the servers are away, at the epoch it was at', async () => {
-    const { living, world: w } = world()
+    const { living, world: w } = livingWorld()
     const life = w.life()
     const map = await life.open({ mode })
     living.publish(someEdits(1))
@@ -273,7 +232,7 @@ describe('stored', () => {
   })
 
   test('a later life follows what it has missed, after a checkpoint as well', async () => {
-    const { living, world: w } = world()
+    const { living, world: w } = livingWorld()
     const map = await w.life().open({ mode })
     let bytes = 0
     for (let round = 1; bytes < 256 * 1024; round++) {
@@ -298,7 +257,7 @@ describe('stored', () => {
     ['cut short', bytes => bytes.subarray(0, -9)],
     ['nothing left', () => new Uint8Array()],
   ])('%s: unreadable, and downloaded again', async (_what, spoil) => {
-    const { living, world: w } = world()
+    const { living, world: w } = livingWorld()
     await w.drive((await w.life().open({ mode })).close())
     const readHint = w.disk.readHint.bind(w.disk)
     w.disk.readHint = async hintId => {
@@ -331,7 +290,7 @@ describe('stored', () => {
   })
 
   test('strict about rollbacks, it needs no fence', async () => {
-    const { living, world: w } = world()
+    const { living, world: w } = livingWorld()
     w.network.fence = false
     const map = await w.life().open({ mode, rollback: 'strict' })
     await checkSome(w, map, living.newest)

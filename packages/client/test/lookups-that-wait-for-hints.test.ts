@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'vitest'
 import { settle } from './support/clock.js'
-import { Harness, keyless } from './support/harness.js'
+import { keyless, openedOn } from './support/harness.js'
 import { A, hang } from './support/network.js'
 
 const one = { servers: [A], integrity: 'server', mode: 'single', lookups: 2, storage: 'memory' } as const
@@ -14,9 +14,7 @@ const rest = async () => {
 
 /** A map without hints left, and a lookup that waits for new ones, which do not come. */
 async function waiting(signal?: AbortSignal) {
-  const { network, database } = keyless()
-  const harness = new Harness(network)
-  const map = await harness.open(one)
+  const { network, database, harness, map } = await openedOn(keyless(), one)
   network.misbehave[A] = hang('/v1/blobs/')
   for (let i = 0; i < 2; i++) await harness.drive(map.at(i))
   const lookup = map.at(2, { signal }).then(

@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'vitest'
 import { settle } from './support/clock.js'
-import { Harness, keyless } from './support/harness.js'
+import { keyless, openedOn } from './support/harness.js'
 import { A, B, type Network } from './support/network.js'
 
 const PLANTED = 7
@@ -18,8 +18,7 @@ const plantedIn = () =>
 describe.each(['instant', 'local', 'auto'] as const)('mode %s', mode => {
   test('a malformed record is the database’s fault, and is asked for like any other', async () => {
     const { network } = plantedIn()
-    const harness = new Harness(network)
-    const map = await harness.open({ mode, storage: 'memory' })
+    const { harness, map } = await openedOn({ network }, { mode, storage: 'memory' })
     const seen = []
     for (const index of [5, PLANTED]) {
       const before = network.seen.length
@@ -47,8 +46,7 @@ describe.each([
   /** What servers see of four lookups, and of what is done behind them. */
   async function seen(index: number, lookups: number) {
     const { network } = plantedIn()
-    const harness = new Harness(network)
-    const map = await harness.open({ ...servers, lookups, storage: 'memory' })
+    const { harness, map } = await openedOn({ network }, { ...servers, lookups, storage: 'memory' })
     for (const asked of [1, 2, index, 3]) {
       const found = harness.drive(map.at(asked))
       if (asked !== PLANTED) await found

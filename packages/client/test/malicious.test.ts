@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
-import { core, Harness, keyed, keyless, sameOnBoth } from './support/harness.js'
+import { core, Harness, keyed, keyless, openedOn, sameOnBoth } from './support/harness.js'
 import { A, B, bytesOf, flip, hang, type Misbehave, ok, on, problem, queryIn } from './support/network.js'
 
 const RECORDS = 15
@@ -20,8 +20,7 @@ const other = (server: string) => (server === A ? B : A)
 /** One lookup against a misbehaving server: everything the caller and the servers could notice. */
 async function outcome(server: string, misbehave: Misbehave, index: number) {
   const network = sameOnBoth(database)
-  const harness = new Harness(network, 7)
-  const map = await harness.open()
+  const { harness, map } = await openedOn({ network }, {}, 7)
   network.misbehave[server] = misbehave
   const { error, seen } = await harness.failingLookup(map, index)
   await harness.drive(map.close())
@@ -129,26 +128,15 @@ const NETWORK: [string, Misbehave][] = [
 ]
 
 describe.each([A, B])('an answer from %s', server => {
-  test.each(PROTOCOL)('%s: ProtocolError after three attempts at this server', async (_what, misbehave) => {
+  const kinds = [
+    ...PROTOCOL.map(each => [...each, 'protocol'] as const),
+    ...NETWORK.map(each => [...each, 'network'] as const),
+  ]
+  test.each(kinds)('%s: an error after three attempts at this server', async (_what, misbehave, code) => {
     const { error, network } = await sameForAll(server, misbehave)
-    expect(error).toMatchObject({ name: 'ProtocolError', code: 'protocol', server })
-    expect(
-      network
-        .queries()
-        .map(seen => seen.server)
-        .sort(),
-    ).toEqual([server, server, server, other(server)].sort())
-  })
-
-  test.each(NETWORK)('%s: NetworkError after three attempts at this server', async (_what, misbehave) => {
-    const { error, network } = await sameForAll(server, misbehave)
-    expect(error).toMatchObject({ name: 'NetworkError', code: 'network', server })
-    expect(
-      network
-        .queries()
-        .map(seen => seen.server)
-        .sort(),
-    ).toEqual([server, server, server, other(server)].sort())
+    expect(error).toMatchObject({ name: code === 'network' ? 'NetworkError' : 'ProtocolError', code, server })
+    const asked = network.queries().map(seen => seen.server)
+    expect(asked.sort()).toEqual([server, server, server, other(server)].sort())
   })
 
   test('rate_limited: RateLimitedError with the seconds to wait', async () => {
@@ -205,9 +193,7 @@ describe('a lie', () => {
   const lie = flip(HEADER_BYTES)
 
   test('condemns at once while the other server hangs; one attempt each; raised at the deadline', async () => {
-    const { network } = keyless(RECORDS)
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyless(RECORDS))
     network.misbehave[A] = lie
     network.misbehave[B] = hang('/v1/answer')
     let raised: Error | undefined
@@ -223,9 +209,7 @@ describe('a lie', () => {
   })
 
   test('is raised only when the other answer is in', async () => {
-    const { network } = keyless(RECORDS)
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyless(RECORDS))
     let release = () => {}
     network.misbehave[A] = lie
     network.misbehave[B] = on('/v1/answer', async genuine => {
@@ -249,9 +233,7 @@ describe('a lie', () => {
   })
 
   test('stops the retries of the other server', async () => {
-    const { network } = keyless(RECORDS)
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyless(RECORDS))
     network.misbehave[A] = on('/v1/answer', async (genuine, seen) => {
       await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 500)) // during B's backoff
       return (await lie(seen, genuine))!
@@ -262,9 +244,7 @@ describe('a lie', () => {
   })
 
   test('condemns every later call, without traffic, until reset() begins anew', async () => {
-    const { network, database } = keyless(RECORDS)
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, database, harness, map } = await openedOn(keyless(RECORDS))
     network.misbehave[B] = lie
     expect((await harness.failure(map.at(3))).name).toBe('TamperedError')
     network.misbehave[B] = undefined
@@ -283,9 +263,7 @@ describe('a lie', () => {
   })
 
   test('keeps the map condemned if reset() fails', async () => {
-    const { network } = keyless(RECORDS)
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyless(RECORDS))
     network.misbehave[B] = lie
     await harness.failure(map.at(3))
     network.misbehave[B] = on('/v1/manifest', () => problem(503, 'not_ready'))
@@ -295,9 +273,7 @@ describe('a lie', () => {
   })
 
   test('of both servers names one of them', async () => {
-    const { network } = keyless(RECORDS)
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyless(RECORDS))
     network.misbehave[A] = lie
     network.misbehave[B] = lie
     const error = await harness.failure(map.at(3))
@@ -310,8 +286,7 @@ describe('a lie', () => {
     const entryBytes = database.manifest.recordBytes + 64
     const entries = 3 * database.manifest.partitions
     for (let entry = 0; entry < entries; entry++) {
-      const harness = new Harness(network, 1 + entry)
-      const map = await harness.open()
+      const { harness, map } = await openedOn({ network }, {}, 1 + entry)
       network.misbehave[A] = flip(HEADER_BYTES + entry * entryBytes + 17)
       expect(await harness.failure(map.getMany(['x', 'y', 'z']))).toMatchObject({ name: 'TamperedError', server: A })
       network.misbehave[A] = undefined
@@ -346,8 +321,7 @@ test.each([A, B])('the right records in another order, by %s, are caught', async
 test('messages name the server and no secret', async () => {
   const { network } = keyed()
   for (const [i, [, misbehave]] of [...PROTOCOL, ...NETWORK].entries()) {
-    const harness = new Harness(network, 1 + i)
-    const map = await harness.open()
+    const { harness, map } = await openedOn({ network }, {}, 1 + i)
     network.misbehave[A] = misbehave
     const { message, stack } = await harness.failure(map.get('secret-name'))
     expect(message).toContain(A)

@@ -7,8 +7,8 @@ import { ProgressMeter } from '../src/base/progress.js'
 import { estimate, type Progress } from '../src/index.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, type Database, later, someValues } from './support/database.js'
-import { core, Harness, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
-import { A, B, blobs, bytesOf, hang, type Misbehave, Network, ok, on, problem } from './support/network.js'
+import { core, Harness, keyed, keyless, NAMES, openedOn, refusedBy, sameOnBoth } from './support/harness.js'
+import { A, B, blobs, bytesOf, flip, hang, type Misbehave, Network, ok, on, problem } from './support/network.js'
 
 const values = someValues(15, 5)
 const epochs = (...numbers: number[]): Database[] =>
@@ -22,8 +22,7 @@ describe('the manifest', () => {
       new Network({ [A]: [one, two], [B]: [two, three] }),
     ]
     for (const network of networks) {
-      const harness = new Harness(network)
-      const map = await harness.open()
+      const { harness, map } = await openedOn({ network })
       expect(map.epoch).toBe(2)
       expect(await harness.drive(map.at(3))).toEqual(values[3])
     }
@@ -52,8 +51,7 @@ describe('the manifest', () => {
     ['no epoch in common', new Network({ [A]: epochs(1), [B]: epochs(3) })],
   ]
   test.each(disagreements)('%s: ServersDisagreeError, and nothing more is sent', async (_what, network) => {
-    const harness = new Harness(network)
-    const error = await harness.failure(harness.open())
+    const error = await refusedBy({ network })
     expect(error).toMatchObject({ name: 'ServersDisagreeError', code: 'servers_disagree' })
     expect(error.message).toContain(A)
     expect(error.message).toContain(B)
@@ -105,8 +103,7 @@ describe('the manifest', () => {
     for (const server of [A, B]) {
       const network = sameOnBoth(...epochs(1))
       network.misbehave[server] = on('/v1/manifest', reply)
-      const harness = new Harness(network)
-      expect(await harness.failure(harness.open())).toMatchObject({ name, server })
+      expect(await refusedBy({ network })).toMatchObject({ name, server })
     }
   })
 
@@ -136,11 +133,7 @@ describe('partitions', () => {
   })
 
   const faults: [string, string, Misbehave][] = [
-    [
-      'a flipped byte',
-      'tampered',
-      on('/v1/blobs/', async g => ok((await bytesOf(g)).map((b, i) => (i === 7 ? b ^ 1 : b)))),
-    ],
+    ['a flipped byte', 'tampered', flip(7, '/v1/blobs/')],
     ['another partition', 'tampered', on('/v1/blobs/', async g => ok((await bytesOf(g)).reverse()))],
     ['a byte too few', 'protocol', on('/v1/blobs/', async g => ok((await bytesOf(g)).slice(1)))],
     ['a byte too many', 'protocol', on('/v1/blobs/', async g => ok(Uint8Array.of(...(await bytesOf(g)), 1)))],
@@ -157,8 +150,7 @@ describe('partitions', () => {
       async (_w, code, fault) => {
         const { network, database } = keyless(60)
         network.misbehave[server] = fault
-        const harness = new Harness(network)
-        const map = await harness.open()
+        const { harness, map } = await openedOn({ network })
         expect(map.stats.incidents).toEqual([{ server, code }])
         expect(new Set(blobs(network).flatMap(s => (s.server === server ? [s.path] : []))).size).toBe(1)
         network.misbehave[server] = undefined
@@ -201,8 +193,7 @@ describe('partitions', () => {
         }),
       )
     })
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { harness, map } = await openedOn({ network })
     expect(map.stats.incidents).toEqual([{ server: A, code: 'network' }])
     for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
   })
@@ -214,8 +205,7 @@ describe('partitions', () => {
     const { network } = keyless(40)
     network.misbehave[lost] = on('/v1/blobs/', () => problem(503, 'not_ready'))
     network.misbehave[turned] = on('/v1/blobs/', () => problem(404, 'not_found'))
-    const harness = new Harness(network)
-    expect(await harness.failure(harness.open())).toMatchObject({ code: 'network', server: lost })
+    expect(await refusedBy({ network })).toMatchObject({ code: 'network', server: lost })
   })
 
   test('a connection that breaks is tried again at the same server', async () => {
@@ -247,8 +237,7 @@ describe('partitions', () => {
         )
       })
     }
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { harness, map } = await openedOn({ network })
     for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
   })
 
@@ -307,8 +296,7 @@ describe('the directory', () => {
       seen.path.startsWith('/v1/blobs/') && genuine.status === 404 ? ok(garbage) : undefined
     network.misbehave[A] = serve
     network.misbehave[B] = serve
-    const harness = new Harness(network)
-    const error = await harness.failure(harness.open())
+    const error = await refusedBy({ network })
     expect(error).toMatchObject({ name: 'ProtocolError' })
     expect(error.message).toContain(A)
     expect(error.message).toContain(B)

@@ -1,12 +1,12 @@
 // What open() refuses, and what two maps of one identity share.
 
-import { type Core, loadCore } from '@keyhush/wasm'
+import { loadCore } from '@keyhush/wasm'
 import { describe, expect, test, vi } from 'vitest'
 import * as client from '../src/index.js'
 import { fileStore } from '../src/node.js'
 import { openWith } from '../src/testing.js'
 import { drive } from './support/clock.js'
-import { core, Harness, keyed, keyless, NAMES } from './support/harness.js'
+import { core, Harness, keyed, keyless, NAMES, openedOn, refusedBy, withHandles } from './support/harness.js'
 import { A, B, flip, hang } from './support/network.js'
 
 describe('servers', () => {
@@ -38,8 +38,7 @@ describe('servers', () => {
   ]
   test.each(refused)('%s: refused before any traffic, quoting no secret', async (_what, servers) => {
     const { network } = keyless()
-    const harness = new Harness(network)
-    const error = await harness.failure(harness.open({ servers: servers as [string, string] }))
+    const error = await refusedBy({ network }, { servers: servers as [string, string] })
     expect(error).toMatchObject({ name: 'UsageError', code: 'usage' })
     expect(error.message).not.toContain('secret')
     expect(network.seen).toEqual([])
@@ -54,8 +53,7 @@ describe('servers', () => {
       /expected two operators, got localhost twice, which would see both queries/,
     ],
   ])('%s, %s: the message says why, and what to do', async (a, b, message) => {
-    const harness = new Harness(keyless().network)
-    expect((await harness.failure(harness.open({ servers: [a, b] }))).message).toMatch(message)
+    expect((await refusedBy(keyless(), { servers: [a, b] })).message).toMatch(message)
   })
 
   type Options = { development?: boolean }
@@ -79,8 +77,7 @@ describe('servers', () => {
 
   test('two paths of one port are refused in development too: they are one process', async () => {
     const servers = ['http://a.example:8001', 'http://a.example:8001/path'] as const
-    const harness = new Harness(keyless().network)
-    expect(await harness.failure(harness.open({ servers, development: true }))).toMatchObject({ code: 'usage' })
+    expect(await refusedBy(keyless(), { servers, development: true })).toMatchObject({ code: 'usage' })
   })
 
   test('on one host: stats say which', async () => {
@@ -131,9 +128,7 @@ describe('keys', () => {
     ['an ArrayBuffer', new ArrayBuffer(4)],
   ]
   test.each(refused)('%s: refused before any traffic', async (_what, key) => {
-    const { network } = keyed()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyed())
     const given = key as string
     for (const call of [() => map.get(given), () => map.has(given), () => map.getMany([given])]) {
       expect(await harness.failure(call())).toMatchObject({ name: 'UsageError', code: 'usage' })
@@ -145,9 +140,7 @@ describe('keys', () => {
   test('are exact: no case folding, trimming or Unicode normalisation', async () => {
     const keys = ['a', 'A', ' a', 'é', 'e\u0301', '😀', 'x'.repeat(4096)]
     const values = keys.map((_, i) => Uint8Array.of(i))
-    const { network } = keyed({ keys, values, partitions: 3, variable: false })
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { harness, map } = await openedOn(keyed({ keys, values, partitions: 3, variable: false }))
     for (const [i, key] of keys.entries()) {
       expect(await harness.drive(map.get(key))).toEqual(values[i])
       expect(await harness.drive(map.get(Buffer.from(key)))).toEqual(values[i])
@@ -167,9 +160,7 @@ describe('keys', () => {
   })
 
   test('may be changed by the caller once the call is made', async () => {
-    const { network, database } = keyed()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { database, harness, map } = await openedOn(keyed())
     const key = new TextEncoder().encode(NAMES[4])
     const found = map.get(key)
     key.fill(0)
@@ -177,9 +168,7 @@ describe('keys', () => {
   })
 
   test('are refused by a keyless database, without traffic', async () => {
-    const { network } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyless())
     expect((await harness.failure(map.get('a'))).code).toBe('usage')
     expect(network.queries()).toEqual([])
   })
@@ -188,9 +177,7 @@ describe('keys', () => {
 test.each([-1, 15, 2 ** 32, 2 ** 53, 1.5, Number.NaN, '3', undefined])(
   'index %s: refused without traffic, and not repeated',
   async index => {
-    const { network } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyless())
     const error = await harness.failure(map.at(index as number))
     expect(error).toMatchObject({
       name: 'UsageError',
@@ -318,38 +305,13 @@ describe('a platform that cannot', () => {
 })
 
 /** A core whose client traps in `method` once `armed`. */
-function trapping(method: 'query' | 'verify' | 'recon'): { core: Core; arm: () => void } {
-  let armed = false
-  const newHintBuilder: Core['newHintBuilder'] = (...parameters) => {
-    const builder = core.newHintBuilder(...parameters)
-    const finish = () => {
-      const handle = builder.finish()
-      return new Proxy(handle, {
-        get(target, name) {
-          if (armed && name === method) {
-            return () => {
-              throw new WebAssembly.RuntimeError('unreachable')
-            }
-          }
-          const value = Reflect.get(target, name, target)
-          return typeof value === 'function' ? value.bind(target) : value
-        },
-      })
-    }
-    return new Proxy(builder, {
-      get(target, name) {
-        if (name === 'finish') return finish
-        const value = Reflect.get(target, name, target)
-        return typeof value === 'function' ? value.bind(target) : value
-      },
-    })
+function trapping(method: 'query' | 'verify' | 'recon') {
+  const broken = { armed: false }
+  const trap = () => {
+    throw new WebAssembly.RuntimeError('unreachable')
   }
-  return {
-    core: { ...core, newHintBuilder },
-    arm: () => {
-      armed = true
-    },
-  }
+  const trapped = (name: string | symbol) => (broken.armed && name === method ? trap : undefined)
+  return Object.assign(broken, { core: withHandles('newHintBuilder', (_, name) => trapped(name)) })
 }
 
 test.each(['query', 'verify', 'recon'] as const)(
@@ -362,7 +324,7 @@ test.each(['query', 'verify', 'recon'] as const)(
     const harness = new Harness(network, 1, { loadCore })
     const map = await harness.open()
     const bystander = await harness.open()
-    broken.arm()
+    broken.armed = true
     expect(await harness.failure(map.at(1))).toMatchObject({ name: 'UnsupportedError', code: 'unsupported' })
     const sent = network.queries().length
     expect((await harness.failure(map.at(1))).code).toBe('unsupported')
@@ -378,20 +340,12 @@ test.each(['query', 'verify', 'recon'] as const)(
 test('a recovered record that is not the one asked for: StorageError, and the map is condemned', async () => {
   // Verified answers never lead there, so the corruption is planted in what the core gives back.
   const { network } = keyed()
-  const rotten: Core['newHintBuilder'] = (...parameters) => {
-    const builder = core.newHintBuilder(...parameters)
-    const finish = builder.finish.bind(builder)
-    builder.finish = () => {
-      const handle = finish()
-      const recon = handle.recon.bind(handle)
-      handle.recon = () => recon().map((byte, i) => (i === 3 ? byte ^ 1 : byte))
-      return handle
-    }
-    return builder
-  }
+  const rotten = withHandles('newHintBuilder', (handle, name) =>
+    name === 'recon' ? () => handle.recon().map((byte, i) => (i === 3 ? byte ^ 1 : byte)) : undefined,
+  )
   for (const [i, key] of [NAMES[3]!, 'absent'].entries()) {
     const ask = (map: client.KeyhushMap) => map.get(key)
-    const harness = new Harness(network, 1 + i, { loadCore: async () => ({ ...core, newHintBuilder: rotten }) })
+    const harness = new Harness(network, 1 + i, { loadCore: async () => rotten })
     const map = await harness.open()
     expect(await harness.failure(ask(map))).toMatchObject({ name: 'StorageError', code: 'storage' })
     expect((await harness.store.read())?.condemned).toEqual({ culprit: undefined })
@@ -399,6 +353,8 @@ test('a recovered record that is not the one asked for: StorageError, and the ma
     await harness.drive(map.close())
   }
 })
+
+const says = (code: string, words: RegExp) => ({ code, message: expect.stringMatching(words) })
 
 const ABSTRACT = new Set(['KeyhushError', 'ServerError'])
 
@@ -453,10 +409,7 @@ test('an option that there is not is refused, before any traffic: one that is mi
   const given = { servers: [A, B], fetch, publisherkey: '00'.repeat(32) } as unknown as Parameters<
     typeof client.open
   >[0]
-  await expect(client.open(given)).rejects.toMatchObject({
-    code: 'usage',
-    message: expect.stringMatching(/"publisherkey".*publisherKey/),
-  })
+  await expect(client.open(given)).rejects.toMatchObject(says('usage', /"publisherkey".*publisherKey/))
   await expect(client.open({ ...given, publisherkey: undefined, sevrers: [] } as never)).rejects.toMatchObject({
     code: 'usage',
   })
@@ -507,19 +460,15 @@ describe('of an option that cannot be, the message says what was expected and wh
     const fetch = vi.fn()
     const servers = [A, B] as const
     const { PUBLISHER_KYE: publisherKey } = {} as { PUBLISHER_KYE: string } // as types of environments have it
-    await expect(client.open({ servers, fetch, publisherKey })).rejects.toMatchObject({
-      code: 'usage',
-      message: expect.stringMatching(/expected a key, got nothing/),
-    })
+    await expect(client.open({ servers, fetch, publisherKey })).rejects.toMatchObject(
+      says('usage', /expected a key, got nothing/),
+    )
     expect(fetch).not.toHaveBeenCalled()
   })
 
   test('discardState() where nothing is kept: it wants the store that open() had', async () => {
     const failed = client.discardState({ servers: [A, B] })
-    await expect(failed).rejects.toMatchObject({
-      code: 'usage',
-      message: expect.stringMatching(/expected the store that open\(\) was given/),
-    })
+    await expect(failed).rejects.toMatchObject(says('usage', /expected the store that open\(\) was given/))
     const store = () => Promise.reject(new Error('no such folder'))
     const broken = client.discardState({ servers: [A, B], store })
     await expect(broken).rejects.toMatchObject({ code: 'storage', message: expect.stringMatching(/no such folder/) })
@@ -536,10 +485,7 @@ describe('of an option that cannot be, the message says what was expected and wh
       () => client.discardState({ servers: [A, B], stoer: 1 } as never),
     ]
     for (const call of calls) {
-      await expect(call()).rejects.toMatchObject({
-        code: 'usage',
-        message: expect.stringMatching(/there is no option/),
-      })
+      await expect(call()).rejects.toMatchObject(says('usage', /there is no option/))
     }
     expect(network.queries()).toEqual([])
   })
@@ -552,9 +498,6 @@ describe('of an option that cannot be, the message says what was expected and wh
 
   test('durable storage required where there is none: what Node has instead', async () => {
     const failed = client.open({ servers: [A, B], fetch: vi.fn(), storage: 'required' })
-    await expect(failed).rejects.toMatchObject({
-      code: 'storage',
-      message: expect.stringMatching(/fileStore\(folder\)/),
-    })
+    await expect(failed).rejects.toMatchObject(says('storage', /fileStore\(folder\)/))
   })
 })

@@ -1,13 +1,14 @@
 // A page that is left takes no lock and follows nothing, until it is back: some engines let its code go on. One that is hidden
 // does not listen for others.
 
-import { expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 
 /** The platform's part of a page, in one of its own. */
 async function pageOf() {
   const page = new EventTarget()
   const document = Object.assign(new EventTarget(), { visibilityState: 'visible' })
   vi.resetModules()
+  onTestFinished(() => void vi.unstubAllGlobals())
   vi.stubGlobal('document', document)
   vi.stubGlobal('addEventListener', page.addEventListener.bind(page))
   const granted: string[] = []
@@ -35,7 +36,6 @@ async function pageOf() {
     resume: () => document.dispatchEvent(new Event('resume')),
     hide: () => turn('hidden'),
     show: () => turn('visible'),
-    gone: () => vi.unstubAllGlobals(),
   }
 }
 
@@ -53,7 +53,6 @@ test('a lock is not asked for while the page is away', async () => {
   page.comeBack()
   expect(await two).toBe(2)
   expect(page.granted).toEqual(['one bell', 'one', 'two bell', 'two'])
-  page.gone()
 })
 
 test('what follows is called off when the page is left, and begins again each time it is back', async () => {
@@ -80,7 +79,6 @@ test('what follows is called off when the page is left, and begins again each ti
   ended.abort()
   await Promise.all([following, leading])
   expect(seen).toEqual(['begun', 'over'])
-  page.gone()
 })
 
 test('a tab that is frozen while it leads gives the lead up at once, whatever its task still does; it stands again when it is back', async () => {
@@ -111,7 +109,6 @@ test('a tab that is frozen while it leads gives the lead up at once, whatever it
   ended.abort()
   finish()
   await leading
-  page.gone()
 })
 
 test('a page that is hidden leads no others, and stands again when it is visible; what it follows goes on', async () => {
@@ -143,7 +140,6 @@ test('a page that is hidden leads no others, and stands again when it is visible
   expect(page.granted).toEqual(['leader', 'leader'])
   ended.abort()
   await Promise.all([leading, following])
-  page.gone()
 })
 
 test('a page that is hidden and frozen, and then resumed and shown, has been away once', async () => {
@@ -166,7 +162,6 @@ test('a page that is hidden and frozen, and then resumed and shown, has been awa
   expect(begun).toBe(3)
   ended.abort()
   await following
-  page.gone()
 })
 
 test('what it prepares it does not while it is away', async () => {
@@ -189,7 +184,6 @@ test('what it prepares it does not while it is away', async () => {
   page.comeBack()
   await turns()
   expect(page.granted).toEqual(granted)
-  page.gone()
 })
 
 test('one that is away for good lets go of what is closed', async () => {
@@ -202,7 +196,6 @@ test('one that is away for good lets go of what is closed', async () => {
   await turns()
   ended.abort()
   await following
-  page.gone()
 })
 
 test('a page that is back is told once that there may be news, and hears no more of what was told while it was away', async () => {
@@ -236,7 +229,6 @@ test('a page that is back is told once that there may be news, and hears no more
   expect(told).toBe(3)
   end()
   other.close()
-  page.gone()
 })
 
 test('a failure of what follows is its own; where there are no pages it just runs', async () => {

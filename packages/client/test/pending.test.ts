@@ -3,14 +3,12 @@
 
 import { describe, expect, test } from 'vitest'
 import { settle } from './support/clock.js'
-import { Harness, keyed, keyless, NAMES } from './support/harness.js'
+import { keyed, keyless, NAMES, openedOn } from './support/harness.js'
 import { A, B, busy, flip, hang, on, problem } from './support/network.js'
 
 /** A map whose lookup of index 3 was answered by one server only. */
 async function interrupted(silent: string) {
-  const { network, database } = keyless()
-  const harness = new Harness(network, 11)
-  const map = await harness.open()
+  const { network, database, harness, map } = await openedOn(keyless(), {}, 11)
   network.misbehave[silent] = busy
   expect((await harness.failure(map.at(3))).code).toBe('network')
   network.misbehave[silent] = undefined
@@ -22,9 +20,7 @@ test.each([A, B])(
   async server => {
     const shapes = []
     for (const index of [3, 9]) {
-      const { network, database } = keyless()
-      const harness = new Harness(network, 12)
-      const map = await harness.open()
+      const { network, database, harness, map } = await openedOn(keyless(), {}, 12)
       let refused = 0
       network.misbehave[server] = on('/v1/answer', genuine =>
         ++refused <= 2 ? problem(503, 'not_ready', { 'retry-after': '1' }) : genuine,
@@ -104,9 +100,7 @@ describe.each([A, B])('after %s was silent', silent => {
 })
 
 test('one silent attempt is repaired within the call', async () => {
-  const { network, database } = keyless()
-  const harness = new Harness(network)
-  const map = await harness.open()
+  const { network, database, harness, map } = await openedOn(keyless())
   let attempts = 0
   network.misbehave[B] = on('/v1/answer', genuine => (++attempts === 1 ? problem(503, 'not_ready') : genuine))
   expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
@@ -116,9 +110,7 @@ test('one silent attempt is repaired within the call', async () => {
 })
 
 test('an answer that comes after its attempt was given up is discarded unread', async () => {
-  const { network, database } = keyless()
-  const harness = new Harness(network)
-  const map = await harness.open()
+  const { network, database, harness, map } = await openedOn(keyless())
   let late: Response | undefined
   let deliver = () => {}
   let attempts = 0
@@ -139,9 +131,7 @@ test('an answer that comes after its attempt was given up is discarded unread', 
 })
 
 test('a batch interrupted is finished whole', async () => {
-  const { network, database } = keyed()
-  const harness = new Harness(network)
-  const map = await harness.open()
+  const { network, database, harness, map } = await openedOn(keyed())
   network.misbehave[A] = hang('/v1/answer')
   await harness.failure(map.getMany(NAMES.slice(0, 5), { padTo: 6 }))
   network.misbehave[A] = undefined
@@ -154,9 +144,7 @@ test('a batch interrupted is finished whole', async () => {
 
 describe('a store that fails', () => {
   test('before intent is stored: nothing is sent, and the same bytes are stored by the next call', async () => {
-    const { network, database } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, database, harness, map } = await openedOn(keyless())
     const { store } = harness
     const putPending = store.putPending
     const offered: string[] = []
@@ -172,9 +160,7 @@ describe('a store that fails', () => {
   })
 
   test('at the effect: the map is not used again until reset()', async () => {
-    const { network, database } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, database, harness, map } = await openedOn(keyless())
     harness.store.commit = async () => {
       throw new Error('disk full')
     }
@@ -188,17 +174,11 @@ describe('a store that fails', () => {
   })
 
   test('at condemning: the lie is reported, and the map is condemned all the same', async () => {
-    const { network } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyless())
     harness.store.condemn = async () => {
       throw new Error('disk full')
     }
-    network.misbehave[A] = on('/v1/answer', async genuine => {
-      const bytes = new Uint8Array(await genuine.arrayBuffer())
-      bytes[50]! ^= 1
-      return new Response(bytes)
-    })
+    network.misbehave[A] = flip(50)
     expect(await harness.failure(map.at(3))).toMatchObject({ name: 'TamperedError', server: A })
     expect(await harness.failure(map.at(3))).toMatchObject({ name: 'CondemnedError', server: A })
   })

@@ -8,7 +8,7 @@ import type { KeyhushMap } from '../src/index.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, type Contents, type Database, later, someValues } from './support/database.js'
 import { nextEpoch, type Operation } from './support/epochs.js'
-import { core, Harness, NAMES, sameOnBoth } from './support/harness.js'
+import { core, Harness, NAMES, openedOn, refusedBy, sameOnBoth } from './support/harness.js'
 import { A, B, blobs, flip, hang, type Network, ok, on, problem } from './support/network.js'
 import { publisherKey, SECRET, signatureOf, signedOnBoth } from './support/signed.js'
 import { type Life, World } from './support/world.js'
@@ -47,6 +47,11 @@ class Publishing {
     this.newest = nextEpoch(core, this.newest, operations, change)
     for (const server of servers) this.network.publish(server, this.newest)
     return this.newest
+  }
+
+  publishSigned(operations: readonly Operation[], change: Partial<Manifest> = {}): void {
+    this.publish(operations, change)
+    this.sign()
   }
 
   /** Both servers lie, and lie alike: from now on they have these and nothing else. */
@@ -97,8 +102,7 @@ describe('publisherKey', () => {
     ['32 bytes', KEY],
   ])('as %s', async (_what, key) => {
     const { network, newest } = new Publishing()
-    const harness = new Harness(network)
-    const map = await harness.open({ publisherKey: key })
+    const { harness, map } = await openedOn({ network }, { publisherKey: key })
     for (let i = 0; i < 15; i++) expect(await harness.drive(map.at(i))).toEqual(newest.byIndex[i])
   })
 
@@ -115,8 +119,7 @@ describe('publisherKey', () => {
     ['a number', 7],
   ])('%s: UsageError, before any traffic', async (_what, key) => {
     const { network } = new Publishing()
-    const harness = new Harness(network)
-    expect((await harness.failure(harness.open({ publisherKey: key as string }))).code).toBe('usage')
+    expect((await refusedBy({ network }, { publisherKey: key as string })).code).toBe('usage')
     expect(network.seen).toEqual([])
   })
 
@@ -172,70 +175,47 @@ describe('two servers that lie together: a fresh map', () => {
     return { ...newest, manifest, manifestBytes: encodeManifest(manifest) }
   }
 
+  const forged = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })
+  const showing = (network: Network, ...signatures: Network['signatures']): Network => {
+    network.signatures.splice(0, 1, ...signatures)
+    return network
+  }
+  /** The genuine signature, changed: its R, its S, or both. */
+  const spoiled =
+    (change: (signature: string) => string) =>
+    ({ network, newest }: Publishing) => {
+      const genuine = signatureOf(newest)
+      return showing(network, { ...genuine, signature: change(genuine.signature) })
+    }
+
   const lies: Record<string, (publishing: Publishing) => Network> = {
-    'no signature': publishing => {
-      publishing.network.signatures.length = 0
-      return publishing.network
-    },
-    'other records under the genuine signature': publishing =>
-      publishing.replaceBy(buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })),
-    'other records, signed by another': publishing => {
-      const forged = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })
-      const network = publishing.replaceBy(forged)
-      network.signatures.splice(0, 1, signatureOf(forged, OTHER))
-      return network
-    },
-    "other records, signed by another in the publisher's name": publishing => {
-      const forged = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4 })
-      const network = publishing.replaceBy(forged)
-      network.signatures.splice(0, 1, { ...signatureOf(forged, OTHER), publicKey: publisherKey })
-      return network
-    },
+    'no signature': ({ network }) => showing(network),
+    'other records under the genuine signature': publishing => publishing.replaceBy(forged),
+    'other records, signed by another': publishing => showing(publishing.replaceBy(forged), signatureOf(forged, OTHER)),
+    "other records, signed by another in the publisher's name": publishing =>
+      showing(publishing.replaceBy(forged), { ...signatureOf(forged, OTHER), publicKey: publisherKey }),
     'the signature of another epoch, under this one’s number': publishing => {
       const genuine = publishing.network.signatures[0]!
       const second = publishing.publish([edit(3, 'three')])
-      const network = publishing.replaceBy(second)
-      network.signatures.splice(0, 1, { ...genuine, epoch: 2 })
-      return network
+      return showing(publishing.replaceBy(second), { ...genuine, epoch: 2 })
     },
     'a later expiry': publishing => publishing.replaceBy(forge({ expires: NOW + 1000 * DAY }, publishing)),
-    'a signature without the context': publishing => {
-      const { manifestBytes } = publishing.newest
-      const bare = { ...signatureOf(publishing.newest), signature: toHex(ed25519.sign(manifestBytes, SECRET)) }
-      publishing.network.signatures.splice(0, 1, bare)
-      return publishing.network
-    },
-    'a signature of zeros': publishing => {
-      publishing.network.signatures.splice(0, 1, { ...signatureOf(publishing.newest), signature: '0'.repeat(128) })
-      return publishing.network
-    },
-    'R that is no point': publishing => {
-      const genuine = signatureOf(publishing.newest)
-      const signature = `02${'0'.repeat(62)}${genuine.signature.slice(64)}`
-      publishing.network.signatures.splice(0, 1, { ...genuine, signature })
-      return publishing.network
-    },
-    'R that is not canonical': publishing => {
-      const genuine = signatureOf(publishing.newest)
-      // y = p + 1, the neutral element written another way
-      const signature = `ee${'f'.repeat(60)}7f${genuine.signature.slice(64)}`
-      publishing.network.signatures.splice(0, 1, { ...genuine, signature })
-      return publishing.network
-    },
-    'S beyond the order of the group': publishing => {
-      const genuine = signatureOf(publishing.newest)
-      const s = BigInt(`0x${Buffer.from(genuine.signature.slice(64), 'hex').reverse().toString('hex')}`)
+    'a signature without the context': publishing =>
+      spoiled(() => toHex(ed25519.sign(publishing.newest.manifestBytes, SECRET)))(publishing),
+    'a signature of zeros': spoiled(() => '0'.repeat(128)),
+    'R that is no point': spoiled(genuine => `02${'0'.repeat(62)}${genuine.slice(64)}`),
+    // y = p + 1, the neutral element written another way
+    'R that is not canonical': spoiled(genuine => `ee${'f'.repeat(60)}7f${genuine.slice(64)}`),
+    'S beyond the order of the group': spoiled(genuine => {
+      const s = BigInt(`0x${Buffer.from(genuine.slice(64), 'hex').reverse().toString('hex')}`)
       const beyond = (s + (1n << 252n) + 27742317777372353535851937790883648493n).toString(16).padStart(64, '0')
-      const signature = genuine.signature.slice(0, 64) + Buffer.from(beyond, 'hex').reverse().toString('hex')
-      publishing.network.signatures.splice(0, 1, { ...genuine, signature })
-      return publishing.network
-    },
+      return genuine.slice(0, 64) + Buffer.from(beyond, 'hex').reverse().toString('hex')
+    }),
   }
 
   test.each(Object.entries(lies))('%s: SignatureError, and nothing is downloaded', async (_what, lie) => {
     const network = lie(new Publishing())
-    const harness = new Harness(network)
-    expect((await harness.failure(harness.open({ publisherKey }))).code).toBe('signature')
+    expect((await refusedBy({ network }, { publisherKey })).code).toBe('signature')
     expect(blobs(network).length).toBe(0)
     expect(answers(network)).toBe(0)
   })
@@ -247,8 +227,7 @@ describe('two servers that lie together: a fresh map', () => {
       // R the neutral element, S zero: holds under keys of small order, if nobody looks
       const signature = `01${'0'.repeat(62)}${'0'.repeat(64)}`
       network.signatures.splice(0, 1, { publicKey: small, generation, epoch, signature })
-      const harness = new Harness(network)
-      expect((await harness.failure(harness.open({ publisherKey: small }))).code).toBe('signature')
+      expect((await refusedBy({ network }, { publisherKey: small })).code).toBe('signature')
     }
   })
 
@@ -263,8 +242,7 @@ describe('two servers that lie together: a fresh map', () => {
 
   test('an older epoch that has expired is refused', async () => {
     const { network } = new Publishing({ manifest: { expires: NOW - 1 } })
-    const harness = new Harness(network)
-    expect((await harness.failure(harness.open({ publisherKey }))).code).toBe('signature')
+    expect((await refusedBy({ network }, { publisherKey })).code).toBe('signature')
     expect(blobs(network).length).toBe(0)
   })
 
@@ -276,49 +254,38 @@ describe('two servers that lie together: a fresh map', () => {
 
   test('records that are not those of the signed manifest are not believed', async () => {
     const { network } = new Publishing()
-    for (const server of [A, B]) {
-      network.misbehave[server] = on('/v1/blobs/', async genuine => {
-        const bytes = new Uint8Array(await genuine.arrayBuffer())
-        bytes[0]! ^= 1
-        return ok(bytes)
-      })
-    }
-    const harness = new Harness(network)
-    expect((await harness.failure(harness.open({ publisherKey }))).code).toBe('tampered')
+    for (const server of [A, B]) network.misbehave[server] = flip(0, '/v1/blobs/')
+    expect((await refusedBy({ network }, { publisherKey })).code).toBe('tampered')
   })
 })
 
 describe('signatures are handed on by servers that are worth nothing', () => {
-  const info = (network: Network, server: string, signatures: unknown) =>
-    on('/v1/info', () => Response.json({ ...network.info(server), signatures }))
+  /** Lists the genuine signature, changed, so many times. */
+  const lists =
+    (change: object, times = 1) =>
+    (network: Network, server: string) => {
+      const signatures = Array(times).fill({ ...network.signatures[0], ...change })
+      return on('/v1/info', () => Response.json({ ...network.info(server), signatures }))
+    }
 
   const useless: Record<string, (network: Network, server: string) => Network['misbehave'][string]> = {
     'is silent': () => hang('/v1/info'),
-    'has none': (network, server) => info(network, server, []),
+    'has none': lists({}, 0),
     'is out of order': () => on('/v1/info', () => problem(500, 'internal')),
     'says what is no JSON': () => on('/v1/info', () => ok(new Uint8Array(9))),
     'says too much': () => on('/v1/info', () => ok(new Uint8Array(1 << 20))),
-    'has malformed hex': (network, server) => info(network, server, [{ ...network.signatures[0], signature: 'xyz' }]),
-    'has half a signature': (network, server) =>
-      info(network, server, [{ ...network.signatures[0], signature: '00'.repeat(32) }]),
-    'has a key too long': (network, server) =>
-      info(network, server, [{ ...network.signatures[0], publicKey: `${publisherKey}00` }]),
-    'has a false one': (network, server) =>
-      info(network, server, [{ ...network.signatures[0], signature: '5a'.repeat(64) }]),
-    'has a hundred of others': (network, server) =>
-      info(
-        network,
-        server,
-        Array.from({ length: 100 }, () => ({ ...network.signatures[0], publicKey: 'ab'.repeat(32) })),
-      ),
+    'has malformed hex': lists({ signature: 'xyz' }),
+    'has half a signature': lists({ signature: '00'.repeat(32) }),
+    'has a key too long': lists({ publicKey: `${publisherKey}00` }),
+    'has a false one': lists({ signature: '5a'.repeat(64) }),
+    'has a hundred of others': lists({ publicKey: 'ab'.repeat(32) }, 100),
   }
 
   test.each(Object.entries(useless))('one %s: the other suffices', async (_what, misbehave) => {
     for (const server of [A, B]) {
       const { network, newest } = new Publishing()
       network.misbehave[server] = misbehave(network, server)
-      const harness = new Harness(network)
-      const map = await harness.open({ publisherKey })
+      const { harness, map } = await openedOn({ network }, { publisherKey })
       expect(await harness.drive(map.at(3))).toEqual(newest.byIndex[3])
     }
   })
@@ -328,8 +295,7 @@ describe('signatures are handed on by servers that are worth nothing', () => {
     async (_what, misbehave) => {
       const { network } = new Publishing()
       for (const server of [A, B]) network.misbehave[server] = misbehave(network, server)
-      const harness = new Harness(network)
-      const { code } = await harness.failure(harness.open({ publisherKey }))
+      const { code } = await refusedBy({ network }, { publisherKey })
       expect(['signature', 'network', 'protocol']).toContain(code)
       expect(blobs(network).length).toBe(0)
     },
@@ -348,16 +314,14 @@ describe('signatures are handed on by servers that are worth nothing', () => {
     const split = sameOnBoth(one)
     split.publish(B, two)
     split.signatures.push(signatureOf(one), signatureOf(two))
-    const harness = new Harness(split)
-    expect((await harness.failure(harness.open({ publisherKey }))).code).toBe('servers_disagree')
+    expect((await refusedBy({ network: split }, { publisherKey })).code).toBe('servers_disagree')
   })
 })
 
 describe('a map that has state', () => {
   test('stays at the newest that is signed, goes on when the next is, and needs no signature in between', async () => {
     const publishing = new Publishing()
-    const harness = new Harness(publishing.network)
-    const map = await harness.open({ publisherKey })
+    const { harness, map } = await openedOn(publishing, { publisherKey })
     publishing.publish([edit(2, 'two..')])
     publishing.publish([edit(3, 'three')])
     publishing.sign() // epoch 3 alone
@@ -406,10 +370,8 @@ describe('a map that has state', () => {
 
   test('a genuine manifest with a false list of changes: refused, nothing changes', async () => {
     const publishing = new Publishing()
-    const harness = new Harness(publishing.network)
-    const map = await harness.open({ publisherKey })
-    publishing.publish([edit(3, 'three')])
-    publishing.sign()
+    const { harness, map } = await openedOn(publishing, { publisherKey })
+    publishing.publishSigned([edit(3, 'three')])
     const { updateListHash } = publishing.newest.manifest
     for (const server of [A, B]) {
       publishing.network.misbehave[server] = on(`/v1/blobs/${toHex(updateListHash)}`, async genuine => {
@@ -434,8 +396,7 @@ describe('a map that has state', () => {
     ],
   ])('an epoch that %s is not adopted, also when servers answer no other', async (_what, sign) => {
     const publishing = new Publishing()
-    const harness = new Harness(publishing.network)
-    const map = await harness.open({ publisherKey })
+    const { harness, map } = await openedOn(publishing, { publisherKey })
     const genuine = publishing.newest.byIndex
     publishing.publish([edit(3, 'false')])
     sign(publishing)
@@ -456,8 +417,7 @@ describe('a map that has state', () => {
     const device = new Device(publishing.network, publishing.newest)
     const map = await device.open(options)
     for (let epoch = 2; epoch <= 3; epoch++) {
-      publishing.publish([edit(epoch, `ep. ${epoch}`)])
-      publishing.sign()
+      publishing.publishSigned([edit(epoch, `ep. ${epoch}`)])
       await device.world.drive(map.sync())
     }
     return { publishing, device, map, old, first }
@@ -495,8 +455,7 @@ describe('a map that has state', () => {
     const device = new Device(publishing.network, first)
     const life = device.life()
     const map = await life.open({ publisherKey })
-    publishing.publish([edit(3, 'three')])
-    publishing.sign()
+    publishing.publishSigned([edit(3, 'three')])
     await device.world.drive(map.sync())
     const before = { manifest: publishing.newest.manifest, signatures: [...publishing.network.signatures] }
     for (const server of [A, B]) {
@@ -561,12 +520,7 @@ describe('a map that has state', () => {
   test('a half-made hint of a map without a key: checked before it is used', async () => {
     const publishing = new Publishing()
     const device = new Device(publishing.network, publishing.newest)
-    const life = device.life()
-    life.interfere = (method, when) => {
-      if (method === 'putPartial' && when === 'after') life.kill()
-    }
-    life.openIdle().catch(() => {})
-    for (let i = 0; i < 2000 && !life.killed; i++) await Promise.resolve()
+    await device.world.halfDownloaded(1)
     expect((await device.world.head())!.stage).toBe('partial')
     publishing.network.signatures.length = 0
     expect((await device.failure()).code).toBe('signature')
@@ -576,14 +530,8 @@ describe('a map that has state', () => {
   test('a half-made hint follows no further than what is signed', async () => {
     const publishing = new Publishing()
     const device = new Device(publishing.network, publishing.newest)
-    const life = device.life()
-    life.interfere = (method, when) => {
-      if (method === 'putPartial' && when === 'after') life.kill()
-    }
-    life.openIdle({ publisherKey }).catch(() => {})
-    for (let i = 0; i < 2000 && !life.killed; i++) await Promise.resolve()
-    publishing.publish([edit(3, 'three')])
-    publishing.sign()
+    await device.world.halfDownloaded(1, { publisherKey })
+    publishing.publishSigned([edit(3, 'three')])
     publishing.publish([edit(4, 'false')])
     const next = device.life()
     // The partitions of epoch 2 are still to be had, as they would be from a mirror.
@@ -615,19 +563,19 @@ describe('expiry', () => {
   const brief = { manifest: { expires: NOW + DAY } }
 
   /** A map whose clock can be set. */
-  async function dated(publishing: Publishing) {
+  async function dated(change: Partial<Contents> = brief) {
+    const publishing = new Publishing(change)
     let seconds = 0
-    const base = new Harness(publishing.network)
-    const { now, setTimeout, clearTimeout, date } = base.clock
+    const harness = new Harness(publishing.network)
+    const { now, setTimeout, clearTimeout, date } = harness.clock
     const clock = { now, setTimeout, clearTimeout, date: () => date() + 1000 * seconds }
-    Object.assign(base.environment, { clock })
-    const map = await base.open({ publisherKey })
-    return { harness: base, map, pass: (more: number) => (seconds += more) }
+    Object.assign(harness.environment, { clock })
+    const map = await harness.open({ publisherKey })
+    return { publishing, harness, map, pass: (more: number) => (seconds += more) }
   }
 
   test('while the map is open: refused at the next lookup, before anything is sent; also at the next', async () => {
-    const publishing = new Publishing(brief)
-    const { harness, map, pass } = await dated(publishing)
+    const { publishing, harness, map, pass } = await dated()
     expect(await harness.drive(map.at(3))).toEqual(publishing.newest.byIndex[3])
     pass(DAY - 60)
     expect(await harness.drive(map.at(3))).toEqual(publishing.newest.byIndex[3])
@@ -638,18 +586,15 @@ describe('expiry', () => {
   })
 
   test('and a newer one that is signed is to be had: followed, and answered', async () => {
-    const publishing = new Publishing(brief)
-    const { harness, map, pass } = await dated(publishing)
-    publishing.publish([edit(3, 'three')], { expires: NOW + 3 * DAY })
-    publishing.sign()
+    const { publishing, harness, map, pass } = await dated()
+    publishing.publishSigned([edit(3, 'three')], { expires: NOW + 3 * DAY })
     pass(DAY)
     expect(await harness.drive(map.at(3))).toEqual(value('three'))
     expect(map.epoch).toBe(2)
   })
 
   test('and the newer one is not signed, or has expired, too: refused', async () => {
-    const publishing = new Publishing(brief)
-    const { harness, map, pass } = await dated(publishing)
+    const { publishing, harness, map, pass } = await dated()
     publishing.publish([edit(3, 'three')], { expires: NOW + 3 * DAY })
     pass(DAY)
     expect((await harness.failure(map.at(3))).code).toBe('signature')
@@ -660,18 +605,15 @@ describe('expiry', () => {
   })
 
   test('of an epoch that a lookup follows to on its way, also one that runs out meanwhile: no record leaves', async () => {
-    const publishing = new Publishing()
-    const { harness, map, pass } = await dated(publishing)
-    for (const text of ['two..', 'three']) publishing.publish([edit(3, text)], { expires: NOW + DAY })
-    publishing.sign()
+    const { publishing, harness, map, pass } = await dated({})
+    for (const text of ['two..', 'three']) publishing.publishSigned([edit(3, text)], { expires: NOW + DAY })
     pass(DAY)
     expect((await harness.failure(map.at(3))).code).toBe('signature')
     expect(map.epoch).toBe(3) // it had to follow: its batch was not answered at epoch 1 any more
 
-    const brief_ = new Publishing(brief)
-    const late = await dated(brief_)
+    const late = await dated()
     for (const server of [A, B]) {
-      brief_.network.misbehave[server] = on('/v1/answer', genuine => {
+      late.publishing.network.misbehave[server] = on('/v1/answer', genuine => {
         late.pass(DAY)
         return genuine
       })
@@ -686,16 +628,14 @@ describe('expiry', () => {
     device.world.clock.setTimeout(() => {}, 1000 * DAY)
     while (device.world.clock.waiting > 0) device.world.clock.advance()
     expect((await device.failure()).code).toBe('signature')
-    publishing.publish([edit(3, 'three')], { expires: 0 })
-    publishing.sign()
+    publishing.publishSigned([edit(3, 'three')], { expires: 0 })
     const map = await device.open()
     expect(await device.world.drive(map.at(3))).toEqual(value('three'))
   })
 
   test('without a publisher’s key nobody asks', async () => {
     const { network, newest } = new Publishing({ manifest: { expires: NOW - DAY } })
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { harness, map } = await openedOn({ network })
     expect(await harness.drive(map.at(3))).toEqual(newest.byIndex[3])
   })
 })
@@ -705,8 +645,7 @@ test('what is asked for, and when signatures are fetched, have nothing to do wit
   for (const key of [NAMES[0]!, NAMES[7]!, 'absent.example']) {
     const values = NAMES.map((_, i) => value('v'.repeat(i)))
     const publishing = new Publishing({ keys: NAMES, values, variable: true, partitions: 5 })
-    const harness = new Harness(publishing.network)
-    const map = await harness.open({ publisherKey })
+    const { harness, map } = await openedOn(publishing, { publisherKey })
     const before = publishing.network.seen.length
     for (let i = 0; i < 3; i++) await harness.drive(map.get(key))
     shapes.push(

@@ -7,7 +7,7 @@ import { deferred, settle } from './support/clock.js'
 import { buildDatabase, later as laterEpoch, someValues } from './support/database.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
 import { A, B, blobs, busy, flip, Network, on, problem } from './support/network.js'
-import { type Life, records, World } from './support/world.js'
+import { type Life, openedWorld, records, World } from './support/world.js'
 
 /** Whatever a store gives out, for tests that garble it. */
 // biome-ignore lint/suspicious/noExplicitAny: each test knows what it is
@@ -15,8 +15,7 @@ type Stored = any
 
 /** A disk on which an earlier life has left a hint, after `lookups`. */
 async function lived({ lookups = 3, world = new World() } = {}): Promise<World> {
-  const life = world.life()
-  const map = await life.open()
+  const { life, map } = await world.opened()
   await world.checkValues(
     map,
     Array.from({ length: lookups }, (_, i) => i % 20),
@@ -28,8 +27,7 @@ async function lived({ lookups = 3, world = new World() } = {}): Promise<World> 
 /** A disk on which an earlier life has left a lookup that `silent` never answered. */
 async function interrupted(silent: string): Promise<World> {
   const world = await lived()
-  const life = world.life()
-  const map = await life.open()
+  const { life, map } = await world.opened()
   world.network.misbehave[silent] = busy
   expect((await life.failure(map.at(6))).code).toBe('network')
   life.kill()
@@ -38,9 +36,7 @@ async function interrupted(silent: string): Promise<World> {
 
 describe('nothing stored', () => {
   test('a hint is downloaded and kept: no event', async () => {
-    const world = new World()
-    const life = world.life()
-    const map = await life.open()
+    const { world, life, map } = await openedWorld()
     expect(map.storage).toBe('best-effort')
     expect(await world.head()).toMatchObject({ stage: 'whole', version: 0 })
     await world.checkValues(map)
@@ -55,8 +51,7 @@ describe('a whole hint', () => {
     async lookups => {
       const world = await lived({ lookups })
       const before = world.network.seen.length
-      const life = world.life()
-      const map = await life.open()
+      const { life, map } = await world.opened()
       const asked = world.network.seen.slice(before).map(({ path }) => path)
       expect(asked).toEqual(['/v1/manifests?since=0', '/v1/manifests?since=0', '/v1/fence'])
       expect(life.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
@@ -84,8 +79,7 @@ describe('a whole hint', () => {
   test('keeps its roles when `servers` are reversed, and its state (S5)', async () => {
     const world = await lived()
     const record = (await world.head())!.record
-    const life = world.life()
-    const map = await life.open({ servers: [`${B}/`, A] })
+    const { life, map } = await world.opened({ servers: [`${B}/`, A] })
     expect(life.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
     await world.checkValues(map)
     expect((await world.head())!.record).toEqual(record)
@@ -124,8 +118,7 @@ describe.each([A, B])('a lookup that %s had not answered', silent => {
     const [a, b] = [last(A), last(B)]
     const { length } = world.network.queries()
     world.network.misbehave[silent] = undefined
-    const life = world.life()
-    const map = await life.open()
+    const { life, map } = await world.opened()
     expect(life.events).toEqual([{ type: 'resumed', what: 'hint', pending: true }])
     const resent = world.network.queries(length)
     expect(resent.map(({ server, body }) => [server, hex(body)])).toEqual([
@@ -164,8 +157,7 @@ describe.each([A, B])('a lookup that %s had not answered', silent => {
 describe('a condemned hint', () => {
   async function condemned() {
     const world = await lived()
-    const life = world.life()
-    const map = await life.open()
+    const { life, map } = await world.opened()
     world.network.misbehave[B] = flip(50)
     expect(await life.failure(map.at(3))).toMatchObject({ name: 'TamperedError', server: B })
     expect(life.events.at(-1)).toEqual({ type: 'condemned', server: B })
@@ -178,8 +170,7 @@ describe('a condemned hint', () => {
     const world = await condemned()
     const { length } = world.network.seen
     for (let i = 0; i < 3; i++) {
-      const life = world.life()
-      const map = await life.open()
+      const { life, map } = await world.opened()
       expect(life.events).toEqual([{ type: 'condemned', server: B }])
       expect([map.size, map.epoch, map.stats.held]).toEqual([1000, 1, {}])
       for (let call = 0; call < 2; call++) {
@@ -194,8 +185,7 @@ describe('a condemned hint', () => {
   test('reset() begins a new life, which the next open() takes up', async () => {
     const world = await condemned()
     const old = (await world.head())!.record.hintId
-    const life = world.life()
-    const map = await life.open()
+    const { life, map } = await world.opened()
     await world.drive(map.reset())
     await world.checkValues(map)
     life.kill()
@@ -209,8 +199,7 @@ describe('a condemned hint', () => {
     for (let turns = 1; !ended; turns += 7) {
       const world = await condemned()
       const old = (await world.head())!.record.hintId
-      const life = world.life()
-      const map = await life.open()
+      const { life, map } = await world.opened()
       let done = false
       map.reset().then(
         () => {
@@ -237,7 +226,7 @@ describe('a condemned hint', () => {
 
 describe('state that cannot be used', () => {
   /** Something else for what the next life reads. */
-  function reading(life: Life, method: string, change: (value: never) => unknown): void {
+  function reading(life: Life, method: string, change: (value: Stored) => unknown): void {
     const { openStore } = life.environment
     Object.assign(life.environment, {
       openStore: async (...parameters: Parameters<typeof openStore>) => {
@@ -247,7 +236,7 @@ describe('state that cannot be used', () => {
             const member: unknown = Reflect.get(store, name)
             if (typeof member !== 'function') return member
             const call = (...parameters: unknown[]) => member.apply(store, parameters)
-            return name === method ? async (...p: unknown[]) => change((await call(...p)) as never) : call
+            return name === method ? async (...p: unknown[]) => change(await call(...p)) : call
           },
         })
         return { ...opened, store }
@@ -255,38 +244,31 @@ describe('state that cannot be used', () => {
     })
   }
   const flipped = (bytes: Uint8Array, at = bytes.length >> 1) => bytes.map((byte, i) => (i === at ? byte ^ 1 : byte))
-  const torn: [string, string, (value: never) => unknown][] = [
-    [
-      'a hint the store cannot read',
-      'readHint',
-      () => {
-        throw new StateUnreadableError('torn')
-      },
-    ],
-    [
-      'a checkpoint with a flipped bit',
-      'readHint',
-      (hint: Stored) => ({ ...hint, checkpoint: flipped(hint.checkpoint) }),
-    ],
-    ['a checkpoint cut short', 'readHint', (hint: Stored) => ({ ...hint, checkpoint: hint.checkpoint.slice(1) })],
-    ['no checkpoint', 'readHint', (hint: Stored) => ({ ...hint, checkpoint: new Uint8Array() })],
-    ['no manifest', 'readHint', (hint: Stored) => ({ ...hint, manifest: new Uint8Array() })],
-    ['a manifest with a flipped bit', 'readHint', (hint: Stored) => ({ ...hint, manifest: flipped(hint.manifest, 0) })],
+  const unreadable = () => {
+    throw new StateUnreadableError('torn')
+  }
+  const torn: [string, string, (value: Stored) => unknown][] = [
+    ['a hint the store cannot read', 'readHint', unreadable],
+    ['a checkpoint with a flipped bit', 'readHint', hint => ({ ...hint, checkpoint: flipped(hint.checkpoint) })],
+    ['a checkpoint cut short', 'readHint', hint => ({ ...hint, checkpoint: hint.checkpoint.slice(1) })],
+    ['no checkpoint', 'readHint', hint => ({ ...hint, checkpoint: new Uint8Array() })],
+    ['no manifest', 'readHint', hint => ({ ...hint, manifest: new Uint8Array() })],
+    ['a manifest with a flipped bit', 'readHint', hint => ({ ...hint, manifest: flipped(hint.manifest, 0) })],
     // It decodes, with another database's id: the checkpoint is bound to its hash.
-    ['a manifest of another', 'readHint', (hint: Stored) => ({ ...hint, manifest: flipped(hint.manifest, 8) })],
-    ['an effect with a flipped bit', 'readHint', (hint: Stored) => ({ ...hint, entries: hint.entries.map(flipped) })],
-    ['an effect missing at the end', 'readHint', (hint: Stored) => ({ ...hint, entries: hint.entries.slice(0, -1) })],
-    ['an effect missing in between', 'readHint', (hint: Stored) => ({ ...hint, entries: hint.entries.slice(1) })],
-    ['effects in another order', 'readHint', (hint: Stored) => ({ ...hint, entries: [...hint.entries].reverse() })],
+    ['a manifest of another', 'readHint', hint => ({ ...hint, manifest: flipped(hint.manifest, 8) })],
+    ['an effect with a flipped bit', 'readHint', hint => ({ ...hint, entries: hint.entries.map(flipped) })],
+    ['an effect missing at the end', 'readHint', hint => ({ ...hint, entries: hint.entries.slice(0, -1) })],
+    ['an effect missing in between', 'readHint', hint => ({ ...hint, entries: hint.entries.slice(1) })],
+    ['effects in another order', 'readHint', hint => ({ ...hint, entries: [...hint.entries].reverse() })],
     [
       'a pending batch with a flipped bit',
       'read',
-      (head: Stored) => ({ ...head, pending: head.pending && flipped(head.pending) }),
+      head => ({ ...head, pending: head.pending && flipped(head.pending) }),
     ],
     [
       'a pending batch of another moment',
       'read',
-      (head: Stored) => ({ ...head, pending: head.pending && flipped(head.pending, 26) }),
+      head => ({ ...head, pending: head.pending && flipped(head.pending, 26) }),
     ],
   ]
   test.each(torn)('%s: discarded with an event, and a new hint downloaded', async (_what, method, change) => {
@@ -309,15 +291,12 @@ describe('state that cannot be used', () => {
     const { hintId } = (await world.head())!.record
     const { disk } = world
     const [read, discard] = [disk.read.bind(disk), disk.discard.bind(disk)]
-    disk.read = async () => {
-      throw new StateUnreadableError('torn')
-    }
+    disk.read = async () => unreadable()
     disk.discard = async () => {
       Object.assign(disk, { read, discard })
       await discard(hintId)
     }
-    const life = world.life()
-    const map = await life.open()
+    const { life, map } = await world.opened()
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
     await world.checkValues(map)
   })
@@ -340,7 +319,7 @@ describe('state that cannot be used', () => {
     await first.open()
     first.kill()
     const life = world.life()
-    reading(life, 'readHint', (hint: Stored) => ({ ...hint, directory: flipped(hint.directory) }))
+    reading(life, 'readHint', hint => ({ ...hint, directory: flipped(hint.directory) }))
     const map = await life.open()
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
     expect(await world.drive(map.get(NAMES[7]!))).toEqual(database.contents.values[7])
@@ -352,18 +331,16 @@ describe('state that cannot be used', () => {
     ['of nothing', () => new Uint8Array()],
   ])('a half-made hint %s: discarded', async (_what, change) => {
     const world = new World()
-    await halfDownloaded(world, 5)
+    await world.halfDownloaded(5)
     const life = world.life()
-    reading(life, 'readPartial', (value: Stored) => ({ ...value, partial: change(value.partial) }))
+    reading(life, 'readPartial', value => ({ ...value, partial: change(value.partial) }))
     const map = await life.open()
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
     await world.checkValues(map)
   })
 
   test('that vanishes while the map is open: a new hint, with an event', async () => {
-    const world = new World()
-    const life = world.life()
-    const map = await life.open()
+    const { world, life, map } = await openedWorld()
     await world.drive(map.at(1))
     await world.disk.discard((await world.head())!.record.hintId)
     await world.checkValues(map)
@@ -372,9 +349,7 @@ describe('state that cannot be used', () => {
   })
 
   test('that has forgotten what it acknowledged condemns itself: a rollback that can be seen', async () => {
-    const world = new World()
-    const life = world.life()
-    const map = await life.open()
+    const { world, life, map } = await openedWorld()
     const { record } = (await world.head())!
     const { checkpoint, directory } = await world.disk.readHint(record.hintId)
     await world.checkValues(map)
@@ -396,7 +371,7 @@ describe('what it belongs to', () => {
       const values = someValues(1000, 8)
       const next = buildDatabase(core, { values, partitions: 16, manifest: laterEpoch(2) })
       const world = new World()
-      if (half) await halfDownloaded(world, 5)
+      if (half) await world.halfDownloaded(5)
       else await lived({ world })
       const later = new World({ network: sameOnBoth(records, next), before: world })
       const life = later.life()
@@ -442,23 +417,10 @@ describe('what it belongs to', () => {
   })
 })
 
-/** A life killed when `partitions` have been folded. */
-async function halfDownloaded(world: World, partitions: number): Promise<void> {
-  const life = world.life()
-  let saved = 0
-  life.interfere = (method, when) => {
-    if (method === 'putPartial' && when === 'after' && ++saved === partitions) life.kill()
-  }
-  life.openIdle().catch(() => {})
-  await settle()
-  await settle()
-  expect(life.killed).toBe(true)
-}
-
 describe('an interrupted download', () => {
   test('goes on where it was, under the roles it began with', async () => {
     const world = new World()
-    await halfDownloaded(world, 6)
+    await world.halfDownloaded(6)
     const { record, stage } = (await world.head())!
     expect(stage).toBe('partial')
     const before = blobs(world.network).length
@@ -519,13 +481,7 @@ describe('an interrupted download', () => {
 
   test('with all of it folded needs no more than came since the last save', async () => {
     const world = new World()
-    const life = world.life()
-    life.interfere = method => {
-      if (method === 'complete') life.kill()
-    }
-    life.openIdle().catch(() => {})
-    await settle()
-    expect(life.killed).toBe(true)
+    await world.killedAt('complete')
     const before = blobs(world.network).length
     await world.checkValues(await world.life().open())
     expect(blobs(world.network).length - before).toBeLessThanOrEqual(2) // one a server
@@ -534,13 +490,8 @@ describe('an interrupted download', () => {
   test('on a fast line is not stored before it is whole; whoever is interrupted begins it once more', async () => {
     const world = new World()
     world.blobMs = 0
-    const first = world.life()
-    first.interfere = (method, when) => {
-      if (method === 'complete' && when === 'before') first.kill()
-    }
-    first.openIdle().catch(() => {})
-    await settle()
-    expect([first.killed, blobs(world.network).length]).toEqual([true, 16])
+    const first = await world.killedAt('complete')
+    expect(blobs(world.network)).toHaveLength(16)
     const { record } = (await world.head())!
     const second = world.life()
     const map = await second.open()

@@ -2,7 +2,7 @@
 
 import { decodeQuery } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
-import { Harness, keyed, keyless } from './support/harness.js'
+import { Harness, keyed, keyless, openedOn } from './support/harness.js'
 import { A, B, on, problem, type Seen } from './support/network.js'
 import { seededRandom } from './support/random.js'
 
@@ -23,9 +23,7 @@ function carried({ url, init }: Seen) {
 const COMMON = { headers: [], credentials: 'omit', cache: 'no-store', redirect: 'error', referrerPolicy: 'no-referrer' }
 
 test('every request carries no header, cookie, referrer or type of ours, and allows no redirect or cache', async () => {
-  const { network } = keyed()
-  const harness = new Harness(network)
-  const map = await harness.open()
+  const { network, harness, map } = await openedOn(keyed())
   await harness.drive(map.get('absent'))
   await harness.drive(map.sync())
   const kinds = new Set(network.seen.map(seen => seen.path.split(/[/?]/)[2]))
@@ -38,9 +36,7 @@ test('every request carries no header, cookie, referrer or type of ours, and all
 
 describe('the two requests of a lookup', () => {
   test('leave in the same tick, after intent is stored', async () => {
-    const { network } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyless())
     for (let i = 0; i < 5; i++) {
       await harness.drive(map.at(i))
       const [a, b] = network.queries(2 * i) as [Seen, Seen]
@@ -52,9 +48,7 @@ describe('the two requests of a lookup', () => {
   })
 
   test('differ in their vectors alone', async () => {
-    const { network, database } = keyless()
-    const harness = new Harness(network)
-    const map = await harness.open()
+    const { network, database, harness, map } = await openedOn(keyless())
     await harness.drive(map.at(3))
     const [a, b] = network.queries() as [Seen, Seen]
     expect(carried(a)).toEqual(carried(b))
@@ -70,8 +64,7 @@ test('which server has which role is drawn at random, once for the life of a hin
   const { network } = keyless()
   const retrieve = new Set<string>()
   for (let seed = 1; seed <= 20; seed++) {
-    const harness = new Harness(network, seed)
-    const map = await harness.open()
+    const { harness, map } = await openedOn({ network }, {}, seed)
     const retrieveServer = async () => (await harness.store.read())?.record.parties[0]
     const first = await retrieveServer()
     for (let i = 0; i < 3; i++) await harness.drive(map.at(i))
@@ -103,9 +96,7 @@ test('every lookup draws 32 fresh bytes, a resend none', async () => {
 test('the order of `servers` changes nothing that is sent', async () => {
   const transcripts = await Promise.all(
     [[A, B] as const, [B, A] as const].map(async servers => {
-      const { network } = keyless()
-      const harness = new Harness(network, 5)
-      const map = await harness.open({ servers })
+      const { network, harness, map } = await openedOn(keyless(), { servers }, 5)
       await harness.drive(map.at(3))
       return network.seen.map(({ server, path, body }) => [server, path, [...body]])
     }),
@@ -116,9 +107,7 @@ test('the order of `servers` changes nothing that is sent', async () => {
 test('all lookups of one length look the same, whatever is asked, on every map', async () => {
   const shapes = new Set<string>()
   for (let seed = 1; seed <= 3; seed++) {
-    const { network } = keyless()
-    const harness = new Harness(network, seed)
-    const map = await harness.open()
+    const { network, harness, map } = await openedOn(keyless(), {}, seed)
     for (let i = 0; i < map.size; i++) {
       await harness.drive(map.at(i))
       shapes.add(network.shapes(2 * i).join('\n'))

@@ -1,6 +1,5 @@
-// reset() of a map in mode `auto` that answers instantly also drops the state in the making. Apps call it after a restored backup or a
-// cloned machine where there is no fence (docs/threat-model.md, Old state put back); a half-made hint that went on would be in use
-// twice.
+// reset() in mode `auto` also drops a half-made hint. Apps call it on a restored or cloned machine without a fence
+// (docs/threat-model.md, Old state put back), where that hint would be in use twice.
 
 import { expect, test } from 'vitest'
 import { settle } from './support/clock.js'

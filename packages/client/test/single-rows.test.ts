@@ -1,6 +1,5 @@
-// Mode `single` where tags are kept in rows, a stripe each, in the store: they are put there while the database streams by, one
-// is read for each query before anything of it is stored or leaves, and what updates have changed is written into new ones with
-// a checkpoint. (That tags are in rows at all follows from how many there are: rust-core/core/src/single/geometry.rs.)
+// Mode `single` with tags in rows of the store, a stripe each: the download writes them, each query reads one before it is stored or
+// leaves, and a checkpoint rewrites those that updates changed. Large databases have rows (rust-core/core/src/single/geometry.rs).
 
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'

@@ -2,16 +2,26 @@
 // does. Verified whole before anything is used; stored before anything is sent.
 
 import { HEADER_BYTES, SUITE_PARITIES } from '@keyhush/protocol'
-import type { SingleHandle } from '@keyhush/wasm'
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
-import type { KeyhushMap, MapEvent } from '../src/index.js'
+import type { KeyhushMap } from '../src/index.js'
 import { estimate } from '../src/index.js'
 import type { OpenWithOptions } from '../src/testing.js'
-import { settle } from './support/clock.js'
+import { deferred, settle } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
-import { core, Harness, hex, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
-import { add, append, change, edit, expectFollowed, Living, livingKeyless, remove, utf8 } from './support/living.js'
+import { core, Harness, hex, keyed, keyless, NAMES, refusedBy, sameOnBoth, withHandles } from './support/harness.js'
+import {
+  add,
+  append,
+  change,
+  edit,
+  expectFollowed,
+  Living,
+  livingKeyless,
+  openedLiving,
+  remove,
+  utf8,
+} from './support/living.js'
 import {
   A,
   B,
@@ -27,37 +37,11 @@ import {
   problem,
 } from './support/network.js'
 import { publisherKey, signedOnBoth } from './support/signed.js'
-import { type Life, records, World } from './support/world.js'
+import { type Life, openedWorld, records, World } from './support/world.js'
 
 const one = { servers: [A], integrity: 'server', mode: 'single', lookups: 60 } as const
 
-async function opened(living: Living, options: Partial<OpenWithOptions> = {}) {
-  const harness = new Harness(living.network)
-  const events: MapEvent[] = []
-  const onEvent = (event: MapEvent) => void events.push(event)
-  const map = await harness.open({ ...one, storage: 'memory', onEvent, ...options })
-  return { harness, map, events, network: living.network, drive: <T>(work: Promise<T>) => harness.drive(work) }
-}
-
-/** A core whose hints, once they are made, have some members of a test's. */
-function withHandles(member: (handle: SingleHandle, name: string | symbol) => unknown): typeof core {
-  const proxied = <T extends object>(target: T, instead: (name: string | symbol) => unknown): T =>
-    new Proxy(target, {
-      get(target, name) {
-        const found = instead(name) ?? Reflect.get(target, name, target)
-        return typeof found === 'function' ? found.bind(target) : found
-      },
-    })
-  const newSingleBuilder: typeof core.newSingleBuilder = (...parameters) => {
-    const builder = core.newSingleBuilder(...parameters)
-    const finish = (version: number) => {
-      const handle = builder.finish(version)
-      return proxied(handle, name => member(handle, name))
-    }
-    return proxied(builder, name => (name === 'finish' ? finish : undefined))
-  }
-  return { ...core, newSingleBuilder }
-}
+const opened = (living: Living, options: Partial<OpenWithOptions> = {}) => openedLiving(living, { ...one, ...options })
 
 describe('one server', () => {
   test('needs somebody to vouch for its database, or the app to do without', async () => {
@@ -96,8 +80,7 @@ describe('one server', () => {
   test('that does not offer such lookups is refused before anything is downloaded', async () => {
     const { network } = keyless()
     network.single = false
-    const harness = new Harness(network)
-    expect(await harness.failure(harness.open(one))).toMatchObject({ code: 'unsupported', reason: 'offer' })
+    expect(await refusedBy({ network }, one)).toMatchObject({ code: 'unsupported', reason: 'offer' })
     expect(network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))).toEqual([])
   })
 
@@ -157,7 +140,7 @@ describe('lookups', () => {
   test('with no hint for what is asked fail, and show nothing of it', async () => {
     const { network, database } = keyless()
     let missed = 0
-    const loadCore = async () => withHandles((_, name) => (name === 'missed' ? missed : undefined))
+    const loadCore = async () => withHandles('newSingleBuilder', (_, name) => (name === 'missed' ? missed : undefined))
     const harness = new Harness(network, 1, { loadCore })
     const map = await harness.open(one)
     missed = 1
@@ -248,13 +231,8 @@ describe('a server that lies', () => {
 
   test('of partitions that are not the database: nothing of them is used', async () => {
     const { network } = keyless()
-    network.misbehave[A] = on('/v1/blobs/', async genuine => {
-      const bytes = await bytesOf(genuine)
-      bytes[3]! ^= 1
-      return ok(bytes)
-    })
-    const harness = new Harness(network)
-    expect(await harness.failure(harness.open(one))).toMatchObject({ code: 'tampered', server: A })
+    network.misbehave[A] = flip(3, '/v1/blobs/')
+    expect(await refusedBy({ network }, one)).toMatchObject({ code: 'tampered', server: A })
     expect(network.queries()).toEqual([])
   })
 })
@@ -271,7 +249,7 @@ describe('updates', () => {
     const seen: string[] = []
     let left = 0
     const loadCore = async () =>
-      withHandles((handle, name) => {
+      withHandles('newSingleBuilder', (handle, name) => {
         if (name === 'update') {
           return (...update: Parameters<typeof handle.update>) => {
             left = 3
@@ -304,8 +282,7 @@ describe('updates', () => {
   })
 
   test('between a lookup and its answer: the same bytes at the next epoch, and the newest value', async () => {
-    const living = livingKeyless()
-    const { map, harness, network, drive } = await opened(living)
+    const { living, map, harness, network, drive } = await opened(livingKeyless())
     network.misbehave[A] = busy
     await harness.failure(map.at(5))
     living.publish([edit(5, 'epoch')])
@@ -319,8 +296,7 @@ describe('updates', () => {
   })
 
   test('that fill empty slots are followed; one that outgrows the stripes has hints made anew, behind the old ones', async () => {
-    const living = livingKeyless()
-    const { map, events, network, drive } = await opened(living)
+    const { living, map, events, network, drive } = await opened(livingKeyless())
     living.publish([append('added')]) // the last slot of the last partition
     await drive(map.sync())
     expect(await drive(map.at(15))).toEqual(utf8('added'))
@@ -374,12 +350,8 @@ describe('hints that run out', () => {
   })
 
   test('while others are made, epochs are followed, and what is made follows too', async () => {
-    const living = livingKeyless()
-    const { map, network, drive } = await opened(living, { lookups: 8 })
-    let release = () => {}
-    const held = new Promise<void>(resolve => {
-      release = resolve
-    })
+    const { living, map, network, drive } = await opened(livingKeyless(), { lookups: 8 })
+    const { promise: held, resolve: release } = deferred()
     network.misbehave[A] = on('/v1/blobs/', async genuine => {
       await held
       return genuine
@@ -406,9 +378,7 @@ describe('stored', () => {
   const LOOKUPS = [1, 2, 6]
 
   async function begun(seed = 1): Promise<{ world: World; life: Life; map: KeyhushMap }> {
-    const world = new World({ seed })
-    const life = world.life()
-    const map = await life.open(options)
+    const { world, life, map } = await openedWorld(options, { seed })
     await world.checkValues(map, LOOKUPS)
     return { world, life, map }
   }
@@ -421,8 +391,7 @@ describe('stored', () => {
       const blobs = () => world.network.seen.filter(({ path }) => path.startsWith('/v1/blobs/')).length
       const partial = (await world.head())?.stage === 'partial'
       const asked = blobs()
-      const life = world.life()
-      const map = await life.open(options)
+      const { life, map } = await world.opened(options)
       if (partial) expect(life.events[0]).toEqual({ type: 'resumed', what: 'download', pending: false })
       if (partial && asked > 8) {
         resumed++
@@ -439,8 +408,7 @@ describe('stored', () => {
     const living = new Living(sameOnBoth(records), records)
     const world = new World({ network: living.network })
     for (let round = 0; round < 4; round++) {
-      const life = world.life()
-      const map = await life.open(options)
+      const { life, map } = await world.opened(options)
       if (round > 0) expect(life.events.map(({ type }) => type)).toEqual(['resumed'])
       expect(map.lookupsLeft).toBe(200 - 5 * round)
       for (const index of [3, 3, 40 + round, 999]) {
@@ -459,8 +427,7 @@ describe('stored', () => {
     const living = new Living(network, database)
     const world = new World({ network, database })
     for (let round = 0; round < 3; round++) {
-      const life = world.life()
-      const map = await life.open(options)
+      const { life, map } = await world.opened(options)
       if (round > 0) expect(life.events.map(({ type }) => type)).toEqual(['resumed'])
       expect(await world.drive(map.getText(NAMES[3]!))).toBe(round === 0 ? 'vvv' : `round ${round - 1}`)
       living.publish([
@@ -586,8 +553,7 @@ describe('two servers that may be one party', () => {
     const world = new World()
     const { network } = world
     network.misbehave[without] = on('/v1/fence', () => problem(404, 'not_found'))
-    const life = world.life()
-    const map = await life.open(two)
+    const { life, map } = await world.opened(two)
     await world.checkValues(map, [1])
     const other = without === A ? B : A
     expect((await world.head())!.record.fenced).toEqual([other])

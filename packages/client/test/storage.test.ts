@@ -10,7 +10,7 @@ import { type OpenStore, StoreFullError } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { hex, keyless } from './support/harness.js'
 import { A, B, blobs, busy, flip } from './support/network.js'
-import { type Life, type Method, records, World } from './support/world.js'
+import { type Life, type Method, openedWorld, records, World } from './support/world.js'
 
 /** Lets a method of a life's store fail, `times` times: before it has done anything, or when it has. */
 function failing(
@@ -136,9 +136,7 @@ describe('a store that fails', () => {
   test.each(['before', 'after'] as const)(
     'once, at an intent, %s storing it: nothing is sent, the call fails, the next goes by what the store holds',
     async when => {
-      const world = new World()
-      const life = world.life()
-      const map = await life.open()
+      const { world, life, map } = await openedWorld()
       await world.checkValues(map, [1])
       failing(life, ['putPending'], when, 1)
       expect(await life.failure(map.at(6))).toMatchObject({ name: 'StorageError', code: 'storage' })
@@ -155,9 +153,7 @@ describe('a store that fails', () => {
   )
 
   test.each(['before', 'after'] as const)('once, at an effect, %s storing it: the call has its value', async when => {
-    const world = new World()
-    const life = world.life()
-    const map = await life.open()
+    const { world, life, map } = await openedWorld()
     failing(life, ['commit'], when, 1)
     await world.checkValues(map, [6])
     expect((await world.head())?.pending === undefined).toBe(when === 'after')
@@ -178,9 +174,7 @@ describe('a store that fails', () => {
   ] as const)(
     "for good (%s, %s), 'preferred': after two failures a new hint in memory; the disk stays as it was",
     async (methods, when) => {
-      const world = new World()
-      const life = world.life()
-      const map = await life.open()
+      const { world, life, map } = await openedWorld()
       await world.checkValues(map, [1, 2])
       failing(life, methods, when)
       let failures = 0
@@ -207,9 +201,7 @@ describe('a store that fails', () => {
   )
 
   test("for good, 'required': StorageError as long as it lasts, and the state is taken up when it is over", async () => {
-    const world = new World()
-    const life = world.life()
-    const map = await life.open({ storage: 'required' })
+    const { world, life, map } = await openedWorld({ storage: 'required' })
     await world.checkValues(map, [1])
     failing(life, ['putPending'], 'before')
     for (let call = 0; call < 5; call++) expect((await life.failure(map.at(6))).code).toBe('storage')
@@ -248,9 +240,7 @@ describe('a store that fails', () => {
   })
 
   test('when a lie is to be remembered: condemned all the same, and stored by the next call', async () => {
-    const world = new World()
-    const life = world.life()
-    const map = await life.open()
+    const { world, life, map } = await openedWorld()
     failing(life, ['condemn'], 'before', 2)
     world.network.misbehave[B] = flip(50)
     expect(await life.failure(map.at(6))).toMatchObject({ name: 'TamperedError', server: B })
@@ -263,9 +253,7 @@ describe('a store that fails', () => {
   })
 
   test('and the page dies before a lie is remembered: the liar is shown the same bytes again, and nothing else', async () => {
-    const world = new World()
-    const life = world.life()
-    const map = await life.open()
+    const { world, life, map } = await openedWorld()
     failing(life, ['condemn'], 'before')
     world.network.misbehave[B] = flip(50)
     expect((await life.failure(map.at(6))).name).toBe('TamperedError')
@@ -279,9 +267,7 @@ describe('a store that fails', () => {
   test('during reset(): StorageError if it cannot begin, and what the store holds is used', async () => {
     for (const method of ['begin', 'complete'] as const) {
       for (const when of ['before', 'after'] as const) {
-        const world = new World()
-        const life = world.life()
-        const map = await life.open()
+        const { world, life, map } = await openedWorld()
         await world.checkValues(map, [1])
         const old = hex((await world.head())!.record.hintId)
         failing(life, [method], when, 1)

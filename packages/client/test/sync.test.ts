@@ -3,26 +3,30 @@
 
 import { contentHash, decodeQuery, encodeEvent, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
-import type { KeyhushMap, MapEvent } from '../src/index.js'
+import type { KeyhushMap } from '../src/index.js'
 import type { Tabs } from '../src/testing.js'
 import { deferred, settle } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
-import { nextEpoch, type Operation } from './support/epochs.js'
-import { core, Harness, NAMES, sameOnBoth } from './support/harness.js'
+import { laidOutAnew, nextEpoch } from './support/epochs.js'
+import { core, Harness, NAMES, openedOn, sameOnBoth } from './support/harness.js'
 import {
   add,
   append,
   change,
   edit,
-  Living,
+  forgetFirst,
+  type Living,
   livingKeyed,
   livingKeyless,
+  livingWorld,
   newestAlone,
+  openedLiving,
   remove,
+  someEdits,
   utf8,
 } from './support/living.js'
-import { A, B, blobs, bytesOf, flip, hang, ok, on, problem, queryIn } from './support/network.js'
-import { World } from './support/world.js'
+import { A, B, blobs, bytesOf, epochUnknown, flip, hang, ok, on, problem, queryIn } from './support/network.js'
+import { noLocks, World } from './support/world.js'
 
 async function checkAll(harness: Harness, map: KeyhushMap, { manifest, byIndex }: Database) {
   expect([map.epoch, map.size]).toEqual([manifest.epoch, manifest.records])
@@ -30,12 +34,14 @@ async function checkAll(harness: Harness, map: KeyhushMap, { manifest, byIndex }
 }
 
 describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
-  /** Opens a map on a living database; `events` fills as they come. */
-  async function opened(living: Living) {
-    const harness = new Harness(living.network)
-    const events: MapEvent[] = []
-    const map = await harness.open({ storage: 'memory', proofs, onEvent: event => events.push(event) })
-    return { harness, map, events, network: living.network }
+  const opened = (living: Living, options = {}) => openedLiving(living, { proofs, ...options })
+
+  /** Opens a map that is told of epochs. */
+  async function hearing(living: Living) {
+    living.network.push = true
+    const open = await opened(living, { push: true })
+    await settle()
+    return open
   }
 
   describe('sync()', () => {
@@ -48,8 +54,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('edits: only the list is downloaded, and every record is right', async () => {
-      const living = livingKeyless()
-      const { harness, map, events, network } = await opened(living)
+      const { living, harness, map, events, network } = await opened(livingKeyless())
       const before = blobs(network).length
       const epoch = living.publish([edit(3, 'three'), edit(14, 'last.')])
       await harness.drive(map.sync())
@@ -59,8 +64,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('many epochs, with appends that open several partitions at once, and lookups in between', async () => {
-      const living = livingKeyless()
-      const { harness, map, events } = await opened(living)
+      const { living, harness, map, events } = await opened(livingKeyless())
       const sizes = [1, 13, 0, 2, 4, 9]
       for (const [round, size] of sizes.entries()) {
         const appended = Array.from({ length: size }, (_, i) => append(`${round}.${`${i}`.padStart(3)}`))
@@ -88,8 +92,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
 
   describe('a server that has turned', () => {
     test('both at the next epoch: a client behind is answered at its own', async () => {
-      const living = livingKeyless()
-      const { harness, map } = await opened(living)
+      const { living, harness, map } = await opened(livingKeyless())
       const old = living.newest
       living.publish([edit(3, 'three')])
       expect(await harness.drive(map.at(3))).toEqual(old.byIndex[3])
@@ -97,8 +100,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test.each([A, B])('only %s at the next: nobody notices, and sync() stays', async server => {
-      const living = livingKeyless()
-      const { harness, map } = await opened(living)
+      const { living, harness, map } = await opened(livingKeyless())
       const old = living.newest
       living.publish([edit(3, 'three')], [server])
       await harness.drive(map.sync())
@@ -109,8 +111,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     test.each([A, B])(
       'one epoch apart, %s ahead, with a client two behind: it goes to the one both have',
       async ahead => {
-        const living = livingKeyless()
-        const { harness, map, events } = await opened(living)
+        const { living, harness, map, events } = await opened(livingKeyless())
         living.publish([edit(3, 'three')])
         const common = living.newest
         living.publish([edit(3, 'ahead')], [ahead])
@@ -120,8 +121,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     )
 
     test('both two epochs on: the same vectors go out again, extended, at the newest', async () => {
-      const living = livingKeyless()
-      const { harness, map, events, network } = await opened(living)
+      const { living, harness, map, events, network } = await opened(livingKeyless())
       living.publish([edit(3, 'three')])
       living.publish([edit(7, 'seven'), ...Array.from({ length: 9 }, (_, i) => append(`new ${i}`))])
       const before = network.queries().length
@@ -168,11 +168,9 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     ])(
       'a forged answer of %s beside %s that has turned: condemned, and nothing goes out again',
       async (liar, turned) => {
-        const living = livingKeyless()
-        const { harness, map, network } = await opened(living)
+        const { living, harness, map, network } = await opened(livingKeyless())
         living.publish([edit(3, 'three')])
-        const unknown = { code: 'epoch_unknown', message: '', generation: 1, epoch: 2 }
-        network.misbehave[turned] = on('/v1/answer', () => Response.json(unknown, { status: 404 }))
+        network.misbehave[turned] = on('/v1/answer', () => epochUnknown({ generation: 1, epoch: 2 }))
         network.misbehave[liar] = flip(50)
         const before = network.queries().length
         expect(await harness.failure(map.at(3))).toMatchObject({ name: 'TamperedError', server: liar })
@@ -185,11 +183,8 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     test.each([A, B])(
       '%s claims an epoch that nobody else has: the lookup fails, nothing is lost, nothing repeats',
       async liar => {
-        const living = livingKeyless()
-        const { harness, map, network } = await opened(living)
-        const lie = () =>
-          Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 9 }, { status: 404 })
-        network.misbehave[liar] = on('/v1/answer', lie)
+        const { living, harness, map, network } = await opened(livingKeyless())
+        network.misbehave[liar] = on('/v1/answer', () => epochUnknown({ generation: 1, epoch: 9 }))
         const before = network.seen.length
         expect(await harness.failure(map.at(3))).toMatchObject({ code: 'version', server: liar })
         expect(network.seen.slice(before).filter(({ path }) => path === '/v1/answer')).toHaveLength(2)
@@ -203,16 +198,14 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
   test.each([A, B])(
     '%s pretends to have forgotten what lies between: the other server’s chain suffices',
     async liar => {
-      const living = livingKeyless()
-      const { harness, map, events, network } = await opened(living)
+      const { living, harness, map, events, network } = await opened(livingKeyless())
       const old = living.newest
       const downloaded = blobs(network).length
       let turned = false
       network.misbehave[liar] = ({ path, body }) => {
-        const { generation, epoch } = living.newest.manifest
-        const unknown = Response.json({ code: 'epoch_unknown', message: '', generation, epoch }, { status: 404 })
-        const behind = path === '/v1/answer' && decodeQuery(queryIn(body)).epoch < epoch
-        return turned && (path.startsWith('/v1/manifests') || behind) ? unknown : undefined
+        const { manifest } = living.newest
+        const behind = path === '/v1/answer' && decodeQuery(queryIn(body)).epoch < manifest.epoch
+        return turned && (path.startsWith('/v1/manifests') || behind) ? epochUnknown(manifest) : undefined
       }
       for (let round = 1; round <= 3; round++) {
         living.publish([edit(3, `no. ${round}`)])
@@ -227,12 +220,9 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
   )
 
   describe('servers that lie about what changed', () => {
-    const flipped = async (genuine: Response) => ok((await bytesOf(genuine)).map((b, i) => (i === 45 ? b ^ 1 : b)))
-
     test.each([A, B])('a list by %s that has another hash: the other server is asked', async liar => {
-      const living = livingKeyless()
-      const { harness, map, network } = await opened(living)
-      network.misbehave[liar] = on('/v1/blobs/', flipped)
+      const { living, harness, map, network } = await opened(livingKeyless())
+      network.misbehave[liar] = flip(45, '/v1/blobs/')
       for (let i = 0; i < 2; i++) living.publish([edit(i, `new ${i}`)]) // both take their turns to be first
       await harness.drive(map.sync())
       expect(map.stats.incidents).toEqual([{ server: liar, code: 'tampered' }])
@@ -240,11 +230,10 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('both: TamperedError, and the map stays where it was', async () => {
-      const living = livingKeyless()
-      const { harness, map, network } = await opened(living)
+      const { living, harness, map, network } = await opened(livingKeyless())
       const old = living.newest
       living.publish([edit(3, 'three')])
-      for (const server of [A, B]) network.misbehave[server] = on('/v1/blobs/', flipped)
+      for (const server of [A, B]) network.misbehave[server] = flip(45, '/v1/blobs/')
       expect(await harness.failure(map.sync())).toMatchObject({ code: 'tampered' })
       for (const server of [A, B]) network.misbehave[server] = undefined
       expect(await harness.drive(map.at(3))).toEqual(old.byIndex[3])
@@ -271,8 +260,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('different manifests of one epoch: ServersDisagreeError, and nothing changes', async () => {
-      const living = livingKeyless()
-      const { harness, map, network } = await opened(living)
+      const { living, harness, map, network } = await opened(livingKeyless())
       living.publish([edit(3, 'three')])
       network.misbehave[B] = on('/v1/manifests', async genuine => {
         const bytes = await bytesOf(genuine)
@@ -291,8 +279,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       ['with an epoch left out', bytes => bytes.subarray(bytes.length / 3), 'servers_disagree'],
     ]
     test.each(badChains)('a chain %s, from one of them', async (_what, spoil, code) => {
-      const living = livingKeyless()
-      const { harness, map, network } = await opened(living)
+      const { living, harness, map, network } = await opened(livingKeyless())
       living.publish([edit(3, 'three')])
       living.publish([edit(4, 'four.')])
       network.misbehave[A] = on('/v1/manifests', async genuine => ok(spoil(await bytesOf(genuine))))
@@ -307,8 +294,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       ['a record beyond the last', (list: Uint8Array) => list.fill(200, 50, 51)],
       ['a kind there is none of', (list: Uint8Array) => list.fill(9, 44, 45)],
     ])('both publish a list with %s: ProtocolError, and nothing changes', async (_what, spoil) => {
-      const living = livingKeyless()
-      const { harness, map, network } = await opened(living)
+      const { living, harness, map, network } = await opened(livingKeyless())
       const old = living.newest
       const next = living.publish([edit(3, 'three'), edit(4, 'four.')], [])
       const list = spoil(next.blobs.get(toHex(next.manifest.updateListHash))!.slice())
@@ -328,15 +314,9 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     const replaced = () => buildDatabase(core, { values: someValues(30, 5).slice(9), partitions: 3 })
 
     test('history exceeded while open: a new hint is made, and the lookup that found out is answered', async () => {
-      const living = livingKeyless()
-      const { harness, map, events, network } = await opened(living)
+      const { living, harness, map, events } = await opened(livingKeyless())
       for (let i = 0; i < 4; i++) living.publish([edit(i, `new ${i}`)])
-      // Both have forgotten epoch 1.
-      for (const server of [A, B]) {
-        network.misbehave[server] = on('/v1/manifests?since=0', () =>
-          Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 5 }, { status: 404 }),
-        )
-      }
+      forgetFirst(living)
       expect(await harness.drive(map.at(2))).toEqual(utf8('new 2'))
       expect(events).toEqual([
         { type: 'outdated', reason: 'history' },
@@ -346,15 +326,14 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('history exceeded between a chain and its lists: a new hint is made', async () => {
-      const living = livingKeyless()
-      const { harness, map, events, network } = await opened(living)
+      const { living, harness, map, events, network } = await opened(livingKeyless())
       const list = living.publish([edit(0, 'new 0')]).manifest
       let told = 0
       for (const server of [A, B]) {
         network.misbehave[server] = (seen, genuine) => {
           if (seen.path.endsWith(toHex(list.updateListHash))) return problem(404, 'not_found')
           if (!seen.path.startsWith('/v1/manifests?since=0') || ++told <= 2) return genuine
-          return Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 5 }, { status: 404 })
+          return epochUnknown({ generation: 1, epoch: 5 })
         }
       }
       await harness.drive(map.sync())
@@ -365,8 +344,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('another database in its place: sync() makes a new hint', async () => {
-      const living = livingKeyless()
-      const { harness, map, events, network } = await opened(living)
+      const { harness, map, events, network } = await opened(livingKeyless())
       const other = replaced()
       for (const server of [A, B]) {
         const manifest = { ...other.manifest, databaseId: new Uint8Array(16).fill(7) }
@@ -394,8 +372,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
           return newestAlone(living, genuine, seen)
         })
       }
-      const harness = new Harness(network)
-      const map = await harness.open({ proofs })
+      const { harness, map } = await openedOn({ network }, { proofs })
       expect(map.epoch).toBe(living.newest.manifest.epoch)
       await checkAll(harness, map, living.newest)
     })
@@ -413,8 +390,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
           return newestAlone(living, genuine, seen)
         })
       }
-      const harness = new Harness(network)
-      const map = await harness.open({ proofs })
+      const { harness, map } = await openedOn({ network }, { proofs })
       expect(await harness.drive(map.get('new.example'))).toEqual(utf8('added'))
       expect(await harness.drive(map.get(NAMES[9]!))).toEqual(living.newest.contents.values[9])
     })
@@ -422,12 +398,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
 
   describe('push', () => {
     test('an open map follows when both servers have turned, and not before', async () => {
-      const living = livingKeyless()
-      const { network } = living
-      network.push = true
-      const harness = new Harness(network)
-      const map = await harness.open({ push: true, proofs })
-      await settle()
+      const { living, harness, map, network } = await hearing(livingKeyless())
       expect([...network.streams].map(({ server }) => server)).toEqual([A, B])
       living.publish([edit(3, 'three')], [A])
       await settle()
@@ -441,12 +412,8 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
 
     test('a stream that ends, breaks or falls silent is opened again; one that is not there is not asked for again', async () => {
       const living = livingKeyless()
-      const { network } = living
-      network.push = true
-      network.misbehave[B] = on('/v1/events', () => problem(404, 'not_found'))
-      const harness = new Harness(network)
-      const map = await harness.open({ push: true, proofs })
-      await settle()
+      living.network.misbehave[B] = on('/v1/events', () => problem(404, 'not_found'))
+      const { harness, map, network } = await hearing(living)
       const asked = (server: string) => network.seen.filter(s => s.server === server && s.path === '/v1/events').length
       for (let times = 1; times <= 3; times++) {
         expect([asked(A), asked(B)]).toEqual([times, 1])
@@ -468,11 +435,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
 
     /** A server tells of one epoch after the other, five times a second for ten minutes. What the other is asked meanwhile. */
     async function flood(living: Living, told: (line: number) => number) {
-      const { network } = living
-      network.push = true
-      const harness = new Harness(network)
-      const map = await harness.open({ push: true, proofs })
-      await settle()
+      const { harness, map, network } = await hearing(living)
       const before = network.seen.length
       const until = harness.clock.now() + 600_000
       const tell = (line: number) => {
@@ -516,12 +479,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('a stream of true lines without end is not read on, and opened again after a pause', async () => {
-      const living = livingKeyless()
-      const { network } = living
-      network.push = true
-      const harness = new Harness(network)
-      const map = await harness.open({ push: true, proofs })
-      await settle()
+      const { living, harness, map, network } = await hearing(livingKeyless())
       const flooded = [...network.streams][0]!
       expect(flooded.server).toBe(A)
       for (let lines = 0; lines < 1_000; lines++) flooded.tell(encodeEvent({ generation: 1, epoch: 1 }))
@@ -574,12 +532,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('lines are hints to look, no more: false ones change nothing', async () => {
-      const living = livingKeyless()
-      const { network } = living
-      network.push = true
-      const harness = new Harness(network)
-      const map = await harness.open({ push: true, proofs })
-      await settle()
+      const { living, harness, map, network } = await hearing(livingKeyless())
       for (const stream of network.streams) stream.tell(encodeEvent({ generation: 7, epoch: 900 }))
       await settle()
       await checkAll(harness, map, living.newest)
@@ -588,20 +541,8 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
   })
 
   describe('durable state', () => {
-    const someEdits = (round: number): Operation[] => [
-      { op: 'edit', index: round, value: utf8(`round ${round}.`.slice(0, 8)) },
-      ...Array.from({ length: round * 40 }, (_, i) => ({ op: 'add' as const, value: utf8(`${round}.${i}`.padEnd(8)) })),
-    ]
-
-    function world() {
-      const first = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
-      const network = sameOnBoth(first)
-      const living = new Living(network, first)
-      return { living, world: new World({ network, database: first }) }
-    }
-
     test('a later life takes up updates and effects in their order, and follows what it has missed', async () => {
-      const { living, world: w } = world()
+      const { living, world: w } = livingWorld()
       const first = w.life()
       const map = await first.open({ proofs })
       for (let round = 1; round < 4; round++) {
@@ -623,7 +564,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('two tabs: what one has applied, the other finds in the store', async () => {
-      const { living, world: w } = world()
+      const { living, world: w } = livingWorld()
       const [one, two] = [w.life(), w.life()]
       const [a, b] = [await one.open({ proofs }), await two.open({ proofs })]
       living.publish(someEdits(1))
@@ -637,18 +578,13 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('a tab that is too far behind finds in the store what another tab has followed in time', async () => {
-      const { living, world: w } = world()
+      const { living, world: w } = livingWorld()
       const [one, two] = [w.life(), w.life()]
       const [a, b] = [await one.open({ proofs }), await two.open({ proofs })]
       living.publish(someEdits(1))
       await w.drive(a.sync())
       living.publish(someEdits(2))
-      // Both have forgotten epoch 1.
-      for (const server of [A, B]) {
-        w.network.misbehave[server] = on('/v1/manifests?since=0', () =>
-          Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 3 }, { status: 404 }),
-        )
-      }
+      forgetFirst(living)
       await w.drive(b.sync())
       expect(b.epoch).toBe(3)
       expect(two.events.map(({ type }) => type)).not.toContain('outdated')
@@ -657,16 +593,9 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('a tab takes up a half-made hint that another finishes and takes further: it is not discarded', async () => {
-      const { living, world: w } = world()
-      const one = w.life()
-      let saved = 0
-      one.interfere = (method, moment) => {
-        if (method === 'putPartial' && moment === 'after' && ++saved === 3) one.kill()
-      }
-      one.openIdle({ proofs }).catch(() => {})
-      while (!one.killed) await settle()
-      const locks = { hold: <T>(_name: string, _patience: number, task: () => Promise<T>) => task() }
-      const [two, three] = [w.life({ locks }), w.life({ locks })]
+      const { living, world: w } = livingWorld()
+      await w.halfDownloaded(3, { proofs })
+      const [two, three] = [w.life(noLocks), w.life(noLocks)]
       const { promise: late, resolve: release } = deferred()
       two.interfere = (method, moment) => (method === 'readPartial' && moment === 'after' ? late : undefined)
       const opening = two.openIdle({ proofs })
@@ -674,12 +603,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       const map = await three.open({ proofs })
       living.publish(someEdits(1))
       await w.drive(map.sync())
-      // Both have forgotten epoch 1.
-      for (const server of [A, B]) {
-        w.network.misbehave[server] = on('/v1/manifests?since=0', () =>
-          Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 2 }, { status: 404 }),
-        )
-      }
+      forgetFirst(living)
       release()
       const other = await w.drive(opening)
       expect(two.events.map(({ type }) => type)).not.toContain('discarded')
@@ -688,7 +612,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('a tab whose download comes too late finds that another has finished and taken it further', async () => {
-      const { living, world: w } = world()
+      const { living, world: w } = livingWorld()
       const { network } = w
       const last = toHex(contentHash(living.newest.manifest, 15))
       const { promise: released, resolve: release } = deferred()
@@ -699,8 +623,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
           return newestAlone(living, genuine, seen)
         })
       }
-      const locks = { hold: <T>(_name: string, _patience: number, task: () => Promise<T>) => task() }
-      const [two, three] = [w.life({ locks }), w.life({ locks })]
+      const [two, three] = [w.life(noLocks), w.life(noLocks)]
       const opening = two.openIdle({ proofs })
       while (asked === 0) await settle()
       for (let i = 0; i < 10; i++) await settle()
@@ -712,9 +635,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       for (const server of [A, B]) {
         const blobs = network.misbehave[server]!
         network.misbehave[server] = (seen, genuine) =>
-          seen.path === '/v1/manifests?since=0'
-            ? Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 2 }, { status: 404 })
-            : blobs(seen, genuine)
+          seen.path === '/v1/manifests?since=0' ? epochUnknown({ generation: 1, epoch: 2 }) : blobs(seen, genuine)
       }
       release()
       const other = await w.drive(opening)
@@ -724,19 +645,13 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('two tabs that open what is too old at once: one begins anew, and both go on with that', async () => {
-      const { living, world: w } = world()
+      const { living, world: w } = livingWorld()
       const first = w.life()
       await first.open({ proofs })
       first.kill()
       for (let round = 1; round < 3; round++) living.publish(someEdits(round))
-      // Both have forgotten epoch 1.
-      for (const server of [A, B]) {
-        w.network.misbehave[server] = on('/v1/manifests?since=0', () =>
-          Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: 3 }, { status: 404 }),
-        )
-      }
-      const locks = { hold: <T>(_name: string, _patience: number, task: () => Promise<T>) => task() }
-      const lives = [w.life({ locks }), w.life({ locks })]
+      forgetFirst(living)
+      const lives = [w.life(noLocks), w.life(noLocks)]
       const maps = await w.drive(Promise.all(lives.map(life => life.openIdle({ proofs }))))
       for (const map of maps) {
         expect(map.epoch).toBe(3)
@@ -747,27 +662,11 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
   })
 
   describe('a new generation', () => {
-    /** The same values in another layout, behind the epoch a database is at. */
-    function laidOutAnew({ newest }: Pick<Living, 'newest'>, partitions: number): Database {
-      const manifest = {
-        databaseId: newest.manifest.databaseId,
-        generation: newest.manifest.generation + 1,
-        epoch: newest.manifest.epoch + 1,
-        previousManifest: core.blake3(newest.manifestBytes),
-      }
-      const values = newest.byIndex.map(value => value!)
-      return buildDatabase(core, { values, partitions, manifest })
-    }
-
     test('the old hint answers while the new one is downloaded, and then the new one does', async () => {
-      const living = livingKeyless()
-      const { harness, map, events, network } = await opened(living)
+      const { living, harness, map, events, network } = await opened(livingKeyless())
       const old = living.newest
-      const next = laidOutAnew(living, 3)
-      let letGo = () => {}
-      const held = new Promise<void>(resolve => {
-        letGo = resolve
-      })
+      const next = laidOutAnew(living.newest, 3)
+      const { promise: held, resolve: letGo } = deferred()
       for (const server of [A, B]) {
         network.publish(server, next)
         network.misbehave[server] = on('/v1/blobs/', async genuine => {
@@ -787,9 +686,8 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('once the old one is not answered any more, a lookup waits for the new hint', async () => {
-      const living = livingKeyless()
-      const { harness, map, network } = await opened(living)
-      const next = laidOutAnew(living, 3)
+      const { living, harness, map, network } = await opened(livingKeyless())
+      const next = laidOutAnew(living.newest, 3)
       for (const server of [A, B]) network.publish(server, next)
       const after = nextEpoch(core, next, [edit(3, 'three')])
       for (const server of [A, B]) network.publish(server, after)
@@ -806,7 +704,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       const life = w.life()
       await w.drive((await life.open({ proofs })).at(1))
       life.kill()
-      const next = laidOutAnew(new Living(network, first), 20)
+      const next = laidOutAnew(first, 20)
       for (const server of [A, B]) network.publish(server, next)
       const later = w.life()
       const map = await later.open({ proofs })
@@ -828,7 +726,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       const w = new World({ network, database: first })
       const [one, two] = [w.life(), w.life()]
       const [a, b] = [await one.open({ proofs }), await two.open({ proofs })]
-      const next = laidOutAnew(new Living(network, first), 20)
+      const next = laidOutAnew(first, 20)
       const { promise: released, resolve: release } = deferred()
       let asked = 0
       for (const server of [A, B]) {
@@ -858,11 +756,10 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     test('with fewer records: a lookup by index that was under way asks again whether its record has gone or not', async () => {
       const views = []
       for (const index of [3, 14]) {
-        const living = livingKeyless()
-        const { harness, map, network } = await opened(living)
+        const { living, harness, map, network } = await opened(livingKeyless())
         let next = living.newest
         for (const partitions of [3, 2]) {
-          next = laidOutAnew({ newest: { ...next, byIndex: next.byIndex.slice(0, 10) } }, partitions)
+          next = laidOutAnew({ ...next, byIndex: next.byIndex.slice(0, 10) }, partitions)
           for (const server of [A, B]) network.publish(server, next)
         }
         const before = network.queries().length
@@ -877,9 +774,8 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('that is fetched, but cannot be put in place: sync() says so, and the next one makes up for it', async () => {
-      const living = livingKeyless()
-      const { harness, map, network } = await opened(living)
-      const next = laidOutAnew(living, 3)
+      const { living, harness, map, network } = await opened(livingKeyless())
+      const next = laidOutAnew(living.newest, 3)
       for (const server of [A, B]) {
         network.publish(server, next)
         network.misbehave[server] = on('/v1/fence', () => problem(503, 'not_ready'))
@@ -892,13 +788,12 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('that cannot be put in place while a lookup is pending: the old hint goes on', async () => {
-      const living = livingKeyless()
-      const { harness, map, events, network } = await opened(living)
+      const { living, harness, map, events, network } = await opened(livingKeyless())
       const old = living.newest
       network.misbehave[A] = on('/v1/answer', () => problem(503, 'not_ready'))
       expect(await harness.failure(map.at(1))).toMatchObject({ code: 'network' })
       for (const server of [A, B]) {
-        network.publish(server, laidOutAnew(living, 3))
+        network.publish(server, laidOutAnew(living.newest, 3))
         network.misbehave[server] = on('/v1/fence', () => problem(503, 'not_ready'))
       }
       expect(await harness.failure(map.sync())).toMatchObject({ code: 'network' })
@@ -908,10 +803,9 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('closed while it is downloaded: nothing is left running', async () => {
-      const living = livingKeyless()
-      const { harness, map, network } = await opened(living)
+      const { living, harness, map, network } = await opened(livingKeyless())
       for (const server of [A, B]) {
-        network.publish(server, laidOutAnew(living, 3))
+        network.publish(server, laidOutAnew(living.newest, 3))
         network.misbehave[server] = hang('/v1/blobs/')
       }
       const syncing = harness.failure(map.sync())

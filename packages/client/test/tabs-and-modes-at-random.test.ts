@@ -1,6 +1,5 @@
-// Two tabs on one disk whose modes change, and servers that fail, lag, publish and lie. Tabs are opened, closed, killed, frozen and
-// reset at any moment, by seed. No column is shown twice with different contents; every query sent is pending on the disk; every
-// value is right at some epoch; every call ends with a value or a KeyhushError.
+// Two tabs on one disk, opened, closed, killed, frozen and reset in changing modes; servers that fail, lag, publish and lie. No column is
+// shown twice with other contents; queries are pending on the disk; values are right at some epoch; other errors are KeyhushErrors.
 
 import { expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
@@ -12,6 +11,7 @@ import { settle } from './support/clock.js'
 import { nextEpoch } from './support/epochs.js'
 import { core, hex, sameOnBoth } from './support/harness.js'
 import { A, B, bytesOf, ok, problem } from './support/network.js'
+import { drawing } from './support/random.js'
 import { type Life, records, World } from './support/world.js'
 
 const RUNS = THOROUGH ? 300 : 12
@@ -40,10 +40,10 @@ class Schedule {
   /** maps in mode auto prepare hints, however small the database is */
   makesHints = false
   readonly #published: Record<string, number> = { [A]: 0, [B]: 0 }
-  #state: number
+  readonly draw: (below: number) => number
 
   constructor(seed: number) {
-    this.#state = (seed * 2654435761) >>> 0 || 1
+    this.draw = drawing(seed)
     this.world = new World({ network: this.network, seed })
     this.tabs = [this.newTab(), this.newTab()]
     this.network.fence = this.draw(4) !== 0
@@ -51,16 +51,6 @@ class Schedule {
     for (const server of [A, B]) {
       this.network.misbehave[server] = (_seen, genuine) => this.#reply(server, server === liar, genuine)
     }
-  }
-
-  /** Uniform enough, below a bound. */
-  draw(below: number): number {
-    this.#state ^= this.#state << 13
-    this.#state >>>= 0
-    this.#state ^= this.#state >>> 17
-    this.#state ^= this.#state << 5
-    this.#state >>>= 0
-    return Math.floor((this.#state / 2 ** 32) * below)
   }
 
   newTab(): Tab {

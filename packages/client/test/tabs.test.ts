@@ -6,7 +6,7 @@ import type { StoredHint } from '../src/testing.js'
 import { settle, turns } from './support/clock.js'
 import { A, B, busy, flip } from './support/network.js'
 import { dice } from './support/random.js'
-import { type Method, noLocks, World } from './support/world.js'
+import { type Method, noLocks, twoTabs, World } from './support/world.js'
 
 describe.each([
   ['with locks', {}],
@@ -44,9 +44,7 @@ describe.each([
   })
 
   test('a tab that has been away follows by the journal, without reading the hint again', async () => {
-    const world = new World()
-    const [one, two] = [world.life(environment), world.life(environment)]
-    const [first, second] = [await one.open(), await two.open()]
+    const { world, one, first, second } = await twoTabs(environment)
     await world.checkValues(second, [1, 2, 3, 4, 5])
     const reads: Method[] = []
     one.interfere = (method, when) => {
@@ -58,9 +56,7 @@ describe.each([
   })
 
   test('and reads the hint again where a checkpoint has replaced the journal', async () => {
-    const world = new World()
-    const [one, two] = [world.life(environment), world.life(environment)]
-    const [first, second] = [await one.open(), await two.open()]
+    const { world, first, second } = await twoTabs(environment)
     await world.checkValues(second, [1, 2, 3])
     const { record, version } = (await world.head())!
     const stored = await world.disk.readHint(record.hintId)
@@ -75,9 +71,7 @@ describe.each([
   })
 
   test.each([A, B])('a batch that another tab could not finish is finished first; %s was silent', async silent => {
-    const world = new World()
-    const [one, two] = [world.life(environment), world.life(environment)]
-    const [first, second] = [await one.open(), await two.open()]
+    const { world, one, two, first, second } = await twoTabs(environment)
     await world.checkValues(second, [1])
     world.network.misbehave[silent] = busy
     expect((await one.failure(first.at(6))).code).toBe('network')
@@ -133,9 +127,7 @@ describe.each([
   })
 
   test('two resets at once: one new life, and both go on in it', async () => {
-    const world = new World()
-    const [one, two] = [world.life(environment), world.life(environment)]
-    const [first, second] = [await one.open(), await two.open()]
+    const { world, first, second } = await twoTabs(environment)
     await world.drive(Promise.all([first.reset(), second.reset()]))
     await world.checkValues(first)
     await world.checkValues(second)
@@ -176,9 +168,7 @@ describe('between lookups', () => {
   })
 
   test('or when it is closed, which waits for nothing', async () => {
-    const world = new World()
-    const [one, two] = [world.life(), world.life()]
-    const [first, second] = [await one.open(), await two.open()]
+    const { world, first, second } = await twoTabs()
     await world.checkValues(first)
     const start = world.clock.now()
     await world.drive(first.close())
@@ -221,9 +211,7 @@ describe('a tab that stands still while it holds the lock', () => {
     '%s (%s), and whose lookup is given up meanwhile: the servers see the same',
     async (method, when) => {
       const shown = async (isGivenUp: boolean) => {
-        const world = new World()
-        const [one, two] = [world.life(), world.life()]
-        const [first, second] = [await one.open(), await two.open()]
+        const { world, one, first, second } = await twoTabs()
         one.interfere = (what, moment) => {
           if (what === method && moment === when) one.freeze()
         }
@@ -246,9 +234,7 @@ describe('a tab that stands still while it holds the lock', () => {
   )
 
   test('between its requests and their answers', async () => {
-    const world = new World()
-    const [one, two] = [world.life(), world.life()]
-    const [first, second] = [await one.open(), await two.open()]
+    const { world, one, first, second } = await twoTabs()
     world.network.misbehave[A] = (_seen, genuine) => {
       one.freeze()
       return genuine
@@ -264,9 +250,7 @@ describe('a tab that stands still while it holds the lock', () => {
   })
 
   test('closed instead: the next goes on at once', async () => {
-    const world = new World()
-    const [one, two] = [world.life(), world.life()]
-    const [first, second] = [await one.open(), await two.open()]
+    const { world, one, first, second } = await twoTabs()
     one.interfere = method => {
       if (method === 'commit') one.kill()
     }
@@ -298,9 +282,7 @@ describe('a tab that stands still while it holds the lock', () => {
   })
 
   test('does not keep close() waiting in another', async () => {
-    const world = new World()
-    const [one, two] = [world.life(), world.life()]
-    const [first, second] = [await one.open(), await two.open()]
+    const { world, one, first, second } = await twoTabs()
     one.interfere = () => one.freeze()
     first.at(6).catch(() => {})
     await settle()
@@ -314,9 +296,7 @@ describe('a tab that stands still while it holds the lock', () => {
 })
 
 test('giving up while another tab holds the lock is immediate, and nothing is sent', async () => {
-  const world = new World()
-  const [one, two] = [world.life(), world.life()]
-  const [first, second] = [await one.open(), await two.open()]
+  const { world, one, first, second } = await twoTabs()
   one.interfere = () => one.freeze()
   first.at(6).catch(() => {})
   await settle()

@@ -4,14 +4,12 @@ import { HEADER_BYTES, type Manifest } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { chooseProofs } from '../src/scheme/tapir/proofs.js'
 import { buildDatabase, someValues } from './support/database.js'
-import { core, Harness, keyless, sameOnBoth } from './support/harness.js'
+import { core, Harness, keyless, openedOn, sameOnBoth } from './support/harness.js'
 import { A, B, flip } from './support/network.js'
 import { World } from './support/world.js'
 
 test('every record and every absent key is right, over and over', async () => {
-  const { network, database } = keyless(23)
-  const harness = new Harness(network)
-  const map = await harness.open({ proofs: 'tags' })
+  const { database, harness, map } = await openedOn(keyless(23), { proofs: 'tags' })
   for (let i = 0; i < 3 * map.size; i++) {
     const index = (i * 7) % map.size
     expect(await harness.drive(map.at(index))).toEqual(database.byIndex[index])
@@ -49,8 +47,7 @@ test('a stored hint keeps its kind; an app that insists on the other gets a new 
     ['merkle', 0, 'resumed'],
   ]
   for (const [proofs, tagBytes, event] of lives) {
-    const life = world.life()
-    const map = await life.open({ proofs })
+    const { life, map } = await world.opened({ proofs })
     expect([map.stats.held['tags'], life.events[0]?.type]).toEqual([tagBytes, event])
     await world.checkValues(map)
     life.kill()

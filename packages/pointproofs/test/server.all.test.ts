@@ -107,8 +107,10 @@ describe('a build', () => {
     await expect(built({ ceremony: undefined })).rejects.toThrow(/--proofs pointproofs and --ceremony go together/)
     await expect(built({ proofs: 'merkle' })).rejects.toThrow(/go together/)
     const options = { proofs: undefined, ceremony: undefined }
-    await expect(built({ ...options, receipt: files.mine })).rejects.toThrow(/--receipt means nothing/)
-    await expect(built({ ...options, receipt: undefined, prover: 'x' })).rejects.toThrow(/--prover means nothing/)
+    await expect(built({ ...options, receipt: files.mine })).rejects.toThrow(/--receipt: expected --ceremony too/)
+    await expect(built({ ...options, receipt: undefined, prover: 'x' })).rejects.toThrow(
+      /--prover: expected --ceremony too/,
+    )
   })
 
   test('by a command proves the same, and says what is wrong with one', async () => {

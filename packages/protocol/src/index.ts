@@ -100,6 +100,7 @@ export {
   hasRows,
   isCommitted,
   PROOF_KINDS,
+  PROOFS,
   type Proofs,
   proofsOf,
   suiteOf,

@@ -1,4 +1,4 @@
-// The kinds of proof, a row each: everything in this package that depends on the kind asks here.
+// The kinds of proof, a row each. This is the one list: all others are typed by its names, and do not compile without one of them.
 
 import { HASH_BYTES, POINTPROOF_BYTES, SUITE_MERKLE_BLAKE3, SUITE_POINTPROOFS, SUITE_TAGS } from './constants.js'
 
@@ -21,6 +21,8 @@ interface ProofKind {
   readonly levelBytes: number
   /** of proof behind all entries of an answer */
   readonly answerBytes: number
+  /** the package that makes and verifies them; missing: the core does */
+  readonly package?: `@keyhush/${string}`
 }
 
 export const PROOF_KINDS: Readonly<Record<Proofs, ProofKind>> = {
@@ -44,10 +46,12 @@ export const PROOF_KINDS: Readonly<Record<Proofs, ProofKind>> = {
     offers: ['merkle', 'tags', 'pointproofs'],
     ...{ isCommitted: true, hasRows: true },
     ...{ levelBytes: 0, answerBytes: POINTPROOF_BYTES },
+    package: '@keyhush/pointproofs',
   },
 }
 
-const KINDS = Object.keys(PROOF_KINDS) as Proofs[]
+/** The names of the kinds. */
+export const PROOFS: readonly Proofs[] = Object.keys(PROOF_KINDS) as Proofs[]
 
 /** What says which kind a database was built for: its manifest's suite. */
 interface Built {
@@ -56,7 +60,7 @@ interface Built {
 }
 
 /** The suites of manifests. */
-export const MANIFEST_SUITES: readonly number[] = KINDS.map(suiteOf)
+export const MANIFEST_SUITES: readonly number[] = PROOFS.map(suiteOf)
 
 /** The suite that queries and answers of a kind name, and the manifests of databases that were built for it. */
 export function suiteOf(proofs: Proofs): number {
@@ -65,7 +69,7 @@ export function suiteOf(proofs: Proofs): number {
 
 /** The kind of proof that a database was built for. */
 export function builtFor({ suite = SUITE_MERKLE_BLAKE3 }: Built): Proofs {
-  return KINDS.find(proofs => suiteOf(proofs) === suite) ?? 'merkle'
+  return PROOFS.find(proofs => suiteOf(proofs) === suite) ?? 'merkle'
 }
 
 /** The kinds of proof a database can be asked for, its default first. */

@@ -10,6 +10,7 @@ use keyhush_core::Error;
 use keyhush_core::commitment::Merkle;
 use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::flat::{At, Database};
+use keyhush_core::database::list::UpdateList;
 use keyhush_core::layout::Layout;
 use keyhush_core::random::{ChaCha, Uniform};
 use keyhush_core::scheme::{Asked, Verdict};
@@ -43,6 +44,37 @@ fn receive(builder: &mut Builder, lane: usize, q: usize, bytes: &[u8]) -> bool {
     builder.keep(lane).unwrap()
 }
 
+/// These partitions, one after the other.
+fn receive_all(builder: &mut Builder, database: &Database<Merkle>, partitions: impl IntoIterator<Item = usize>) {
+    for q in partitions {
+        assert!(receive(builder, 0, q, database.partition(q).unwrap()));
+    }
+}
+
+fn finished(builder: Builder, version: u64) -> Hint {
+    builder.finish_at(version).map_err(|(error, _)| error).unwrap()
+}
+
+/// Fills these records with the byte.
+fn edit(database: &mut Database<Merkle>, indices: impl IntoIterator<Item = u32>, byte: u8) -> UpdateList {
+    let record = vec![byte; database.layout().stored().record_bytes];
+    let edits: Vec<_> = indices.into_iter().map(|index| Operation::EditIndex(index, &record)).collect();
+    apply(database, None, &edits).unwrap().list
+}
+
+/// The entry of the journal.
+fn follow(client: &mut Client, database: &Database<Merkle>, list: &UpdateList) -> Vec<u8> {
+    client.update(list.bytes(), *database.layout(), &[], &[0; 32]).unwrap()
+}
+
+/// What it holds is what one that is made now would: all hints, all pairs, all tags.
+fn assert_agrees(hint: &mut Hint, database: &Database<Merkle>) {
+    let (m, bytes) = (database.layout().partition_records(), database.layout().record_bytes());
+    assert!(hint.hazmat_agrees_with(&mut |slot| {
+        database.partition(slot / m).unwrap()[slot % m * bytes..][..bytes].to_vec()
+    }));
+}
+
 fn builder(database: &Database<Merkle>, lookups: usize, entropy: u8) -> Builder {
     Builder::new(*database.layout(), &database.content_hashes().unwrap(), lookups, [entropy; 32]).unwrap()
 }
@@ -52,7 +84,7 @@ fn client(database: &Database<Merkle>, lookups: usize, entropy: u8) -> Client {
     for q in 0..database.layout().partitions() {
         assert!(receive(&mut builder, q % 2, q, database.partition(q).unwrap()));
     }
-    Asked::new(builder.finish_at(0).map_err(|(error, _)| error).unwrap())
+    Asked::new(finished(builder, 0))
 }
 
 fn ask(database: &Database<Merkle>, client: &Client) -> Vec<u8> {
@@ -156,10 +188,7 @@ fn thousands_of_lookups_with_edits_between_them_are_those_of_a_plain_map() {
             }
         }
         // The hint equals one made now: all hints, all pairs, all tags.
-        assert!(client.state.hazmat_agrees_with(&mut |slot| {
-            let (m, bytes) = (layout.partition_records(), layout.record_bytes());
-            database.partition(slot / m).unwrap()[slot % m * bytes..][..bytes].to_vec()
-        }));
+        assert_agrees(&mut client.state, &database);
     }
 }
 
@@ -178,8 +207,8 @@ fn hints_that_take_several_steps_for_the_same_stripes_are_right() {
         // The tags; the stripes, which are folded together, for 2^16 of their values a step; the rest.
         assert_eq!(steps, 1 + 8 + 1, "of partition {q}");
     }
-    let mut hint = builder.finish_at(0).map_err(|(error, _)| error).unwrap();
-    assert!(hint.hazmat_agrees_with(&mut |slot| database.record(slot).unwrap().to_vec()));
+    let mut hint = finished(builder, 0);
+    assert_agrees(&mut hint, &database);
 }
 
 // ---- tags in rows ---------------------------------------------------------------------------------------------
@@ -252,7 +281,7 @@ fn tags_in_rows_do_what_tags_in_memory_do() {
         let mut database = server(layout, seed);
         let mut held = client(&database, 900, seed);
         let mut keeper = Keeper::default();
-        let mut kept = Asked::new(in_rows(&database, 900, seed, &mut keeper).finish_at(0).map_err(|(e, _)| e).unwrap());
+        let mut kept = Asked::new(finished(in_rows(&database, 900, seed, &mut keeper), 0));
         assert_eq!((kept.state.rows().len(), held.state.rows().len()), (kept.state.geometry().stripes(), 0));
         assert_eq!(kept.state.tag_bytes(), 0);
         let mut behind: Option<Client> = None;
@@ -269,13 +298,10 @@ fn tags_in_rows_do_what_tags_in_memory_do() {
                 keeper.provide(&mut kept); // before an update, or after
             }
             if round % 3 == 0 {
-                let record: Vec<u8> = vec![round as u8 + 1; layout.stored().record_bytes];
                 let edits: Vec<_> = (0..=source.below(60)).map(|_| source.below(records)).collect();
-                let edits: Vec<_> =
-                    edits.iter().chain(&batch).map(|&index| Operation::EditIndex(index, &record)).collect();
-                let list = apply(&mut database, None, &edits).unwrap().list;
-                let entry = kept.update(list.bytes(), layout, &[], &[0; 32]).unwrap();
-                held.update(list.bytes(), layout, &[], &[0; 32]).unwrap();
+                let list = edit(&mut database, edits.into_iter().chain(batch.clone()), round as u8 + 1);
+                let entry = follow(&mut kept, &database, &list);
+                follow(&mut held, &database, &list);
                 if let Some(behind) = &mut behind {
                     behind.replay(&entry).unwrap();
                 }
@@ -304,10 +330,7 @@ fn tags_in_rows_do_what_tags_in_memory_do() {
             }
         }
         for client in [&mut held, &mut kept] {
-            assert!(client.state.hazmat_agrees_with(&mut |slot| {
-                let (m, bytes) = (layout.partition_records(), layout.record_bytes());
-                database.partition(slot / m).unwrap()[slot % m * bytes..][..bytes].to_vec()
-            }));
+            assert_agrees(&mut client.state, &database);
         }
         most_open = most_open.max(kept.state.tag_bytes());
     }
@@ -334,14 +357,9 @@ fn making_rows_may_be_interrupted_and_overtaken_by_updates() {
         let stored = half.encode(&BINDING).unwrap();
         let mut resumed = Builder::decode(&stored, layout, &database.content_hashes().unwrap(), &BINDING).unwrap();
         assert_eq!(resumed.encode(&BINDING).unwrap(), stored);
-        let record = vec![0xab; layout.stored().record_bytes];
         let m = layout.stored().partition_records as u32;
-        let edits: Vec<_> = [0, 1, m, 2 * m, 2 * m + 3, layout.records() as u32 - 1]
-            .iter()
-            .map(|&index| Operation::EditIndex(index, &record))
-            .collect();
         let before = resumed.next_row();
-        let list = apply(&mut database, None, &edits).unwrap().list;
+        let list = edit(&mut database, [0, 1, m, 2 * m, 2 * m + 3, layout.records() as u32 - 1], 0xab);
         resumed.update(&list, &database.content_hashes().unwrap()).unwrap();
         if let Some(row) = before {
             resumed.kept(&row.name); // it may have changed, and is not kept then
@@ -355,11 +373,8 @@ fn making_rows_may_be_interrupted_and_overtaken_by_updates() {
         let (error, mut resumed) = resumed.finish_at(1).map(|_| ()).unwrap_err();
         assert!(matches!(error, Error::Phase(_)), "rows have not been kept");
         keeper.drain(&mut resumed);
-        let mut made = resumed.finish_at(1).map_err(|(error, _)| error).unwrap();
-        assert!(made.hazmat_agrees_with(&mut |slot| {
-            let (m, bytes) = (layout.partition_records(), layout.record_bytes());
-            database.partition(slot / m).unwrap()[slot % m * bytes..][..bytes].to_vec()
-        }));
+        let mut made = finished(resumed, 1);
+        assert_agrees(&mut made, &database);
         let mut client: Client = Asked::new(made);
         client.query(&[5, 0], &[1; 32]).unwrap();
         keeper.0.retain(|name, _| client.state.rows().contains(name));
@@ -375,7 +390,7 @@ fn a_row_that_is_another_is_an_error_of_its_own_and_condemns_nobody() {
     let layout = Layout::new(4096, 32, 16, 256).unwrap();
     let mut database = server(layout, 31);
     let mut keeper = Keeper::default();
-    let mut client = Asked::new(in_rows(&database, 20, 4, &mut keeper).finish_at(0).map_err(|(e, _)| e).unwrap());
+    let mut client = Asked::new(finished(in_rows(&database, 20, 4, &mut keeper), 0));
     client.query(&[700], &[1; 32]).unwrap();
     let wanted = client.with_pending(|hint, pending| Ok(pending.wants(hint))).unwrap();
     let genuine = keeper.0[&wanted[0]].clone();
@@ -395,10 +410,7 @@ fn a_row_that_is_another_is_an_error_of_its_own_and_condemns_nobody() {
     hold(&mut client, &genuine).unwrap();
     assert!(matches!(hold(&mut client, &genuine), Err(Error::Phase(_))), "one a query");
     for bit in (0..reply.len() * 8).step_by(if thorough() { 1 } else { 97 }) {
-        let mut client: Client = {
-            let mut keeper = Keeper::default();
-            Asked::new(in_rows(&database, 20, 4, &mut keeper).finish_at(0).map_err(|(e, _)| e).unwrap())
-        };
+        let mut client = Asked::new(finished(in_rows(&database, 20, 4, &mut Keeper::default()), 0));
         client.query(&[700], &[1; 32]).unwrap();
         hold(&mut client, &genuine).unwrap();
         let mut lie = reply.clone();
@@ -409,10 +421,7 @@ fn a_row_that_is_another_is_an_error_of_its_own_and_condemns_nobody() {
     client.recon().unwrap();
 
     // A row from before an edit, which was renewed since, is not the newest row.
-    let record = [9; 32];
-    let edits: Vec<_> = (0..4096).step_by(7).map(|index| Operation::EditIndex(index, &record)).collect();
-    let list = apply(&mut database, None, &edits).unwrap().list;
-    client.update(list.bytes(), layout, &[], &[0; 32]).unwrap();
+    edit_many(&mut database, &mut client, 9);
     let name = client.state.stale(false).unwrap();
     assert!(matches!(client.renewed(&other[1..]), Err(Error::State(_))));
     let before = keeper.0[&name].clone();
@@ -429,12 +438,9 @@ fn a_row_that_is_another_is_an_error_of_its_own_and_condemns_nobody() {
 
 /// Edits every seventh record, in the server and in the hint.
 fn edit_many(database: &mut Database<Merkle>, client: &mut Client, byte: u8) {
-    let layout = *database.layout();
-    let record = vec![byte; layout.stored().record_bytes];
-    let edits: Vec<_> =
-        (0..layout.records() as u32).step_by(7).map(|index| Operation::EditIndex(index, &record)).collect();
-    let list = apply(database, None, &edits).unwrap().list;
-    client.update(list.bytes(), layout, &[], &[0; 32]).unwrap();
+    let records = database.layout().records() as u32;
+    let list = edit(database, (0..records).step_by(7), byte);
+    follow(client, database, &list);
 }
 
 /// Changes by updates are added to the row that a batch holds, when the answer is judged. If a newer row took its place meanwhile,
@@ -443,7 +449,7 @@ fn edit_many(database: &mut Database<Merkle>, client: &mut Client, byte: u8) {
 fn no_row_is_made_anew_while_a_batch_holds_one() {
     let mut database = server(Layout::new(4096, 32, 16, 256).unwrap(), 32);
     let mut keeper = Keeper::default();
-    let mut client = Asked::new(in_rows(&database, 20, 5, &mut keeper).finish_at(0).map_err(|(e, _)| e).unwrap());
+    let mut client = Asked::new(finished(in_rows(&database, 20, 5, &mut keeper), 0));
     assert!(matches!(client.renew(), Err(Error::Phase(_))), "none was made");
     edit_many(&mut database, &mut client, 1);
     let name = client.state.stale(false).unwrap();
@@ -463,7 +469,7 @@ fn no_row_is_made_anew_while_a_batch_holds_one() {
     assert_eq!(client.state.rows()[0], made);
     assert_eq!(look_up_in(&keeper, &database, &mut client, 0), expected(&database, &[0]));
     assert!(keeper.renew(&mut client) > 1);
-    assert!(client.state.hazmat_agrees_with(&mut |slot| database.record(slot).unwrap().to_vec()));
+    assert_agrees(&mut client.state, &database);
 }
 
 /// All lookups of one hint, to the last backup: 20 000, in `npm test` 2000.
@@ -484,7 +490,7 @@ fn all_lookups_with_edits_between_them_are_those_of_a_plain_map() {
             let operations: Vec<_> =
                 edited.iter().map(|&index| Operation::EditIndex(index, &plain[index as usize])).collect();
             let list = apply(&mut database, None, &operations).unwrap().list;
-            client.update(list.bytes(), layout, &[], &[0; 32]).unwrap();
+            follow(&mut client, &database, &list);
             for _ in 0..source.below(3) {
                 client.state.step();
             }
@@ -533,39 +539,29 @@ fn partitions_come_in_any_order_and_making_may_be_interrupted_and_overtaken_by_u
         assert!(matches!(error, Error::Phase(_)), "partitions are missing");
 
         // One of two copies goes on at once. The other gets an update of folded and of missing partitions first.
-        for partition in (0..q).filter(|partition| ![0, 2].contains(partition)) {
-            assert!(receive(&mut interrupted, 0, partition, database.partition(partition).unwrap()));
-        }
-        let mut whole = interrupted.finish_at(0).map_err(|(error, _)| error).unwrap();
+        receive_all(&mut interrupted, &database, (0..q).filter(|partition| ![0, 2].contains(partition)));
+        let mut whole = finished(interrupted, 0);
         assert_eq!(whole.encode(&BINDING).unwrap(), straight.encode(&BINDING).unwrap());
 
         resumed.begin(0, 1).unwrap();
-        let record = vec![0xab; layout.stored().record_bytes];
-        let indices = [0, 1, layout.stored().partition_records as u32, layout.records() as u32 - 1];
-        let batch: Vec<_> = indices.iter().map(|&index| Operation::EditIndex(index, &record)).collect();
-        let list = apply(&mut database, None, &batch).unwrap().list;
+        let m = layout.stored().partition_records as u32;
+        let list = edit(&mut database, [0, 1, m, layout.records() as u32 - 1], 0xab);
         for builder in [&mut resumed, &mut early] {
             builder.update(&list, &database.content_hashes().unwrap()).unwrap();
         }
         assert!(matches!(resumed.absorb(0, 1), Err(Error::Phase(_))), "given up: it changed");
-        for partition in (0..q).filter(|partition| ![0, 2].contains(partition)) {
-            assert!(receive(&mut resumed, 0, partition, database.partition(partition).unwrap()));
-        }
-        let mut made = resumed.finish_at(1).map_err(|(error, _)| error).unwrap();
+        receive_all(&mut resumed, &database, (0..q).filter(|partition| ![0, 2].contains(partition)));
+        let mut made = finished(resumed, 1);
         let mut anew = builder(&database, 50, 9);
-        for partition in 0..q {
-            assert!(receive(&mut anew, 0, partition, database.partition(partition).unwrap()));
-        }
-        let mut anew = anew.finish_at(1).map_err(|(error, _)| error).unwrap();
+        receive_all(&mut anew, &database, 0..q);
+        let mut anew = finished(anew, 1);
         assert_eq!(made.encode(&BINDING).unwrap(), anew.encode(&BINDING).unwrap());
-        for partition in 0..q {
-            assert!(receive(&mut early, 0, partition, database.partition(partition).unwrap()));
-        }
-        let mut early = early.finish_at(1).map_err(|(error, _)| error).unwrap();
+        receive_all(&mut early, &database, 0..q);
+        let mut early = finished(early, 1);
         assert_eq!(early.encode(&BINDING).unwrap(), anew.encode(&BINDING).unwrap());
         // A copy that was whole gives the same after the update.
         let mut followed = straight;
-        followed.update(list.bytes(), layout, &[], &[0; 32]).unwrap();
+        follow(&mut followed, &database, &list);
         assert_eq!(followed.encode(&BINDING).unwrap(), anew.encode(&BINDING).unwrap());
     }
 }
@@ -578,12 +574,10 @@ fn an_update_meets_a_partition_that_was_kept_and_not_folded() {
     let mut builder = builder(&database, 50, 9);
     assert!(receive(&mut builder, 0, 3, database.partition(3).unwrap()));
     assert!(builder.is_folded(3).unwrap());
-    let list = apply(&mut database, None, &[Operation::EditIndex(3 * 256 + 5, &[0xab; 32])]).unwrap().list;
+    let list = edit(&mut database, [3 * 256 + 5], 0xab);
     builder.update(&list, &database.content_hashes().unwrap()).unwrap();
-    for partition in (0..16).filter(|&partition| partition != 3) {
-        assert!(receive(&mut builder, 0, partition, database.partition(partition).unwrap()));
-    }
-    let mut made = builder.finish_at(0).map_err(|(error, _)| error).unwrap();
+    receive_all(&mut builder, &database, (0..16).filter(|&partition| partition != 3));
+    let mut made = finished(builder, 0);
     let mut straight = client(&database, 50, 9);
     assert_eq!(made.encode(&BINDING).unwrap(), straight.encode(&BINDING).unwrap());
 }
@@ -594,17 +588,11 @@ fn an_update_in_steps_is_the_same_wherever_it_is_interrupted() {
     let layout = Layout::plan(1 << 16, 32, None).unwrap();
     let mut database = server(layout, 61);
     let before = client(&database, 50, 9).encode(&BINDING).unwrap();
-    let mut lists = Vec::new();
-    for round in 0..2u8 {
-        let record = [round + 1; 32];
-        let operations: Vec<_> = (0..500).map(|n| Operation::EditIndex(n * 131 + u32::from(round), &record)).collect();
-        lists.push(apply(&mut database, None, &operations).unwrap().list.bytes().to_vec());
-    }
+    let lists = [0, 1].map(|round| edit(&mut database, (0..500).map(|n| n * 131 + round), round as u8 + 1));
     let at_start = || Asked::new(Hint::decode(&before, layout, &BINDING).unwrap());
-    let update = |client: &mut Client, list: &[u8]| client.update(list, layout, &[], &[0; 32]).unwrap();
     let mut straight = at_start();
     for list in &lists {
-        update(&mut straight, list);
+        follow(&mut straight, &database, list);
     }
     let updated = straight.encode(&BINDING).unwrap();
     look_up(&database, &mut straight, &[131, 9], &[2; 32]);
@@ -612,8 +600,8 @@ fn an_update_in_steps_is_the_same_wherever_it_is_interrupted() {
 
     let mut most = 0;
     for steps in (0..8).step_by(if thorough() { 1 } else { 3 }) {
-        let mut stepped = |list: &[u8], client: &mut Client| {
-            let entry = update(client, list);
+        let mut stepped = |list: &UpdateList, client: &mut Client| {
+            let entry = follow(client, &database, list);
             most = most.max((0..steps).take_while(|_| client.state.step()).count());
             entry
         };
@@ -651,10 +639,8 @@ fn updates_that_wait_are_one_pass_whatever_was_looked_up_between_them() {
     let before = straight.encode(&BINDING).unwrap();
     let mut journal = Vec::new();
     for round in 0..4u8 {
-        let record = [round + 1; 32];
-        let edits: Vec<_> = (0..edited).map(|n| Operation::EditIndex(n * 31 + u32::from(round % 3), &record)).collect();
-        let list = apply(&mut database, None, &edits).unwrap().list.bytes().to_vec();
-        journal.push(straight.update(&list, layout, &[], &[0; 32]).unwrap());
+        let list = edit(&mut database, (0..edited).map(|n| n * 31 + u32::from(round % 3)), round + 1);
+        journal.push(follow(&mut straight, &database, &list));
         while straight.state.step() {}
         let indices: Vec<u32> = (0..15).map(|n| n * 31 + u32::from(round)).collect();
         assert_eq!(look_up(&database, &mut straight, &indices, &[round; 32]), expected(&database, &indices));
@@ -673,7 +659,7 @@ fn updates_that_wait_are_one_pass_whatever_was_looked_up_between_them() {
         while client.state.step() {
             left += 1;
         }
-        assert!(client.state.hazmat_agrees_with(&mut |slot| database.record(slot).unwrap().to_vec()));
+        assert_agrees(&mut client.state, &database);
         assert_eq!(client.encode(&BINDING).unwrap(), after);
         left
     };
@@ -708,7 +694,7 @@ fn a_database_grows_within_its_stripes_and_not_beyond() {
     let mut client = self::client(&database, 100, 1);
     let adds: Vec<_> = (0..200).map(|_| Operation::Add(&record)).collect();
     let list = apply(&mut database, None, &adds).unwrap().list;
-    client.update(list.bytes(), *database.layout(), &[], &[0; 32]).unwrap();
+    follow(&mut client, &database, &list);
     assert_eq!(look_up(&database, &mut client, &[1199, 3], &[2; 32]), expected(&database, &[1199, 3]));
     assert!(matches!(client.query(&[1200], &[0; 32]), Err(Error::Index { .. })));
 }
@@ -782,7 +768,7 @@ fn stored_bytes_are_used_whole_or_not_at_all() {
     let pending = client.pending_bytes().unwrap();
     let reply = ask(&database, &client);
     assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
-    let before = reopened_before(&database);
+    let before = self::client(&database, 3, 4).encode(&BINDING).unwrap();
     client.recon().unwrap();
     let effect = client.take_effect().unwrap();
     let checkpoint = client.encode(&BINDING).unwrap();
@@ -802,32 +788,20 @@ fn stored_bytes_are_used_whole_or_not_at_all() {
         }
     };
     let state = |error: Option<Error>| matches!(error, Some(Error::State(_)));
-    let refused_pending = |bytes: &[u8]| state(Asked::new(before_of(&before)).resume_of(bytes));
-    every(&pending, &mut |bytes| refused_pending(bytes));
+    every(&pending, &mut |bytes| state(Asked::<Merkle, _>::new(before_of(&before)).resume(bytes).err()));
     every(&effect, &mut |bytes| state(Asked::<Merkle, _>::new(before_of(&before)).replay(bytes).err()));
     let step = checkpoint.len() / 400 + 1;
-    for at in (0..checkpoint.len()).step_by(step) {
-        for cut in [false, true] {
-            let mut bad = checkpoint.clone();
-            if cut {
-                bad.truncate(at);
-            } else {
-                bad[at] ^= 1;
+    let some = |stored: &[u8], error: &dyn Fn(&[u8]) -> Option<Error>| {
+        for at in (0..stored.len()).step_by(step) {
+            let mut bad = stored.to_vec();
+            bad[at] ^= 1;
+            for bad in [&bad[..], &stored[..at]] {
+                assert!(state(error(bad)), "byte {at}");
             }
-            assert!(state(Hint::decode(&bad, layout, &BINDING).err()), "byte {at}");
         }
-    }
-    for at in (0..partial.len()).step_by(step) {
-        for cut in [false, true] {
-            let mut bad = partial.clone();
-            if cut {
-                bad.truncate(at);
-            } else {
-                bad[at] ^= 1;
-            }
-            assert!(state(Builder::decode(&bad, layout, &hashes, &BINDING).err()), "byte {at}");
-        }
-    }
+    };
+    some(&checkpoint, &|bytes| Hint::decode(bytes, layout, &BINDING).err());
+    some(&partial, &|bytes| Builder::decode(bytes, layout, &hashes, &BINDING).err());
 }
 
 /// Reads a stored form, and goes on with it.
@@ -901,22 +875,8 @@ fn stored_bytes_with_the_right_checksum_are_refused_or_can_be_used() {
     }
 }
 
-fn reopened_before(database: &Database<Merkle>) -> Vec<u8> {
-    client(database, 3, 4).encode(&BINDING).unwrap()
-}
-
 fn before_of(stored: &[u8]) -> Hint {
     Hint::decode(stored, Layout::new(40, 3, 2, 20).unwrap(), &BINDING).unwrap()
-}
-
-trait ResumeOf {
-    fn resume_of(self, bytes: &[u8]) -> Option<Error>;
-}
-
-impl ResumeOf for Client {
-    fn resume_of(mut self, bytes: &[u8]) -> Option<Error> {
-        self.resume(bytes).err()
-    }
 }
 
 #[test]

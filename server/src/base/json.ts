@@ -1,12 +1,11 @@
-// One JSON object without objects inside, strictly: a member that stands twice is refused, where JSON.parse would take the
-// last one and another reader the first; and so is a number not written as digits alone, which one reader takes for whole
-// and another does not.
+// Parses one flat JSON object strictly. Readers disagree about a member that stands twice, and about numbers such as 1.0 or 1e0:
+// both are refused.
 
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/g
-/** In JSON outside of strings: a sign, a point or an exponent. A zero in front it has not. */
+/** A sign, a point or an exponent outside of strings. JSON itself refuses leading zeros. */
 const NOT_DIGITS_ALONE = /[-.]|\d[eE]/
 
-/** The members of an object, or what is wrong with the text. */
+/** The object's members, or why the text is refused. */
 export function parseMembers(text: string): Record<string, unknown> | string {
   let json: unknown
   try {
@@ -20,7 +19,7 @@ export function parseMembers(text: string): Record<string, unknown> | string {
   }
   const bare = text.replace(STRING, '')
   if (NOT_DIGITS_ALONE.test(bare)) return 'a number is not written as digits alone'
-  // Every member that was written has a colon outside of strings, and nothing else has.
+  // Outside of strings only members have a colon.
   const written = bare.split(':').length - 1
   return written === Object.keys(json).length ? (json as Record<string, unknown>) : 'a member stands there twice'
 }

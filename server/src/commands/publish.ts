@@ -30,13 +30,15 @@ export async function publish(file: string | undefined, options: PublishArgument
   const servers = options.servers.split(',').map(url => url.trim())
   const { key, store, dataset, catchUp, validDays } = options
   if (servers.includes('') || servers.length > 2) {
-    throw new PublishError('--servers: expected two URLs with a comma between them, or one')
+    throw new PublishError(
+      `--servers: expected one URL, or two with a comma between, got ${servers.length}; see --help`,
+    )
   }
   const pair = await readKeyFile(key)
   const warning = await readableByAll(key)
   if (warning !== undefined) process.stderr.write(`keyhush: warning: ${warning}\n`)
   if (file !== undefined && catchUp !== undefined) {
-    throw new PublishError('--catch-up publishes nothing new: publish the next batch when both servers are equal again')
+    throw new PublishError('--catch-up: expected no new batch, got one; publish it when both servers are equal again')
   }
   const operations = file === undefined ? undefined : await readFile(file)
   const missed = await Promise.all((catchUp ?? []).map(batch => readFile(batch)))
@@ -92,7 +94,7 @@ async function openOwnCopy(
 ): Promise<OwnCopy | undefined> {
   if (servers.length === 2) {
     if (store === undefined && dataset === undefined) return undefined
-    throw new PublishError('--store, --dataset: two servers check one another; an own copy is for publishing at one')
+    throw new PublishError('--store, --dataset: expected one server, got two, which check one another; leave these out')
   }
   if (store === undefined) {
     throw new PublishError(

@@ -93,15 +93,17 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
     return { name, dir, source: at === -1 ? undefined : named.splice(at, 1)[0]!.dir }
   })
   const names = [...stores, ...named]
-  if (names.length === 0) throw new BuildError('give --dataset or --store: there is nothing to serve')
+  if (names.length === 0) throw new BuildError('expected a database to serve, got none; give --dataset or --store')
   checkNames(names)
   if (stores.length === 0 && (options.replica || options.history !== undefined)) {
-    throw new BuildError('--replica and --history are for databases that change: give --store as well')
+    throw new BuildError('--replica, --history: expected a database that changes, got none; give --store as well')
   }
   const keys = await Promise.all((options.publisherKey ?? []).map(parseMount).map(readNamedKey))
   for (const { name } of keys) {
     if (stores.length === 0 || (name !== undefined && !stores.some(store => store.name === name))) {
-      throw new BuildError(`--publisher-key: there is no --store ${name ?? ''} to publish into`.replace('  ', ' '))
+      throw new BuildError(
+        `--publisher-key: expected a store${name === undefined ? '' : ` named ${name}`}, got none; give --store as well`,
+      )
     }
   }
 
@@ -129,9 +131,8 @@ async function readNamedKey({ name, dir: key }: ReturnType<typeof parseMount>) {
 }
 
 /**
- * SIGTERM: for `drainSeconds` everything is answered, but /readyz says no and connections are not kept. Then, and for SIGINT
- * at once, nothing new is answered, what is under way is finished, exit 0. A fault in our code: exit 1. Installed before
- * there is a server, for loading one takes a while and no signal may be lost.
+ * Stops on SIGTERM after `drainSeconds`, in which /readyz says no; on SIGINT at once; both with exit code 0. A fault of ours: 1.
+ * Call it before you load a server, so that no signal is lost.
  */
 function closeWhenAsked(
   running: () => FastifyInstance | undefined,

@@ -1,4 +1,4 @@
-// Opening the store of a database that changes: there is one, or it is begun from a dataset.
+// Opens the store of a database that changes, or creates it from a dataset.
 
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -16,7 +16,7 @@ const PATIENCE_SECONDS = 60
 const PAUSE_MILLISECONDS = 200
 
 /**
- * `dataset`: what it is to have been begun from; `name`: under which the operator serves it. Throws BuildError if an empty store has no
+ * `dataset`: to create an empty store from; `name`: under which the operator serves it. Throws BuildError if an empty store has no
  * dataset, DatasetError if the store holds another database.
  */
 export async function openStore(
@@ -26,7 +26,7 @@ export async function openStore(
   name?: string,
 ): Promise<UpdatableDatabase> {
   if (options.replica && !isPostgres(dir))
-    throw new BuildError('a --replica takes a --store postgres://…, which several processes can share', dir)
+    throw new BuildError('--replica: expected --store postgres://…, got a folder, which is for one process', dir)
   const storage = await onceFree(async () =>
     isPostgres(dir) ? openPostgres(dir, { role: options.replica ? 'replica' : 'writer' }) : openLmdb(dir),
   )
@@ -38,7 +38,7 @@ export async function openStore(
   }
 }
 
-/** A process that was just stopped has the store until it has drained. */
+/** Waits for a process that is draining and still has the store. */
 async function onceFree(open: () => Promise<Storage>): Promise<Storage> {
   const end = performance.now() + 1000 * PATIENCE_SECONDS
   for (let isTold = false; ; isTold = true) {
@@ -60,7 +60,7 @@ async function openIn(
 ): Promise<UpdatableDatabase> {
   if (!(await UpdatableDatabase.existsIn(storage))) {
     if (options.replica)
-      throw new BuildError('the store is empty; the process that writes comes first', storage.location)
+      throw new BuildError('the store is empty; start the process that writes first', storage.location)
     if (dataset === undefined) {
       const argument = name === undefined ? 'DIR' : `${name}=DIR`
       throw new BuildError(`the store is empty; --dataset ${argument} says what to begin with`, storage.location)

@@ -130,7 +130,8 @@ export class Announcements {
     const turn = await this.#ask(has)
     this.#announced = turn.announced
     if (writes && this.#engine.usurped) throw new Error(ANOTHER_PROCESS)
-    if (turn.wanted < has) throw new Error(`the store has gone back: epoch ${has} was in it, and now ${turn.wanted} is`)
+    if (turn.wanted < has)
+      throw new Error(`the store has gone back: expected epoch ${has} or later, got ${turn.wanted}; restart`)
     if (turn.wanted > has && !writes) this.#follow()
     this.#member.show(turn.announced)
   }

@@ -105,7 +105,7 @@ export class EpochStore {
 
   /** A store's first epoch, whole or not at all: its head comes last. */
   async create({ manifest, bytes, directory, list, chunk, proofs }: FirstEpoch): Promise<void> {
-    if ((await this.head()) !== undefined) throw new Error('the store is not empty')
+    if ((await this.head()) !== undefined) throw new Error('expected an empty store, got a database; name another')
     const { epoch, generation } = manifest
     await this.stage(manifest, chunk)
     const rows = proofs?.rows() ?? []

@@ -66,7 +66,7 @@ async function advance(
   if (hasFields(manifest, directoryFields(core, directory.handle, directory.bytes, blocks, directory.hash))) {
     return directory.bytes
   }
-  throw new DatasetError(location, `its directory is not that of epoch ${manifest.epoch}`)
+  throw new DatasetError(location, `expected the directory of epoch ${manifest.epoch}, got another; begin a new store`)
 }
 
 /** Another generation, or epochs that no list leads to any more: loads the newest epoch beside what is answered. */
@@ -90,7 +90,8 @@ export function loadNewest(
   const read = async (then: Storage) => {
     const store = new EpochStore(then)
     const head = await readingFrom(store.location, () => store.head())
-    if (head === undefined) throw new DatasetError(store.location, 'there is no database in it')
+    if (head === undefined)
+      throw new DatasetError(store.location, 'the store is empty; start the process that writes first')
     return { loaded: await load(core, store, head, onProgress), head }
   }
   return isReplica && storage.engine !== undefined ? storage.engine.snapshot(read) : read(storage)

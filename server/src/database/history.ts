@@ -91,14 +91,15 @@ export class History {
   async index(): Promise<void> {
     await readingFrom(this.#store.location, async () => {
       for await (const epoch of this.#store.epochs()) {
-        if ((await this.#store.batch(epoch)) === undefined) throw new Error(`what became of epoch ${epoch} is missing`)
+        if ((await this.#store.batch(epoch)) === undefined)
+          throw new Error(`expected the batch of epoch ${epoch}, got nothing; begin a new store`)
         await this.#store.signatures(epoch)
         const manifest = decodeManifest((await this.#store.manifest(epoch))!)
         this.note(manifest)
         if (manifest.updateListBytes === 0) continue
         const list = await this.#store.lists.read(epoch)
         if (list === undefined || !equalBytes(this.#core.blake3(list), manifest.updateListHash)) {
-          throw new Error(`the update list of epoch ${epoch} is missing or damaged`)
+          throw new Error(`expected the update list of epoch ${epoch}, got none or another; begin a new store`)
         }
       }
     })

@@ -111,10 +111,10 @@ export function checkPartitions(location: string, database: DatabaseHandle, mani
 
 function checkPartition(location: string, database: DatabaseHandle, manifest: Manifest, q: number): void {
   if (!equalBytes(database.contentHash(q), contentHash(manifest, q))) {
-    throw new DatasetError(location, `the records of partition ${q} are not those of epoch ${manifest.epoch}`)
+    throw new DatasetError(location, `expected the records of partition ${q}, got others; begin a new store`)
   }
   if (!equalBytes(database.commitment(q), manifest.commitments.subarray(HASH_BYTES * q, HASH_BYTES * (q + 1)))) {
-    throw new DatasetError(location, `the commitment of partition ${q} is not that of its records`)
+    throw new DatasetError(location, `expected the commitment of partition ${q}, got another; begin a new store`)
   }
 }
 
@@ -309,6 +309,6 @@ class Loader {
   }
 
   #wrong(reason: string): never {
-    throw new DatasetError(this.#store.location, reason)
+    throw new DatasetError(this.#store.location, `${reason}; begin a new store`)
   }
 }

@@ -16,7 +16,7 @@ export function partitionBlob(generation: Generation, manifest: Manifest, hash: 
   const isThere = () => !generation.isFreed && equalBytes(database.contentHash(q), wanted)
   if (!isThere()) throw new Refusal('not_ready', 'a batch that is not on disk yet has changed this partition')
   return slicedBlob(length, (first, last) => {
-    if (!isThere()) throw new Error('the partition has changed')
+    if (!isThere()) throw new Error('the partition has changed since its download began; download it again')
     return recordBytesView(core, database, q * length + first, last - first + 1).slice()
   })
 }

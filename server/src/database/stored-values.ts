@@ -15,8 +15,8 @@ export const SEAL_BYTES = 4
 /** … and then, of a dated one, its epoch (u32) */
 export const DATE_BYTES = SEAL_BYTES + 4
 
-export const ANOTHER_PROCESS = 'another process has published into this store'
-const DAMAGED = 'a stored value is damaged'
+export const ANOTHER_PROCESS = 'another process has published into this store; start this one again'
+const DAMAGED = 'expected a stored value as it was written, got a damaged one; begin a new store'
 
 /** Where a store stands. */
 export interface Head {
@@ -88,7 +88,8 @@ export function readHead(from: Transaction): Head | undefined {
 export function decodeHead(bytes: Uint8Array | undefined): Head | undefined {
   if (bytes === undefined) return undefined
   const { format, ...head } = parse(HEAD, bytes) as Head & { format: number }
-  if (format !== FORMAT) throw new Error(`the store has format ${format}, and this version knows ${FORMAT}`)
+  if (format !== FORMAT)
+    throw new Error(`expected format ${FORMAT}, but the store has format ${format}; begin a new store`)
   return head
 }
 

@@ -154,7 +154,7 @@ export class UpdatableDatabase implements Epochs {
     const { loaded, head } = await loadNewest(core, storage, options.replica ?? false, options.onProgress)
     try {
       if (options.replica && loaded.proofs !== undefined) {
-        throw new DatasetError(storage.location, 'a database with Pointproofs has no replicas')
+        throw new DatasetError(storage.location, 'a database with Pointproofs has no replicas; serve it by one process')
       }
       const [{ engine }, how] = [storage, options.fence]
       const fence = engine ? await PostgresFence.open(engine, how) : await StoredFence.open(storage, how)
@@ -280,9 +280,8 @@ export class UpdatableDatabase implements Epochs {
   }
 
   /**
-   * Makes an epoch of a batch (the bytes of `POST /v1/epochs`), or finds that it was made before. Resolves when it is
-   * on disk; batches happen one after the other. If `signed` says what a publisher signed, the bytes must be that.
-   * Throws a Refusal, and then nothing has changed.
+   * Makes an epoch of a batch (the bytes of `POST /v1/epochs`), unless it was made before. Resolves when it is on disk. Batches
+   * run one after the other. The bytes must be those that `signed` names. Throws a Refusal; then nothing has changed.
    */
   publish(body: Uint8Array, signed?: SignedFor): Promise<EpochStatus> {
     return this.#inTurn(async () => {

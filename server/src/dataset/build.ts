@@ -1,6 +1,5 @@
-// Builds a dataset from a data file. The result depends on the file's bytes and the options alone, so that two
-// operators with one file get the same manifest, byte for byte, and need only compare its hash. The loops over
-// partitions give the event loop a turn each, for signals and for whatever else the process does.
+// Builds a dataset from a data file. The result depends on the file and the options alone, so that two operators with the same file
+// get the same manifest and compare its hash.
 
 import { closeSync, openSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
@@ -128,11 +127,13 @@ async function prove(
 async function fill(core: Core, options: BuildOptions): Promise<Filled> {
   const file = await stat(options.data).catch((error: NodeJS.ErrnoException) => {
     throw new BuildError(
-      error.code === 'ENOENT' ? 'there is no such file' : `cannot be read (${error.code})`,
+      error.code === 'ENOENT'
+        ? 'there is no such file; name another'
+        : `it cannot be read (${error.code}); see its permissions`,
       options.data,
     )
   })
-  if (!file.isFile()) throw new BuildError('it is not a file', options.data)
+  if (!file.isFile()) throw new BuildError('expected a file, got a folder or a device; name a file', options.data)
   const format = options.format ?? formatOf(options.data)
   checkOptions(options, format)
   return format === 'bin' ? fillKeyless(core, options, file.size) : fillKeyed(core, options, format, file.size)
@@ -142,22 +143,23 @@ async function fill(core: Core, options: BuildOptions): Promise<Filled> {
 function checkOptions(options: BuildOptions, format: Format): void {
   const { ceremony, succeeds, name, partitions, pack, headroom, expires, maxValueBytes } = options
   if (isPackaged(options.proofs) !== (ceremony !== undefined)) {
-    throw new BuildError('--proofs pointproofs and --ceremony go together: the key comes from a ceremony')
+    throw new BuildError('--proofs pointproofs and --ceremony go together: expected both, got one')
   }
   for (const option of ['receipt', 'prover'] as const) {
     if (options[option] !== undefined && ceremony === undefined)
-      throw new BuildError(`--${option} means nothing without --ceremony`)
+      throw new BuildError(`--${option}: expected --ceremony too, got none; leave it out, or give both`)
   }
   if (succeeds !== undefined && name !== undefined) {
-    throw new BuildError('--name and --succeeds contradict each other: a successor keeps its database id')
+    throw new BuildError('expected --name or --succeeds, got both; leave --name out: a successor keeps its database id')
   }
   const pointless = (option: string, value: unknown) => {
-    if (value !== undefined) throw new BuildError(`--${option} means nothing for ${format}`)
+    if (value !== undefined) throw new BuildError(`--${option}: expected another format, got ${format}; leave it out`)
   }
   if (format === 'bin') {
     pointless('value-encoding', options.valueEncoding)
     pointless('max-value-bytes', maxValueBytes)
-    if (options.recordBytes === undefined) throw new BuildError('bin needs --record-bytes, the bytes of one record')
+    if (options.recordBytes === undefined)
+      throw new BuildError('expected --record-bytes with bin, got none; give the bytes of one record')
     checkRange('record-bytes', options.recordBytes, 1, MAX_RECORD_BYTES)
   } else {
     pointless('record-bytes', options.recordBytes)
@@ -172,15 +174,18 @@ function checkOptions(options: BuildOptions, format: Format): void {
 
 function checkRange(option: string, value: number | undefined, min: number, max: number): void {
   if (value === undefined || (Number.isInteger(value) && value >= min && value <= max)) return
-  throw new BuildError(`--${option}: expected a whole number from ${min} to ${max}, got ${value}`)
+  throw new BuildError(`--${option}: expected a whole number from ${min} to ${max}, got ${value}; give another`)
 }
 
 /** `bin`: the file is the records, one after the other. */
 async function fillKeyless(core: Core, options: BuildOptions, size: number): Promise<Filled> {
   const recordBytes = options.recordBytes!
-  if (size === 0) throw new BuildError('the file is empty', options.data)
+  if (size === 0) throw new BuildError('expected records, got a file that is empty; name another', options.data)
   if (size % recordBytes !== 0) {
-    throw new BuildError(`its ${size} bytes are not a multiple of --record-bytes ${recordBytes}`, options.data)
+    throw new BuildError(
+      `expected a multiple of --record-bytes ${recordBytes}, got ${size} bytes; is it whole?`,
+      options.data,
+    )
   }
   const records = size / recordBytes
   const shape = { recordBytes, valueBytes: recordBytes, keyed: false, variable: false }
@@ -190,7 +195,7 @@ async function fillKeyless(core: Core, options: BuildOptions, size: number): Pro
     for (let done = 0; done < size; done += layout.partitionBytes) {
       options.onProgress?.({ stage: 'reading', done, total: size })
       if (!readRecords(core, database, done, Math.min(layout.partitionBytes, size - done), fd)) {
-        throw new BuildError('the file became shorter while it was read', options.data)
+        throw new BuildError(`expected ${size} bytes, got fewer while it was read; build again`, options.data)
       }
       await nextTurn()
     }

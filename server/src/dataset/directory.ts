@@ -1,6 +1,5 @@
-// A dataset as it lies on disk: `manifest.bin`, and in `blobs/` every partition, the key directory, and of an epoch that a
-// batch made its update list, each named by its BLAKE3 in hex. Both are what clients fetch, byte for byte. In `proofs/`, of a database with Pointproofs, what a server
-// proves with.
+// The files of a dataset: `manifest.bin`; in `blobs/` what clients download, each named by its BLAKE3 (partitions, key directory, update
+// list); in `proofs/` what a server proves with, if the database has Pointproofs.
 
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises'
@@ -51,9 +50,8 @@ export function proofPath(dir: string, what: 'transcript' | number): string {
 }
 
 /**
- * Makes `out` a dataset, whole or not at all: `fill` writes into a new directory beside it, which is flushed to disk
- * and then renamed. An `out` that holds anything is refused, unless it is a dataset with the same manifest or, with
- * `force`, any dataset. Throws BuildError, or what `fill` throws; then nothing is left behind.
+ * Creates the dataset `out` whole or not at all: `fill` writes into a new directory, which is then renamed. Replaces only a dataset with
+ * the same manifest; with `force`, any dataset. Throws BuildError, or what `fill` throws.
  */
 export async function writeDataset(
   out: string,
@@ -100,7 +98,7 @@ export async function writeDataset(
 async function checkReplaceable(target: string, out: string, manifest: Uint8Array, force: boolean): Promise<void> {
   const entries: string[] = await readdir(target).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return []
-    if (error.code === 'ENOTDIR') throw new BuildError('it exists and is not a directory', out)
+    if (error.code === 'ENOTDIR') throw new BuildError('it exists and is not a directory; choose another name', out)
     throw error
   })
   if (entries.length === 0) return

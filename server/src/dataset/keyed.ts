@@ -90,7 +90,7 @@ function recordShapeOf(table: KeyedRecords, maxValueBytes: number | undefined, f
   if (recordBytes > MAX_RECORD_BYTES) {
     const most = MAX_RECORD_BYTES - FINGERPRINT_BYTES - 2
     throw new BuildError(
-      `the value has ${longest} bytes; at most ${most} fit where values differ in length`,
+      `expected a value of at most ${most} bytes where values differ in length, got ${longest}; shorten it`,
       file,
       table.lines[longestAt],
     )

@@ -117,14 +117,14 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
 
 async function readManifest(path: string): Promise<Uint8Array> {
   return readFile(path).catch((error: NodeJS.ErrnoException) => {
-    throw new DatasetError(path, `cannot be read (${error.code}); \`keyhush build\` makes a dataset`)
+    throw new DatasetError(path, `it cannot be read (${error.code}); \`keyhush build\` makes a dataset`)
   })
 }
 
 function parseManifest(bytes: Uint8Array): Manifest {
   const manifest = decodeManifest(bytes)
   if (manifest.updateListBytes === 0 || manifest.pointproofs === undefined) return manifest
-  throw new Error('with Pointproofs it cannot be of an epoch that a batch made')
+  throw new Error('a batch made this epoch of a database with Pointproofs; build it anew')
 }
 
 function allocate(core: Core, manifest: Manifest): DatabaseHandle {
@@ -142,7 +142,7 @@ function loadPartition(core: Core, database: DatabaseHandle, dir: string, manife
   const fd = openBlob(path, length)
   try {
     if (!readRecords(core, database, q * length, length, fd))
-      throw new DatasetError(path, 'became shorter while it was read')
+      throw new DatasetError(path, `expected ${length} bytes, got fewer while it was read; build the dataset anew`)
   } finally {
     closeSync(fd)
   }
@@ -150,11 +150,11 @@ function loadPartition(core: Core, database: DatabaseHandle, dir: string, manife
   if (!equalBytes(database.contentHash(q), contentHash(manifest, q))) {
     throw new DatasetError(
       path,
-      `its bytes are not those of partition ${q}; their BLAKE3 is ${toHex(database.contentHash(q))}`,
+      `its bytes are not those of partition ${q}, got BLAKE3 ${toHex(database.contentHash(q))}; build it anew`,
     )
   }
   if (!equalBytes(database.commitment(q), manifest.commitments.subarray(HASH_BYTES * q, HASH_BYTES * (q + 1)))) {
-    throw new DatasetError(manifestPath(dir), `the commitment of partition ${q} is not that of its records`)
+    throw new DatasetError(manifestPath(dir), `expected the commitment of partition ${q}, got another; build it anew`)
   }
 }
 
@@ -163,12 +163,12 @@ function openBlob(path: string, length: number): number {
   try {
     fd = openSync(path, 'r')
   } catch (error) {
-    throw new DatasetError(path, `cannot be read (${(error as NodeJS.ErrnoException).code})`)
+    throw new DatasetError(path, `it cannot be read (${(error as NodeJS.ErrnoException).code}); build it anew`)
   }
   const { size } = fstatSync(fd)
   if (size === length) return fd
   closeSync(fd)
-  throw new DatasetError(path, `expected ${length} bytes, got ${size}`)
+  throw new DatasetError(path, `expected ${length} bytes, got ${size}; build the dataset anew`)
 }
 
 /** The bytes of a blob. Throws DatasetError if they are not those of its hash. */
@@ -176,7 +176,7 @@ function readBlob(core: Core, path: string, hash: Uint8Array, length: number, wh
   closeSync(openBlob(path, length))
   const bytes = readFileSync(path)
   if (equalBytes(core.blake3(bytes), hash)) return bytes
-  throw new DatasetError(path, `its bytes are not those of the ${what} that the manifest names`)
+  throw new DatasetError(path, `expected the ${what} that the manifest names, got other bytes; build the dataset anew`)
 }
 
 /** The list that led to a dataset's epoch, if one did. Throws DatasetError. */
@@ -209,19 +209,20 @@ function checkDirectory(
         : core.decodeDirectory(bytes, records)
     try {
       if (!equalBytes(directory.encode(), bytes))
-        throw new DatasetError(path, 'it is not the directory of these records')
+        throw new DatasetError(path, 'expected the directory of these records, got another; build the dataset anew')
       const misplaced = misplacedRecord(directory, fingerprints, records)
-      if (misplaced !== undefined) throw new DatasetError(path, `it does not lead to record ${misplaced}`)
+      if (misplaced !== undefined)
+        throw new DatasetError(path, `it does not lead to record ${misplaced}; build it anew`)
       const blocks = blocksOf(manifest, directory)
       if (hasFields(manifest, directoryFields(core, directory, bytes, blocks))) return { bytes, blocks }
       blocks?.free()
-      throw new DatasetError(path, 'its blocks are not those that the manifest names')
+      throw new DatasetError(path, 'expected the blocks that the manifest names, got others; build the dataset anew')
     } finally {
       directory.free()
     }
   } catch (error) {
     if ((error as CoreError).code !== 'directory') throw error
-    throw new DatasetError(path, `the records have no directory: ${(error as Error).message}`)
+    throw new DatasetError(path, `the records have no directory: ${(error as Error).message}; build it anew`)
   }
 }
 
@@ -246,6 +247,6 @@ function checkPadding(core: Core, database: DatabaseHandle, dir: string, manifes
   const unused = (partitions * partitionRecords - records) * recordBytes
   const padding = recordBytesView(core, database, records * recordBytes, unused)
   if (padding.some(byte => byte !== 0)) {
-    throw new DatasetError(manifestPath(dir), `bytes after the last of its ${records} records are not zero`)
+    throw new DatasetError(manifestPath(dir), `expected zeros after its ${records} records, got others; build it anew`)
   }
 }

@@ -1,8 +1,7 @@
-// Kinds of proof that a package of its own makes, and the core does not: a row each. It is loaded for databases that have such
-// proofs, and for nobody else.
+// What a package that makes proofs of its own kind gives to the server. It is loaded for databases that have such proofs alone.
 
 import { fileURLToPath } from 'node:url'
-import type { Manifest, PointproofsFields, Proofs } from '@keyhush/protocol'
+import { type Manifest, type PointproofsFields, PROOF_KINDS, type Proofs } from '@keyhush/protocol'
 import type { Core, DatabaseHandle } from '@keyhush/wasm'
 import { MissingPackageError } from '../base/errors.js'
 import type { proofPath } from './directory.js'
@@ -136,21 +135,14 @@ export interface RowProofs {
   free(): void
 }
 
-/** By kind: the package that makes the proofs; undefined: the core does. */
-const PACKAGES: Readonly<Record<Proofs, string | undefined>> = {
-  merkle: undefined,
-  tags: undefined,
-  pointproofs: '@keyhush/pointproofs',
-}
-
 /** Whether a package makes these proofs. */
 export function isPackaged(proofs: Proofs | undefined): boolean {
-  return proofs !== undefined && PACKAGES[proofs] !== undefined
+  return proofs !== undefined && PROOF_KINDS[proofs].package !== undefined
 }
 
 /** The package of such a kind. Throws MissingPackageError where it is not installed. */
 export async function proofsPackage(proofs: Proofs): Promise<ProofsPackage> {
-  const name = PACKAGES[proofs]!
+  const name = PROOF_KINDS[proofs].package!
   const entry: string = `${name}/server`
   try {
     return (await import(entry)) as ProofsPackage

@@ -122,7 +122,7 @@ function ownComputations(app: FastifyInstance, trapped: (error: Error) => void):
 
 function epochsOf({ dataset, updatable }: KeyhushOptions): Epochs {
   if (updatable !== undefined) return updatable
-  if (dataset === undefined) throw new Error('give a dataset or an updatable database')
+  if (dataset === undefined) throw new Error('expected a dataset or an updatable database, got neither; give one')
   return new FixedEpochs(dataset)
 }
 

@@ -105,14 +105,14 @@ export function checkNames(datasets: readonly { readonly name?: string | undefin
       (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name) || ['v1', 'healthz', 'readyz'].includes(name))
     ) {
       throw new BuildError(
-        `a dataset cannot be served under the name ${JSON.stringify(name)}: a name has letters, digits, ".", "_" and "-", begins with one of the first two, and is not v1, healthz or readyz`,
+        `expected a name of letters, digits, ".", "_" and "-", not v1, healthz or readyz, got ${JSON.stringify(name)}, which cannot be served; choose another`,
       )
     }
     if (seen.has(name)) {
       const path = name === undefined ? '/v1' : `/${name}/v1`
-      throw new BuildError(`two datasets are to be served under ${path}; each needs a name of its own, NAME=DIR`)
+      throw new BuildError(`expected one database under ${path}, got two datasets; name each, NAME=DIR`)
     }
     seen.add(name)
   }
-  if (seen.size === 0) throw new BuildError('there is no dataset to serve')
+  if (seen.size === 0) throw new BuildError('expected a database to serve, got no dataset; give one')
 }

@@ -1,10 +1,7 @@
-// Instant lookups as a server answers them (docs/protocol.md): they wait in a bounded queue, one pass over a database
-// serves up to eight queries of whatever clients and epochs, and passes run in worker threads, so that everything else goes
-// on meanwhile.
+// Answers instant lookups (docs/protocol.md). Queries wait in a bounded queue; one pass of a worker thread serves up to eight.
 //
-// A pass reads the records as they are at the newest epoch, and takes the last update out again for those who ask
-// at the epoch before. So nothing may change a database under a pass: updates wait for it (database/readers.ts), and the
-// epoch of a query is looked up when its pass begins.
+// A pass reads the records of the newest epoch, and takes the last update out again for queries at the epoch before. Updates wait
+// for it (database/readers.ts). The epoch of a query is looked up when its pass begins.
 
 import { type InstantOf, instantLayout, type Manifest } from '@keyhush/protocol'
 import type { Core, DatabaseHandle, InstantPassHandle } from '@keyhush/wasm'
@@ -44,9 +41,8 @@ export interface Waiting {
 const PASS_QUERIES = 8
 const DEFAULT_WAITING = 256
 /**
- * A pass for eight takes less than twice as long as a pass for one, and whoever was served by one pass comes again at about
- * the same time: a pass that began with the first of them would leave the others to another. So it waits for as many as the
- * last one served, but no longer than this part of the time that one took. A client alone never waits.
+ * A pass for eight takes less than twice as long as one for one. So a pass waits for as many queries as the last one served, at most
+ * this part of the time that it took. A client alone never waits.
  */
 const GATHERING = 1 / 2
 

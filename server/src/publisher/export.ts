@@ -1,5 +1,5 @@
-// Downloads the newest epoch of a running server as a dataset, for a server that has lost its own. It is what clients download, so all
-// of it is public; it is checked by the hashes in the manifest, so only the manifest has to be trusted.
+// Downloads the newest epoch of a running server as a dataset, for a server that lost its disk.
+// The hashes in the manifest verify all of it, so you only need to trust the manifest.
 
 import { equalBytes, type Manifest, toHex } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
@@ -15,10 +15,7 @@ export interface ExportOptions {
   readonly out: string
   /** replace another dataset there */
   readonly force?: boolean | undefined
-  /**
-   * 32 bytes: only a manifest that this key has signed is taken. Its update list does not follow from its records, so that a server
-   * could make one up.
-   */
+  /** 32 bytes. The manifest must be signed: a server could invent the update list, which does not follow from the records. */
   readonly publisherKey: Uint8Array
   readonly onProgress?: ((progress: Progress) => void) | undefined
 }
@@ -29,10 +26,10 @@ export interface ExportSummary {
   readonly manifestHash: string
 }
 
-/** So often it begins anew because the server has turned to another epoch meanwhile. */
+/** How often a download may start again because the server published a new epoch meanwhile. */
 const ATTEMPTS = 3
 
-/** `out` appears whole or not at all. Throws PublishError, BuildError. */
+/** Creates `out` whole or not at all. Throws PublishError, BuildError. */
 export async function exportDataset(options: ExportOptions): Promise<ExportSummary> {
   const { blake3 } = await loadCore()
   const server = new PublishedServer(options.server)
@@ -51,13 +48,13 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
   async function write({ manifest, bytes }: KnownManifest): Promise<void> {
     if (manifest.pointproofs !== undefined) {
       throw new PublishError(
-        `${server.name}: what a database with Pointproofs is proved with cannot be downloaded; begin from the dataset it was ` +
-          'built as, and have its batches published again (publish --catch-up)',
+        `${server.name}: expected a database without Pointproofs, got one whose openings cannot be downloaded; begin from ` +
+          'the dataset it was built as, and publish its batches again (publish --catch-up)',
       )
     }
     if (!(await server.hasSigned({ manifest, bytes }, options.publisherKey))) {
       throw new PublishError(
-        `${server.name}: it has no signature of this publisher for epoch ${manifest.epoch} (manifest hash ${toHex(blake3(bytes))})`,
+        `${server.name}: expected this publisher's signature of epoch ${manifest.epoch} (manifest hash ${toHex(blake3(bytes))}), got none; sign it (publish without a batch)`,
       )
     }
     const blobs = blobsOf(manifest)
@@ -65,7 +62,7 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
       for (const [i, { hash, bytes }] of blobs.entries()) {
         const blob = await server.blob(toHex(hash), bytes)
         if (!equalBytes(blake3(blob), hash)) {
-          throw new PublishError(`${server.name}: the blob ${toHex(hash)} is not what its name says`)
+          throw new PublishError(`${server.name}: expected blob ${toHex(hash)}, got other bytes; take another server`)
         }
         writeBlob(hash, blob)
         options.onProgress?.({ stage: 'writing', done: i + 1, total: blobs.length })

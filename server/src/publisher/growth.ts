@@ -1,22 +1,22 @@
-// When a new generation pays (docs/operations.md, Growth): decided from the agreed manifest alone, so that it does not
-// matter which publisher decides, or how often.
+// Decides when a new generation pays (docs/operations.md, Growth). It reads the agreed manifest alone, so that every
+// publisher decides the same.
 
 import type { Manifest } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
 
-/** A lookup costs 2·Q entries; beyond this many times the planner's Q, planning anew pays. */
+/** A lookup costs 2·Q entries. A new plan pays when Q is this many times the planner's. */
 const MOST_PARTITIONS_OVER_PLAN = 1.25
 
-/** A directory without an overlay has at most so many bytes a record and a block, and an added key costs 20. */
+/** Most bytes of a directory without an overlay, for each record and block. An added key costs 20 bytes. */
 const FRESH_DIRECTORY_BYTES_A_RECORD = 0.75
 const FRESH_DIRECTORY_BYTES_A_BLOCK = 16
 const MOST_OVERLAY_BYTES_A_RECORD = 1
 const SMALL_OVERLAY_BYTES = 20_000
 
-/** Room in a new generation by default, as a part of N. */
+/** Default room in a new generation: one part in so many of N. */
 const HEADROOM_PART = 10
 
-/** The fields of a manifest that decide it. */
+/** The fields of a manifest that decide. */
 export type Size = Pick<
   Manifest,
   | 'records'
@@ -44,12 +44,12 @@ export function whyGenerationPays(core: Core, manifest: Size): string | undefine
   return undefined
 }
 
-/** How many records to leave room for by default. */
+/** How many records a new generation has room for by default. */
 export function defaultHeadroom({ records }: Pick<Size, 'records'>): number {
   return Math.ceil(records / HEADROOM_PART)
 }
 
-/** What the planner takes for as many records as there are slots; undefined: it finds nothing. */
+/** The planner's Q for as many records as there are slots; undefined: there is no plan. */
 function plannedPartitions(
   core: Core,
   { recordBytes, partitions: current, partitionRecords, blockRecords }: Size,

@@ -1,6 +1,5 @@
-// Publishes one batch to both servers so that they stay equal. What is sent depends on the epoch of each; running it again continues
-// where it stopped; a sign that the servers differ ends it. Either server may be the attacker, and both may show what one of them
-// brought about: nothing is built upon or signed that the publisher's own record does not know.
+// Publishes a batch to both servers, so that they stay equal. A second run continues where the first stopped. It stops if the servers
+// differ. A server may be an attacker: the publisher builds on and signs only what its own record knows.
 
 import {
   type BatchEncoding,
@@ -27,26 +26,23 @@ import { type KnownManifest, PublishedServer } from './server.js'
 export interface PublishOptions {
   /** base URLs of the two servers */
   readonly servers: readonly [string, string]
-  /** names for messages, in place of the URLs */
+  /** names for messages instead of the URLs */
   readonly names?: readonly [string, string] | undefined
-  /** signs batches, and the manifest that results */
+  /** signs the batch and the new manifest */
   readonly key: KeyPair
-  /** what this publisher has made before; nothing else is built upon */
+  /** the publisher's earlier work; it builds on nothing else */
   readonly record: PublisherRecord
-  /** … but for this manifest, hash in hex: the one that was built, say */
+  /** except on this manifest (hash in hex), for example the one you built */
   readonly trustBase?: string | undefined
-  /** operations, a JSON object a line; undefined: nothing new, only the newest epoch is checked and signed */
+  /** one JSON object a line; undefined: check and sign the newest epoch */
   readonly operations?: Uint8Array | undefined
-  /**
-   * Batches, as `operations`, of which some made the epochs that one of the servers lacks, in any order: they are sent to it
-   * again, and nothing new is.
-   */
+  /** Earlier batches, in any order. Those that one server lacks are sent to it again; nothing new is sent. */
   readonly missed?: readonly Uint8Array[] | undefined
-  /** how values are written; default utf8 */
+  /** encoding of values; default: utf8 */
   readonly encoding?: BatchEncoding | undefined
-  /** the expiry of the manifest that the operations make, seconds since 1970; default 0: none */
+  /** when the new manifest expires, in seconds since 1970; default: 0, never */
   readonly expires?: number | undefined
-  /** after a batch, begin a new generation if that pays, unless the database has Pointproofs; default true */
+  /** begin a new generation after the batch if it pays, except with Pointproofs; default: true */
   readonly generation?: boolean | undefined
 }
 
@@ -56,20 +52,20 @@ export interface PublishSummary {
   /** hex */
   readonly manifestHash: string
   readonly changes: number
-  /** the batch had been published before, to both */
+  /** both servers had the batch already */
   readonly repeated: boolean
   /** why a new generation pays; undefined: it does not */
   readonly growth?: string | undefined
-  /** … and it was begun: this is its first epoch. With Pointproofs it has to be built */
+  /** this is the first epoch of a new generation; with Pointproofs you have to build it */
   readonly began: boolean
-  /** of `missed`: epochs that one server lacked and now has */
+  /** with `missed`: how many epochs one server lacked and now has */
   readonly caughtUp?: number | undefined
 }
 
 interface Target {
   readonly generation: number
   readonly epoch: number
-  /** the epoch that the batch makes, or has made */
+  /** the epoch that the batch makes or made */
   readonly changed: number
   readonly body?: Uint8Array<ArrayBuffer>
 }
@@ -77,9 +73,8 @@ interface Target {
 type Both<T> = readonly [T, T]
 
 /**
- * Has both servers take a batch of changes, or none, and signs what they come to. Whatever happened, it is safe to run it again with the
- * same operations.
- * @throws {PublishError} saying which server refused what
+ * Publishes a batch to both servers, or none, and signs the newest manifest. You may always run it again with the same operations.
+ * @throws {PublishError} which names the server and its reason
  * @example
  * const record = await PublisherRecord.open('publisher.key.record')
  * const key = await readKeyFile('publisher.key')
@@ -91,13 +86,13 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   const hashOf = (bytes: Uint8Array) => toHex(blake3(bytes))
   const { record, key } = options
   if (options.expires !== undefined && options.operations === undefined) {
-    throw new PublishError('an expiry stands in the manifest, which only a batch makes anew: give one')
+    throw new PublishError('expected a batch, got none: only a batch makes the manifest anew, where the expiry stands')
   }
   const servers = options.servers.map(
     (url, i) => new PublishedServer(url, options.names?.[i as 0 | 1]),
   ) as unknown as Both<PublishedServer>
   if (new URL(servers[0].url).origin === new URL(servers[1].url).origin) {
-    throw new PublishError('the two servers are one: their URLs have the same origin')
+    throw new PublishError("got one origin twice: the two servers are one; name both operators' servers")
   }
   const caughtUp = options.missed && (await catchUp(options.missed))
   await completeGeneration()
@@ -108,7 +103,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   let agreed = await verify(target.generation, target.epoch)
   const { changes } = await servers[0].status(target.changed)
   const growth = options.operations === undefined ? undefined : whyGenerationPays(core, agreed.manifest)
-  // Where openings would all have to be made anew, a generation is built, and no batch begins it.
+  // A new generation needs new openings for all records, which `keyhush build` makes.
   const isBuilt = hasRows(agreed.manifest)
   const began = growth !== undefined && options.generation !== false && !isBuilt
   if (began) {
@@ -120,7 +115,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   const { generation, epoch } = agreed.manifest
   return { generation, epoch, manifestHash: hashOf(agreed.bytes), changes, repeated, growth, began, caughtUp }
 
-  /** A publisher that was interrupted may have begun a generation at one server alone. */
+  /** Sends a new generation to the second server if an interrupted run sent it to one alone. */
   async function completeGeneration(): Promise<void> {
     const [a, b] = await both(servers, server => server.newest())
     const [ahead, behind] = a.manifest.epoch > b.manifest.epoch ? [a, b] : [b, a]
@@ -128,7 +123,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     if (ahead.manifest.epoch !== behind.manifest.epoch + 1 || !beginsGeneration(ahead.manifest)) return
     const body = generationAfter(behind.manifest, behind.bytes, ahead.manifest.expires)
     const { batch } = await servers[ahead === a ? 0 : 1].status(ahead.manifest.epoch)
-    // Its expiry is what one server says: only a batch that was sent from here is sent again.
+    // One server alone says the expiry, so send the batch only if the record has it.
     if (batch !== hashOf(body) || !record.hasBatch(toHex(behind.manifest.databaseId), batch)) return
     await checkBase(behind)
     await send(body)
@@ -139,14 +134,13 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     if (epoch >= known) return
     throw new PublishError(
       `the servers are at epoch ${epoch}, and your record (${record.place}) has epoch ${known}: they have gone back. ` +
-        'Nothing was sent',
+        'Nothing was sent; ask both operators what they restored',
     )
   }
 
   /**
-   * Sends a server that is behind, epoch by epoch, what made the other's. Returns how many there were. The newest has to be
-   * this publisher's own, and names all before it. Only the other server says which batch made an epoch, so only one that was
-   * sent for this very epoch before is sent again: another would part the servers for good.
+   * Sends a server the batches that it lacks, and returns how many. The other server alone says which batch made an epoch, so
+   * each one must be in the record: a wrong batch would separate the servers for ever.
    */
   async function catchUp(batches: readonly Uint8Array[]): Promise<number> {
     const [a, b] = await both(servers, server => server.newest())
@@ -182,7 +176,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     return ahead.manifest.epoch - behind.manifest.epoch
   }
 
-  /** The manifests after one up to another, each of which names the one before. */
+  /** The manifests after `from` up to `to`; each names the one before it. */
   async function chainBetween(
     server: PublishedServer,
     from: KnownManifest,
@@ -211,7 +205,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     return chain.slice(1)
   }
 
-  /** The batches that may have led from one manifest to the next. */
+  /** The batches that may have made the next manifest. */
   function bodiesFor(
     { manifest, bytes }: KnownManifest,
     { epoch, expires }: Manifest,
@@ -229,7 +223,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     return batchFor(manifest, manifest.epoch + 1, expires, blake3(bytes), operations, 'utf8')
   }
 
-  /** Which epoch it is to be, the one that the batch makes of it, and what to send; no body: both have it already. */
+  /** The epoch to reach, and what to send; no body: both servers have the batch. */
   async function findTarget(): Promise<Target> {
     const [a, b] = newest
     if (!equalBytes(a.manifest.databaseId, b.manifest.databaseId)) diverged('they serve different databases')
@@ -256,8 +250,8 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
       await checkBase(newest[ahead])
       return { generation, epoch, changed: epoch }
     }
-    // Was it this very batch that made the newest epoch, or the one that a generation was begun after?
-    // Where both are, either may say so: one that was begun anew at this epoch does not know.
+    // The batch may have made the newest epoch already, or the one before a new generation.
+    // Ask both servers: a new store does not know which batch made its first epoch.
     const body =
       (await madeBy(servers[ahead], manifest, options.operations)) ??
       (apart === 0 ? await madeBy(servers[1], manifest, options.operations) : undefined)
@@ -291,7 +285,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     return { generation: after, epoch: epoch + 1, changed: epoch + 1, body: next }
   }
 
-  /** The batch of these operations that led to a manifest, if it did. */
+  /** The batch of these operations, if it made this manifest. */
   async function madeBy(
     server: PublishedServer,
     manifest: Manifest,
@@ -316,7 +310,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     return encodeBatch({ databaseId, generation, epoch, expires, previousManifest, operations, encoding })
   }
 
-  /** Refuses a manifest that is not known to be this publisher's work. */
+  /** Throws unless this publisher made the manifest. */
   async function checkBase(known: KnownManifest): Promise<void> {
     if (!(await isOwn(known)) && !(await isSent(known.manifest))) notOwn(known)
     await record.addManifest(recorded(known))
@@ -342,7 +336,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     return { databaseId: toHex(manifest.databaseId), epoch: manifest.epoch, hash: hashOf(bytes) }
   }
 
-  /** Whether both servers say that a batch from here made it, on a manifest that is known: one alone may lie. */
+  /** Whether a batch in the record made it on a known manifest. Both servers must say so: one may lie. */
   async function isSent({ databaseId, epoch, previousManifest }: Manifest): Promise<boolean> {
     const id = toHex(databaseId)
     if (epoch === 1 || !record.hasManifest(id, toHex(previousManifest))) return false
@@ -350,9 +344,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     return statuses.every(({ batch }) => record.hasBatch(id, batch))
   }
 
-  /**
-   * Of an epoch that both have: each says that this batch made it, for one alone may lie, on a manifest that is known.
-   */
+  /** Throws unless both servers say that this batch made their epoch on a known manifest. */
   async function checkMade(manifest: Manifest, body: Uint8Array): Promise<void> {
     const { databaseId, epoch, previousManifest } = manifest
     for (const [i, { batch }] of (await both(servers, server => server.status(epoch))).entries()) {
@@ -373,7 +365,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     await checkBase(before)
   }
 
-  /** An expiry that a server names is believed if it was sent from here, or is asked for now. */
+  /** Throws unless the expiry is the wanted one, or the record has the batch. */
   function checkExpiry({ databaseId, epoch, expires }: Manifest, body: Uint8Array): void {
     if (expires === (options.expires ?? 0) || record.hasBatch(toHex(databaseId), hashOf(body))) return
     throw new PublishError(
@@ -382,7 +374,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     )
   }
 
-  /** To both at once, also to one that has it: the reply is the same. */
+  /** Sends to both servers. One that has the batch replies the same. */
   async function send(body: Uint8Array<ArrayBuffer>): Promise<void> {
     const { databaseId, epoch } = decodeBatch(body)
     const hash = hashOf(body)
@@ -402,7 +394,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     return { publicKey: key.publicKey, previousManifest, batchHash, signature }
   }
 
-  /** What both say that epoch is, if they say the same and it follows from what was there before. */
+  /** The manifest of an epoch, if both servers show the same and it follows the one before. */
   async function verify(generation: number, epoch: number, predecessor?: KnownManifest): Promise<KnownManifest> {
     const [a, b] = await both(servers, server => server.manifest(generation, epoch))
     if (!equalBytes(a.bytes, b.bytes)) diverged(`their manifests of epoch ${epoch} differ`)
@@ -428,12 +420,12 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   }
 }
 
-/** Whether this is a generation's first epoch, after one before. */
+/** Whether this is the first epoch of a later generation. */
 function beginsGeneration({ epoch, updateListBytes }: Manifest): boolean {
   return epoch > 1 && updateListBytes === 0
 }
 
-/** Whether operations are the one that begins a generation. What is malformed the servers refuse. */
+/** Whether the batch begins a generation. The servers refuse malformed batches. */
 function isGeneration(operations: Uint8Array): boolean {
   try {
     const only = JSON.parse(new TextDecoder().decode(operations)) as { op?: unknown } | null
@@ -444,10 +436,12 @@ function isGeneration(operations: Uint8Array): boolean {
 }
 
 function diverged(how: string): never {
-  throw new PublishError(`THE SERVERS HAVE DIVERGED: ${how}. Clients will refuse them. Nothing more was sent.`)
+  throw new PublishError(
+    `THE SERVERS HAVE DIVERGED: ${how}. Clients will refuse them. Nothing more was sent: find out which one is wrong.`,
+  )
 }
 
-/** Both, at the same time. If either fails, both have ended, and the error says how each of them did. */
+/** Asks both servers at once and waits for both. The error has the failures of both. */
 async function both<T>(
   servers: Both<PublishedServer>,
   work: (server: PublishedServer) => Promise<T>,

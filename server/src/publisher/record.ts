@@ -1,10 +1,10 @@
-// A publisher's record of its own work: the manifests it built, made or signed, and the batches it sent. A server can show anything, so
-// nothing is built upon that is not in here (docs/operations.md, Publishing).
+// The publisher's record of the manifests that it built, made or signed, and of the batches that it sent. A server can show anything,
+// so the publisher builds only on what stands here (docs/operations.md, Publishing).
 
 import { open, readFile, rename, rm } from 'node:fs/promises'
 import { PublishError } from '../base/errors.js'
 
-/** In hex, as everywhere in the record. */
+/** Ids and hashes are hex. */
 export interface RecordedManifest {
   readonly databaseId: string
   readonly epoch: number
@@ -17,23 +17,23 @@ interface Entry extends RecordedManifest {
   readonly kind: Kind
 }
 
-/** Entries kept for each database and kind, the newest. A server that is further behind begins anew. */
+/** How many of the newest entries to keep for each database and kind. A server further behind needs a new store. */
 const KEPT = 256
 const HEADER = 'keyhush publisher record v1'
 const LINE = /^(manifest|batch) ([0-9a-f]{32}) ([1-9]\d{0,9}) ([0-9a-f]{64})$/
 
-/** What its publisher knows to have published, so that it builds upon nothing else: a file of its own, or in memory. */
+/** A publisher's record, in a file or in memory. */
 export class PublisherRecord {
   readonly #file: string | undefined
   #entries: readonly Entry[] = []
 
-  /** Without a file it is kept in memory alone. */
+  /** Without a file the record is in memory. */
   constructor(file?: string) {
     this.#file = file
   }
 
   /**
-   * Reads the file; if there is none, nothing is recorded yet.
+   * Reads the file. A missing file is an empty record.
    * @throws {PublishError} if it is not a record
    * @example
    * const record = await PublisherRecord.open('publisher.key.record')
@@ -44,22 +44,22 @@ export class PublisherRecord {
     return record
   }
 
-  /** Where it is kept, for people. */
+  /** The file's name, or `memory`, for messages. */
   get place(): string {
     return this.#file ?? 'memory'
   }
 
-  /** Whether this is a manifest that was built, made or signed here. */
+  /** Whether this publisher built, made or signed the manifest. */
   hasManifest(databaseId: string, hash: string): boolean {
     return this.#has('manifest', databaseId, hash)
   }
 
-  /** Whether this batch was sent from here, or was about to be. */
+  /** Whether this publisher sent the batch, or was about to. */
   hasBatch(databaseId: string, hash: string): boolean {
     return this.#has('batch', databaseId, hash)
   }
 
-  /** Of the newest manifest of a database; 0: none is recorded. */
+  /** The epoch of the newest manifest of a database; 0: none is recorded. */
   newestEpoch(databaseId: string): number {
     const epochs = this.#entries.filter(entry => entry.kind === 'manifest' && entry.databaseId === databaseId)
     return Math.max(0, ...epochs.map(({ epoch }) => epoch))
@@ -69,7 +69,7 @@ export class PublisherRecord {
     await this.#add({ kind: 'manifest', ...manifest })
   }
 
-  /** `epoch` is the one the batch makes. */
+  /** `epoch` is the one that the batch makes. */
   async addBatch(batch: RecordedManifest): Promise<void> {
     await this.#add({ kind: 'batch', ...batch })
   }
@@ -78,9 +78,9 @@ export class PublisherRecord {
     return this.#entries.some(entry => entry.kind === kind && entry.databaseId === databaseId && entry.hash === hash)
   }
 
-  /** On disk when it resolves. */
+  /** Resolves when the entry is on disk. */
   async #add(added: Entry): Promise<void> {
-    // Read again, for another publisher's run may have added to it.
+    // Another run of the publisher may have added entries.
     const before = this.#file === undefined ? this.#entries : await readEntries(this.#file)
     if (before.some(entry => lineOf(entry) === lineOf(added))) {
       this.#entries = before
@@ -103,15 +103,17 @@ async function readEntries(file: string): Promise<Entry[]> {
     throw error
   })
   const [header, ...lines] = text.split('\n')
-  if (header !== HEADER || lines.pop() !== '') throw new PublishError(`${file}: it is not a publisher's record`)
+  if (header !== HEADER || lines.pop() !== '')
+    throw new PublishError(`${file}: expected a publisher's record, got another file; name yours with --record`)
   return lines.map((line, i) => {
     const [, kind, databaseId, epoch, hash] = LINE.exec(line) ?? []
-    if (kind === undefined) throw new PublishError(`${file}: line ${i + 2} is not one of a publisher's record`)
+    if (kind === undefined)
+      throw new PublishError(`${file}: expected an entry on line ${i + 2}, got another text; take your backup`)
     return { kind: kind as Kind, databaseId: databaseId!, epoch: Number(epoch), hash: hash! }
   })
 }
 
-/** The old file or the new one, whatever happens. */
+/** Replaces the file. After a crash it is the old one or the new one, whole. */
 async function writeWhole(file: string, lines: readonly string[]): Promise<void> {
   const fresh = `${file}.${process.pid}.new`
   try {

@@ -1,4 +1,4 @@
-// One of the two servers as a publisher sees it.
+// The publisher's client for one server.
 
 import {
   BATCH_SIGNATURE_HEADER,
@@ -21,7 +21,7 @@ import { PublishError } from '../base/errors.js'
 
 const TIMEOUT_MILLISECONDS = 120_000
 
-/** The longest reply: a manifest. Others are much shorter. */
+/** Most bytes of a reply. The longest is a manifest. */
 const MOST_BYTES = 8 * 1024 * 1024
 
 export interface KnownManifest {
@@ -30,13 +30,14 @@ export interface KnownManifest {
 }
 
 export class PublishedServer {
-  /** without a slash at its end */
+  /** without a final slash */
   readonly url: string
   /** for messages */
   readonly name: string
 
   constructor(url: string, name?: string) {
-    if (!/^https?:\/\//.test(url)) throw new PublishError(`${url}: expected a URL that begins with https://`)
+    if (!/^https?:\/\//.test(url))
+      throw new PublishError(`${url}: expected a URL that begins with https://, got another; write it out`)
     this.url = url.replace(/\/+$/, '')
     this.name = name ?? this.url
   }
@@ -49,7 +50,7 @@ export class PublishedServer {
     return this.#manifest(`/v1/manifest?generation=${generation}&epoch=${epoch}`)
   }
 
-  /** undefined: this server does not know it, any more or at all */
+  /** undefined: the server does not know this epoch */
   async manifestIfKnown(generation: number, epoch: number): Promise<KnownManifest | undefined> {
     return this.manifest(generation, epoch).catch(error => {
       if ((error as PublishError).code === 'epoch_unknown') return undefined
@@ -61,7 +62,7 @@ export class PublishedServer {
     return this.#json(await this.#request(`/v1/epochs/${epoch}`), parseEpochStatus)
   }
 
-  /** What has this hash (hex) and is so long, which remains to be seen: at most so much of it is read. */
+  /** Downloads at most `bytes` of the blob with this hash (hex). The caller verifies them. */
   async blob(hash: string, bytes: number): Promise<Uint8Array> {
     return this.#request(`/v1/blobs/${hash}`, {}, bytes)
   }
@@ -71,7 +72,7 @@ export class PublishedServer {
     return this.#json(await this.#request('/v1/epochs', { method: 'POST', body, headers }), parseEpochStatus)
   }
 
-  /** Whether the server hands on a signature of this manifest that verifies with the key. */
+  /** Whether the server lists a valid signature of this manifest by this key. */
   async hasSigned({ manifest, bytes }: KnownManifest, publicKey: Uint8Array): Promise<boolean> {
     const { signatures } = this.#json(await this.#request('/v1/info'), parseInfo)
     return signatures.some(
@@ -101,7 +102,7 @@ export class PublishedServer {
       return work()
     } catch (error) {
       if (!(error instanceof WireError) && !(error instanceof SyntaxError)) throw error
-      throw this.#fault(`it does not reply like a Keyhush server: ${error.message}`)
+      throw this.#fault(`expected a Keyhush server's reply, got another (${error.message}); is the URL right?`)
     }
   }
 
@@ -111,14 +112,16 @@ export class PublishedServer {
     try {
       const response = await fetch(this.url + path, {
         ...init,
-        redirect: 'error', // it would be another server than the one that was named
+        redirect: 'error', // another server would answer
         signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS),
       })
       status = response.status
       bytes = await bodyOf(response, most)
     } catch (error) {
       const { cause, message } = error as Error
-      throw this.#fault(`it cannot be reached (${(cause instanceof Error ? cause.message : message).trim()})`)
+      throw this.#fault(
+        `it cannot be reached (${(cause instanceof Error ? cause.message : message).trim()}); try again`,
+      )
     }
     if (status === 200) return bytes
     const { code, message, databases } = this.#read(() => parseErrorReply(new TextDecoder().decode(bytes)))
@@ -130,23 +133,24 @@ export class PublishedServer {
     return new PublishError(`${this.name}: ${printable(text)}`, code)
   }
 
-  /** Why a server with databases at these paths has nothing where it was asked. */
+  /** Why a server that has databases at these paths replied 404. */
   #nothingThere(databases: readonly string[]): string {
     const path = new URL(this.url).pathname
-    if (!databases.includes(path)) return `it has databases at ${databases.join(', ')}: is the path of the URL right?`
+    if (!databases.includes(path))
+      return `expected a database at ${path}, got databases at ${databases.join(', ')}: is the path of the URL right?`
     return (
-      'it takes nothing from publishers: one that does has a --store and a --publisher-key; ' +
-      'of several in PostgreSQL it is the one without --replica'
+      'expected a server for publishers, but it takes nothing from publishers: start it with --store and --publisher-key; ' +
+      'of several in PostgreSQL, name the one without --replica'
     )
   }
 }
 
-/** Without what would move a terminal's cursor, clear it, turn the writing round or begin another line. */
+/** Removes characters that would steer a terminal or begin a new line. */
 function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '')
 }
 
-/** Of a longer body only the beginning, which no decoder accepts. */
+/** Reads the body; of a longer one the beginning, which no decoder accepts. */
 async function bodyOf({ body }: Response, most: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let bytes = 0

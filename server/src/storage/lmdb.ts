@@ -70,7 +70,7 @@ function openDatabase(dir: string, location: string): RootDatabase<Uint8Array, B
   } catch (error) {
     const { code, message } = error as Error & { code?: unknown }
     const instead = code === EIO ? '; a full disk can be the reason' : ''
-    throw new DatasetError(location, `it cannot be opened: ${message}${instead}`)
+    throw new DatasetError(location, `expected a store, but it cannot be opened: ${message}${instead}`)
   }
 }
 
@@ -102,11 +102,13 @@ function checkFile(location: string): void {
   try {
     const heads = Buffer.alloc(2 * PAGE_BYTES)
     const isWhole = readSync(fd, heads, 0, heads.length, 0) === heads.length
-    if (!isWhole) throw new DatasetError(location, 'it was cut off: a store has at least two pages')
+    if (!isWhole)
+      throw new DatasetError(location, 'it was cut off: expected at least two pages, got fewer; begin a new store')
     const [earlier, later] = [heads.subarray(0, PAGE_BYTES), heads.subarray(PAGE_BYTES)]
     const isLater = later.readBigUInt64LE(HEAD.transaction) > earlier.readBigUInt64LE(HEAD.transaction)
     const head = isLater ? later : earlier
-    if (head.readUInt32LE(HEAD.magic) !== MAGIC) throw new DatasetError(location, 'it is not a store')
+    if (head.readUInt32LE(HEAD.magic) !== MAGIC)
+      throw new DatasetError(location, 'expected a store, got another file; begin a new store')
     const expected = (head.readBigUInt64LE(HEAD.lastPage) + 1n) * BigInt(PAGE_BYTES)
     const { size } = fstatSync(fd)
     if (BigInt(size) >= expected) return

@@ -66,7 +66,7 @@ export async function openPostgres(url: string, { role = 'writer' }: PostgresOpt
   } catch (error) {
     await storage.close()
     if (!(error instanceof StorageError)) throw error
-    throw new DatasetError(place.location, `it cannot be opened: ${error.message}`)
+    throw new DatasetError(place.location, `expected a database, but it cannot be opened: ${error.message}`)
   }
 }
 
@@ -74,17 +74,17 @@ async function loaded(location: string): Promise<typeof import('pg')['default']>
   try {
     return (await import('pg')).default
   } catch {
-    throw new DatasetError(location, 'this needs the package `pg`: npm install pg')
+    throw new DatasetError(location, 'expected the package `pg`, got none; npm install pg')
   }
 }
 
 /** Throws DatasetError, which does not repeat a password. */
 function placeOf(text: string): Place {
   const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url === undefined) throw new DatasetError('--store', 'it is no URL: postgres://user@host/database, say')
+  const isPlace = url !== undefined && /^postgres(ql)?:\/\//i.test(text) && url.hash === ''
   // In a mistyped URL a password could be where messages name the place.
-  if (!/^postgres(ql)?:\/\//i.test(text) || /[@:/]/.test(url.pathname.slice(1)) || url.hash !== '') {
-    throw new DatasetError('--store', 'it is no such URL as postgres://user@host/database')
+  if (!isPlace || /[@:/]/.test(url.pathname.slice(1))) {
+    throw new DatasetError('--store', 'expected postgres://user@host/database, got another text; write it out')
   }
   // As in `pg`, a host among the parameters comes first.
   const host = url.searchParams.get('host') || url.hostname || process.env['PGHOST'] || 'localhost'
@@ -95,10 +95,11 @@ function placeOf(text: string): Place {
   if (url.password !== '' || url.searchParams.has('password')) {
     throw new DatasetError(
       location,
-      'the URL has a password, which everybody on this machine can read; put it into a file that PGPASSFILE names, or into PGPASSWORD',
+      'expected a URL without a password, got one, which everybody on this machine can read; put it into a file that PGPASSFILE names, or into PGPASSWORD',
     )
   }
-  if (!/^[a-z_][a-z0-9_]{0,39}$/.test(schema)) throw new DatasetError(location, 'a schema is a name such as keyhush')
+  if (!/^[a-z_][a-z0-9_]{0,39}$/.test(schema))
+    throw new DatasetError(location, 'expected a schema name such as keyhush, got another; choose one')
   url.searchParams.delete('schema')
   const options = [url.searchParams.get('options') ?? '', ...OPTIONS].join(' ')
   url.searchParams.delete('options') // `pg` would take these instead of `options` below
@@ -246,7 +247,7 @@ class SharedStorage implements PostgresStorage {
     for (const [setting, way] of Object.entries(ways)) {
       const { rows } = await client.query('SELECT current_setting($1) AS value', [setting])
       if (rows[0].value === 'on') continue
-      throw new CalledOff(new DatasetError(this.location, `the server has ${setting} = off; ${way}`))
+      throw new CalledOff(new DatasetError(this.location, `expected ${setting} = on, got ${setting} = off; ${way}`))
     }
   }
 
@@ -264,7 +265,7 @@ class SharedStorage implements PostgresStorage {
 
   transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
     return this.#holding(async client => {
-      if (!this.#writes) throw new CalledOff(new Error('a replica writes nothing'))
+      if (!this.#writes) throw new CalledOff(new Error('a replica writes nothing; publish at the writer'))
       const { rows: writers } = await client.query(`SELECT id FROM ${this.#schema}.writer`)
       if (this.#usurper !== undefined || writers[0]?.id !== this.engine.id)
         throw new CalledOff(new StorageError('EBUSY', `${this.#usurper ?? 'another process'} writes here now`))
@@ -332,7 +333,7 @@ class SharedStorage implements PostgresStorage {
         get: key => then.get(key),
         entries: (prefix, after) => then.entries(prefix, after),
         count: prefix => then.count(prefix),
-        transact: () => Promise.reject(new Error('a snapshot is not written to')),
+        transact: () => Promise.reject(new Error('expected reads, got a transaction: a snapshot is not written to')),
         close: async () => {},
       }).catch((error: unknown) => Promise.reject(error instanceof StorageError ? error : new CalledOff(error)))
     })

@@ -72,9 +72,8 @@ export interface Storage {
   /** how many there are */
   count(prefix: string): Promise<number>
   /**
-   * Runs `work` once, while no other transaction changes anything, and makes all that it wrote durable, or nothing.
-   * Resolves to its result when that is on disk. Rejects with what `work` throws, or with a StorageError; then nothing has
-   * changed. `work` is synchronous, and may read `keys`, which a database elsewhere reads before.
+   * Runs the synchronous `work` alone, and resolves to its result when all that it wrote is on disk. It may read `keys`. Rejects with
+   * what `work` throws, or with a StorageError; then nothing has changed.
    */
   transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T>
   /** after the transactions under way; nothing may be called afterwards */
@@ -96,7 +95,8 @@ export class Draft implements Transaction {
 
   get(key: string): Uint8Array | undefined {
     if (this.writes.has(key)) return this.writes.get(key)
-    if (!this.#keys.has(key)) throw new Error(`a transaction reads ${key}, which was not named for it`)
+    if (!this.#keys.has(key))
+      throw new Error(`expected only keys that were named for the transaction, got ${key}; name it`)
     return this.#read(key)
   }
 

@@ -1,7 +1,5 @@
-// Who waits for worker threads, in a bounded queue that networks share: they take turns, whoever came first within each; and
-// where there is no room, the newest of whoever has most of it gives way to one who has less. So whoever fills the queue,
-// from however many networks, another one gets in, and waits for a turn of each of them at most. (Fair queueing, with drops
-// from the longest queue: Nagle, RFC 970; Demers, Keshav, Shenker, SIGCOMM 1989.)
+// A bounded queue for worker threads. Networks take turns; if it is full, the newest entry of the network with most gives way to one with
+// less. (Fair queueing with drops from the longest queue: Nagle, RFC 970; Demers, Keshav, Shenker, SIGCOMM 1989.)
 
 export interface Waiter {
   /** of whom it is */

@@ -1,8 +1,5 @@
-// A worker thread: instant passes on the core's memory. It is told where a pass lies, and says when it is done. What it reads
-// and writes is in memory alone.
-//
-// It gives way to the thread that answers everything else, which has little to do and is waited for: where the two share a
-// processor, that one has it at once. Linux counts priorities by thread; elsewhere they are the whole process's.
+// A worker thread: computes instant passes in the core's memory. It has a lower priority than the main thread, which everybody waits for.
+// Linux has priorities by thread; other systems have one for the process.
 
 import { getPriority, setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'

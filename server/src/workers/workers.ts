@@ -132,7 +132,8 @@ export class Workers {
     worker.on('message', () => settle()?.resolve())
     worker.on('error', error => settle()?.reject(error))
     worker.on('exit', () => {
-      if (!this.#closing) settle()?.reject(new Error('a worker thread has ended'))
+      if (!this.#closing)
+        settle()?.reject(new Error('expected an answer of a worker thread, but it has ended; restart the server'))
     })
     worker.unref()
     this.#threads.push(thread)

@@ -1,5 +1,4 @@
-// Publishes a batch into a store and kills itself, as kill -9 does, at a point of one of the transactions that are to
-// keep it, the first unless another is named.
+// Publishes a batch into a store, and kills itself (SIGKILL) at a point of a transaction that keeps it, by default the first:
 // node publish-and-die.mjs <store> <batch body> <point> [<transaction>]
 
 import { readFileSync } from 'node:fs'

@@ -55,10 +55,8 @@ interface Hint {
   readonly seen: Map<ServerName, { readonly batch: Batch; readonly vector: readonly number[] }[]>
 }
 
-/**
- * Partitions below which two vectors may agree by chance. Of 16 offsets below 7, all or all but one agree in one pair of
- * 3·10^11 (97 / 7^16), and a schedule has some ten thousand pairs.
- */
+// Of 16 offsets below 7, all or all but one agree in one pair of 3·10^11 (97 / 7^16), and a schedule has some ten thousand pairs.
+/** Partitions below which two vectors may agree by chance. */
 const TELLING = 16
 
 /** A query in hex, without the suite: that is for life, and the reference knows only the first. */
@@ -256,10 +254,8 @@ function subsetsIn(query: Uint8Array, { stripes }: Geometry): number[] {
   )
 }
 
-/**
- * Stripes below which two queries may be alike by chance. Of 48 of one record, 2·(1 + 24²) of the C(48, 24) halves are near enough:
- * one pair in 2·10^10, and a schedule has some ten thousand.
- */
+// Of 48, 2·(1 + 24²) of the C(48, 24) halves are near enough: one pair in 2·10^10, and a schedule has some ten thousand.
+/** Stripes below which two queries may be alike by chance. */
 const TELLING_STRIPES = 48
 
 /** Whether two queries to one server are of one hint: they agree but in the stripes asked for, whichever subset is which. */

@@ -1,6 +1,5 @@
-// One fault in one turn, or every turn, of opening a map for one server, lookups and following an epoch: the tab is killed, or
-// frozen while another goes on, the power fails, or an older copy of the disk is restored. The next tab finds what the plain map
-// says, or the fence refuses it before it shows a state twice (world.ts).
+// A fault in each turn of opening a map for one server, looking up and following: the tab is killed, or frozen beside another, the power
+// fails, or an older disk is restored. The next tab is right, or the fence refuses it before it shows a state twice (world.ts).
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { THOROUGH } from '../../support/thorough.js'

@@ -95,10 +95,7 @@ async function assertStoredSingle({ store }: Disk, head: Head, version: Version,
   }
 }
 
-/**
- * The directory in a tab's memory is, byte for byte, what another tab has. (That of a hint it uses no more may still be
- * there, until its next call.)
- */
+/** Checks that tabs have the same directory, byte for byte. (That of an earlier hint may be there until the tab's next call.) */
 export function assertDirectory(tab: Tab, fresh: Tab): void {
   const [own, other] = [tab, fresh].map(({ directories }) => [...directories].map(each => hex(each.encode())).at(-1))
   // Hints that run out are made beside others.

@@ -64,10 +64,7 @@ class Memory implements Place {
   abandoned(): void {}
 }
 
-/**
- * An LMDB file. A killed process leaves a copy of the file at that moment: a transaction writes to pages that no earlier
- * one needs, and its head page last.
- */
+/** An LMDB file. A killed process leaves it as it is: a transaction writes pages that no earlier one needs, its head page last. */
 class Lmdb implements Place {
   #processes = 0
   constructor(private readonly folder: string) {}

@@ -1,6 +1,5 @@
-// One fault at every step, or every seventh, of opening a map and three lookups: the tab is killed, or frozen while another goes
-// on, the power fails, or an older copy of the disk is restored. The next tab finds everything in order, or the fence refuses it
-// before it shows a column twice.
+// A fault at each step, or each seventh, of opening a map and three lookups: the tab is killed, or frozen beside another, the power fails,
+// or an older disk is restored. The next tab is in order, or the fence refuses it before it shows a column twice.
 
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../support/thorough.js'

@@ -1,7 +1,7 @@
 // Kinds of proof, a row each: what the client does differently from kind to kind. The core verifies most of them. Others have a
 // package of their own (packaged.ts), which the app hands to open(): no other app ships it.
 
-import { type Manifest, POINTPROOFS_KEY_BYTES, type Proofs, rowListsBytes } from '@keyhush/protocol'
+import { type Manifest, POINTPROOFS_KEY_BYTES, PROOF_KINDS, type Proofs, rowListsBytes } from '@keyhush/protocol'
 import { UnsupportedError } from '../base/errors.js'
 import type { SchemeOptions } from './scheme.js'
 
@@ -13,9 +13,7 @@ interface ProofKind {
 }
 
 export interface PackagedKind {
-  /** what is to be installed */
-  readonly package: string
-  /** what open() takes it as */
+  /** what open() takes its package as */
   readonly option: 'pointproofs'
   /** `auto` takes this kind, where it can, in place of that one */
   readonly insteadOf: Proofs
@@ -31,7 +29,6 @@ export const KINDS: Readonly<Record<Proofs, ProofKind>> = {
   pointproofs: {
     recognises: false,
     packaged: {
-      package: '@keyhush/pointproofs',
       option: 'pointproofs',
       insteadOf: 'merkle',
       verifierBytes: manifest => POINTPROOFS_KEY_BYTES + rowListsBytes(manifest),
@@ -63,6 +60,7 @@ export function isUsable(proofs: Proofs, manifest: Manifest, options: SchemeOpti
 export function missingFor(proofs: Proofs, options: Pick<SchemeOptions, PackagedKind['option']>): string | undefined {
   const { packaged } = KINDS[proofs]
   if (packaged === undefined || options[packaged.option] !== undefined) return undefined
-  const { package: name, option } = packaged
+  const { package: name } = PROOF_KINDS[proofs]
+  const { option } = packaged
   return `its package, got none: npm install ${name}, and pass open({ ${option}: () => import('${name}') })`
 }

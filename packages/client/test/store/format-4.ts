@@ -1,6 +1,5 @@
-// A state as this software stores it in its formats of version 4: hint 1 of fixtures.ts, whole, a checkpoint of version 1
-// made in epoch 1, after it an effect and the update to epoch 2, a batch pending at version 3. Never changed: whoever
-// changes a format adds another. Bytes are in hex.
+// A state in stored formats of version 4, in hex: hint 1 of fixtures.ts with a checkpoint of version 1 at epoch 1, an effect, the update
+// to epoch 2, and a batch pending at version 3. Never change it: whoever changes a format adds another file.
 
 export const format4 = {
   /** the file store's folder */

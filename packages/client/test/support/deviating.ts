@@ -10,7 +10,8 @@ import { openWith } from '../../src/testing.js'
 import type { Database } from './database.js'
 import { nextEpoch, type Operation } from './epochs.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './harness.js'
-import { A, B, bytesOf, ok, problem } from './network.js'
+import { A, B, bytesOf, epochUnknown, ok, problem } from './network.js'
+import { drawing } from './random.js'
 import { World } from './world.js'
 
 const text = (value: string) => new TextEncoder().encode(value)
@@ -61,18 +62,6 @@ const patterns: Record<string, (i: number) => string> = {
   changing: i => [NAMES[0]!, NAMES[1]!, 'added.example', 'more-3'][i % 4]!,
 }
 
-function drawing(seed: number): (below: number) => number {
-  let state = (seed * 2654435761) >>> 0 || 1
-  return below => {
-    state ^= state << 13
-    state >>>= 0
-    state ^= state >>> 17
-    state ^= state << 5
-    state >>>= 0
-    return Math.floor((state / 2 ** 32) * below)
-  }
-}
-
 /** Everything both servers see of one life in which these keys are looked up; the adversary acts by what it sees of that. */
 async function seenIn(
   which: string,
@@ -112,7 +101,7 @@ async function seenIn(
       case 2:
         return ok(Buffer.concat([bytes, Buffer.alloc(1 + draw(100))]))
       case 3:
-        return Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: draw(9) }, { status: 404 })
+        return epochUnknown({ generation: 1, epoch: draw(9) })
       case 4:
         return problem(429, 'rate_limited', { 'retry-after': `${draw(100_000)}` })
       case 5:

@@ -2,7 +2,8 @@
 
 import { encodeManifest, encodeRecord, type Manifest, suiteOf } from '@keyhush/protocol'
 import type { Core, DatabaseHandle, EpochHandle } from '@keyhush/wasm'
-import { answering, type Database } from './database.js'
+import { answering, buildDatabase, type Database } from './database.js'
+import { core } from './harness.js'
 
 /** With `key` in a keyed database, with `index` in a keyless one, where an add has neither. */
 export interface Operation {
@@ -111,4 +112,19 @@ function valueAt(manifest: Manifest, flat: Uint8Array, index: number): Uint8Arra
     at += 2
   }
   return record.slice(at, at + length)
+}
+
+/** The next generation of a database, in other partitions. */
+export function laidOutAnew(
+  { manifest, manifestBytes, byIndex }: Database,
+  partitions: number,
+  values = byIndex.map(value => value!),
+): Database {
+  const next = {
+    databaseId: manifest.databaseId,
+    generation: manifest.generation + 1,
+    epoch: manifest.epoch + 1,
+    previousManifest: core.blake3(manifestBytes),
+  }
+  return buildDatabase(core, { values, partitions, manifest: next })
 }

@@ -120,6 +120,49 @@ export class Harness {
   }
 }
 
+/** A core whose hints, once they are made, have some members of a test's. */
+export function withHandles<Builder extends 'newHintBuilder' | 'newSingleBuilder'>(
+  builder: Builder,
+  member: (handle: ReturnType<ReturnType<Core[Builder]>['finish']>, name: string | symbol) => unknown,
+): Core {
+  const proxied = <T extends object>(target: T, instead: (name: string | symbol) => unknown): T =>
+    new Proxy(target, {
+      get(target, name) {
+        const found = instead(name) ?? Reflect.get(target, name, target)
+        return typeof found === 'function' ? found.bind(target) : found
+      },
+    })
+  const make = core[builder] as (...parameters: unknown[]) => { finish(version: number): object }
+  const making = (...parameters: unknown[]) => {
+    const made = make(...parameters)
+    const finish = (version: number) => {
+      const handle = made.finish(version) as Parameters<typeof member>[0]
+      return proxied(handle, name => member(handle, name))
+    }
+    return proxied(made, name => (name === 'finish' ? finish : undefined))
+  }
+  return { ...core, [builder]: making }
+}
+
+/** A map on these servers, and its harness. */
+export async function openedOn<T extends { readonly network: Network }>(
+  servers: T,
+  options: Partial<OpenWithOptions> = {},
+  seed = 1,
+): Promise<T & { harness: Harness; map: KeyhushMap }> {
+  const harness = new Harness(servers.network, seed)
+  return { ...servers, harness, map: await harness.open(options) }
+}
+
+/** The error with which a map on these servers does not open. */
+export async function refusedBy(
+  { network }: { readonly network: Network },
+  options: Partial<OpenWithOptions> = {},
+): Promise<Failure> {
+  const harness = new Harness(network)
+  return await harness.failure(harness.open(options))
+}
+
 export interface Failure extends Error {
   readonly code: string
   readonly server?: string

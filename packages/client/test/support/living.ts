@@ -3,10 +3,12 @@
 import { toHex } from '@keyhush/protocol'
 import { expect } from 'vitest'
 import type { KeyhushMap, MapEvent } from '../../src/index.js'
+import type { OpenWithOptions } from '../../src/testing.js'
 import { buildDatabase, type Database, someValues } from './database.js'
 import { nextEpoch, type Operation } from './epochs.js'
-import { core, type Harness, keyed, NAMES, sameOnBoth } from './harness.js'
-import { A, B, type Network, problem, type Seen } from './network.js'
+import { core, Harness, keyed, NAMES, sameOnBoth } from './harness.js'
+import { A, B, epochUnknown, type Network, on, problem, type Seen } from './network.js'
+import { records, World } from './world.js'
 
 export const utf8 = (text: string) => new TextEncoder().encode(text)
 
@@ -44,6 +46,35 @@ export function livingKeyless(): Living {
 export function livingKeyed(): Living {
   const { network, database } = keyed()
   return new Living(network, database)
+}
+
+/** A map in memory on a database that changes, and the events that it hears. */
+export async function openedLiving(living: Living, options: Partial<OpenWithOptions> = {}) {
+  const harness = new Harness(living.network)
+  const events: MapEvent[] = []
+  const onEvent = (event: MapEvent) => void events.push(event)
+  const map = await harness.open({ storage: 'memory', onEvent, ...options })
+  const drive = <T>(work: Promise<T>) => harness.drive(work)
+  return { living, harness, map, events, network: living.network, drive }
+}
+
+/** A world whose database changes: 1000 values of 8 bytes. */
+export function livingWorld(): { living: Living; world: World } {
+  const living = new Living(sameOnBoth(records), records)
+  return { living, world: new World({ network: living.network, database: records }) }
+}
+
+/** A batch on that database that opens partitions, round after round. */
+export const someEdits = (round: number): Operation[] => [
+  edit(round, `round ${round}.`.slice(0, 8)),
+  ...Array.from({ length: round * 40 }, (_, i) => append(`${round}.${i}`.padEnd(8))),
+]
+
+/** Both servers have forgotten epoch 1: no history leads on from it. */
+export function forgetFirst({ network, newest }: Living): void {
+  for (const server of [A, B]) {
+    network.misbehave[server] = on('/v1/manifests?since=0', () => epochUnknown(newest.manifest))
+  }
 }
 
 export const edit = (index: number, value: string): Operation => ({ op: 'edit', index, value: utf8(value) })

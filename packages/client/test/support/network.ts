@@ -150,7 +150,7 @@ export class Network {
       const found = databases.find(
         ({ manifest }) => `${manifest.generation}` === asked[1] && `${manifest.epoch}` === asked[2],
       )
-      return found ? ok(found.manifestBytes) : epochUnknown(newest)
+      return found ? ok(found.manifestBytes) : epochUnknown(newest.manifest)
     }
     if (path.startsWith('/v1/blobs/')) {
       const blob = databases.flatMap(({ blobs }) => blobs.get(path.slice('/v1/blobs/'.length)) ?? [])[0]
@@ -166,7 +166,7 @@ export class Network {
     const database = databases
       .slice(-2)
       .find(({ manifest }) => manifest.generation === query.generation && manifest.epoch === query.epoch)
-    if (database === undefined) return epochUnknown(newest)
+    if (database === undefined) return epochUnknown(newest.manifest)
     const manifest = decodeManifest(database.manifestBytes)
     const proofs = proofsIn(manifest, query)
     if (proofs === undefined && query.suite !== SUITE_PARITIES) return problem(400, 'bad_request')
@@ -182,7 +182,7 @@ export class Network {
     const database = databases
       .slice(-2)
       .find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
-    if (database === undefined) return epochUnknown(databases.at(-1)!)
+    if (database === undefined) return epochUnknown(databases.at(-1)!.manifest)
     return ok(encodeInstantAnswer(database.manifest, of, count, database.answerInstantly(of, queries)))
   }
 
@@ -246,11 +246,12 @@ export function claimIn({ server, path, body }: Seen): (FenceRequest & { readonl
 function chainAfter(since: number, databases: readonly Database[]): Response {
   const newest = databases.at(-1)!
   const at = databases.findIndex(({ manifest }) => manifest.epoch === since + 1)
-  if (at === -1 && since !== newest.manifest.epoch) return epochUnknown(newest)
+  if (at === -1 && since !== newest.manifest.epoch) return epochUnknown(newest.manifest)
   return ok(Buffer.concat(databases.slice(at === -1 ? databases.length : at).map(({ manifestBytes }) => manifestBytes)))
 }
 
-function epochUnknown({ manifest: { generation, epoch } }: Database): Response {
+/** Says which epoch is the newest. */
+export function epochUnknown({ generation, epoch }: { generation: number; epoch: number }): Response {
   return Response.json({ code: 'epoch_unknown', message: 'for people', generation, epoch }, { status: 404 })
 }
 
@@ -274,9 +275,9 @@ export function on(path: string, change: (genuine: Response, seen: Seen) => Resp
   return (seen, genuine) => (seen.path.startsWith(path) ? change(genuine, seen) : undefined)
 }
 
-/** Flips a bit of byte `at` of every answer. */
-export function flip(at: number): Misbehave {
-  return on('/v1/answer', async genuine => {
+/** Flips a bit of byte `at` of every answer, or of every reply to another path. */
+export function flip(at: number, path = '/v1/answer'): Misbehave {
+  return on(path, async genuine => {
     const bytes = await bytesOf(genuine)
     if (at >= bytes.length) throw new Error(`an answer has only ${bytes.length} bytes`)
     bytes[at]! ^= 0x10

@@ -22,3 +22,16 @@ export function dice(seed: number): (sides: number) => number {
     return (state >>> 8) % sides
   }
 }
+
+/** Numbers below a bound that follow from a seed, uniform enough for large bounds. */
+export function drawing(seed: number): (below: number) => number {
+  let state = (seed * 2654435761) >>> 0 || 1
+  return below => {
+    state ^= state << 13
+    state >>>= 0
+    state ^= state >>> 17
+    state ^= state << 5
+    state >>>= 0
+    return Math.floor((state / 2 ** 32) * below)
+  }
+}

@@ -80,6 +80,36 @@ export class World {
     return life
   }
 
+  /** A new tab, and its map. */
+  async opened(options: Partial<OpenWithOptions> = {}): Promise<{ life: Life; map: KeyhushMap }> {
+    const life = this.life()
+    return { life, map: await life.open(options) }
+  }
+
+  /** A tab that was killed when it was about to call its store so. */
+  async killedAt(method: string): Promise<Life> {
+    const life = this.life()
+    life.interfere = called => {
+      if (called === method) life.kill()
+    }
+    life.openIdle().catch(() => {})
+    await settle()
+    expect(life.killed).toBe(true)
+    return life
+  }
+
+  /** A tab that was killed when so many partitions were stored. */
+  async halfDownloaded(partitions: number, options: Partial<OpenWithOptions> = {}): Promise<void> {
+    const life = this.life()
+    let saved = 0
+    life.interfere = (method, when) => {
+      if (method === 'putPartial' && when === 'after' && ++saved === partitions) life.kill()
+    }
+    life.openIdle(options).catch(() => {})
+    for (let i = 0; i < 250 && !life.killed; i++) await settle()
+    expect(life.killed).toBe(true)
+  }
+
   drive<T>(work: Promise<T>): Promise<T> {
     return drive(this.clock, work)
   }
@@ -94,10 +124,7 @@ export class World {
   }
 }
 
-/**
- * What browsers do: a lock for each name, first come, first served, until somebody steals it. Whoever asked before hears that
- * another does.
- */
+/** Locks as browsers have them: one a name, first come, first served, until somebody steals it, which the owner hears. */
 export class FakeLocks {
   readonly #holders = new Map<string, object | undefined>()
   readonly #bells = new Map<string, () => void>()
@@ -416,3 +443,16 @@ export async function wholly(map: KeyhushMap, answer: Promise<unknown>): Promise
 
 /** A platform without locks. */
 export const noLocks: Partial<Environment> = { locks: { hold: (_name, _patienceMs, task) => task() } }
+
+/** A world with one tab, and its map. */
+export async function openedWorld(options: Partial<OpenWithOptions> = {}, setting: Setting = {}) {
+  const world = new World(setting)
+  return { world, ...(await world.opened(options)) }
+}
+
+/** Two tabs of one browser, and their maps. */
+export async function twoTabs(change: Partial<Environment> = {}) {
+  const world = new World()
+  const [one, two] = [world.life(change), world.life(change)]
+  return { world, one, two, first: await one.open(), second: await two.open() }
+}

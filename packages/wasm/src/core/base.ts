@@ -1,5 +1,9 @@
 // What all builds share: errors, kinds of proof, layouts and directories.
 
+import type { EntryProofs, Proofs } from '@keyhush/protocol'
+
+export type { EntryProofs, Proofs }
+
 // WebAssembly's types, which TypeScript has in its library for pages. Without that library: the parts that are used.
 export type WasmModule = typeof globalThis extends { WebAssembly: { Module: { prototype: infer M } } } ? M : object
 export type WasmMemory = typeof globalThis extends { WebAssembly: { Memory: { prototype: infer M } } }
@@ -30,16 +34,6 @@ export interface RefusedError extends CoreError {
   readonly operation: number
   readonly reason: string
 }
-
-/**
- * How the entries of an answer are proved. `merkle`: an opening proof after each record, checked against the manifest's
- * commitments. `tags`: no proof; the client keeps a secret tag of 8 bytes for each record, and entries are records alone.
- * `pointproofs`: one proof of 48 bytes after all records; `@keyhush/pointproofs` verifies it.
- */
-export type Proofs = EntryProofs | 'pointproofs'
-
-/** The kinds of proof that this core can verify. */
-export type EntryProofs = 'merkle' | 'tags'
 
 /** A server's role. 0: it gets the retrieve vector (Fig. 5, qry_2). 1: it gets the refresh vector (qry_1). */
 export type RoleNumber = 0 | 1

@@ -1,36 +1,37 @@
-// The rows of csv and tsv, as csv-parse gives them, wherever that runs: by RFC 4180, with a header of `key` and `value` in
-// either order. Quoted fields may hold delimiters, line ends and doubled quotes; lines end with LF or CRLF.
+// Reads the rows of csv and tsv files (RFC 4180), in Node and in browsers. The header has `key` and `value`, in either order.
+// Quoted fields may hold delimiters, line ends and doubled quotes. Lines end with LF or CRLF.
 
 import { BuildError } from '../../base/errors.js'
 import type { Table } from './table.js'
 
-/** Longest line, or record of a csv file, in bytes: any legal one is far shorter. */
+/** Longest line or csv record, in bytes. Any legal one is far shorter. */
 export const MAX_LINE_BYTES = 1024 * 1024
+
+export const NOT_UTF8 = 'expected UTF-8, but the line is not UTF-8; convert the file'
 
 const LF = 0x0a
 
 export type Delimiter = ',' | '\t'
 
-/** Options of csv-parse. Fields are bytes: keys are the file's exact bytes. */
+/** Options of csv-parse. Fields are bytes, because keys are the file's exact bytes. */
 export function parsing(delimiter: Delimiter) {
   return { delimiter, encoding: null, record_delimiter: ['\r\n', '\n'], max_record_size: MAX_LINE_BYTES }
 }
 
-/** How bytes are read where this runs. */
+/** How this platform reads bytes. */
 export interface Reading {
   readonly isUtf8: (bytes: Uint8Array) => boolean
-  /** a value's bytes, or what is wrong with its text */
+  /** the value's bytes, or why its text is refused */
   readonly decodeValue: (text: Uint8Array) => Uint8Array | string
 }
 
-/** Takes rows into a table, the header first. Throws BuildError with file, line and reason. */
+/** Adds rows to a table; the first row is the header. Throws BuildError with file, line and reason. */
 export class Rows {
   readonly #table: Table
   readonly #file: string
   readonly #delimiter: Delimiter
   readonly #reading: Reading
-  // The parser's own count is off by one for every CRLF inside quotes, and for a quote that is never closed it names
-  // the end of the file; so lines are counted here.
+  // We count lines ourselves: the parser miscounts each CRLF inside quotes, and names the end of the file for an open quote.
   #line = 1
   #columns: Columns | undefined
 
@@ -41,9 +42,9 @@ export class Rows {
     this.#reading = reading
   }
 
-  /** For csv-parse's `on_record`. */
+  /** csv-parse's `on_record`. */
   add(fields: readonly Uint8Array[]): void {
-    if (!fields.every(this.#reading.isUtf8)) throw this.#fault('the line is not UTF-8')
+    if (!fields.every(this.#reading.isUtf8)) throw this.#fault(NOT_UTF8)
     if (this.#columns === undefined) {
       this.#columns = findColumns(fields)
       if (this.#columns === undefined) throw this.#fault(headerFault(this.#delimiter))
@@ -56,14 +57,15 @@ export class Rows {
     for (const field of fields) this.#line += countLineEnds(field)
   }
 
-  /** Throws BuildError if there was not even a header. */
+  /** Throws BuildError if there was no header. */
   finish(): void {
-    if (this.#columns === undefined) throw new BuildError('the file is empty', this.#file)
+    if (this.#columns === undefined)
+      throw new BuildError('expected a header and records, got a file that is empty; name another', this.#file)
   }
 
-  /** What csv-parse has refused, by its code. */
+  /** The error for a code of csv-parse. */
   faultOf(code: string): BuildError {
-    return this.#fault(REASONS[code] ?? `the line is malformed (${code})`)
+    return this.#fault(REASONS[code] ?? `expected a line of two fields, got another (${code}); see RFC 4180`)
   }
 
   #fault(reason: string): BuildError {
@@ -71,7 +73,7 @@ export class Rows {
   }
 }
 
-/** Which field is which. */
+/** The place of each field in a row. */
 interface Columns {
   readonly key: number
   readonly value: number
@@ -85,7 +87,8 @@ function findColumns(header: readonly Uint8Array[]): Columns | undefined {
 }
 
 function headerFault(delimiter: Delimiter): string {
-  return `the header must be exactly the columns key and value, separated by a ${delimiter === ',' ? 'comma' : 'tab'}`
+  const separator = delimiter === ',' ? 'comma' : 'tab'
+  return `expected a header of exactly the columns key and value, separated by a ${separator}, got another first line; write one`
 }
 
 function countLineEnds(field: Uint8Array): number {
@@ -94,11 +97,14 @@ function countLineEnds(field: Uint8Array): number {
   return count
 }
 
-/** By csv-parse's codes. */
+/** Reasons by csv-parse's codes. */
 const REASONS: Readonly<Record<string, string>> = {
-  CSV_QUOTE_NOT_CLOSED: 'a quote opens here that is never closed',
-  INVALID_OPENING_QUOTE: 'a quote stands inside a field that does not begin with one',
-  CSV_INVALID_CLOSING_QUOTE: 'a quoted field goes on after its closing quote; quotes inside it are written twice',
-  CSV_RECORD_INCONSISTENT_FIELDS_LENGTH: 'the line does not have two fields',
-  CSV_MAX_RECORD_SIZE: `the record is longer than ${MAX_LINE_BYTES} bytes, or a quote before it was not closed`,
+  CSV_QUOTE_NOT_CLOSED: 'expected a closing quote, got the end of the file: a quote opens here that is never closed',
+  INVALID_OPENING_QUOTE:
+    'expected quotes around the whole field, got one inside it; quote the field, and write its own quotes twice',
+  CSV_INVALID_CLOSING_QUOTE:
+    'expected the end of the field, but it goes on after its closing quote; write quotes inside it twice',
+  CSV_RECORD_INCONSISTENT_FIELDS_LENGTH:
+    'expected two fields, got another number; quote a field that holds a comma or a tab',
+  CSV_MAX_RECORD_SIZE: `expected a record of at most ${MAX_LINE_BYTES} bytes, got a longer one; a quote before it may not be closed`,
 }

@@ -1,4 +1,4 @@
-// csv and tsv files (csv.ts says what is in them), read as a stream.
+// Reads csv and tsv files as a stream. csv.ts says what they contain.
 
 import { isUtf8 } from 'node:buffer'
 import { pipeline } from 'node:stream/promises'
@@ -18,9 +18,9 @@ export async function readDelimited(
   const rows = new Rows(table, file, delimiter, { isUtf8, decodeValue: text => decodeValue(text, encoding) })
   const onRecord = (fields: Uint8Array[]): null => {
     rows.add(fields)
-    return null // nothing for the parser's readable side to queue
+    return null // the parser must queue nothing
   }
-  // on_record's type does not know that fields are bytes
+  // The type of on_record has strings; ours are bytes.
   const parser = parse({ ...parsing(delimiter), encoding: null, on_record: onRecord as never })
   try {
     parser.resume()

@@ -1,11 +1,11 @@
-// Flat arrays that double when they are full.
+// A flat array that doubles when it is full.
 
 import { BuildError } from '../../base/errors.js'
 
-const MOST_BYTES = 2 ** 32 - 1 // positions in them are kept as u32
+const MOST_BYTES = 2 ** 32 - 1 // the table keeps positions as u32
 const FIRST_LENGTH = 64 * 1024
 
-/** Bytes or u32 numbers, appended in runs. */
+/** Bytes or u32 numbers. */
 export class Growing<T extends Uint8Array | Uint32Array> {
   readonly #make: new (
     length: number,
@@ -24,7 +24,8 @@ export class Growing<T extends Uint8Array | Uint32Array> {
 
   append(run: ArrayLike<number>): void {
     const needed = this.#length + run.length
-    if (needed > MOST_BYTES) throw new BuildError('the file holds more than 4 GiB of values')
+    if (needed > MOST_BYTES)
+      throw new BuildError('expected at most 4 GiB of values, got more; make several databases of the list')
     if (needed > this.#items.length) {
       const larger = new this.#make(Math.min(MOST_BYTES, Math.max(needed, 2 * this.#items.length)))
       larger.set(this.view())
@@ -34,7 +35,7 @@ export class Growing<T extends Uint8Array | Uint32Array> {
     this.#length = needed
   }
 
-  /** What was appended; valid until the next `append`. */
+  /** All items; valid until the next `append`. */
   view(): T {
     return this.#items.subarray(0, this.#length) as T
   }

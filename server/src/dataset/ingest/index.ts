@@ -1,9 +1,10 @@
-// The data files an operator can build from, and the reader for each.
+// Chooses the reader for a data file by its format.
 
 import { isUtf8 } from 'node:buffer'
 import { extname } from 'node:path'
 import type { Core } from '@keyhush/wasm'
 import { BuildError } from '../../base/errors.js'
+import { NOT_UTF8 } from './csv.js'
 import { readDelimited } from './delimited.js'
 import { readJsonLines } from './jsonl.js'
 import { readLines } from './lines.js'
@@ -14,12 +15,12 @@ export const FORMATS = ['csv', 'tsv', 'jsonl', 'txt', 'bin'] as const
 export type Format = (typeof FORMATS)[number]
 export type KeyedFormat = Exclude<Format, 'bin'>
 
-/** The format that a file's name promises. Throws BuildError if it promises none of ours. */
+/** The format by the file's extension. Throws BuildError for an unknown extension. */
 export function formatOf(file: string): Format {
   const extension = extname(file).slice(1).toLowerCase()
   const format = FORMATS.find(name => name === extension)
   if (format === undefined)
-    throw new BuildError(`the name does not tell the format; give one of ${FORMATS.join(', ')}`, file)
+    throw new BuildError(`expected a name in ${FORMATS.join(', ')}, got another; say the format with --format`, file)
   return format
 }
 
@@ -33,10 +34,10 @@ export async function readKeyed(
   onBytes?: (bytes: number) => void,
 ): Promise<KeyedRecords> {
   const table = new Table(core, file, longestValue)
-  // Of txt: a line is a key exactly as it stands, spaces included. An empty line is none.
+  // In txt a line is a key, spaces included. Empty lines are skipped.
   const addKey = (key: Uint8Array, line: number) => {
     if (key.length === 0) return
-    if (!isUtf8(key)) throw new BuildError('the line is not UTF-8', file, line)
+    if (!isUtf8(key)) throw new BuildError(NOT_UTF8, file, line)
     table.add(key, new Uint8Array(), line)
   }
   if (format === 'txt') await readLines(file, addKey, onBytes)

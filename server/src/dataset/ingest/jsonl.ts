@@ -1,8 +1,9 @@
-// jsonl: one object a line, `{"key": string, "value": string}` and no other members.
+// Reads jsonl files: one object a line, `{"key": string, "value": string}`, without other members.
 
 import { isUtf8 } from 'node:buffer'
 import { BuildError } from '../../base/errors.js'
 import { parseMembers } from '../../base/json.js'
+import { NOT_UTF8 } from './csv.js'
 import { readLines } from './lines.js'
 import type { Table } from './table.js'
 import { decodeValue, type ValueEncoding } from './values.js'
@@ -19,7 +20,7 @@ export async function readJsonLines(
       const refuse = (reason: string): never => {
         throw new BuildError(reason, file, line)
       }
-      if (!isUtf8(bytes)) refuse('the line is not UTF-8')
+      if (!isUtf8(bytes)) refuse(NOT_UTF8)
       const entry = parseEntry(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString())
       if (typeof entry === 'string') return refuse(entry)
       const value = decodeValue(Buffer.from(entry.value), encoding)
@@ -30,17 +31,18 @@ export async function readJsonLines(
   )
 }
 
-/** A line's members, or what is wrong with it. */
+/** The line's members, or why the line is refused. */
 function parseEntry(text: string): { key: string; value: string } | string {
   const members = parseMembers(text)
-  if (typeof members === 'string') return `the line cannot be read: ${members}`
+  if (typeof members === 'string') return `expected {"key": "…", "value": "…"}, but ${members}`
   const { key, value, ...others } = members
-  if (typeof key !== 'string') return 'the member "key" is not there or not a string'
-  if (typeof value !== 'string') return 'the member "value" is not there or not a string'
+  if (typeof key !== 'string') return 'expected the member "key" to be a string, got none or another kind'
+  if (typeof value !== 'string') return 'expected the member "value" to be a string, got none or another kind'
   const [unknown] = Object.keys(others)
-  if (unknown !== undefined) return `the member ${JSON.stringify(unknown)} is not known; only "key" and "value" are`
+  if (unknown !== undefined)
+    return `expected "key" and "value" alone, got the member ${JSON.stringify(unknown)}; remove it`
   if (LONE_SURROGATE.test(key) || LONE_SURROGATE.test(value))
-    return 'a lone surrogate (\\ud800 to \\udfff) has no UTF-8'
+    return 'expected text, got a lone surrogate (\\ud800 to \\udfff), which has no UTF-8; write the pair'
   return { key, value }
 }
 

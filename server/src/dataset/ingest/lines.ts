@@ -1,4 +1,4 @@
-// Reads a file in chunks, and text in lines. Line ends are LF or CRLF; a byte order mark at the very start is skipped.
+// Reads a text file in chunks or in lines. Lines end with LF or CRLF. A byte order mark at the start is skipped.
 
 import { createReadStream } from 'node:fs'
 import { BuildError } from '../../base/errors.js'
@@ -11,7 +11,7 @@ const CR = 0x0d
 
 /** The chunks of a text file, without its byte order mark. Calls `onBytes` with the length of each chunk. */
 export async function* readText(file: string, onBytes?: (bytes: number) => void): AsyncGenerator<Buffer> {
-  let start = Buffer.alloc(0) // held back until it is long enough to hold a byte order mark
+  let start = Buffer.alloc(0) // kept until a byte order mark would fit
   let started = false
   for await (const chunk of createReadStream(file, { highWaterMark: CHUNK_BYTES }) as AsyncIterable<Buffer>) {
     onBytes?.(chunk.length)
@@ -27,7 +27,7 @@ export async function* readText(file: string, onBytes?: (bytes: number) => void)
   if (!started) yield start
 }
 
-/** Calls `onLine` with every line (a view without its line end) and its number, from 1. An empty file has none. */
+/** Calls `onLine` with each line, a view without its line end, and its number from 1. */
 export async function readLines(
   file: string,
   onLine: (line: Uint8Array, number: number) => void,
@@ -44,7 +44,7 @@ export async function readLines(
     }
     rest = text.subarray(start)
     if (rest.length > MAX_LINE_BYTES) {
-      throw new BuildError(`the line is longer than ${MAX_LINE_BYTES} bytes`, file, number + 1)
+      throw new BuildError(`expected lines of at most ${MAX_LINE_BYTES} bytes, got a longer one`, file, number + 1)
     }
   }
   if (rest.length > 0) onLine(withoutCarriageReturn(rest), ++number)

@@ -1,15 +1,14 @@
-// Where the readers of keyed formats put what they read: fingerprints, and values one after the other, in flat
-// buffers. No object is kept for a record.
+// Collects the records of keyed formats in flat buffers, without an object for each record.
 
 import { FINGERPRINT_BYTES, MAX_KEY_BYTES, MAX_RECORD_BYTES } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm'
 import { BuildError } from '../../base/errors.js'
 import { Growing } from './growing.js'
 
-/** Longest value that any layout can hold: a keyed record without a length of its own. */
+/** Longest value that a layout can hold: in a keyed record without a length field. */
 const MAX_VALUE_BYTES = MAX_RECORD_BYTES - FINGERPRINT_BYTES
 
-/** Keys wait in a buffer of about this size to be hashed in one call. */
+/** The core hashes keys in batches of this size. */
 const KEY_BATCH_BYTES = 256 * 1024
 const KEY_BATCH_COUNT = 16 * 1024
 
@@ -26,7 +25,6 @@ export interface KeyedRecords {
   readonly lines: Uint32Array
 }
 
-/** Collects records one by one. */
 export class Table {
   readonly #core: Core
   readonly #file: string
@@ -42,19 +40,19 @@ export class Table {
   readonly #valueEnds = new Growing(Uint32Array)
   readonly #lines = new Growing(Uint32Array)
 
-  /** `longestValue`: values beyond it are refused; undefined: only those that no layout can hold. */
+  /** `longestValue` in bytes; default: what a layout can hold */
   constructor(core: Core, file: string, longestValue = MAX_VALUE_BYTES) {
     this.#core = core
     this.#file = file
     this.#longestValue = longestValue
   }
 
-  /** Takes a record over; `key` and `value` may be views that change afterwards. Throws BuildError. */
+  /** Copies a record. Throws BuildError. */
   add(key: Uint8Array, value: Uint8Array, line: number): void {
-    if (key.length === 0) this.#refuse(line, 'the key is empty')
-    if (key.length > MAX_KEY_BYTES) this.#refuse(line, `the key has ${key.length} bytes; at most ${MAX_KEY_BYTES} fit`)
+    if (key.length === 0) this.#refuse(line, 'expected a key, but the key is empty; delete the line')
+    if (key.length > MAX_KEY_BYTES) this.#refuse(line, tooLong('key', MAX_KEY_BYTES, key.length))
     if (value.length > this.#longestValue) {
-      this.#refuse(line, `the value has ${value.length} bytes; at most ${this.#longestValue} fit`)
+      this.#refuse(line, tooLong('value', this.#longestValue, value.length))
     }
     this.#keys.set(key, this.#keyBytesWaiting)
     this.#keyBytesWaiting += key.length
@@ -66,16 +64,16 @@ export class Table {
     this.#lines.append([line])
   }
 
-  /** Everything that was added. Throws BuildError if that is nothing, or if a key was added twice. */
+  /** Returns all records. Throws BuildError if there are none, or if a key stands twice. */
   finish(): KeyedRecords {
     this.#hashKeys()
     const records = this.#lines.length
-    if (records === 0) throw new BuildError('the file holds no records', this.#file)
+    if (records === 0) throw new BuildError('expected records, but the file holds no records; name another', this.#file)
     const fingerprints = this.#fingerprints.view()
     const lines = this.#lines.view()
     const twins = findTwins(fingerprints)
     if (twins !== undefined) {
-      this.#refuse(lines[twins.later]!, `the same key as on line ${lines[twins.earlier]!}`)
+      this.#refuse(lines[twins.later]!, `the same key as on line ${lines[twins.earlier]!}; delete one of them`)
     }
     return { records, fingerprints, values: this.#values.view(), valueEnds: this.#valueEnds.view(), lines }
   }
@@ -93,13 +91,15 @@ export class Table {
   }
 }
 
-/**
- * The first record whose fingerprint an earlier one has already: an open-addressing table of record numbers.
- * Fingerprints are hashes, so their first bytes serve as the hash.
- */
+/** Why a key or value is refused. */
+function tooLong(what: string, most: number, got: number): string {
+  return `expected a ${what} of at most ${most} bytes, got ${got}; shorten it`
+}
+
+/** Finds the first record with the fingerprint of an earlier one, by an open-addressing table of record numbers. */
 function findTwins(fingerprints: Uint8Array): { earlier: number; later: number } | undefined {
   const records = fingerprints.length / FINGERPRINT_BYTES
-  // Four words a fingerprint; Growing starts at a fresh buffer, so they are aligned.
+  // Four aligned words a fingerprint. Fingerprints are hashes, so the first word chooses the slot.
   const words = new Uint32Array(fingerprints.buffer, fingerprints.byteOffset, records * 4)
   const slots = new Uint32Array(2 ** Math.ceil(Math.log2(records * 2 + 1))) // record + 1; 0: free
   const mask = slots.length - 1

@@ -1,21 +1,21 @@
-// How a data file's text becomes a value's bytes. Every decoder is strict: what it accepts has one meaning.
+// Decodes the text of a value in a data file. Decoders are strict: a text that they accept has one meaning.
 
-/** How values are written in csv, tsv and jsonl. */
+/** Encodings of values in csv, tsv and jsonl. */
 export const VALUE_ENCODINGS = ['utf8', 'base64', 'hex'] as const
 export type ValueEncoding = (typeof VALUE_ENCODINGS)[number]
 
-/** A value's bytes, or what is wrong with its text (UTF-8, checked before). */
+/** The value's bytes, or why its text is refused. The caller has checked that the text is UTF-8. */
 export function decodeValue(text: Uint8Array, encoding: ValueEncoding): Uint8Array | string {
   if (encoding === 'utf8') return text
-  // Node skips what it cannot read, so only text that encodes back to itself was read whole.
+  // Node skips characters that it cannot decode, so we encode again and compare.
   const written = Buffer.from(text.buffer, text.byteOffset, text.length).toString('latin1')
   const value = Buffer.from(written, encoding)
   if (encoding === 'hex') {
     return value.toString('hex') === written.toLowerCase()
       ? value
-      : 'the value is not hex: two digits a byte, nothing else'
+      : 'expected hex, two digits a byte and nothing else, got another value; see --value-encoding'
   }
   return value.toString('base64') === written
     ? value
-    : 'the value is not base64 of the standard alphabet, padded with = and without spaces'
+    : 'expected base64 of the standard alphabet, padded with = and without spaces, got another value; see --value-encoding'
 }

@@ -1,6 +1,5 @@
-// Memory for replies until they have left, and for bodies until they have arrived, so that a client that does not read, or only begins
-// to send, cannot fill it. Bytes are reserved before they are made or read, and released when they are through or their connection is
-// gone.
+// Bounds the memory of replies that have not left and of bodies that have not arrived: clients that do not read, or send slowly, cannot
+// fill it. The server reserves bytes before it makes or reads them.
 
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -54,10 +53,8 @@ export class Unsent {
   }
 
   /**
-   * Reserves `bytes` for a reply, until it has left. A network (half of all) and the process have their shares, and a
-   * connection one reply at a time (connections.ts); a network without any gets one of any size. Throws a `rate_limited` Refusal beyond them.
-   * `waits`: the reply is not made yet, and its time begins when the returned function is called. `length`: the whole length of a reply
-   * that is not in memory all at once.
+   * Reserves `bytes` for a reply until it has left. A network has half of the total, and one reply of any size. Throws a `rate_limited`
+   * Refusal. `waits`: the time begins when you call the returned function. `length`: of a reply that is not in memory at once.
    */
   reserve(
     request: FastifyRequest,

@@ -1,9 +1,5 @@
-// What the log holds of requests (docs/threat-model.md, P7): route pattern, status, response size and duration, and only at level
-// `debug`, for a line costs a third of what an answer does (/metrics has the sums). Nothing else that a request says or is (body, URL,
-// query string, headers, address) is logged at any level.
-//
-// Fastify itself logs through each request's own logger, sometimes with the URL; that logger is silent here. What there
-// is to say is said by the hook below and by plugins/errors.ts, through the server's logger.
+// Logs route, status, size and duration of each request at level `debug`, and nothing else of it at any level (docs/threat-model.md, P7).
+// Fastify's own loggers of requests are silent, because they would log URLs.
 
 import {
   type FastifyBaseLogger,

@@ -1,6 +1,5 @@
-// POST /v1/answer (TAPIR Fig. 5, Answer): a query in, an answer out. A query may carry a claim for the fence; its answer then carries
-// the verdict. The reply is never compressed, chunked or transformed: its length depends on the manifest, the suite, the count of
-// queries and whether there is a claim, and on nothing else.
+// POST /v1/answer (TAPIR Fig. 5, Answer): a query, perhaps with a claim for the fence, gets an answer, then with the verdict. The length of
+// the reply depends on the manifest, the suite, the number of queries and the claim alone, so it is never compressed or chunked.
 
 import {
   blockBytes,

@@ -1,6 +1,5 @@
-// GET /v1/blobs/<hash>: a partition, the key directory or an update list. What lies under a hash never changes, so it
-// may be cached for ever, and the hash is its strong ETag. One range a request (RFC 9110 §14); a request for several
-// gets the whole.
+// GET /v1/blobs/<hash>: a partition, the key directory or an update list. It never changes, so the hash is its ETag and caches may keep
+// it for ever. A request for one range gets it (RFC 9110 §14); a request for several gets the whole.
 
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'

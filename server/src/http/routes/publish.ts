@@ -96,9 +96,8 @@ export function publishRoutes(
 }
 
 /**
- * Hangs up on the batch of which least has come: most likely a header that was sent on, without a body. Throws a
- * `rate_limited` Refusal if all are here and being looked at. `uploads`: what their connections had brought when the
- * header was there.
+ * Hangs up on the batch of which least has arrived, probably a copied header without a body. Throws a `rate_limited` Refusal if all
+ * have arrived. `uploads`: the bytes of each connection when its header had arrived.
  */
 function makePlace(uploads: Map<IncomingMessage, number>): void {
   const coming = [...uploads].filter(([{ complete }]) => !complete)
