@@ -133,11 +133,10 @@ describe('a device that is offline while it downloads', () => {
     opening.catch(() => {})
     await settle()
     const had = page.came().length
-    for (let i = 0; i < 12; i++) {
+    while (page.clock.now() < 8_000) {
       page.clock.advance()
       await settle()
     }
-    expect(page.clock.now()).toBeGreaterThan(8_000)
     page.goOnline()
     const map = await drive(page.clock, opening)
     expect(await drive(page.clock, map.at(6))).toEqual(page.database.byIndex[6])
