@@ -25,7 +25,8 @@ const env = {
 
 /** What every app prints of its lookups. */
 const EXPECTED = 'instant river false, full river false, local river false, single river false'
-const PROBE = `export async function probe(open, servers) {
+const PROBE = `import { entries } from './entries.mjs'
+export async function probe(open, servers) {
   const said = []
   for (const options of [{ mode: 'instant' }, { mode: 'full' }, { mode: 'local' },
                          { mode: 'single', servers: [servers[0]], integrity: 'server' }]) {
@@ -33,9 +34,22 @@ const PROBE = `export async function probe(open, servers) {
     said.push([map.mode, await map.getText('otter'), await map.has('auk')].join(' '))
     await map.close()
   }
+  for (const answer of entries) if (await answer(servers) !== 'river') throw new Error('an entry answers wrongly: ' + answer)
   return said.join(', ')
 }
 `
+/** The other entries, where a package is found by its name. */
+const ENTRIES = `import { open } from '@keyhush/client/instant'
+import { fakeMap } from '@keyhush/client/testing'
+export const entries = [
+  async servers => {
+    const map = await open({ servers })
+    return await map.getText('otter').finally(() => map.close())
+  },
+  () => fakeMap({ otter: 'river' }).getText('otter'),
+]
+`
+const MODULES = ['probe', 'entries', 'servers']
 const PROGRAM = `import { open } from '@keyhush/client'
 import { probe } from './probe.mjs'
 import { servers } from './servers.mjs'
@@ -246,7 +260,10 @@ const setups: Record<string, (app: App) => Promise<string>> = {
     const transform = `const { transformSync } = require('esbuild')
       exports.process = (source, file) => transformSync(source, { format: 'cjs', platform: 'node', sourcefile: file, supported: { 'dynamic-import': false } })`
     await writeFile(join(path, 'jest-cjs/transform.cjs'), transform)
-    for (const name of ['probe', 'servers']) await cp(join(path, `${name}.mjs`), join(path, `jest-cjs/${name}.js`))
+    for (const name of MODULES) {
+      const module = await readFile(join(path, `${name}.mjs`), 'utf8')
+      await writeFile(join(path, `jest-cjs/${name}.js`), module.replaceAll('.mjs', '.js'))
+    }
     await writeFile(join(path, 'jest-cjs/app.test.js'), testOf('', './').replaceAll('.mjs', '.js'))
     await writeFile(
       join(path, 'jest-cjs/jest.config.json'),
@@ -267,6 +284,8 @@ const setups: Record<string, (app: App) => Promise<string>> = {
         await writeFile(
           join(path, 'types.ts'),
           `import { open, type Found } from '@keyhush/client'
+           export { open as openInstant } from '@keyhush/client/instant'
+           export { fakeMap } from '@keyhush/client/testing'
            export const ask = async (key: string): Promise<Found> => (await open({ servers: ['https://a.example', 'https://b.example'] })).get(key)`,
         )
         const kind = resolution === 'bundler' ? ['esnext', '--moduleResolution', 'bundler'] : ['nodenext']
@@ -289,7 +308,7 @@ async function esbuilt({ path, run }: App): Promise<string> {
 
 async function vitePage(path: string): Promise<void> {
   await mkdir(join(path, 'vite'), { recursive: true })
-  for (const name of ['probe.mjs', 'servers.mjs']) await cp(join(path, name), join(path, 'vite', name))
+  await copyModules(path, 'vite')
   await writeFile(join(path, 'vite/page.js'), IN_PAGE)
   await writeFile(join(path, 'vite/index.html'), page('<script type="module" src="/page.js"></script>'))
 }
@@ -298,13 +317,18 @@ async function vitePage(path: string): Promise<void> {
 async function oneFile(path: string): Promise<void> {
   await mkdir(join(path, 'out-file'), { recursive: true })
   await cp(join(path, 'node_modules/@keyhush/client/dist/keyhush.js'), join(path, 'out-file/keyhush.js'))
-  for (const name of ['probe.mjs', 'servers.mjs']) await cp(join(path, name), join(path, 'out-file', name))
+  await copyModules(path, 'out-file')
+  await writeFile(join(path, 'out-file/entries.mjs'), 'export const entries = []')
+}
+
+async function copyModules(path: string, folder: string): Promise<void> {
+  for (const name of MODULES) await cp(join(path, `${name}.mjs`), join(path, folder, `${name}.mjs`))
 }
 
 /** A page whose server component looks up while it renders, and whose client component does afterwards. */
 async function nextApp(path: string): Promise<void> {
   await mkdir(join(path, 'next/app'), { recursive: true })
-  for (const name of ['probe.mjs', 'servers.mjs']) await cp(join(path, name), join(path, 'next/app', name))
+  await copyModules(path, 'next/app')
   await writeFile(
     join(path, 'next/next.config.mjs'),
     `export default { reactStrictMode: true, turbopack: { root: ${JSON.stringify(path)} } }`,
@@ -366,6 +390,7 @@ export async function matrix(wanted: readonly string[]): Promise<number> {
       .map(name => join(folder.path, name))
     await runAt(path, 'npm', 'install', '--no-save', ...tarballs)
     await writeFile(join(path, 'probe.mjs'), PROBE)
+    await writeFile(join(path, 'entries.mjs'), ENTRIES)
     await writeFile(join(path, 'servers.mjs'), `export const servers = ${JSON.stringify(servers.urls)}\n`)
     await writeFile(join(path, 'program.mjs'), `${PROGRAM}console.log(await probe(open, servers))\n`)
     await writeFile(join(path, 'printing.mjs'), `${PROGRAM}probe(open, servers).then(console.log)\n`)
