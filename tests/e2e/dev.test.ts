@@ -231,7 +231,7 @@ const ERRORS: Readonly<Record<Misbehaviour, string | undefined>> = {
   lie: 'tampered',
   fork: 'servers_disagree',
   slow: undefined,
-  silent: 'network, timed out',
+  silent: 'timeout',
   cut: 'network',
   behind: undefined,
   down: 'network',

@@ -197,7 +197,8 @@ async function clientAt(port: number) {
   return {
     ask,
     async get(path: string, body?: Uint8Array, headers?: Record<string, string>) {
-      const stream = ask(path, body, headers)
+      const length = body && { 'content-length': `${body.length}` } // as browsers send it
+      const stream = ask(path, body, { ...headers, ...length })
       const [head] = (await once(stream, 'response')) as [IncomingHttpHeaders & { ':status': number }]
       return { status: head[':status'], headers: head, body: await buffer(stream) }
     },

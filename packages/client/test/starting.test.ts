@@ -5,7 +5,8 @@ import { startCore } from '../src/platform/starting.js'
 
 afterEach(() => void vi.unstubAllGlobals())
 
-const failingWith = (cause: unknown) => startCore({ loadCore: () => Promise.reject(cause) }, 'client')
+const failingWith = (cause: unknown) =>
+  startCore({ loadCore: () => Promise.reject(cause), pause: async () => {} }, 'client')
 
 test.each([
   ['policy', new WebAssembly.CompileError('blocked by CSP'), 'wasm-unsafe-eval'],
