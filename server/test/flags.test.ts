@@ -8,7 +8,7 @@ import { runKeyhush } from './command.js'
 const MOST_FLAGS: Readonly<Record<string, number>> = {
   build: 17,
   serve: 14,
-  dev: 8,
+  dev: 10,
   plan: 13,
   export: 4,
   publish: 11,

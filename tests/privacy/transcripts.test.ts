@@ -152,8 +152,8 @@ test('two sequences look the same where there is no fence, which the client find
   const fixed = await Rig.start(keylessData)
   try {
     const expected = await shapes(fixed, 'a', inTurn([0, 0, 0]))
-    expect(expected.a.length).toBe(1 + 4 + 3)
-    expect(expected.b.length).toBe(1 + 4 + 1 + 3)
+    expect(expected.a.length).toBe(1 + 3)
+    expect(expected.b.length).toBe(1 + 1 + 3)
     expect(expected.b.filter(({ request }) => request.path === '/v1/fence')).toMatchObject([{ reply: { status: 404 } }])
     expect(await shapes(fixed, 'b', inTurn([399, 17, 399]))).toEqual(expected)
   } finally {
