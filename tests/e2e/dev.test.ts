@@ -277,6 +277,20 @@ test('keys of the terminal make a server misbehave, and an app gets the error of
   expect((await running.exited)[0]).toBe(0)
 })
 
+test('when its terminal goes, dev and both servers end', TERMINAL, async () => {
+  const { child, exited } = await dev({ inTerminal: true })
+  const under = async (pid: number): Promise<number[]> => {
+    const children = (await childrenOf(pid)).filter(child => child > 0)
+    return [...children, ...(await Promise.all(children.map(under))).flat()]
+  }
+  const pids = await under(child.pid!)
+  for (const pid of pids) mayOutlive.add(pid)
+  expect(pids.length).toBeGreaterThanOrEqual(3)
+  child.kill('SIGKILL') // `script`, which holds the terminal
+  await exited
+  for (const pid of pids) await expect.poll(() => isRunning(pid), { timeout: 30_000 }).toBe(false)
+})
+
 test('--misbehave says how it begins; without a terminal there are no keys', async () => {
   const running = await dev({}, '--misbehave', 'limit', 'a=down')
   await running.printed.until('Server b (limit)')

@@ -18,6 +18,7 @@ import { PublisherRecord } from '../publisher/record.js'
 import { MISBEHAVIOURS, MisbehavingProxy, type Misbehaviour } from '../testing/misbehaving.js'
 import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
+import { ENDS_BY_ITSELF } from './stopping.js'
 
 const NAMES = ['a', 'b'] as const
 
@@ -40,7 +41,7 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   const origins = allowOrigin ?? [isOpen ? '*' : 'localhost']
   const running: { close(): Promise<unknown> }[] = []
   const close = () => Promise.all(running.splice(0).map(each => each.close()))
-  closeWithGrace({ delay: STOP_MILLISECONDS, logger: false, skip: ['beforeExit'] }, async ({ err }) => {
+  closeWithGrace({ delay: STOP_MILLISECONDS, logger: false, skip: [...ENDS_BY_ITSELF] }, async ({ err }) => {
     if (err !== undefined) process.stderr.write(`keyhush: ${err instanceof OperatorError ? err.message : err.stack}\n`)
     await close()
   })

@@ -16,6 +16,7 @@ import { checkNames, createServer } from '../http/server.js'
 import { readPublicKey } from '../publisher/files.js'
 import { silenceCommits } from '../storage/lmdb.js'
 import { withProgress } from './progress.js'
+import { ENDS_BY_ITSELF } from './stopping.js'
 import { openStore } from './store.js'
 
 /** How long what is under way may take when a server stops; a slow download is then cut off, to be resumed. */
@@ -140,7 +141,7 @@ function closeWhenAsked(
   drainSeconds: number,
 ): void {
   const delay = 1000 * drainSeconds + 2 * FINISH_MILLISECONDS
-  closeWithGrace({ delay, logger: false, skip: ['beforeExit'] }, async ({ err, signal }) => {
+  closeWithGrace({ delay, logger: false, skip: [...ENDS_BY_ITSELF] }, async ({ err, signal }) => {
     const app = running()
     if (app === undefined) {
       if (err !== undefined) process.stderr.write(`keyhush: ${err.stack ?? err}\n`)
