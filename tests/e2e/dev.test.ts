@@ -277,6 +277,23 @@ test('keys of the terminal make a server misbehave, and an app gets the error of
   expect((await running.exited)[0]).toBe(0)
 })
 
+test('a terminal that is closed takes every process with it', TERMINAL, async () => {
+  const { child, exited } = await dev({ inTerminal: true })
+  const started: number[] = []
+  const add = async (pid: number): Promise<void> => {
+    for (const each of (await childrenOf(pid)).filter(Boolean)) {
+      started.push(each)
+      mayOutlive.add(each)
+      await add(each)
+    }
+  }
+  await add(child.pid!)
+  expect(started.length).toBeGreaterThanOrEqual(3)
+  child.kill('SIGKILL')
+  await exited
+  for (const pid of started) await expect.poll(() => isRunning(pid), { timeout: 20_000 }).toBe(false)
+})
+
 test('--misbehave says how it begins; without a terminal there are no keys', async () => {
   const running = await dev({}, '--misbehave', 'limit', 'a=down')
   await running.printed.until('Server b (limit)')

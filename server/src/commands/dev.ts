@@ -10,6 +10,7 @@ import { basename, join } from 'node:path'
 import { createInterface, emitKeypressEvents, type Key } from 'node:readline'
 import { toHex } from '@keyhush/protocol'
 import closeWithGrace from 'close-with-grace'
+import { NO_CLOSING } from '../base/closing.js'
 import { OperatorError } from '../base/errors.js'
 import { buildDataset } from '../dataset/build.js'
 import { createKeyFile, readKeyFile } from '../publisher/files.js'
@@ -40,7 +41,7 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   const origins = allowOrigin ?? [isOpen ? '*' : 'localhost']
   const running: { close(): Promise<unknown> }[] = []
   const close = () => Promise.all(running.splice(0).map(each => each.close()))
-  closeWithGrace({ delay: STOP_MILLISECONDS, logger: false, skip: ['beforeExit'] }, async ({ err }) => {
+  closeWithGrace({ delay: STOP_MILLISECONDS, logger: false, skip: NO_CLOSING }, async ({ err }) => {
     if (err !== undefined) process.stderr.write(`keyhush: ${err instanceof OperatorError ? err.message : err.stack}\n`)
     await close()
   })

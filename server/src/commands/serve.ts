@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
 import { BoundedLog } from '../base/bounded-log.js'
+import { NO_CLOSING } from '../base/closing.js'
 import { BuildError } from '../base/errors.js'
 import { loadDataset } from '../dataset/load.js'
 import { SHUTTING_DOWN } from '../http/frame.js'
@@ -140,7 +141,7 @@ function closeWhenAsked(
   drainSeconds: number,
 ): void {
   const delay = 1000 * drainSeconds + 2 * FINISH_MILLISECONDS
-  closeWithGrace({ delay, logger: false, skip: ['beforeExit'] }, async ({ err, signal }) => {
+  closeWithGrace({ delay, logger: false, skip: NO_CLOSING }, async ({ err, signal }) => {
     const app = running()
     if (app === undefined) {
       if (err !== undefined) process.stderr.write(`keyhush: ${err.stack ?? err}\n`)
