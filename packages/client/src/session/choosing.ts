@@ -177,6 +177,7 @@ export class ChoosingSession implements Session {
       }
     } finally {
       this.#listeners.delete(onProgress)
+      this.#considerSoon()
     }
     await this.#now.prepare()
   }
@@ -268,6 +269,7 @@ export class ChoosingSession implements Session {
     const { manifest } = this.#now
     if (this.#next === undefined || this.#preparing !== undefined || manifest === undefined) return
     if (this.#closing.signal.aborted || this.dead || this.#ended < this.#notBefore) return
+    if (this.#listeners.size > 0) return // prepare() begins it, which asks nobody
     if (this.#due === undefined && !this.#choice.pays(this.#core, manifest, this.#ended)) return
     this.#prepareBy(this.#prepare(false))
   }
