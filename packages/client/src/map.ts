@@ -328,15 +328,16 @@ export class OpenedMap {
   }
 
   async #download({ signal, timeoutMs }: CallOptions, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    await this.#within(timeoutMs, signal, late => scoped([signal, late], work))
+    await this.#within(timeoutMs, signal, late => scoped([signal, late], work), true)
   }
 
   #within<T>(
     timeoutMs = this.#wait.timeoutMs,
     signal: AbortSignal | undefined,
     work: (late: AbortSignal) => Promise<T>,
+    downloads = false,
   ): Promise<T> {
-    return toApp(withPatience({ ...this.#wait, timeoutMs }, work), signal)
+    return toApp(withPatience({ ...this.#wait, timeoutMs, downloads }, work), signal)
   }
 
   #assertOpen(): void {

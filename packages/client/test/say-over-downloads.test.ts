@@ -462,3 +462,46 @@ describe('what servers see, and what the app is asked', () => {
     for (const view of views) expect(view).toEqual(views[0])
   })
 })
+
+describe('prepare() beside other calls', () => {
+  test('is waited for while its download goes on, however many lookups are under way', async () => {
+    const w = world()
+    const late = (path: string, ms: number) =>
+      on(path, genuine => new Promise(resolve => void w.clock.setTimeout(() => resolve(genuine), ms)))
+    const [slowBlobs, slowLookups] = [late('/v1/blobs/', 9_000), late('/v1/instant', 1_700)]
+    for (const server of [A, B]) {
+      w.network.misbehave[server] = (seen, genuine) => slowBlobs(seen, genuine) ?? slowLookups(seen, genuine)
+    }
+    const map = await opened(w.life(), { download: 'never', timeoutMs: 15_000 })
+    let over = false
+    const prepared = map.prepare().finally(() => {
+      over = true
+    })
+    const lookUpAfter = async (ms: number) => {
+      await new Promise<void>(resolve => void w.clock.setTimeout(resolve, ms))
+      while (!over) await map.at(1)
+    }
+    const lookups = Promise.all([100, 800, 1_450].map(lookUpAfter)) // at any time one is under way
+    await w.drive(prepared)
+    await w.drive(lookups)
+    expect(map.mode).toBe('local')
+    await w.drive(map.close())
+  })
+
+  test('goes on when the call that had begun the download is called off, and asks nobody', async () => {
+    const w = world()
+    for (const server of [A, B]) w.network.misbehave[server] = hang('/v1/blobs/')
+    const map = await opened(w.life(), { download: () => expect.fail('asked') })
+    const first = new AbortController()
+    const one = map.prepare({ signal: first.signal }).catch(error => error.name)
+    await rest()
+    const other = map.prepare()
+    await lookUp(w, map, 3) // enough for another attempt
+    for (const server of [A, B]) w.network.misbehave[server] = undefined
+    first.abort()
+    expect(await w.drive(one)).toBe('AbortError')
+    await w.drive(other)
+    expect(map.mode).toBe('local')
+    await w.drive(map.close())
+  })
+})

@@ -99,8 +99,12 @@ export class StatsKeeper implements Awaited {
   }
 
   get arrived(): number {
-    if (this.#askedBy(this.online).length === 0) this.#arrived = sum(this.offline, 'bytesDown')
+    if (this.#askedBy(this.online).length === 0) this.#arrived = this.downloaded
     return this.#arrived
+  }
+
+  get downloaded(): number {
+    return sum(this.offline, 'bytesDown')
   }
 
   #askedBy(...kinds: readonly (readonly Meter[])[]): string[] {

@@ -15,6 +15,8 @@ export interface Awaited {
   readonly asked: readonly string[]
   /** bytes of downloads so far; they do not grow while a lookup is under way */
   readonly arrived: number
+  /** all of them */
+  readonly downloaded: number
 }
 
 export interface Wait {
@@ -23,6 +25,8 @@ export interface Wait {
   /** time offline does not count: a download waits for it (offline.ts), a lookup fails at once */
   readonly connection: Pick<Connection, 'isOffline'> | undefined
   readonly timeoutMs: number
+  /** whether the call downloads: it then goes on with each piece, whatever lookups are under way beside it */
+  readonly downloads?: boolean
   /** called once, after SLOW_MS */
   readonly slow: (servers: readonly string[]) => void
 }
@@ -31,7 +35,8 @@ export interface Wait {
 export async function withPatience<T>(wait: Wait, work: (late: AbortSignal) => Promise<T>): Promise<T> {
   const { clock, awaited, connection, timeoutMs } = wait
   const late = new AbortController()
-  let [waited, told, arrived] = [0, false, awaited.arrived]
+  const pieces = () => (wait.downloads ? awaited.downloaded : awaited.arrived)
+  let [waited, told, arrived] = [0, false, pieces()]
   let timer: unknown
   const go = () => {
     const next = told || timeoutMs <= SLOW_MS ? timeoutMs : SLOW_MS
@@ -40,8 +45,9 @@ export async function withPatience<T>(wait: Wait, work: (late: AbortSignal) => P
     timer = clock.setTimeout(() => {
       const servers = awaited.asked
       if (servers.length > 0 && !connection?.isOffline) waited += step // however late the timer is: a frozen page runs none
-      if (awaited.arrived > arrived) waited = 0
-      arrived = awaited.arrived
+      const now = pieces()
+      if (now > arrived) waited = 0
+      arrived = now
       if (waited >= timeoutMs) return late.abort(new TimeoutError(servers, timeoutMs))
       if (waited >= SLOW_MS && !told) {
         told = true

@@ -175,8 +175,10 @@ export class ChoosingSession implements Session {
           if (!(error instanceof CalledOff)) throw error
         }
       }
+      if (this.#due === 'needed') await this.#now.sync(signal) // the app may have refused what leads to the newest epoch
     } finally {
       this.#listeners.delete(onProgress)
+      this.#considerSoon()
     }
     await this.#now.prepare()
   }
@@ -268,6 +270,7 @@ export class ChoosingSession implements Session {
     const { manifest } = this.#now
     if (this.#next === undefined || this.#preparing !== undefined || manifest === undefined) return
     if (this.#closing.signal.aborted || this.dead || this.#ended < this.#notBefore) return
+    if (this.#listeners.size > 0) return // prepare() begins it, which asks nobody
     if (this.#due === undefined && !this.#choice.pays(this.#core, manifest, this.#ended)) return
     this.#prepareBy(this.#prepare(false))
   }
@@ -288,7 +291,8 @@ export class ChoosingSession implements Session {
    */
   async #mayDownload(mode: string, manifest: Manifest, signal: AbortSignal): Promise<void> {
     const offer = { mode, bytes: downloadBytes(manifest) }
-    if (this.#next !== undefined || this.#consent.allows(offer.bytes)) return
+    const isDemanded = this.#listeners.size > 0
+    if (this.#next !== undefined || isDemanded || this.#consent.allows(offer.bytes)) return
     if (this.#due === 'needed') return await this.#consent.ask({ ...offer, reason: 'needed' }, signal)
     if (this.#begun && this.#preparing === undefined) this.#prepareBy(this.#goBack())
     throw refusalOf(offer)

@@ -124,6 +124,7 @@ class FakeSession implements Session, Awaited {
   readonly dead = false
   readonly storage = 'memory'
   readonly arrived = 0
+  readonly downloaded = 0
   mode: Mode
   condemned: Condemnation | undefined
   failure: KeyhushError | undefined
