@@ -175,7 +175,6 @@ export class ChoosingSession implements Session {
           if (!(error instanceof CalledOff)) throw error
         }
       }
-      if (this.#due === 'needed') await this.#now.sync(signal) // the app may have refused what leads to the newest epoch
     } finally {
       this.#listeners.delete(onProgress)
       this.#considerSoon()
@@ -291,8 +290,7 @@ export class ChoosingSession implements Session {
    */
   async #mayDownload(mode: string, manifest: Manifest, signal: AbortSignal): Promise<void> {
     const offer = { mode, bytes: downloadBytes(manifest) }
-    const isDemanded = this.#listeners.size > 0
-    if (this.#next !== undefined || isDemanded || this.#consent.allows(offer.bytes)) return
+    if (this.#next !== undefined || this.#consent.allows(offer.bytes)) return
     if (this.#due === 'needed') return await this.#consent.ask({ ...offer, reason: 'needed' }, signal)
     if (this.#begun && this.#preparing === undefined) this.#prepareBy(this.#goBack())
     throw refusalOf(offer)
