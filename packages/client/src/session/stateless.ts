@@ -194,7 +194,7 @@ export class StatelessSession implements Session {
       const names = links.map(({ server }) => server.name).sort()
       throw new TamperedError(
         undefined,
-        `expected answers from the database, got others from one of ${names.join(' and ')}; ask again, or in mode 'full', which finds out who it is`,
+        `expected answers from the database, got others from one of ${names.join(' and ')}; warn your user. Asking again is safe; mode 'full' finds out which server it is`,
       )
     } finally {
       batch.free()
