@@ -36,7 +36,7 @@ async function checkAll(harness: Harness, map: KeyhushMap, { manifest, byIndex }
 describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
   const opened = (living: Living, options = {}) => openedLiving(living, { proofs, ...options })
 
-  /** Opens a map that is told of epochs. */
+  /** Opens a map that follows the servers' events. */
   async function hearing(living: Living) {
     living.network.push = true
     const open = await opened(living, { push: true })

@@ -29,7 +29,7 @@ export type StatelessParts = Omit<Parts, 'choose' | 'schemes'>
 
 /** What a session that it is part of has to do with it. */
 interface Shared {
-  /** called when a lookup that has sent something is over, however it ended and whoever still waits for it */
+  /** called when a lookup that has sent something has ended, also if it failed, or if the app gave it up */
   readonly onEnded?: () => void
   /** called when it answers from this epoch from now on */
   readonly onShown?: (at: Place) => void

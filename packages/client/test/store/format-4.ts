@@ -1,5 +1,5 @@
 // A state in stored formats of version 4, in hex: hint 1 of fixtures.ts with a checkpoint of version 1 at epoch 1, an effect, the update
-// to epoch 2, and a batch pending at version 3. Never change it: whoever changes a format adds another file.
+// to epoch 2, and a batch pending at version 3. Never change it: for another format, add another file.
 
 export const format4 = {
   /** the file store's folder */

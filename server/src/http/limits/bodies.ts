@@ -3,6 +3,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
 import { Refusal } from '../../base/refusal.js'
+import { isInChunks } from './connections.js'
 import type { Unsent } from './unsent.js'
 
 declare module 'fastify' {
@@ -26,8 +27,8 @@ export function takeBodies(app: FastifyInstance, room: Unsent): void {
     if (request.method === 'POST' && request.headers['content-encoding'] !== undefined) {
       throw new Refusal('unsupported_encoding', 'what is posted has no Content-Encoding')
     }
-    if (request.headers['transfer-encoding'] !== undefined) {
-      // Each chunk may be one byte, and costs hundreds.
+    if (isInChunks(request)) {
+      // A chunk may be one byte long, and takes hundreds of bytes of memory.
       throw new Refusal('bad_request', 'expected a body with Content-Length, got one in chunks', 411)
     }
     done()

@@ -177,8 +177,8 @@ export class Connections {
   }
 }
 
-/** Such bodies are refused, whoever answers. */
-function isInChunks({ headers }: IncomingMessage): boolean {
+/** Whether the body of a request has no length. Such bodies are refused (bodies.ts). */
+export function isInChunks({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
   return headers['transfer-encoding'] !== undefined
 }
 
