@@ -102,7 +102,7 @@ export const MUTANTS: readonly Mutant[] = [
     file: 'packages/client/src/state/applying.ts',
     find: '      hint.moveTo(at, directory)',
     replace: '      hint.moveTo({ ...at, manifest: hint.manifest }, directory)',
-    shows: /outdated: manifest|records, and the map says|should be|is at|StorageError|fails with/,
+    shows: /outdated: manifest|discarded: manifest|records, and the map says|should be|is at|StorageError|fails with/,
   },
   {
     name: 'the client goes where only one of the servers is',

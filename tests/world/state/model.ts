@@ -118,6 +118,8 @@ export class Model {
   readonly #seen = new Map<Server, Map<string, Tab>>(SERVERS.map(server => [server, new Map()]))
   #diskHasFailed = false
 
+  /** half-made hints that were emptied on the disk, at the same epoch, by the tab in whose memory they go on, once */
+  readonly #moved = new Map<string, Tab | undefined>()
   /** hints, and where they are registered; `granted` once a tab has heard so */
   readonly #registrations = new Map<string, { readonly server: Server; granted: boolean }>()
 
@@ -149,13 +151,15 @@ export class Model {
     try {
       if (write.method === 'putPending') this.#intended(tab, write.parameters, before?.pending)
       const head = after(before, write, torn)
-      if (write.method === 'begin') this.#begun(tab, write.parameters[0], before, torn)
+      if (write.method === 'begin') this.#begun(tab, disk, write.parameters[0], before, torn)
       if (write.method === 'discard' && !torn) this.#assertReasonToDiscard(disk, before)
       if (write.method === 'condemn' && head?.condemned && !before?.condemned) {
         this.#assertReasonToCondemn(head.hint, write.parameters[1])
       }
       if (write.method === 'commit') this.#committed(tab, before!)
-      if (write.method === 'updatePartial' || write.method === 'advance') {
+      if (write.method === 'updatePartial' && head?.manifest === before?.manifest) {
+        if (disk.durable) this.#moved.set(head!.hint, tab)
+      } else if (write.method === 'updatePartial' || write.method === 'advance') {
         throw new Error('a hint goes to another epoch, which this model does not follow')
       }
       if (!disk.durable) this.flushed([head])
@@ -291,11 +295,15 @@ export class Model {
 
   // ---- hints ---------------------------------------------------------------------------------------
 
-  #begun(tab: Tab, record: HintRecord, before: Head | undefined, torn: boolean): void {
+  #begun(tab: Tab, { durable }: Disk, record: HintRecord, before: Head | undefined, torn: boolean): void {
     if (before !== undefined && !torn) {
       if (this.#of(tab).resets-- === 0) throw new Error('a hint is begun in place of another without a reset')
     }
     const id = hexOf(record.hintId)
+    if (!durable && this.#moved.get(id) === tab) {
+      this.#moved.set(id, undefined)
+      return
+    }
     const entropy = this.#take(tab, bytes => hexOf(identityFrom(bytes).id) === id)
     if (entropy === undefined) throw new Error('a hint does not come from fresh random bytes')
     const [retrieveServer, refreshServer] = record.parties as [Server, Server]
@@ -322,8 +330,8 @@ export class Model {
 
   #assertReasonToDiscard({ durable }: Disk, before: Head | undefined): void {
     if (before === undefined) return
-    // A state in memory does not survive its tab.
-    if (!durable && before.stage === 'partial') return
+    // A state in memory does not survive its tab, and one that moved there leaves nothing on the disk.
+    if (before.stage === 'partial' && (!durable || this.#moved.has(before.hint))) return
     const epoch = this.#hints.get(before.hint)!.database.manifest.epoch
     if (epoch >= DATABASES[this.#servers.newest]!.manifest.epoch)
       throw new Error('a hint is discarded without a reason')

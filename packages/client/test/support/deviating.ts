@@ -114,7 +114,10 @@ async function seenIn(
           signal?.addEventListener('abort', () => reject(signal.reason))
         })
       case 8:
-        return replayed === undefined ? again : ok(replayed)
+        if (replayed === undefined) return again
+        // In a database this small a query may repeat by chance: its old answer is then the right one, and would be no lie.
+        if (path === '/v1/answer' && hex(replayed) === hex(bytes)) replayed[replayed.length - 1]! ^= 1
+        return ok(replayed)
       case 9:
         publish(liar)
         return again
