@@ -333,12 +333,11 @@ function address(text: string): { host: string; port: number } {
   return { host, port: portNumber(port) }
 }
 
-const TWO_PORTS = 'It must be two ports with a comma between them: 8801,8802 say.'
-
 function twoPorts(text: string): [number, number] {
   const [a, b, ...more] = text.split(',').map(portNumber)
-  if (a === undefined || b === undefined || more.length > 0) throw new InvalidArgumentError(TWO_PORTS)
-  if (a === b && a !== 0) throw new InvalidArgumentError(TWO_PORTS)
+  if (a === undefined || b === undefined || more.length > 0 || (a === b && a !== 0)) {
+    throw new InvalidArgumentError('It must be two ports with a comma between them: 8801,8802 say.')
+  }
   return [a, b]
 }
 

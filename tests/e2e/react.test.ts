@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 // The hooks, as a component has them: what they show, and above all how many lookups are made.
 
-import { type KeyhushError, type KeyhushMap, NetworkError, open } from '@keyhush/client'
+import { type KeyhushError, type KeyhushMap, NetworkError, type OnEvent, open } from '@keyhush/client'
 import {
   type Lookup,
   type PrivateMap,
@@ -76,7 +76,7 @@ function counted(map: FakeMap): FakeMap & { readonly asked: string[]; readonly s
 test('a lookup goes from loading to what is found, or to proved absence, and is made once', async () => {
   const map = counted(fakeMap({ otter: 'river' }, { delayMs: 10 }))
   await render({ map, wanted: 'otter' })
-  expect(last()).toEqual({ status: 'loading', value: undefined, error: undefined })
+  expect(last()).toMatchObject({ status: 'loading', value: undefined, error: undefined })
   await shows({ status: 'found', value: 'river' })
   await passed()
   await render({ map, wanted: 'otter' }) // again, with nothing new
@@ -97,9 +97,11 @@ test('without a key there is no lookup, and without a map it waits', async () =>
   const map = counted(fakeMap({ otter: 'river' }))
   for (const wanted of ['', undefined]) {
     await render({ map, wanted })
+    await act(() => last().refetch())
     expect(last().status).toBe('idle')
   }
   await render({ map: undefined, wanted: 'otter' })
+  await act(() => last().refetch())
   expect(last().status).toBe('loading')
   await render({ map, wanted: 'otter' })
   expect([last().status, map.asked]).toEqual(['found', ['otter']])
@@ -129,11 +131,13 @@ test('a failure is shown, and looked up again when it is asked to, once', async 
   await passed(20)
   expect(last()).toMatchObject({ status: 'error', value: undefined, error })
   map.failWith(undefined)
-  const { refetch } = last() as Extract<Lookup, { status: 'error' }>
+  const { refetch } = last()
   await act(() => {
     refetch()
     refetch()
   })
+  await act(() => last().refetch()) // while it is loading
+  expect(last().refetch).toBe(refetch)
   expect(last().status).toBe('loading')
   await passed(20)
   expect([last().status, map.asked.length]).toEqual(['found', 2])
@@ -207,6 +211,26 @@ test('a map that cannot be opened says why, and tries again', async () => {
   away = false
   if (state.status === 'error') await act(async () => state.retry())
   expect(opened.at(-1)!.status).toBe('open')
+})
+
+test('a map that opens slowly says which servers it waits for, and the app hears it, too', async () => {
+  let hear: OnEvent = () => {}
+  let come: (map: KeyhushMap) => void = () => {}
+  const openLate = ({ onEvent }: PrivateMapOptions) => {
+    hear = onEvent!
+    return new Promise<KeyhushMap>(resolve => {
+      come = resolve
+    })
+  }
+  const heard: string[] = []
+  await mount({ options: { servers, onEvent: ({ type }) => void heard.push(type) }, open: openLate })
+  expect(opened.at(-1)).toEqual({ status: 'opening' })
+  const slow = { type: 'slow', servers: [servers[1]] } as const
+  await act(() => hear(slow))
+  expect(opened.at(-1)).toMatchObject({ status: 'opening', slow: [servers[1]] })
+  await act(async () => come(fakeMap({ otter: 'river' })))
+  await act(() => hear(slow)) // of a call: not the opening
+  expect([opened.at(-1)!.status, opened.at(-1)!.slow, heard]).toEqual(['open', undefined, ['slow', 'slow']])
 })
 
 test('opening is called off when the page is left; a map that comes after all is closed', async () => {

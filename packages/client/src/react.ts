@@ -3,27 +3,30 @@
 import { equalBytes } from '@keyhush/protocol'
 import { useState, useSyncExternalStore } from 'react'
 import type { KeyhushError } from './base/errors.js'
+import type { OnEvent } from './base/events.js'
 import type { Key } from './lookup/keys.js'
 import type { Value } from './lookup/question.js'
 import type { KeyhushMap } from './map.js'
 import { open } from './open.js'
 import type { OpenOptions } from './options.js'
 
-/** What has become of opening a map. `retry` opens it again. */
-export type PrivateMap =
+/** What has become of opening a map. `slow`: the servers it has waited for for two seconds. `retry` opens it again. */
+export type PrivateMap = { readonly slow?: readonly string[] | undefined } & (
   | { readonly status: 'opening'; readonly map: undefined; readonly error: undefined }
   | { readonly status: 'open'; readonly map: KeyhushMap; readonly error: undefined }
   | { readonly status: 'error'; readonly map: undefined; readonly error: KeyhushError; readonly retry: () => void }
+)
 
 /**
  * What has become of a lookup. `idle`: there is no key. `absent`: the key is proved not to be there. `refetch` looks the same key
- * up again.
+ * up again; it does nothing while there is no key or the lookup is loading.
  */
-export type Lookup<T = Value> =
+export type Lookup<T = Value> = { readonly refetch: () => void } & (
   | { readonly status: 'idle' | 'loading'; readonly value: undefined; readonly error: undefined }
-  | { readonly status: 'found'; readonly value: T; readonly error: undefined; readonly refetch: () => void }
-  | { readonly status: 'absent'; readonly value: undefined; readonly error: undefined; readonly refetch: () => void }
-  | { readonly status: 'error'; readonly value: undefined; readonly error: KeyhushError; readonly refetch: () => void }
+  | { readonly status: 'found'; readonly value: T; readonly error: undefined }
+  | { readonly status: 'absent'; readonly value: undefined; readonly error: undefined }
+  | { readonly status: 'error'; readonly value: undefined; readonly error: KeyhushError }
+)
 
 /** What a value is read as: by `get`, `getText` or `getJson` of the map. What JSON holds nobody checks. */
 export interface ReadAs {
@@ -45,13 +48,13 @@ export type OpenMap<O> = (options: O & { readonly signal: AbortSignal }) => Prom
  *
  * `openMap`: what is called in the place of `open()`.
  * @example
- * const { map, error } = usePrivateMap({ servers, publisherKey })
+ * const { map, error, slow } = usePrivateMap({ servers, publisherKey })
  */
 export function usePrivateMap<O extends object = PrivateMapOptions>(
   options: NoInfer<O>,
   openMap: OpenMap<O> = open as unknown as OpenMap<O>,
 ): PrivateMap {
-  return useTask<O, PrivateMap>(options, isSameOptions, options => opening(signal => openMap({ ...options, signal })))
+  return useTask<O, PrivateMap>(options, isSameOptions, options => opening(options, openMap))
 }
 
 /**
@@ -151,8 +154,13 @@ class Task<S> {
   again(state: S): void {
     if (!this.#done || this.#listeners.size === 0) return
     this.#done = false
-    this.#show(state)
+    this.show(state)
     this.#start()
+  }
+
+  show(state: S): void {
+    this.#state = state
+    for (const listener of this.#listeners) listener()
   }
 
   #start(): void {
@@ -166,7 +174,7 @@ class Task<S> {
       }
       this.#underWay = undefined
       this.#done = true
-      this.#show(state)
+      this.show(state)
     }
     this.#run(controller.signal).then(settle, () => {}) // it never rejects
   }
@@ -180,20 +188,20 @@ class Task<S> {
     this.#state = left
     this.#done = false
   }
-
-  #show(state: S): void {
-    this.#state = state
-    for (const listener of this.#listeners) listener()
-  }
 }
 
 const OPENING: PrivateMap = { status: 'opening', map: undefined, error: undefined }
 
-function opening(open: (signal: AbortSignal) => Promise<KeyhushMap>): Task<PrivateMap> {
+function opening<O extends { readonly onEvent?: OnEvent }>(options: O, open: OpenMap<O>): Task<PrivateMap> {
   const retry = () => task.again(OPENING)
   const run = async (signal: AbortSignal): Promise<PrivateMap> => {
+    const onEvent: OnEvent = event => {
+      const isOpening = !signal.aborted && task.snapshot().status === 'opening'
+      if (event.type === 'slow' && isOpening) task.show({ ...OPENING, slow: event.servers })
+      options.onEvent?.(event)
+    }
     try {
-      return { status: 'open', map: await open(signal), error: undefined }
+      return { status: 'open', map: await open({ ...options, signal, onEvent }), error: undefined }
     } catch (error) {
       return { status: 'error', map: undefined, error: error as KeyhushError, retry }
     }
@@ -206,14 +214,16 @@ function opening(open: (signal: AbortSignal) => Promise<KeyhushMap>): Task<Priva
   return task
 }
 
-const IDLE: Lookup<never> = { status: 'idle', value: undefined, error: undefined }
-const LOADING: Lookup<never> = { status: 'loading', value: undefined, error: undefined }
 const CALLS = { bytes: 'get', text: 'getText', json: 'getJson' } as const
 
 function asking({ map, key, as }: Wanted): Task<Lookup<unknown>> {
-  const refetch = () => task.again(LOADING)
+  const refetch = () => {
+    if (key !== undefined) task.again(first)
+  }
+  const status = key === undefined ? 'idle' : 'loading'
+  const first: Lookup<unknown> = { status, value: undefined, error: undefined, refetch }
   const run = async (signal: AbortSignal): Promise<Lookup<unknown>> => {
-    if (map === undefined || key === undefined) return key === undefined ? IDLE : LOADING
+    if (map === undefined || key === undefined) return first
     try {
       const value = await map[CALLS[as]](key, { signal })
       const status = value === undefined ? 'absent' : 'found'
@@ -222,6 +232,6 @@ function asking({ map, key, as }: Wanted): Task<Lookup<unknown>> {
       return { status: 'error', value: undefined, error: error as KeyhushError, refetch }
     }
   }
-  const task = new Task(key === undefined ? IDLE : LOADING, run)
+  const task = new Task(first, run)
   return task
 }

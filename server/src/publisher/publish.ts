@@ -107,9 +107,9 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   const isBuilt = hasRows(agreed.manifest)
   const began = growth !== undefined && options.generation !== false && !isBuilt
   if (began) {
-    const { manifest, bytes } = agreed
-    await send(generationAfter(manifest, bytes, options.expires ?? 0))
-    agreed = await verify(manifest.generation + 1, manifest.epoch + 1, agreed)
+    const { generation, epoch } = agreed.manifest
+    await send(generationAfter(agreed, options.expires ?? 0))
+    agreed = await verify(generation + 1, epoch + 1, agreed)
   }
   await sign(agreed)
   const { generation, epoch } = agreed.manifest
@@ -121,7 +121,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     const [ahead, behind] = a.manifest.epoch > b.manifest.epoch ? [a, b] : [b, a]
     checkNotBack(ahead.manifest)
     if (ahead.manifest.epoch !== behind.manifest.epoch + 1 || !beginsGeneration(ahead.manifest)) return
-    const body = generationAfter(behind.manifest, behind.bytes, ahead.manifest.expires)
+    const body = generationAfter(behind, ahead.manifest.expires)
     const { batch } = await servers[ahead === a ? 0 : 1].status(ahead.manifest.epoch)
     // One server alone says the expiry, so send the batch only if the record has it.
     if (batch !== hashOf(body) || !record.hasBatch(toHex(behind.manifest.databaseId), batch)) return
@@ -206,18 +206,13 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   }
 
   /** The batches that may have made the next manifest. */
-  function bodiesFor(
-    { manifest, bytes }: KnownManifest,
-    { epoch, expires }: Manifest,
-    batches: readonly Uint8Array[],
-  ): Uint8Array<ArrayBuffer>[] {
-    return [
-      ...batches.map(operations => batchFor(manifest, epoch, expires, blake3(bytes), operations)),
-      generationAfter(manifest, bytes, expires),
-    ]
+  function bodiesFor(before: KnownManifest, { epoch, expires }: Manifest, batches: readonly Uint8Array[]) {
+    const hash = blake3(before.bytes)
+    const made = batches.map(operations => batchFor(before.manifest, epoch, expires, hash, operations))
+    return [...made, generationAfter(before, expires)]
   }
 
-  function generationAfter(manifest: Manifest, bytes: Uint8Array, expires: number): Uint8Array<ArrayBuffer> {
+  function generationAfter({ manifest, bytes }: KnownManifest, expires: number): Uint8Array<ArrayBuffer> {
     const operation = { op: 'generation', headroom: defaultHeadroom(manifest) }
     const operations = new TextEncoder().encode(`${JSON.stringify(operation)}\n`)
     return batchFor(manifest, manifest.epoch + 1, expires, blake3(bytes), operations, 'utf8')
@@ -409,7 +404,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
       if (toHex(a.manifest.previousManifest) !== hashOf(before.bytes))
         diverged(`epoch ${epoch} does not name the one before`)
     }
-    await record.addManifest({ databaseId: toHex(a.manifest.databaseId), epoch, hash: hashOf(a.bytes) })
+    await record.addManifest(recorded(a))
     return a
   }
 

@@ -14,25 +14,19 @@ export interface FenceCase {
 }
 
 const DAY_SECONDS = 86_400
-const NOTHING = new Uint8Array(32)
+const NOTHING: Uint8Array = new Uint8Array(32)
 const REQUEST = new Uint8Array(32).fill(7)
 const OTHER = new Uint8Array(32).fill(9)
 
-type Ask = (
-  kind: FenceRequest['kind'],
-  id: number,
-  version?: number,
-  request?: Uint8Array,
-  network?: string,
-) => Promise<string>
+type Ask = ReturnType<typeof asking>
 
 /** Verdicts, and codes of what it throws. */
-export function asking(fence: Fence): Ask {
-  return async (kind, id, version = 0, requestHash = NOTHING, network = 'network') => {
+export function asking(fence: Fence) {
+  return async (kind: FenceRequest['kind'], id: number, version = 0, requestHash = NOTHING, network = 'network') => {
     const hintId = new Uint8Array(16)
     new DataView(hintId.buffer).setUint32(0, id)
     const request = { kind, databaseId: new Uint8Array(16), hintId, version, requestHash }
-    return fence.judge(request, network).catch((error: { code: string }) => error.code)
+    return fence.judge(request, network).catch((error: { code: string }): string => error.code)
   }
 }
 

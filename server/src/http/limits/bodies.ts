@@ -1,7 +1,7 @@
 // Bodies: each takes room before it is read, and is read into one buffer. A route whose bodies are bounded by
 // something else says so (`config.boundsBodies`).
 
-import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from 'fastify'
+import type { FastifyInstance, FastifyRequest, RequestPayload } from 'fastify'
 import { Refusal } from '../../base/refusal.js'
 import { isInChunks } from './connections.js'
 import type { Unsent } from './unsent.js'
@@ -37,17 +37,15 @@ export function takeBodies(app: FastifyInstance, room: Unsent): void {
     if (request.method === 'POST') {
       const { bodyLimit, config } = request.routeOptions
       const bytes = lengthOf(request)
-      if (bytes > bodyLimit) throw tooLarge(reply)
+      if (bytes > bodyLimit) {
+        reply.header('connection', 'close') // nothing more of it is read
+        throw new Refusal('too_large', 'the body is longer than any of its kind')
+      }
       if (bytes > NO_BYTES && !config.boundsBodies) room.reserveBody(request, reply, bytes)
     }
     done(null, body)
   })
   app.addContentTypeParser(OCTET_STREAM, inOnePiece)
-}
-
-function tooLarge(reply: FastifyReply): Refusal {
-  reply.header('connection', 'close') // nothing more of it is read
-  return new Refusal('too_large', 'the body is longer than any of its kind')
 }
 
 function lengthOf({ headers }: FastifyRequest): number {
