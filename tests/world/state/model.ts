@@ -163,6 +163,8 @@ export class Model {
         throw new Error('a hint goes to another epoch, which this model does not follow')
       }
       if (!disk.durable) this.flushed([head])
+      // What was torn and is removed cannot be asked twice, whether or not its last write was flushed.
+      if (torn) this.flushed([before])
       return head
     } catch (error) {
       this.#fault(`${tab.name}: ${(error as Error).message}`)
