@@ -9,12 +9,14 @@ export type Method = Exclude<keyof StateStore, 'durable'>
 /** Called for each accepted write; `torn`: it replaced something unreadable. Returns the new head. */
 export type OnWrite = (write: Write, before: Head | undefined, torn: boolean) => Head | undefined
 
+type Heads = (Head | undefined)[]
+
 export class Disk {
   readonly durable: boolean
   /** the stored state is unreadable */
   torn = false
   /** what the writes amount to, after none, one, two … of them */
-  #heads: (Head | undefined)[] = [undefined]
+  #heads: Heads = [undefined]
   /** number of writes that no power loss undoes */
   #flushed = 0
   store: StateStore
@@ -29,20 +31,25 @@ export class Disk {
     return this.#heads.at(-1)
   }
 
-  /** Carries a call out at once. Resolves to its result, and the number of writes to flush when it is reported. */
-  async perform(method: Method, parameters: unknown[], onWrite: OnWrite): Promise<{ result: unknown; flush: number }> {
+  /** Carries a call out at once. `flush`, called when it is reported, returns the heads that were not flushed before. */
+  async perform(
+    method: Method,
+    parameters: unknown[],
+    onWrite: OnWrite,
+  ): Promise<{ result: unknown; flush: () => Heads }> {
     const [before, torn] = [this.head, this.torn]
     if (torn) this.#clear(method, parameters)
     const result = await call(this.store, method, parameters)
-    if (!isWrite(method)) return { result, flush: 0 }
+    if (!isWrite(method)) return { result, flush: () => [] }
     const write = { method, parameters } as Write
     this.#log.push(write)
     this.#heads.push(onWrite(write, before, torn))
-    return { result, flush: isStrict(write) ? this.#heads.length - 1 : 0 }
+    const [heads, writes] = [this.#heads, isStrict(write) ? this.#heads.length - 1 : 0]
+    // A torn state that was removed meanwhile takes its writes with it.
+    return { result, flush: () => (heads === this.#heads ? this.#flush(writes) : []) }
   }
 
-  /** Flushes the first `writes`. Returns the heads that were not flushed before. */
-  flush(writes: number): (Head | undefined)[] {
+  #flush(writes: number): Heads {
     const from = this.#flushed
     this.#flushed = Math.max(from, writes)
     return this.#heads.slice(from + 1, this.#flushed + 1)

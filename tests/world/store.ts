@@ -46,7 +46,7 @@ export function storeOn(disk: Disk, distance: Distance): StateStore {
     if (done instanceof Error) throw done
     distance.count(`store: ${method}`)
     if (distance.fails(method)) throw new Error('the disk has failed, perhaps')
-    distance.flushed(disk.flush(done.flush))
+    distance.flushed(done.flush())
     return distance.reported(done.result)
   }
   return new Proxy({ durable: disk.durable } as StateStore, {

@@ -124,6 +124,7 @@ export class Tab extends ClientTab<Tab, Question, Facts> {
     if (delivered.remark !== 'in full') world.note(this, `${what} is answered by ${name}: ${delivered.remark}`)
     const read = () => {
       whole = isAsItShouldBe(delivered)
+      if (!whole) this.troubles++
       if (delivered.word === undefined) return
       world.model.heard(this, delivered.word)
       world.count(`${delivered.word.verdict} ${request.path === '/v1/fence' ? 'by itself' : 'behind an answer'}`)
