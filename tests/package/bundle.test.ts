@@ -20,12 +20,12 @@ test('an app that looks up instantly ships at most 62.5 kB of brotli; code for s
   expect(bytes.atOnce).toBeLessThan(AT_ONCE_BYTES)
   expect(bytes.instant).toBeLessThan(INSTANT_BYTES)
   expect(bytes.keeping).toBeLessThan(KEEPING_BYTES)
-  // The README's figure for what is loaded when a map begins to keep a state.
+  // The guide's figure for what is loaded when a map begins to keep a state.
   const more = [...parts.keeping].filter(file => !parts.instant.has(file))
   const isModule = (file: string) => sourcesOf([file]).some(source => source.includes('generated/inline'))
   const [script, module] = [more.filter(file => !isModule(file)), more.filter(isModule)].map(bytesOf)
-  const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8')
-  const [, kB, wasmkB] = /(\d+) kB of JavaScript and (\d+) kB of WebAssembly more/.exec(readme)!
+  const guide = await readFile(new URL('../../docs/guide/modes.md', import.meta.url), 'utf8')
+  const [, kB, wasmkB] = /(\d+) kB of JavaScript and (\d+) kB of WebAssembly more/.exec(guide)!
   expect(Math.abs(script! / 1000 - Number(kB))).toBeLessThan(3)
   expect(Math.abs(module! / 1000 - Number(wasmkB))).toBeLessThan(3)
 

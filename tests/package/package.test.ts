@@ -47,7 +47,7 @@ let folder: Awaited<ReturnType<typeof temporaryFolder>>
 /** of the app that has installed the tarballs, as the README says */
 let app: string
 const tarballs = {} as Record<PackageName, string>
-const quickStart = await quickStartOf(join(root, 'README.md'))
+const quickStart = await quickStartOf()
 /** the README's two servers, which run as long as tests do */
 let developing: Awaited<ReturnType<typeof begin>>
 
@@ -388,7 +388,7 @@ test('the conformance suites for stores and storages run outside of this reposit
   expect(await run(app, process.execPath, 'suites.js')).toBe('true true\n')
 })
 
-test('the commands of the README run word for word and print what it says', async () => {
+test('the commands of the README and of Going to production run word for word and print what it says', async () => {
   const { pack, shown, program, start, publisher, one, other, again } = quickStart
   const workspaces = packageNames.map(name => `-w ${packages[name]}`).join(' ')
   expect(pack).toBe(`npm run build\nmkdir -p ../try\nnpm pack ${workspaces} --pack-destination ../try\n`)
@@ -412,10 +412,16 @@ test('the commands of the README run word for word and print what it says', asyn
   await b.interrupt()
 })
 
-/** The commands and programs of the README's quick start. */
-async function quickStartOf(readme: string) {
-  const [blocks] = /^## Quick start\n[\s\S]*?(?=^## What it costs)/m.exec(await readFile(readme, 'utf8'))!
-  const all = [...blocks.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)]
+/** The commands and programs of the README, and those of docs/guide/production.md. */
+async function quickStartOf() {
+  const blocksOf = async (path: string, section: RegExp) => {
+    const [text] = section.exec(await readFile(join(root, path), 'utf8'))!
+    return [...text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)]
+  }
+  const all = [
+    ...(await blocksOf('README.md', /^## Use it in your app\n[\s\S]*?(?=^## )/m)),
+    ...(await blocksOf('docs/guide/production.md', /^## 1\.[\s\S]*?(?=^## 4\.)/m)),
+  ]
   expect(all.map(([, language]) => language)).toEqual(['sh', 'sh', 'js', 'js', 'sh', 'sh', 'sh', 'sh', 'sh'])
   const names = ['pack', 'develop', 'shown', 'program', 'start', 'publisher', 'one', 'other', 'again'] as const
   const texts = Object.fromEntries(names.map((name, i) => [name, all[i]![2]!]))
