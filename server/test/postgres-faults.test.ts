@@ -9,7 +9,7 @@ import { usePostgres } from '../../tests/support/use-postgres.js'
 import { PostgresFence } from '../dist/database/postgres-fence.js'
 import { UpdatableDatabase } from '../dist/index.js'
 import { openPostgres, type PostgresStorage } from '../dist/storage/postgres.js'
-import { asking } from '../dist/testing/storage.js'
+import { asking } from './fence-laws.js'
 import { builtDirectory, createIn } from './helpers.js'
 import { batchOn, KEYED } from './updatable-helpers.js'
 

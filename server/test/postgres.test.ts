@@ -14,7 +14,8 @@ import { PostgresFence } from '../dist/database/postgres-fence.js'
 import { DatasetError, UpdatableDatabase } from '../dist/index.js'
 import { openPostgres, type PostgresStorage } from '../dist/storage/postgres.js'
 import { StorageError } from '../dist/storage/storage.js'
-import { asking, conformance, fenceConformance } from '../dist/testing/storage.js'
+import { conformance } from '../dist/testing/storage.js'
+import { asking, FENCE_LAWS } from './fence-laws.js'
 import { builtDirectory, createIn, pseudoRandom, queryAt, running } from './helpers.js'
 import { batchOn } from './updatable-helpers.js'
 
@@ -34,7 +35,7 @@ const REQUEST = new Uint8Array(32).fill(7)
 test.each(conformance)('$name', async ({ run }) => run(await opened()))
 
 describe('the fence', () => {
-  test.each(fenceConformance.filter(({ name }) => THOROUGH || name.includes('processes')))('$name', async ({ run }) => {
+  test.each(FENCE_LAWS.filter(({ name }) => THOROUGH || name.includes('processes')))('$name', async ({ run }) => {
     const url = storeUrl()
     await run(async options => PostgresFence.open((await opened(url, 'replica')).engine, options))
   })
@@ -44,7 +45,7 @@ describe('the fence', () => {
     'of many that ask processes of their own, one is granted: a fence where two are is found out',
     async () => {
       const url = storeUrl()
-      const { run } = fenceConformance.find(({ name }) => name.startsWith('of many that ask processes'))!
+      const { run } = FENCE_LAWS.find(({ name }) => name.startsWith('of many that ask processes'))!
       const mutated = run(async options => {
         const fence = await PostgresFence.open((await opened(url, 'replica')).engine, options)
         const [{ text }] = (await queryStore(

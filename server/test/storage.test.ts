@@ -12,7 +12,8 @@ import { DatasetError } from '../dist/index.js'
 import { causeOf, openLmdb } from '../dist/storage/lmdb.js'
 import { MemoryStorage } from '../dist/storage/memory.js'
 import type { Storage } from '../dist/storage/storage.js'
-import { conformance, fenceConformance } from '../dist/testing/storage.js'
+import { conformance } from '../dist/testing/storage.js'
+import { FENCE_LAWS } from './fence-laws.js'
 import { listed, pseudoRandom, temporaryDirectory } from './helpers.js'
 
 const read = async (storage: Storage, key: string) => {
@@ -33,7 +34,7 @@ describe.each<[string, () => Promise<Storage>]>([
     await run(storage)
   })
 
-  test.each(fenceConformance.filter(({ shared }) => !shared))('its fence: $name', async ({ run }) => {
+  test.each(FENCE_LAWS.filter(({ shared }) => !shared))('its fence: $name', async ({ run }) => {
     const storage = await open()
     onTestFinished(() => storage.close())
     await run(options => StoredFence.open(storage, options))

@@ -717,7 +717,7 @@ describe('over HTTP', () => {
     await closing
   })
 
-  // The rest of the table is in the suite of fences (server/src/testing/fence.ts).
+  // The rest of the table is in the suite of fences (fence-laws.ts).
   test('the fence says its verdicts, and in /readyz that it is full', async () => {
     const { updatable, app } = await server({ updatable: { fence: { entries: 2, elapsed: () => 0 } } })
     const zero = new Uint8Array(32)

@@ -1,6 +1,6 @@
 // The rollback fence as the rest of a server sees it (docs/protocol.md, Rollback fence; docs/threat-model.md, S8): how far
 // each hint has come, durably. stored-fence.ts keeps it in the storage of one process, postgres-fence.ts in a database that
-// several share; testing/fence.ts holds both to the same laws.
+// several share; server/test/fence-laws.ts holds both to the same laws.
 //
 // Anyone may register, so new entries are few, go after hours, and make room for others, until the hint is confirmed.
 // Confirmed entries leave by age alone.

@@ -37,8 +37,6 @@ async function put(storage: Storage, key: string, value: Uint8Array): Promise<vo
   await storage.transact([], transaction => transaction.put(key, value))
 }
 
-export { asking, type FenceCase, fenceConformance } from './fence.js'
-
 export const conformance: readonly Case[] = [
   {
     name: 'gives back what was put, of every size, and nothing else',

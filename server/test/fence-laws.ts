@@ -1,9 +1,8 @@
-// @keyhush/server/testing/storage: what every fence must do, whatever keeps it. The laws of Fence (docs/protocol.md,
-// Rollback fence), one case each. Needs no test runner.
+// What every fence must do, whatever keeps it. The laws of Fence (docs/protocol.md, Rollback fence), one case each.
 
 import { deepEqual, equal } from 'node:assert/strict'
 import type { FenceRequest } from '@keyhush/protocol'
-import type { Fence, FenceOptions } from '../database/fence.js'
+import type { Fence, FenceOptions } from '../dist/database/fence.js'
 
 export interface FenceCase {
   readonly name: string
@@ -87,7 +86,7 @@ async function race(fences: readonly Fence[]): Promise<void> {
   }
 }
 
-export const fenceConformance: readonly FenceCase[] = [
+export const FENCE_LAWS: readonly FenceCase[] = [
   { name: 'keeps to the table of docs/protocol.md', run: async open => table([await open()]) },
   {
     name: 'keeps to the table of docs/protocol.md, across processes',
