@@ -1,5 +1,8 @@
 // The servers for tests of apps: each misbehaviour shows as documented, and ends when it is switched off.
 
+import { once } from 'node:events'
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { type KeyhushError, open } from '@keyhush/client'
 import { type Misbehaviour, startServers, type TestServers } from '@keyhush/server/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -50,6 +53,22 @@ test('a server that lies cannot be named in mode instant, and is replaced in a d
   expect(await map.getText('otter')).toBe('river')
   await map.close()
   await local.close()
+})
+
+test('a request whose target names another host reaches that host through neither server', async () => {
+  let reached = 0
+  const other = createServer((_, reply) => {
+    reached++
+    reply.end()
+  })
+  await once(other.listen(0, '127.0.0.1'), 'listening')
+  const host = `//127.0.0.1:${(other.address() as AddressInfo).port}/v1/manifest`
+  for (const path of [host, `http:${host}`]) {
+    const [reply] = await once(request(both.servers[0], { path }).end(), 'response')
+    await once(reply.resume(), 'end') // 404, or this server's own manifest
+  }
+  expect(reached).toBe(0)
+  other.close()
 })
 
 test('fork: neither server is believed', async () => {

@@ -86,7 +86,7 @@ export class MisbehavingProxy {
 
   async #reply(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const { method, url = '/' } = incoming
-    const { pathname: path } = new URL(url, this.#target)
+    const path = url.split('?', 1)[0]!
     const how = method === 'OPTIONS' && this.#how !== 'silent' ? undefined : this.#how // else a page would see no error but CORS
     if (how === 'limit') return refuse(outgoing, 429, 'rate_limited')
     if (how === 'behind' && method === 'POST' && path === '/v1/epochs') return refuse(outgoing, 503, 'not_ready')
@@ -123,8 +123,9 @@ export class MisbehavingProxy {
   #ask(incoming: IncomingMessage, outgoing: ServerResponse): Promise<IncomingMessage> {
     const { method, url } = incoming
     return new Promise((resolve, reject) => {
-      const options = { method, headers: endToEnd(incoming.headers), agent: false }
-      const upstream = request(new URL(url!, this.#target), options, resolve)
+      // A target may name another host: as a path it goes to this server alone.
+      const options = { method, path: url, headers: endToEnd(incoming.headers), agent: false }
+      const upstream = request(this.#target, options, resolve)
       upstream.on('error', reject)
       outgoing.on('close', () => upstream.destroy())
       incoming.pipe(upstream)
