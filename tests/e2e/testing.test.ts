@@ -63,9 +63,11 @@ test('a request whose target names another host reaches that host through neithe
   })
   await once(other.listen(0, '127.0.0.1'), 'listening')
   const host = `//127.0.0.1:${(other.address() as AddressInfo).port}/v1/manifest`
-  for (const path of [host, `http:${host}`]) {
-    const [reply] = await once(request(both.servers[0], { path }).end(), 'response')
-    await once(reply.resume(), 'end') // 404, or this server's own manifest
+  for (const server of both.servers) {
+    for (const path of [host, `http:${host}`]) {
+      const [reply] = await once(request(server, { path }).end(), 'response')
+      await once(reply.resume(), 'end') // 404, or this server's own manifest
+    }
   }
   expect(reached).toBe(0)
   other.close()
