@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { encodeBatch, HEADER_BYTES, SUITE_PARITIES, toHex } from '@keyhush/protocol'
 import { type Core, type DatabaseHandle, discardCore, loadCore, type SingleHandle } from '@keyhush/wasm'
 import { PUBLISHER_KEY, signed } from '../support/publishing.js'
-import { fromStored, memory } from '../support/wasm.js'
+import { memory, reopenSingle } from '../support/wasm.js'
 import { distinct, milliseconds } from './compute.js'
 import { editsIn } from './computing.js'
 import { type Options, target } from './options.js'
@@ -81,9 +81,7 @@ async function computing(options: Options, records: number): Promise<Figure[]> {
   const storing = milliseconds(() => {
     checkpoint = hints!.checkpoint(new Uint8Array(32)).take()
   })
-  const reopening = milliseconds(() =>
-    fromStored(core, checkpoint, form => core.reopenSingle(form, layout, new Uint8Array(32))).free(),
-  )
+  const reopening = milliseconds(() => reopenSingle(core, checkpoint, layout, new Uint8Array(32)).free())
   const state = hints!.hintBytes + hints!.tagBytes
   const [queryBytes, answerBytes] = core.singleBytes(layout) as unknown as [number, number]
   hints!.free()

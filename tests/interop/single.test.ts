@@ -4,7 +4,7 @@
 import { loadCore, type SingleHandle } from '@keyhush/wasm'
 import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
-import { commitDatabase, fromStored, layoutHandle, memory } from '../support/wasm.js'
+import { commitDatabase, fromStored, layoutHandle, memory, reopenSingle } from '../support/wasm.js'
 import { Database } from './reference/database.js'
 import { blocksOf, split } from './reference/layout.js'
 import * as single from './reference/single.js'
@@ -107,14 +107,10 @@ describe.each(vectors)('the WebAssembly core asks one server of $recordsLabel', 
       expect(hints.left).toBe(left)
       const effect = hints.takeEffect()
       expect(() => hints.replay(effect)).toThrow('out of order')
-      hints = fromStored(core, hints.checkpoint(BINDING).take(), form =>
-        core.reopenSingle(form, layoutHandle(core, layout), BINDING),
-      )
+      hints = reopenSingle(core, hints.checkpoint(BINDING).take(), layoutHandle(core, layout), BINDING)
     }
     expect(() =>
-      fromStored(core, hints.checkpoint(BINDING).take(), form =>
-        core.reopenSingle(form, layoutHandle(core, layout), new Uint8Array(32)),
-      ),
+      reopenSingle(core, hints.checkpoint(BINDING).take(), layoutHandle(core, layout), new Uint8Array(32)),
     ).toThrow()
   })
 

@@ -1,6 +1,16 @@
 // Both halves of the WebAssembly core over records in memory: what the SDK and a server do, without a network.
 
-import type { ClientCore, ClientHandle, Core, DatabaseHandle, Proofs, ReceivedFormHandle } from '@keyhush/wasm'
+import type {
+  ClientCore,
+  ClientHandle,
+  Core,
+  DatabaseHandle,
+  LayoutHandle,
+  Proofs,
+  ReceivedFormHandle,
+  SingleCore,
+  SingleHandle,
+} from '@keyhush/wasm'
 import { concatBytes } from '@noble/hashes/utils.js'
 import { type Layout, partitionBytes, split } from '../interop/reference/layout.js'
 
@@ -60,6 +70,20 @@ export function fromStored<T>(core: ClientCore, stored: Uint8Array, read: (form:
   } finally {
     form.free()
   }
+}
+
+/** Hints for one server from their stored form. */
+export function reopenSingle(
+  core: SingleCore,
+  stored: Uint8Array,
+  layout: LayoutHandle,
+  binding: Uint8Array,
+): SingleHandle {
+  return fromStored(core, stored, form => {
+    const reading = core.reopenSingle(form, layout, binding)
+    while (reading.step(form));
+    return reading.finish()
+  })
 }
 
 /** The tags of a hint, u64 each, as they end its stored form. */

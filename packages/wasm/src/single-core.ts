@@ -4,7 +4,10 @@ import type * as singleGlue from '../generated/single.js'
 import type { ClientCore, LayoutHandle, ReceivedFormHandle, SingleCore } from './core.js'
 
 /** The classes and functions that both builds export. */
-type SingleGlue = Pick<typeof singleGlue, 'SingleBuilderHandle' | 'SingleHandle' | 'singleBytes' | 'singleFollows'>
+type SingleGlue = Pick<
+  typeof singleGlue,
+  'SingleBuilderHandle' | 'SingleReopeningHandle' | 'singleBytes' | 'singleFollows'
+>
 
 /** The glue's parameters have its own classes as types; our interface has those classes' public parts. */
 function own(layout: LayoutHandle): singleGlue.LayoutHandle {
@@ -23,6 +26,7 @@ export function singleHalf(glue: SingleGlue): Omit<SingleCore, keyof ClientCore>
     newSingleBuilder: (layout, ...rest) => new glue.SingleBuilderHandle(own(layout), ...rest),
     resumeSingleBuilder: (partial, layout, ...rest) =>
       glue.SingleBuilderHandle.resume(form(partial), own(layout), ...rest),
-    reopenSingle: (checkpoint, layout, binding) => glue.SingleHandle.reopen(form(checkpoint), own(layout), binding),
+    reopenSingle: (checkpoint, layout, binding) =>
+      new glue.SingleReopeningHandle(form(checkpoint), own(layout), binding),
   }
 }

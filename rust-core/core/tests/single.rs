@@ -17,8 +17,10 @@ use keyhush_core::scheme::{Asked, Verdict};
 use keyhush_core::single::geometry::Geometry;
 use keyhush_core::single::hint::Hint;
 use keyhush_core::single::making::Builder;
+use keyhush_core::single::state::checkpoint::Reopening;
 use keyhush_core::single::{NamedRow, RowName};
 use keyhush_core::suites::{answer, answer_bytes, suites};
+use keyhush_core::tapir::state::Form;
 use keyhush_core::tapir::state::journal::update_in;
 
 const SUITE: u16 = 3;
@@ -754,6 +756,35 @@ fn client_like(client: &Client, database: &Database<Merkle>) -> Client {
     let mut like = self::client(database, 2, 4);
     like.resume(&client.pending_bytes().unwrap()).unwrap();
     like
+}
+
+#[test]
+fn a_large_stored_form_is_read_in_steps_and_nothing_is_there_before_its_end() {
+    // 2.4 MB of tags, and more than a MiB of pairs.
+    let database = server(Layout::new(1 << 18, 64, 8, 1 << 15).unwrap(), 8);
+    let layout = *database.layout();
+    let mut client = client(&database, 10_000, 9);
+    look_up(&database, &mut client, &[5, 262_143], &[1; 32]);
+    let stored = client.encode(&BINDING).unwrap();
+    let whole = Form::from(&stored);
+    let mut steps = 0;
+    let mut reading = Reopening::new(&whole, layout, &BINDING).unwrap();
+    while reading.step(&whole).unwrap() {
+        steps += 1;
+        let mut early = Reopening::new(&whole, layout, &BINDING).unwrap();
+        for _ in 0..steps {
+            early.step(&whole).unwrap();
+        }
+        assert!(matches!(early.finish().err(), Some(Error::Phase(_))), "after {steps} steps");
+    }
+    assert!(steps >= stored.len() >> 20, "{steps} steps");
+    assert_eq!(reading.finish().unwrap().encode(&BINDING).unwrap(), stored);
+    // Another whole form of the same hint does not continue it.
+    look_up(&database, &mut client, &[6], &[2; 32]);
+    let later = client.encode(&BINDING).unwrap();
+    let mut reading = Reopening::new(&whole, layout, &BINDING).unwrap();
+    assert!(reading.step(&whole).unwrap());
+    assert!(matches!(reading.step(&Form::from(&later)), Err(Error::State(_))));
 }
 
 #[test]

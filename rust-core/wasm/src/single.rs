@@ -7,6 +7,8 @@ use keyhush_core::single::NamedRow;
 use keyhush_core::single::geometry::Geometry;
 use keyhush_core::single::hint::Hint;
 use keyhush_core::single::making::{Builder, lookups};
+use keyhush_core::single::state::checkpoint::Reopening;
+use keyhush_core::tapir::state::Form;
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroizing;
 
@@ -151,6 +153,45 @@ impl SingleBuilderHandle {
     }
 }
 
+/// Stored hints that are being read.
+#[wasm_bindgen]
+pub struct SingleReopeningHandle(Reopening, WipesStack);
+
+#[wasm_bindgen]
+impl SingleReopeningHandle {
+    /// Begins to read stored hints of the manifest with these values.
+    ///
+    /// # Errors
+    /// `state`, `length`, `layout`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(
+        checkpoint: &ReceivedFormHandle,
+        layout: &LayoutHandle,
+        binding: &[u8],
+    ) -> Outcome<SingleReopeningHandle> {
+        exactly("binding", binding)
+            .and_then(|binding| Reopening::new(&Form::from(&checkpoint.0), layout.0, &binding))
+            .map(|reopening| SingleReopeningHandle(reopening, WipesStack))
+            .map_err(thrown)
+    }
+
+    /// Reads more of the same stored form. Returns whether there is more.
+    ///
+    /// # Errors
+    /// `state`, `layout`.
+    pub fn step(&mut self, checkpoint: &ReceivedFormHandle) -> Outcome<bool> {
+        self.0.step(&Form::from(&checkpoint.0)).map_err(thrown)
+    }
+
+    /// The client's state, after the last step.
+    ///
+    /// # Errors
+    /// `phase` before it; `state`. The handle is used up all the same.
+    pub fn finish(self) -> Outcome<SingleHandle> {
+        self.0.finish().map(|hint| SingleHandle(Asked::new(hint), WipesStack)).map_err(thrown)
+    }
+}
+
 /// Hints, and at most one pending batch.
 #[wasm_bindgen]
 pub struct SingleHandle(Asked<Merkle, Hint>, WipesStack);
@@ -159,17 +200,6 @@ asks!(SingleHandle);
 
 #[wasm_bindgen]
 impl SingleHandle {
-    /// Reads stored hints of the manifest with these values.
-    ///
-    /// # Errors
-    /// `state`, `length`, `layout`.
-    pub fn reopen(checkpoint: &ReceivedFormHandle, layout: &LayoutHandle, binding: &[u8]) -> Outcome<SingleHandle> {
-        exactly("binding", binding)
-            .and_then(|binding| Hint::decode(&checkpoint.0, layout.0, &binding))
-            .map(|hint| SingleHandle(Asked::new(hint), WipesStack))
-            .map_err(thrown)
-    }
-
     /// The bytes for the server.
     ///
     /// # Errors

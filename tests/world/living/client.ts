@@ -9,6 +9,7 @@ import {
   loadCore,
   type ServerDirectoryHandle,
   type SingleBuilderHandle,
+  type SingleReopeningHandle,
 } from '@keyhush/wasm'
 import { Disk, type OnWrite } from '../disk.js'
 import { Locks } from '../locks.js'
@@ -285,13 +286,18 @@ export class Tab extends ClientTab<Tab, Question, Facts> {
         return this.#watchedSingleBuilder(core.newSingleBuilder(layout, contentHashes, entropy, lookups, rows))
       },
       resumeSingleBuilder: (...stored) => this.#watchedSingleBuilder(core.resumeSingleBuilder(...stored)),
-      reopenSingle: (...stored) => this.#watchedQueries(core.reopenSingle(...stored)),
+      reopenSingle: (...stored) => this.#watchedReading(core.reopenSingle(...stored)),
     }
   }
 
   #watchedSingleBuilder(builder: SingleBuilderHandle): SingleBuilderHandle {
     const finish = builder.finish.bind(builder)
     return Object.assign(builder, { finish: (version: number) => this.#watchedQueries(finish(version)) })
+  }
+
+  #watchedReading(reading: SingleReopeningHandle): SingleReopeningHandle {
+    const finish = reading.finish.bind(reading)
+    return Object.assign(reading, { finish: () => this.#watchedQueries(finish()) })
   }
 
   #watchedQueries<H extends AskedHandle>(handle: H): H {

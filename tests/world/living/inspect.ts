@@ -4,7 +4,7 @@ import { decodeManifest } from '@keyhush/protocol'
 import { fingerprint, hash } from '../../interop/reference/hash.js'
 import { encodeRecord } from '../../interop/reference/record.js'
 import { answer } from '../../interop/reference/single.js'
-import { fromStored, layoutHandle } from '../../support/wasm.js'
+import { fromStored, layoutHandle, reopenSingle } from '../../support/wasm.js'
 import type { Disk } from '../disk.js'
 import { storedHint } from '../inspect.js'
 import type { Head } from '../ledger.js'
@@ -75,7 +75,7 @@ async function assertStoredSingle({ store }: Disk, head: Head, version: Version,
   const { checkpoint, manifest: bytes, entries } = stored
   const [then, now] = [decodeManifest(bytes), decodeManifest(newest)]
   const layout = layoutHandle(core, then)
-  const hints = fromStored(core, checkpoint, form => core.reopenSingle(form, layout, core.blake3(bytes)))
+  const hints = reopenSingle(core, checkpoint, layout, core.blake3(bytes))
   try {
     for (const entry of entries) hints.replay(entry)
     if (hex(hints.hintId) !== head.hint || hints.version !== head.version) throw new Error('other hints are stored')

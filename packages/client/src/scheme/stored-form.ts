@@ -1,5 +1,5 @@
-// Stored forms, which may have tens of megabytes. The core writes and reads one in a single step, so that it is of one moment. Hashing
-// and copying go in pieces, which yield the thread and need no second copy in the core's memory.
+// Stored forms, which may have tens of megabytes. The core writes one in a single step, so that it is of one moment. Hashing, copying
+// and reading hints for one server go in pieces, which yield the thread and need no second copy in the core's memory.
 
 import type { ReceivedFormHandle, StoredFormHandle } from '@keyhush/wasm/client'
 import { hintsOf, inCore, readBack, release } from '../platform/core.js'
@@ -31,10 +31,43 @@ export async function storedForm(context: Context, sizes: Sizes, write: () => St
 }
 
 /** What `read` makes of a stored form. Throws StateUnreadableError. */
-export async function fromStored<T>(
+export function fromStored<T>(context: Context, stored: Uint8Array, read: (form: ReceivedFormHandle) => T): Promise<T> {
+  return received(context, stored, async form => readBack(context.core, () => read(form)))
+}
+
+/** A stored form that the core reads in steps of some milliseconds. */
+interface Reading<T> {
+  step(form: ReceivedFormHandle): boolean
+  /** uses up this handle */
+  finish(): T
+  free(): void
+}
+
+/** The same for a form that is read in steps. */
+export function fromStoredInSteps<T>(
   context: Context,
   stored: Uint8Array,
-  read: (form: ReceivedFormHandle) => T,
+  begin: (form: ReceivedFormHandle) => Reading<T>,
+): Promise<T> {
+  const { core, environment } = context
+  return received(context, stored, async form => {
+    const reading = readBack(core, () => begin(form))
+    try {
+      do await environment.pause()
+      while (readBack(core, () => reading.step(form)))
+    } catch (error) {
+      release(core, reading)
+      throw error
+    }
+    return readBack(core, () => reading.finish())
+  })
+}
+
+/** Hands the core a stored form piece by piece. */
+async function received<T>(
+  context: Context,
+  stored: Uint8Array,
+  read: (form: ReceivedFormHandle) => Promise<T>,
 ): Promise<T> {
   const { core, environment } = context
   const form = inCore(core, () => hintsOf(core).newReceivedForm(stored.length))
@@ -44,7 +77,7 @@ export async function fromStored<T>(
       if (stored.length > PIECE_BYTES) await environment.pause()
     }
     await makeRoom(context, { stored: stored.length })
-    return readBack(core, () => read(form))
+    return await read(form)
   } finally {
     release(core, form)
   }

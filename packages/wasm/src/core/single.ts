@@ -51,6 +51,16 @@ export interface SingleHandle extends AskedHandle {
   readonly left: number
 }
 
+/** Stored hints that are being read. */
+export interface SingleReopeningHandle {
+  /** reads about a MiB more of the same stored form; returns whether there is more; throws `state` */
+  step(checkpoint: ReceivedFormHandle): boolean
+  /** the client's state; throws `phase` before the last step, `state`; uses up this handle all the same */
+  finish(): SingleHandle
+  /** wipes secrets, then frees */
+  free(): void
+}
+
 /** What lookups with one server need in addition. Browsers load it for maps in this mode: it is a module of its own. */
 export interface SingleCore extends ClientCore {
   /**
@@ -78,6 +88,6 @@ export interface SingleCore extends ClientCore {
     contentHashes: Uint8Array,
     binding: Uint8Array,
   ): SingleBuilderHandle
-  /** reads stored hints, of the manifest with these values */
-  reopenSingle(checkpoint: ReceivedFormHandle, layout: LayoutHandle, binding: Uint8Array): SingleHandle
+  /** checks stored hints of the manifest with these values, and begins to read them */
+  reopenSingle(checkpoint: ReceivedFormHandle, layout: LayoutHandle, binding: Uint8Array): SingleReopeningHandle
 }

@@ -40,8 +40,13 @@ impl<U: Uniform> Drawing<U> {
         Drawing { want, extras, source, values: vec![[0; GROUP]; geometry.stripes()], drawn: Drawn::default() }
     }
 
-    /// Draws a group. Returns whether more are needed.
-    pub(crate) fn step(&mut self, geometry: &Geometry, function: &impl Function) -> bool {
+    /// Whether all hints are drawn.
+    pub(crate) fn is_done(&self) -> bool {
+        self.drawn.ids.len() == self.want
+    }
+
+    /// Draws a group.
+    pub(crate) fn step(&mut self, geometry: &Geometry, function: &impl Function) {
         let Drawn { cutoffs, ids, extras } = &mut self.drawn;
         let mut values = [0; GROUP];
         for (stripe, selections) in self.values.iter_mut().enumerate() {
@@ -70,7 +75,6 @@ impl<U: Uniform> Drawing<U> {
             }
             ids.push(id as u32);
         }
-        ids.len() < self.want
     }
 }
 

@@ -7,7 +7,7 @@ use super::edits::Editing;
 use super::geometry::Geometry;
 use super::streams::{Function, Keyed, Kind};
 use super::table::{RowName, Table};
-use crate::bytes::{xor_into, zeroed};
+use crate::bytes::{reserved, xor_into};
 use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::key::Secret;
@@ -74,6 +74,20 @@ pub(crate) fn slot_entry(slot: usize, flip: bool) -> u32 {
 impl<F: Function> Hint<F> {
     /// Hints with parities of zeros.
     pub(crate) fn new(
+        sizes: (Layout, Geometry),
+        stamp: Stamp,
+        secrets: (Secret, F, Table),
+        drawn: Drawn,
+    ) -> Result<Self, Error> {
+        let mut hint = Self::without_parities(sizes, stamp, secrets, drawn)?;
+        hint.parities.resize(hint.geometry.hints() * hint.geometry.record_bytes(), 0);
+        hint.rests.resize(hint.geometry.hints(), 0);
+        hint.pairs.resize(hint.backups.len() * hint.geometry.answer_bytes(), 0);
+        Ok(hint)
+    }
+
+    /// Hints whose parities, sums and pairs are empty and have room.
+    pub(crate) fn without_parities(
         (layout, geometry): (Layout, Geometry),
         stamp: Stamp,
         (secret, function, tags): (Secret, F, Table),
@@ -96,14 +110,21 @@ impl<F: Function> Hint<F> {
             ids: drawn.ids,
             slots,
             extras: drawn.extras,
-            parities: zeroed(hints * geometry.record_bytes())?,
-            rests: vec![0; hints],
-            pairs: zeroed(backups.len() * geometry.answer_bytes())?,
+            parities: reserved(hints * geometry.record_bytes())?,
+            rests: Vec::with_capacity(hints),
+            pairs: reserved(backups.len() * geometry.answer_bytes())?,
             backups,
             next: 0,
             editing: None,
             condemned: false,
         })
+    }
+
+    /// Empties parities, sums and pairs, which are then read.
+    pub(crate) fn empty(&mut self) {
+        self.parities.clear();
+        self.rests.clear();
+        self.pairs.clear();
     }
 
     /// The layout at its epoch.

@@ -185,8 +185,10 @@ impl<F: Function> Builder<F> {
         match (&mut self.stage, &mut self.folding) {
             (Stage::Drawing(drawing), _) => {
                 let (drawing, function) = &mut **drawing;
-                if !drawing.step(&self.geometry, function) {
+                if drawing.is_done() {
                     self.drawn()?;
+                } else {
+                    drawing.step(&self.geometry, function);
                 }
                 Ok(true)
             }

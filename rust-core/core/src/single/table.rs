@@ -110,6 +110,14 @@ impl Table {
         Table { tags: Tags::of_slots(key, Vec::new()), rows: Some(rows) }
     }
 
+    /// Moves to memory: `slots` tags of zeros.
+    pub(crate) fn hold(&mut self, slots: usize) -> Result<(), Error> {
+        self.tags.reserve(slots)?;
+        self.tags.grow(slots);
+        self.rows = None;
+        Ok(())
+    }
+
     /// The tag of bytes as long as a record.
     pub(crate) fn tag(&self, bytes: &[u8]) -> u64 {
         self.tags.tag(bytes)

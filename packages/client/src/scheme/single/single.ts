@@ -7,7 +7,7 @@ import { withLayout } from '../../platform/layout.js'
 import { costsOf } from '../costs.js'
 import { SINGLE } from '../facts.js'
 import type { StatefulScheme } from '../scheme.js'
-import { fromStored } from '../stored-form.js'
+import { fromStored, fromStoredInSteps } from '../stored-form.js'
 import { singleOf, sizesOf } from './core.js'
 import { SinglePreparation } from './preparation.js'
 import { SingleState } from './state.js'
@@ -50,7 +50,7 @@ export const single: StatefulScheme = {
 
   async reopen(context, manifest, checkpoint, binding) {
     const { core } = context
-    const handle = await fromStored(context, checkpoint, form =>
+    const handle = await fromStoredInSteps(context, checkpoint, form =>
       withLayout(core, manifest, layout => singleOf(core).reopenSingle(form, layout, binding)),
     )
     return new SingleState(context, handle)

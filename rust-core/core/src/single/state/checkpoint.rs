@@ -27,6 +27,9 @@ use crate::tapir::state::{BINDING_BYTES, Form, Unsealed};
 
 const KIND: [u8; 4] = *b"PISc";
 
+/// Bytes that a step reads: some milliseconds.
+const STEP_BYTES: usize = 1 << 20;
+
 pub(super) fn write_cutoffs(out: &mut Writer, cutoffs: &[i16]) {
     out.u32(cutoffs.len() / GROUP);
     for group in cutoffs.as_chunks::<GROUP>().0 {
@@ -91,12 +94,60 @@ impl Hint<Keyed> {
         Ok(out.written())
     }
 
-    /// Reads a stored hint. `layout` and `binding` (the hash) are those of the manifest it was made under.
+    /// Reads a stored hint, all steps of a [`Reopening`]. `layout` and `binding` (the hash) are those of the manifest it was made
+    /// under.
+    ///
+    /// # Errors
+    /// As [`Reopening`].
+    pub fn decode<'a>(form: impl Into<Form<'a>>, layout: Layout, binding: &[u8; BINDING_BYTES]) -> Result<Self, Error> {
+        let form = form.into();
+        let mut reopening = Reopening::new(&form, layout, binding)?;
+        while reopening.step(&form)? {}
+        reopening.finish()
+    }
+
+    /// Reads the next part of parities, sums and pairs. Returns `false` when all are whole, without reading.
+    pub(super) fn fill(&mut self, reader: &mut Reader<'_>) -> Result<bool, Error> {
+        let hints = self.geometry.hints();
+        let left = [
+            hints * self.geometry.record_bytes() - self.parities.len(),
+            hints - self.rests.len(),
+            self.backups.len() * self.geometry.answer_bytes() - self.pairs.len(),
+        ];
+        match left {
+            [0, 0, 0] => return Ok(false),
+            [0, 0, left] => self.pairs.extend_from_slice(reader.bytes(left.min(STEP_BYTES))?),
+            [0, left, _] => {
+                let begun = self.rests.len();
+                self.rests.resize(begun + left.min(STEP_BYTES / TAG_BYTES), 0);
+                reader.u64s(&mut self.rests[begun..])?;
+            }
+            [left, ..] => self.parities.extend_from_slice(reader.bytes(left.min(STEP_BYTES))?),
+        }
+        Ok(true)
+    }
+}
+
+/// A stored hint that is being read, about a MiB in each step, so that a page's thread is not held. Nobody can ask with it before its
+/// last byte was read.
+pub struct Reopening {
+    hint: Hint<Keyed>,
+    /// bytes of the form that are left
+    left: usize,
+    hash: blake3::Hash,
+    /// slots whose tags were read; `None`: where tags are is not known yet
+    tags: Option<usize>,
+    done: bool,
+}
+
+impl Reopening {
+    /// Checks the whole form, and reads its first fields. `layout` and `binding` (the hash) are those of the manifest it was made
+    /// under.
     ///
     /// # Errors
     /// [`Error::State`] if the bytes are no hint of that manifest; [`Error::Layout`] if memory does not suffice.
-    pub fn decode<'a>(form: impl Into<Form<'a>>, layout: Layout, binding: &[u8; BINDING_BYTES]) -> Result<Self, Error> {
-        let (stamp, mut reader) = Reader::open(form, KIND)?;
+    pub fn new(form: &Form<'_>, layout: Layout, binding: &[u8; BINDING_BYTES]) -> Result<Self, Error> {
+        let (stamp, mut reader) = Reader::open(*form, KIND)?;
         reader.expect_layout(&layout)?;
         if reader.array::<BINDING_BYTES>()? != binding {
             return Err(Error::State("it belongs to another manifest"));
@@ -115,8 +166,8 @@ impl Hint<Keyed> {
         if drawn.extras.iter().any(|&extra| extra as usize >= geometry.room()) {
             return Err(Error::State("an extra lies beyond the database"));
         }
-        let mut hint =
-            Hint::new((layout, geometry), stamp, (secret, function, Table::in_rows(tag_key, &geometry)), drawn)?;
+        let tags = Table::in_rows(tag_key, &geometry);
+        let mut hint = Hint::without_parities((layout, geometry), stamp, (secret, function, tags), drawn)?;
         let mut before = None;
         let mut seen = vec![false; next];
         for _ in 0..reader.u32()? {
@@ -129,20 +180,54 @@ impl Hint<Keyed> {
             hint.replace(slot as usize, pair, extra);
         }
         hint.next = next;
-        hint.parities.copy_from_slice(reader.bytes(geometry.hints() * geometry.record_bytes())?);
-        reader.u64s(&mut hint.rests)?;
-        hint.pairs[next * geometry.answer_bytes()..]
-            .copy_from_slice(reader.bytes((pairs - next) * geometry.answer_bytes())?);
-        if reader.flag()? {
-            hint.tags.restore(&mut reader, std::iter::empty())?;
-        } else {
-            hint.tags = Table::in_memory(tag_key, &geometry)?;
-            hint.tags.restore(&mut reader, std::iter::once(0..layout.slots()))?;
+        hint.pairs.resize(next * geometry.answer_bytes(), 0); // used ones are not stored
+        Ok(Reopening { hint, left: reader.left(), hash: form.hash(), tags: None, done: false })
+    }
+
+    /// Reads some more of the same form. Returns whether there is more.
+    ///
+    /// # Errors
+    /// As [`Reopening::new`]; [`Error::State`], too, for another form.
+    pub fn step(&mut self, form: &Form<'_>) -> Result<bool, Error> {
+        if form.hash() != self.hash {
+            return Err(Error::State("it is another stored form than the one whose reading was begun"));
         }
-        if !hint.tags.is_whole() {
+        let mut reader = Reader::at(form, self.left)?;
+        match self.tags {
+            None if self.hint.fill(&mut reader)? => {}
+            None if reader.flag()? => {
+                self.hint.tags.restore(&mut reader, std::iter::empty())?;
+                self.done = true;
+            }
+            None => {
+                self.hint.tags.hold(self.hint.geometry.room())?;
+                self.tags = Some(0);
+            }
+            Some(first) => {
+                let slots = self.hint.layout.slots();
+                let end = slots.min(first + STEP_BYTES / TAG_BYTES);
+                self.hint.tags.restore(&mut reader, std::iter::once(first..end))?;
+                (self.tags, self.done) = (Some(end), end == slots);
+            }
+        }
+        self.left = reader.left();
+        Ok(!self.done)
+    }
+
+    /// The hint, after the last step.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] before it; [`Error::State`] if something follows the last field, or a row of tags is not stored.
+    pub fn finish(self) -> Result<Hint<Keyed>, Error> {
+        if !self.done {
+            return Err(Error::Phase("the stored form was not read to its end; do all steps first"));
+        }
+        if self.left > 0 {
+            return Err(Error::State("torn: bytes follow the last field"));
+        }
+        if !self.hint.tags.is_whole() {
             return Err(Error::State("rows of tags are not stored"));
         }
-        reader.end()?;
-        Ok(hint)
+        Ok(self.hint)
     }
 }

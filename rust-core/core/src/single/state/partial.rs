@@ -114,10 +114,8 @@ impl Builder<Keyed> {
             return Err(Error::State("a flag is neither 0 nor 1"));
         }
         let hint = builder.made()?;
-        let (parity_bytes, pair_bytes) = (hint.parities.len(), hint.pairs.len());
-        hint.parities.copy_from_slice(reader.bytes(parity_bytes)?);
-        reader.u64s(&mut hint.rests)?;
-        hint.pairs.copy_from_slice(reader.bytes(pair_bytes)?);
+        hint.empty();
+        while hint.fill(&mut reader)? {}
         let folded: Vec<bool> = folded.iter().map(|&folded| folded == 1).collect();
         hint.tags.restore(&mut reader, slots_of(&layout, &folded))?;
         builder.folded = folded;

@@ -196,6 +196,7 @@ impl Received {
 }
 
 /// A stored form and its hash.
+#[derive(Clone, Copy)]
 pub struct Form<'a> {
     bytes: &'a [u8],
     hash: blake3::Hash,
@@ -215,6 +216,10 @@ impl<'a, B: AsRef<[u8]> + ?Sized> From<&'a B> for Form<'a> {
 }
 
 impl Form<'_> {
+    pub(crate) fn hash(&self) -> blake3::Hash {
+        self.hash
+    }
+
     /// Whether its header names this kind.
     pub(crate) fn is_of(&self, kind: [u8; 4]) -> bool {
         self.bytes.starts_with(&kind)
@@ -249,6 +254,18 @@ impl<'a> Reader<'a> {
         }
         let hint_id: [u8; HINT_ID_BYTES] = *reader.array()?;
         Ok((Stamp { hint_id, version: u64::from_le_bytes(*reader.array()?) }, reader))
+    }
+
+    /// A reader of the last `left` bytes of a body that was opened before.
+    pub(crate) fn at(form: &Form<'a>, left: usize) -> Result<Self, Error> {
+        let framed = form.bytes.len().saturating_sub(CHECKSUM_BYTES);
+        let rest = framed.checked_sub(left).and_then(|at| form.bytes.get(at..framed));
+        rest.map(Reader).ok_or(Error::State("torn: too short"))
+    }
+
+    /// The number of bytes that were not read yet.
+    pub(crate) fn left(&self) -> usize {
+        self.0.len()
     }
 
     pub(crate) fn array<const COUNT: usize>(&mut self) -> Result<&'a [u8; COUNT], Error> {
