@@ -288,6 +288,24 @@ describe('servers that answer nothing without a state', () => {
   })
 })
 
+test('one server, and a state from which no changes lead on, after the app has said no: prepare() downloads', async () => {
+  const w = world(large)
+  const life = w.life()
+  let yes = true
+  const map = await opened(life, { servers: [A], integrity: 'server', download: () => yes })
+  yes = false
+  const newest = epochs.at(-1)!
+  w.network.replace(A, newest)
+  expect(await life.failure(map.sync())).toMatchObject({ reason: 'download' })
+  await w.drive(map.prepare())
+  expect(map.epoch).toBe(newest.manifest.epoch)
+  expect(hex((await w.drive(map.at(1)))!)).toBe(hex(newest.byIndex[1]!))
+  const asked = blobs(w.network).length
+  await w.drive(map.prepare())
+  expect(blobs(w.network).length).toBe(asked)
+  await w.drive(map.close())
+})
+
 test('one server, and a download that an earlier visit has begun: the app is asked before the rest', async () => {
   const w = world()
   const alone: How = { servers: [A], integrity: 'server' }

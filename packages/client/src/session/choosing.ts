@@ -179,7 +179,7 @@ export class ChoosingSession implements Session {
       this.#listeners.delete(onProgress)
       this.#considerSoon()
     }
-    await this.#now.prepare()
+    await this.#now.prepare(onProgress, signal)
   }
 
   /** reset() must not use what was half-made before either: a new state takes its place, and then the lookups. */

@@ -180,10 +180,23 @@ export class StatefulSession implements Session {
     return abortable(done, signal)
   }
 
-  /** Its state is made when it begins. */
-  async prepare(): Promise<void> {
-    this.#assertOpen()
-    if (this.condemned !== undefined) throw new CondemnedError(this.condemned.server)
+  /** Its state was made when it began. It is made again if no list of changes leads on from it. */
+  prepare(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
+    const done = scoped([signal, this.#closing.signal], async signal => {
+      this.#assertOpen()
+      if (this.condemned !== undefined) throw new CondemnedError(this.condemned.server)
+      if (this.#isFresh()) return
+      try {
+        await this.#followServers(signal)
+      } catch (error) {
+        if (!(error instanceof OutdatedError)) {
+          if (error instanceof TamperedError || signal.aborted || !(await this.#needsNoServer())) throw error
+          return
+        }
+        await this.reset(onProgress, signal)
+      }
+    })
+    return abortable(done, signal)
   }
 
   close(): Promise<void> {
