@@ -111,6 +111,17 @@ test('headers are no longer than 8 KiB', async () => {
   expect(connections.broken).toBe(1)
 })
 
+test('headers are no more than 100, and what has more gets no further', async () => {
+  const { port, connections } = await listening({ datasets: [{ dataset: await small() }] })
+  const head = (count: number) =>
+    `GET /v1/info HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${'a:\r\n'.repeat(count - 2)}\r\n`
+  expect(await exchanged(port, head(100))).toMatch(/^HTTP\/1\.1 200 /)
+  expect([connections.requests, connections.broken]).toEqual([1, 0])
+  const received = await exchanged(port, head(101).repeat(2))
+  expect(received.match(/HTTP\/1\.1 431 /g)).toHaveLength(1)
+  expect([connections.requests, connections.broken]).toEqual([1, 1])
+})
+
 test('what is broken behind a request writes nothing into the reply to that', async () => {
   const { port, connections } = await listening({ datasets: [{ updatable: await twoKeys() }] })
   const received = await exchanged(port, `${EVENTS}nothing\r\n\r\n`)

@@ -16,6 +16,9 @@ const ROOM = 256
 /** The log gets a line when connections begin to be refused, and then at most one in this time. */
 const TOLD_EVERY_MILLISECONDS = 60 * SECOND
 
+/** Of a request; browsers behind proxies send some thirty. */
+const HEADERS = 100
+
 /** How long a connection stays open for its client to read why it ends. */
 const LINGER_MILLISECONDS = SECOND
 
@@ -146,14 +149,19 @@ export class Connections {
     if (!parser?.onIncoming) return
     const next = parser.onIncoming
     parser.onIncoming = (...args) => {
-      if (!this.#answering.has(socket)) {
-        const skip = next(...args)
-        return isInChunks(args[0] as IncomingMessage) ? 2 : skip
+      const request = args[0] as IncomingMessage
+      if (this.#answering.has(socket)) {
+        this.requests++
+        this.pipelined++
+        socket.destroy()
+        return 2
       }
-      this.requests++
-      this.pipelined++
-      socket.destroy()
-      return 2
+      if (request.rawHeaders.length > 2 * HEADERS) {
+        this.answerBroken(Object.assign(new Error(), { code: 'HPE_HEADER_OVERFLOW' }), socket)
+        return 2
+      }
+      const skip = next(...args)
+      return isInChunks(request) ? 2 : skip
     }
   }
 
@@ -187,7 +195,7 @@ function refusalOfBroken(code: string | undefined): Refusal {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return new Refusal('bad_request', 'the request came too slowly', 408)
     case 'HPE_HEADER_OVERFLOW':
-      return new Refusal('bad_request', 'the headers are too long', 431)
+      return new Refusal('bad_request', 'the headers are too long, or too many', 431)
     default:
       return new Refusal('bad_request', 'the request is not well-formed HTTP')
   }
