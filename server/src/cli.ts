@@ -216,7 +216,7 @@ program
     '--catch-up <batch...>',
     'publish nothing new: send one server the batches of the epochs that it lacks; others among these are ignored',
   )
-  .option('--no-generation', 'only say when a new generation pays, and begin none (docs/operations.md, Growth)')
+  .option('--no-generation', 'only say when a new generation pays, and begin none (docs/operations/growth.md)')
   .action(async (batch, options) => (await import('./commands/publish.js')).publish(batch, options))
 
 program

@@ -140,7 +140,7 @@ const map = await open({
   publisherKey: '${publisherKey}',${isOpen ? '\n  development: true, // plain http, and both servers on one machine' : ''}
 })
 
-To change what they serve, write operations into a file (docs/operations.md, A database that changes), and
+To change what they serve, write operations into a file (docs/operations/publish.md), and
 
 npx keyhush publish --servers ${servers.join()} --key ${keyFile} changes.jsonl
 `
