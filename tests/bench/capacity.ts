@@ -272,8 +272,8 @@ export function capacityTables(sizes: readonly SizeFigures[]): string {
   const title = `${CLIENTS.toLocaleString('en')} clients a day, ${LOOKUPS} lookups each`
   return `${process}
 
-Of each operator, for ${title}, at N = ${power(middle.records)}: ${figure(perSecond)} lookups a second in the busiest minute, which has ${PEAK}
-times as many as the average one, by processors that are then busy for ${BUSY * 100} % of the time:
+For ${title}, at N = ${power(middle.records)}, each operator answers ${figure(perSecond)} lookups a second in the busiest minute, ${PEAK} times the
+average. Its processors are then busy ${BUSY * 100} % of the time:
 
 ${aligned([['', 'processors', 'out, a lookup', 'out, a day', 'out, in the busiest minute'], ...needs])}`
 }
