@@ -464,7 +464,7 @@ fn instant() -> Value {
             let pending = instant::query::query(&layout, &indices, entropy.as_slice().try_into().unwrap()).unwrap();
             let answers = [0, 1].map(|server| answered(&database, pending.request(server).unwrap()));
             let requests = [0, 1].map(|server| hex(pending.request(server).unwrap()));
-            let records = instant::recon::recon(&pending, &commitments, [&answers[0], &answers[1]]).unwrap().unwrap();
+            let records = instant::recon::recon(&pending, &commitments, &[&answers[0], &answers[1]]).unwrap().unwrap();
             json!({
                 "layout": layout_json(&layout),
                 "recordsLabel": label,
@@ -492,7 +492,7 @@ fn instant_directory() -> Value {
     let pending = instant::query::query(database.layout(), &numbers, entropy.as_slice().try_into().unwrap()).unwrap();
     let requests = [0, 1].map(|server| pending.request(server).unwrap().to_vec());
     let answers = [0, 1].map(|server| answered(&database, &requests[server]));
-    let blocks = instant::recon::recon(&pending, &commitment, [&answers[0], &answers[1]]).unwrap().unwrap();
+    let blocks = instant::recon::recon(&pending, &commitment, &[&answers[0], &answers[1]]).unwrap().unwrap();
     let indices: Vec<_> = blocks
         .chunks_exact(shape.block_bytes())
         .zip(keys)
@@ -548,7 +548,7 @@ fn instant_refused() -> Value {
         let entropy = stream(&format!("instant refused {n}"), 32);
         let pending = instant::query::query(&layout, &[index], entropy.as_slice().try_into().unwrap()).unwrap();
         let answers = [0, 1].map(|server| answered(&database, pending.request(server).unwrap()));
-        let reads = |one: &[u8]| instant::recon::recon(&pending, &commitments, [one, &answers[1]]).unwrap();
+        let reads = |one: &[u8]| instant::recon::recon(&pending, &commitments, &[one, &answers[1]]).unwrap();
         assert!(reads(&answers[0]).is_some());
         let refused = bits.into_iter().map(|(because, at)| {
             let mut changed = answers[0].clone();
