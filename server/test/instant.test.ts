@@ -16,6 +16,7 @@ import {
   type Manifest,
   parseErrorReply,
   parseInfo,
+  TWO_SERVERS,
 } from '@keyhush/protocol'
 import { type Core, type LayoutHandle, loadCore } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
@@ -58,7 +59,7 @@ function lookup(manifest: Manifest, indices: readonly number[], of: InstantOf = 
   const { instantAnswerBytes } = layout
   const read = (replies: readonly Uint8Array[]) => {
     const sums = replies.map(reply => decodeInstantAnswer(manifest, of, indices.length, instantAnswerBytes, reply))
-    return query.recon(instantCommitments(manifest, of), sums[0]!, sums[1]!)
+    return query.recon(instantCommitments(manifest, of), Buffer.concat(sums))
   }
   onTestFinished(() => {
     query.free()
@@ -119,7 +120,16 @@ async function submitting(options: InstantOptions) {
     const layout = layoutOf(updatable.newest.manifest, 'records')
     const query = core.newInstantQuery(layout, new Uint32Array(count), entropy())
     const queries = query.request(0)
-    const request = { epochs: updatable, of: 'records', generation: 1, epoch: 1, queries, count, network } as const
+    const request = {
+      epochs: updatable,
+      of: 'records',
+      generation: 1,
+      epoch: 1,
+      ...TWO_SERVERS,
+      queries,
+      count,
+      network,
+    } as const
     query.free()
     layout.free()
     return lookups.submit(request).answers

@@ -376,8 +376,9 @@ export const shipped: Codecs = {
       ),
     ),
   decodeInstantQuery(manifest, bytes) {
-    const { of, count, queries } = protocol.decodeInstantQuery(unhex(bytes))
-    const { requestBytes } = checkQueries(core, readShipped(manifest), of, queries) // as a server does
+    const query = protocol.decodeInstantQuery(unhex(bytes))
+    const { of, count, queries } = query
+    const { requestBytes } = checkQueries(core, readShipped(manifest), query) // as a server does
     if (queries.length !== count * requestBytes) throw new Error('another count')
     return { of: of === 'records' ? of : 'directory blocks', queries: split(queries, requestBytes).map(hex) }
   },

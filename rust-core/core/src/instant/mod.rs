@@ -61,6 +61,16 @@ pub fn answer_bytes(layout: &Layout) -> usize {
     shape(layout).answer_bytes()
 }
 
+/// Bytes of a lookup with 2 to 8 servers: of all servers' queries together, and of one server's answer.
+#[must_use]
+pub fn lookup_bytes(layout: &Layout, servers: usize) -> [usize; 2] {
+    if servers == 2 {
+        return [2 * request_bytes(layout), answer_bytes(layout)];
+    }
+    let shape = vectors::shape(layout, servers);
+    [(servers - 1) * vectors::SEED_BYTES + shape.vector_bytes(), shape.answer_bytes()]
+}
+
 /// Bytes of trees that a server reads for an answer: all levels from the groups' up, without the commitments.
 pub(crate) fn tree_bytes_read(layout: &Layout) -> u64 {
     let (shape, m) = (shape(layout), layout.partition_records());

@@ -75,7 +75,7 @@ pub fn query(layout: &Layout, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) ->
     let shape = shape(layout);
     let domain_log = domain_log(shape.groups());
     let mut random = ChaCha::new(entropy, 0);
-    let mut requests = vec![Vec::with_capacity(indices.len() * shape.request_bytes()); 2];
+    let mut requests = vec![Vec::new(); 2];
     for &index in indices {
         let (q, m) = layout.locate(index)?;
         let mut seeds = Zeroizing::new([[0; SEED_BYTES]; 2]);

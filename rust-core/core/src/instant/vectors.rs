@@ -54,7 +54,10 @@ pub fn shape(layout: &Layout, servers: usize) -> Shape {
 }
 
 /// [`shape`], for a number of servers that is still to be checked.
-pub(super) fn checked_shape(layout: &Layout, servers: usize) -> Result<Shape, Error> {
+///
+/// # Errors
+/// [`Error::Index`] unless there are 3 to 8 servers.
+pub fn checked_shape(layout: &Layout, servers: usize) -> Result<Shape, Error> {
     expect_servers(servers).map(|()| shape(layout, servers))
 }
 
@@ -150,9 +153,9 @@ pub fn hazmat_last_share(
     group: usize,
     others: impl Iterator<Item = Zeroizing<Vec<u8>>>,
 ) -> Zeroizing<Vec<u8>> {
-    let mut share = Zeroizing::new(unit(shape, group));
-    others.for_each(|other| xor_into(&mut share, &other));
-    share
+    let mut last = Zeroizing::new(unit(shape, group));
+    others.for_each(|other| xor_into(&mut last, &other));
+    last
 }
 
 /// A vector with one bit. Every byte is written alike, so the work does not depend on which bit it is.
