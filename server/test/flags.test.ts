@@ -8,8 +8,8 @@ import { runKeyhush } from './command.js'
 const MOST_FLAGS: Readonly<Record<string, number>> = {
   build: 17,
   serve: 14,
-  dev: 10,
-  plan: 13,
+  dev: 11,
+  plan: 14,
   export: 4,
   publish: 11,
   keygen: 1,
@@ -55,6 +55,6 @@ test.each(commands)('%s has few flags, and each has its row in docs/operations.m
 
 test('help shows the ports of dev as they are typed', async () => {
   expect((await runKeyhush('dev', '--help')).replace(/\s+/g, ' ')).toContain(
-    '--ports <a,b> ports to listen on; 0: any free one (default: 0,0)',
+    '--ports <a,b> ports to listen on, one a server (default: any free ones)',
   )
 })
