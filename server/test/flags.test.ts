@@ -10,8 +10,8 @@ import { runKeyhush } from './command.js'
 const MOST_FLAGS: Readonly<Record<string, number>> = {
   build: 17,
   serve: 14,
-  dev: 10,
-  plan: 13,
+  dev: 11,
+  plan: 14,
   export: 4,
   publish: 11,
   keygen: 1,
@@ -77,6 +77,6 @@ test('docs/operations/reference.md has the environment variables that the comman
 
 test('help shows the ports of dev as they are typed', async () => {
   expect((await runKeyhush('dev', '--help')).replace(/\s+/g, ' ')).toContain(
-    '--ports <a,b> ports to listen on; 0: any free one (default: 0,0)',
+    '--ports <a,b> ports to listen on, one a server (default: any free ones)',
   )
 })
