@@ -12,6 +12,7 @@ import { openBy } from './sharing.js'
 
 type Shared =
   | 'publisherKey'
+  | 'atLeast'
   | 'signal'
   | 'timeoutMs'
   | 'onEvent'
@@ -30,6 +31,7 @@ export interface InstantOptions extends Pick<OpenOptions, Shared> {
 const OPTIONS: Record<keyof InstantOptions, true> = {
   servers: true,
   publisherKey: true,
+  atLeast: true,
   signal: true,
   timeoutMs: true,
   onEvent: true,

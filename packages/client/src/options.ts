@@ -38,6 +38,12 @@ export interface OpenWithOptions extends Development {
    */
   readonly publisherKey?: string | Uint8Array
   /**
+   * With three servers or more: how many must answer a lookup and agree on the database, from 2 to all; all if not given. Lookups stay
+   * private unless `atLeast` operators collude. They go on while so many servers are there and honest: others may be away, slow or
+   * lie. The map then asks other servers by itself.
+   */
+  readonly atLeast?: number | undefined
+  /**
    * `server`: you trust one server's database without a `publisherKey`. The server, or anybody who breaks into it, can show each map
    * another database. Your lookups stay private.
    */
@@ -166,6 +172,7 @@ export interface Wishes {
   readonly download: Download
   readonly push: boolean
   readonly apart: Apart
+  readonly atLeast: number
 }
 
 /**
@@ -184,6 +191,7 @@ export type Options = Omit<OpenWithOptions, 'mode'> & { readonly mode?: string |
 const OPTIONS: Record<keyof OpenOptions, true> = {
   servers: true,
   publisherKey: true,
+  atLeast: true,
   integrity: true,
   collusion: true,
   mode: true,
@@ -236,6 +244,8 @@ export function readOptions(
   assertParties(servers, apart, options)
   const publisherKey = options.publisherKey === undefined ? undefined : parsePublisherKey(options.publisherKey)
   checkIntegrity(servers, publisherKey, options)
+  const { atLeast = servers.length } = options
+  if (options.atLeast !== undefined) checkAtLeast(atLeast, apart)
   const usable = schemesFor(schemes, apart)
   oneOf('mode', ['auto', ...usable.keys()], mode, `with ${describe(apart)}`)
   if (lookups !== undefined) checkLookups(lookups, apart)
@@ -258,7 +268,7 @@ export function readOptions(
   return {
     servers,
     usable,
-    wishes: { storage, publisherKey, rollback, ...answers, push, apart },
+    wishes: { storage, publisherKey, rollback, ...answers, push, apart, atLeast },
   }
 }
 
@@ -278,6 +288,14 @@ function checkLookups(lookups: number, apart: Apart): void {
     )
   if (Number.isInteger(lookups) && lookups > 0 && lookups <= MOST_LOOKUPS) return
   throw new UsageError(`lookups: ${expected(`a whole number from 1 to ${MOST_LOOKUPS}`, lookups)}`)
+}
+
+function checkAtLeast(atLeast: number, apart: Apart): void {
+  if (apart < 3) {
+    throw new UsageError(`atLeast: expected three servers or more, got ${describe(apart)}; leave the option out`)
+  }
+  if (Number.isInteger(atLeast) && atLeast >= 2 && atLeast <= apart) return
+  throw new UsageError(`atLeast: ${expected(`a whole number from 2 to ${apart}`, atLeast)}`)
 }
 
 /** Throws UsageError for one server without a publisher's key, unless the app trusts that server. */

@@ -218,6 +218,131 @@ describe('with three servers', () => {
   })
 })
 
+describe('with atLeast 3 of five servers', () => {
+  const five = (database: Database, options: Partial<OpenWithOptions> = {}, seed = 1) =>
+    opened(among(5, database), 5, { atLeast: 3, ...options }, seed)
+  const downs = [
+    hang(INSTANT_PATH),
+    on(INSTANT_PATH, () => problem(503, 'not_ready')),
+    on('', () => problem(500, 'internal')),
+  ]
+
+  test('all are asked while all work', async () => {
+    const { database } = keyed()
+    const { map, drive, network } = await five(database)
+    expect(await drive(map.get(NAMES[1]!))).toEqual(database.contents.values[1])
+    expect(new Set(asked(network).map(({ server }) => server)).size).toBe(5)
+  })
+
+  test.each([0, 1, 2])('two that are away or refuse cost no lookup (%i)', async how => {
+    const { database } = keyed()
+    for (const seed of [1, 2, 3]) {
+      const { map, drive, network } = await five(database, {}, seed)
+      for (const i of [seed % 5, (seed + 2) % 5]) network.misbehave[SERVERS[i]!] = downs[how]
+      for (const [i, name] of NAMES.slice(0, 4).entries()) {
+        expect(await drive(map.get(name))).toEqual(database.contents.values[i])
+      }
+      const away = [seed % 5, (seed + 2) % 5].map(i => SERVERS[i]!)
+      for (const { server, code } of map.stats.incidents) expect([away.includes(server), code]).not.toContain(false)
+    }
+  })
+
+  test('a map opens and follows while two are away, and from what three show', async () => {
+    const { newest } = livingKeyed()
+    const living = new Living(among(5, newest), newest)
+    for (const i of [1, 4]) living.network.misbehave[SERVERS[i]!] = on('', () => problem(500, 'internal'))
+    const { map, drive } = await opened(living.network, 5, { atLeast: 3 })
+    expect(await drive(map.get(NAMES[0]!))).toEqual(newest.contents.values[0])
+    living.publish([change(NAMES[0]!, 'new')], [SERVERS[0]!, SERVERS[2]!])
+    await drive(map.sync())
+    expect(map.epoch).toBe(1) // two alone show it
+    living.network.publish(SERVERS[3]!, living.newest)
+    await drive(map.sync())
+    expect(map.epoch).toBe(2)
+    expect(await drive(map.getText(NAMES[0]!))).toBe('new')
+  })
+
+  test('one that lies at random is not believed, costs no lookup, and nobody honest is named', async () => {
+    const { database } = keyed()
+    for (const seed of [1, 2, 3, 4]) {
+      const { map, drive, network } = await five(database, {}, seed)
+      const liar = SERVERS[seed]!
+      let answers = 0
+      lying(network, liar, answer => {
+        if (seed === 1 || answers++ % 3 !== 1) answer[HEADER_BYTES + 5]! ^= 1
+      })
+      for (const [i, name] of NAMES.slice(0, 8).entries()) {
+        expect(await drive(map.get(name))).toEqual(database.contents.values[i])
+      }
+      expect(await drive(map.get('absent.example'))).toBeUndefined()
+      const named = map.stats.incidents.map(({ server }) => server).filter(server => !server.startsWith('one of '))
+      for (const server of named) expect(server).toBe(liar)
+      expect(map.stats.incidents.some(({ code }) => code === 'tampered')).toBe(true)
+    }
+  })
+
+  test('two that show another database, alone or together, cannot stop it; three can', async () => {
+    const { database } = keyed()
+    const other = buildDatabase(core, {
+      ...database.contents,
+      values: database.contents.values.map(value => value.map(byte => byte ^ 1)),
+    })
+    const network = among(5, database)
+    for (const i of [0, 3]) network.replace(SERVERS[i]!, other)
+    const { map, drive } = await opened(network, 5, { atLeast: 3 })
+    for (const [i, name] of NAMES.entries()) expect(await drive(map.get(name))).toEqual(database.contents.values[i])
+    network.replace(SERVERS[1]!, other)
+    const harness = new Harness(network)
+    const opening = harness.open({ servers: SERVERS.slice(0, 5), atLeast: 4, mode: 'instant', push: false })
+    expect((await harness.failure(opening)).name).toBe('ServersDisagreeError')
+  })
+
+  test('three that are away fail the call, which says who', async () => {
+    const { database } = keyed()
+    const { map, harness, network } = await five(database)
+    for (const i of [0, 1, 2]) network.misbehave[SERVERS[i]!] = downs[1]
+    const error = await harness.failure(map.get(NAMES[0]!))
+    expect([error.code, SERVERS.slice(0, 3)]).toEqual(['network', expect.arrayContaining([error.server])])
+  })
+
+  test('what is sent looks alike for present, absent and repeated keys while one lies and one is away', async () => {
+    const { database } = keyed()
+    const views = []
+    for (const keys of [
+      ['name-3.example', 'name-4.example'],
+      ['absent', 'away'],
+      ['name-3.example', 'name-3.example'],
+    ]) {
+      const { map, drive, network } = await five(database)
+      lying(network, SERVERS[1]!, answer => {
+        answer[HEADER_BYTES]! ^= 1
+      })
+      network.misbehave[SERVERS[4]!] = downs[1]
+      for (const key of keys) await drive(map.get(key))
+      views.push(
+        asked(network).map(({ server, body }) => [
+          server,
+          toHex(body.slice(0, HEADER_BYTES)),
+          decodeInstantQuery(body).servers,
+        ]),
+      )
+    }
+    expect(views[1]).toEqual(views[0])
+    expect(views[2]).toEqual(views[0])
+  })
+
+  test('2 of three: one pair of keys is asked, and another where a server fails', async () => {
+    const { database } = keyed()
+    const { map, drive, network } = await opened(among(3, database), 3, { atLeast: 2 })
+    expect(await drive(map.get(NAMES[3]!))).toEqual(database.contents.values[3])
+    const pair = new Set(asked(network).map(({ server }) => server))
+    expect([pair.size, decodeInstantQuery(asked(network)[0]!.body).servers]).toEqual([2, 2])
+    network.misbehave[[...pair][0]!] = downs[1]
+    expect(await drive(map.get(NAMES[4]!))).toEqual(database.contents.values[4])
+    expect(map.stats.incidents.map(({ server }) => server)).toEqual([[...pair][0]])
+  })
+})
+
 describe('what cannot be is refused, and says why', () => {
   const refused = async (servers: readonly string[], options: Partial<OpenWithOptions> = {}) => {
     const harness = new Harness(among(8, keyed().database))
@@ -230,6 +355,12 @@ describe('what cannot be is refused, and says why', () => {
     expect(await refused([...SERVERS, 'https://i.example'])).toContain('up to 8')
     expect(await refused([...SERVERS.slice(0, 2), SERVERS[0]!])).toContain('twice')
     expect(await refused([...SERVERS.slice(0, 2), `${SERVERS[0]}:444`])).toContain('they count as one operator')
+  })
+
+  test('an atLeast that is none', async () => {
+    for (const atLeast of [0, 1, 4, 2.5])
+      expect(await refused(SERVERS.slice(0, 3), { atLeast })).toContain('from 2 to 3')
+    expect(await refused(SERVERS.slice(0, 2), { atLeast: 2 })).toContain('three servers or more')
   })
 
   test('what trusts two', async () => {

@@ -62,7 +62,7 @@ function following(chain: readonly Agreed[], newest: Agreed, most = 8 * MIB) {
   }
   const servers = [{ name: A }, { name: B }] as const
   const links = linksOf(servers, { clock: new ManualClock(), fetch })
-  const parts = { core, links, publisher: undefined, stats: new StatsKeeper(servers) }
+  const parts = { core, links, atLeast: 2, publisher: undefined, stats: new StatsKeeper(servers) }
   const after = (base: Agreed) => epochsAfter(base, parts, new AbortController().signal)
   const chains = () => asked.filter(url => url.startsWith(`${A}/v1/manifests`)).length
   return { after, chains }

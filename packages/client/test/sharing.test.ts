@@ -8,11 +8,13 @@ import { A, B } from './support/network.js'
 
 type Given = Partial<Omit<OpenOptions, 'fetch' | 'store' | 'wasm'>>
 
+const THREE = [A, B, 'https://c.example']
 const alone = { mode: 'single', collusion: 'tolerated' } as const
 
 /** Two calls of open() that must not share, by the option that they differ in; `own`: it concerns the call alone. */
 const DIFFERENT: Record<keyof OpenOptions, readonly [Given, Given] | 'own' | 'identity' | 'environment'> = {
   servers: 'identity',
+  atLeast: [{ servers: THREE }, { servers: THREE, atLeast: 2 }],
   collusion: [{ mode: 'local' }, { mode: 'local', collusion: 'tolerated' }],
   lookups: [alone, { ...alone, lookups: 7 }],
   storage: [{}, { storage: 'memory' }],

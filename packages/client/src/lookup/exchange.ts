@@ -27,6 +27,10 @@ export interface Exchange {
   readonly stats: StatsKeeper
   /** what goes out behind one party's request, for its fence to judge in the same round trip (S8) */
   readonly fence?: { readonly party: number; readonly claim: FenceClaim } | undefined
+  /** how often a request is sent; missing: ATTEMPTS */
+  readonly attempts?: number
+  /** A party has failed, for this exchange. */
+  readonly onFailed?: (party: number) => void
   /** A party's answer was forged. Called at once, whatever the others do. */
   readonly onForged: (party: number) => Promise<void>
   /** The fence has judged the claim. Throws if the hint must not move on. */
@@ -70,7 +74,7 @@ async function ask(exchange: Exchange, state: Progress, party: number): Promise<
 }
 
 async function askWithRetry(exchange: Exchange, state: Progress, party: number): Promise<FenceVerdict | undefined> {
-  const { links, manifest, stats } = exchange
+  const { links, manifest, stats, attempts = ATTEMPTS } = exchange
   const link = links[party]!
   for (let attempt = 1; ; attempt++) {
     try {
@@ -81,7 +85,10 @@ async function askWithRetry(exchange: Exchange, state: Progress, party: number):
       if (error instanceof ServerError) stats.incident(link.server.name, error.code)
       // The same bytes, to the same server; but not if the page's own policy has kept them from leaving.
       const kept = error instanceof NetworkError && !error.retryable
-      if (state.over || kept || attempt === ATTEMPTS || hasTurned(error, manifest)) throw error
+      if (state.over || kept || attempt === attempts || hasTurned(error, manifest)) {
+        if (error instanceof ServerError) exchange.onFailed?.(party)
+        throw error
+      }
     }
     await sleep(link.environment.clock, BACKOFF_MS)
     if (state.over) return undefined

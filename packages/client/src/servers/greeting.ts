@@ -5,22 +5,27 @@ import type { Info } from '@keyhush/protocol'
 import type { Environment } from '../platform/environment.js'
 import { infoOf } from './info.js'
 import { type Agreed, agree } from './manifests.js'
-import { askAll } from './retry.js'
+import { askSome } from './retry.js'
 import type { Links } from './transport.js'
 
 export interface Greeting {
   readonly agreed: Promise<Agreed>
-  /** in the order of the servers */
-  readonly infos: Promise<readonly Info[]>
+  /** in the order of the servers; undefined: of one that did not reply, and does not have to */
+  readonly infos: Promise<readonly (Info | undefined)[]>
 }
 
 /** Asks at once, for the one and then for the other. A failure rejects the promise that it belongs to. */
-export function greet(links: Links, { pause }: Pick<Environment, 'pause'>, signal: AbortSignal): Greeting {
+export function greet(
+  links: Links,
+  atLeast: number,
+  { pause }: Pick<Environment, 'pause'>,
+  signal: AbortSignal,
+): Greeting {
   const infos = async () => {
     await pause() // a request takes a phone milliseconds to make
-    return await askAll(links, link => infoOf(link, signal))
+    return await askSome(links, atLeast, link => infoOf(link, signal))
   }
-  const greeting = { agreed: agree(links, signal), infos: infos() }
+  const greeting = { agreed: agree(links, signal, atLeast), infos: infos() }
   for (const part of Object.values(greeting)) part.catch(() => {})
   return greeting
 }

@@ -5,7 +5,7 @@ import { decodeManifest, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest, Wire
 import { ATTEMPTS } from '../base/constants.js'
 import { ProtocolError, ServersDisagreeError, VersionError } from '../base/errors.js'
 import { namesOf } from './parties.js'
-import { askAll, withRetry } from './retry.js'
+import { askAll, askSome, withRetry } from './retry.js'
 import { getBounded, type Link, type Links } from './transport.js'
 
 export interface Agreed {
@@ -16,8 +16,39 @@ export interface Agreed {
   readonly signature?: Uint8Array | undefined
 }
 
-/** Fetches the manifest from all servers and compares. Throws ServersDisagreeError. */
-export async function agree(links: Links, signal: AbortSignal): Promise<Agreed> {
+/** Fetches the manifest from all servers and compares. `atLeast`: so many of them suffice. Throws ServersDisagreeError. */
+export async function agree(links: Links, signal: AbortSignal, atLeast = links.length): Promise<Agreed> {
+  return atLeast < links.length ? await agreeAmong(links, atLeast, signal) : await agreeAll(links, signal)
+}
+
+/** The newest manifest that `atLeast` servers show, byte for byte. */
+async function agreeAmong(links: Links, atLeast: number, signal: AbortSignal): Promise<Agreed> {
+  const newest = await askSome(links, atLeast, link => newestOf(link, signal))
+  const shows = async (i: number, one: Agreed) => {
+    const own = newest[i]
+    const order = own === undefined ? -1 : compareEpochs(own.manifest, one.manifest)
+    if (order < 0) return false
+    const ask = () => manifestOf(links[i]!, one.manifest, signal)
+    const [at] = order === 0 ? [own] : await askSome([links[i]!], 0, ask)
+    return at !== undefined && equalBytes(at.bytes, one.bytes)
+  }
+  const candidates = newest.filter(each => each !== undefined)
+  candidates.sort((a, b) => compareEpochs(b.manifest, a.manifest))
+  let found: Agreed | undefined
+  for (const one of candidates) {
+    if (found !== undefined && compareEpochs(one.manifest, found.manifest) < 0) break
+    if (found !== undefined && equalBytes(one.bytes, found.bytes)) continue
+    const showing = await Promise.all(links.map((_, i) => shows(i, one)))
+    if (showing.filter(shown => shown).length < atLeast) continue
+    if (found !== undefined)
+      throw disagree(links, `as many show one manifest of epoch ${one.manifest.epoch} as another`)
+    found = one
+  }
+  if (found === undefined) throw disagree(links, `no ${atLeast} of them show the same`)
+  return found
+}
+
+async function agreeAll(links: Links, signal: AbortSignal): Promise<Agreed> {
   let shown = new Map(await askAll(links, async link => [link, await newestOf(link, signal)] as const))
   for (let attempt = 1; ; attempt++) {
     const newest = [...shown.values()]

@@ -52,6 +52,27 @@ export async function askAll<T>(links: Links, ask: (link: Link) => Promise<T>): 
   throw failures.length < errors.length ? errors.find(error => !(error instanceof ServerError)) : worstOf(failures)
 }
 
+/** As `askAll`, but only `atLeast` of them have to reply: undefined for those that did not. */
+export async function askSome<T>(
+  links: Links,
+  atLeast: number,
+  ask: (link: Link) => Promise<T>,
+): Promise<readonly (T | undefined)[]> {
+  if (atLeast === links.length) return await askAll(links, ask)
+  const failures: ServerError[] = []
+  const replies = await Promise.all(
+    links.map(link =>
+      ask(link).catch((error: unknown) => {
+        if (!(error instanceof ServerError)) throw error
+        failures.push(error)
+        return undefined
+      }),
+    ),
+  )
+  if (links.length - failures.length < atLeast) throw worstOf(failures)
+  return replies
+}
+
 /** The servers' failures as one error. */
 export function worstOf(errors: readonly ServerError[]): ServerError {
   const worst = errors.reduce(worseOf)

@@ -6,7 +6,7 @@ import type { Core } from '@keyhush/wasm/client'
 import { VersionError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
 import { type Agreed, agree, disagree, fromWire, newestOf } from './manifests.js'
-import { askAll, withRetry } from './retry.js'
+import { askSome, withRetry } from './retry.js'
 import type { Publisher } from './signatures.js'
 import type { StatsKeeper } from './stats.js'
 import { getBounded, type Link, type Links } from './transport.js'
@@ -21,6 +21,8 @@ export interface Base extends Agreed {
 export interface Following {
   readonly core: Core
   readonly links: Links
+  /** how many of them have to agree */
+  readonly atLeast: number
   /** undefined: the servers' agreement suffices */
   readonly publisher: Publisher | undefined
   readonly stats: StatsKeeper
@@ -49,11 +51,12 @@ const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, LONGEST_MANIFEST_BYTES)
  * again from the last. Throws OutdatedError, ServersDisagreeError, SignatureError and the errors of single servers.
  */
 export async function epochsAfter(base: Base, following: Following, signal: AbortSignal): Promise<readonly Agreed[]> {
-  const { links, publisher } = following
-  const chains = await askAll(links, link => chainFrom(link, base, signal))
+  const { links, atLeast, publisher } = following
+  const replies = await askSome(links, atLeast, link => chainFrom(link, base, signal))
+  const chains = replies.map(chain => chain ?? 'forgotten')
   const told = chains.filter(chain => chain !== 'forgotten')
-  const agreed =
-    told.length < chains.length ? await upToAgreed(following, base, chains, signal) : commonOf(following, base, told)
+  const all = atLeast === links.length && told.length === chains.length
+  const agreed = all ? commonOf(following, base, told) : await upToAgreed(following, base, chains, signal)
   const common = withinGeneration(base, agreed)
   return publisher === undefined ? common : await publisher.signedOf(common, links, signal)
 }
@@ -80,12 +83,12 @@ function commonOf({ core, links }: Following, base: Agreed, chains: readonly (re
  * of it is kept than one reply may bring: the first epochs, and the last one read. Throws OutdatedError if there is no such chain.
  */
 async function upToAgreed(
-  { core, links }: Following,
+  { core, links, atLeast }: Following,
   base: Agreed,
   chains: readonly (readonly Agreed[] | 'forgotten')[],
   signal: AbortSignal,
 ): Promise<Agreed[]> {
-  const newest = await agree(links, signal)
+  const newest = await agree(links, signal, atLeast)
   if (equalBytes(newest.bytes, base.bytes)) return []
   const same = equalBytes(newest.manifest.databaseId, base.manifest.databaseId)
   if (same && newest.manifest.epoch < base.manifest.epoch) return [] // a server is behind the client
@@ -106,7 +109,8 @@ async function upToAgreed(
         if (equalBytes(next.bytes, newest.bytes)) return kept
       }
       if (last === before) break
-      piece = await chainFrom(links[s]!, last, signal)
+      const [more] = await askSome([links[s]!], atLeast < links.length ? 0 : 1, link => chainFrom(link, last, signal))
+      piece = more ?? 'forgotten'
     }
   }
   throw new OutdatedError('history')

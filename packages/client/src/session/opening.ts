@@ -62,14 +62,14 @@ async function sessionOf(
   { push, known, loadKeeping, ...given }: SessionParts,
   signal: AbortSignal,
 ): Promise<UnbegunSession> {
-  const { environment, mode, apart, servers, stats } = given
+  const { environment, mode, apart, atLeast, servers, stats } = given
   const scheme = known.get(mode)
   const start = (build: Build) => startCore(environment, build)
   await environment.pause() // whoever calls open() may be a script that the page has just loaded, which is a long task by itself
   signal.throwIfAborted()
   const complete = (core: KeepingParts['core']) => ({ ...given, core })
   if (scheme?.kind === 'stateless') {
-    const greeting = greet(linksOf(servers, environment, stats.offline), environment, signal) // while the core is loaded
+    const greeting = greet(linksOf(servers, environment, stats.offline), atLeast, environment, signal) // while the core is loaded
     const core = await start('instant')
     signal.throwIfAborted()
     return new StatelessSession(complete(core), scheme, {}, greeting)

@@ -6,19 +6,20 @@ import type { InstantOf, Manifest } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
 import { ATTEMPTS } from '../base/constants.js'
-import { ClosedError, TamperedError, UnsupportedError, UsageError } from '../base/errors.js'
+import { ClosedError, ServerError, TamperedError, UnsupportedError, UsageError } from '../base/errors.js'
 import type { StorageKind } from '../base/events.js'
 import type { OnProgress, ProgressMeter } from '../base/progress.js'
 import { shuffled } from '../base/random.js'
 import { FetchedBlocks } from '../lookup/blocks.js'
-import { exchange, hasTurned } from '../lookup/exchange.js'
+import { type Exchange, exchange, hasTurned } from '../lookup/exchange.js'
 import { openVerified, type Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import type { SchemeContext, StatelessScheme } from '../scheme/scheme.js'
 import { type Greeting, greet } from '../servers/greeting.js'
 import { type Agreed, agree } from '../servers/manifests.js'
-import { listed } from '../servers/parties.js'
+import { listed, namesOf } from '../servers/parties.js'
+import { worstOf } from '../servers/retry.js'
 import type { Place } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
 import { type Links, linksOf } from '../servers/transport.js'
@@ -26,6 +27,7 @@ import { epochsAfter, OutdatedError } from '../servers/updates.js'
 import type { Parts } from '../state/machine.js'
 import { followEvents } from './events.js'
 import type { Session } from './session.js'
+import { Subsets } from './subsets.js'
 
 export type StatelessParts = Omit<Parts, 'choose' | 'schemes'>
 
@@ -47,6 +49,7 @@ export class StatelessSession implements Session {
   readonly #remembered: Place | undefined
   readonly #downloads: Links
   readonly #lookups: Links
+  readonly #subsets: Subsets
   readonly #closing = new AbortController()
   /** aborts after `#closing`, once no lookup is under way any more */
   readonly #ending = new AbortController()
@@ -72,6 +75,7 @@ export class StatelessSession implements Session {
     this.#greeting = greeting
     this.#downloads = linksOf(parts.servers, parts.environment, parts.stats.offline)
     this.#lookups = linksOf(parts.servers, parts.environment, parts.stats.online)
+    this.#subsets = new Subsets(this.#lookups, parts.atLeast, parts.environment.random)
   }
 
   get dead(): boolean {
@@ -106,16 +110,17 @@ export class StatelessSession implements Session {
   readonly madeAnew = 0
 
   async begin(_progress: ProgressMeter, signal: AbortSignal): Promise<void> {
-    const greeting = this.#greeting ?? greet(this.#downloads, this.#parts.environment, signal)
+    const { environment, atLeast } = this.#parts
+    const greeting = this.#greeting ?? greet(this.#downloads, atLeast, environment, signal)
     this.#greeting = undefined
     await Promise.all([this.#moveToNewest(signal, greeting), this.#assertOffered(greeting)])
   }
 
   /** Throws UnsupportedError, before any lookup, if a server does not offer this mode. */
   async #assertOffered({ infos }: Greeting): Promise<void> {
-    const offered = (await infos).map(({ offers }) => offers)
-    offered.forEach((offers, i) => {
-      if (this.#scheme.isOffered(offers)) return
+    const replies = await infos
+    replies.forEach((info, i) => {
+      if (info === undefined || this.#scheme.isOffered(info.offers)) return
       const { name } = this.#downloads[i]!.server
       throw new UnsupportedError(
         'offer',
@@ -186,13 +191,44 @@ export class StatelessSession implements Session {
   }
 
   async #fetch(manifest: Manifest, of: InstantOf, indices: Uint32Array): Promise<Uint8Array> {
-    const { environment, stats } = this.#parts
+    const { environment, atLeast, stats } = this.#parts
     // Which server gets which request is drawn anew each time.
-    const links = shuffled(this.#lookups, environment.random)
+    if (atLeast === this.#lookups.length) {
+      return await this.#askOf(shuffled(this.#lookups, environment.random), manifest, of, indices)
+    }
+    const attempts = this.#subsets.forLookup()
+    const failures: ServerError[] = []
+    for (let links = attempts.next(); links !== undefined; links = attempts.next()) {
+      const asked = links
+      try {
+        const once = { attempts: 1, onFailed: (party: number) => void attempts.away.add(asked[party]!) }
+        const found = await this.#askOf(asked, manifest, of, indices, once)
+        this.#subsets.answered(asked)
+        return found
+      } catch (error) {
+        if (!(error instanceof ServerError)) throw error
+        failures.push(error)
+        if (!(error instanceof TamperedError)) continue
+        const liar = this.#subsets.wrong(asked)
+        stats.incident(liar?.server.name ?? `one of ${namesOf(asked.map(({ server }) => server))}`, error.code)
+      }
+    }
+    throw failures.find(error => hasTurned(error, manifest)) ?? worstOf(failures)
+  }
+
+  /** Asks these servers, whose order says which gets which request. Throws TamperedError, of nobody, if their answers are wrong. */
+  async #askOf(
+    links: Links,
+    manifest: Manifest,
+    of: InstantOf,
+    indices: Uint32Array,
+    how: Pick<Exchange, 'attempts' | 'onFailed'> = {},
+  ): Promise<Uint8Array> {
+    const { stats } = this.#parts
     const names = links.map(({ server }) => server.name)
     const batch = this.#scheme.begin(this.#context, manifest, names, of, indices)
     try {
-      await exchange({ manifest, batch, links, stats, onForged: async () => {} })
+      await exchange({ manifest, batch, links, stats, ...how, onForged: async () => {} })
       const found = batch.finish()
       if (found !== undefined) return found
       const finds = names.length === 2 ? "; mode 'full' finds out which server it is" : ''
@@ -275,15 +311,16 @@ export class StatelessSession implements Session {
   }
 
   async #agreed(signal: AbortSignal, greeting?: Greeting): Promise<Agreed> {
-    const agreed = await (greeting?.agreed ?? agree(this.#downloads, signal))
-    return (await this.#parts.publisher?.check(agreed, this.#downloads, signal, await greeting?.infos)) ?? agreed
+    const agreed = await (greeting?.agreed ?? agree(this.#downloads, signal, this.#parts.atLeast))
+    const infos = (await greeting?.infos)?.filter(info => info !== undefined)
+    return (await this.#parts.publisher?.check(agreed, this.#downloads, signal, infos)) ?? agreed
   }
 
   /** Undefined: no publisher's key was given, or no chain of epochs leads on. */
   async #signedAfter(before: Agreed | undefined, signal: AbortSignal): Promise<Agreed | undefined> {
-    const { core, publisher, stats } = this.#parts
+    const { core, publisher, stats, atLeast } = this.#parts
     if (publisher === undefined || before === undefined) return undefined
-    const following = { core, links: this.#downloads, publisher, stats }
+    const following = { core, links: this.#downloads, atLeast, publisher, stats }
     try {
       for (let at = before; ; ) {
         const next = (await epochsAfter(at, following, signal)).at(-1)

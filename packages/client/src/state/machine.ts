@@ -49,6 +49,8 @@ export interface Parts {
   readonly servers: Servers
   /** how many parties do not collude */
   readonly apart: Apart
+  /** how many servers have to answer and agree */
+  readonly atLeast: number
   readonly preference: StoragePreference
   readonly publisher: Publisher | undefined
   readonly rollback: RollbackPreference

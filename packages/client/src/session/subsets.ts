@@ -1,0 +1,90 @@
+// Which servers a lookup asks, if not all of them have to answer (docs/threat-model.md, Three servers or more). A subset has `atLeast`
+// members, never fewer: servers that fail lookups on purpose lead a map to the subsets that are left. The order follows from failures
+// and chance, never from what is asked.
+
+import { randomBelow, shuffled } from '../base/random.js'
+import type { Environment } from '../platform/environment.js'
+import type { Link, Links } from '../servers/transport.js'
+
+/** Subsets that one lookup asks at the most. */
+export const MOST_SUBSETS = 20
+
+export class Subsets {
+  readonly #links: Links
+  readonly #atLeast: number
+  readonly #random: Environment['random']
+  /** as bits: those whose answers were wrong, in the life of the map */
+  readonly #wrong = new Set<number>()
+  /** the one that answered last; at first all, or any two where two suffice */
+  #last: number
+
+  constructor(links: Links, atLeast: number, random: Environment['random']) {
+    this.#links = links
+    this.#atLeast = atLeast
+    this.#random = random
+    const all = [...links.keys()]
+    this.#last = bitsOf(atLeast === 2 ? shuffled(all, random).slice(0, 2) : all)
+  }
+
+  /** For one lookup, which begins with the subset that answered last. */
+  forLookup(): Attempts {
+    const tried = new Set<number>()
+    const away = new Set<Link>()
+    const isUsable = (bits: number) => !tried.has(bits) && this.#membersOf(bits).every(link => !away.has(link))
+    return {
+      away,
+      next: () => {
+        if (tried.size === MOST_SUBSETS) return undefined
+        const left = subsetsOf(this.#links.length, this.#atLeast).filter(isUsable)
+        const bits = isUsable(this.#last) ? this.#last : left[randomBelow(Math.max(1, left.length), this.#random)]
+        if (bits === undefined) return undefined
+        tried.add(bits)
+        return shuffled(this.#membersOf(bits), this.#random)
+      },
+    }
+  }
+
+  answered(subset: Links): void {
+    this.#last = this.#bits(subset)
+  }
+
+  /**
+   * The subset's answers were wrong. Returns the server that has lied, if that is proved: if each set of as many servers as may lie, which
+   * has a member in every subset that was ever wrong, contains it. An answer that was right proves nothing of anybody.
+   */
+  wrong(subset: Links): Link | undefined {
+    this.#wrong.add(this.#bits(subset))
+    const most = this.#links.length - this.#atLeast
+    const suspects = Array.from({ length: most }, (_, i) => subsetsOf(this.#links.length, i + 1))
+      .flat()
+      .filter(liars => [...this.#wrong].every(bits => (bits & liars) !== 0))
+    const inAll = suspects.reduce((common, liars) => common & liars, suspects.length > 0 ? -1 : 0)
+    return this.#membersOf(inAll)[0]
+  }
+
+  #membersOf(bits: number): Link[] {
+    return this.#links.filter((_, i) => (bits >> i) & 1)
+  }
+
+  #bits(subset: Links): number {
+    return bitsOf(subset.map(link => this.#links.indexOf(link)))
+  }
+}
+
+/** The subsets that a lookup asks, one after the other. */
+export interface Attempts {
+  /** servers that have failed in this lookup, and are not asked again */
+  readonly away: Set<Link>
+  /** undefined: there is none left */
+  next(): Links | undefined
+}
+
+function bitsOf(members: readonly number[]): number {
+  return members.reduce((bits, i) => bits | (1 << i), 0)
+}
+
+/** All subsets of this size, as bits. */
+function subsetsOf(servers: number, size: number): number[] {
+  const count = (bits: number): number => (bits === 0 ? 0 : (bits & 1) + count(bits >> 1))
+  return [...Array(2 ** servers).keys()].filter(bits => count(bits) === size)
+}

@@ -1,0 +1,131 @@
+// Which servers a lookup asks where not all have to answer, and who is named: no honest server is ever named for a lie, and no map is
+// dead while enough honest servers are there. Every rule is tried with wrong ones in its place, which the simulation must see.
+
+import { expect, test } from 'vitest'
+import { THOROUGH } from '../../../tests/support/thorough.js'
+import type { Link } from '../src/servers/transport.js'
+import { MOST_SUBSETS, Subsets } from '../src/session/subsets.js'
+import { seededRandom } from './support/random.js'
+
+const MAPS = THOROUGH ? 20_000 : 1000
+const LOOKUPS = 12
+
+const linksOf = (count: number) => Array.from({ length: count }, (_, i) => ({ server: { name: `${i}` } }) as Link)
+
+type Liar = (lookup: number, chance: () => number) => boolean
+const LIARS: Readonly<Record<string, Liar>> = {
+  once: lookup => lookup === 3,
+  always: () => true,
+  'at random': (_lookup, chance) => chance() < 0.5,
+  never: () => false,
+}
+
+/** What becomes of a map with these liars: who is named, and how many lookups find no answer. */
+function lives(seed: number, servers: number, atLeast: number, liars: readonly number[], lies: Liar) {
+  const random = seededRandom(seed)
+  const chance = () => random(1)[0]! / 256
+  const links = linksOf(servers)
+  const subsets = new Subsets(links, atLeast, random)
+  const named: string[] = []
+  let lost = 0
+  for (let lookup = 0; lookup < LOOKUPS; lookup++) {
+    const attempts = subsets.forLookup()
+    let answered = false
+    for (let subset = attempts.next(); subset !== undefined && !answered; ) {
+      const wrong = subset.some(link => liars.includes(links.indexOf(link)) && lies(lookup, chance))
+      answered = !wrong
+      if (wrong) {
+        const liar = subsets.wrong(subset)
+        if (liar !== undefined) named.push(liar.server.name)
+        subset = attempts.next()
+      } else subsets.answered(subset)
+    }
+    if (!answered) lost++
+  }
+  return { named, lost }
+}
+
+test.each(Object.entries(LIARS))(
+  'one liar of five that lies %s: nobody honest is named, and no lookup is lost',
+  (_, lies) => {
+    let found = 0
+    for (let seed = 1; seed <= MAPS; seed++) {
+      const liar = seed % 5
+      const { named, lost } = lives(seed, 5, 3, [liar], lies)
+      expect([seed, named.filter(name => name !== `${liar}`), lost]).toEqual([seed, [], 0])
+      if (named.length > 0) found++
+    }
+    if (lies === LIARS['always']) expect(found).toBeGreaterThan(0)
+  },
+)
+
+test.each([
+  [5, 3, [1, 4]],
+  [8, 5, [0, 3, 7]],
+  [4, 2, [2, 3]],
+] as const)(
+  'of %i servers of which %i have to answer, as many liars as there may be: the same',
+  (servers, atLeast, liars) => {
+    for (let seed = 1; seed <= MAPS / 10; seed++) {
+      for (const lies of Object.values(LIARS)) {
+        const { named, lost } = lives(seed, servers, atLeast, liars, lies)
+        expect(named.filter(name => !liars.includes(Number(name) as never))).toEqual([])
+        // Where more than twenty subsets are wrong, a lookup gives up.
+        if (servers < 8) expect([seed, lost]).toEqual([seed, 0])
+      }
+    }
+  },
+)
+
+test('more liars than there may be: nobody is named, whoever it is', () => {
+  for (let seed = 1; seed <= 200; seed++) {
+    const { named } = lives(seed, 5, 3, [0, 1, 2, 3, 4], () => true)
+    expect(named.length).toBeLessThanOrEqual(LOOKUPS * MOST_SUBSETS)
+    expect(new Set(named).size).toBeLessThanOrEqual(5)
+  }
+})
+
+test('a lookup begins with the subset that answered last, asks none twice, none with a server that is away, and never fewer', () => {
+  for (let seed = 1; seed <= 100; seed++) {
+    const links = linksOf(5)
+    const subsets = new Subsets(links, 3, seededRandom(seed))
+    const attempts = subsets.forLookup()
+    expect(attempts.next()).toHaveLength(5)
+    attempts.away.add(links[2]!)
+    const seen = new Set<string>()
+    for (let subset = attempts.next(); subset !== undefined; subset = attempts.next()) {
+      expect(subset).toHaveLength(3)
+      expect(subset).not.toContain(links[2])
+      seen.add(
+        subset
+          .map(({ server }) => server.name)
+          .sort()
+          .join(),
+      )
+      if (seen.size === 2) subsets.answered(subset)
+    }
+    expect(seen.size).toBe(4) // 3 of 4
+    const again = subsets.forLookup().next()!
+    expect([...seen][1]).toBe(
+      again
+        .map(({ server }) => server.name)
+        .sort()
+        .join(),
+    )
+  }
+})
+
+test('where two suffice a pair is asked, and each pair as often', () => {
+  const counts = new Map<string, number>()
+  for (let seed = 1; seed <= 3000; seed++) {
+    const pair = new Subsets(linksOf(3), 2, seededRandom(seed)).forLookup().next()!
+    expect(pair).toHaveLength(2)
+    const name = pair
+      .map(({ server }) => server.name)
+      .sort()
+      .join()
+    counts.set(name, (counts.get(name) ?? 0) + 1)
+  }
+  expect([...counts.keys()].sort()).toEqual(['0,1', '0,2', '1,2'])
+  for (const count of counts.values()) expect(Math.abs(count - 1000)).toBeLessThan(7 * Math.sqrt(3000 * (2 / 9)))
+})
