@@ -3,6 +3,7 @@
 
 import { decodeInstantQuery, HEADER_BYTES, INSTANT_PATH, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
+import { THOROUGH } from '../../../tests/support/thorough.js'
 import type { MapEvent } from '../src/index.js'
 import { chooseScheme, SCHEMES } from '../src/scheme/table.js'
 import { type OpenWithOptions, openWith } from '../src/testing.js'
@@ -10,8 +11,12 @@ import { rest } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { core, Harness, keyed, NAMES } from './support/harness.js'
 import { change, Living, livingKeyed } from './support/living.js'
-import { bytesOf, hang, Network, ok, on, problem, type Seen } from './support/network.js'
+import { bytesOf, hang, type Misbehave, Network, ok, on, problem, type Seen } from './support/network.js'
+import { seededRandom } from './support/random.js'
 import { publisherKey, signatureOf } from './support/signed.js'
+
+/** with faults */
+const LOOKUPS = THOROUGH ? 10_000 : 300
 
 const SERVERS = Array.from({ length: 8 }, (_, i) => `https://${'abcdefgh'[i]}.example`)
 
@@ -38,6 +43,10 @@ function shapes(seen: readonly Seen[], servers: number): string[] {
     )
     return [...of, ...step.map(({ body }) => body.length).sort()].join('\n')
   })
+}
+
+function changed(bytes: Uint8Array, at: number, by: number): Uint8Array {
+  return bytes.map((byte, i) => (i === at ? byte ^ by : byte))
 }
 
 function lying(network: Network, server: string, lie: (answer: Uint8Array) => void): void {
@@ -329,6 +338,36 @@ describe('with atLeast 3 of five servers', () => {
     }
     expect(views[1]).toEqual(views[0])
     expect(views[2]).toEqual(views[0])
+  })
+
+  test(`${LOOKUPS} lookups, of which each meets up to two servers that are away, lag or lie: no wrong value, and none is lost`, async () => {
+    const { database } = keyed()
+    const { values } = database.contents
+    const { map, drive, network, harness } = await five(database, {}, 9)
+    const random = seededRandom(77)
+    const below = (bound: number) => random(1)[0]! % bound
+    const waits: number[] = []
+    for (let lookup = 0; lookup < LOOKUPS; lookup++) {
+      for (const server of SERVERS.slice(0, 5)) network.misbehave[server] = undefined
+      for (let faults = below(3); faults > 0; faults--) {
+        const server = SERVERS[below(5)]!
+        const byte = HEADER_BYTES + below(60)
+        const flip = 1 + below(255)
+        const faulty: Misbehave[] = [
+          on(INSTANT_PATH, () => problem(503, 'not_ready')),
+          hang(INSTANT_PATH),
+          on(INSTANT_PATH, async genuine => ok(changed(await bytesOf(genuine), byte, flip))),
+          on(INSTANT_PATH, async genuine => ok((await bytesOf(genuine)).subarray(1))),
+        ]
+        network.misbehave[server] = faulty[below(faulty.length)]
+      }
+      const i = below(NAMES.length + 3)
+      const begun = harness.clock.now()
+      expect(await drive(map.get(NAMES[i] ?? `absent ${i}`))).toEqual(values[i])
+      waits.push(harness.clock.now() - begun)
+    }
+    expect(map.stats.lookups).toBe(LOOKUPS)
+    expect(Math.max(...waits)).toBeLessThanOrEqual(2 * 3 * 10_500) // both steps, a deadline for each subset with one that lags
   })
 
   test('2 of three: one pair of keys is asked, and another where a server fails', async () => {
