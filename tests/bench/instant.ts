@@ -2,8 +2,10 @@
 // server takes, alone and with others, what that does to the other kind of lookup, and what more threads cost in memory.
 // Requests are those of real clients; every reply is compared with the one that the client has verified.
 
+import { randomBytes } from 'node:crypto'
 import { encodeInstantQuery, HEADER_BYTES } from '@keyhush/protocol'
-import { putUnderLoad, type RecordedLookup, recordLookups, repliesAsBefore } from './load.js'
+import { loadCore } from '@keyhush/wasm'
+import { type Load, putUnderLoad, type RecordedLookup, recordLookups, repliesAsBefore } from './load.js'
 import { type Options, target } from './options.js'
 import { type Figure, quantile, type Section } from './report.js'
 import { newestManifest, type Pair, peakBytes, processorMs, pseudorandomBytes, Stage, under } from './stage.js'
@@ -66,10 +68,54 @@ async function measureSize(options: Options, records: number, recordBytes: numbe
     ]
     if (records !== options.shape.records) return figures
     figures.push(
+      ...(await withThree(options, [...urls, (await stage.serve('--dataset', dataset, '--instant', '1')).url], load)),
       ...(await besideOthers(options, pair, recorded)),
       await memoryOfWorkers(options, stage, dataset, recorded),
     )
     return figures
+  })
+}
+
+/** Lookups with three servers, at the first of them, in turn with those of two. */
+async function withThree(options: Options, servers: readonly string[], two: Load): Promise<Figure[]> {
+  const recorded = await recordLookups({ servers, mode: 'instant', storage: 'memory' }, RECORDED)
+  const three = repliesAsBefore(recorded, servers[0]!)
+  const alone: number[] = []
+  const together: number[] = []
+  for (let run = 0; run < options.repeats; run++) {
+    const median = async (load: Load) => quantile((await putUnderLoad(load, 1, LOAD_SECONDS)).latencyMs, 0.5)
+    const perSecond = async (load: Load) => (await putUnderLoad(load, IN_FLIGHT, LOAD_SECONDS)).perSecond
+    alone.push((await median(three)) / (await median(two)))
+    together.push((await perSecond(two)) / (await perSecond(three)))
+  }
+  const judged = target(options, '≤', 1)
+  const bytes = recorded.map(bodyBytes).map(bytes => bytes / 1000)
+  return [
+    { name: 'Three servers: bodies of a lookup', unit: 'kB', target: target(options, '≤', 8.7), samples: bytes },
+    { name: '– a server, one at a time, to two servers', unit: '×', target: judged, samples: alone },
+    { name: `– a server, ${IN_FLIGHT} in flight, to two servers`, unit: '×', target: judged, samples: together },
+    {
+      name: '– client, making requests and verifying',
+      unit: 'ms',
+      target: target(options, '≤', 3),
+      samples: await clientMs(servers),
+    },
+  ]
+}
+
+/** In WebAssembly, without the wait: requests made, and answers verified. */
+async function clientMs(servers: readonly string[]): Promise<number[]> {
+  const { partitions, partitionRecords, recordBytes, records, commitments } = await newestManifest(servers[0]!)
+  const core = await loadCore()
+  const layout = core.layout(records, recordBytes, partitions, partitionRecords)
+  const answerBytes = layout.instantSizes(servers.length)[2]!
+  return Array.from({ length: RECORDED }, (_, i) => {
+    const start = performance.now()
+    const query = core.newInstantQuery(layout, Uint32Array.of(i), randomBytes(32), servers.length)
+    for (const server of servers.keys()) query.request(server)
+    query.recon(commitments, new Uint8Array(servers.length * answerBytes))
+    query.free()
+    return performance.now() - start
   })
 }
 
