@@ -66,12 +66,9 @@ function writeReference(to) {
   return run(process.execPath, [join(packages, 'typedoc/bin/typedoc'), ...options])
 }
 
-async function runVitePress(site) {
+function runVitePress(site) {
   rmSync(site.to, { recursive: true, force: true })
-  const { output } = await run(
-    process.execPath,
-    [join(packages, 'vitepress/bin/vitepress.js'), 'build', import.meta.dirname],
-    { env: { KEYHUSH_SITE: JSON.stringify(site), NO_COLOR: '1' } },
-  )
-  return output
+  return run(process.execPath, [join(packages, 'vitepress/bin/vitepress.js'), 'build', import.meta.dirname], {
+    env: { KEYHUSH_SITE: JSON.stringify(site), NODE_ENV: 'production', NO_COLOR: '1' },
+  })
 }

@@ -6,7 +6,8 @@ export function routesOf(paths) {
   const routes = new Map(
     paths.map(path => [path, path.replace(/^docs\//, '').replace(/(^|\/)README\.md$/, '$1index.md')]),
   )
-  if (new Set(routes.values()).size < routes.size) throw new Error('two pages would stand at the same place of the site')
+  if (new Set(routes.values()).size < routes.size)
+    throw new Error('two pages would stand at the same place of the site')
   return routes
 }
 
@@ -59,6 +60,7 @@ export function siteLinks(md, { pageOf, site, base, repository }) {
         after = undefined
         return instead
       }
+      if (token.type === 'text' && page.startsWith('reference/')) return mentioned(token, Token)
       if (token.type !== 'link_open') return [token]
       const to = destinationOf(token.attrGet('href') ?? '', page, site)
       if (to?.href !== undefined) token.attrSet('href', to.href)
@@ -68,16 +70,41 @@ export function siteLinks(md, { pageOf, site, base, repository }) {
       } else if (to?.source !== undefined && repository !== undefined) {
         token.attrSet('href', `${repository}/blob/HEAD/${to.source}`)
       } else if (to?.source !== undefined) {
-        after = tokens[index + 1]?.content.includes(to.source) ? [] : pathTokens(to.source, Token)
+        after = saysPath(tokens[index + 1]?.content ?? '', to.source) ? [] : pathTokens(to.source, Token)
         return []
       }
       return [token]
     })
   }
+
+  /** Docstrings name documents (docs/protocol.md). */
+  function mentioned(token, Token) {
+    return token.content.split(/\b(docs\/[\w/-]+\.md)\b/).flatMap(part => {
+      const text = Object.assign(new Token('text', '', 0), { content: part })
+      const route = site.routes.get(part)
+      if (route === undefined) return [text]
+      const open = Object.assign(new Token('link_open', 'a', 1), { attrs: [['href', `/${route}`]] })
+      return [open, text, new Token('link_close', 'a', -1)]
+    })
+  }
 }
+
+/** Whether the text of a link says already where it leads: the path, its end, or a folder around it. */
+const saysPath = (text, path) => path.startsWith(text.replace(/\/?$/, '/')) || `/${path}`.endsWith(`/${text}`)
 
 /** ` (path)`, the path as code */
 function pathTokens(path, Token) {
   const of = (type, tag, content) => Object.assign(new Token(type, tag, 0), { content })
   return [of('text', '', ' ('), of('code_inline', 'code', path), of('text', '', ')')]
+}
+
+/** A plugin of markdown-it: classes for cells with a sentence, and for code that is not to be broken (style.css). */
+export function classesForNarrowScreens(md) {
+  md.core.ruler.push('classes_for_narrow_screens', ({ tokens }) => {
+    for (const [index, token] of tokens.entries()) {
+      if (token.type === 'td_open' && tokens[index + 1].content.length > 30) token.attrJoin('class', 'wide')
+      const code = token.children?.filter(({ type, content }) => type === 'code_inline' && content.length < 25) ?? []
+      for (const short of code) short.attrJoin('class', 'short')
+    }
+  })
 }

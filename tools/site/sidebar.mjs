@@ -17,7 +17,7 @@ export const groups = [
  * - `mentions`: paths in the order in which READMEs link them; the last mention of each counts
  */
 export function sidebarsOf(pages, mentions) {
-  const documents = pages.filter(({ path }) => !path.startsWith('reference/') || path === 'reference/index.md')
+  const documents = pages.filter(page => !page.path.startsWith('reference/') || isTop(page))
   const place = new Map(mentions.map((path, index) => [path, index]))
   place.set('README.md', -1)
   const sorted = documents.toSorted(
@@ -46,8 +46,9 @@ function grouped(pages) {
 
 /** `/reference/client/`: all modules, and the pages of this one by kind. */
 function referenceSidebars(pages) {
-  const modules = pages.filter(({ path }) => path.endsWith('/index.md')).toSorted(byTitle)
-  const list = modules.map(itemOf)
+  const isIndex = ({ path }) => path.endsWith('/index.md')
+  const modules = pages.filter(isIndex).toSorted(byTitle)
+  const list = [...modules.filter(isTop), ...modules.filter(module => !isTop(module))].map(itemOf)
   const entries = modules.map(module => {
     const folder = posix.dirname(module.path)
     const kinds = new Map()
@@ -57,12 +58,15 @@ function referenceSidebars(pages) {
       if (!kinds.has(kind)) kinds.set(kind, [])
       kinds.get(kind).push(itemOf(page))
     }
-    const own = [...kinds].toSorted().map(([kind, items]) => ({ text: kindOf(kind), items, collapsed: items.length > 20 }))
+    const own = [...kinds]
+      .toSorted()
+      .map(([kind, items]) => ({ text: kindOf(kind), items, collapsed: items.length > 20 }))
     return [`/${folder}/`, [{ text: 'Modules', items: list }, ...own]]
   })
   return Object.fromEntries(entries)
 }
 
+const isTop = ({ path }) => path === 'reference/index.md'
 const byTitle = (a, b) => (a.title < b.title ? -1 : 1)
 
 /** `type-aliases`: Type aliases */

@@ -3,7 +3,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, posix, relative } from 'node:path'
 import { anchorOf } from '../../anchors.mjs'
-import { destinationOf, routesOf, siteLinks, titleOf } from '../pages.mjs'
+import { classesForNarrowScreens, destinationOf, routesOf, siteLinks, titleOf } from '../pages.mjs'
 import { sidebarsOf } from '../sidebar.mjs'
 
 const { pages: folder, from, to, base, downloads, repository } = JSON.parse(process.env.KEYHUSH_SITE)
@@ -21,13 +21,20 @@ const pages = paths.map(path => ({ path, route: routes.get(path), title: titleOf
 const mentions = paths
   .filter(path => /(^|\/)README\.md$/.test(path))
   .sort((a, b) => b.length - a.length)
-  .flatMap(path => [...read(path).matchAll(/\]\(([^)\s]+)\)/g)].map(([, href]) => destinationOf(href, path, site)?.href))
+  .flatMap(path =>
+    [...read(path).matchAll(/\]\(([^)\s]+)\)/g)].map(([, href]) => destinationOf(href, path, site)?.href),
+  )
   .map(href => pages.find(({ route }) => `/${route}` === href?.replace(/[?#].*$/, ''))?.path)
   .filter(path => path !== undefined)
 
 const sidebar = sidebarsOf(pages, mentions)
+/** A pattern for the paths of these items and of what is below them. */
+function activeOn(items) {
+  const links = items.flatMap(item => [item, ...(item.items ?? [])]).map(({ link }) => link)
+  return `^(${links.map(link => (link === '/reference/' ? link : `${link.replace('.', '\\.')}$`)).join('|')})`
+}
 const nav = [
-  ...sidebar['/'].map(({ text, items: [first] }) => ({ text, link: first.link })),
+  ...sidebar['/'].map(({ text, items }) => ({ text, link: items[0].link, activeMatch: activeOn(items) })),
   ...(repository === undefined ? [] : [{ text: 'Source', link: repository }]),
 ]
 
@@ -51,6 +58,9 @@ export default {
   cacheDir: join(folder, '.vite'),
   rewrites: Object.fromEntries(routes),
   metaChunk: true,
+  transformPageData({ relativePath, frontmatter }) {
+    if (relativePath.startsWith('reference/')) frontmatter.pageClass = 'reference'
+  },
   head: [
     ['meta', { 'http-equiv': 'Content-Security-Policy', content: policy.join('; ') }],
     ['link', { rel: 'icon', href: 'data:,' }],
@@ -61,6 +71,7 @@ export default {
     config(md) {
       const pageOf = ({ realPath, path }) => relative(folder, realPath ?? path).replaceAll('\\', posix.sep)
       siteLinks(md, { pageOf, site, base, repository })
+      classesForNarrowScreens(md)
       // Vue would take {{ for the beginning of an expression.
       const text = md.renderer.rules.text
       md.renderer.rules.text = (...args) => text(...args).replaceAll('{{', '&#123;&#123;')
