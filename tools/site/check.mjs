@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
 
-/** `{ pages, faults }`: how many pages there are, and a line for each fault. */
+/** `{ pages, faults }`: how many pages there are besides 404.html, and a line for each fault. */
 export function faultsOf(folder, base = '/') {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter(entry => entry.isFile())
@@ -23,7 +23,7 @@ export function faultsOf(folder, base = '/') {
     const bar = /<aside class="VPSidebar[\s\S]*?<\/aside>/.exec(html)?.[0] ?? ''
     if (!linksIn(bar).some(href => targetOf(href, file).file === file)) faults.push(`${file} is not in its side bar`)
   }
-  return { pages: pages.size, faults }
+  return { pages: pages.size - (pages.has('404.html') ? 1 : 0), faults }
 
   function targetOf(href, page) {
     const { pathname, hash } = new URL(href, `http://site${base}${page}`)

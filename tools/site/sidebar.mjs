@@ -34,7 +34,7 @@ function grouped(pages) {
   // The other pages of a folder in docs/ are below its README.
   const heads = new Map()
   for (const page of pages.filter(({ path }) => /^docs\/.*\/README\.md$/.test(path))) {
-    heads.set(posix.dirname(page.path), { ...itemOf(page), items: [] })
+    heads.set(posix.dirname(page.path), { ...itemOf(page), items: [], collapsed: true })
   }
   for (const page of pages) {
     const head = heads.get(posix.dirname(page.path))

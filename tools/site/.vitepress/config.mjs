@@ -85,6 +85,7 @@ export default {
   },
   vite: {
     logLevel: 'warn',
+    build: { chunkSizeWarningLimit: 10_000 }, // kB: the index of the search
     resolve: {
       alias: [{ find: /^.*\/VPSocialLinks\.vue$/, replacement: join(theme, 'nothing.mjs') }],
     },
