@@ -98,11 +98,15 @@ function pathTokens(path, Token) {
   return [of('text', '', ' ('), of('code_inline', 'code', path), of('text', '', ')')]
 }
 
-/** A plugin of markdown-it: classes for cells with a sentence, and for code that is not to be broken (style.css). */
+/** A plugin of markdown-it: classes for cells with a sentence or a figure, and for code that is not to be broken (style.css). */
 export function classesForNarrowScreens(md) {
   md.core.ruler.push('classes_for_narrow_screens', ({ tokens }) => {
     for (const [index, token] of tokens.entries()) {
-      if (token.type === 'td_open' && tokens[index + 1].content.length > 30) token.attrJoin('class', 'wide')
+      if (token.type === 'td_open') {
+        const { length } = tokens[index + 1].content
+        if (length > 30) token.attrJoin('class', 'wide')
+        else if (token.attrGet('style') === 'text-align:right') token.attrJoin('class', 'figure')
+      }
       const code = token.children?.filter(({ type, content }) => type === 'code_inline' && content.length < 25) ?? []
       for (const short of code) short.attrJoin('class', 'short')
     }

@@ -1,4 +1,5 @@
-// A plugin of TypeDoc: calls each module by what apps import (`@keyhush/client/instant`), and keeps the classes in `@throws {Class}`.
+// A plugin of TypeDoc: calls each module by what apps import (`@keyhush/client/instant`), describes it by the
+// comment that its file begins with, and keeps the classes in `@throws {Class}`.
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -21,14 +22,25 @@ export function load(app) {
   })
 }
 
-function nameModule(_, reflection) {
+function nameModule(context, reflection) {
   if (!reflection.kindOf(ReflectionKind.Module)) return
+  const file = context.getSymbolFromReflection(reflection).declarations[0].getSourceFile()
   const { name, isMain } = importOf(reflection.name)
   reflection.name = name
-  if (!isMain) return
+  reflection.comment ??= new Comment([{ kind: 'text', text: firstComment(file.text) }])
   // What other modules export too is described in the package's main one.
-  reflection.comment ??= new Comment()
-  reflection.comment.modifierTags.add('@primaryExport')
+  if (isMain) reflection.comment.modifierTags.add('@primaryExport')
+}
+
+/** The lines of `//` that a file begins with, without the name of the module. */
+function firstComment(text) {
+  const lines = /^(\/\/.*\n)*/.exec(text)[0].split('\n')
+  const comment = lines
+    .map(line => line.replace(/^\/\/ ?/, ''))
+    .join(' ')
+    .replace(/^@[\w/]+: /, '')
+    .trim()
+  return comment.charAt(0).toUpperCase() + comment.slice(1)
 }
 
 /** The import of a source: its package's `exports` name what is compiled from it. `source`: from the root, `packages/client/src/node`. */
