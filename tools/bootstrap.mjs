@@ -9,7 +9,7 @@
 //   build                         builds everything
 //   export --servers A,B --out DIR [--publisher-key HEX]   writes the page as files, for servers elsewhere
 //   papers [args]                 tests the papers' schemes (rust-core/papers), then writes docs/papers.md and its plots
-//   bench [args]                  builds, then tests/bench; `bench capacity --write`: the table of docs/operations.md;
+//   bench [args]                  builds, then tests/bench; `bench capacity --write`: the table of docs/operations/capacity.md;
 //                                 `bench processes`: what a second process adds
 //   soak [PART] [args]            builds, then random schedules until stopped: of a client's state, or of PART: living, replicas,
 //                                 memory, fence (tests/run.mjs)

@@ -36,7 +36,7 @@ function faultsOf(file) {
     if (!isThere(path, file)) blame(index, path)
   }
   for (const { index, 1: path, 2: quoted, 3: plain } of prose.matchAll(
-    /\b(docs\/[\w-]+\.md), +(?:"([A-Z][^"]*)"|([A-Z]\w*(?: \w+)*))/g,
+    /\b(docs\/[\w/-]+\.md), +(?:"([A-Z][^"]*)"|([A-Z]\w*(?: \w+)*))/g,
   )) {
     // More of the sentence may follow the section's name.
     const name = (quoted ?? plain).replace(/\s+/g, ' ').replace(/,$/, '')

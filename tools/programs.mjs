@@ -52,7 +52,7 @@ async function unpack(debianPackage, into) {
 }
 
 /**
- * The folder with the programs of PostgreSQL 15, the oldest version in docs/operations.md: $KEYHUSH_POSTGRES_15, or Debian's, which is
+ * The folder with the programs of PostgreSQL 15, the oldest version in docs/operations/stores.md: $KEYHUSH_POSTGRES_15, or Debian's, which is
  * installed if this runs as root. undefined: there is none on this machine.
  */
 export async function findOldestPostgres() {

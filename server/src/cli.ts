@@ -2,7 +2,7 @@
 
 import { isIP } from 'node:net'
 import { getSystemErrorMap } from 'node:util'
-import { PROOFS, type Proofs } from '@keyhush/protocol'
+import { MAX_SERVERS, PROOFS, type Proofs } from '@keyhush/protocol'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { OperatorError } from './base/errors.js'
 import { VERSION } from './base/version.js'
@@ -140,10 +140,9 @@ program
 
 const devCommand = program
   .command('dev <data>')
-  .description('For development: run both servers on this machine, and print the code to paste into an app.')
-  .addOption(
-    new Option('--ports <a,b>', 'ports to listen on; 0: any free one').argParser(twoPorts).default([0, 0], '0,0'),
-  )
+  .description('For development: run all servers on this machine, and print the code to paste into an app.')
+  .option('--servers <n>', `number of servers, 2 to ${MAX_SERVERS} (default: 2)`, ranged(2, MAX_SERVERS))
+  .option('--ports <a,b>', 'ports to listen on, one a server (default: any free ones)', ports)
   .addOption(
     new Option('--host <address>', 'address to listen on; 0.0.0.0: all, so that a phone reaches them')
       .argParser(ownAddress)
@@ -173,6 +172,7 @@ program
   .option('--partitions <q>', 'number of partitions (default: chosen)', wholeNumber)
   .addOption(packOption())
   .option('--batch <n>', 'records in one lookup (default: 1)', wholeNumber)
+  .option('--servers <n>', `operators that run a server, 1 to ${MAX_SERVERS}`, ranged(1, MAX_SERVERS), 2)
   .option('--lookups-per-day <n>', 'lookups of one client (default: 20)', wholeNumber)
   .option('--changes-per-day <n>', 'records that change, in one epoch a day (default: 0)', wholeNumber)
   .option('--memory <MB>', 'memory that a client may use (default: 64)', wholeNumber)
@@ -193,9 +193,9 @@ program
 program
   .command('publish [batch]')
   .description(
-    'Make the next epoch from a batch (jsonl), the same at both servers, or at one. Running it again is safe.',
+    'Make the next epoch from a batch (jsonl), the same at all servers, or at one. Running it again is safe.',
   )
-  .requiredOption('--servers <a,b>', 'base URLs of the two servers; or of one, with --store')
+  .requiredOption('--servers <a,b>', 'base URLs of all servers; or of one, with --store')
   .option('--store <dir>', 'one server: your own copy, which computes what the server has to make of a batch')
   .option('--dataset <dir>', 'one server: dataset to create that copy from')
   .requiredOption(
@@ -216,7 +216,7 @@ program
     '--catch-up <batch...>',
     'publish nothing new: send one server the batches of the epochs that it lacks; others among these are ignored',
   )
-  .option('--no-generation', 'only say when a new generation pays, and begin none (docs/operations.md, Growth)')
+  .option('--no-generation', 'only say when a new generation pays, and begin none (docs/operations/growth.md)')
   .action(async (batch, options) => (await import('./commands/publish.js')).publish(batch, options))
 
 program
@@ -333,12 +333,13 @@ function address(text: string): { host: string; port: number } {
   return { host, port: portNumber(port) }
 }
 
-function twoPorts(text: string): [number, number] {
-  const [a, b, ...more] = text.split(',').map(portNumber)
-  if (a === undefined || b === undefined || more.length > 0 || (a === b && a !== 0)) {
-    throw new InvalidArgumentError('It must be two ports with a comma between them: 8801,8802 say.')
+function ports(text: string): number[] {
+  const all = text.split(',').map(portNumber)
+  const given = all.filter(port => port !== 0)
+  if (all.length < 2 || all.length > MAX_SERVERS || new Set(given).size < given.length) {
+    throw new InvalidArgumentError('It must be a port for each server with commas between them: 8801,8802 say.')
   }
-  return [a, b]
+  return all
 }
 
 function ownAddress(text: string): string {
@@ -347,7 +348,7 @@ function ownAddress(text: string): string {
 }
 
 function misbehaviours(text: string, before: object): object {
-  const [, server = 'b', how = ''] = /^(?:([ab])=)?(\w+)$/.exec(text) ?? []
+  const [, server = 'b', how = ''] = /^(?:([a-h])=)?(\w+)$/.exec(text) ?? []
   if (!Object.hasOwn(MISBEHAVIOURS, how)) {
     const kinds = Object.keys(MISBEHAVIOURS).join(', ')
     throw new InvalidArgumentError(`It must be one of ${kinds}; with a= before it, of the first server.`)
@@ -367,7 +368,7 @@ function isSystemError(error: unknown): error is SystemError {
 
 /** What to do, by the system's code. */
 const HINTS: Readonly<Record<string, string>> = {
-  EADDRINUSE: '; end what listens there, or choose another port (0: any free one; of dev, --ports 0,0)',
+  EADDRINUSE: '; end what listens there, or choose another port (0: any free one)',
   EADDRNOTAVAIL: '; choose an address of this machine, or 0.0.0.0 for all',
   EIO: '; a full disk can be the reason',
   EMFILE: '; let the process open more of them: `ulimit -n`, or LimitNOFILE of a systemd unit',

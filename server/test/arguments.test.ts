@@ -40,8 +40,13 @@ test.each([
     /'null' is invalid.*scheme:\/\/host/,
   ],
   ['origins of dev', ['dev', 'animals.csv', '--allow-origin', 'localhost:5173'], /scheme:\/\/host.*or localhost/],
-  ['one port for two', ['dev', 'animals.csv', '--ports', '8801'], /two ports.*8801,8802/],
-  ['the same port twice', ['dev', 'animals.csv', '--ports', '8801,8801'], /two ports/],
+  ['one port for two', ['dev', 'animals.csv', '--ports', '8801'], /a port for each server.*8801,8802/],
+  ['the same port twice', ['dev', 'animals.csv', '--ports', '8801,8801'], /a port for each server/],
+  [
+    'more ports than servers',
+    ['dev', 'animals.csv', '--servers', '3', '--ports', '8801,8802'],
+    /--ports: expected 3, one a server, got 2/,
+  ],
   ['a replica of a directory', serve('--replica', '--store', 'x'), /--replica: expected --store postgres:/],
   ['a password in a URL', serve('--store', 'postgres://a:hunter2@127.0.0.1/b'), /^(?!.*hunter2).*PGPASSFILE/],
   [

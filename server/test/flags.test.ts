@@ -1,6 +1,8 @@
-// What each command can be told stays little, and all of it is on the operator's page.
+// Each command has few flags, and the reference for operators has them as the command prints them.
 
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { runKeyhush } from './command.js'
 
@@ -8,8 +10,8 @@ import { runKeyhush } from './command.js'
 const MOST_FLAGS: Readonly<Record<string, number>> = {
   build: 17,
   serve: 14,
-  dev: 10,
-  plan: 13,
+  dev: 11,
+  plan: 14,
   export: 4,
   publish: 11,
   keygen: 1,
@@ -43,18 +45,38 @@ test('every command is known here', () => {
   )
 })
 
-test.each(commands)('%s has few flags, and each has its row in docs/operations.md', async command => {
-  const page = await readFile(new URL('../../docs/operations.md', import.meta.url), 'utf8')
-  const rows = page.split('\n').filter(line => line.startsWith('| `--'))
+const REFERENCE = await readFile(new URL('../../docs/operations/reference.md', import.meta.url), 'utf8')
+
+/** What the reference has under a heading. */
+function sectionOf(heading: string): string {
+  const [, section] = REFERENCE.split(`\n## ${heading}\n`)
+  expect(section, `add a section ${heading} to docs/operations/reference.md`).toBeDefined()
+  return section!.split('\n## ')[0]!
+}
+
+test.each(commands)('%s has few flags, and docs/operations/reference.md has its help', async command => {
   const flags = await flagsOf(command)
   expect(flags.length).toBeGreaterThan(0)
   expect(flags.length).toBeLessThanOrEqual(MOST_FLAGS[command] ?? 0)
-  const missing = flags.filter(flag => !rows.some(row => row.split('|')[1]!.includes(flag)))
-  expect(missing, 'add a row to the table of the command in docs/operations.md').toEqual([])
+  const section = sectionOf(command)
+  const [, block] = /```text\n([\s\S]*?)\n```/.exec(section) ?? []
+  expect(block, `paste what keyhush ${command} --help prints into its section`).toBe((await helpOf(command)).trimEnd())
+  const noted = [...section.replace(block!, '').matchAll(/`(--[a-z-]+)/g)].map(([, flag]) => flag!)
+  expect(noted.filter(flag => !flags.includes(flag))).toEqual([])
+})
+
+test('docs/operations/reference.md has the environment variables that the commands read', async () => {
+  const code = fileURLToPath(new URL('../src', import.meta.url))
+  const files = (await readdir(code, { recursive: true })).filter(name => name.endsWith('.ts'))
+  const texts = await Promise.all(files.map(async name => await readFile(join(code, name), 'utf8')))
+  const read = texts.flatMap(text => [...text.matchAll(/process\.env(?:\['|\.)(\w+)/g)].map(([, name]) => name!))
+  expect(read.length).toBeGreaterThan(3)
+  const rows = sectionOf('Environment variables')
+  expect([...new Set(read)].filter(name => !new RegExp(`\\b${name}\\b`).test(rows))).toEqual([])
 })
 
 test('help shows the ports of dev as they are typed', async () => {
   expect((await runKeyhush('dev', '--help')).replace(/\s+/g, ' ')).toContain(
-    '--ports <a,b> ports to listen on; 0: any free one (default: 0,0)',
+    '--ports <a,b> ports to listen on, one a server (default: any free ones)',
   )
 })

@@ -1,4 +1,4 @@
-// When a new generation pays (docs/operations.md, Growth): both sides of each threshold, and that the layout it leads to
+// When a new generation pays (docs/operations/growth.md): both sides of each threshold, and that the layout it leads to
 // is never one that calls for another.
 
 import { loadCore } from '@keyhush/wasm'

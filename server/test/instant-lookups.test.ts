@@ -1,6 +1,6 @@
 // Instant lookups that wait: for an update, for a generation that ends, for a thread, for their place in the queue.
 
-import { encodeInstantQuery, INSTANT_PATH, type Manifest } from '@keyhush/protocol'
+import { encodeInstantQuery, INSTANT_PATH, type Manifest, TWO_SERVERS } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { expect, onTestFinished, test } from 'vitest'
 import { Unsent } from '../dist/http/limits/unsent.js'
@@ -39,7 +39,7 @@ test('lookups that are cancelled while an update waits leave nothing behind', as
   const writing = readers.exclusively(() => {})
   for (let i = 0; i < 50; i++) {
     const of = { epochs: updatable, generation: 1, epoch: 1, network: `${i}` }
-    const lookup = source.submit({ ...of, of: 'records', queries: queries.slice(), count: 1 })
+    const lookup = source.submit({ ...of, of: 'records', ...TWO_SERVERS, queries: queries.slice(), count: 1 })
     lookup.cancel()
     await Promise.allSettled([lookup.answers])
   }
@@ -68,7 +68,15 @@ test('a generation whose time is over while a pass is put together is not freed 
   const lookups = new InstantLookups({}, () => {})
   const asked = [1, 2, 3].map(number =>
     lookups.submit({
-      ...{ epochs: updatable, of: 'records', generation: 1, epoch: 1, queries: queries.slice(), count: 1 },
+      ...{
+        epochs: updatable,
+        of: 'records',
+        generation: 1,
+        epoch: 1,
+        ...TWO_SERVERS,
+        queries: queries.slice(),
+        count: 1,
+      },
       network: `${number}`,
     }),
   )
@@ -110,7 +118,7 @@ test('the main thread computes nothing of an instant lookup at the epoch before'
   const { before, at } = await changed()
   const lookups = new InstantLookups({}, () => {})
   const { queries, answerBytes } = await queriesFor(before, 3)
-  const { answers } = lookups.submit({ ...at, of: 'records', queries, count: 3 })
+  const { answers } = lookups.submit({ ...at, of: 'records', ...TWO_SERVERS, queries, count: 3 })
   expect(neglect(lookups)).toBe(1)
   expect(await answers).toEqual(Buffer.alloc(3 * answerBytes))
   await lookups.close()

@@ -16,6 +16,7 @@ import {
   type Manifest,
   parseErrorReply,
   parseInfo,
+  TWO_SERVERS,
 } from '@keyhush/protocol'
 import { type Core, type LayoutHandle, loadCore } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
@@ -50,21 +51,24 @@ function layoutOf(manifest: Manifest, of: InstantOf): LayoutHandle {
   return core.layout(records, recordBytes, partitions, partitionRecords)
 }
 
-/** Both requests of a lookup, and what becomes of the two replies. */
-function lookup(manifest: Manifest, indices: readonly number[], of: InstantOf = 'records') {
+/** All requests of a lookup, and what becomes of the replies. */
+function lookup(manifest: Manifest, indices: readonly number[], of: InstantOf = 'records', servers = 2) {
   const layout = layoutOf(manifest, of)
-  const query = core.newInstantQuery(layout, Uint32Array.from(indices), entropy())
-  const bodies = ([0, 1] as const).map(party => encodeInstantQuery(manifest, of, indices.length, query.request(party)))
-  const { instantAnswerBytes } = layout
+  const query = core.newInstantQuery(layout, Uint32Array.from(indices), entropy(), servers)
+  const bodies = Array.from({ length: servers }, (_, server) => {
+    const sharing = { servers, vectors: query.isVector(server) }
+    return Buffer.from(encodeInstantQuery(manifest, of, indices.length, query.request(server), sharing))
+  })
+  const answerBytes = layout.instantSizes(servers)[2]!
   const read = (replies: readonly Uint8Array[]) => {
-    const sums = replies.map(reply => decodeInstantAnswer(manifest, of, indices.length, instantAnswerBytes, reply))
-    return query.recon(instantCommitments(manifest, of), sums[0]!, sums[1]!)
+    const sums = replies.map(reply => decodeInstantAnswer(manifest, of, indices.length, answerBytes, reply, servers))
+    return query.recon(instantCommitments(manifest, of), Buffer.concat(sums))
   }
   onTestFinished(() => {
     query.free()
     layout.free()
   })
-  return { bodies: bodies.map(body => Buffer.from(body)), instantAnswerBytes, read }
+  return { bodies, answerBytes, read }
 }
 
 const post = (app: FastifyInstance, payload: Buffer, url: string = INSTANT_PATH) =>
@@ -76,8 +80,9 @@ async function found(
   manifest: Manifest,
   indices: readonly number[],
   of?: InstantOf,
+  servers?: number,
 ): Promise<string> {
-  const { bodies, read } = lookup(manifest, indices, of)
+  const { bodies, read } = lookup(manifest, indices, of, servers)
   const replies = await Promise.all(bodies.map(body => post(app, body)))
   const refused = replies.find(({ statusCode }) => statusCode !== 200)
   if (refused !== undefined) return parseErrorReply(refused.body).code
@@ -119,7 +124,16 @@ async function submitting(options: InstantOptions) {
     const layout = layoutOf(updatable.newest.manifest, 'records')
     const query = core.newInstantQuery(layout, new Uint32Array(count), entropy())
     const queries = query.request(0)
-    const request = { epochs: updatable, of: 'records', generation: 1, epoch: 1, queries, count, network } as const
+    const request = {
+      epochs: updatable,
+      of: 'records',
+      generation: 1,
+      epoch: 1,
+      ...TWO_SERVERS,
+      queries,
+      count,
+      network,
+    } as const
     query.free()
     layout.free()
     return lookups.submit(request).answers
@@ -141,11 +155,11 @@ describe('an instant lookup', () => {
     const dataset = await fixed()
     const app = await running({ datasets: [{ dataset }] })
     for (const indices of [[0], [299], [7, 7, 7]]) {
-      const { bodies, instantAnswerBytes } = lookup(dataset.manifest, indices)
+      const { bodies, answerBytes } = lookup(dataset.manifest, indices)
       for (const body of bodies) {
         const reply = await post(app, body)
         expect(reply.headers).toMatchObject({
-          'content-length': String(HEADER_BYTES + indices.length * instantAnswerBytes),
+          'content-length': String(HEADER_BYTES + indices.length * answerBytes),
           'cache-control': 'no-store, no-transform',
           'content-type': 'application/octet-stream',
         })
@@ -236,6 +250,49 @@ describe('an instant lookup', () => {
   })
 })
 
+describe('a lookup with three servers or more', () => {
+  test.each([3, 5, 8])('finds records while lookups with two are answered, with %i servers', async servers => {
+    const dataset = await fixed()
+    const app = await running({ datasets: [{ dataset }], instant: { workers: 1 } })
+    const asked = [[0], [299, 7], [5, 5, 5, 4, 3, 2, 1, 0, 9]]
+    const records = asked.flatMap(indices => [
+      found(app, dataset.manifest, indices, 'records', servers),
+      found(app, dataset.manifest, indices),
+    ])
+    const expected = asked.map(indices => hex(Buffer.concat(indices.map(recordOf))))
+    expect(await Promise.all(records)).toEqual(expected.flatMap(each => [each, each]))
+  })
+
+  test('that is malformed is refused alone', async () => {
+    const dataset = await fixed()
+    const app = await running({ datasets: [{ dataset }], instant: { workers: 1 } })
+    const { bodies, read } = lookup(dataset.manifest, [5], 'records', 3)
+    const formOf = (body: Buffer) => body[HEADER_BYTES + 1]
+    const [seed, vector] = [0, 1].map(form => bodies.find(body => formOf(body) === form)!) as [Buffer, Buffer]
+    const changed = (body: Buffer, at: number, byte: number) => {
+      const copy = Buffer.from(body)
+      copy[at < 0 ? copy.length + at : at] = byte
+      return copy
+    }
+    const faults: [string, Buffer][] = [
+      ['no form', seed.subarray(0, HEADER_BYTES + 1)],
+      ['two servers', changed(seed, HEADER_BYTES, 2)],
+      ['nine servers', changed(seed, HEADER_BYTES, 9)],
+      ['another form', changed(seed, HEADER_BYTES + 1, 2)],
+      ['a seed as a vector', changed(seed, HEADER_BYTES + 1, 1)],
+      ['a vector as a seed', changed(vector, HEADER_BYTES + 1, 0)],
+      ['a byte too few', seed.subarray(0, -1)],
+      ['a byte too many', Buffer.concat([vector, Buffer.alloc(1)])],
+      ['two queries, of which one is there', changed(seed, 36, 2)],
+    ]
+    const replies = bodies.map(body => post(app, body))
+    for (const [name, body] of faults) {
+      expect(parseErrorReply((await post(app, body)).body).code, name).toBe('bad_request')
+    }
+    expect(hex(read((await Promise.all(replies)).map(({ rawPayload }) => rawPayload))!)).toBe(hex(recordOf(5)))
+  })
+})
+
 describe('while the database changes', () => {
   test('lookups at the newest epoch and the one before find what it had then, partitions added included', async () => {
     const { updatable, app } = await changingWithQueue({ workers: 2, waiting: 5000 })
@@ -248,8 +305,9 @@ describe('while the database changes', () => {
       const { manifest, model } = history[at]!
       for (let k = 0; k < 12; k++) {
         const index = (k * 29 + 13 * at) % model.length
+        const servers = k % 4 === 0 ? 3 : 2
         asked.push(
-          found(app, manifest, [index, (index + 1) % model.length]).then(record => {
+          found(app, manifest, [index, (index + 1) % model.length], 'records', servers).then(record => {
             // Two epochs further on it is no longer answered.
             if (record === 'epoch_unknown') return void expect(updatable.newest.manifest.epoch).toBeGreaterThan(at + 2)
             expect(record, `record ${index} at epoch ${at + 1}`).toBe(

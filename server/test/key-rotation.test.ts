@@ -1,4 +1,4 @@
-// A publisher changes its key, as docs/operations.md says: nobody who looks up is without a signature on the way.
+// A publisher changes its key, as docs/operations/keys.md says: nobody who looks up is without a signature on the way.
 
 import { join } from 'node:path'
 import { fromHex, parseInfo, toHex } from '@keyhush/protocol'

@@ -136,11 +136,15 @@ test('the port of the figures closes although a connection has sent nothing, as 
   await closed
 })
 
-test('docs/operations.md has a row for each figure of ours, with its words', async () => {
+test('docs/operations/monitoring.md has a row for each figure of ours, with its words, and alerts of figures that there are', async () => {
   const { scrape } = await watchedServer()
-  const figures = [...(await scrape()).matchAll(/^# HELP (keyhush_\w+) (.+)$/gm)].map(([, name, help]) => [name, help])
+  const text = await scrape()
+  const figures = [...text.matchAll(/^# HELP (keyhush_\w+) (.+)$/gm)].map(([, name, help]) => [name, help])
   expect(figures.length).toBeGreaterThan(15)
-  const page = await readFile(new URL('../../docs/operations.md', import.meta.url), 'utf8')
+  const page = await readFile(new URL('../../docs/operations/monitoring.md', import.meta.url), 'utf8')
   const rows = [...page.matchAll(/^\| `(keyhush_\w+)` *\| (.+?) *\|$/gm)].map(([, name, words]) => [name, words])
   expect(rows.sort()).toEqual(figures.sort())
+  const alerts = [...page.matchAll(/^ +expr: (.+)$/gm)].map(([, expr]) => expr!.match(/\b(keyhush|nodejs)_\w+/g))
+  expect(alerts.length).toBeGreaterThan(3)
+  expect(alerts.flat().filter(name => !text.includes(`# HELP ${name} `))).toEqual([])
 })

@@ -4,7 +4,7 @@
 import { loadCore, type Plan } from '@keyhush/wasm'
 import { expect, test } from 'vitest'
 import { buildDataset } from '../dist/index.js'
-import { keyhush } from './command.js'
+import { expectRefused, keyhush } from './command.js'
 import { dataFile, pseudoRandom, temporaryDirectory } from './helpers.js'
 
 const plan = (...args: string[]) => keyhush('plan', ...args)
@@ -40,6 +40,20 @@ test('every way to look up has a row, and keeping it all is the first', async ()
 
 /** In memory and on disk, and no time of any server. */
 const KEPT = ['33.6 MB', '33.6 MB', '–']
+
+test('each number of servers has the modes that trust no more of them, and an instant lookup costs what it sends', async () => {
+  const rows = async (servers: string) => {
+    const { stdout } = await plan('--records', '1048576', '--value-bytes', '32', '--servers', servers)
+    return stdout.split('\n').map(line => line.trim().split(/ {2,}/))
+  }
+  const ways = (of: string[][]) => of.map(([way]) => way).filter(way => /^(keep|instant|full|one server)/.test(way!))
+  const [one, three, five] = [await rows('1'), await rows('3'), await rows('5')]
+  expect(ways(one)).toEqual(['keep it all (local)', 'one server'])
+  expect(ways(three)).toEqual(['keep it all (local)', 'instant', 'one server'])
+  const lookup = (of: string[][]) => of.find(([way]) => way === 'instant')![2]
+  expect([lookup(three), lookup(five)]).toEqual(['8.5 kB', '11.5 kB'])
+  await expectRefused(plan(...small, '--servers', '9'), 'It must be from 1 to 8')
+})
 
 test('JSON is what the core computes', async () => {
   const core = await loadCore()

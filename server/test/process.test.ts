@@ -179,7 +179,7 @@ describe('keyhush serve', () => {
     })
     const expected = pseudoRandom(4 << 20)
     const records = Array.from(indices, index => Buffer.from(expected.subarray(64 * index, 64 * (index + 1))))
-    expect(Buffer.concat(records).equals(query.recon(manifest.commitments, zero!, one!)!)).toBe(true)
+    expect(Buffer.concat(records).equals(query.recon(manifest.commitments, Buffer.concat([zero!, one!]))!)).toBe(true)
     // `100 Continue` tells that it has arrived.
     const { socket, received } = await openSocket(url)
     const body = encodeInstantQuery(manifest, 'records', 64, query.request(0))

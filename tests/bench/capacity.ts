@@ -3,7 +3,7 @@
 //   npm run bench -- capacity [--sizes N,…]       records of 32 bytes; default: 2^16, 2^20 and 2^22
 //                             [--pointproofs N]   the database that is proved for it, which takes 2 ms a record; default: 2^12
 //                             [--seconds s]       of load, a figure; default: 4
-//                             [--write]           into docs/operations.md
+//                             [--write]           into docs/operations/capacity.md
 //
 // Queries are those of clients, the sender has a processor of its own, and every answer is compared with the first one.
 
@@ -97,8 +97,8 @@ export async function bench(args: string[]): Promise<number> {
   const shards = shardTable(await loadCore())
   console.log(shards)
   if (!values.write) return 0
-  await writeBetween('operations.md', 'capacity', text)
-  await writeBetween('operations.md', 'shards', shards)
+  await writeBetween('operations/capacity.md', 'capacity', text)
+  await writeBetween('operations/capacity.md', 'shards', shards)
   return 0
 }
 
@@ -226,7 +226,7 @@ async function bytesOfStream({ url, pid }: ServerProcess): Promise<number> {
   return ((after ?? Number.NaN) - (before ?? Number.NaN)) / STREAMS
 }
 
-/** Both tables, as docs/operations.md has them. */
+/** Both tables, as docs/operations/capacity.md has them. */
 export function capacityTables(sizes: readonly SizeFigures[]): string {
   const all = sizes.filter(({ held }) => held !== undefined)
   const provedOf = sizes.find(({ rates }) => rates['hints, Pointproofs'] !== undefined)
@@ -272,8 +272,8 @@ export function capacityTables(sizes: readonly SizeFigures[]): string {
   const title = `${CLIENTS.toLocaleString('en')} clients a day, ${LOOKUPS} lookups each`
   return `${process}
 
-Of each operator, for ${title}, at N = ${power(middle.records)}: ${figure(perSecond)} lookups a second in the busiest minute, which has ${PEAK}
-times as many as the average one, by processors that are then busy for ${BUSY * 100} % of the time:
+For ${title}, at N = ${power(middle.records)}, each operator answers ${figure(perSecond)} lookups a second in the busiest minute, ${PEAK} times the
+average. Its processors are then busy ${BUSY * 100} % of the time:
 
 ${aligned([['', 'processors', 'out, a lookup', 'out, a day', 'out, in the busiest minute'], ...needs])}`
 }

@@ -16,7 +16,7 @@ const NAMES: Readonly<Record<string, string>> = {
   single: 'one server',
 }
 
-/** As docs/operations.md has it. */
+/** As docs/operations/capacity.md has it. */
 export function shardTable(core: Core): string {
   const { modes } = core.plan({ records: SHARD_RECORDS, valueBytes: 32, keyed: true })
   const rows = modes.flatMap(costs => {

@@ -75,8 +75,8 @@ test('the table of modes in README.md says what the core computes, in the mode a
   }
 })
 
-test('the tables of docs/operations.md are what their commands print', async () => {
-  const document = await read('operations.md')
+test('the tables of docs/operations/capacity.md are what their commands print', async () => {
+  const document = await read('operations/capacity.md')
   expect(between(document, 'shards').trim()).toBe(shardTable(await loadCore()))
   const rows = (name: string) =>
     between(document, name)

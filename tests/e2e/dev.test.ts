@@ -72,10 +72,11 @@ async function dev({ inTerminal = false }, ...args: string[]) {
   ended.catch(() => {}) // it does, later
   const printed = new Printed(child.stdout!)
   await Promise.race([printed.until(inTerminal ? 'Ctrl-C: end\n' : 'changes.jsonl\n'), ended])
-  const [, a, b] = /servers: \['(http:.+)', '(http:.+)'\]/.exec(printed.text) ?? []
+  const [, list = ''] = /servers: \['(http:.+)'\]/.exec(printed.text) ?? []
+  const servers = list.split("', '")
   const [, publisherKey] = /publisherKey: '([0-9a-f]{64})'/.exec(printed.text) ?? []
   const [, keyFile] = /--key (\S+) changes\.jsonl$/m.exec(printed.text) ?? []
-  if (a === undefined || b === undefined) throw new Error(`expected two servers, got: ${printed.text}`)
+  if (servers.length < 2) throw new Error(`expected servers, got: ${printed.text}`)
   /** Resolves once it has said so. */
   const press = async (key: string, said: string) => {
     const from = printed.text.length
@@ -86,7 +87,6 @@ async function dev({ inTerminal = false }, ...args: string[]) {
     child.kill(signal)
     return (await exited)[0]
   }
-  const servers = [a, b] as const
   return { child, printed, servers, publisherKey: publisherKey!, keyFile: keyFile!, press, exited, stop }
 }
 
@@ -110,10 +110,30 @@ const isRunning = (pid: number) =>
 
 const text = (value: Uint8Array | undefined) => value && new TextDecoder().decode(value)
 
+test('with --servers 3 all three answer for a file, accept signed batches, and one that lies is not believed', async () => {
+  const running = await dev({}, '--servers', '3', '--misbehave', 'c=lie')
+  const { servers, publisherKey } = running
+  expect(servers).toHaveLength(3)
+  const map = await open({ servers, publisherKey, mode: 'instant' })
+  await expect(map.get('otter')).rejects.toMatchObject({ code: 'tampered', server: undefined })
+  await map.close()
+  expect(await running.stop('SIGINT')).toBe(0)
+
+  const honest = await dev({}, '--servers', '3')
+  const { servers: urls, publisherKey: key } = honest
+  const other = await open({ servers: urls, publisherKey: key, mode: 'instant' })
+  expect([text(await other.get('otter')), await other.get('auk')]).toEqual(['river', undefined])
+  await publish(honest, { op: 'add', key: 'auk', value: 'cliff' })
+  await other.sync()
+  expect(text(await other.get('auk'))).toBe('cliff')
+  await other.close()
+  expect(await honest.stop('SIGINT')).toBe(0)
+})
+
 test('two servers answer for a file, accept signed batches, and end with Ctrl-C without leaving files', async () => {
   const running = await dev({})
   const { servers, publisherKey } = running
-  expect(new URL(servers[0]).port).not.toBe(new URL(servers[1]).port)
+  expect(new Set(servers.map(url => new URL(url).port)).size).toBe(2)
   const map = await open({ servers, publisherKey })
   expect([text(await map.get('otter')), await map.get('auk')]).toEqual(['river', undefined])
   await publish(running, { op: 'add', key: 'auk', value: 'cliff' })
@@ -300,7 +320,8 @@ test('--misbehave says how it begins; without a terminal there are no keys', asy
   expect((failed as KeyhushError).code).toMatch(/^(network|rate_limited)$/)
   expect(running.printed.text).not.toContain('Keys:')
   expect(await running.stop('SIGINT')).toBe(0)
-  for (const how of ['lies', 'c=lie', 'toString']) {
+  for (const how of ['lies', 'i=lie', 'toString']) {
     await expect(runKeyhush('dev', data, '--misbehave', how)).rejects.toThrow('It must be one of lie, fork,')
   }
+  await expect(runKeyhush('dev', data, '--misbehave', 'c=lie')).rejects.toThrow('expected one of 2 servers, got c')
 })

@@ -1,4 +1,4 @@
-// An operator loses its disk. The test runs the commands of docs/operations.md, and checks what clients see.
+// An operator loses its disk. The test runs the commands of docs/operations/recovery.md, and checks what clients see.
 
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
 import { temporaryFolder } from '../support/servers.js'
 
-const OPERATIONS = new URL('../../docs/operations.md', import.meta.url)
+const RECOVERY = new URL('../../docs/operations/recovery.md', import.meta.url)
 const names = Array.from({ length: 40 }, (_, i) => `name-${i}.example`)
 /** by key: what was published last */
 const published = new Map(names.map((name, i) => [name, `value ${i}`]))
@@ -97,7 +97,7 @@ class Client {
 
 /** The commands under a heading, in words; `…/*` is what is there. */
 async function commandsUnder(heading: string): Promise<string[][]> {
-  const text = await readFile(OPERATIONS, 'utf8')
+  const text = await readFile(RECOVERY, 'utf8')
   const [section] = text.slice(text.indexOf(`\n${heading}\n`) + heading.length + 2).split('\n#')
   const blocks = [...section!.matchAll(/```sh\n([\s\S]*?)```/g)].flatMap(([, block]) => block!.trim().split('\n'))
   const there = (await readdir(path('batches'))).map(file => join(path('batches'), file))
@@ -131,7 +131,7 @@ async function recover(heading: string): Promise<void> {
   expect(Buffer.from(manifests[0]!).equals(Buffer.from(manifests[1]!))).toBe(true)
 }
 
-test.each([['### From the other server'], ['### From the dataset it was begun with']])(
+test.each([['## From the other server'], ['## From the dataset it was begun with']])(
   'the commands under %s bring the server back, and every client goes on',
   async heading => {
     const edit = (i: number, value: string) => ({ op: 'edit', key: names[i]!, value })

@@ -114,10 +114,18 @@ export interface Codecs {
   withClaim(query: string, claim: FenceFields): string
   decodeClaimedQuery(bytes: string): { readonly query: string; readonly claim: FenceFields | undefined }
   splitVerdict(bytes: string): { readonly answer: string; readonly verdict: Verdict }
-  encodeInstantQuery(manifest: string, of: messages.InstantOf, queries: readonly string[]): string
-  decodeInstantQuery(manifest: string, bytes: string): { readonly of: messages.InstantOf; readonly queries: string[] }
-  encodeInstantAnswer(manifest: string, of: messages.InstantOf, answers: readonly string[]): string
-  decodeInstantAnswer(manifest: string, of: messages.InstantOf, count: number, bytes: string): string[]
+  encodeInstantQuery(
+    manifest: string,
+    of: messages.InstantOf,
+    queries: readonly string[],
+    sharing?: messages.Sharing,
+  ): string
+  decodeInstantQuery(
+    manifest: string,
+    bytes: string,
+  ): { readonly of: messages.InstantOf; readonly queries: string[]; readonly sharing: messages.Sharing }
+  encodeInstantAnswer(manifest: string, of: messages.InstantOf, answers: readonly string[], servers: number): string
+  decodeInstantAnswer(manifest: string, of: messages.InstantOf, count: number, bytes: string, servers: number): string[]
 }
 
 const EMPTY_SLOT: RecordFields = { fingerprint: '', value: '' }
@@ -230,16 +238,16 @@ export const reference: Codecs = {
     const { answer, verdict } = fence.splitVerdict(unhex(bytes))
     return { answer: hex(answer), verdict }
   },
-  encodeInstantQuery: (manifest, of, queries) =>
-    hex(messages.encodeInstantQuery(readReference(manifest), of, queries.map(unhex))),
+  encodeInstantQuery: (manifest, of, queries, sharing) =>
+    hex(messages.encodeInstantQuery(readReference(manifest), of, queries.map(unhex), sharing)),
   decodeInstantQuery(manifest, bytes) {
-    const { of, queries } = messages.decodeInstantQuery(readReference(manifest), unhex(bytes))
-    return { of, queries: queries.map(hex) }
+    const { of, queries, sharing } = messages.decodeInstantQuery(readReference(manifest), unhex(bytes))
+    return { of, queries: queries.map(hex), sharing }
   },
-  encodeInstantAnswer: (manifest, of, answers) =>
-    hex(messages.encodeInstantAnswer(readReference(manifest), of, answers.map(unhex))),
-  decodeInstantAnswer: (manifest, of, count, bytes) =>
-    messages.decodeInstantAnswer(readReference(manifest), of, count, unhex(bytes)).map(hex),
+  encodeInstantAnswer: (manifest, of, answers, servers) =>
+    hex(messages.encodeInstantAnswer(readReference(manifest), of, answers.map(unhex), servers)),
+  decodeInstantAnswer: (manifest, of, count, bytes, servers) =>
+    messages.decodeInstantAnswer(readReference(manifest), of, count, unhex(bytes), servers).map(hex),
 }
 
 function fenceOf({ kind, databaseId, hintId, version, name }: FenceFields): fence.FenceRequest {
@@ -260,9 +268,9 @@ const core = await loadCore()
 const INSTANT_OF = { records: 'records', 'directory blocks': 'directory' } as const
 
 /** How long one answer is, which is the core's to say. */
-function instantAnswerBytes(manifest: protocol.Manifest, of: protocol.InstantOf): number {
+function instantAnswerBytes(manifest: protocol.Manifest, of: protocol.InstantOf, servers: number): number {
   const { records, recordBytes, partitions, partitionRecords, blockRecords } = protocol.instantLayout(manifest, of)
-  return core.layout(records, recordBytes, partitions, partitionRecords, blockRecords).instantAnswerBytes
+  return core.layout(records, recordBytes, partitions, partitionRecords, blockRecords).instantSizes(servers)[2]!
 }
 
 export const shipped: Codecs = {
@@ -366,34 +374,39 @@ export const shipped: Codecs = {
     const { answer, verdict } = protocol.splitVerdict(unhex(bytes))
     return { answer: hex(answer), verdict }
   },
-  encodeInstantQuery: (manifest, of, queries) =>
+  encodeInstantQuery: (manifest, of, queries, sharing) =>
     hex(
       protocol.encodeInstantQuery(
         readShipped(manifest),
         INSTANT_OF[of],
         queries.length,
         concatBytes(...queries.map(unhex)),
+        sharing,
       ),
     ),
   decodeInstantQuery(manifest, bytes) {
-    const { of, count, queries } = protocol.decodeInstantQuery(unhex(bytes))
-    const { requestBytes } = checkQueries(core, readShipped(manifest), of, queries) // as a server does
+    const query = protocol.decodeInstantQuery(unhex(bytes))
+    const { of, count, queries } = query
+    const { requestBytes } = checkQueries(core, readShipped(manifest), query) // as a server does
     if (queries.length !== count * requestBytes) throw new Error('another count')
-    return { of: of === 'records' ? of : 'directory blocks', queries: split(queries, requestBytes).map(hex) }
+    const { servers, vectors } = query
+    const named = of === 'records' ? of : 'directory blocks'
+    return { of: named, queries: split(queries, requestBytes).map(hex), sharing: { servers, vectors } }
   },
-  encodeInstantAnswer: (manifest, of, answers) =>
+  encodeInstantAnswer: (manifest, of, answers, servers) =>
     hex(
       protocol.encodeInstantAnswer(
         readShipped(manifest),
         INSTANT_OF[of],
         answers.length,
         concatBytes(...answers.map(unhex)),
+        servers,
       ),
     ),
-  decodeInstantAnswer(manifest, of, count, bytes) {
+  decodeInstantAnswer(manifest, of, count, bytes, servers) {
     const [expected, asked] = [readShipped(manifest), INSTANT_OF[of]]
-    const each = instantAnswerBytes(expected, asked)
-    return split(protocol.decodeInstantAnswer(expected, asked, count, each, unhex(bytes)), each).map(hex)
+    const each = instantAnswerBytes(expected, asked, servers)
+    return split(protocol.decodeInstantAnswer(expected, asked, count, each, unhex(bytes), servers), each).map(hex)
   },
 }
 

@@ -48,7 +48,7 @@ test('the worked example in docs/protocol.md is what the core makes', async () =
     while (pass.step(handle));
     return pass.finish(handle)
   })
-  const record = query.recon(commitments, answers[0]!, answers[1]!)!
+  const record = query.recon(commitments, concatBytes(...answers))!
   const sum = answers[0]!.map((byte, i) => byte ^ answers[1]![i]!)
   expect(record).toEqual(sum.subarray(0, 256))
 

@@ -1,11 +1,10 @@
 // Holds the WebAssembly core and the independent reference to the instant lookups of vectors/core.json,
 // which the native core made.
 
-import { type DatabaseHandle, loadCore } from '@keyhush/wasm'
+import { type DatabaseHandle, type InstantPassHandle, loadCore } from '@keyhush/wasm'
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
 import { commitDatabase, layoutHandle } from '../support/wasm.js'
-import { Writer } from './reference/bytes.js'
 import { Database } from './reference/database.js'
 import * as directories from './reference/directory.js'
 import { fingerprint } from './reference/hash.js'
@@ -25,15 +24,10 @@ const printsOf = (keys: number) => Array.from({ length: keys }, (_, i) => finger
 function requestsFor(layout: Layout, indices: readonly number[], entropy: string): [Uint8Array[], Uint8Array[]] {
   const { n, a, perPartition } = instant.groupsOf(layout)
   const words = new Words(hexToBytes(entropy), 0)
-  const seed = () => {
-    const writer = new Writer()
-    for (let i = 0; i < 4; i++) writer.u32(words.next())
-    return writer.bytes()
-  }
   const requests: [Uint8Array[], Uint8Array[]] = [[], []]
   for (const index of indices) {
     const { q, m } = placeOf(layout, index)
-    const seeds = [seed(), seed()] as const
+    const seeds = [words.bytes(16), words.bytes(16)] as const
     const first = words.below(2)
     instant.generate(n, q * perPartition + Math.floor(m / 2 ** a), seeds).forEach((key, party) => {
       requests[first ^ party]!.push(key)
@@ -70,6 +64,36 @@ describe('the reference', () => {
       changed[changed.length - 1]! ^= 1
       expect(() => instant.recon(layout, commitments, index, [changed, both[1]])).toThrow('lied')
       return instant.recon(layout, commitments, index, both)
+    })
+    expect(bytesToHex(concatBytes(...found))).toBe(vector.records)
+  })
+
+  test.each(vectors.anyOfK)('looks up with $servers servers in $recordsLabel', vector => {
+    const { layout, servers, indices } = vector
+    const groups = instant.groupsAmong(layout, servers)
+    const words = new Words(hexToBytes(vector.entropy), 0)
+    const carrier = words.below(servers)
+    expect(carrier).toBe(vector.vectorsFrom)
+    const requests: Uint8Array[][] = Array.from({ length: servers }, () => [])
+    for (const index of indices) {
+      const { q, m } = placeOf(layout, index)
+      const group = q * groups.perPartition + Math.floor(m / 2 ** groups.a)
+      const seeds = Array.from({ length: servers - 1 }, () => words.bytes(32))
+      const vector = instant.lastVector(groups, group, seeds)
+      requests.forEach((queries, server) => void queries.push(server === carrier ? vector : seeds.shift()!))
+    }
+    expect(requests.map(queries => bytesToHex(concatBytes(...queries)))).toEqual(vector.requests)
+    const { partitions, commitments } = new Database(layout, recordsOf(vector))
+    const answers = requests.map((queries, server) =>
+      queries.map(query => {
+        const share = instant.shareBits(groups, server === carrier, query)
+        return instant.answerTo(layout, groups, partitions, share)
+      }),
+    )
+    expect(answers.map(of => bytesToHex(concatBytes(...of)))).toEqual(vector.answers)
+    const found = indices.map((index, i) => {
+      const all = answers.map(of => of[i]!)
+      return instant.recon(layout, commitments, index, all, groups)
     })
     expect(bytesToHex(concatBytes(...found))).toBe(vector.records)
   })
@@ -142,9 +166,30 @@ describe('the WebAssembly core', () => {
     expect(requests.map(bytesToHex)).toEqual(vector.requests)
     const [zero, one] = requests.map(request => answered(database, request, vector.indices.length))
     expect([zero!, one!].map(bytesToHex)).toEqual(vector.answers)
-    expect(bytesToHex(query.recon(hexToBytes(vector.commitments), zero!, one!)!)).toBe(vector.records)
+    expect(bytesToHex(query.recon(hexToBytes(vector.commitments), concatBytes(zero!, one!))!)).toBe(vector.records)
     zero![0]! ^= 1
-    expect(query.recon(hexToBytes(vector.commitments), zero!, one!)).toBeUndefined()
+    expect(query.recon(hexToBytes(vector.commitments), concatBytes(zero!, one!))).toBeUndefined()
+  })
+
+  test.each(vectors.anyOfK)('looks up with $servers servers in $recordsLabel', vector => {
+    const { servers, indices } = vector
+    const layout = layoutHandle(core, vector.layout)
+    const database = commitDatabase(core, vector.layout, recordsOf(vector)).handle
+    const query = core.newInstantQuery(layout, Uint32Array.from(indices), hexToBytes(vector.entropy), servers)
+    const all = Array.from({ length: servers }, (_, server) => server)
+    expect(all.filter(server => query.isVector(server))).toEqual([vector.vectorsFrom])
+    const requests = all.map(server => query.request(server))
+    expect(requests.map(bytesToHex)).toEqual(vector.requests)
+    const answers = requests.map((request, server) => {
+      core.checkInstantQueries(layout, request, servers, query.isVector(server))
+      const kinds = new Uint8Array(indices.length).fill(2 * Number(query.isVector(server)))
+      return passed(core.newInstantPass(database, request, kinds, servers), database)
+    })
+    expect(answers.map(bytesToHex)).toEqual(vector.answers)
+    const commitments = hexToBytes(vector.commitments)
+    expect(bytesToHex(query.recon(commitments, concatBytes(...answers))!)).toBe(vector.records)
+    answers[1]![0]! ^= 1
+    expect(query.recon(commitments, concatBytes(...answers))).toBeUndefined()
   })
 
   test('looks directory blocks up instantly', () => {
@@ -158,7 +203,7 @@ describe('the WebAssembly core', () => {
     expect(requests.map(bytesToHex)).toEqual(vector.requests)
     const [zero, one] = requests.map(request => answered(database, request, numbers.length))
     expect([zero!, one!].map(bytesToHex)).toEqual(vector.answers)
-    const found = split(query.recon(database.commitment(0), zero!, one!)!, blockBytes)
+    const found = split(query.recon(database.commitment(0), concatBytes(zero!, one!))!, blockBytes)
     const indices = keys.map((key, i) => shape.index(found[i]!, fingerprint(utf8ToBytes(key)), directoryKeys))
     expect(indices).toEqual(vector.indices)
   })
@@ -169,10 +214,10 @@ describe('the WebAssembly core', () => {
     const query = core.newInstantQuery(layoutHandle(core, layout), Uint32Array.of(index), hexToBytes(entropy))
     const [zero, one] = [query.request(0), query.request(1)].map(request => answered(database, request, 1))
     expect(zero!.length).toBe(vector.answerBytes)
-    expect(query.recon(commitments, zero!, one!)).toBeDefined()
+    expect(query.recon(commitments, concatBytes(zero!, one!))).toBeDefined()
     for (const { because, at } of refused) {
       const lie = zero!.map((byte, i) => (i === at ? byte ^ 1 : byte))
-      expect(query.recon(commitments, lie, one!), because).toBeUndefined()
+      expect(query.recon(commitments, concatBytes(lie, one!)), because).toBeUndefined()
     }
   })
 
@@ -187,7 +232,10 @@ describe('the WebAssembly core', () => {
 
 /** All steps of a pass. */
 function answered(database: DatabaseHandle, request: Uint8Array, queries: number): Uint8Array {
-  const pass = core.newInstantPass(database, request, new Uint8Array(queries))
+  return passed(core.newInstantPass(database, request, new Uint8Array(queries)), database)
+}
+
+function passed(pass: InstantPassHandle, database: DatabaseHandle): Uint8Array {
   while (pass.step(database));
   return pass.finish(database)
 }

@@ -13,10 +13,10 @@ import { verifies } from '../../server/dist/base/ed25519.js'
 import { type BatchFields, type FenceFields, type ManifestFields, reference, shipped } from './codecs.js'
 import { blockLayout } from './reference/directory.js'
 import { hash } from './reference/hash.js'
-import { answerBytes, generate, groupsOf } from './reference/instant.js'
+import { answerBytes, generate, groupsAmong, groupsOf, lastVector } from './reference/instant.js'
 import type { Suite } from './reference/layout.js'
 import { decodeManifest } from './reference/manifest.js'
-import type { InstantOf } from './reference/message.js'
+import type { InstantOf, Sharing } from './reference/message.js'
 import { signWith } from './reference/publishing.js'
 import { readVectors, stream, vectorsFile } from './vectors.js'
 
@@ -144,20 +144,29 @@ describe.each([
     expect(codecs.splitVerdict(reply)).toEqual({ answer, verdict })
   })
 
-  test.each(vectors.instantQueries)('reads and writes an instant query of $of: $manifest', vector => {
-    const { manifest, of, queries, bytes } = vector
-    expect(codecs.encodeInstantQuery(manifestOf(manifest), of, queries)).toBe(bytes)
-    expect(codecs.decodeInstantQuery(manifestOf(manifest), bytes)).toEqual({ of, queries })
-    expect(() => codecs.decodeQuery(manifestOf(manifest), bytes, 1)).toThrow()
-  })
+  test.each(vectors.instantQueries)(
+    'reads and writes an instant query of $of for $sharing.servers servers: $manifest',
+    vector => {
+      const { manifest, of, queries, sharing, bytes } = vector
+      expect(codecs.encodeInstantQuery(manifestOf(manifest), of, queries, sharing)).toBe(bytes)
+      expect(codecs.decodeInstantQuery(manifestOf(manifest), bytes)).toEqual({ of, queries, sharing })
+      expect(() => codecs.decodeQuery(manifestOf(manifest), bytes, 1)).toThrow()
+    },
+  )
 
-  test.each(vectors.instantAnswers)('reads and writes an instant answer of $of: $manifest', vector => {
-    const { manifest, of, answers, bytes } = vector
-    const other = of === 'records' ? 'directory blocks' : 'records'
-    expect(codecs.encodeInstantAnswer(manifestOf(manifest), of, answers)).toBe(bytes)
-    expect(codecs.decodeInstantAnswer(manifestOf(manifest), of, answers.length, bytes)).toEqual(answers)
-    expect(() => codecs.decodeInstantAnswer(manifestOf(manifest), other, answers.length, bytes)).toThrow()
-  })
+  test.each(vectors.instantAnswers)(
+    'reads and writes an instant answer of $of from one of $servers servers: $manifest',
+    vector => {
+      const { manifest, of, answers, servers, bytes } = vector
+      const other = of === 'records' ? 'directory blocks' : 'records'
+      expect(codecs.encodeInstantAnswer(manifestOf(manifest), of, answers, servers)).toBe(bytes)
+      const read = (of: InstantOf, servers: number) =>
+        codecs.decodeInstantAnswer(manifestOf(manifest), of, answers.length, bytes, servers)
+      expect(read(of, servers)).toEqual(answers)
+      expect(() => read(other, servers)).toThrow()
+      expect(() => read(of, servers === 2 ? 3 : 2)).toThrow()
+    },
+  )
 
   test.each(vectors.refused)('refuses a $kind: $because', ({ kind, manifest, bytes }) => {
     const read = {
@@ -172,7 +181,7 @@ describe.each([
       claim: () => codecs.decodeClaimedQuery(bytes),
       verdict: () => codecs.splitVerdict(bytes),
       'instant query': () => codecs.decodeInstantQuery(manifestOf(manifest!), bytes),
-      'instant answer': () => codecs.decodeInstantAnswer(manifestOf(manifest!), 'records', 1, bytes),
+      'instant answer': () => codecs.decodeInstantAnswer(manifestOf(manifest!), 'records', 1, bytes, 2),
     }
     expect(read[kind]).toThrow()
   })
@@ -316,25 +325,57 @@ function makeInstant(bytesOf: (name: string) => string) {
     const { directoryBlockLog: blockLog, directoryBlockBytes: blockBytes } = fields
     return of === 'records' ? fields : blockLayout({ blockLog, blockBytes })
   }
-  return {
-    instantQueries: asked.map(([manifest, of, groups]) => {
-      const { n } = groupsOf(layoutOf(manifest, of))
-      const queries = groups.map(group => {
-        const seeds = [0, 1].map(party => stream(`seed ${party} ${group}`, 16)) as [Uint8Array, Uint8Array]
-        return hex(generate(n, group, seeds)[(group % 2) as 0 | 1])
-      })
-      return { manifest, of, queries, bytes: reference.encodeInstantQuery(bytesOf(manifest), of, queries) }
-    }),
-    instantAnswers: asked.slice(0, -1).map(([manifest, of, groups]) => {
-      const answers = groups.map(group => bytes(`answer ${group}`, answerBytes(layoutOf(manifest, of))))
-      return { manifest, of, answers, bytes: reference.encodeInstantAnswer(bytesOf(manifest), of, answers) }
-    }),
-  }
+  const amongMore: [string, InstantOf, Sharing][] = [
+    ['smallest', 'records', { servers: 3, vectors: true }],
+    ['keyed', 'records', { servers: 3, vectors: false }],
+    ['keyed', 'records', { servers: 3, vectors: true }],
+    ['keyed', 'directory blocks', { servers: 8, vectors: true }],
+    ['four a block', 'records', { servers: 5, vectors: false }],
+  ]
+  const queriesTo = amongMore.map(([manifest, of, sharing]) => {
+    const groups = groupsAmong(layoutOf(manifest, of), sharing.servers)
+    const seeds = Array.from({ length: sharing.servers - 1 }, (_, i) => stream(`share ${i}`, 32))
+    const queries = [sharing.vectors ? lastVector(groups, groups.groups - 1, seeds) : seeds[0]!, seeds[1]!]
+    const whole = queries.slice(0, sharing.vectors ? 1 : 2).map(hex)
+    const body = reference.encodeInstantQuery(bytesOf(manifest), of, whole, sharing)
+    return { manifest, of, queries: whole, sharing, bytes: body }
+  })
+  const answersOf = amongMore.map(([manifest, of, { servers }]) => {
+    const answers = [bytes('shared', groupsAmong(layoutOf(manifest, of), servers).answerBytes)]
+    return {
+      manifest,
+      of,
+      answers,
+      servers,
+      bytes: reference.encodeInstantAnswer(bytesOf(manifest), of, answers, servers),
+    }
+  })
+  const sharing: Sharing = { servers: 2, vectors: false }
+  const instantQueries = asked.map(([manifest, of, groups]) => {
+    const { n } = groupsOf(layoutOf(manifest, of))
+    const queries = groups.map(group => {
+      const seeds = [0, 1].map(party => stream(`seed ${party} ${group}`, 16)) as [Uint8Array, Uint8Array]
+      return hex(generate(n, group, seeds)[(group % 2) as 0 | 1])
+    })
+    return { manifest, of, queries, sharing, bytes: reference.encodeInstantQuery(bytesOf(manifest), of, queries) }
+  })
+  const instantAnswers = asked.slice(0, -1).map(([manifest, of, groups]) => {
+    const answers = groups.map(group => bytes(`answer ${group}`, answerBytes(layoutOf(manifest, of))))
+    return {
+      manifest,
+      of,
+      answers,
+      servers: 2,
+      bytes: reference.encodeInstantAnswer(bytesOf(manifest), of, answers, 2),
+    }
+  })
+  return { instantQueries: [...instantQueries, ...queriesTo], instantAnswers: [...instantAnswers, ...answersOf] }
 }
 
 function makeRefusedSecret(bytesOf: (name: string) => string): Refused[] {
-  const [query] = makeInstant(bytesOf).instantQueries.filter(({ manifest }) => manifest === 'keyed')
-  const [answer] = makeInstant(bytesOf).instantAnswers.filter(({ manifest }) => manifest === 'keyed')
+  const { instantQueries, instantAnswers } = makeInstant(bytesOf)
+  const [query] = instantQueries.filter(({ manifest }) => manifest === 'keyed')
+  const [answer] = instantAnswers.filter(({ manifest }) => manifest === 'keyed')
   const [asked, answered] = [query!.bytes, answer!.bytes]
   const lengths = (valid: string): [string, string][] => [
     ['no bytes', ''],
@@ -355,6 +396,11 @@ function makeRefusedSecret(bytesOf: (name: string) => string): Refused[] {
     ['another Q', replaced(valid, 32, '07')],
   ]
   const one = query!.queries[0]!
+  const vectorTo = instantQueries.find(({ manifest, sharing }) => manifest === 'keyed' && sharing.vectors)!
+  const [vector, seed] = [
+    vectorTo.bytes,
+    instantQueries.find(({ sharing: { servers, vectors } }) => servers === 3 && !vectors)!.bytes,
+  ]
   const cases: [Refused['kind'], string, [string, string][]][] = [
     [
       'instant query',
@@ -367,6 +413,14 @@ function makeRefusedSecret(bytesOf: (name: string) => string): Refused[] {
         ['a count of fewer queries than follow', asked + one],
         ['65 queries', replaced(asked.slice(0, 80), 36, '41') + one.repeat(65)],
         ['party 2', `${asked.slice(0, -2)}02`],
+        ...lengths(vector),
+        ...lengths(seed),
+        ['two servers in suite 7', replaced(vector, 40, '02')],
+        ['nine servers', replaced(vector, 40, '09')],
+        ['form 2', replaced(vector, 41, '02')],
+        ['a vector as seeds', replaced(vector, 41, '00')],
+        ['seeds as vectors', replaced(seed, 41, '01')],
+        ['a bit beyond the last group', `${vector.slice(0, -2)}ff`],
       ],
     ],
     [

@@ -7,13 +7,13 @@ import { expect, test } from 'vitest'
 import { shipped } from '../support/shipped.js'
 
 /** For an app that looks up instantly and keeps no state. */
-const INSTANT_BYTES = 62_500
+const INSTANT_BYTES = 65_000
 /** of it, before there is a map */
 const AT_ONCE_BYTES = 28_000
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
-const KEEPING_BYTES = 163_000
+const KEEPING_BYTES = 166_000
 
-test('an app that looks up instantly ships at most 62.5 kB of brotli; code for states and for signatures is loaded on demand', async () => {
+test('an app that looks up instantly ships at most 65 kB of brotli; code for states and for signatures is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
   const bytes = { atOnce: bytesOf(parts.atOnce), instant: bytesOf(parts.instant), keeping: bytesOf(parts.keeping) }
   console.log('brotli, bytes:', { ...bytes, 'auto, in the end': bytesOf([...parts.instant, ...parts.keeping]) })
@@ -71,7 +71,7 @@ async function filesOf(contents: string) {
   }))
 }
 
-test('an app of /instant is two files of 58 kB of brotli at most, and a third where the platform checks no signatures', async () => {
+test('an app of /instant is two files of 60 kB of brotli at most, and a third where the platform checks no signatures', async () => {
   const files = await filesOf(`export { open } from '@keyhush/client/instant'`)
   const isFor = (needle: RegExp) => (file: (typeof files)[number]) => file.sources.some(source => needle.test(source))
   const onDemand = files.filter(isFor(/@noble\/curves\//))
@@ -80,7 +80,7 @@ test('an app of /instant is two files of 58 kB of brotli at most, and a third wh
   expect(needed.filter(isFor(/generated\/inline-instant/))).toHaveLength(1)
   const bytes = needed.reduce((sum, file) => sum + file.bytes, 0)
   console.log('of /instant, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(58_000)
+  expect(bytes).toBeLessThan(60_000)
   expect(
     files.filter(isFor(/client\/dist\/(state|store\/(?!store\.js|identity\.js))|stores|keeping|stateful|\/idb\//)),
   ).toEqual([])

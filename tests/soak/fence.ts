@@ -4,7 +4,7 @@
 //   npm run soak -- fence                       10 000 000 confirmed hints, and as many new ones as there may be
 //   npm run soak -- fence 100000                so many
 //   npm run soak -- fence 1000000 --postgres    in a PostgreSQL server of its own, or in that of KEYHUSH_POSTGRES
-//   npm run soak -- fence --write               into docs/operations.md
+//   npm run soak -- fence --write               into docs/operations/capacity.md
 
 import { execFile } from 'node:child_process'
 import { stat } from 'node:fs/promises'
@@ -33,7 +33,7 @@ export async function soak(args: string[]): Promise<number> {
   if (!Number.isSafeInteger(count) || count < 1000) throw new Error('expected a number, of 1000 or more')
   const table = fenceTable(count, await (values.postgres ? inPostgres(count) : inLmdb(count)))
   console.log(table.text)
-  if (values.write && !values.postgres) await writeBetween('operations.md', 'fence', table.text)
+  if (values.write && !values.postgres) await writeBetween('operations/capacity.md', 'fence', table.text)
   if (table.longestMs <= LONGEST_MS) return 0
   console.log(`the event loop was held for ${table.longestMs.toFixed(0)} ms, and may be for ${LONGEST_MS}`)
   return 1

@@ -13,7 +13,7 @@ import { KNOWN, schemesFor } from './scheme/known.js'
 import type { LoadProofs } from './scheme/packaged.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 import { agree } from './servers/manifests.js'
-import { apartOf, parseServers } from './servers/pair.js'
+import { apartOf, parseServers } from './servers/parties.js'
 import { linksOf } from './servers/transport.js'
 import { buildFor } from './session/opening.js'
 
@@ -61,7 +61,7 @@ const OPTIONS: Record<keyof EstimateOptions, true> = {
 }
 
 /**
- * What a map will cost, in each mode. Asks one or two servers for their manifest, and sends nothing secret.
+ * What a map will cost, in each mode. Asks the servers for their manifest, and sends nothing secret.
  * @throws {UsageError} for wrong options, before any traffic
  * @throws {KeyhushError} as `open`
  * @example
@@ -91,7 +91,7 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
     const { proofs = 'auto', development, pointproofs, lookupsPerDay, changesPerDay } = options
     const schemeOptions = {
       ...{ proofs, development, pointproofs },
-      usage: { lookupsPerDay, changesPerDay },
+      usage: { lookupsPerDay, changesPerDay, servers: Math.max(2, apart) },
     }
     const { name: mode } = chooseScheme(core, manifest, { lookups: 0, apart })
     const modes = Object.fromEntries(

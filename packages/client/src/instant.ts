@@ -23,7 +23,7 @@ type Shared =
 
 /** Those of `open()` that a map takes which keeps nothing. `wasm` is `@keyhush/wasm/instant_bg.wasm`. */
 export interface InstantOptions extends Pick<OpenOptions, Shared> {
-  /** Base URLs of two servers, on different hosts, run by operators who do not collude. Order is immaterial. */
+  /** Base URLs of two to eight servers, on different hosts, whose operators do not all collude. Order is immaterial. */
   readonly servers: readonly (string | URL)[]
 }
 
@@ -46,7 +46,7 @@ const openStore = () =>
 const loadKeeping = () => Promise.reject(new Error('nothing is kept in mode instant'))
 
 /**
- * Opens a map that downloads nothing and keeps nothing: two servers answer each lookup, at a much higher cost to them.
+ * Opens a map that downloads nothing and keeps nothing: all servers answer each lookup, at a much higher cost to them.
  * @throws {UsageError} for options that cannot be, before any traffic
  * @throws {KeyhushError} by class or `code`: docs/common-errors.md has each with its way out
  * @example
@@ -59,7 +59,7 @@ export async function open(options: InstantOptions): Promise<KeyhushMap> {
   checkOpenOptions(options)
   if (options.servers?.length === 1) {
     const instead = "for one server import open from '@keyhush/client'"
-    throw new UsageError(`servers: expected two, for lookups that keep nothing, got one; ${instead}`)
+    throw new UsageError(`servers: expected two or more, for lookups that keep nothing, got one; ${instead}`)
   }
   const { fetch, wasm, ...others } = options
   if (wasm !== undefined) useInstantModule(wasm)

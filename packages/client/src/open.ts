@@ -8,7 +8,7 @@ import { checkOpenOptions, type OpenOptions } from './options.js'
 import type { Environment } from './platform/environment.js'
 import { platformEnvironment } from './platform/whole.js'
 import { KNOWN } from './scheme/known.js'
-import { type Apart, apartOf, identityOf, parseServers, shownIdentity } from './servers/pair.js'
+import { type Apart, apartOf, identityOf, parseServers, shownIdentity } from './servers/parties.js'
 import { buildFor } from './session/opening.js'
 import { openBy } from './sharing.js'
 import { hasIndexedDb } from './store/store.js'
@@ -59,7 +59,7 @@ export async function discardStateWith(
   { servers }: Pick<OpenOptions, 'servers'>,
 ): Promise<void> {
   const parsed = parseServers(servers)
-  const kinds: readonly Apart[] = parsed.length === 1 ? [1] : [1, 2]
+  const kinds: readonly Apart[] = parsed.length === 1 ? [1] : [1, parsed.length]
   try {
     for (const identity of [...kinds.map(apart => identityOf(parsed, apart)), shownIdentity(parsed)]) {
       const { store } = await openStore(identity, 'required')

@@ -13,7 +13,7 @@ import { schemesFor } from './scheme/known.js'
 import type { LoadProofs } from './scheme/packaged.js'
 import type { KnownScheme, ProofsPreference } from './scheme/scheme.js'
 import type { RollbackPreference } from './servers/fence.js'
-import { type Apart, apartOf, assertParties, type Development, parseServers, type Servers } from './servers/pair.js'
+import { type Apart, apartOf, assertParties, type Development, parseServers, type Servers } from './servers/parties.js'
 import { parsePublisherKey } from './servers/signatures.js'
 import type { Download } from './session/consent.js'
 import type { OpenDurableStore, StoragePreference } from './store/storage.js'
@@ -23,8 +23,9 @@ export interface OpenWithOptions extends Development {
   // Where?
 
   /**
-   * Base URLs of two servers, on different hosts, run by operators who do not collude, in any order. Or of one server: lookups then
-   * use mode `local` or `single`, in which it learns nothing. It could invent its database, so you need a `publisherKey`.
+   * Base URLs of two servers or more, at most eight, on different hosts, in any order. Lookups stay private unless all operators
+   * collude, whichever of them is honest. With three or more, all must answer a lookup. Or of one server: lookups then use mode `local`
+   * or `single`, in which it learns nothing. It could invent its database, so you need a `publisherKey`.
    */
   readonly servers: readonly (string | URL)[]
 
@@ -32,7 +33,7 @@ export interface OpenWithOptions extends Development {
 
   /**
    * The publisher's Ed25519 key: 32 bytes, 64 hex digits, or the line that `keyhush keygen` prints. Put it into your app. The database
-   * must then be signed, else SignatureError: two servers that lie together cannot invent a record, or go back to an older epoch.
+   * must then be signed, else SignatureError: servers that lie together cannot invent a record, or go back to an older epoch.
    * Without it the servers are only compared.
    */
   readonly publisherKey?: string | Uint8Array
@@ -42,8 +43,8 @@ export interface OpenWithOptions extends Development {
    */
   readonly integrity?: 'server' | undefined
   /**
-   * `tolerated`: the two servers may be one party. Lookups use the modes for one server, and either server answers. Both must agree on
-   * the database.
+   * `tolerated`: all servers may be one party. Lookups use the modes for one server, and any server answers. All must agree on the
+   * database.
    */
   readonly collusion?: 'tolerated' | undefined
 
@@ -54,14 +55,15 @@ export interface OpenWithOptions extends Development {
    *
    * - `local`: the client downloads, verifies and keeps the whole database; a lookup sends nothing.
    * - `full`: the client downloads the database once and keeps a hint; two servers answer.
-   * - `instant`: the client downloads and keeps nothing; two servers answer, with far more work, in two round trips for a key.
+   * - `instant`: the client downloads and keeps nothing; all servers answer, with far more work, in two round trips for a key.
    * - `single`: the client downloads the database once and keeps hints, and each lookup uses one up; one server answers.
    * - `auto` with two servers: the stored mode, else `instant` at first. Meanwhile the client prepares `local` for databases of at most
    *   16 MiB, and `full` for larger ones once that is cheaper for as many lookups as were made. A lookup
    *   that fails begins no download. When the state is there `map.mode` changes, with an event.
+   * - `auto` with three servers or more: the same, with `single` in place of `full`, which trusts two servers.
    * - `auto` with one server: `local` for databases of at most 16 MiB, else `single`.
    *
-   * With one server, or `collusion: 'tolerated'`, there are only `single` and `local`.
+   * `full` needs exactly two servers. With one server, or `collusion: 'tolerated'`, there are only `single` and `local`.
    */
   readonly mode?: 'auto' | Mode | undefined
   /**
@@ -235,7 +237,7 @@ export function readOptions(
   const publisherKey = options.publisherKey === undefined ? undefined : parsePublisherKey(options.publisherKey)
   checkIntegrity(servers, publisherKey, options)
   const usable = schemesFor(schemes, apart)
-  oneOf('mode', ['auto', ...usable.keys()], mode, apart === 1 ? 'with one server' : 'with two servers')
+  oneOf('mode', ['auto', ...usable.keys()], mode, `with ${describe(apart)}`)
   if (lookups !== undefined) checkLookups(lookups, apart)
   const { download = 'auto' } = options
   if (typeof download !== 'function') oneOf('download', ['auto', 'never'], download, 'or a function')
@@ -246,7 +248,7 @@ export function readOptions(
   const { development = false, pointproofs } = options
   const possible = scheme === undefined ? [...usable.values()] : [scheme]
   if (proofs !== 'auto' && !possible.some(each => each.kind === 'stateful' && each.provable === true)) {
-    const where = scheme === undefined || apart === 1 ? 'lookups with one server' : `mode '${mode}'`
+    const where = scheme === undefined || apart !== 2 ? `lookups with ${describe(apart)}` : `mode '${mode}'`
     throw new UsageError(`proofs: expected mode 'full' or 'auto' with two servers, got ${where}; leave the option out`)
   }
   const missing = proofs === 'auto' ? undefined : missingFor(proofs, options)
@@ -262,13 +264,17 @@ export function readOptions(
 
 const BOOLEANS = ['development', 'push'] as const
 
+function describe(apart: Apart): string {
+  return ['one server', 'two servers'][apart - 1] ?? 'three servers or more'
+}
+
 /** The core's limit. */
 const MOST_LOOKUPS = 2 ** 20
 
 function checkLookups(lookups: number, apart: Apart): void {
   if (apart !== 1)
     throw new UsageError(
-      "lookups: expected one server, or collusion: 'tolerated', got two servers; leave the option out",
+      `lookups: expected one server, or collusion: 'tolerated', got ${describe(apart)}; leave the option out`,
     )
   if (Number.isInteger(lookups) && lookups > 0 && lookups <= MOST_LOOKUPS) return
   throw new UsageError(`lookups: ${expected(`a whole number from 1 to ${MOST_LOOKUPS}`, lookups)}`)

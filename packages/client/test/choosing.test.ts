@@ -285,9 +285,9 @@ test('while what hints take of the core cannot be loaded, lookups are answered a
 
 test('the planner says when: at once for what is small, after a thousand lookups and more for a million records', () => {
   const { manifest } = records
-  expect(paysAfter(core, manifest, 0)).toBe(true)
+  expect(paysAfter(core, manifest, 0, 2)).toBe(true)
   const million = { ...manifest, records: 2 ** 20, recordBytes: 32, partitions: 16, partitionRecords: 2 ** 16 }
-  const pays = (lookups: number) => paysAfter(core, million, lookups)
+  const pays = (lookups: number) => paysAfter(core, million, lookups, 2)
   expect([0, 100, 1000].map(pays)).toEqual([false, false, false])
   expect(pays(5000)).toBe(true)
 })

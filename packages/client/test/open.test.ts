@@ -45,12 +45,12 @@ describe('servers', () => {
   })
 
   test.each<[string, string, RegExp]>([
-    ['https://a.example', 'https://a.example:8443', /both are on a\.example; its operator .* development: true/],
+    ['https://a.example', 'https://a.example:8443', /two are on a\.example; its operator .* development: true/],
     ['https://a.example', 'http://b.example', /http:\/\/b\.example is plain http; anybody .* development: true/],
     [
       'http://localhost:80',
       'http://[::1]',
-      /expected two operators, got localhost twice, which would see both queries/,
+      /expected an operator for each, got \[::1\] twice, which would see both queries/,
     ],
   ])('%s, %s: the message says why, and what to do', async (a, b, message) => {
     expect((await refusedBy(keyless(), { servers: [a, b] })).message).toMatch(message)
@@ -427,7 +427,13 @@ describe('of an option that cannot be, the message says what was expected and wh
     ['a long text', { proofs: 'x'.repeat(41) }, /pointproofs', got text of 41 characters/],
     ['no signal', { signal: {} }, /signal to be an AbortSignal, got an object \(Object\)/],
     ['servers: a text', { servers: A }, /servers: expected \[one URL\].*got no list \(string\)/],
-    ['servers: three', { servers: [A, B, A] }, /got a list of 3/],
+    ['servers: none', { servers: [] }, /got a list of 0/],
+    [
+      'servers: nine',
+      { servers: Array.from({ length: 9 }, (_, i) => `https://${i}.example`) },
+      /up to 8 .* got a list of 9/,
+    ],
+    ['servers: one of three twice', { servers: [A, B, A] }, /got a\.example twice/],
     ['a key with a word before it', { publisherKey: `key: ${KEY}` }, /64 hex digits.*got 69 characters/],
     ['a misspelt listener', { onevent: () => {} }, /no option "onevent"; expected onEvent/],
     ['a listener there is not', { onUpdate: () => {} }, /no option "onUpdate"/],

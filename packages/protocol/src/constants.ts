@@ -21,6 +21,15 @@ export const SUITE_INSTANT_DIRECTORY = 5
 /** Suite 6: commitments as in suite 1, and one proof of 48 bytes for all entries of an answer. */
 export const SUITE_POINTPROOFS = 6
 
+/** Suite 7: instant lookups with three servers or more. Not a suite that manifests name. */
+export const SUITE_VECTORS = 7
+
+/** Suite 8: the same over the blocks of the key directory. */
+export const SUITE_VECTORS_DIRECTORY = 8
+
+/** Most servers of an instant lookup. */
+export const MAX_SERVERS = 8
+
 /** Bytes of a proof of suite 6. */
 export const POINTPROOF_BYTES = 48
 

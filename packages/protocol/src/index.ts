@@ -65,6 +65,8 @@ export {
   instantCommitments,
   instantLayout,
   MAX_INSTANT_BYTES,
+  type Sharing,
+  TWO_SERVERS,
 } from './instant.js'
 export {
   checkFollows,

@@ -1,8 +1,17 @@
 // Instant lookups (docs/protocol.md, Instant lookups): the usual header, of suite 4, or of suite 5 for blocks of the key directory.
-// The core knows the length of a query and an answer, which follow from the layout.
+// With three servers or more it is of suite 7 or 8, and in a request their number and the queries' form follow. The core knows the
+// length of a query and an answer, which follow from the layout and the number of servers.
 
 import { checkInteger, checkLength } from './bytes.js'
-import { HEADER_BYTES, MAX_BATCH, SUITE_INSTANT, SUITE_INSTANT_DIRECTORY } from './constants.js'
+import {
+  HEADER_BYTES,
+  MAX_BATCH,
+  MAX_SERVERS,
+  SUITE_INSTANT,
+  SUITE_INSTANT_DIRECTORY,
+  SUITE_VECTORS,
+  SUITE_VECTORS_DIRECTORY,
+} from './constants.js'
 import { malformed } from './errors.js'
 import type { Manifest } from './manifest.js'
 import { ANSWER_MAGIC, checkAnswered, decodeHeader, encodeMessage, type MessageHeader, QUERY_MAGIC } from './message.js'
@@ -11,16 +20,38 @@ import { isCommitted } from './proofs.js'
 /** The route that answers them. */
 export const INSTANT_PATH = '/v1/instant'
 
-/** No request is longer: the most queries, for 2^32 groups. */
-export const MAX_INSTANT_BYTES = HEADER_BYTES + MAX_BATCH * 440
+/** Number of servers and form of the queries, in a request of suite 7 or 8. */
+const SHARING_BYTES = 2
+
+/** No request is longer. With two servers, no request has more than 64 queries of 440 bytes. */
+export const MAX_INSTANT_BYTES = HEADER_BYTES + SHARING_BYTES + 2 ** 20
 
 /** What a lookup is of: the records, or in a keyed database the blocks of the directory. */
 export type InstantOf = 'records' | 'directory'
 
-export const INSTANT_SUITES = { records: SUITE_INSTANT, directory: SUITE_INSTANT_DIRECTORY } as const
+/** The suites for two servers, and for more. */
+export const INSTANT_SUITES = {
+  records: [SUITE_INSTANT, SUITE_VECTORS],
+  directory: [SUITE_INSTANT_DIRECTORY, SUITE_VECTORS_DIRECTORY],
+} as const
+
+/** How a lookup is shared among servers. */
+export interface Sharing {
+  /** 2 to 8 */
+  readonly servers: number
+  /** whether these queries are vectors, and not seeds; with two servers they are keys: false */
+  readonly vectors: boolean
+}
+
+/** Of a lookup with two servers, whose queries are keys. */
+export const TWO_SERVERS: Sharing = { servers: 2, vectors: false }
+
+function suiteFor(of: InstantOf, servers: number): number {
+  return INSTANT_SUITES[of][servers === 2 ? 0 : 1]
+}
 
 /** A request at a server, which has yet to find its manifest. */
-export interface InstantQuery extends MessageHeader {
+export interface InstantQuery extends MessageHeader, Sharing {
   readonly of: InstantOf
   /** `count` queries, one after the other: a view into the request, unchecked */
   readonly queries: Uint8Array
@@ -46,23 +77,35 @@ export function instantCommitments(manifest: Manifest, of: InstantOf): Uint8Arra
   return of === 'records' ? manifest.commitments : manifest.directoryCommitment
 }
 
-/** A request of `count` queries, one after the other. Throws WireError on a wrong count. */
+/** A request of `count` queries, one after the other. Throws WireError on a wrong count or number of servers. */
 export function encodeInstantQuery(
   manifest: Manifest,
   of: InstantOf,
   count: number,
   queries: Uint8Array,
+  { servers, vectors }: Sharing = TWO_SERVERS,
 ): Uint8Array<ArrayBuffer> {
   checkInteger('count', count, 1, MAX_BATCH)
-  return encodeMessage(QUERY_MAGIC, manifest, INSTANT_SUITES[of], count, queries)
+  checkInteger('servers', servers, 2, MAX_SERVERS)
+  const suite = suiteFor(of, servers)
+  if (servers === 2) return encodeMessage(QUERY_MAGIC, manifest, suite, count, queries)
+  const body = new Uint8Array(SHARING_BYTES + queries.length)
+  body.set([servers, Number(vectors)])
+  body.set(queries, SHARING_BYTES)
+  return encodeMessage(QUERY_MAGIC, manifest, suite, count, body)
 }
 
-/** Reads a request's header. Throws WireError if it is malformed. The server checks what follows the header. */
+/** Reads a request's header, and how its queries are shared. Throws WireError if it is malformed. The server checks the queries. */
 export function decodeInstantQuery(bytes: Uint8Array): InstantQuery {
-  const header = decodeHeader('query', QUERY_MAGIC, bytes, Object.values(INSTANT_SUITES))
+  const header = decodeHeader('query', QUERY_MAGIC, bytes, Object.values(INSTANT_SUITES).flat())
   checkInteger('count', header.count, 1, MAX_BATCH)
-  const of = header.suite === INSTANT_SUITES.records ? 'records' : 'directory'
-  return { ...header, of, queries: bytes.subarray(HEADER_BYTES) }
+  const of = (INSTANT_SUITES.records as readonly number[]).includes(header.suite) ? 'records' : 'directory'
+  const queries = bytes.subarray(HEADER_BYTES)
+  if (header.suite === suiteFor(of, 2)) return { ...header, of, ...TWO_SERVERS, queries }
+  const [servers = 0, form = 0] = queries
+  checkInteger('servers', servers, 3, MAX_SERVERS)
+  checkInteger('form', form, 0, 1)
+  return { ...header, of, servers, vectors: form === 1, queries: queries.subarray(SHARING_BYTES) }
 }
 
 /** The answers to `count` queries, one after the other. */
@@ -71,8 +114,9 @@ export function encodeInstantAnswer(
   of: InstantOf,
   count: number,
   answers: Uint8Array,
+  servers = 2,
 ): Uint8Array<ArrayBuffer> {
-  return encodeMessage(ANSWER_MAGIC, manifest, INSTANT_SUITES[of], count, answers)
+  return encodeMessage(ANSWER_MAGIC, manifest, suiteFor(of, servers), count, answers)
 }
 
 /**
@@ -85,9 +129,11 @@ export function decodeInstantAnswer(
   count: number,
   answerBytes: number,
   bytes: Uint8Array,
+  servers = 2,
 ): Uint8Array {
-  const header = decodeHeader('answer', ANSWER_MAGIC, bytes, Object.values(INSTANT_SUITES))
-  if (header.suite !== INSTANT_SUITES[of]) malformed('answer suite', INSTANT_SUITES[of], header.suite)
+  const header = decodeHeader('answer', ANSWER_MAGIC, bytes, Object.values(INSTANT_SUITES).flat())
+  const suite = suiteFor(of, servers)
+  if (header.suite !== suite) malformed('answer suite', suite, header.suite)
   checkAnswered(manifest, count, header)
   checkLength('answer length', bytes, HEADER_BYTES + count * answerBytes)
   return bytes.subarray(HEADER_BYTES)

@@ -32,7 +32,7 @@ import { MANIFEST_SUITES, type Proofs, proofsOf, suiteOf } from './proofs.js'
 export interface MessageHeader {
   /**
    * 1: entries with opening proofs; 2: records alone; 3: two parities a query; 4: an instant lookup; 5: one of a block of the
-   * directory; 6: records, and one proof behind them
+   * directory; 6: records, and one proof behind them; 7 and 8: as 4 and 5, with three servers or more
    */
   readonly suite: number
   /** 16 bytes */

@@ -27,9 +27,10 @@ export function instantCore(
     blake3: glue.blake3,
     fingerprint: glue.fingerprint,
     directoryShape: (...shape) => new glue.DirectoryShapeHandle(...shape) as unknown as DirectoryShapeHandle,
-    newInstantQuery: (layout, ...rest) => new glue.InstantQueryHandle(own(layout), ...rest),
-    chooseMode: (layout, directory, { instant }, lookups) =>
-      glue.chooseMode(own(layout), ...sizeOf(directory), instant, lookups) as Mode,
+    newInstantQuery: (layout, indices, entropy, servers = 2) =>
+      new glue.InstantQueryHandle(own(layout), indices, entropy, servers),
+    chooseMode: (layout, directory, { instant, servers = 2 }, lookups) =>
+      glue.chooseMode(own(layout), ...sizeOf(directory), instant, servers, lookups) as Mode,
   }
 }
 

@@ -30,8 +30,10 @@ export function serverInstance(kernels: () => Promise<WasmModule>): Instance<Cor
     newBringing: (directory, blocks) =>
       new glue.BringingHandle(directory as glue.DirectoryHandle, blocks as glue.DatabaseHandle),
     nextGeneration: (old, ...rest) => new glue.NextGenerationHandle(old as glue.DatabaseHandle, ...rest),
-    newInstantPass: (database, ...rest) => new glue.InstantPassHandle(database as glue.DatabaseHandle, ...rest),
-    checkInstantQueries: (layout, queries) => ours(layout).checkInstantQueries(queries),
+    newInstantPass: (database, queries, kinds, servers = 2) =>
+      new glue.InstantPassHandle(database as glue.DatabaseHandle, queries, kinds, servers),
+    checkInstantQueries: (layout, queries, servers = 2, vectors = false) =>
+      ours(layout).checkInstantQueries(queries, servers, vectors),
     newWorkerStack: () => new glue.WorkerStackHandle(),
     workerModule: kernels,
     hazmatPermutations: (layout, entropy) => glue.hazmatPermutations(ours(layout), entropy),

@@ -235,6 +235,34 @@ fn rows_are_what_is_sent_and_kept() {
     }
 }
 
+#[test]
+fn an_instant_lookup_with_three_servers_or_more_costs_what_its_messages_do() {
+    let Plan { layout, .. } = packed(700, 100);
+    for servers in [3, 5, 8] {
+        let workload = Workload { servers: servers as u64, batch: 2, ..Workload::new(0, 0) };
+        let rows = modes(&layout, &DirectorySize::default(), &[Proofs::Openings], &workload);
+        let row = rows.iter().find(|row| row.mode == Mode::Instant).unwrap();
+        let pending = instant::query::query_any_of(&layout, servers, &[5, 6], &[1; 32]).unwrap();
+        let queries: usize = (0..servers).map(|server| pending.request(server).unwrap().len()).sum();
+        let answer = instant::vectors::shape(&layout, servers).answer_bytes();
+        assert_eq!(row.lookup_bytes_up as usize, servers * 42 + queries);
+        assert_eq!(row.lookup_bytes_down as usize, servers * (40 + 2 * answer));
+    }
+}
+
+#[test]
+fn with_three_servers_or_more_a_map_never_prepares_hints_for_two() {
+    for records in [1 << 16, 1 << 20, 1 << 22] {
+        let Plan { layout, .. } = packed(records, 32);
+        for instant in [false, true] {
+            let modes: Vec<_> =
+                changes(&layout, Offers { instant, servers: 3 }).into_iter().map(|(_, mode)| mode).collect();
+            assert!(modes.iter().all(|mode| *mode != Mode::Full), "{records}: {modes:?}");
+            assert!(instant || !modes.contains(&Mode::Instant), "{records}: {modes:?}");
+        }
+    }
+}
+
 /// The figures of docs/costs.md on blocks. They are not the default, because every answer is longer with them.
 #[test]
 fn blocks_are_not_the_default_and_make_answers_longer() {
@@ -289,8 +317,8 @@ fn hints_for_one_server_cost_what_is_planned() {
     }
 }
 
-const NONE: Offers = Offers { instant: false };
-const ALL: Offers = Offers { instant: true };
+const NONE: Offers = Offers { instant: false, servers: 2 };
+const ALL: Offers = Offers { instant: true, servers: 2 };
 
 /// The numbers of lookups at which the mode changes, and the mode from then on, beginning with the first lookup.
 fn changes(layout: &Layout, offers: Offers) -> Vec<(u64, Mode)> {

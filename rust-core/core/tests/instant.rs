@@ -71,7 +71,7 @@ fn look_up(database: &Database<Merkle>, indices: &[u32], entropy: &[u8; 32]) -> 
     let layout = database.layout();
     let pending = query(layout, indices, entropy).unwrap();
     let [a, b] = [0, 1].map(|server| answers(database, layout, pending.request(server).unwrap(), At::Newest));
-    recon(&pending, &commitments(database), [&a, &b]).unwrap()
+    recon(&pending, &commitments(database), &[&a, &b]).unwrap()
 }
 
 #[test]
@@ -220,12 +220,12 @@ fn every_changed_bit_of_either_answer_is_refused_for_every_index() {
             for server in 0..2 {
                 for bit in 0..answers[server].len() * 8 {
                     answers[server][bit / 8] ^= 1 << (bit % 8);
-                    let found = recon(&pending, &commitments, [&answers[0], &answers[1]]).unwrap();
+                    let found = recon(&pending, &commitments, &[&answers[0], &answers[1]]).unwrap();
                     assert!(found.is_none(), "{dimensions:?}, record {index}, server {server}, bit {bit}");
                     answers[server][bit / 8] ^= 1 << (bit % 8);
                 }
             }
-            assert!(recon(&pending, &commitments, [&answers[0], &answers[1]]).unwrap().is_some());
+            assert!(recon(&pending, &commitments, &[&answers[0], &answers[1]]).unwrap().is_some());
         }
     }
 }
@@ -239,7 +239,7 @@ fn careful(database: &Database<Merkle>, index: u32, difference: &[u8]) -> bool {
     let pending = query(layout, &[index], &entropy("client", index as usize)).unwrap();
     let [mut a, b] = [0, 1].map(|server| answers(database, layout, pending.request(server).unwrap(), At::Newest));
     a.iter_mut().zip(difference).for_each(|(byte, difference)| *byte ^= difference);
-    recon(&pending, &commitments(database), [&a, &b]).unwrap().is_some()
+    recon(&pending, &commitments(database), &[&a, &b]).unwrap().is_some()
 }
 
 /// Ignores the bytes beyond the partition's end.
@@ -290,9 +290,9 @@ fn a_server_with_another_database_is_refused() {
         let pending = query(&layout, &[index], &entropy("other", index as usize)).unwrap();
         let a = answers(&database, &layout, pending.request(0).unwrap(), At::Newest);
         let b = answers(&other, &layout, pending.request(1).unwrap(), At::Newest);
-        assert_eq!(recon(&pending, &commitments(&database), [&a, &b]).unwrap(), None);
+        assert_eq!(recon(&pending, &commitments(&database), &[&a, &b]).unwrap(), None);
         let both = answers(&other, &layout, pending.request(0).unwrap(), At::Newest);
-        assert_eq!(recon(&pending, &commitments(&database), [&both, &b]).unwrap(), None);
+        assert_eq!(recon(&pending, &commitments(&database), &[&both, &b]).unwrap(), None);
     }
 }
 
@@ -459,13 +459,13 @@ fn both_epochs_are_answered_in_one_pass() {
                 assert_eq!(of([1, 2, 5, 6]), std::array::from_fn(|_| answers[1].clone()));
                 answers
             });
-            let then = recon(&previous, &old_commitments, [&a[0], &b[0]]).unwrap().expect("genuine");
-            let now = recon(&newest, &commitments, [&a[1], &b[1]]).unwrap().expect("genuine");
+            let then = recon(&previous, &old_commitments, &[&a[0], &b[0]]).unwrap().expect("genuine");
+            let now = recon(&newest, &commitments, &[&a[1], &b[1]]).unwrap().expect("genuine");
             assert_eq!(then, old[number * 64..][..64], "record {index} before round {round}");
             assert_eq!(now, database.record(number).unwrap(), "record {index} after round {round}");
             // The epochs have different commitments, and an answer of one does not pass at the other.
             if index < 13 {
-                assert!(recon(&previous, &commitments[..old_commitments.len()], [&a[0], &b[0]]).unwrap().is_none());
+                assert!(recon(&previous, &commitments[..old_commitments.len()], &[&a[0], &b[0]]).unwrap().is_none());
             }
         }
     }
@@ -536,11 +536,11 @@ proptest! {
         let pending = query(database.layout(), &[20], &[1; 32]).unwrap();
         let commitments = commitments(&database);
         if a.len() != bytes || b.len() != bytes {
-            prop_assert!(recon(&pending, &commitments, [&a, &b]).is_err());
+            prop_assert!(recon(&pending, &commitments, &[&a, &b]).is_err());
         }
         let whole = |bytes_of: &[u8]| -> Vec<u8> { bytes_of.iter().copied().chain(std::iter::repeat(7)).take(bytes).collect() };
-        prop_assert_eq!(recon(&pending, &commitments, [&whole(&a), &whole(&b)]).unwrap(), None);
-        prop_assert!(recon(&pending, &commitments[1..], [&whole(&a), &whole(&b)]).is_err());
+        prop_assert_eq!(recon(&pending, &commitments, &[&whole(&a), &whole(&b)]).unwrap(), None);
+        prop_assert!(recon(&pending, &commitments[1..], &[&whole(&a), &whole(&b)]).is_err());
     }
 }
 
@@ -565,12 +565,12 @@ fn changed_bits_of_either_answer_are_refused_for_every_block_of_a_directory() {
         for server in 0..2 {
             for bit in (0..answers[server].len() * 8).step_by(every) {
                 answers[server][bit / 8] ^= 1 << (bit % 8);
-                let found = recon(&pending, &commitment, [&answers[0], &answers[1]]).unwrap();
+                let found = recon(&pending, &commitment, &[&answers[0], &answers[1]]).unwrap();
                 assert!(found.is_none(), "block {number}, server {server}, bit {bit}");
                 answers[server][bit / 8] ^= 1 << (bit % 8);
             }
         }
-        let found = recon(&pending, &commitment, [&answers[0], &answers[1]]).unwrap();
+        let found = recon(&pending, &commitment, &[&answers[0], &answers[1]]).unwrap();
         assert_eq!(found.unwrap(), blocks.record(number as usize).unwrap());
     }
 }
@@ -604,7 +604,7 @@ fn blocks_are_answered_at_both_epochs_and_lead_where_the_directory_of_each_does(
             let print = print_of(key);
             let pending = query(blocks.layout(), &[shape.number(&print)], &entropy("blocks", key as usize)).unwrap();
             let [a, b] = [0, 1].map(|server| answers(&blocks, blocks.layout(), pending.request(server).unwrap(), at));
-            let block = recon(&pending, &commitment, [&a, &b]).unwrap().expect("both servers are honest");
+            let block = recon(&pending, &commitment, &[&a, &b]).unwrap().expect("both servers are honest");
             let alone = shape.index(&block, &print, records).unwrap();
             assert_eq!(alone, directory.index(&print, records).unwrap());
         }

@@ -110,7 +110,7 @@ fn no_verdict_on_an_instant_answer_depends_on_the_place_in_the_block() {
             instant::pass::answer(&database, &[(request, At::Newest)]).unwrap().remove(0)
         });
         xor(&mut a, difference);
-        instant::recon::recon(&pending, &commitments, [&a, &b]).unwrap().is_some()
+        instant::recon::recon(&pending, &commitments, &[&a, &b]).unwrap().is_some()
     };
     // Here a group is the whole partition: two blocks.
     let blocks = vec![0, layout.record_bytes()];
@@ -153,7 +153,7 @@ fn instant_lookups_find_every_record_at_every_g_and_at_both_epochs() {
             let answers = [0, 1].map(|server| {
                 instant::pass::answer(database, &[(pending.request(server).unwrap(), at)]).unwrap().remove(0)
             });
-            instant::recon::recon(&pending, commitments, [&answers[0], &answers[1]]).unwrap().unwrap()
+            instant::recon::recon(&pending, commitments, &[&answers[0], &answers[1]]).unwrap().unwrap()
         };
         let before = database.commitments().unwrap();
         // Into the last block, and beyond it if it is full.

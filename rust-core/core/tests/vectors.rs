@@ -464,7 +464,7 @@ fn instant() -> Value {
             let pending = instant::query::query(&layout, &indices, entropy.as_slice().try_into().unwrap()).unwrap();
             let answers = [0, 1].map(|server| answered(&database, pending.request(server).unwrap()));
             let requests = [0, 1].map(|server| hex(pending.request(server).unwrap()));
-            let records = instant::recon::recon(&pending, &commitments, [&answers[0], &answers[1]]).unwrap().unwrap();
+            let records = instant::recon::recon(&pending, &commitments, &[&answers[0], &answers[1]]).unwrap().unwrap();
             json!({
                 "layout": layout_json(&layout),
                 "recordsLabel": label,
@@ -473,6 +473,45 @@ fn instant() -> Value {
                 "entropy": hex(entropy),
                 "requests": requests,
                 "answers": answers.map(hex),
+                "records": hex(records),
+            })
+        })
+        .collect()
+}
+
+/// Instant lookups with three servers or more.
+fn any_of_k() -> Value {
+    let packed = [((40, 64, 3, 14, 1), 3), ((2000, 32, 4, 501, 1), 3), ((77, 32, 3, 32, 8), 5), ((5, 8, 1, 5, 1), 8)];
+    packed
+        .into_iter()
+        .map(|((n, l, q, m, g), servers)| {
+            let layout = Layout::packed(n, l, q, m, g).unwrap();
+            let (label, database, commitments) = labelled(layout);
+            let indices = [n as u32 - 1, 0];
+            let entropy = stream(&format!("any of {servers} {n}"), 32);
+            let pending =
+                instant::query::query_any_of(&layout, servers, &indices, entropy.as_slice().try_into().unwrap()).unwrap();
+            let shape = instant::vectors::shape(&layout, servers);
+            let answers: Vec<Vec<u8>> = (0..servers)
+                .map(|server| {
+                    let form = pending.form(server).unwrap();
+                    let queries = instant::vectors::queries(&shape, form, pending.request(server).unwrap()).unwrap();
+                    let asked: Vec<_> = queries.map(|query| (form, query, At::Newest)).collect();
+                    instant::pass::answer_vectors(&database, servers, &asked).unwrap().concat()
+                })
+                .collect();
+            let all: Vec<&[u8]> = answers.iter().map(Vec::as_slice).collect();
+            let records = instant::recon::recon(&pending, &commitments, &all).unwrap().unwrap();
+            json!({
+                "layout": layout_json(&layout),
+                "recordsLabel": label,
+                "commitments": hex(commitments),
+                "servers": servers,
+                "indices": indices,
+                "entropy": hex(entropy),
+                "vectorsFrom": (0..servers).find(|&server| pending.form(server) == Some(instant::vectors::Form::Vector)),
+                "requests": (0..servers).map(|server| hex(pending.request(server).unwrap())).collect::<Vec<_>>(),
+                "answers": answers.iter().map(hex).collect::<Vec<_>>(),
                 "records": hex(records),
             })
         })
@@ -492,7 +531,7 @@ fn instant_directory() -> Value {
     let pending = instant::query::query(database.layout(), &numbers, entropy.as_slice().try_into().unwrap()).unwrap();
     let requests = [0, 1].map(|server| pending.request(server).unwrap().to_vec());
     let answers = [0, 1].map(|server| answered(&database, &requests[server]));
-    let blocks = instant::recon::recon(&pending, &commitment, [&answers[0], &answers[1]]).unwrap().unwrap();
+    let blocks = instant::recon::recon(&pending, &commitment, &[&answers[0], &answers[1]]).unwrap().unwrap();
     let indices: Vec<_> = blocks
         .chunks_exact(shape.block_bytes())
         .zip(keys)
@@ -548,7 +587,7 @@ fn instant_refused() -> Value {
         let entropy = stream(&format!("instant refused {n}"), 32);
         let pending = instant::query::query(&layout, &[index], entropy.as_slice().try_into().unwrap()).unwrap();
         let answers = [0, 1].map(|server| answered(&database, pending.request(server).unwrap()));
-        let reads = |one: &[u8]| instant::recon::recon(&pending, &commitments, [one, &answers[1]]).unwrap();
+        let reads = |one: &[u8]| instant::recon::recon(&pending, &commitments, &[one, &answers[1]]).unwrap();
         assert!(reads(&answers[0]).is_some());
         let refused = bits.into_iter().map(|(because, at)| {
             let mut changed = answers[0].clone();
@@ -655,6 +694,7 @@ fn the_native_core_agrees_with_the_shared_vectors() {
         "lookups": lookups(Proofs::Openings),
         "tagLookups": lookups(Proofs::Tags),
         "instant": instant(),
+        "anyOfK": any_of_k(),
         "instantDirectory": instant_directory(),
         "instantRefused": instant_refused(),
         "single": single(),

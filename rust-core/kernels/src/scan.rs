@@ -71,6 +71,12 @@ impl Shape {
         key_bytes(domain_log(self.groups()))
     }
 
+    /// Bytes of a vector with a bit for each group.
+    #[must_use]
+    pub fn vector_bytes(&self) -> usize {
+        self.groups().div_ceil(8)
+    }
+
     /// Bytes of an answer: a group and its siblings.
     #[must_use]
     pub fn answer_bytes(&self) -> usize {
@@ -177,13 +183,13 @@ impl<'a> Scratch<'a> {
     pub fn select(&mut self, query: usize, key: &Key<'_>, points: usize) {
         let selectors = &mut self.selectors[..points];
         key.evaluate(points, self.nodes, self.controls, |leaf, outputs| {
-            let of_leaf = selectors.chunks_mut(8).skip(leaf * outputs.len());
-            for (groups, byte) in of_leaf.zip(outputs) {
-                for (selector, bit) in groups.iter_mut().zip(bits(*byte)) {
-                    *selector |= bit << query;
-                }
-            }
+            select(&mut selectors[leaf * outputs.len() * 8..], query, outputs);
         });
+    }
+
+    /// Selects the groups whose bit is set in `vector`, low bits first. It has a bit for each group of the query's epoch.
+    pub fn select_vector(&mut self, query: usize, vector: &[u8]) {
+        select(self.selectors, query, vector);
     }
 
     /// Does step `number` of [`Shape::steps`]. Do each once, in any order, after every query was [selected](Self::select).
@@ -257,6 +263,15 @@ impl<'a> Scratch<'a> {
             if (combination >> (query % HALF)) & 1 == 1 {
                 xor_into(answer, sum);
             }
+        }
+    }
+}
+
+/// Sets a query's bit in the selectors of the groups whose bit is set. Bits beyond the last group are ignored.
+fn select(selectors: &mut [u8], query: usize, vector: &[u8]) {
+    for (groups, byte) in selectors.chunks_mut(8).zip(vector) {
+        for (selector, bit) in groups.iter_mut().zip(bits(*byte)) {
+            *selector |= bit << query;
         }
     }
 }

@@ -25,10 +25,12 @@ pub fn choose_mode(
     block_log: u32,
     block_bytes: u32,
     instant: bool,
+    servers: usize,
     lookups: f64,
 ) -> String {
     let directory = directory_size(layout, directory_bytes, block_log, block_bytes);
-    let mode = cost::choose_mode(&layout.0, &directory, Offers { instant }, lookups as u64);
+    let mode =
+        cost::choose_mode(&layout.0, &directory, Offers { instant, servers: servers.clamp(2, 8) }, lookups as u64);
     mode_name(mode).into()
 }
 

@@ -1,8 +1,9 @@
 //! Instant lookups: a client's queries, and a server's passes.
 
 use keyhush_core::instant;
-use keyhush_core::instant::query::{Pending, query};
+use keyhush_core::instant::query::{Pending, query, query_any_of};
 use keyhush_core::instant::recon::recon;
+use keyhush_core::instant::vectors::{self, Form};
 use wasm_bindgen::prelude::*;
 
 use crate::{LayoutHandle, Outcome, WipesStack, exactly, thrown};
@@ -28,25 +29,57 @@ impl LayoutHandle {
     }
 }
 
+#[wasm_bindgen]
+impl LayoutHandle {
+    /// The sizes of lookups with 2 to 8 servers: bytes of a query that is a key or a seed, of one that is a vector (with two
+    /// servers: a key), of an answer; the most queries of a request.
+    ///
+    /// # Errors
+    /// `index`.
+    #[wasm_bindgen(js_name = instantSizes)]
+    pub fn instant_sizes(&self, servers: usize) -> Outcome<Vec<u32>> {
+        let layout = &self.0;
+        let sizes = if servers == 2 {
+            let key = instant::request_bytes(layout);
+            [key, key, instant::answer_bytes(layout), instant::max_batch(layout)]
+        } else {
+            let shape = vectors::checked_shape(layout, servers).map_err(thrown)?;
+            let bytes = |form| vectors::query_bytes(&shape, form);
+            [bytes(Form::Seed), bytes(Form::Vector), shape.answer_bytes(), vectors::max_batch(&shape)]
+        };
+        Ok(sizes.map(|size| size as u32).to_vec())
+    }
+}
+
 /// Instant queries whose answers have not arrived.
 #[wasm_bindgen]
 pub struct InstantQueryHandle(Pending, WipesStack);
 
 #[wasm_bindgen]
 impl InstantQueryHandle {
-    /// Makes queries for 1 to `instantMaxBatch` record indices, from 32 bytes of fresh entropy.
+    /// Makes queries for some record indices, at most as many as a request may have, from 32 bytes of fresh entropy, for 2 to 8
+    /// servers.
     ///
     /// # Errors
     /// `index`, `length`.
     #[wasm_bindgen(constructor)]
-    pub fn new(layout: &LayoutHandle, indices: &[u32], entropy: &[u8]) -> Outcome<InstantQueryHandle> {
+    pub fn new(layout: &LayoutHandle, indices: &[u32], entropy: &[u8], servers: usize) -> Outcome<InstantQueryHandle> {
         exactly("entropy", entropy)
-            .and_then(|entropy| query(&layout.0, indices, &entropy))
+            .and_then(|entropy| match servers {
+                2 => query(&layout.0, indices, &entropy),
+                _ => query_any_of(&layout.0, servers, indices, &entropy),
+            })
             .map(|pending| InstantQueryHandle(pending, WipesStack))
             .map_err(thrown)
     }
 
-    /// The request's body for server 0 or 1.
+    /// Whether a server's queries are vectors.
+    #[wasm_bindgen(js_name = isVector)]
+    pub fn is_vector(&self, server: usize) -> bool {
+        self.0.form(server) == Some(Form::Vector)
+    }
+
+    /// The queries for a server.
     ///
     /// # Errors
     /// `index`.
@@ -54,12 +87,13 @@ impl InstantQueryHandle {
         self.0.request(server).map(<[u8]>::to_vec).map_err(thrown)
     }
 
-    /// The records, from both servers' answers; none if an answer was changed.
+    /// The records, from the servers' answers in order, one after the other; none if an answer was changed.
     ///
     /// # Errors
-    /// `length`.
-    pub fn recon(&self, commitments: &[u8], zero: &[u8], one: &[u8]) -> Outcome<Option<Vec<u8>>> {
-        recon(&self.0, commitments, [zero, one]).map_err(thrown)
+    /// `length`, `index`.
+    pub fn recon(&self, commitments: &[u8], answers: &[u8]) -> Outcome<Option<Vec<u8>>> {
+        let each = answers.len().div_ceil(self.0.servers()).max(1);
+        recon(&self.0, commitments, &answers.chunks(each).collect::<Vec<_>>()).map_err(thrown)
     }
 }
 
@@ -67,7 +101,8 @@ impl InstantQueryHandle {
 mod server {
     use keyhush_core::database::flat::At;
     use keyhush_core::error::Error;
-    use keyhush_core::instant::pass::{DESCRIPTOR_WORDS, Pass, check};
+    use keyhush_core::instant::pass::{DESCRIPTOR_WORDS, Pass, check, check_vectors};
+    use keyhush_core::instant::vectors::Form;
     use wasm_bindgen::prelude::*;
 
     use crate::server::DatabaseHandle;
@@ -75,14 +110,22 @@ mod server {
 
     #[wasm_bindgen]
     impl LayoutHandle {
-        /// Checks the queries of a request, before they wait for a pass with others.
+        /// Checks the queries of a request of a lookup with 2 to 8 servers, before they wait for a pass with others.
         ///
         /// # Errors
-        /// `length`, `query`.
+        /// `length`, `query`, `index`.
         #[wasm_bindgen(js_name = checkInstantQueries)]
-        pub fn check_instant_queries(&self, queries: &[u8]) -> Outcome<()> {
-            check(&self.0, queries).map_err(thrown)
+        pub fn check_instant_queries(&self, queries: &[u8], servers: usize, vectors: bool) -> Outcome<()> {
+            match servers {
+                2 => check(&self.0, queries),
+                _ => check_vectors(&self.0, servers, form(vectors), queries),
+            }
+            .map_err(thrown)
         }
+    }
+
+    fn form(vectors: bool) -> Form {
+        if vectors { Form::Vector } else { Form::Seed }
     }
 
     /// Up to eight instant queries that are being answered.
@@ -101,16 +144,21 @@ mod server {
 
     #[wasm_bindgen]
     impl InstantPassHandle {
-        /// Begins a pass for queries that lie one after the other. `previous` has a byte for each: 0 for the newest epoch, 1 for the
-        /// previous one.
+        /// Begins a pass for queries of lookups with 2 to 8 servers, which lie one after the other. `kinds` has a byte for each: bit 0
+        /// is set for the previous epoch, bit 1 for a vector.
         ///
         /// # Errors
         /// `length`, `index`, `query`, `phase`, `layout`.
         #[wasm_bindgen(constructor)]
-        pub fn new(database: &DatabaseHandle, queries: &[u8], previous: &[u8]) -> Outcome<InstantPassHandle> {
-            let at: Vec<At> =
-                previous.iter().map(|&previous| if previous == 0 { At::Newest } else { At::Previous }).collect();
-            let pass = Pass::of_joined(&database.0, queries, &at).map_err(thrown)?;
+        pub fn new(
+            database: &DatabaseHandle,
+            queries: &[u8],
+            kinds: &[u8],
+            servers: usize,
+        ) -> Outcome<InstantPassHandle> {
+            let kind = |bits: &u8| (form(bits & 2 != 0), if bits & 1 == 0 { At::Newest } else { At::Previous });
+            let kinds: Vec<(Form, At)> = kinds.iter().map(kind).collect();
+            let pass = Pass::of_joined(&database.0, servers, queries, &kinds).map_err(thrown)?;
             Ok(InstantPassHandle { pass: Some(pass), descriptor: Box::new([0; DESCRIPTOR_WORDS]) })
         }
 

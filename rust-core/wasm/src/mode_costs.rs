@@ -90,6 +90,11 @@ pub(crate) fn read(workload: &JsValue) -> Result<Workload, Error> {
         batch: number("batch")?.unwrap_or(base.batch),
         lookups_per_day: number("lookupsPerDay")?.unwrap_or(base.lookups_per_day),
         hint_lookups: number("hintLookups")?,
+        servers: match number("servers")? {
+            None => base.servers,
+            Some(servers) if (2..=8).contains(&servers) => servers,
+            Some(_) => return Err(Error::Layout("servers must be from 2 to 8".into())),
+        },
         changes_per_day: number("changesPerDay")?.unwrap_or(base.changes_per_day),
         memory_bytes: number("memoryBytes")?.unwrap_or(base.memory_bytes),
         uplink_kbit: number("uplinkKbit")?.unwrap_or(base.uplink_kbit),

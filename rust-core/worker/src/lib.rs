@@ -56,10 +56,12 @@ mod exports {
         scratch: Place,
         /// a bit for each query: whether it is for the previous epoch
         previous: u32,
+        /// 1 if queries are vectors, 0 if they are keys
+        vectors: u32,
         /// indices (u32), records (bytes) and nodes
         overwritten: [Place; 3],
-        /// for each query its key, and the number of groups of its epoch
-        keys: [(Place, u32); MAX_QUERIES],
+        /// for each query its key or vector, and the number of groups of its epoch
+        shares: [(Place, u32); MAX_QUERIES],
     }
 
     /// Does all steps of a pass over instant lookups. Returns 1, or 0 for a malformed descriptor.
@@ -84,11 +86,15 @@ mod exports {
         };
         let queries = pass.queries as usize;
         let Some(mut scratch) = Scratch::new(shape, queries, scratch) else { return 0 };
-        for (number, (key, groups)) in pass.keys.iter().take(queries).enumerate() {
+        for (number, (share, groups)) in pass.shares.iter().take(queries).enumerate() {
             // SAFETY: the caller guarantees it.
-            let key = unsafe { key.bytes() };
+            let share = unsafe { share.bytes() };
             let groups = *groups as usize;
-            let Some(key) = Key::decode(key, domain_log(groups)) else { return 0 };
+            if pass.vectors == 1 {
+                scratch.select_vector(number, share);
+                continue;
+            }
+            let Some(key) = Key::decode(share, domain_log(groups)) else { return 0 };
             scratch.select(number, &key, groups);
         }
         for step in 0..shape.steps() {

@@ -1,4 +1,4 @@
-// `keyhush dev`: two servers and a publisher on this machine, for app developers. As in production each server is a process with a
+// `keyhush dev`: two servers or more and a publisher on this machine, for app developers. As in production each server is a process with a
 // store of its own and accepts only what the publisher signed. A proxy in front of each misbehaves when a key is pressed.
 
 import { fork } from 'node:child_process'
@@ -20,12 +20,13 @@ import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
 import { ENDS_BY_ITSELF } from './stopping.js'
 
-const NAMES = ['a', 'b'] as const
+const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] as const
 
 /** The options of `dev` as commander gives them. */
 export type DevArguments = Pick<BuildArguments, 'format' | 'recordBytes' | 'valueEncoding' | 'maxValueBytes'> & {
   readonly folder?: string
-  readonly ports: readonly [number, number]
+  readonly servers?: number
+  readonly ports?: readonly number[]
   readonly host: string
   readonly allowOrigin?: string[]
   readonly misbehave: Partial<Record<(typeof NAMES)[number], Misbehaviour>>
@@ -36,7 +37,14 @@ export type DevArguments = Pick<BuildArguments, 'format' | 'recordBytes' | 'valu
 const STOP_MILLISECONDS = 30_000
 
 export async function dev(data: string, options: DevArguments): Promise<void> {
-  const { folder: kept, ports, host, allowOrigin, misbehave, logLevel, ...choices } = options
+  const { folder: kept, servers: count, host, allowOrigin, misbehave, logLevel, ...others } = options
+  const { ports = Array.from({ length: count ?? 2 }, () => 0), ...choices } = others
+  if (count !== undefined && ports.length !== count) {
+    throw new OperatorError(`--ports: expected ${count}, one a server, got ${ports.length}; give as many, or none`)
+  }
+  const missing = Object.keys(misbehave).find(name => !NAMES.slice(0, ports.length).includes(name as 'a'))
+  if (missing !== undefined)
+    throw new OperatorError(`--misbehave: expected one of ${ports.length} servers, got ${missing}`)
   const isOpen = !/^(127\.|::1$)/.test(host)
   const origins = allowOrigin ?? [isOpen ? '*' : 'localhost']
   const running: { close(): Promise<unknown> }[] = []
@@ -63,7 +71,7 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   const servers: string[] = []
   const proxies: MisbehavingProxy[] = []
   try {
-    for (const [i, name] of NAMES.entries()) {
+    for (const [i, name] of NAMES.slice(0, ports.length).entries()) {
       const store = ['--dataset', built, '--store', join(folder, name), '--publisher-key', publisherKey]
       const server = await startServer(name, [...store, '--allow-origin', ...origins, '--log-level', logLevel])
       running.push(server)
@@ -72,8 +80,7 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
       running.push(proxy)
       proxies.push(proxy)
     }
-    const [a, b] = servers as [string, string]
-    await publish({ servers: [a, b], key, record })
+    await publish({ servers, key, record })
   } catch (error) {
     await close()
     throw error
@@ -131,7 +138,7 @@ export function reachedAt(host: string, interfaces = networkInterfaces()): [Reac
 const urlOf = (address: string, port: number) => `http://${isIPv6(address) ? `[${address}]` : address}:${port}`
 
 function paste(servers: readonly string[], isOpen: boolean, publisherKey: string, keyFile: string): string {
-  return `Two servers on this machine, until Ctrl-C. Paste into an app:
+  return `${servers.length === 2 ? 'Two' : servers.length} servers on this machine, until Ctrl-C. Paste into an app:
 
 import { open } from '@keyhush/client'
 
@@ -140,7 +147,7 @@ const map = await open({
   publisherKey: '${publisherKey}',${isOpen ? '\n  development: true, // plain http, and both servers on one machine' : ''}
 })
 
-To change what they serve, write operations into a file (docs/operations.md, A database that changes), and
+To change what they serve, write operations into a file (docs/operations/publish.md), and
 
 npx keyhush publish --servers ${servers.join()} --key ${keyFile} changes.jsonl
 `
@@ -153,7 +160,7 @@ Nothing of it is kept: key, addresses and what was published are others the next
 function warning(reached: readonly Reached[]): string {
   const interfaces = reached.map(({ name, address }) => `${address} (${name})`).join(', ')
   return `
-Warning: everybody who reaches one of these addresses can use both servers, and read keys on their way (plain http): ${interfaces}
+Warning: everybody who reaches one of these addresses can use all servers, and read keys on their way (plain http): ${interfaces}
 Browsers call a page at such an address insecure and give it no crypto.subtle, locks or service workers. Lookups and stored state
 work; the SDK checks signatures in JavaScript, and stores state unencrypted.
 `
@@ -171,12 +178,12 @@ function takeKeys(proxies: readonly MisbehavingProxy[], from: DevArguments['misb
   const kinds = Object.keys(MISBEHAVIOURS) as Misbehaviour[]
   let chosen = 1
   const keys = kinds.map((kind, i) => `${i + 1} ${kind}`).join(', ')
-  stdout.write(`\nKeys: ${keys}, 0 behave; Tab: the other server (now ${NAMES[chosen]}); Ctrl-C: end\n`)
+  stdout.write(`\nKeys: ${keys}, 0 behave; Tab: the next server (now ${NAMES[chosen]}); Ctrl-C: end\n`)
   emitKeypressEvents(stdin.setRawMode(true))
   stdin.on('keypress', (text: string | undefined, { name, ctrl }: Key) => {
     if (ctrl && name === 'c') process.kill(process.pid, 'SIGINT')
     else if (name === 'tab') {
-      chosen = 1 - chosen
+      chosen = (chosen + 1) % proxies.length
       stdout.write(`Keys are for server ${NAMES[chosen]} now.\n`)
     } else if (/^\d$/.test(text ?? '')) misbehave(chosen, kinds[Number(text) - 1])
   })

@@ -4,7 +4,8 @@ import { type CoreError, loadCore, type ModeCosts, type Plan, type Workload } fr
 import { BuildError } from '../base/errors.js'
 
 /** The options of `plan` as commander gives them. */
-export interface PlanArguments extends Omit<Workload, 'memoryBytes' | 'uplinkKbit' | 'downlinkKbit'> {
+export interface PlanArguments extends Omit<Workload, 'memoryBytes' | 'uplinkKbit' | 'downlinkKbit' | 'servers'> {
+  readonly servers: number
   /** MB */
   readonly memory?: number
   /** kbit/s */
@@ -14,21 +15,28 @@ export interface PlanArguments extends Omit<Workload, 'memoryBytes' | 'uplinkKbi
 }
 
 export async function plan(options: PlanArguments): Promise<void> {
-  const { json, memory, uplink, downlink, ...demand } = options
+  const { json, memory, uplink, downlink, servers, ...demand } = options
   const workload: Workload = {
     ...demand,
+    servers: servers === 1 ? undefined : servers,
     memoryBytes: memory === undefined ? undefined : memory * 1_000_000,
     uplinkKbit: uplink,
     downlinkKbit: downlink,
   }
   const core = await loadCore()
   try {
-    const plan = core.plan(workload)
+    const plan = planFor(servers, core.plan(workload))
     process.stdout.write(json ? `${JSON.stringify(plan, undefined, 2)}\n` : describePlan(plan))
   } catch (error) {
     if ((error as Partial<CoreError>).code === undefined) throw error
     throw new BuildError((error as CoreError).message)
   }
+}
+
+/** Without the modes that so many servers do not have. */
+function planFor(servers: number, plan: Plan): Plan {
+  const has = ({ mode }: ModeCosts) => (mode === 'full' ? servers === 2 : mode !== 'instant' || servers > 1)
+  return { ...plan, modes: plan.modes.filter(has) }
 }
 
 /** A WebAssembly memory ends here, and a server keeps its database in one. */

@@ -1,7 +1,7 @@
 // `keyhush publish` and `keyhush keygen`: what a publisher runs.
 
 import { readFile } from 'node:fs/promises'
-import { type BatchEncoding, toHex } from '@keyhush/protocol'
+import { type BatchEncoding, MAX_SERVERS, toHex } from '@keyhush/protocol'
 import { PublishError } from '../base/errors.js'
 import { createServer } from '../http/server.js'
 import { createKeyFile, type KeyPair, readableByAll, readKeyFile } from '../publisher/files.js'
@@ -29,27 +29,26 @@ const DAY_SECONDS = 24 * 60 * 60
 export async function publish(file: string | undefined, options: PublishArguments): Promise<void> {
   const servers = options.servers.split(',').map(url => url.trim())
   const { key, store, dataset, catchUp, validDays } = options
-  if (servers.includes('') || servers.length > 2) {
+  if (servers.includes('') || servers.length > MAX_SERVERS) {
     throw new PublishError(
-      `--servers: expected one URL, or two with a comma between, got ${servers.length}; see --help`,
+      `--servers: expected one URL, or up to ${MAX_SERVERS} with commas between, got ${servers.length}; see --help`,
     )
   }
   const pair = await readKeyFile(key)
   const warning = await readableByAll(key)
   if (warning !== undefined) process.stderr.write(`keyhush: warning: ${warning}\n`)
   if (file !== undefined && catchUp !== undefined) {
-    throw new PublishError('--catch-up: expected no new batch, got one; publish it when both servers are equal again')
+    throw new PublishError('--catch-up: expected no new batch, got one; publish it when all servers are equal again')
   }
   const operations = file === undefined ? undefined : await readFile(file)
   const missed = await Promise.all((catchUp ?? []).map(batch => readFile(batch)))
   const record = await PublisherRecord.open(options.record ?? `${key}.record`)
   const own = await openOwnCopy(servers, store, dataset, pair)
-  const [first, second] = servers as [string, string | undefined]
   let summary: PublishSummary
   try {
     summary = await publishBatch({
-      servers: [first, own?.url ?? second!],
-      names: own && [first, `your own copy (${store})`],
+      servers: own ? [...servers, own.url] : servers,
+      names: own && [...servers, `your own copy (${store})`],
       operations,
       missed: catchUp && missed,
       encoding: options.valueEncoding,
@@ -92,9 +91,11 @@ async function openOwnCopy(
   dataset: string | undefined,
   key: KeyPair,
 ): Promise<OwnCopy | undefined> {
-  if (servers.length === 2) {
+  if (servers.length > 1) {
     if (store === undefined && dataset === undefined) return undefined
-    throw new PublishError('--store, --dataset: expected one server, got two, which check one another; leave these out')
+    throw new PublishError(
+      '--store, --dataset: expected one server, got more, which check one another; leave these out',
+    )
   }
   if (store === undefined) {
     throw new PublishError(

@@ -22,7 +22,7 @@ export interface Watched {
   readonly computations: Computations
 }
 
-/** By name, without `keyhush_`. docs/operations.md has a row for each. */
+/** By name, without `keyhush_`. docs/operations/monitoring.md has a row for each. */
 type Figures<Read> = Readonly<Record<string, readonly [help: string, read: Read]>>
 
 /** undefined: the database has no such figure */

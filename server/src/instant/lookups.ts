@@ -3,7 +3,7 @@
 // A pass reads the records of the newest epoch, and takes the last update out again for queries at the epoch before. Updates wait
 // for it (database/readers.ts). The epoch of a query is looked up when its pass begins.
 
-import { type InstantOf, instantLayout, type Manifest } from '@keyhush/protocol'
+import { type InstantOf, type InstantQuery, instantLayout, type Manifest, type Sharing } from '@keyhush/protocol'
 import type { Core, DatabaseHandle, InstantPassHandle } from '@keyhush/wasm'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Epoch, Epochs, SharedDatabase } from '../database/epochs.js'
@@ -18,7 +18,7 @@ export interface InstantOptions {
 }
 
 /** What one request asks. */
-export interface InstantRequest {
+export interface InstantRequest extends Sharing {
   readonly epochs: Epochs
   readonly of: InstantOf
   readonly generation: number
@@ -64,7 +64,15 @@ interface Taken {
   readonly entry: Entry
   readonly number: number
   readonly query: Uint8Array
-  readonly previous: boolean
+  /** as a pass is told: bit 0 for the previous epoch, bit 1 for a vector */
+  readonly kind: number
+}
+
+/** Queries that one pass can serve. */
+interface Together {
+  readonly database: SharedDatabase
+  readonly servers: number
+  readonly taken: Taken[]
 }
 
 export class InstantLookups implements Source {
@@ -133,7 +141,7 @@ export class InstantLookups implements Source {
       const chosen = this.#choose()
       if (chosen === undefined) return undefined
       try {
-        return this.#begin(chosen.database, chosen.taken)
+        return this.#begin(chosen)
       } catch (error) {
         this.#giveUp(chosen.taken, error)
       }
@@ -154,11 +162,12 @@ export class InstantLookups implements Source {
   }
 
   /** Takes up to eight queries that one pass can serve, of networks in their turn. */
-  #choose(): { database: SharedDatabase; taken: Taken[] } | undefined {
+  #choose(): Together | undefined {
     let database: SharedDatabase | undefined
+    let first: number | undefined
     const taken: Taken[] = []
     for (const entry of this.#queue.inTurn()) {
-      const { epochs, of, generation, epoch, queries, count } = entry.request
+      const { epochs, of, generation, epoch, queries, count, servers, vectors } = entry.request
       const found = epochs.find(generation, epoch)
       const shared = found && sharedOf(found, of)
       if (shared === undefined) {
@@ -170,26 +179,29 @@ export class InstantLookups implements Source {
         continue
       }
       database ??= shared
-      if (shared.handle !== database.handle) continue
+      first ??= servers
+      // With more than two servers, the size of a group may differ between epochs, and a pass has one.
+      const alike = servers === first && (servers === 2 || shared.previous === database.previous)
+      if (shared.handle !== database.handle || !alike) continue
       const bytes = queries.length / count
       while (entry.taken < count && taken.length < PASS_QUERIES) {
         const number = entry.taken++
         const query = queries.subarray(number * bytes, (number + 1) * bytes)
-        taken.push({ entry, number, query, previous: shared.previous })
+        taken.push({ entry, number, query, kind: Number(shared.previous) + 2 * Number(vectors) })
       }
       if (entry.taken === count) this.#queue.remove(entry)
       this.#queue.served(entry)
       if (taken.length === PASS_QUERIES) break
     }
-    return database === undefined ? undefined : { database, taken }
+    return database === undefined ? undefined : { database, servers: first!, taken }
   }
 
-  #begin({ core, handle, readers }: SharedDatabase, taken: readonly Taken[]): Work {
+  #begin({ database: { core, handle, readers }, servers, taken }: Together): Work {
     const queries = Buffer.concat(taken.map(({ query }) => query))
-    const previous = Uint8Array.from(taken, ({ previous }) => Number(previous))
+    const kinds = Uint8Array.from(taken, ({ kind }) => kind)
     let pass: InstantPassHandle | undefined
     try {
-      pass = core.newInstantPass(handle, queries, previous)
+      pass = core.newInstantPass(handle, queries, kinds, servers)
       const descriptor = pass.descriptor(handle)
       const end = readers.begin()
       this.#passes += 1
@@ -255,11 +267,10 @@ function full(): Refusal {
   return new Refusal('instant_full', 'as many instant lookups as may wait are waiting; try again')
 }
 
-/** Sizes that a request's layout has, as the core says. */
+/** Sizes of a request's queries and of the answers, as the core says. */
 export interface InstantSizes {
   readonly requestBytes: number
   readonly answerBytes: number
-  readonly maxBatch: number
 }
 
 /** What an epoch has of this; undefined: nothing. */
@@ -268,13 +279,17 @@ export function sharedOf(epoch: Epoch, of: InstantOf): SharedDatabase | undefine
 }
 
 /** Checks a request's queries at the epoch they ask at, and says how long all is. Throws the core's errors. */
-export function checkQueries(core: Core, manifest: Manifest, of: InstantOf, queries: Uint8Array): InstantSizes {
+export function checkQueries(
+  core: Core,
+  manifest: Manifest,
+  { of, queries, servers, vectors }: Pick<InstantQuery, 'of' | 'queries' | keyof Sharing>,
+): InstantSizes {
   const { records, recordBytes, partitions, partitionRecords, blockRecords } = instantLayout(manifest, of)
   const layout = core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
   try {
-    core.checkInstantQueries(layout, queries)
-    const { instantRequestBytes: requestBytes, instantAnswerBytes: answerBytes, instantMaxBatch: maxBatch } = layout
-    return { requestBytes, answerBytes, maxBatch }
+    core.checkInstantQueries(layout, queries, servers, vectors)
+    const [seed, vector, answerBytes] = layout.instantSizes(servers) as unknown as [number, number, number]
+    return { requestBytes: vectors ? vector : seed, answerBytes }
   } finally {
     layout.free()
   }

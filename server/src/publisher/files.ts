@@ -1,4 +1,4 @@
-// Reads and writes key files of publishers (docs/operations.md, Publishing).
+// Reads and writes key files of publishers (docs/operations/publish.md).
 
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { fromHex, toHex } from '@keyhush/protocol'

@@ -1,4 +1,4 @@
-// Decides when a new generation pays (docs/operations.md, Growth). It reads the agreed manifest alone, so that every
+// Decides when a new generation pays (docs/operations/growth.md). It reads the agreed manifest alone, so that every
 // publisher decides the same.
 
 import type { Manifest } from '@keyhush/protocol'

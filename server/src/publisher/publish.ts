@@ -1,4 +1,4 @@
-// Publishes a batch to both servers, so that they stay equal. A second run continues where the first stopped. It stops if the servers
+// Publishes a batch to all servers, so that they stay equal. A second run continues where the first stopped. It stops if the servers
 // differ. A server may be an attacker: the publisher builds on and signs only what its own record knows.
 
 import {
@@ -24,10 +24,10 @@ import type { PublisherRecord } from './record.js'
 import { type KnownManifest, PublishedServer } from './server.js'
 
 export interface PublishOptions {
-  /** base URLs of the two servers */
-  readonly servers: readonly [string, string]
+  /** base URLs of the servers, at least two */
+  readonly servers: readonly string[]
   /** names for messages instead of the URLs */
-  readonly names?: readonly [string, string] | undefined
+  readonly names?: readonly string[] | undefined
   /** signs the batch and the new manifest */
   readonly key: KeyPair
   /** the publisher's earlier work; it builds on nothing else */
@@ -36,7 +36,7 @@ export interface PublishOptions {
   readonly trustBase?: string | undefined
   /** one JSON object a line; undefined: check and sign the newest epoch */
   readonly operations?: Uint8Array | undefined
-  /** Earlier batches, in any order. Those that one server lacks are sent to it again; nothing new is sent. */
+  /** Earlier batches, in any order. Those that a server lacks are sent to it again; nothing new is sent. */
   readonly missed?: readonly Uint8Array[] | undefined
   /** encoding of values; default: utf8 */
   readonly encoding?: BatchEncoding | undefined
@@ -52,13 +52,13 @@ export interface PublishSummary {
   /** hex */
   readonly manifestHash: string
   readonly changes: number
-  /** both servers had the batch already */
+  /** all servers had the batch already */
   readonly repeated: boolean
   /** why a new generation pays; undefined: it does not */
   readonly growth?: string | undefined
   /** this is the first epoch of a new generation; with Pointproofs you have to build it */
   readonly began: boolean
-  /** with `missed`: how many epochs one server lacked and now has */
+  /** with `missed`: the most epochs that a server lacked and now has */
   readonly caughtUp?: number | undefined
 }
 
@@ -70,10 +70,8 @@ interface Target {
   readonly body?: Uint8Array<ArrayBuffer>
 }
 
-type Both<T> = readonly [T, T]
-
 /**
- * Publishes a batch to both servers, or none, and signs the newest manifest. You may always run it again with the same operations.
+ * Publishes a batch to all servers, or none, and signs the newest manifest. You may always run it again with the same operations.
  * @throws {PublishError} which names the server and its reason
  * @example
  * const record = await PublisherRecord.open('publisher.key.record')
@@ -88,20 +86,18 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   if (options.expires !== undefined && options.operations === undefined) {
     throw new PublishError('expected a batch, got none: only a batch makes the manifest anew, where the expiry stands')
   }
-  const servers = options.servers.map(
-    (url, i) => new PublishedServer(url, options.names?.[i as 0 | 1]),
-  ) as unknown as Both<PublishedServer>
-  if (new URL(servers[0].url).origin === new URL(servers[1].url).origin) {
-    throw new PublishError("got one origin twice: the two servers are one; name both operators' servers")
+  const servers = options.servers.map((url, i) => new PublishedServer(url, options.names?.[i]))
+  if (new Set(servers.map(({ url }) => new URL(url).origin)).size < servers.length) {
+    throw new PublishError("got one origin twice: two of the servers are one; name each operator's server")
   }
   const caughtUp = options.missed && (await catchUp(options.missed))
   await completeGeneration()
-  const newest = await both(servers, server => server.newest())
+  const newest = await ofAll(servers, server => server.newest())
   const target = await findTarget()
   if (target.body !== undefined) await send(target.body)
   const repeated = target.body === undefined
   let agreed = await verify(target.generation, target.epoch)
-  const { changes } = await servers[0].status(target.changed)
+  const { changes } = await servers[0]!.status(target.changed)
   const growth = options.operations === undefined ? undefined : whyGenerationPays(core, agreed.manifest)
   // A new generation needs new openings for all records, which `keyhush build` makes.
   const isBuilt = hasRows(agreed.manifest)
@@ -115,18 +111,33 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   const { generation, epoch } = agreed.manifest
   return { generation, epoch, manifestHash: hashOf(agreed.bytes), changes, repeated, growth, began, caughtUp }
 
-  /** Sends a new generation to the second server if an interrupted run sent it to one alone. */
+  /** Sends a new generation to the other servers if an interrupted run sent it to some alone. */
   async function completeGeneration(): Promise<void> {
-    const [a, b] = await both(servers, server => server.newest())
-    const [ahead, behind] = a.manifest.epoch > b.manifest.epoch ? [a, b] : [b, a]
+    const { leader, ahead, behind } = compared(await ofAll(servers, server => server.newest()))
     checkNotBack(ahead.manifest)
     if (ahead.manifest.epoch !== behind.manifest.epoch + 1 || !beginsGeneration(ahead.manifest)) return
     const body = generationAfter(behind, ahead.manifest.expires)
-    const { batch } = await servers[ahead === a ? 0 : 1].status(ahead.manifest.epoch)
+    const { batch } = await leader.status(ahead.manifest.epoch)
     // One server alone says the expiry, so send the batch only if the record has it.
     if (batch !== hashOf(body) || !record.hasBatch(toHex(behind.manifest.databaseId), batch)) return
     await checkBase(behind)
     await send(body)
+  }
+
+  /** Who is ahead and who is behind, the first of each. Those at one epoch must show the same. */
+  function compared(newest: readonly KnownManifest[]) {
+    const epochs = newest.map(({ manifest }) => manifest.epoch)
+    const [first, last] = [epochs.indexOf(Math.max(...epochs)), epochs.indexOf(Math.min(...epochs))]
+    const [ahead, behind] = [newest[first]!, newest[last]!]
+    for (const { manifest, bytes } of newest) {
+      if (!equalBytes(manifest.databaseId, ahead.manifest.databaseId)) diverged('they serve different databases')
+      const same = [ahead, behind].find(one => one.manifest.epoch === manifest.epoch)
+      if (same !== undefined && !equalBytes(bytes, same.bytes)) {
+        diverged(`their manifests of epoch ${manifest.epoch} differ`)
+      }
+    }
+    const apart = ahead.manifest.epoch - behind.manifest.epoch
+    return { leader: servers[first]!, follower: servers[last]!, ahead, behind, apart }
   }
 
   function checkNotBack({ databaseId, epoch }: Manifest): void {
@@ -139,14 +150,11 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   }
 
   /**
-   * Sends a server the batches that it lacks, and returns how many. The other server alone says which batch made an epoch, so
-   * each one must be in the record: a wrong batch would separate the servers for ever.
+   * Sends servers the batches that they lack, the one that is furthest behind first, and returns how many that one lacked. Another
+   * server alone says which batch made an epoch, so each one must be in the record: a wrong batch would separate the servers for ever.
    */
   async function catchUp(batches: readonly Uint8Array[]): Promise<number> {
-    const [a, b] = await both(servers, server => server.newest())
-    if (!equalBytes(a.manifest.databaseId, b.manifest.databaseId)) diverged('they serve different databases')
-    const [ahead, behind] = a.manifest.epoch > b.manifest.epoch ? [a, b] : [b, a]
-    const [leader, follower] = ahead === a ? servers : [servers[1], servers[0]]
+    const { leader, follower, ahead, behind, apart } = compared(await ofAll(servers, server => server.newest()))
     checkNotBack(ahead.manifest)
     if (!(await isOwn(ahead))) notOwn(ahead)
     let at = behind
@@ -173,7 +181,8 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
       }
       at = next
     }
-    return ahead.manifest.epoch - behind.manifest.epoch
+    if (servers.length > 2 && apart > 0) await catchUp(batches) // others may be behind
+    return apart
   }
 
   /** The manifests after `from` up to `to`; each names the one before it. */
@@ -218,38 +227,33 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     return batchFor(manifest, manifest.epoch + 1, expires, blake3(bytes), operations, 'utf8')
   }
 
-  /** The epoch to reach, and what to send; no body: both servers have the batch. */
+  /** The epoch to reach, and what to send; no body: all servers have the batch. */
   async function findTarget(): Promise<Target> {
-    const [a, b] = newest
-    if (!equalBytes(a.manifest.databaseId, b.manifest.databaseId)) diverged('they serve different databases')
-    const apart = a.manifest.epoch - b.manifest.epoch
-    if (Math.abs(apart) > 1) {
+    const { leader, follower, ahead, behind, apart } = compared(newest)
+    const { manifest, bytes } = ahead
+    if (apart > 1) {
       throw new PublishError(
-        `${servers[0].name} is at epoch ${a.manifest.epoch}, and ${servers[1].name} at ${b.manifest.epoch}; send the one ` +
+        `${leader.name} is at epoch ${manifest.epoch}, and ${follower.name} at ${behind.manifest.epoch}; send the one ` +
           'that is behind what it missed first (publish --catch-up), or begin its store anew from an export of the other',
       )
     }
-    const ahead = apart === -1 ? 1 : 0
-    const { manifest, bytes } = newest[ahead]
-    const behind = newest[1 - ahead]!
-    if (apart === 0 && !equalBytes(bytes, behind.bytes)) diverged(`their manifests of epoch ${manifest.epoch} differ`)
     if (apart !== 0 && toHex(manifest.previousManifest) !== hashOf(behind.bytes)) {
       diverged(
-        `epoch ${manifest.epoch} of ${servers[ahead].name} was not made on epoch ${behind.manifest.epoch} of the other`,
+        `epoch ${manifest.epoch} of ${leader.name} was not made on epoch ${behind.manifest.epoch} of ${follower.name}`,
       )
     }
     const { generation, epoch } = manifest
     if (options.operations === undefined) {
-      if (apart !== 0)
-        throw new PublishError(`only ${servers[ahead].name} has epoch ${epoch}; publish its batch again first`)
-      await checkBase(newest[ahead])
+      if (apart !== 0) throw new PublishError(`${follower.name} lacks epoch ${epoch}; publish its batch again first`)
+      await checkBase(ahead)
       return { generation, epoch, changed: epoch }
     }
     // The batch may have made the newest epoch already, or the one before a new generation.
-    // Ask both servers: a new store does not know which batch made its first epoch.
-    const body =
-      (await madeBy(servers[ahead], manifest, options.operations)) ??
-      (apart === 0 ? await madeBy(servers[1], manifest, options.operations) : undefined)
+    // Ask all servers that have it: a new store does not know which batch made its first epoch.
+    let body: Uint8Array<ArrayBuffer> | undefined
+    for (const [i, { manifest: shown }] of newest.entries()) {
+      if (shown.epoch === epoch) body ??= await madeBy(servers[i]!, manifest, options.operations)
+    }
     if (body !== undefined) {
       if (apart === 0) {
         await checkMade(manifest, body)
@@ -260,21 +264,21 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
       return { generation, epoch, changed: epoch, body }
     }
     if (apart === 0 && beginsGeneration(manifest) && epoch > 2) {
-      const last = await servers[ahead].manifestIfKnown(generation - 1, epoch - 1)
-      const before = last && (await madeBy(servers[ahead], last.manifest, options.operations))
+      const last = await leader.manifestIfKnown(generation - 1, epoch - 1)
+      const before = last && (await madeBy(leader, last.manifest, options.operations))
       if (last !== undefined && before !== undefined) {
         await checkMade(last.manifest, before)
-        await checkBase(newest[ahead])
+        await checkBase(ahead)
         return { generation, epoch, changed: epoch - 1 }
       }
     }
     if (apart !== 0) {
       throw new PublishError(
-        `${servers[ahead].name} has epoch ${epoch} from another batch, which ${servers[1 - ahead]!.name} lacks; publish ` +
+        `${leader.name} has epoch ${epoch} from another batch, which ${follower.name} lacks; publish ` +
           'that one again first',
       )
     }
-    await checkBase(newest[ahead])
+    await checkBase(ahead)
     const next = batchFor(manifest, epoch + 1, options.expires ?? 0, blake3(bytes), options.operations)
     const after = isGeneration(options.operations) ? generation + 1 : generation
     return { generation: after, epoch: epoch + 1, changed: epoch + 1, body: next }
@@ -314,7 +318,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   async function isOwn(known: KnownManifest): Promise<boolean> {
     const { databaseId, hash } = recorded(known)
     if (record.hasManifest(databaseId, hash) || options.trustBase === hash) return true
-    return (await both(servers, server => server.hasSigned(known, key.publicKey))).includes(true)
+    return (await ofAll(servers, server => server.hasSigned(known, key.publicKey))).includes(true)
   }
 
   function notOwn(known: KnownManifest): never {
@@ -331,21 +335,21 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     return { databaseId: toHex(manifest.databaseId), epoch: manifest.epoch, hash: hashOf(bytes) }
   }
 
-  /** Whether a batch in the record made it on a known manifest. Both servers must say so: one may lie. */
+  /** Whether a batch in the record made it on a known manifest. All servers must say so: one may lie. */
   async function isSent({ databaseId, epoch, previousManifest }: Manifest): Promise<boolean> {
     const id = toHex(databaseId)
     if (epoch === 1 || !record.hasManifest(id, toHex(previousManifest))) return false
-    const statuses = await both(servers, server => server.status(epoch))
+    const statuses = await ofAll(servers, server => server.status(epoch))
     return statuses.every(({ batch }) => record.hasBatch(id, batch))
   }
 
-  /** Throws unless both servers say that this batch made their epoch on a known manifest. */
+  /** Throws unless all servers say that this batch made their epoch on a known manifest. */
   async function checkMade(manifest: Manifest, body: Uint8Array): Promise<void> {
     const { databaseId, epoch, previousManifest } = manifest
-    for (const [i, { batch }] of (await both(servers, server => server.status(epoch))).entries()) {
+    for (const [i, { batch }] of (await ofAll(servers, server => server.status(epoch))).entries()) {
       if (batch !== hashOf(body)) {
         throw new PublishError(
-          `${servers[i as 0 | 1].name}: its epoch ${epoch} was made from another batch than the other server says` +
+          `${servers[i]!.name}: its epoch ${epoch} was made from another batch than another server says` +
             `${batch === '' ? ', or it was begun anew there and cannot tell; publish without a batch shows whether they agree' : ''}` +
             '. Nothing was sent and nothing signed',
         )
@@ -355,7 +359,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     const base = toHex(previousManifest)
     if (record.hasManifest(toHex(databaseId), base) || options.trustBase === base) return
     const generation = beginsGeneration(manifest) ? manifest.generation - 1 : manifest.generation
-    const before = await servers[0].manifest(generation, epoch - 1)
+    const before = await servers[0]!.manifest(generation, epoch - 1)
     if (hashOf(before.bytes) !== base) diverged(`epoch ${epoch} does not name the one before`)
     await checkBase(before)
   }
@@ -369,17 +373,16 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     )
   }
 
-  /** Sends to both servers. One that has the batch replies the same. */
+  /** Sends to all servers. One that has the batch replies the same. */
   async function send(body: Uint8Array<ArrayBuffer>): Promise<void> {
     const { databaseId, epoch } = decodeBatch(body)
     const hash = hashOf(body)
     await record.addBatch({ databaseId: toHex(databaseId), epoch, hash })
     const signature = signatureFor(body)
-    const statuses = await both(servers, server => server.publish(body, signature))
+    const statuses = await ofAll(servers, server => server.publish(body, signature))
     if (statuses.some(({ batch }) => batch !== hash)) diverged('one of them made another batch than it was sent')
-    if (statuses[0].manifest !== statuses[1].manifest) {
-      diverged(`of one batch they made the manifests ${statuses[0].manifest} and ${statuses[1].manifest}`)
-    }
+    const made = [...new Set(statuses.map(({ manifest }) => manifest))]
+    if (made.length > 1) diverged(`of one batch they made the manifests ${made.join(' and ')}`)
   }
 
   function signatureFor(body: Uint8Array<ArrayBuffer>): BatchSignature {
@@ -389,10 +392,11 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     return { publicKey: key.publicKey, previousManifest, batchHash, signature }
   }
 
-  /** The manifest of an epoch, if both servers show the same and it follows the one before. */
+  /** The manifest of an epoch, if all servers show the same and it follows the one before. */
   async function verify(generation: number, epoch: number, predecessor?: KnownManifest): Promise<KnownManifest> {
-    const [a, b] = await both(servers, server => server.manifest(generation, epoch))
-    if (!equalBytes(a.bytes, b.bytes)) diverged(`their manifests of epoch ${epoch} differ`)
+    const [a, ...others] = (await ofAll(servers, server => server.manifest(generation, epoch))) as [KnownManifest]
+    if (others.some(({ bytes }: KnownManifest) => !equalBytes(a.bytes, bytes)))
+      diverged(`their manifests of epoch ${epoch} differ`)
     const before = predecessor ?? newest.find(({ manifest }) => manifest.epoch === epoch - 1)
     if (before !== undefined) {
       try {
@@ -411,7 +415,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   async function sign({ manifest, bytes }: KnownManifest): Promise<void> {
     const signature = toHex(ed25519.sign(signedBytes(bytes), key.secretKey))
     const { generation, epoch } = manifest
-    await both(servers, server => server.sign({ publicKey: toHex(key.publicKey), generation, epoch, signature }))
+    await ofAll(servers, server => server.sign({ publicKey: toHex(key.publicKey), generation, epoch, signature }))
   }
 }
 
@@ -436,15 +440,15 @@ function diverged(how: string): never {
   )
 }
 
-/** Asks both servers at once and waits for both. The error has the failures of both. */
-async function both<T>(
-  servers: Both<PublishedServer>,
+/** Asks all servers at once and waits for all. The error has the failures of all. */
+async function ofAll<T>(
+  servers: readonly PublishedServer[],
   work: (server: PublishedServer) => Promise<T>,
-): Promise<Both<T>> {
+): Promise<readonly T[]> {
   const outcomes = await Promise.allSettled(servers.map(work))
   const failures = outcomes.filter(outcome => outcome.status === 'rejected').map(({ reason }) => reason as unknown)
   const unexpected = failures.find(reason => !(reason instanceof PublishError))
   if (unexpected !== undefined) throw unexpected
   if (failures.length > 0) throw new PublishError((failures as PublishError[]).map(({ message }) => message).join('\n'))
-  return outcomes.map(outcome => (outcome as PromiseFulfilledResult<T>).value) as unknown as Both<T>
+  return outcomes.map(outcome => (outcome as PromiseFulfilledResult<T>).value)
 }

@@ -1,5 +1,5 @@
 // The publisher's record of the manifests that it built, made or signed, and of the batches that it sent. A server can show anything,
-// so the publisher builds only on what stands here (docs/operations.md, Publishing).
+// so the publisher builds only on what stands here (docs/operations/publish.md).
 
 import { open, readFile, rename, rm } from 'node:fs/promises'
 import { PublishError } from '../base/errors.js'

@@ -1,7 +1,7 @@
 // docs/protocol.md, Instant lookups: keys of the distributed point function, evaluated point by point; a server's answer,
 // group by group; and what a client accepts.
 
-import { chacha20orig } from '@noble/ciphers/chacha.js'
+import { chacha20, chacha20orig } from '@noble/ciphers/chacha.js'
 import { equalBytes } from '@noble/ciphers/utils.js'
 import { concatBytes } from '@noble/hashes/utils.js'
 import { isZero } from './bytes.js'
@@ -12,20 +12,75 @@ import { tree } from './merkle.js'
 const LEAF_BITS = 128
 const ABSENT = new Uint8Array(32)
 
-/** a, and what follows from it. */
-export function groupsOf(layout: Layout) {
+/** What follows from a. */
+function grouped(layout: Layout, a: number) {
   const { recordBytes, partitions, partitionRecords } = blocksOf(layout)
-  const d = depth(layout)
-  let a = 0
-  while (recordBytes * 2 ** a < 256 && a < d) a++
-  const perPartition = Math.ceil(partitionRecords / 2 ** a)
+  const [d, perPartition] = [depth(layout), Math.ceil(partitionRecords / 2 ** a)]
   const n = Math.max(7, Math.ceil(Math.log2(partitions * perPartition)))
-  return { a, d, perPartition, n, groupBytes: recordBytes * 2 ** a }
+  const groupBytes = recordBytes * 2 ** a
+  return {
+    a,
+    d,
+    perPartition,
+    n,
+    groupBytes,
+    groups: partitions * perPartition,
+    answerBytes: groupBytes + 32 * (d - a),
+  }
+}
+
+export type Groups = ReturnType<typeof grouped>
+
+/** The groups for two servers. */
+export function groupsOf(layout: Layout): Groups {
+  const { recordBytes } = blocksOf(layout)
+  let a = 0
+  while (recordBytes * 2 ** a < 256 && a < depth(layout)) a++
+  return grouped(layout, a)
+}
+
+/** The groups for three servers or more: those for which all bodies together are shortest. */
+export function groupsAmong(layout: Layout, servers: number): Groups {
+  const bodies = ({ groups, answerBytes }: Groups) => 32 * (servers - 1) + Math.ceil(groups / 8) + servers * answerBytes
+  const all = Array.from({ length: depth(layout) + 1 }, (_, a) => grouped(layout, a))
+  return all.reduce((best, each) => (bodies(each) < bodies(best) ? each : best))
 }
 
 export function answerBytes(layout: Layout): number {
-  const { a, d, groupBytes } = groupsOf(layout)
-  return groupBytes + 32 * (d - a)
+  return groupsOf(layout).answerBytes
+}
+
+/** The bits of the groups that a seed stands for. */
+function seedBits({ groups }: Groups, seed: Uint8Array): boolean[] {
+  return bitsOf(groups, chacha20(seed, new Uint8Array(12), new Uint8Array(Math.ceil(groups / 8))))
+}
+
+function bitsOf(groups: number, vector: Uint8Array): boolean[] {
+  return Array.from({ length: groups }, (_, t) => ((vector[Math.floor(t / 8)]! >> (t % 8)) & 1) === 1)
+}
+
+/** The bits that a query stands for; throws for what is none. */
+export function shareBits(groups: Groups, vectors: boolean, query: Uint8Array): boolean[] {
+  if (query.length !== (vectors ? Math.ceil(groups.groups / 8) : 32)) throw new Error('another length')
+  if (!vectors) return seedBits(groups, query)
+  if (
+    bitsOf(8 * query.length, query)
+      .slice(groups.groups)
+      .includes(true)
+  )
+    throw new Error('unused bits')
+  return bitsOf(groups.groups, query)
+}
+
+/** The vector that, with the seeds' shares, adds up to one group. */
+export function lastVector(groups: Groups, group: number, seeds: readonly Uint8Array[]): Uint8Array {
+  const vector = new Uint8Array(Math.ceil(groups.groups / 8))
+  const shares = seeds.map(seed => seedBits(groups, seed))
+  for (let t = 0; t < groups.groups; t++) {
+    const bit = shares.reduce((sum, share) => sum !== share[t], t === group)
+    vector[Math.floor(t / 8)]! |= Number(bit) << (t % 8)
+  }
+  return vector
 }
 
 function queryBytes(layout: Layout): number {
@@ -105,14 +160,25 @@ export function splitQueries(layout: Layout, body: Uint8Array): Uint8Array[] {
 
 /** `partitions`: Q times M·ℓ bytes. */
 export function answer(layout: Layout, partitions: readonly Uint8Array[], key: Uint8Array): Uint8Array {
-  const { a, d, perPartition, n, groupBytes } = groupsOf(layout)
+  const groups = groupsOf(layout)
+  const share = Array.from({ length: groups.groups }, (_, group) => evaluate(groups.n, key, group))
+  return answerTo(layout, groups, partitions, share)
+}
+
+/** `share`: a bit for each group. */
+export function answerTo(
+  layout: Layout,
+  { a, d, perPartition, groupBytes }: Groups,
+  partitions: readonly Uint8Array[],
+  share: readonly boolean[],
+): Uint8Array {
   const sum = new Uint8Array(groupBytes + 32 * (d - a))
   const add = (at: number, bytes: Uint8Array) => {
     for (const [i, byte] of bytes.entries()) sum[at + i]! ^= byte
   }
   partitions.forEach((partition, q) => {
     const levels = tree(split(partition, blocksOf(layout).recordBytes))
-    let bits = Array.from({ length: perPartition }, (_, t) => evaluate(n, key, q * perPartition + t))
+    let bits = share.slice(q * perPartition, (q + 1) * perPartition)
     bits.forEach((bit, t) => {
       if (bit) add(0, partition.subarray(t * groupBytes, (t + 1) * groupBytes))
     })
@@ -131,11 +197,11 @@ export function recon(
   layout: Layout,
   commitments: readonly Uint8Array[],
   index: number,
-  answers: readonly [Uint8Array, Uint8Array],
+  answers: readonly Uint8Array[],
+  { a, groupBytes } = groupsOf(layout),
 ): Uint8Array {
-  const { a, groupBytes } = groupsOf(layout)
   const { recordBytes, partitionRecords } = blocksOf(layout)
-  const sum = xor(...answers)
+  const sum = answers.reduce(xor)
   const { q, m, cut } = placeOf(layout, index)
   const t = Math.floor(m / 2 ** a)
   const size = Math.min(2 ** a, partitionRecords - t * 2 ** a)

@@ -3,7 +3,7 @@
 import { concatBytes } from '@noble/hashes/utils.js'
 import { Reader, Writer } from './bytes.js'
 import { blockLayout } from './directory.js'
-import { answerBytes, splitQueries } from './instant.js'
+import { answerBytes, groupsAmong, shareBits, splitQueries } from './instant.js'
 import { blocksOf, entryBytes, type Layout, type Suite, split } from './layout.js'
 import type { Manifest } from './manifest.js'
 
@@ -64,40 +64,81 @@ export function decodeAnswer(epoch: Epoch, count: number, bytes: Uint8Array, sui
 /** What an instant lookup asks for. */
 export type InstantOf = 'records' | 'directory blocks'
 
-const INSTANT_SUITES: Record<InstantOf, number> = { records: 4, 'directory blocks': 5 }
+/** Among how many servers a lookup is shared; of three or more, whether these queries are vectors. */
+export interface Sharing {
+  readonly servers: number
+  readonly vectors: boolean
+}
+
+const TWO: Sharing = { servers: 2, vectors: false }
+
+function suiteOf(of: InstantOf, servers: number): number {
+  return (of === 'records' ? 4 : 5) + (servers > 2 ? 3 : 0)
+}
 
 function askedBy(of: InstantOf, manifest: Manifest): Layout {
   const { directoryBlockLog: blockLog, directoryBlockBytes: blockBytes } = manifest
   return of === 'records' ? manifest : blockLayout({ blockLog, blockBytes })
 }
 
-export function encodeInstantQuery(manifest: Manifest, of: InstantOf, queries: readonly Uint8Array[]): Uint8Array {
-  return header('PIRQ', manifest, queries.length, INSTANT_SUITES[of])
-    .put(...queries)
-    .bytes()
+export function encodeInstantQuery(
+  manifest: Manifest,
+  of: InstantOf,
+  queries: readonly Uint8Array[],
+  { servers, vectors } = TWO,
+): Uint8Array {
+  const writer = header('PIRQ', manifest, queries.length, suiteOf(of, servers))
+  if (servers > 2) writer.put(Uint8Array.of(servers, vectors ? 1 : 0))
+  return writer.put(...queries).bytes()
 }
 
 export function decodeInstantQuery(manifest: Manifest, bytes: Uint8Array) {
   const suite = suiteIn(bytes)
-  const of = (['records', 'directory blocks'] as const).find(of => INSTANT_SUITES[of] === suite)
-  if (of === undefined) throw new Error('another suite')
+  if (![4, 5, 7, 8].includes(suite)) throw new Error('another suite')
+  const of: InstantOf = suite === 4 || suite === 7 ? 'records' : 'directory blocks'
   const count = readHeader('PIRQ', manifest, new Reader(bytes), suite)
   if (count < 1 || count > 64) throw new Error(`a request of ${count}`)
-  const queries = splitQueries(askedBy(of, manifest), bytes.subarray(HEAD_BYTES))
+  const [layout, body] = [askedBy(of, manifest), bytes.subarray(HEAD_BYTES)]
+  const [servers, form] = suite < 7 ? [2, 0] : body
+  if (suite > 6 && !(servers! >= 3 && servers! <= 8 && form! <= 1))
+    throw new Error('another number of servers, or form')
+  const sharing: Sharing = { servers: servers!, vectors: form === 1 }
+  const queries = suite < 7 ? splitQueries(layout, body) : splitShares(layout, sharing, body.subarray(2))
   if (queries.length !== count) throw new Error(`expected ${count} queries`)
-  return { of, queries }
+  return { of, queries, sharing }
 }
 
-export function encodeInstantAnswer(manifest: Manifest, of: InstantOf, answers: readonly Uint8Array[]): Uint8Array {
-  return header('PIRA', manifest, answers.length, INSTANT_SUITES[of])
+function splitShares(layout: Layout, { servers, vectors }: Sharing, body: Uint8Array): Uint8Array[] {
+  const groups = groupsAmong(layout, servers)
+  const each = vectors ? Math.ceil(groups.groups / 8) : 32
+  if (body.length === 0 || body.length % each !== 0) throw new Error('no whole queries')
+  const queries = split(body, each)
+  for (const query of queries) shareBits(groups, vectors, query)
+  return queries
+}
+
+export function encodeInstantAnswer(
+  manifest: Manifest,
+  of: InstantOf,
+  answers: readonly Uint8Array[],
+  servers = 2,
+): Uint8Array {
+  return header('PIRA', manifest, answers.length, suiteOf(of, servers))
     .put(...answers)
     .bytes()
 }
 
-export function decodeInstantAnswer(manifest: Manifest, of: InstantOf, count: number, bytes: Uint8Array): Uint8Array[] {
+export function decodeInstantAnswer(
+  manifest: Manifest,
+  of: InstantOf,
+  count: number,
+  bytes: Uint8Array,
+  servers = 2,
+): Uint8Array[] {
   const reader = new Reader(bytes)
-  if (readHeader('PIRA', manifest, reader, INSTANT_SUITES[of]) !== count) throw new Error(`expected ${count} answers`)
-  const each = answerBytes(askedBy(of, manifest))
+  if (readHeader('PIRA', manifest, reader, suiteOf(of, servers)) !== count) throw new Error(`expected ${count} answers`)
+  const layout = askedBy(of, manifest)
+  const each = servers > 2 ? groupsAmong(layout, servers).answerBytes : answerBytes(layout)
   const answers = reader.take(count * each)
   reader.end()
   return split(answers, each)

@@ -28,6 +28,13 @@ export class Words {
     return word
   }
 
+  /** The next bytes, a multiple of four of them. */
+  bytes(count: number): Uint8Array {
+    const bytes = new DataView(new ArrayBuffer(count))
+    for (let at = 0; at < count; at += 4) bytes.setUint32(at, this.next(), true)
+    return new Uint8Array(bytes.buffer)
+  }
+
   /** Uniform below n ≤ 65 536, so that products are exact in a double. */
   below(n: number): number {
     let product = this.next() * n

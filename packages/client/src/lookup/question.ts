@@ -6,6 +6,7 @@
 import { decodeRecord, type Manifest, type StoredRecord, WireError } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { ProtocolError, UsageError } from '../base/errors.js'
+import { randomBelow } from '../base/random.js'
 import { inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
@@ -31,7 +32,7 @@ export interface Question<T> {
    * The blocks of the directory to look up first, one query each, where the directory itself is not here. Undefined: none
    * is needed. Throws UsageError.
    */
-  blocks(core: Core, manifest: Manifest): Uint32Array | undefined
+  blocks(place: Omit<Place, 'directory'>): Uint32Array | undefined
   /** record indices, one query each. Throws UsageError. */
   indices(place: Place): Uint32Array
   /** the answer, given those indices' records in the same order, and the update lists that came before the answer */
@@ -68,8 +69,8 @@ export function valuesOf(
     return places
   }
   return {
-    blocks(core, manifest) {
-      check(manifest)
+    blocks({ core, manifest, maxBatch }) {
+      check(manifest, maxBatch)
       const blocks = 2 ** manifest.directoryBlockLog
       return withDirectoryShape(core, manifest, shape => padded(core, blocks, print => shape.number(print)))
     },
@@ -163,14 +164,4 @@ function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
   let difference = a.length ^ b.length
   for (let i = 0; i < a.length; i++) difference |= a[i]! ^ (b[i] ?? 0)
   return difference === 0
-}
-
-/** Uniform below `bound`, at most 2³². Draws that would favour small numbers are repeated. */
-function randomBelow(bound: number, random: Environment['random']): number {
-  const fair = 2 ** 32 - (2 ** 32 % bound)
-  for (;;) {
-    const bytes = random(4)
-    const draw = new DataView(bytes.buffer, bytes.byteOffset, 4).getUint32(0, true)
-    if (draw < fair) return draw % bound
-  }
 }

@@ -8,14 +8,19 @@ import { SLOW_DOWNLOAD_MS, WORK_BYTES } from '../base/constants.js'
 import { ProtocolError, ServerError, TamperedError } from '../base/errors.js'
 import { Turns } from '../base/mutex.js'
 import { counted } from '../base/progress.js'
+import { shuffled } from '../base/random.js'
 import { coreCode, hintsOf, inCore, release } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
 import { throughOffline } from '../servers/offline.js'
+import { namesOf } from '../servers/parties.js'
 import { worstOf } from '../servers/retry.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { getBlob, getWholeBlob, type Link } from '../servers/transport.js'
 import type { Failures, SchemeContext, Sources } from './scheme.js'
+
+/** Partitions that a hint or a copy receives at the same time. */
+const LANES = 2
 
 /** Bytes of all partitions. */
 export function databaseBytes(manifest: Manifest): number {
@@ -112,7 +117,7 @@ function decodeDirectory(core: Core, bytes: Uint8Array, manifest: Manifest, serv
   const read = directory
   if (read && withDirectoryShape(core, manifest, shape => inCore(core, () => read.isOf(shape)))) return read
   release(core, read)
-  const all = servers.map(({ server }) => server.name).join(' and ')
+  const all = namesOf(servers.map(({ server }) => server))
   throw new ProtocolError(all, 'expected a well-formed key directory, got a malformed one; ask their operators')
 }
 
@@ -125,7 +130,7 @@ export async function downloadPartitions(
   signal: AbortSignal,
 ): Promise<void> {
   const { core } = context
-  const { clock } = context.environment
+  const { clock, random } = context.environment
   const start = clock.now()
   const missing: number[] = []
   for (let q = 0; q < manifest.partitions; q++) {
@@ -135,14 +140,14 @@ export async function downloadPartitions(
   const total = missing.length
   const taken = servers.map(() => 0)
   const turns = new Turns()
-  const serve = async (s: number, signal: AbortSignal) => {
+  const serve = async (s: number, lane: number, signal: AbortSignal) => {
     const link = servers[s]!
     const next = async () => {
       const q = missing.shift()
       if (q === undefined) return
       taken[s]!++
       try {
-        await throughOffline(link, signal, () => receive(context, manifest, folding, link, s, q, received, signal))
+        await throughOffline(link, signal, () => receive(context, manifest, folding, link, lane, q, received, signal))
       } catch (error) {
         failures.note(s, error, signal)
         missing.push(q)
@@ -152,17 +157,21 @@ export async function downloadPartitions(
     }
     while (!failures.failed[s] && missing.length > 0) await (gently ? turns.take(next) : next())
   }
-  // Each server gives the next partition as soon as it has given one, so a slow one gives fewer. That tells nothing: every client
-  // downloads everything. One that has failed leaves its last partition to others, which may have finished: hence the loop.
+  // Two servers at a time. Each gives the next partition as soon as it has given one, so a slow one gives fewer. That tells nothing:
+  // every client downloads everything. One that has failed leaves its last partition to others, which may have finished: hence the loop.
+  const order = servers.length > LANES ? shuffled([...servers.keys()], random) : [...servers.keys()]
+  const able = () => order.filter(s => !failures.failed[s])
   do {
     await together(
       signal,
-      servers.map((_, s) => signal => serve(s, signal)),
+      able()
+        .slice(0, LANES)
+        .map((s, lane) => signal => serve(s, lane, signal)),
     )
-  } while (missing.length > 0 && failures.failed.includes(false))
+  } while (missing.length > 0 && able().length > 0)
   if (missing.length > 0) throw failures.error
-  for (const s of servers.keys()) {
-    const few = taken[s]! * servers.length * 4 < total // less than a quarter of its share
+  for (const s of order.slice(0, LANES)) {
+    const few = taken[s]! * Math.min(LANES, servers.length) * 4 < total // less than a quarter of its share
     if (few && !failures.failed[s] && clock.now() - start > SLOW_DOWNLOAD_MS) failures.slow(s)
   }
 }

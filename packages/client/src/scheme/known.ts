@@ -2,7 +2,7 @@
 // is in table.ts, which is loaded when a map begins to keep a state.
 
 import type { Mode } from '@keyhush/wasm/client'
-import type { Apart } from '../servers/pair.js'
+import type { Apart } from '../servers/parties.js'
 import { LOCAL, SINGLE, TAPIR } from './facts.js'
 import { instant } from './instant/instant.js'
 import type { KnownScheme, StatelessScheme } from './scheme.js'
@@ -12,12 +12,18 @@ export const KNOWN: ReadonlyMap<string, KnownScheme> = new Map(
   Object.entries({ full: TAPIR, local: LOCAL, instant, single: SINGLE } satisfies Record<Mode, KnownScheme>),
 )
 
-/** The schemes for as many parties that do not collude, and those that ask nobody. */
+/**
+ * The schemes for as many parties that do not all collude. Three or more parties answer instant lookups, and one of them hints for one
+ * server: a hint for two would trust those two.
+ */
 export function schemesFor<S extends KnownScheme>(
   schemes: ReadonlyMap<string, S>,
   apart: Apart,
 ): ReadonlyMap<string, S> {
-  return new Map([...schemes].filter(([, { parties }]) => parties.length === 0 || parties.length === apart))
+  const stateful = apart > 2 ? 1 : apart
+  const isUsable = (scheme: S) =>
+    scheme.kind === 'stateless' ? apart > 1 : [0, stateful].includes(scheme.parties.length)
+  return new Map([...schemes].filter(([, scheme]) => isUsable(scheme)))
 }
 
 /** The scheme that answers before there is a state; undefined: none. */

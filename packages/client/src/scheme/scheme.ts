@@ -46,11 +46,6 @@ export type ProofsPreference = 'auto' | Proofs
 interface AnyScheme {
   /** `map.mode`, and the scheme's name in stored states. Never changes. */
   readonly name: Mode
-  /**
-   * Names of its parties, in the order of a lookup's requests. Which server is which party is drawn once for a state's life and kept
-   * by the server's name (S5); for a stateless scheme it is drawn for each lookup. []: a lookup sends nothing.
-   */
-  readonly parties: readonly string[]
   /** What a map will cost under this manifest. Throws UnsupportedError if these servers do not offer the scheme. */
   costs(core: Core, manifest: Manifest, options: SchemeOptions): SchemeCosts
 }
@@ -73,15 +68,29 @@ export interface StatelessScheme extends AnyScheme {
   readonly kind: 'stateless'
   /** Whether a server that offers this can be a party. */
   isOffered(offers: Info['offers']): boolean
-  /** Throws UnsupportedError for a database without such lookups. */
-  assertIn(core: Core, manifest: Manifest): void
-  /** A batch for `indices` of the records, or of the directory's blocks, out of fresh randomness. To be freed. */
-  begin(context: SchemeContext, manifest: Manifest, of: InstantOf, indices: Uint32Array): StatelessBatch
+  /** Most queries of one lookup with so many servers. Throws UnsupportedError for a database without such lookups. */
+  maxBatch(core: Core, manifest: Manifest, servers: number): number
+  /**
+   * A batch for `indices` of the records, or of the directory's blocks, out of fresh randomness: one request for each of these
+   * servers, in their order. To be freed.
+   */
+  begin(
+    context: SchemeContext,
+    manifest: Manifest,
+    servers: readonly string[],
+    of: InstantOf,
+    indices: Uint32Array,
+  ): StatelessBatch
 }
 
 /** Keeps a state, which must never go backwards (docs/threat-model.md, S1–S8). */
 export interface StatefulScheme extends AnyScheme {
   readonly kind: 'stateful'
+  /**
+   * Names of its parties, in the order of a lookup's requests. Which server is which party is drawn once for a state's life and kept
+   * by the server's name (S5). []: a lookup sends nothing.
+   */
+  readonly parties: readonly string[]
   /** index in `parties` of the party that keeps the rollback fence; undefined: copies of a state do no harm */
   readonly fencedBy: number | undefined
   /** whether `open({ proofs })` chooses what proves answers */
@@ -177,7 +186,7 @@ export interface Failures {
 
 /** One lookup's requests and the verdicts on their replies. */
 export interface Batch {
-  /** one request a party, in the order of `parties`; repeated byte for byte */
+  /** one request a party, in the order of `parties`, or of the servers; repeated byte for byte */
   readonly asks: readonly Ask[]
   /**
    * Called before `accept`: does the part of the judgement that takes long, in pieces that yield the thread. Its time depends on the

@@ -5,7 +5,7 @@ import type { Manifest } from '@keyhush/protocol'
 import type { Core, Mode } from '@keyhush/wasm/client'
 import { inCore } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
-import type { Apart } from '../servers/pair.js'
+import type { Apart } from '../servers/parties.js'
 import { instant } from './instant/instant.js'
 import { local } from './local/local.js'
 import type { Scheme, StatefulScheme } from './scheme.js'
@@ -24,24 +24,24 @@ export interface Basis {
   readonly apart: Apart
 }
 
-/** Whether making a state pays after so many lookups without one. */
-export type Pays = (core: Core, manifest: Manifest, lookups: number) => boolean
+/** Whether making a state pays after the lookups that were made without one. */
+export type Pays = (core: Core, manifest: Manifest, lookups: number, apart: Apart) => boolean
 
 /** The scheme that mode `auto` prepares for a new map. */
 export type Choose = (core: Core, manifest: Manifest, basis: Basis) => StatefulScheme
 
 /** The planner's rule. */
-export const paysAfter: Pays = (core, manifest, lookups) => choose(core, manifest, true, lookups) !== 'instant'
+export const paysAfter: Pays = (core, manifest, lookups, apart) =>
+  choose(core, manifest, true, { lookups, apart }) !== 'instant'
 
 /** The planner's rule. */
-export const chooseScheme: Choose = (core, manifest, { lookups, apart }) => {
-  const mode = choose(core, manifest, false, lookups)
+export const chooseScheme: Choose = (core, manifest, basis) => {
+  const mode = choose(core, manifest, false, basis)
   if (mode === local.name) return local
-  return apart === 1 ? single : tapir
+  return basis.apart === 2 ? tapir : single
 }
 
-function choose(core: Core, manifest: Manifest, instant: boolean, lookups: number): Mode {
-  return withLayout(core, manifest, layout =>
-    inCore(core, () => core.chooseMode(layout, manifest, { instant }, lookups)),
-  )
+function choose(core: Core, manifest: Manifest, instant: boolean, { lookups, apart }: Basis): Mode {
+  const offers = { instant, servers: Math.max(2, apart) }
+  return withLayout(core, manifest, layout => inCore(core, () => core.chooseMode(layout, manifest, offers, lookups)))
 }

@@ -1,10 +1,10 @@
-// The manifest that both servers agree on: that of the newest epoch both have, compared byte for byte. One of two servers is honest,
-// so equal manifests are right, and all downloads are checked against them. With one server the publisher's signature decides.
+// The manifest that all servers agree on: that of the newest epoch all have, compared byte for byte. One of them is honest, so equal
+// manifests are right, and all downloads are checked against them. With one server the publisher's signature decides.
 
 import { decodeManifest, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest, WireError } from '@keyhush/protocol'
 import { ATTEMPTS } from '../base/constants.js'
 import { ProtocolError, ServersDisagreeError, VersionError } from '../base/errors.js'
-import { namesOf } from './pair.js'
+import { namesOf } from './parties.js'
 import { askAll, withRetry } from './retry.js'
 import { getBounded, type Link, type Links } from './transport.js'
 
@@ -18,33 +18,35 @@ export interface Agreed {
 
 /** Fetches the manifest from all servers and compares. Throws ServersDisagreeError. */
 export async function agree(links: Links, signal: AbortSignal): Promise<Agreed> {
-  const [first, other] = await askAll(links, link => newestOf(link, signal))
-  return other === undefined ? first! : await agreedOf(links as Pair, first!, other, signal)
-}
-
-type Pair = readonly [Link, Link]
-
-async function agreedOf(links: Pair, first: Agreed, other: Agreed, signal: AbortSignal): Promise<Agreed> {
-  let [a, b] = [first, other]
+  let shown = new Map(await askAll(links, async link => [link, await newestOf(link, signal)] as const))
   for (let attempt = 1; ; attempt++) {
-    if (!equalBytes(a.manifest.databaseId, b.manifest.databaseId))
+    const newest = [...shown.values()]
+    const behind = newest.reduce((oldest, each) => (compareEpochs(each.manifest, oldest.manifest) < 0 ? each : oldest))
+    if (newest.some(({ manifest }) => !equalBytes(manifest.databaseId, behind.manifest.databaseId))) {
       throw disagree(links, 'they hold different databases')
-    const order = compareEpochs(a.manifest, b.manifest)
-    const behind = order <= 0 ? a : b
-    // Asks the server ahead for the epoch of the other: servers keep the previous epoch for this.
-    const other = order === 0 ? b : await manifestOf(links[order < 0 ? 1 : 0], behind.manifest, signal)
-    if (other !== undefined) {
-      if (equalBytes(behind.bytes, other.bytes)) return behind
+    }
+    const isBehind = (link: Link) => compareEpochs(shown.get(link)!.manifest, behind.manifest) === 0
+    // Asks the servers ahead for the epoch of the others: servers keep the previous epoch for this.
+    const atOnce = await askAll(links, async link =>
+      isBehind(link) ? shown.get(link)! : await manifestOf(link, behind.manifest, signal),
+    )
+    if (atOnce.some(each => each !== undefined && !equalBytes(each.bytes, behind.bytes))) {
       throw disagree(links, 'their manifests of one epoch differ')
     }
-    // The server behind may have moved on meanwhile, and the server ahead may have forgotten that epoch.
-    const again = await newestOf(links[order < 0 ? 0 : 1], signal)
-    if (attempt === ATTEMPTS || compareEpochs(again.manifest, behind.manifest) <= 0) {
-      throw disagree(links, 'no epoch is answered by both')
-    }
-    if (order < 0) a = again
-    else b = again
+    if (!atOnce.includes(undefined)) return behind
+    // Those behind may have moved on meanwhile, and those ahead may have forgotten that epoch.
+    const again = await askAll(
+      links,
+      async link => [link, isBehind(link) ? await newestOf(link, signal) : shown.get(link)!] as const,
+    )
+    const moved = again.every(([, { manifest }]) => compareEpochs(manifest, behind.manifest) > 0)
+    if (attempt === ATTEMPTS || !moved) throw disagree(links, `no epoch is answered by ${all(links)}`)
+    shown = new Map(again)
   }
+}
+
+function all({ length }: Links): string {
+  return length === 2 ? 'both' : 'all'
 }
 
 /** The servers contradict each other, or themselves. */

@@ -1,7 +1,7 @@
 // What a map has cost so far, and failures of servers that failed no call.
 
 import { INCIDENTS_KEPT } from '../base/constants.js'
-import { commonHost, type Servers } from './pair.js'
+import { commonHost, type Servers } from './parties.js'
 import type { Awaited } from './waiting.js'
 
 /** Bytes of bodies; headers are not counted. */

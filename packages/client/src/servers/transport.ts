@@ -7,7 +7,7 @@ import { deadlineMs, ERROR_REPLY_BYTES, EVENTS_A_STREAM, SILENCE_MS } from '../b
 import { KeyhushError, NetworkError, ProtocolError, RateLimitedError, VersionError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import { watchPolicy } from '../platform/policy.js'
-import type { Server, Servers } from './pair.js'
+import type { Server, Servers } from './parties.js'
 import { Meter } from './stats.js'
 
 /** One server, and the way to it. */

@@ -270,7 +270,7 @@ export class ChoosingSession implements Session {
     if (this.#next === undefined || this.#preparing !== undefined || manifest === undefined) return
     if (this.#closing.signal.aborted || this.dead || this.#ended < this.#notBefore) return
     if (this.#listeners.size > 0) return // prepare() begins it, which asks nobody
-    if (this.#due === undefined && !this.#choice.pays(this.#core, manifest, this.#ended)) return
+    if (this.#due === undefined && !this.#choice.pays(this.#core, manifest, this.#ended, this.#basis.apart)) return
     this.#prepareBy(this.#prepare(false))
   }
 
@@ -373,7 +373,7 @@ export class ChoosingSession implements Session {
   #offer(): DownloadOffer {
     const manifest = this.#now.manifest!
     const { name: mode } = this.#parts.choose(manifest)
-    const reason = this.#due ?? (this.#choice.pays(this.#core, manifest, 0) ? 'small' : 'lookups')
+    const reason = this.#due ?? (this.#choice.pays(this.#core, manifest, 0, this.#basis.apart) ? 'small' : 'lookups')
     return { mode, bytes: downloadBytes(manifest), reason }
   }
 

@@ -11,7 +11,7 @@ import {
 import { Turns } from '../base/mutex.js'
 import type { Environment } from '../platform/environment.js'
 import { subscribe } from '../servers/events.js'
-import type { Servers } from '../servers/pair.js'
+import type { Servers } from '../servers/parties.js'
 import { sleep } from '../servers/retry.js'
 import { type Link, linksOf } from '../servers/transport.js'
 import { type Base, hasMore } from '../servers/updates.js'

@@ -8,7 +8,7 @@ import { firstScheme, schemesFor } from '../scheme/known.js'
 import { chooseScheme, paysAfter, SCHEMES } from '../scheme/table.js'
 import { ChoosingSession } from './choosing.js'
 import { Consent } from './consent.js'
-import type { Keeping } from './opening.js'
+import { buildFor, type Keeping } from './opening.js'
 import { StatefulSession } from './stateful.js'
 
 /** With all schemes and the planner's rules; tests pass others. */
@@ -28,7 +28,7 @@ export function keeping(schemes = SCHEMES, pays = paysAfter, choose = chooseSche
         choose: (manifest: Manifest) => choose(core, manifest, basis),
       })
     }
-    const loadHints = () => startCore(environment, 'client')
+    const loadHints = () => startCore(environment, buildFor(mode, apart, usable))
     return await ChoosingSession.withStore(parts, first, { pays, choose, loadHints }, download)
   }
 }

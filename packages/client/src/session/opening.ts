@@ -7,7 +7,7 @@ import { startCore } from '../platform/starting.js'
 import { firstScheme } from '../scheme/known.js'
 import type { KnownScheme } from '../scheme/scheme.js'
 import { greet } from '../servers/greeting.js'
-import type { Apart } from '../servers/pair.js'
+import type { Apart } from '../servers/parties.js'
 import { linksOf } from '../servers/transport.js'
 import type { Download } from '../session/consent.js'
 import type { Parts } from '../state/machine.js'
@@ -39,8 +39,8 @@ export interface SessionParts extends Omit<KeepingParts, 'core'> {
 
 /** The WebAssembly module that a map in this mode needs in the end. */
 export function buildFor(mode: string, apart: Apart, known: ReadonlyMap<string, KnownScheme>): Build {
-  if (apart === 1) return 'single'
-  return known.get(mode)?.kind === 'stateless' ? 'instant' : 'client'
+  if (known.get(mode)?.kind === 'stateless') return 'instant'
+  return apart === 2 ? 'client' : 'single'
 }
 
 /** Loads the core, and resumes the stored state or prepares a new one. A map with a condemned state opens too. */

@@ -9,6 +9,7 @@ import { ATTEMPTS } from '../base/constants.js'
 import { ClosedError, TamperedError, UnsupportedError, UsageError } from '../base/errors.js'
 import type { StorageKind } from '../base/events.js'
 import type { OnProgress, ProgressMeter } from '../base/progress.js'
+import { shuffled } from '../base/random.js'
 import { FetchedBlocks } from '../lookup/blocks.js'
 import { exchange, hasTurned } from '../lookup/exchange.js'
 import { openVerified, type Question } from '../lookup/question.js'
@@ -17,6 +18,7 @@ import { whileShown } from '../platform/page.js'
 import type { SchemeContext, StatelessScheme } from '../scheme/scheme.js'
 import { type Greeting, greet } from '../servers/greeting.js'
 import { type Agreed, agree } from '../servers/manifests.js'
+import { listed } from '../servers/parties.js'
 import type { Place } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
 import { type Links, linksOf } from '../servers/transport.js'
@@ -161,13 +163,14 @@ export class StatelessSession implements Session {
       const at = this.#at!
       publisher?.checkExpiry(at.manifest)
       const { manifest } = at
-      const place = { core, manifest, directory: undefined }
-      const numbers = question.blocks(core, manifest)
+      const maxBatch = this.#scheme.maxBatch(core, manifest, this.#lookups.length)
+      const place = { core, manifest, directory: undefined, maxBatch }
+      const numbers = question.blocks(place)
       try {
         // Both steps at one epoch. If servers no longer answer it, the lookup starts again from the first step.
         const directory =
           numbers && new FetchedBlocks(core, manifest, numbers, await fetch(manifest, 'directory', numbers))
-        const indices = question.indices({ core, manifest, directory })
+        const indices = question.indices({ ...place, directory })
         const bytes = await fetch(manifest, 'records', indices)
         const records = openVerified(place, indices, bytes)
         directory?.assertWellFormed()
@@ -184,17 +187,18 @@ export class StatelessSession implements Session {
 
   async #fetch(manifest: Manifest, of: InstantOf, indices: Uint32Array): Promise<Uint8Array> {
     const { environment, stats } = this.#parts
-    const batch = this.#scheme.begin(this.#context, manifest, of, indices)
+    // Which server gets which request is drawn anew each time.
+    const links = shuffled(this.#lookups, environment.random)
+    const names = links.map(({ server }) => server.name)
+    const batch = this.#scheme.begin(this.#context, manifest, names, of, indices)
     try {
-      // Which server is which party is drawn anew each time.
-      const links = (environment.random(1)[0]! & 1) === 0 ? this.#lookups : [...this.#lookups].reverse()
       await exchange({ manifest, batch, links, stats, onForged: async () => {} })
       const found = batch.finish()
       if (found !== undefined) return found
-      const names = links.map(({ server }) => server.name).sort()
+      const finds = names.length === 2 ? "; mode 'full' finds out which server it is" : ''
       throw new TamperedError(
         undefined,
-        `expected answers from the database, got others from one of ${names.join(' and ')}; warn your user. Asking again is safe; mode 'full' finds out which server it is`,
+        `expected answers from the database, got others from one of ${listed(names.sort())}; warn your user. Asking again is safe${finds}`,
       )
     } finally {
       batch.free()
@@ -244,7 +248,7 @@ export class StatelessSession implements Session {
     this.#at = undefined
   }
 
-  /** To the newest epoch that both servers have. */
+  /** To the newest epoch that all servers have. */
   async #moveToNewest(signal: AbortSignal, greeting?: Greeting): Promise<void> {
     const before = this.#at
     const agreed = await this.#newest(before, signal, greeting)
@@ -260,13 +264,13 @@ export class StatelessSession implements Session {
     if (moves) this.#parts.announce({ type: 'updated', generation, epoch })
   }
 
-  /** The newest epoch that both servers have and the publisher has signed, if a key was given. */
+  /** The newest epoch that all servers have and the publisher has signed, if a key was given. */
   async #newest(before: Agreed | undefined, signal: AbortSignal, greeting?: Greeting): Promise<Agreed> {
-    const { core, publisher } = this.#parts
+    const { core, publisher, servers } = this.#parts
     const agreed = (await this.#signedAfter(before, signal)) ?? (await this.#agreed(signal, greeting))
     const seen = this.#at?.manifest ?? this.#remembered
     if (seen !== undefined) publisher?.checkSuccession(seen, agreed.manifest)
-    this.#scheme.assertIn(core, agreed.manifest)
+    this.#scheme.maxBatch(core, agreed.manifest, servers.length) // throws
     return agreed
   }
 

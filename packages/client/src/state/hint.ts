@@ -3,10 +3,11 @@
 
 import type { Manifest } from '@keyhush/protocol'
 import type { Core, DirectoryHandle } from '@keyhush/wasm/client'
+import { randomBelow } from '../base/random.js'
 import { inCore, release } from '../platform/core.js'
 import type { Preparation, SchemeState, StatefulScheme } from '../scheme/scheme.js'
 import type { Agreed } from '../servers/manifests.js'
-import type { Servers } from '../servers/pair.js'
+import type { Servers } from '../servers/parties.js'
 import type { Links } from '../servers/transport.js'
 import type { Base } from '../servers/updates.js'
 import type { HintRecord } from '../store/store.js'
@@ -106,8 +107,9 @@ export function drawRecord(
 ): HintRecord {
   const names = servers.map(({ name }) => name)
   // Roles by the servers' names or order would do too, until one of them changes.
-  if (scheme.parties.length > 0 && (random(1)[0]! & 1) === 1) names.reverse()
-  return { hintId, scheme: scheme.name, parties: names.slice(0, scheme.parties.length), fenced: [], manifest }
+  const first = scheme.parties.length > 0 ? randomBelow(names.length, random) : 0
+  const drawn = [...names.slice(first), ...names.slice(0, first)]
+  return { hintId, scheme: scheme.name, parties: drawn.slice(0, scheme.parties.length), fenced: [], manifest }
 }
 
 /** Whether a state's parties are among these servers, in any order. */

@@ -1,6 +1,15 @@
 // A database as a server holds it, built on the real core and the real codecs.
 
-import { encodeManifest, encodeRecord, type InstantOf, type Manifest, type Proofs, suiteOf } from '@keyhush/protocol'
+import {
+  encodeManifest,
+  encodeRecord,
+  type InstantOf,
+  type Manifest,
+  type Proofs,
+  type Sharing,
+  suiteOf,
+  TWO_SERVERS,
+} from '@keyhush/protocol'
 import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@keyhush/wasm'
 
 export interface Contents {
@@ -36,7 +45,7 @@ export interface Database {
   readonly blocks: DatabaseHandle | undefined
   answer(vectors: Uint8Array, proofs?: Proofs): Uint8Array
   /** to queries one after the other, as a server's passes do */
-  answerInstantly(of: InstantOf, queries: Uint8Array): Uint8Array
+  answerInstantly(of: InstantOf, queries: Uint8Array, sharing?: Sharing): Uint8Array
 }
 
 const ZERO = new Uint8Array(32)
@@ -121,7 +130,8 @@ export function buildDatabase(core: Core, contents: Contents): Database {
 }
 
 export function answering(core: Core, handle: DatabaseHandle, blocks: DatabaseHandle | undefined) {
-  return (of: InstantOf, queries: Uint8Array) => instantAnswers(core, of === 'records' ? handle : blocks!, queries)
+  return (of: InstantOf, queries: Uint8Array, sharing: Sharing = TWO_SERVERS) =>
+    instantAnswers(core, of === 'records' ? handle : blocks!, queries, sharing)
 }
 
 /** A keyed database whose block for a key is none, although both servers vouch for it: its padding is not zero. */
@@ -144,11 +154,21 @@ export function withMalformedBlock(core: Core, database: Database, key: string) 
 }
 
 /** One pass for each query, in this thread. */
-export function instantAnswers(core: Core, handle: DatabaseHandle, queries: Uint8Array): Uint8Array {
-  const { instantRequestBytes: each } = handle.layout
+export function instantAnswers(
+  core: Core,
+  handle: DatabaseHandle,
+  queries: Uint8Array,
+  { servers, vectors } = TWO_SERVERS,
+): Uint8Array {
+  const each = handle.layout.instantSizes(servers)[Number(vectors)]!
   const answers: Uint8Array[] = []
   for (let at = 0; at < queries.length; at += each) {
-    const pass = core.newInstantPass(handle, queries.subarray(at, at + each), Uint8Array.of(0))
+    const pass = core.newInstantPass(
+      handle,
+      queries.subarray(at, at + each),
+      Uint8Array.of(2 * Number(vectors)),
+      servers,
+    )
     while (pass.step(handle));
     answers.push(pass.finish(handle))
     pass.free()

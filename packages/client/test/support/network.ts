@@ -76,7 +76,7 @@ export class Network {
   }
 
   readonly fetch: Fetch = async (url, init) => {
-    const server = url.startsWith(A) ? A : B
+    const server = Object.keys(this.#databases).find(name => url.startsWith(name))!
     const body = new Uint8Array((init.body as Uint8Array | undefined) ?? [])
     const tick = this.#tick
     queueMicrotask(() => this.#tick++)
@@ -178,12 +178,13 @@ export class Network {
   }
 
   #instant(databases: readonly Database[], body: Uint8Array): Response {
-    const { of, generation, epoch, count, queries } = decodeInstantQuery(body)
+    const { of, generation, epoch, count, queries, ...sharing } = decodeInstantQuery(body)
     const database = databases
       .slice(-2)
       .find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
     if (database === undefined) return epochUnknown(databases.at(-1)!.manifest)
-    return ok(encodeInstantAnswer(database.manifest, of, count, database.answerInstantly(of, queries)))
+    const answers = database.answerInstantly(of, queries, sharing)
+    return ok(encodeInstantAnswer(database.manifest, of, count, answers, sharing.servers))
   }
 
   /** As the table of docs/protocol.md, Rollback fence, has it. */

@@ -1,4 +1,4 @@
-// The commands `keyhush ceremony`, with which operators make the key of Pointproofs (docs/operations.md, A ceremony by mail;
+// The commands `keyhush ceremony`, with which operators make the key of Pointproofs (docs/operations/ceremony.md;
 // docs/protocol.md, Ceremony).
 
 import { randomBytes } from 'node:crypto'

@@ -60,6 +60,11 @@ export interface LayoutHandle {
   readonly instantAnswerBytes: number
   /** the most instant queries of a request */
   readonly instantMaxBatch: number
+  /**
+   * The sizes of lookups with 2 to 8 servers: bytes of a query that is a key or a seed, of one that is a vector, of an answer; the
+   * most queries of a request. Throws `index`.
+   */
+  instantSizes(servers: number): Uint32Array
   free(): void
 }
 

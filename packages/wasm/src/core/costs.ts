@@ -22,6 +22,8 @@ export interface Workload {
   readonly lookupsPerDay?: number | undefined
   /** lookups of hints for one server; default: as for clients */
   readonly hintLookups?: number | undefined
+  /** servers of an instant lookup, 2 to 8; default 2 */
+  readonly servers?: number | undefined
   /** records that change in a day, in one epoch; 0 (the default): a database that never changes, without updates and fence */
   readonly changesPerDay?: number | undefined
   /** memory that a client may use; default 64 MB */
@@ -92,7 +94,7 @@ export interface Costs {
 }
 
 /**
- * How lookups are answered. `local`: from a copy of the database. `instant`: by two servers, without a state. `full`: by two
+ * How lookups are answered. `local`: from a copy of the database. `instant`: by two servers or more, without a state. `full`: by two
  * servers, with a hint that the client made. `single`: by one server, with hints that run out.
  */
 export type Mode = 'local' | 'instant' | 'full' | 'single'
@@ -130,7 +132,7 @@ export interface DirectorySize {
 }
 
 /** The use of an existing database. */
-export type Usage = Pick<Workload, 'batch' | 'lookupsPerDay' | 'hintLookups' | 'changesPerDay'>
+export type Usage = Pick<Workload, 'batch' | 'lookupsPerDay' | 'hintLookups' | 'servers' | 'changesPerDay'>
 
 /** What a database will cost, computed before any of it exists. */
 export interface Plan {

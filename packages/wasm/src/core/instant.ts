@@ -5,13 +5,15 @@ import type { DirectorySize, Mode } from './costs.js'
 
 /** Instant queries whose answers have not arrived: secret, never stored, used once (docs/protocol.md, Instant lookups). */
 export interface InstantQueryHandle {
-  /** the request's body for server 0 or 1: the queries in order, `instantRequestBytes` each */
-  request(server: 0 | 1): Uint8Array
+  /** the queries for a server, in order; `instantSizes` says how long each is */
+  request(server: number): Uint8Array
+  /** whether a server's queries are vectors, and not seeds or keys */
+  isVector(server: number): boolean
   /**
-   * The records, ℓ bytes each in query order, from both servers' answers. `commitments`: the Q of the queries' epoch.
-   * undefined: an answer was changed; by which server cannot be known. Throws `length`.
+   * The records, ℓ bytes each in query order. `commitments`: the Q of the queries' epoch. `answers`: of all servers in order, one
+   * after the other. undefined: an answer was changed; by which server cannot be known. Throws `length`.
    */
-  recon(commitments: Uint8Array, zero: Uint8Array, one: Uint8Array): Uint8Array | undefined
+  recon(commitments: Uint8Array, answers: Uint8Array): Uint8Array | undefined
   /** wipes secrets, then frees */
   free(): void
 }
@@ -33,16 +35,17 @@ export interface InstantCore {
   fingerprint(key: Uint8Array): Uint8Array
   /** the shape of 2^log blocks of `blockBytes`, with a seed of 16 bytes; throws `directory`, `layout`, `length` */
   directoryShape(log: number, blockBytes: number, seed: Uint8Array): DirectoryShapeHandle
-  /** makes queries for 1 to `instantMaxBatch` records with 32 bytes of fresh OS entropy; throws `index`, `length` */
-  newInstantQuery(layout: LayoutHandle, indices: Uint32Array, entropy: Uint8Array): InstantQueryHandle
+  /** makes queries for records with 32 bytes of fresh OS entropy, for 2 to 8 servers (default 2); throws `index`, `length` */
+  newInstantQuery(layout: LayoutHandle, indices: Uint32Array, entropy: Uint8Array, servers?: number): InstantQueryHandle
   /**
    * The mode for a client with a free choice after `lookups` lookups. It depends on nothing but manifest, offers and this
-   * number. As the number grows, it never returns to an earlier mode.
+   * number. As the number grows, it never returns to an earlier mode. `servers` that do not all collude: default 2; with more it is
+   * never `full`.
    */
   chooseMode(
     layout: LayoutHandle,
     directory: DirectorySize,
-    offers: { readonly instant: boolean },
+    offers: { readonly instant: boolean; readonly servers?: number },
     lookups: number,
   ): Mode
 }

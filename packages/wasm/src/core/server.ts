@@ -222,12 +222,16 @@ export interface Core extends SingleCore {
   /** Begins the generation after that of `old`, with room for `headroom` more records. Throws `layout`. */
   nextGeneration(old: DatabaseHandle, keyed: boolean, headroom: number): NextGenerationHandle
   /**
-   * A pass for up to eight instant queries, which lie one after the other, each of its epoch's length. `previous` has a byte for
-   * each: 0 for the newest epoch, 1 for the previous one. Throws `length`, `index`, `query`, `phase`.
+   * A pass for up to eight queries of lookups with 2 to 8 servers (default 2), which lie one after the other, each of its epoch's
+   * length. `kinds` has a byte for each: bit 0 is set for the previous epoch, bit 1 for a vector. With more than two servers the
+   * queries of both epochs need a pass each. Throws `length`, `index`, `query`, `phase`.
    */
-  newInstantPass(database: DatabaseHandle, queries: Uint8Array, previous: Uint8Array): InstantPassHandle
-  /** checks the queries of a request, before they wait for a pass with others; throws `length`, `query` */
-  checkInstantQueries(layout: LayoutHandle, queries: Uint8Array): void
+  newInstantPass(database: DatabaseHandle, queries: Uint8Array, kinds: Uint8Array, servers?: number): InstantPassHandle
+  /**
+   * Checks the queries of a request, before they wait for a pass with others. Default: keys of a lookup with two servers. Throws
+   * `length`, `query`, `index`.
+   */
+  checkInstantQueries(layout: LayoutHandle, queries: Uint8Array, servers?: number, vectors?: boolean): void
   newWorkerStack(): WorkerStackHandle
   /** the module that worker threads run on this instance's memory */
   workerModule(): Promise<WasmModule>

@@ -2,7 +2,7 @@
 
 use super::hint::{Costs, suitable_proofs};
 use super::sizes::{
-    BINDING_BYTES, COUNT_BYTES, FRAME_BYTES, LAYOUT_BYTES, MESSAGE_HEADER_BYTES, SERVERS, journal_limit,
+    BINDING_BYTES, COUNT_BYTES, FRAME_BYTES, LAYOUT_BYTES, MESSAGE_HEADER_BYTES, SERVERS, SHARING_BYTES, journal_limit,
 };
 use super::workload::{DEFAULT_MEMORY_BYTES, Workload, micros};
 use crate::commitment::Proofs;
@@ -33,10 +33,18 @@ pub enum Mode {
 }
 
 /// What servers offer besides downloads and answers to hints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offers {
     /// instant lookups
     pub instant: bool,
+    /// how many servers there are that do not all collude, from 2; hints for two servers trust two
+    pub servers: usize,
+}
+
+impl Default for Offers {
+    fn default() -> Self {
+        Offers { instant: false, servers: SERVERS as usize }
+    }
 }
 
 /// The sizes of a keyed database's directory.
@@ -71,14 +79,17 @@ pub fn choose_mode(layout: &Layout, directory: &DirectorySize, offers: Offers, l
         return Mode::Local;
     }
     let suitable = suitable_proofs(layout, directory.bytes, DEFAULT_MEMORY_BYTES);
+    let two = offers.servers == SERVERS as usize;
     let mine = |row: &ModeCosts| match row.mode {
-        Mode::Local | Mode::Single => false,
+        Mode::Local => false,
         Mode::Instant => offers.instant,
-        Mode::Full => row.proofs == Some(suitable),
+        Mode::Full => two && row.proofs == Some(suitable),
+        Mode::Single => !two,
     };
-    let workload = Workload::new(0, 0);
+    let workload = Workload { servers: offers.servers as u64, ..Workload::new(0, 0) };
     let rows = modes(layout, directory, &[Proofs::Openings, Proofs::Tags], &workload).into_iter().filter(mine);
-    rows.min_by_key(|row| row.micros(&workload, lookups)).map_or(Mode::Full, |row| row.mode)
+    rows.min_by_key(|row| row.micros(&workload, lookups))
+        .map_or(if two { Mode::Full } else { Mode::Local }, |row| row.mode)
 }
 
 /// Bytes that a client holds between lookups.
@@ -226,15 +237,16 @@ fn keeping_all(merkle: &Costs, workload: &Workload) -> ModeCosts {
 
 /// The client keeps nothing. For a key it first looks up a block of the directory.
 fn instantly(layout: &Layout, directory: &DirectorySize, merkle: &Costs, workload: &Workload) -> ModeCosts {
-    let Workload { batch, lookups_per_day, changes_per_day, .. } = *workload;
+    let Workload { batch, lookups_per_day, changes_per_day, servers, .. } = *workload;
     let (mut up, mut down, mut micros) = (0, 0, 0);
     for asked in directory.blocks.iter().chain([layout]) {
-        let [request, answer] = [instant::request_bytes(asked), instant::answer_bytes(asked)].map(|bytes| bytes as u64);
-        up += SERVERS * (MESSAGE_HEADER_BYTES + batch * request);
-        down += SERVERS * (MESSAGE_HEADER_BYTES + batch * answer);
-        micros += SERVERS * batch * Speeds::instant(asked);
+        let [requests, answer] = instant::lookup_bytes(asked, servers as usize).map(|bytes| bytes as u64);
+        let sharing = if servers == SERVERS { 0 } else { SHARING_BYTES };
+        up += servers * (MESSAGE_HEADER_BYTES + sharing) + batch * requests;
+        down += servers * (MESSAGE_HEADER_BYTES + batch * answer);
+        micros += servers * batch * Speeds::instant(asked);
     }
-    let manifests = SERVERS * merkle.manifest_bytes;
+    let manifests = servers * merkle.manifest_bytes;
     let update_bytes = if changes_per_day > 0 { manifests } else { 0 };
     ModeCosts {
         mode: Mode::Instant,

@@ -4,6 +4,8 @@
 pub(super) const SERVERS: u64 = 2;
 pub(super) const OFFSET_BYTES: u64 = 2;
 pub(super) const MESSAGE_HEADER_BYTES: u64 = 40;
+/// In an instant request for three servers or more: their number, and the queries' form.
+pub(super) const SHARING_BYTES: u64 = 2;
 pub(super) const MANIFEST_HEADER_BYTES: u64 = 224;
 pub(super) const MANIFEST_PARTITION_BYTES: u64 = 64;
 pub(super) const MANIFEST_POINTPROOFS_BYTES: u64 = 104;

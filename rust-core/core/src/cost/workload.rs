@@ -1,5 +1,6 @@
 //! What costs are computed for: the length of records, and what a client does in a day.
 
+use super::sizes::SERVERS;
 use crate::key::FINGERPRINT_BYTES;
 
 /// The client memory that a plan may use by default: 64 MB.
@@ -29,6 +30,8 @@ pub struct Workload {
     pub lookups_per_day: u64,
     /// lookups of hints that run out, unless the default is meant
     pub hint_lookups: Option<u64>,
+    /// servers of an instant lookup, 2 to 8
+    pub servers: u64,
     /// records that change in a day, in one epoch. 0: a database that never changes, without updates and fence
     pub changes_per_day: u64,
     /// memory that a client may use
@@ -54,6 +57,7 @@ impl Workload {
             batch: 1,
             lookups_per_day: 20,
             hint_lookups: None,
+            servers: SERVERS,
             changes_per_day: 0,
             memory_bytes: DEFAULT_MEMORY_BYTES,
             uplink_kbit: 5_000,

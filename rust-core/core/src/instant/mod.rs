@@ -7,6 +7,8 @@
 //! reveals nothing. Every byte of the sum is verified, so whether a wrong answer is noticed does not depend on what was
 //! asked. The client cannot tell which server was wrong.
 //!
+//! With three servers or more, the shares are seeds and a vector ([`vectors`]); all else is the same.
+//!
 //! Client: [`query`] makes the requests, [`recon`] verifies the answers. Server: [`pass`] answers up to eight queries while
 //! it reads the database once.
 
@@ -14,6 +16,7 @@ pub mod dpf;
 pub mod pass;
 pub mod query;
 pub mod recon;
+pub mod vectors;
 
 use keyhush_kernels::scan::{NODE_BYTES, Shape};
 
@@ -25,16 +28,24 @@ const GROUP_BYTES: usize = 256;
 const MAX_BATCH: usize = 64;
 const BATCH_BYTES_TARGET: usize = 8 << 20;
 
-/// The groups of a layout. The layout alone decides a: the least a with 2^a·ℓ ≥ 256, but at most d. Longer groups make
+/// The groups of a layout, for two servers. The layout alone decides a: the least a with 2^a·ℓ ≥ 256, but at most d. Longer groups make
 /// answers longer. With shorter groups, servers read more bytes of trees than of records.
 #[must_use]
 pub fn shape(layout: &Layout) -> Shape {
+    grouped(
+        layout,
+        GROUP_BYTES.div_ceil(layout.record_bytes()).next_power_of_two().trailing_zeros().min(layout.depth()),
+    )
+}
+
+/// The groups of 2^a records.
+fn grouped(layout: &Layout, group_log: u32) -> Shape {
     Shape {
         partitions: layout.partitions(),
         partition_records: layout.partition_records(),
         record_bytes: layout.record_bytes(),
         depth: layout.depth(),
-        group_log: GROUP_BYTES.div_ceil(layout.record_bytes()).next_power_of_two().trailing_zeros().min(layout.depth()),
+        group_log,
     }
 }
 
@@ -48,6 +59,16 @@ pub fn request_bytes(layout: &Layout) -> usize {
 #[must_use]
 pub fn answer_bytes(layout: &Layout) -> usize {
     shape(layout).answer_bytes()
+}
+
+/// Bytes of a lookup with 2 to 8 servers: of all servers' queries together, and of one server's answer.
+#[must_use]
+pub fn lookup_bytes(layout: &Layout, servers: usize) -> [usize; 2] {
+    if servers == 2 {
+        return [2 * request_bytes(layout), answer_bytes(layout)];
+    }
+    let shape = vectors::shape(layout, servers);
+    [(servers - 1) * vectors::SEED_BYTES + shape.vector_bytes(), shape.answer_bytes()]
 }
 
 /// Bytes of trees that a server reads for an answer: all levels from the groups' up, without the commitments.
@@ -68,7 +89,10 @@ pub fn max_batch(layout: &Layout) -> usize {
 /// # Errors
 /// [`Error::Length`] unless the body is 1 to [`max_batch`] queries.
 pub fn queries<'b>(layout: &Layout, body: &'b [u8]) -> Result<std::slice::ChunksExact<'b, u8>, Error> {
-    let (bytes, most) = (request_bytes(layout), max_batch(layout));
+    split(body, request_bytes(layout), max_batch(layout))
+}
+
+fn split(body: &[u8], bytes: usize, most: usize) -> Result<std::slice::ChunksExact<'_, u8>, Error> {
     if body.is_empty() || !body.len().is_multiple_of(bytes) || body.len() > most * bytes {
         let expected = (body.len().div_ceil(bytes).clamp(1, most) * bytes) as u64;
         return Err(Error::Length { what: "instant queries", expected, actual: body.len() as u64 });

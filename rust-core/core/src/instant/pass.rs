@@ -7,7 +7,8 @@
 use keyhush_kernels::dpf::{Key, domain_log, key_bytes};
 use keyhush_kernels::scan::{MAX_QUERIES, Overwritten, Scratch, Shape};
 
-use super::shape;
+use super::vectors::{self, Form};
+use super::{grouped, shape};
 use crate::bytes::zeroed;
 use crate::commitment::Merkle;
 use crate::database::flat::{At, Database};
@@ -15,11 +16,13 @@ use crate::error::{Error, expect_length};
 use crate::layout::Layout;
 
 /// The u32 words of a [`Pass::descriptor`].
-pub const DESCRIPTOR_WORDS: usize = 19 + 3 * MAX_QUERIES;
+pub const DESCRIPTOR_WORDS: usize = 20 + 3 * MAX_QUERIES;
 
-/// Up to eight queries that are being answered.
+/// Up to eight queries that are being answered. All have groups of the same size.
 pub struct Pass {
     shape: Shape,
+    /// whether the queries are vectors, and not keys
+    vectors: bool,
     edition: u64,
     queries: Vec<Query>,
     scratch: Vec<u8>,
@@ -27,50 +30,102 @@ pub struct Pass {
 }
 
 struct Query {
-    key: Vec<u8>,
+    /// a key, or a vector
+    share: Vec<u8>,
     at: At,
     /// the number of groups at the query's epoch
     groups: usize,
 }
 
 impl Pass {
-    /// Begins a pass for 1 to 8 queries.
+    /// Begins a pass for 1 to 8 queries of lookups with two servers.
     ///
     /// # Errors
     /// [`Error::Phase`] if the database is not committed or keeps no trees, or if there is no epoch as a query names it;
     /// [`Error::Length`] or [`Error::Query`] for a malformed query; [`Error::Index`] for more than 8 queries;
     /// [`Error::Layout`] if memory does not suffice.
     pub fn new(database: &Database<Merkle>, queries: &[(&[u8], At)]) -> Result<Self, Error> {
+        Self::begin(
+            database,
+            false,
+            queries.iter().map(|&(key, at)| {
+                let shape = shape(database.layout_at(at)?);
+                decode(key, shape.groups())?;
+                Ok((shape, Query { share: key.to_vec(), at, groups: shape.groups() }))
+            }),
+        )
+    }
+
+    /// Begins a pass for 1 to 8 queries of lookups with `servers` servers, 3 to 8.
+    ///
+    /// # Errors
+    /// As [`Pass::new`]; [`Error::Index`] also for another number of servers; [`Error::Query`] also if groups have another size
+    /// at one epoch than at the other: the queries of both epochs need a pass each.
+    pub fn of_vectors(
+        database: &Database<Merkle>,
+        servers: usize,
+        queries: &[(Form, &[u8], At)],
+    ) -> Result<Self, Error> {
+        vectors::expect_servers(servers)?;
+        Self::begin(
+            database,
+            true,
+            queries.iter().map(|&(form, query, at)| {
+                let shape = vectors::shape(database.layout_at(at)?, servers);
+                Ok((shape, Query { share: vectors::share(&shape, form, query)?, at, groups: shape.groups() }))
+            }),
+        )
+    }
+
+    fn begin(
+        database: &Database<Merkle>,
+        vectors: bool,
+        queries: impl ExactSizeIterator<Item = Result<(Shape, Query), Error>>,
+    ) -> Result<Self, Error> {
         database.expect_openings()?;
         if !(1..=MAX_QUERIES).contains(&queries.len()) {
             return Err(Error::Index { what: "number of queries in a pass", bound: MAX_QUERIES as u64 + 1 });
         }
-        let queries = queries.iter().map(|&(key, at)| {
-            let groups = shape(database.layout_at(at)?).groups();
-            decode(key, groups)?;
-            Ok(Query { key: key.to_vec(), at, groups })
-        });
-        let queries = queries.collect::<Result<Vec<_>, Error>>()?;
-        let shape = shape(database.layout());
+        let (shapes, queries): (Vec<Shape>, Vec<Query>) =
+            queries.collect::<Result<Vec<_>, Error>>()?.into_iter().unzip();
+        let group_log = shapes[0].group_log;
+        if shapes.iter().any(|shape| shape.group_log != group_log) {
+            return Err(Error::Query("expected queries whose groups have one size"));
+        }
+        let shape = grouped(database.layout(), group_log);
         let scratch = zeroed(shape.scratch_bytes(queries.len()))?;
-        Ok(Pass { shape, edition: database.edition(), queries, scratch, done: 0 })
+        Ok(Pass { shape, vectors, edition: database.edition(), queries, scratch, done: 0 })
     }
 
-    /// [`Pass::new`] for queries that lie one after the other, each of its epoch's length.
+    /// [`Pass::new`], or for 3 to 8 servers [`Pass::of_vectors`], for queries that lie one after the other, each of its epoch's
+    /// length. With two servers the form of a query says nothing.
     ///
     /// # Errors
-    /// As [`Pass::new`]; [`Error::Length`] unless `queries` ends with the last query.
-    pub fn of_joined(database: &Database<Merkle>, queries: &[u8], at: &[At]) -> Result<Self, Error> {
+    /// As those; [`Error::Length`] unless `queries` ends with the last query.
+    pub fn of_joined(
+        database: &Database<Merkle>,
+        servers: usize,
+        queries: &[u8],
+        kinds: &[(Form, At)],
+    ) -> Result<Self, Error> {
         let mut rest = queries;
-        let mut split = Vec::with_capacity(at.len());
-        for &at in at {
-            let bytes = shape(database.layout_at(at)?).request_bytes();
+        let mut split = Vec::with_capacity(kinds.len());
+        for &(form, at) in kinds {
+            let layout = database.layout_at(at)?;
+            let bytes = match servers {
+                2 => shape(layout).request_bytes(),
+                _ => vectors::query_bytes(&vectors::checked_shape(layout, servers)?, form),
+            };
             let (query, behind) = rest.split_at(bytes.min(rest.len()));
-            split.push((query, at));
+            split.push((form, query, at));
             rest = behind;
         }
         expect_length("bytes behind the instant queries", rest, 0)?;
-        Self::new(database, &split)
+        if servers == 2 {
+            let keys: Vec<_> = split.into_iter().map(|(_, query, at)| (query, at)).collect();
+            return Self::new(database, &keys);
+        }
+        Self::of_vectors(database, servers, &split)
     }
 
     /// The number of steps: one for each query, those over records and trees, and, if a query is for the previous epoch, one
@@ -97,7 +152,11 @@ impl Pass {
         let mut scratch = scratch.ok_or(LOST)?;
         let (records, trees) = (database.records(), database.trees());
         if let Some(query) = self.queries.get(self.done) {
-            scratch.select(self.done, &decode(&query.key, query.groups)?, query.groups);
+            if self.vectors {
+                scratch.select_vector(self.done, &query.share);
+            } else {
+                scratch.select(self.done, &decode(&query.share, query.groups)?, query.groups);
+            }
         } else if self.done < self.queries.len() + self.shape.steps() {
             scratch.step(self.done - self.queries.len(), records, trees);
         } else if self.done < steps {
@@ -120,10 +179,10 @@ impl Pass {
     ///
     /// 1. partitions, records a partition, bytes a record, depth, a ([`shape`]), number of queries;
     /// 2. address and length of records, of trees and of scratch memory;
-    /// 3. a bit for each query: whether it is for the previous epoch;
+    /// 3. a bit for each query: whether it is for the previous epoch; 1 if queries are vectors, 0 if they are keys;
     /// 4. what the last update overwrote: address and number of indices, address and length of records, address and number of
     ///    nodes;
-    /// 5. for each of 8 queries: address and length of its key, and the groups of its epoch.
+    /// 5. for each of 8 queries: address and length of its key or vector, and the groups of its epoch.
     ///
     /// # Errors
     /// [`Error::Phase`] if the database has changed; [`Error::Layout`] if addresses have more than 32 bits.
@@ -137,12 +196,12 @@ impl Pass {
         words.extend(place(database.trees()));
         words.extend(place(&self.scratch));
         let Overwritten { indices, records, nodes } = overwritten(database);
-        words.push(self.previous().into());
+        words.extend([usize::from(self.previous()), usize::from(self.vectors)]);
         words.extend([indices.as_ptr() as usize, indices.len()]);
         words.extend(place(records));
         words.extend([nodes.as_ptr() as usize, nodes.len()]);
         for query in &self.queries {
-            words.extend(place(&query.key));
+            words.extend(place(&query.share));
             words.push(query.groups);
         }
         let mut descriptor = [0; DESCRIPTOR_WORDS];
@@ -190,12 +249,36 @@ pub fn check(layout: &Layout, body: &[u8]) -> Result<(), Error> {
     super::queries(layout, body)?.try_for_each(|query| decode(query, groups).map(drop))
 }
 
+/// [`check`] for lookups with 3 to 8 servers.
+///
+/// # Errors
+/// As [`check`]; [`Error::Index`] for another number of servers.
+pub fn check_vectors(layout: &Layout, servers: usize, form: Form, body: &[u8]) -> Result<(), Error> {
+    let shape = vectors::checked_shape(layout, servers)?;
+    vectors::queries(&shape, form, body)?.try_for_each(|query| vectors::expect_query(&shape, form, query))
+}
+
 /// Answers up to eight queries at once.
 ///
 /// # Errors
 /// As [`Pass::new`].
 pub fn answer(database: &Database<Merkle>, queries: &[(&[u8], At)]) -> Result<Vec<Vec<u8>>, Error> {
-    let mut pass = Pass::new(database, queries)?;
+    finished(Pass::new(database, queries)?, database)
+}
+
+/// [`answer`] for lookups with 3 to 8 servers.
+///
+/// # Errors
+/// As [`Pass::of_vectors`].
+pub fn answer_vectors(
+    database: &Database<Merkle>,
+    servers: usize,
+    queries: &[(Form, &[u8], At)],
+) -> Result<Vec<Vec<u8>>, Error> {
+    finished(Pass::of_vectors(database, servers, queries)?, database)
+}
+
+fn finished(mut pass: Pass, database: &Database<Merkle>) -> Result<Vec<Vec<u8>>, Error> {
     while pass.step(database)? {}
     pass.finish(database)
 }

@@ -3,9 +3,11 @@
 
 use keyhush_kernels::dpf::domain_log;
 use keyhush_kernels::prg::{SEED_BYTES, Seed};
+use keyhush_kernels::scan::Shape;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use super::{dpf, max_batch, shape};
+use super::vectors::Form;
+use super::{dpf, max_batch, shape, vectors};
 use crate::error::{Error, expect_below};
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
@@ -16,7 +18,14 @@ pub struct Pending {
     #[zeroize(skip)]
     layout: Layout,
     indices: Vec<u32>,
-    requests: [Vec<u8>; 2],
+    /// one a server
+    requests: Vec<Vec<u8>>,
+    /// of the queries' number of servers
+    #[zeroize(skip)]
+    shape: Shape,
+    /// the server whose queries are vectors; none with two servers
+    #[zeroize(skip)]
+    carrier: Option<usize>,
 }
 
 impl Pending {
@@ -26,7 +35,19 @@ impl Pending {
         &self.layout
     }
 
-    /// The request's body for server 0 or 1: the queries in order.
+    /// How a server's queries carry its shares; none with two servers, whose queries are keys.
+    #[must_use]
+    pub fn form(&self, server: usize) -> Option<Form> {
+        self.carrier.map(|carrier| if server == carrier { Form::Vector } else { Form::Seed })
+    }
+
+    /// The number of servers.
+    #[must_use]
+    pub fn servers(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// The queries for a server, in order.
     ///
     /// # Errors
     /// [`Error::Index`] if there is no such server.
@@ -38,6 +59,10 @@ impl Pending {
     pub(super) fn indices(&self) -> &[u32] {
         &self.indices
     }
+
+    pub(super) fn shape(&self) -> &Shape {
+        &self.shape
+    }
 }
 
 /// Makes the requests for the records at `indices`, from fresh entropy. For each query, stream 0 gives both parties' seeds
@@ -46,15 +71,11 @@ impl Pending {
 /// # Errors
 /// [`Error::Index`] for an index beyond the last record; [`Error::Length`] unless there are 1 to [`max_batch`] indices.
 pub fn query(layout: &Layout, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) -> Result<Pending, Error> {
-    let most = max_batch(layout);
-    if !(1..=most).contains(&indices.len()) {
-        let (expected, actual) = (indices.len().clamp(1, most) as u64, indices.len() as u64);
-        return Err(Error::Length { what: "record indices", expected, actual });
-    }
+    expect_batch(indices, max_batch(layout))?;
     let shape = shape(layout);
     let domain_log = domain_log(shape.groups());
     let mut random = ChaCha::new(entropy, 0);
-    let mut requests = [(); 2].map(|()| Vec::with_capacity(indices.len() * shape.request_bytes()));
+    let mut requests = vec![Vec::new(); 2];
     for &index in indices {
         let (q, m) = layout.locate(index)?;
         let mut seeds = Zeroizing::new([[0; SEED_BYTES]; 2]);
@@ -66,5 +87,30 @@ pub fn query(layout: &Layout, indices: &[u32], entropy: &[u8; ENTROPY_BYTES]) ->
             requests[first ^ party].extend_from_slice(key);
         }
     }
-    Ok(Pending { layout: *layout, indices: indices.to_vec(), requests })
+    Ok(Pending { layout: *layout, indices: indices.to_vec(), requests, shape, carrier: None })
+}
+
+/// [`query`] for 3 to 8 servers, whose order is that of the answers ([`vectors`]).
+///
+/// # Errors
+/// As [`query`]; [`Error::Index`] for another number of servers.
+pub fn query_any_of(
+    layout: &Layout,
+    servers: usize,
+    indices: &[u32],
+    entropy: &[u8; ENTROPY_BYTES],
+) -> Result<Pending, Error> {
+    vectors::expect_servers(servers)?;
+    let shape = vectors::shape(layout, servers);
+    expect_batch(indices, vectors::max_batch(&shape))?;
+    let (requests, carrier) = vectors::requests(layout, servers, indices, &mut ChaCha::new(entropy, 0))?;
+    Ok(Pending { layout: *layout, indices: indices.to_vec(), requests, shape, carrier: Some(carrier) })
+}
+
+fn expect_batch(indices: &[u32], most: usize) -> Result<(), Error> {
+    if (1..=most).contains(&indices.len()) {
+        return Ok(());
+    }
+    let (expected, actual) = (indices.len().clamp(1, most) as u64, indices.len() as u64);
+    Err(Error::Length { what: "record indices", expected, actual })
 }

@@ -7,25 +7,29 @@
 use keyhush_kernels::scan::xor_into;
 
 use super::query::Pending;
-use super::shape;
 use crate::commitment::{COMMITMENT_BYTES, Merkle};
 use crate::error::{Error, expect_length};
 
-/// The records, ℓ bytes each in the order of the queries, from both servers' answers; `None` if an answer was changed.
+/// The records, ℓ bytes each in the order of the queries, from all servers' answers, in the order of the servers; `None` if an answer was changed.
 /// `commitments` are the Q commitments of the manifest at the queries' epoch.
 ///
 /// # Errors
-/// [`Error::Length`] for commitments or answers of the wrong length.
-pub fn recon(pending: &Pending, commitments: &[u8], answers: [&[u8]; 2]) -> Result<Option<Vec<u8>>, Error> {
+/// [`Error::Length`] for commitments or answers of the wrong length; [`Error::Index`] unless there is one answer a server.
+pub fn recon(pending: &Pending, commitments: &[u8], answers: &[&[u8]]) -> Result<Option<Vec<u8>>, Error> {
     let layout = pending.layout();
-    let shape = shape(layout);
+    let shape = pending.shape();
+    if answers.len() != pending.servers() {
+        return Err(Error::Index { what: "number of answers", bound: pending.servers() as u64 + 1 });
+    }
     expect_length("commitments", commitments, layout.partitions() * COMMITMENT_BYTES)?;
     for answer in answers {
         expect_length("instant answer", answer, pending.indices().len() * shape.answer_bytes())?;
     }
     let commitments: &[[u8; COMMITMENT_BYTES]] = commitments.as_chunks().0;
-    let mut sum = answers[0].to_vec();
-    xor_into(&mut sum, answers[1]);
+    let mut sum = vec![0; pending.indices().len() * shape.answer_bytes()];
+    for answer in answers {
+        xor_into(&mut sum, answer);
+    }
 
     let mut blocks = Vec::with_capacity(pending.indices().len() * layout.record_bytes());
     let mut genuine = true;

@@ -35,15 +35,18 @@ export function instantRoute(app: Routes, surroundings: Surroundings, lookups: I
     const query = decoded(request.body, decodeInstantQuery)
     const epoch = findEpoch(epochs, query)
     const { answerBytes } = checked(epoch, query)
-    const { of, generation, count, queries } = query
+    const { of, generation, count, queries, servers, vectors } = query
     const made = unsent.reserve(request, reply, HEADER_BYTES + count * answerBytes, { waits: true })
     try {
       const network = networkOf(request.ip)
-      const waiting = lookups.submit({ epochs, of, generation, epoch: query.epoch, queries, count, network })
+      const waiting = lookups.submit({
+        ...{ epochs, of, generation, epoch: query.epoch },
+        ...{ queries, count, servers, vectors, network },
+      })
       whenOver(reply, waiting.cancel)
       const answers = await waiting.answers
       made()
-      return sendBytes(reply, encodeInstantAnswer(epoch.manifest, of, count, answers))
+      return sendBytes(reply, encodeInstantAnswer(epoch.manifest, of, count, answers, servers))
     } catch (error) {
       if (error instanceof Refusal && error.code === 'instant_full') reply.header('retry-after', RETRY_AFTER_SECONDS)
       throw error
@@ -63,14 +66,14 @@ function findEpoch(epochs: Epochs, query: InstantQuery): Epoch {
 }
 
 /** Looked at whole before they wait with others' queries: a pass is made of what is right. */
-function checked(epoch: Epoch, { of, queries, count }: InstantQuery): InstantSizes {
+function checked(epoch: Epoch, query: InstantQuery): InstantSizes {
+  const { of, queries, count } = query
   const shared = sharedOf(epoch, of)
   if (shared === undefined) throw new Refusal('bad_request', 'suite: this database has no keys, so no directory')
   try {
-    const sizes = checkQueries(shared.core, epoch.manifest, of, queries)
+    const sizes = checkQueries(shared.core, epoch.manifest, query)
     if (queries.length === count * sizes.requestBytes) return sizes
-    const expected = HEADER_BYTES + count * sizes.requestBytes
-    throw new Refusal('bad_request', `query length: expected ${expected}, got ${HEADER_BYTES + queries.length}`)
+    throw new Refusal('bad_request', `queries: expected ${count * sizes.requestBytes} bytes, got ${queries.length}`)
   } catch (error) {
     const { code, message } = error as CoreError
     // What is wrong with a query, as the core says it, repeats none of it.

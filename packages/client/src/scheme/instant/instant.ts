@@ -1,6 +1,7 @@
-// Mode `instant` (docs/protocol.md, Instant lookups): the client downloads and keeps nothing. Each server gets one key of a distributed
-// point function, which alone looks random, and sums the groups of records that it selects. Both sums give one group and its path to
-// the commitment. The verdict covers every byte of both (I2), so it does not depend on what was asked; it does not tell who lied.
+// Mode `instant` (docs/protocol.md, Instant lookups): the client downloads and keeps nothing. Each server gets a share of what is asked:
+// of two, a key of a distributed point function; of more, a seed or a vector. All shares but one look random together. A server sums
+// the groups of records that its share selects. All sums give one group and its path to the commitment. The verdict covers every byte
+// of them (I2), so it does not depend on what was asked; it does not tell who lied.
 
 import {
   decodeInstantAnswer,
@@ -24,56 +25,64 @@ const ENTROPY_BYTES = 32
 export const instant: StatelessScheme = {
   name: 'instant',
   kind: 'stateless',
-  parties: ['one', 'other'],
 
   costs(core, manifest, { usage }) {
-    sizesOf(core, manifest, 'records')
-    return { ...costsOf(core, manifest, 'instant', undefined, usage), maxBatch: manifest.maxBatch }
+    const maxBatch = this.maxBatch(core, manifest, usage?.servers ?? 2)
+    return { ...costsOf(core, manifest, 'instant', undefined, usage), maxBatch }
   },
 
-  assertIn(core, manifest) {
-    sizesOf(core, manifest, 'records')
+  maxBatch(core, manifest, servers) {
+    const asked: readonly InstantOf[] = manifest.keyed ? ['directory', 'records'] : ['records']
+    return Math.min(manifest.maxBatch, ...asked.map(of => sizesOf(core, manifest, of, servers).maxBatch))
   },
 
   isOffered: ({ instant }) => instant === true,
 
-  begin(context, manifest, of, indices) {
-    return new InstantBatch(context, manifest, of, indices)
+  begin(context, manifest, servers, of, indices) {
+    return new InstantBatch(context, manifest, servers, of, indices)
   },
 }
 
-/** Of one query. Throws UnsupportedError for a database without commitments. */
+/** Bytes of an answer to one query, and most queries of a request. Throws UnsupportedError for a database without commitments. */
 function sizesOf(
   core: Core,
   manifest: Manifest,
   of: InstantOf,
-): { readonly requestBytes: number; readonly answerBytes: number } {
+  servers: number,
+): { readonly answerBytes: number; readonly maxBatch: number } {
   if (!hasInstant(manifest)) {
     throw new UnsupportedError(
       'offer',
       "mode: expected for 'instant' a database with commitments, got one that was built for tags alone; use another mode",
     )
   }
-  const sizes = (layout: LayoutHandle) =>
-    inCore(core, () => ({ requestBytes: layout.instantRequestBytes, answerBytes: layout.instantAnswerBytes }))
-  return withLayout(core, manifest, sizes, of)
+  const sizes = (layout: LayoutHandle) => inCore(core, () => layout.instantSizes(servers))
+  const [, , answerBytes, maxBatch] = withLayout(core, manifest, sizes, of) as unknown as [
+    number,
+    number,
+    number,
+    number,
+  ]
+  return { answerBytes, maxBatch }
 }
 
-const HEDGE = new TextEncoder().encode('keyhush 2026-11 instant entropy v1')
+const UTF8 = new TextEncoder()
+const HEDGE = UTF8.encode('keyhush 2026-11 instant entropy v1')
 
 /**
- * Entropy that depends on the question and the epoch. Two clones of a virtual machine may have the same random bytes: keys of the same
- * seeds would differ by what was asked.
+ * Entropy that depends on the question, the epoch and who is asked. Two clones of a virtual machine may have the same random bytes: shares
+ * of the same seeds would differ by what was asked.
  */
 function hedged(
   core: Core,
   random: Uint8Array,
   { databaseId, generation, epoch }: Manifest,
+  servers: readonly string[],
   of: InstantOf,
   indices: Uint32Array,
 ): Uint8Array {
   const numbers = Uint32Array.of(generation, epoch, of === 'records' ? 0 : 1, ...indices)
-  const parts = [HEDGE, random, databaseId, new Uint8Array(numbers.buffer)]
+  const parts = [HEDGE, random, databaseId, new Uint8Array(numbers.buffer), UTF8.encode(JSON.stringify(servers))]
   const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
   parts.reduce((at, part) => {
     bytes.set(part, at)
@@ -97,31 +106,42 @@ class InstantBatch implements StatelessBatch {
   readonly #answers: Uint8Array[] = []
   readonly asks: readonly Ask[]
 
-  constructor({ core, environment }: SchemeContext, manifest: Manifest, of: InstantOf, indices: Uint32Array) {
+  constructor(
+    { core, environment }: SchemeContext,
+    manifest: Manifest,
+    servers: readonly string[],
+    of: InstantOf,
+    indices: Uint32Array,
+  ) {
     this.#core = core
     this.#manifest = manifest
     this.#of = of
     this.#count = indices.length
-    this.#answerBytes = sizesOf(core, manifest, of).answerBytes
-    const entropy = hedged(core, environment.random(ENTROPY_BYTES), manifest, of, indices)
-    const query = (layout: LayoutHandle) => inCore(core, () => core.newInstantQuery(layout, indices, entropy))
+    this.#answerBytes = sizesOf(core, manifest, of, servers.length).answerBytes
+    const entropy = hedged(core, environment.random(ENTROPY_BYTES), manifest, servers, of, indices)
+    const query = (layout: LayoutHandle) =>
+      inCore(core, () => core.newInstantQuery(layout, indices, entropy, servers.length))
     this.#query = withLayout(core, manifest, query, of)
     entropy.fill(0)
     const replyBytes = HEADER_BYTES + this.#count * this.#answerBytes
-    this.asks = ([0, 1] as const).map(party => {
-      const queries = inCore(core, () => this.#query.request(party))
-      return { path: INSTANT_PATH, body: encodeInstantQuery(manifest, of, this.#count, queries), replyBytes }
+    this.asks = servers.map((_, party) => {
+      const [queries, vectors] = inCore(core, () => [this.#query.request(party), this.#query.isVector(party)] as const)
+      const body = encodeInstantQuery(manifest, of, this.#count, queries, { servers: servers.length, vectors })
+      return { path: INSTANT_PATH, body, replyBytes }
     })
   }
 
   accept(party: number, reply: Uint8Array): Verdict {
-    this.#answers[party] = decodeInstantAnswer(this.#manifest, this.#of, this.#count, this.#answerBytes, reply)
+    const sizes = [this.#count, this.#answerBytes] as const
+    this.#answers[party] = decodeInstantAnswer(this.#manifest, this.#of, ...sizes, reply, this.asks.length)
     return 'open'
   }
 
   finish(): Uint8Array | undefined {
-    const [one, other] = this.#answers as [Uint8Array, Uint8Array]
-    return inCore(this.#core, () => this.#query.recon(instantCommitments(this.#manifest, this.#of), one, other))
+    const each = this.#count * this.#answerBytes
+    const answers = new Uint8Array(this.#answers.length * each)
+    for (const [party, answer] of this.#answers.entries()) answers.set(answer, party * each)
+    return inCore(this.#core, () => this.#query.recon(instantCommitments(this.#manifest, this.#of), answers))
   }
 
   free(): void {

@@ -1,4 +1,4 @@
-//! Proves the partitions of a database natively, for `keyhush build --prover` (docs/operations.md). It makes the same bytes as
+//! Proves the partitions of a database natively, for `keyhush build --prover` (docs/operations/ceremony.md). It makes the same bytes as
 //! the WebAssembly module, several times as fast. Build it in packages/pointproofs/rust with
 //! `cargo build --release -p keyhush-prover`.
 //!

@@ -1,6 +1,7 @@
-// The one or two servers of a map: their URLs are checked, normalised and sorted, and two must be able to be two parties. Names are
-// compared, not addresses: two names of one machine pass.
+// The servers of a map, one to eight: their URLs are checked, normalised and sorted, and several must be able to be as many parties.
+// Names are compared, not addresses: two names of one machine pass.
 
+import { MAX_SERVERS } from '@keyhush/protocol'
 import { oneOf } from '../base/boundary.js'
 import { UsageError } from '../base/errors.js'
 import { type Identity, ONE_PARTY } from '../store/identity.js'
@@ -10,10 +11,10 @@ export interface Server {
   readonly name: string
 }
 
-/** One, or two in ascending order of their names, so that nothing depends on the caller's order (S5). */
-export type Servers = readonly [Server] | readonly [Server, Server]
+/** One or more, in ascending order of their names, so that nothing depends on the caller's order (S5). */
+export type Servers = readonly [Server, ...Server[]]
 
-/** The name of a state: the same for both orders of `servers`. Modes for one party and for two do not share a state. */
+/** The name of a state: the same for any order of `servers`. Modes for one party and for two do not share a state. */
 export function identityOf(servers: Servers, apart: Apart): Identity {
   const names = servers.map(({ name }) => name)
   return servers.length > apart ? [...names, ONE_PARTY] : names
@@ -26,16 +27,21 @@ export function shownIdentity(servers: Servers): Identity {
 
 /** For messages. */
 export function namesOf(servers: readonly Server[]): string {
-  return servers.map(({ name }) => name).join(' and ')
+  return listed(servers.map(({ name }) => name))
 }
 
-/** How many parties must not collude: one if lookups tell the answering server nothing. */
-export type Apart = 1 | 2
+/** `a`, `a and b`, or `a, b and c`. */
+export function listed(names: readonly string[]): string {
+  return names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
+}
 
-/** Two servers that may collude count as one party. Throws UsageError for another value of `collusion`. */
+/** How many parties there are that must not all collude: one if lookups tell the answering server nothing. */
+export type Apart = number
+
+/** Servers that may all collude count as one party. Throws UsageError for another value of `collusion`. */
 export function apartOf(servers: readonly unknown[] | undefined, collusion: 'tolerated' | undefined): Apart {
   if (collusion !== undefined) oneOf('collusion', ['tolerated'], collusion)
-  return servers?.length === 1 || collusion === 'tolerated' ? 1 : 2
+  return collusion === 'tolerated' ? 1 : (servers?.length ?? 2)
 }
 
 export interface Development {
@@ -49,26 +55,28 @@ export interface Development {
 }
 
 /**
- * Reads `open({ servers })`. Refuses anything but one or two http(s) URLs, of different hosts or ports, without credentials,
+ * Reads `open({ servers })`. Refuses anything but one to eight http(s) URLs, of different hosts or ports, without credentials,
  * query or fragment.
  */
 export function parseServers(servers: readonly (string | URL)[]): Servers {
-  if (!Array.isArray(servers) || (servers.length !== 1 && servers.length !== 2)) {
+  if (!Array.isArray(servers) || servers.length < 1 || servers.length > MAX_SERVERS) {
     const came = Array.isArray(servers) ? `a list of ${servers.length}` : `no list (${typeof servers})`
     throw new UsageError(
-      `servers: expected [one URL] or [two, of operators who do not collude], got ${came}; pass one or two`,
+      `servers: expected [one URL], or up to ${MAX_SERVERS} of operators who do not all collude, got ${came}; pass a list of URLs`,
     )
   }
-  const [a, b] = servers.map(parseUrl) as [URL, URL?]
-  if (b === undefined) return [{ name: nameOf(a) }]
-  // One host and port is one process, also for two paths: it sees both vectors.
-  if (hostOf(a) === hostOf(b) && portOf(a) === portOf(b)) {
+  const urls = servers.map(parseUrl)
+  // One host and port is one process, also for two paths: it sees the queries of both.
+  const twice = urls.find((url, i) => urls.findIndex(other => addressOf(other) === addressOf(url)) < i)
+  if (twice !== undefined) {
     throw new UsageError(
-      `servers: expected two operators, got ${a.host} twice, which would see both queries; pass another, or it alone`,
+      `servers: expected an operator for each, got ${twice.host} twice, which would see both queries; pass another, or it once`,
     )
   }
-  const [first, second] = [nameOf(a), nameOf(b)].sort() as [string, string]
-  return [{ name: first }, { name: second }]
+  return urls
+    .map(nameOf)
+    .sort()
+    .map(name => ({ name })) as [Server, ...Server[]]
 }
 
 function parseUrl(text: string | URL): URL {
@@ -101,23 +109,24 @@ export function assertParties(servers: Servers, apart: Apart, { development }: D
     const why =
       apart === 1
         ? 'anybody on the network path can change what is not signed'
-        : "anybody on the network path can read its queries, and with both servers' queries the key"
+        : "anybody on the network path can read its queries, and with all servers' queries the key"
     throw new UsageError(
       `servers: expected https, but ${url.origin} is plain http; ${why}. Use https, or pass development: true to try things out`,
     )
   }
   const host = commonHost(servers)
   if (apart === 1 || host === undefined || host === LOOPBACK || development === true) return
-  const why = 'its operator would see both queries, and so the key'
+  const why =
+    servers.length === 2 ? 'its operator would see both queries, and so the key' : 'they count as one operator'
   throw new UsageError(
-    `servers: expected two operators' hosts, but both are on ${host}; ${why}. Use another, or pass development: true to try things out`,
+    `servers: expected a host for each operator, but two are on ${host}; ${why}. Use another, or pass development: true to try things out`,
   )
 }
 
-/** The host both servers are on, `localhost` for all names of this machine's own; undefined: there is none. */
+/** A host that two servers are on, `localhost` for all names of this machine's own; undefined: there is none. */
 export function commonHost(servers: Servers): string | undefined {
-  const [a, b] = servers.map(({ name }) => hostOf(new URL(name)))
-  return a === b ? a : undefined
+  const hosts = servers.map(({ name }) => hostOf(new URL(name)))
+  return hosts.find((host, i) => hosts.indexOf(host) < i)
 }
 
 const LOOPBACK = 'localhost'
@@ -134,6 +143,10 @@ function hostOf({ hostname }: URL): string {
   ])
   const host = high === undefined ? hostname.replace(/\.$/, '') : bytes.join('.')
   return /^(.*\.)?localhost$|^127\.\d+\.\d+\.\d+$|^\[::1\]$/.test(host) ? LOOPBACK : host
+}
+
+function addressOf(url: URL): string {
+  return `${hostOf(url)}:${portOf(url)}`
 }
 
 function portOf({ port, protocol }: URL): string {

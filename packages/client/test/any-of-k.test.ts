@@ -1,0 +1,239 @@
+// Instant lookups with three servers or more: private while one operator is honest. What each server sees is the same whatever is asked;
+// a liar among them is never believed and never named, because nothing proves who it was.
+
+import { decodeInstantQuery, HEADER_BYTES, INSTANT_PATH, toHex } from '@keyhush/protocol'
+import { describe, expect, test } from 'vitest'
+import type { MapEvent } from '../src/index.js'
+import { chooseScheme, SCHEMES } from '../src/scheme/table.js'
+import { type OpenWithOptions, openWith } from '../src/testing.js'
+import { rest } from './support/clock.js'
+import { buildDatabase, type Database, someValues } from './support/database.js'
+import { core, Harness, keyed, NAMES } from './support/harness.js'
+import { change, Living, livingKeyed } from './support/living.js'
+import { bytesOf, hang, Network, ok, on, problem, type Seen } from './support/network.js'
+import { publisherKey, signatureOf } from './support/signed.js'
+
+const SERVERS = Array.from({ length: 8 }, (_, i) => `https://${'abcdefgh'[i]}.example`)
+
+const among = (count: number, ...databases: Database[]) =>
+  new Network(Object.fromEntries(SERVERS.slice(0, count).map(server => [server, databases])))
+
+async function opened(network: Network, count: number, options: Partial<OpenWithOptions> = {}, seed = 1) {
+  const harness = new Harness(network, seed)
+  const events: MapEvent[] = []
+  const servers = SERVERS.slice(0, count)
+  const onEvent = (event: MapEvent) => void events.push(event)
+  const map = await harness.open({ servers, mode: 'instant', push: false, onEvent, ...options })
+  return { harness, map, network, events, drive: <T>(work: Promise<T>) => harness.drive(work) }
+}
+
+const asked = ({ seen }: Network, skip = 0): Seen[] => seen.filter(({ path }) => path === INSTANT_PATH).slice(skip)
+
+/** Of each step, a server's request alike for all that may be asked; who got the vector is drawn, so lengths are sorted. */
+function shapes(seen: readonly Seen[], servers: number): string[] {
+  const steps = Array.from({ length: seen.length / servers }, (_, i) => seen.slice(i * servers, (i + 1) * servers))
+  return steps.map(step => {
+    const of = step.map(
+      ({ server, method, url, body }) => `${server} ${method} ${url} ${toHex(body.slice(0, HEADER_BYTES))}`,
+    )
+    return [...of, ...step.map(({ body }) => body.length).sort()].join('\n')
+  })
+}
+
+function lying(network: Network, server: string, lie: (answer: Uint8Array) => void): void {
+  network.misbehave[server] = on(INSTANT_PATH, async genuine => {
+    const answer = await bytesOf(genuine)
+    lie(answer)
+    return ok(answer)
+  })
+}
+
+describe.each([3, 4, 5, 8])('with %i servers', count => {
+  test('keys and indices are found, alone and in batches', async () => {
+    const { database } = keyed()
+    const { map, drive, network } = await opened(among(count, database), count)
+    expect([map.mode, map.stats.servers.length, map.stats.commonHost]).toEqual(['instant', count, undefined])
+    const { values } = database.contents
+    for (const [i, name] of NAMES.entries()) expect(await drive(map.get(name))).toEqual(values[i])
+    expect(await drive(map.get('absent.example'))).toBeUndefined()
+    expect(await drive(map.getMany([NAMES[7]!, 'absent.example'], { padTo: 5 }))).toEqual([values[7], undefined])
+    for (let i = 0; i < map.size; i++) expect(await drive(map.at(i))).toEqual(database.byIndex[i])
+    const one = asked(network).slice(0, 2 * count)
+    expect(new Set(one.map(({ tick }) => tick)).size).toBe(2) // each step leaves at once
+    const queries = one.map(({ body }) => decodeInstantQuery(body))
+    expect(queries.filter(({ vectors }) => vectors).length).toBe(2)
+    expect(queries.every(({ servers }) => servers === count)).toBe(true)
+  })
+
+  test('one that lies is never believed, and nobody is named', async () => {
+    const { database } = keyed()
+    const liar = SERVERS[count - 2]!
+    for (const [i, name] of [...NAMES.slice(0, 6), 'absent.example'].entries()) {
+      const { map, harness, drive, network } = await opened(among(count, database), count)
+      lying(network, liar, answer => {
+        answer[HEADER_BYTES + ((37 * i) % (answer.length - HEADER_BYTES))]! ^= 1 << (i % 8)
+      })
+      const error = await harness.failure(map.get(name))
+      expect([error.name, error.server]).toEqual(['TamperedError', undefined])
+      for (const server of SERVERS.slice(0, count)) expect(error.message).toContain(server)
+      expect(map.stats.incidents).toEqual([])
+      network.misbehave[liar] = undefined
+      expect(await drive(map.get(name))).toEqual(database.contents.values[NAMES.indexOf(name)])
+    }
+  })
+})
+
+describe('with three servers', () => {
+  test('present, absent and repeated keys look alike to each', async () => {
+    const { database } = keyed()
+    const views = []
+    for (const keys of [
+      ['name-3.example', 'name-4.example'],
+      ['absent', 'away'],
+      ['name-3.example', 'name-3.example'],
+    ]) {
+      const { map, drive, network, events } = await opened(among(3, database), 3)
+      for (const key of keys) await drive(map.get(key))
+      views.push([shapes(asked(network), 3), events])
+    }
+    expect(views[1]).toEqual(views[0])
+    expect(views[2]).toEqual(views[0])
+  })
+
+  test('no server gets the vectors more often than the others, whatever is asked', async () => {
+    const { database } = keyed()
+    for (const index of [0, 19]) {
+      const { map, drive, network } = await opened(among(3, database), 3, {}, 5)
+      for (let i = 0; i < 300; i++) await drive(map.at(index))
+      const carriers = asked(network).filter(({ body }) => decodeInstantQuery(body).vectors)
+      const counts = SERVERS.slice(0, 3).map(name => carriers.filter(({ server }) => server === name).length)
+      for (const count of counts) expect(Math.abs(count - 100)).toBeLessThan(7 * Math.sqrt((300 * 2) / 9))
+    }
+  })
+
+  // Otherwise those who see the lookups of both clones would hold equal seeds and other vectors.
+  test('clones whose generators are in one state share no seed, unless they ask the same of the same servers', async () => {
+    const { database } = keyed()
+    const sent = async (index: number, servers: readonly number[]) => {
+      const harness = new Harness(among(8, database), 7)
+      const names = servers.map(server => SERVERS[server]!)
+      const map = await harness.open({ servers: names, mode: 'instant', push: false })
+      await harness.drive(map.at(index))
+      const seeds = asked(harness.network)
+        .map(({ body }) => decodeInstantQuery(body))
+        .filter(({ vectors }) => !vectors)
+      return seeds.map(({ queries }) => toHex(queries))
+    }
+    const all = [
+      await sent(3, [0, 1, 2]),
+      await sent(4, [0, 1, 2]),
+      await sent(3, [0, 1, 3]),
+      await sent(3, [0, 1, 2, 3]),
+    ]
+    expect(new Set(all.flat()).size).toBe(2 + 2 + 2 + 3)
+    expect((await sent(3, [0, 1, 2])).sort()).toEqual(all[0]!.sort())
+  })
+
+  test('one that is away fails the lookup by its name, and the next lookup works', async () => {
+    const { database } = keyed()
+    const { map, harness, drive, network } = await opened(among(3, database), 3)
+    for (const how of [hang(INSTANT_PATH), on(INSTANT_PATH, () => problem(503, 'not_ready'))]) {
+      network.misbehave[SERVERS[1]!] = how
+      const error = await harness.failure(map.get(NAMES[2]!))
+      expect([error.code === 'tampered', error.server]).toEqual([false, SERVERS[1]])
+      network.misbehave[SERVERS[1]!] = undefined
+      expect(await drive(map.get(NAMES[2]!))).toEqual(database.contents.values[2])
+    }
+  })
+
+  test('a reply that is malformed is named, and asked for anew', async () => {
+    const { database } = keyed()
+    const { map, drive, network } = await opened(among(3, database), 3)
+    let cut = 0
+    network.misbehave[SERVERS[2]!] = on(INSTANT_PATH, async genuine =>
+      cut++ === 0 ? ok((await bytesOf(genuine)).subarray(1)) : genuine,
+    )
+    expect(await drive(map.get(NAMES[2]!))).toEqual(database.contents.values[2])
+    expect(map.stats.incidents.map(({ server }) => server)).toEqual([SERVERS[2]])
+  })
+
+  test('the map is at the newest epoch that all have, and follows', async () => {
+    const { network: _, newest } = livingKeyed()
+    const living = new Living(among(3, newest), newest)
+    const { map, drive, events } = await opened(living.network, 3)
+    living.publish([change(NAMES[0]!, 'new')], SERVERS.slice(0, 2))
+    await drive(map.sync())
+    expect(map.epoch).toBe(1)
+    living.network.publish(SERVERS[2]!, living.newest)
+    await drive(map.sync())
+    expect([map.epoch, events.map(({ type }) => type)]).toEqual([2, ['updated']])
+  })
+
+  test('servers that contradict each other are refused, whichever of them it is', async () => {
+    const { database } = keyed()
+    const other = buildDatabase(core, {
+      ...database.contents,
+      values: database.contents.values.map(value => value.map(byte => byte ^ 1)),
+    })
+    for (const liar of SERVERS.slice(0, 3)) {
+      const network = among(3, database)
+      network.replace(liar, { ...other, manifest: { ...other.manifest, databaseId: database.manifest.databaseId } })
+      const harness = new Harness(network)
+      const error = await harness.failure(harness.open({ servers: SERVERS.slice(0, 3), mode: 'instant', push: false }))
+      expect(error.name).toBe('ServersDisagreeError')
+    }
+  })
+
+  test('a publisher signs for all, and an older epoch is refused', async () => {
+    const { database } = keyed()
+    const network = among(3, database)
+    network.signatures.push(signatureOf(database))
+    const { map, drive } = await opened(network, 3, { publisherKey })
+    expect(await drive(map.get(NAMES[5]!))).toEqual(database.contents.values[5])
+    network.signatures.splice(0)
+    const harness = new Harness(network)
+    const unsigned = harness.open({ servers: SERVERS.slice(0, 3), mode: 'instant', push: false, publisherKey })
+    expect((await harness.failure(unsigned)).name).toBe('SignatureError')
+  })
+
+  test('in mode auto a small list is downloaded, a large one gets hints for one server, and never what trusts two', async () => {
+    const small = await opened(among(3, keyed().database), 3, { mode: 'auto' })
+    await small.drive(small.map.prepare())
+    expect([small.map.mode, small.network.queries()]).toEqual(['local', []])
+
+    const large = buildDatabase(core, { values: someValues(300, 64 * 1024), partitions: 8 })
+    const w = new Harness(among(3, large))
+    const opening = {
+      servers: SERVERS.slice(0, 3),
+      mode: 'auto',
+      push: false,
+      timeoutMs: Number.POSITIVE_INFINITY,
+    } as const
+    const map = await w.drive(openWith(w.environment, opening, SCHEMES, () => false, chooseScheme))
+    await w.drive(map.prepare())
+    expect(map.mode).toBe('single')
+    for (const index of [0, 299]) expect(await w.drive(map.at(index))).toEqual(large.byIndex[index])
+    await rest()
+    await w.drive(map.close())
+  })
+})
+
+describe('what cannot be is refused, and says why', () => {
+  const refused = async (servers: readonly string[], options: Partial<OpenWithOptions> = {}) => {
+    const harness = new Harness(among(8, keyed().database))
+    const error = await harness.failure(harness.open({ servers, mode: 'auto', ...options }))
+    expect([error.name, harness.network.seen]).toEqual(['UsageError', []])
+    return error.message
+  }
+
+  test('more servers than eight, one of them twice, two on one host', async () => {
+    expect(await refused([...SERVERS, 'https://i.example'])).toContain('up to 8')
+    expect(await refused([...SERVERS.slice(0, 2), SERVERS[0]!])).toContain('twice')
+    expect(await refused([...SERVERS.slice(0, 2), `${SERVERS[0]}:444`])).toContain('they count as one operator')
+  })
+
+  test('what trusts two', async () => {
+    expect(await refused(SERVERS.slice(0, 3), { mode: 'full' })).toContain('three servers or more')
+    expect(await refused(SERVERS.slice(0, 3), { proofs: 'tags' })).toContain('three servers or more')
+  })
+})
