@@ -25,15 +25,15 @@ async function siteOf(documents: Record<string, string>): Promise<string> {
   return to
 }
 
-const README = '# Home\n\n[a page](docs/page.md#a-heading-of-it), [its source](main.rs)\n'
+const README = '# Home\n\n[a page](docs/costs.md#a-heading-of-it), [its source](main.rs)\n'
 const PAGE = '# Page\n\n## A heading: `of` it!\n\nText with {{ braces }}. [home](../README.md)\n'
 
 test('links work on the site as they do in the repository', async () => {
-  const folder = await siteOf({ 'README.md': README, 'docs/page.md': PAGE, 'main.rs': '' })
+  const folder = await siteOf({ 'README.md': README, 'docs/costs.md': PAGE, 'main.rs': '' })
   const home = await readFile(join(folder, 'index.html'), 'utf8')
-  expect(home).toContain('href="/page.html#a-heading-of-it"')
+  expect(home).toContain('href="/costs.html#a-heading-of-it"')
   expect(home).toContain('its source (<code class="short">main.rs</code>)')
-  const page = await readFile(join(folder, 'page.html'), 'utf8')
+  const page = await readFile(join(folder, 'costs.html'), 'utf8')
   expect(page).toContain('id="a-heading-of-it"')
   expect(page).toContain('Text with {{ braces }}.')
   expect(page).toContain('href="/"')
@@ -42,10 +42,10 @@ test('links work on the site as they do in the repository', async () => {
 test.each([
   ['a dead link', '[gone](gone.md)', /Found dead link.*docs\/gone/s],
   ['a dead link to a file', '[gone](../main.rs)', /Found dead link.*main\.rs/s],
-  ['a dead anchor', '[gone](page.md#gone)', 'page.html: link to /page.html#gone: no such heading'],
-  ['an image from elsewhere', '![](https://a.example/x.png)', 'page.html loads https://a.example/x.png'],
+  ['a dead anchor', '[gone](costs.md#gone)', 'costs.html: link to /costs.html#gone: no such heading'],
+  ['an image from elsewhere', '![](https://a.example/x.png)', 'costs.html loads https://a.example/x.png'],
 ])('%s fails the build', async (_, planted, message) => {
-  const documents = { 'README.md': '# Home\n', 'docs/page.md': `# Page\n\n${planted}\n` }
+  const documents = { 'README.md': '# Home\n', 'docs/costs.md': `# Page\n\n${planted}\n` }
   await expect(siteOf(documents)).rejects.toThrow(message)
 })
 

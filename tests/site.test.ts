@@ -10,14 +10,9 @@ import { temporaryFolder } from './support/servers.js'
 const PAGES = ['README.md', 'docs/costs.md', 'docs/operations/README.md', 'docs/operations/keys.md', 'server/README.md']
 
 test('docs/ is the root of the site, and README.md the index of its folder', () => {
-  expect([...routesOf(PAGES).values()]).toEqual([
-    'index.md',
-    'costs.md',
-    'operations/index.md',
-    'operations/keys.md',
-    'server/index.md',
-  ])
-  expect(() => routesOf(['docs/server/README.md', 'server/README.md'])).toThrow('same place')
+  const routes = ['index', 'costs', 'operations/index', 'operations/keys', 'server/index']
+  expect([...routesOf(PAGES).values()]).toEqual(routes.map(route => `${route}.md`))
+  expect(() => routesOf(['docs/operations/README.md', 'operations/README.md'])).toThrow('same place')
 })
 
 const SITE = {
@@ -57,20 +52,26 @@ test('a title is the first heading without marks', () => {
 
 test('the side bar is made from the folders, in the order in which READMEs link the pages', () => {
   const paths = [
-    ...['README.md', 'docs/guide/a.md', 'docs/guide/b.md', 'docs/operations/README.md', 'docs/operations/a.md'],
-    ...['docs/operations/b.md', 'docs/unheard-of.md', 'reference/index.md', 'reference/client/index.md'],
+    ...[
+      'README.md',
+      'docs/guide/modes.md',
+      'docs/guide/trust.md',
+      'docs/operations/README.md',
+      'docs/operations/keys.md',
+    ],
+    ...['docs/operations/limits.md', 'docs/CHANGELOG.md', 'reference/index.md', 'reference/client/index.md'],
     ...['reference/client/functions/open.md', 'reference/client/instant/index.md'],
   ]
   const routes = routesOf(paths)
   const pages = paths.map(path => ({ path, route: routes.get(path)!, title: path }))
-  const sidebars = sidebarsOf(pages, ['docs/operations/b.md', 'docs/operations/a.md', 'docs/guide/b.md'])
+  const sidebars = sidebarsOf(pages, ['docs/operations/limits.md', 'docs/operations/keys.md', 'docs/guide/trust.md'])
   const links = (items: (typeof sidebars)[string]): unknown =>
     items.map(({ link, items = [] }) => (items.length > 0 ? [link, links([...items])] : link))
   expect(links(sidebars['/']!)).toEqual([
-    [undefined, ['/', '/guide/b.html', '/guide/a.html']],
+    [undefined, ['/', '/guide/trust.html', '/guide/modes.html']],
     [undefined, ['/reference/']],
-    [undefined, [['/operations/', ['/operations/b.html', '/operations/a.html']]]],
-    [undefined, ['/unheard-of.html']],
+    [undefined, [['/operations/', ['/operations/limits.html', '/operations/keys.html']]]],
+    [undefined, ['/CHANGELOG.html']],
   ])
   expect(links(sidebars['/reference/client/']!)).toEqual([
     [undefined, ['/reference/', '/reference/client/', '/reference/client/instant/']],
