@@ -28,10 +28,10 @@ const mentions = paths
   .filter(path => path !== undefined)
 
 const sidebar = sidebarsOf(pages, mentions)
-/** A pattern for the paths of these items and of what is below them. */
+/** A pattern for the paths of these items, which VitePress compares without `.html`, and of what is below them. */
 function activeOn(items) {
   const links = items.flatMap(item => [item, ...(item.items ?? [])]).map(({ link }) => link)
-  return `^(${links.map(link => (link === '/reference/' ? link : `${link.replace('.', '\\.')}$`)).join('|')})`
+  return `^(${links.map(link => (link === '/reference/' ? link : `${link.replace(/\.html$/, '')}$`)).join('|')})`
 }
 const nav = [
   ...sidebar['/'].map(({ text, items }) => ({ text, link: items[0].link, activeMatch: activeOn(items) })),
