@@ -23,6 +23,7 @@ const long = [
   ...['durability', 'process'].map(name => `server/test/${name}`),
   ...[
     'package/package',
+    'site.all',
     'world/living/every-turn',
     'world/living/living',
     'world/living/mutants.all',

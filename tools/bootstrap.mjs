@@ -16,12 +16,12 @@
 //   fuzz [args]                   runs the decoders on random bytes (tools/fuzz.mjs)
 //   matrix [SETUP…]               tests the packed packages in bundlers, runtimes and frameworks (tests/package/matrix.ts)
 //   lint, format                  checks or rewrites the sources
-//   docs                          writes the API reference to docs/api
+//   docs [--base /PATH/]          builds the documents and the API reference as one site, in build/site; PATH: where its host has it
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build, buildAll, buildPackaged, buildPage, buildProduct, fetchLarge, importDemo } from './build.mjs'
 import { format, lintRust, lintTypeScript, papersFolder } from './lint.mjs'
-import { npm, prepare } from './machine.mjs'
+import { prepare } from './machine.mjs'
 import { cachedStep, Failure, main, root, run, step, whenStopped } from './steps.mjs'
 import { test, testAll, testPapers } from './test.mjs'
 
@@ -157,19 +157,10 @@ async function lint() {
   return runs.every(({ failed }) => failed === 0) ? 0 : 1
 }
 
-async function docs() {
+async function docs(args) {
+  const { values } = parseArgs({ args, options: { base: { type: 'string' } } })
   await buildProduct() // makes types that the sources import
-  await cachedStep(
-    'typedoc',
-    'Installing TypeDoc',
-    { inputs: ['tools/reference/package-lock.json'], outputs: ['tools/reference/node_modules/.package-lock.json'] },
-    () => npm(['ci', '--no-audit', '--no-fund', '--prefix', 'tools/reference']),
-  )
-  await step('Writing docs/api', () =>
-    run(process.execPath, [
-      'tools/reference/node_modules/typedoc/bin/typedoc',
-      '--options',
-      'tools/reference/typedoc.json',
-    ]),
-  )
+  const { buildSite } = await import('./site/build.mjs')
+  const pages = await buildSite({ to: join(root, 'build/site'), base: values.base })
+  console.log(`build/site is the site, of ${pages} pages. Any web server can serve it.`)
 }

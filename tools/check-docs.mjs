@@ -2,6 +2,7 @@
 // named after a file (`docs/protocol.md, Updates`). Lists what does not exist, and fails.
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
+import { anchorOf } from './anchors.mjs'
 import { ask, Failure, root } from './steps.mjs'
 
 const textFile = /\.(md|rs|ts|mts|mjs|toml|html|css)$/
@@ -78,17 +79,9 @@ function sectionsOf(path) {
   return new Set([...headings, ...headings.map(name => name.split(/: | \(/)[0]), ...bold])
 }
 
-/** Anchors of headings, as GitHub makes them. */
 function anchorsOf(path) {
   const headings = [...readFileSync(path, 'utf8').matchAll(/^#+ (.*)$/gm)].map(([, name]) => name)
-  return new Set(
-    headings.map(name =>
-      name
-        .toLowerCase()
-        .replace(/[^\p{L}\p{N} _-]/gu, '')
-        .replaceAll(' ', '-'),
-    ),
-  )
+  return new Set(headings.map(anchorOf))
 }
 
 if (process.argv[1] === import.meta.filename) {

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { tsc } from './build.mjs'
 import { checkDocs } from './check-docs.mjs'
 import { root, run, runPackage, step } from './steps.mjs'
+import { checkWords } from './words.mjs'
 
 const biome = '@biomejs/biome/bin/biome'
 export const rustFolder = join(root, 'rust-core')
@@ -13,6 +14,7 @@ export function lintTypeScript() {
   return lintAll({
     'Checking the types of the tests': () => runPackage(tsc, ['-b']),
     'Checking what documents and comments refer to': async () => checkDocs(),
+    'Counting words and long sentences': async () => checkWords(),
     'Linting TypeScript': () => runPackage(biome, ['check', '--error-on-warnings']),
   })
 }

@@ -68,7 +68,8 @@ const TYPES: Readonly<Record<string, string>> = {
 /** A web server that knows nothing but the files of a folder. */
 export async function serveFiles(folder: string): Promise<{ url: string; close(): Promise<void> }> {
   const server = createServer(async (request, response) => {
-    const path = request.url === '/' ? '/index.html' : request.url!
+    const asked = decodeURIComponent(new URL(request.url!, 'http://localhost').pathname)
+    const path = asked.endsWith('/') ? `${asked}index.html` : asked
     const type = TYPES[extname(path)] ?? 'application/octet-stream'
     const file = await readFile(join(folder, path)).catch(() => undefined)
     if (file === undefined) response.writeHead(404).end()
