@@ -43,14 +43,16 @@ export const DECODERS: Readonly<Record<string, (bytes: Uint8Array) => void>> = {
   },
   'instant query': bytes => {
     const { of, count, queries, ...header } = wire.decodeInstantQuery(bytes)
-    same(wire.encodeInstantQuery({ ...manifests[0]!, ...header }, of, count, queries), bytes)
+    same(wire.encodeInstantQuery({ ...manifests[0]!, ...header }, of, count, queries, header), bytes)
   },
   'instant answer': bytes => {
-    for (const manifest of manifests) {
+    for (const [manifest, servers] of manifests.flatMap(manifest =>
+      [2, 3].map(servers => [manifest, servers] as const),
+    )) {
       const each = bytes.length - wire.HEADER_BYTES
       refused(() => {
-        const answer = wire.decodeInstantAnswer(manifest, 'records', 1, each, bytes)
-        same(wire.encodeInstantAnswer(manifest, 'records', 1, answer), bytes)
+        const answer = wire.decodeInstantAnswer(manifest, 'records', 1, each, bytes, servers)
+        same(wire.encodeInstantAnswer(manifest, 'records', 1, answer, servers), bytes)
       })
     }
   },
