@@ -102,7 +102,7 @@ export function decodeInstantQuery(bytes: Uint8Array): InstantQuery {
   const of = (INSTANT_SUITES.records as readonly number[]).includes(header.suite) ? 'records' : 'directory'
   const queries = bytes.subarray(HEADER_BYTES)
   if (header.suite === suiteFor(of, 2)) return { ...header, of, ...TWO_SERVERS, queries }
-  const [servers = 0, form = 0] = queries
+  const [servers = 0, form = -1] = queries
   checkInteger('servers', servers, 3, MAX_SERVERS)
   checkInteger('form', form, 0, 1)
   return { ...header, of, servers, vectors: form === 1, queries: queries.subarray(SHARING_BYTES) }

@@ -13,11 +13,13 @@
 //! it reads the database once.
 
 pub mod dpf;
+mod groups;
 pub mod pass;
 pub mod query;
 pub mod recon;
 pub mod vectors;
 
+use groups::{BATCH_BYTES_TARGET, MAX_BATCH, grouped, split};
 use keyhush_kernels::scan::{NODE_BYTES, Shape};
 
 use crate::error::Error;
@@ -25,8 +27,6 @@ use crate::layout::Layout;
 
 /// The least bytes of a group. It has fewer only if the whole partition has.
 const GROUP_BYTES: usize = 256;
-const MAX_BATCH: usize = 64;
-const BATCH_BYTES_TARGET: usize = 8 << 20;
 
 /// The groups of a layout, for two servers. The layout alone decides a: the least a with 2^a·ℓ ≥ 256, but at most d. Longer groups make
 /// answers longer. With shorter groups, servers read more bytes of trees than of records.
@@ -36,17 +36,6 @@ pub fn shape(layout: &Layout) -> Shape {
         layout,
         GROUP_BYTES.div_ceil(layout.record_bytes()).next_power_of_two().trailing_zeros().min(layout.depth()),
     )
-}
-
-/// The groups of 2^a records.
-fn grouped(layout: &Layout, group_log: u32) -> Shape {
-    Shape {
-        partitions: layout.partitions(),
-        partition_records: layout.partition_records(),
-        record_bytes: layout.record_bytes(),
-        depth: layout.depth(),
-        group_log,
-    }
 }
 
 /// Bytes of a query, for either server.
@@ -90,14 +79,6 @@ pub fn max_batch(layout: &Layout) -> usize {
 /// [`Error::Length`] unless the body is 1 to [`max_batch`] queries.
 pub fn queries<'b>(layout: &Layout, body: &'b [u8]) -> Result<std::slice::ChunksExact<'b, u8>, Error> {
     split(body, request_bytes(layout), max_batch(layout))
-}
-
-fn split(body: &[u8], bytes: usize, most: usize) -> Result<std::slice::ChunksExact<'_, u8>, Error> {
-    if body.is_empty() || !body.len().is_multiple_of(bytes) || body.len() > most * bytes {
-        let expected = (body.len().div_ceil(bytes).clamp(1, most) * bytes) as u64;
-        return Err(Error::Length { what: "instant queries", expected, actual: body.len() as u64 });
-    }
-    Ok(body.chunks_exact(bytes))
 }
 
 #[cfg(test)]

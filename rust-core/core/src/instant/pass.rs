@@ -7,8 +7,9 @@
 use keyhush_kernels::dpf::{Key, domain_log, key_bytes};
 use keyhush_kernels::scan::{MAX_QUERIES, Overwritten, Scratch, Shape};
 
+use super::groups::grouped;
+use super::shape;
 use super::vectors::{self, Form};
-use super::{grouped, shape};
 use crate::bytes::zeroed;
 use crate::commitment::Merkle;
 use crate::database::flat::{At, Database};

@@ -8,7 +8,7 @@
 use keyhush_kernels::scan::{Shape, xor_into};
 use zeroize::Zeroizing;
 
-use super::{BATCH_BYTES_TARGET, MAX_BATCH, grouped};
+use super::groups::{BATCH_BYTES_TARGET, MAX_BATCH, grouped, split};
 use crate::error::{Error, expect_length};
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform};
@@ -81,7 +81,7 @@ pub fn max_batch(shape: &Shape) -> usize {
 /// # Errors
 /// [`Error::Length`] unless the body is 1 to [`max_batch`] queries.
 pub fn queries<'b>(shape: &Shape, form: Form, body: &'b [u8]) -> Result<std::slice::ChunksExact<'b, u8>, Error> {
-    super::split(body, query_bytes(shape, form), max_batch(shape))
+    split(body, query_bytes(shape, form), max_batch(shape))
 }
 
 /// The share that a query stands for: a bit for each group of `shape`.
@@ -172,11 +172,11 @@ mod tests {
     fn sizes_of_the_table_of_the_protocol() {
         // records, ℓ, Q, M; servers; a; bytes of a vector, of an answer
         for ((records, bytes, q, m), servers, group_log, vector, answer) in [
-            ((1 << 16, 32, 4, 16_384), 3, 4, 512, 512 + 10 * 32),
+            ((1 << 16, 32, 4, 16_384), 3, 3, 1024, 256 + 11 * 32),
             ((1 << 20, 32, 16, 65_536), 3, 5, 4096, 1024 + 11 * 32),
             ((1 << 20, 32, 16, 65_536), 8, 5, 4096, 1024 + 11 * 32),
             ((1, 8, 1, 1), 3, 0, 1, 8),
-            ((1, 1, 1, 300), 5, 0, 38, 1 + 9 * 32),
+            ((1, 1, 1, 300), 5, 6, 1, 64 + 3 * 32),
         ] {
             let shape = shape(&Layout::new(records, bytes, q, m).unwrap(), servers);
             assert_eq!((shape.group_log, shape.vector_bytes(), shape.answer_bytes()), (group_log, vector, answer));
