@@ -12,6 +12,7 @@ export interface Traffic {
 
 /** A server's failure. Nothing here depends on what was asked. */
 export interface Incident {
+  /** its name; `one of a, b and c` where wrong answers do not show whose they are */
   readonly server: string
   /** the `code` of the error, or `slow`: in a download of more than 5 s it gave less than a quarter of its share */
   readonly code: string
@@ -19,8 +20,8 @@ export interface Incident {
 
 export interface Stats {
   /**
-   * the host of both servers, if it is the same: `localhost` in development, another with `development`. Its operator can see
-   * what you look up. undefined: there are two hosts, or there is one server
+   * a host that two servers are on: `localhost` in development, another with `development`. Of two servers its operator can see
+   * what you look up. undefined: each server has a host of its own
    */
   readonly commonHost: string | undefined
   /**
