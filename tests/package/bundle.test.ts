@@ -9,7 +9,7 @@ import { shipped } from '../support/shipped.js'
 /** For an app that looks up instantly and keeps no state. */
 const INSTANT_BYTES = 65_000
 /** of it, before there is a map */
-const AT_ONCE_BYTES = 28_000
+const AT_ONCE_BYTES = 29_500
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
 const KEEPING_BYTES = 166_000
 
@@ -71,7 +71,7 @@ async function filesOf(contents: string) {
   }))
 }
 
-test('an app of /instant is two files of 60 kB of brotli at most, and a third where the platform checks no signatures', async () => {
+test('an app of /instant is two files of 61 kB of brotli at most, and a third where the platform checks no signatures', async () => {
   const files = await filesOf(`export { open } from '@keyhush/client/instant'`)
   const isFor = (needle: RegExp) => (file: (typeof files)[number]) => file.sources.some(source => needle.test(source))
   const onDemand = files.filter(isFor(/@noble\/curves\//))
@@ -80,14 +80,14 @@ test('an app of /instant is two files of 60 kB of brotli at most, and a third wh
   expect(needed.filter(isFor(/generated\/inline-instant/))).toHaveLength(1)
   const bytes = needed.reduce((sum, file) => sum + file.bytes, 0)
   console.log('of /instant, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(60_000)
+  expect(bytes).toBeLessThan(61_000)
   expect(
     files.filter(isFor(/client\/dist\/(state|store\/(?!store\.js|identity\.js))|stores|keeping|stateful|\/idb\//)),
   ).toEqual([])
 })
 
 test.each([
-  ['/react', `export * from '@keyhush/client/react'`, 27_500],
+  ['/react', `export * from '@keyhush/client/react'`, 28_500],
   ['/testing', `export * from '@keyhush/client/testing'`, 6_000],
   ['/node', `export * from '@keyhush/client/node'`, 6_000],
 ])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
@@ -122,5 +122,5 @@ test('an app that only estimates starts without WebAssembly and without code for
   ).toEqual([])
   const bytes = [...found].reduce((sum, file) => sum + outputs[file]!.bytes, 0)
   console.log('to estimate, minified bytes:', bytes)
-  expect(bytes).toBeLessThan(60_000)
+  expect(bytes).toBeLessThan(63_000)
 })
