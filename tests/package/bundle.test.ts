@@ -7,13 +7,13 @@ import { expect, test } from 'vitest'
 import { shipped } from '../support/shipped.js'
 
 /** For an app that looks up instantly and keeps no state. */
-const INSTANT_BYTES = 65_000
+const INSTANT_BYTES = 66_000
 /** of it, before there is a map */
 const AT_ONCE_BYTES = 29_500
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
 const KEEPING_BYTES = 166_000
 
-test('an app that looks up instantly ships at most 65 kB of brotli; code for states and for signatures is loaded on demand', async () => {
+test('an app that looks up instantly ships at most 66 kB of brotli; code for states and for signatures is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
   const bytes = { atOnce: bytesOf(parts.atOnce), instant: bytesOf(parts.instant), keeping: bytesOf(parts.keeping) }
   console.log('brotli, bytes:', { ...bytes, 'auto, in the end': bytesOf([...parts.instant, ...parts.keeping]) })
