@@ -180,7 +180,7 @@ export async function measureMaps(
 
 /** A map that is opened with nothing stored, keeps nothing, and is asked once. */
 export async function measureVisit(
-  servers: [string, string],
+  servers: string[],
   mode: string,
   wanted: string | number,
 ): Promise<{

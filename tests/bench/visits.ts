@@ -36,6 +36,8 @@ export interface VisitFigures {
   readonly modes: Readonly<Record<string, { readonly seconds: readonly number[]; readonly bytes: readonly number[] }>>
   /** seconds of a record without privacy */
   readonly plain: readonly number[]
+  /** in mode instant with three servers, in turn with two: seconds, and how many times as many */
+  readonly three: { readonly seconds: readonly number[]; readonly ratios: readonly number[] }
 }
 
 export async function visits(options: Options): Promise<VisitFigures[]> {
@@ -50,7 +52,7 @@ export async function visits(options: Options): Promise<VisitFigures[]> {
 export function visitSections(figures: readonly VisitFigures[]): Section[] {
   const judged = (mode: string, kind: Kind, records: number) =>
     mode === 'instant' && kind === 'keyed' && records <= MOST_JUDGED
-  const rows = figures.flatMap(({ kind, records, modes, plain }): Figure[] => {
+  const rows = figures.flatMap(({ kind, records, modes, plain, three }): Figure[] => {
     const where = `${kind}, N = ${records}`
     return [
       ...Object.entries(modes).flatMap(([mode, { seconds, bytes }]): Figure[] => [
@@ -67,6 +69,13 @@ export function visitSections(figures: readonly VisitFigures[]): Section[] {
           samples: bytes.map(each => each / 1000),
         },
       ]),
+      { name: `Three servers, ${where}: first record`, unit: 's', samples: three.seconds },
+      {
+        name: '– to two servers',
+        unit: '×',
+        target: records <= MOST_JUDGED ? ['≤', 1.15] : undefined,
+        samples: three.ratios,
+      },
       { name: `A record without privacy, ${where}`, unit: 's', samples: plain },
     ]
   })
@@ -84,8 +93,9 @@ async function measureDatabase(kind: Kind, records: number, options: Options): P
     const dataset = await build(stage, source)
     const servers = await stage.pair(() => ['--dataset', dataset])
     const plainServer = await stage.servePlain(data, VALUE_BYTES)
+    const third = await stage.serve('--dataset', dataset)
     const freshPage = async () => {
-      const page = await stage.page([...servers, plainServer])
+      const page = await stage.page([...servers, third, plainServer])
       await shapeLine(page)
       return page
     }
@@ -93,27 +103,37 @@ async function measureDatabase(kind: Kind, records: number, options: Options): P
 
     const modes: Record<string, { readonly seconds: number[]; readonly bytes: number[] }> = {}
     const urls = under(servers)
+    const visit = async (urls: string[], mode: string) => {
+      const page = await freshPage()
+      const index = Math.floor(Math.random() * records)
+      const visit = await page.evaluate(measureVisit, urls, mode, kind === 'keyed' ? keyOf(index) : index)
+      check(data, VALUE_BYTES, [{ index, value: visit.value }])
+      await page.close()
+      return visit
+    }
     for (const [mode, { firstBytes }] of Object.entries((await estimate(urls)).modes)) {
       const found = { seconds: [] as number[], bytes: [] as number[] }
       modes[mode] = found
       const expected = (firstBytes * 8) / (LINE.megabits * 1e6)
       if (expected > PATIENCE_SECONDS && !options.all) continue
       for (let run = 0; run < (expected > REPEATED_SECONDS ? 1 : options.repeats); run++) {
-        const page = await freshPage()
-        const index = Math.floor(Math.random() * records)
-        const visit = await page.evaluate(measureVisit, urls, mode, kind === 'keyed' ? keyOf(index) : index)
-        check(data, VALUE_BYTES, [{ index, value: visit.value }])
-        await page.close()
-        found.seconds.push(visit.ms / 1000)
-        found.bytes.push(visit.bytes)
+        const { ms, bytes } = await visit(urls, mode)
+        found.seconds.push(ms / 1000)
+        found.bytes.push(bytes)
       }
       if (found.seconds.length > 0) process.stdout.write(` ${mode} ${median(found.seconds).toFixed(2)} s …`)
+    }
+    const three = { seconds: [] as number[], ratios: [] as number[] }
+    for (let run = 0; run < options.repeats; run++) {
+      const [two, all] = [await visit(urls, 'instant'), await visit([...urls, third.url], 'instant')]
+      three.seconds.push(all.ms / 1000)
+      three.ratios.push(all.ms / two.ms)
     }
     const page = await freshPage()
     const { recordMs, samples } = await page.evaluate(measurePlain, `${plainServer.url}/`, records, options.repeats, [])
     check(data, VALUE_BYTES, samples)
     console.log()
-    return { kind, records, modes, plain: recordMs.map(ms => ms / 1000) }
+    return { kind, records, modes, three, plain: recordMs.map(ms => ms / 1000) }
   })
 }
 
