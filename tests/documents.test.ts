@@ -166,3 +166,34 @@ test('every path in docs/CONTRIBUTING.md exists', () => {
   const gone = paths.map(([, path]) => path!).filter(path => !existsSync(join(root, path)))
   expect(gone.map(path => `${path} does not exist: mend the row that names it`)).toEqual([])
 })
+
+const THREATS = readFileSync(join(root, 'docs/threat-model.md'), 'utf8')
+/** Short paths of docs/threat-model.md, as it explains them. */
+const SHORT: readonly (readonly [RegExp, string])[] = [
+  [/^client\//, 'packages/client/test/'],
+  [/^core\//, 'rust-core/core/tests/'],
+  [/^server\/(?=[\w-]+\.test\.ts$)/, 'server/test/'],
+  [/^pointproofs\//, 'packages/pointproofs/test/'],
+]
+
+/** The tests that it names: each with its path, and the parts of titles in italics behind it. */
+const named = [...THREATS.matchAll(/`([\w./-]+\.(?:ts|rs))`(?:,? \(([^)]*(?:\(\)[^)]*)*)\)|, \*([^*]+)\*)?/g)].map(
+  ([, short, listed, alone]) => {
+    const path = SHORT.reduce((name, [prefix, folder]) => name.replace(prefix, folder), short!)
+    const titles = [...(listed ?? '').matchAll(/\*([^*]+)\*/g)].map(([, title]) => title!)
+    return { path, titles: alone === undefined ? titles : [alone] }
+  },
+)
+
+test('every test that docs/threat-model.md names exists, and has a title with the words in italics', () => {
+  const missing = named.flatMap(({ path, titles }) => {
+    if (!existsSync(join(root, path))) return [`${path}: no such file`]
+    const source = readFileSync(join(root, path), 'utf8')
+    const names = path.endsWith('.rs')
+      ? [...source.matchAll(/\bfn (\w+)/g)].map(([, name]) => name!.replaceAll('_', ' '))
+      : [...source.matchAll(/'(?:[^'\\\n]|\\.)*'|"[^"\n]*"|`[^`]*`/g)].map(([text]) => text)
+    return titles.filter(title => !names.some(name => name.includes(title))).map(title => `${path}: no “${title}”`)
+  })
+  expect(missing).toEqual([])
+  expect(named.flatMap(({ titles }) => titles).length).toBeGreaterThan(200)
+})
