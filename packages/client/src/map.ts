@@ -269,8 +269,8 @@ export class OpenedMap {
   }
 
   /**
-   * Moves the map to the newest version of the database that its servers have. It downloads only the changes, where the servers still
-   * have their lists; otherwise it downloads the database again. With `open({ push })` the map does this by itself.
+   * Moves the map to the newest version of the database that its servers have. It downloads the update lists that lead there. If the
+   * servers no longer have them, it downloads the database again. With `open({ push })` the map does this by itself.
    * @throws {UnsupportedError} with `reason: 'download'`, if the database has to be downloaded and `open({ download })` refuses
    * @throws {KeyhushError} as `get()`
    * @example
@@ -287,9 +287,8 @@ export class OpenedMap {
    * Makes the state of mode `auto` now, and resolves when the new mode answers. It downloads without asking `open({ download })`. If it
    * fails, lookups go on as before.
    *
-   * If the map has a state already, `prepare()` moves it to the newest version, as `sync()`. The servers keep a limited number of lists
-   * of changes. If none leads on from the state, `prepare()` downloads the database again, with one server too. It does so even after
-   * `download` has refused that.
+   * If the map has a state already, `prepare()` moves it to the newest version, as `sync()` does. If no update list leads on from the
+   * state, `prepare()` downloads the database again: with one server too, and even after `download` has refused that.
    * @throws {UsageError} in mode `instant`, which keeps nothing
    * @throws {CondemnedError} after a lie; call `reset()`
    * @throws {KeyhushError} as `open()`

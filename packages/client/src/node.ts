@@ -13,8 +13,10 @@ const stores = new Map<string, OpenDurableStore>()
 
 /**
  * Keeps the state in files below `folder`. Pass the result to `open({ store })`. The same folder gives the same function, so that its maps
- * share their state. One process at a time may use a folder: a second one gets a StorageError, or without `storage: 'required'` a map in
- * memory. Install `fs-native-extensions`, which locks the folder. The files are not encrypted. On Windows Node does not confirm that
+ * share their state. The files are not encrypted.
+ *
+ * One process at a time may use a folder: a second one gets a StorageError, or without `storage: 'required'` a map in memory. Install
+ * `fs-native-extensions`, which locks the folder until the process ends, across containers too. On Windows Node does not confirm that
  * writes have reached the disk, so the map does not use the store there.
  * @throws {UsageError} if `folder` is no string
  * @example

@@ -15,6 +15,9 @@ import { hasIndexedDb } from './store/store.js'
 
 /**
  * Opens a map, with the stored state of an earlier visit if there is one. It resolves as soon as a lookup can be made.
+ *
+ * Maps with the same servers and options share one download and one queue. `signal`, `timeoutMs`, `onEvent`, `onProgress` and `normalize`
+ * may differ. Two `download` functions are two options: pass the same function to share. Each map is closed by itself.
  * @throws {UsageError} for wrong options, before any traffic
  * @throws {KeyhushError} by class or `code`: docs/common-errors.md has each, and what to do
  * @example

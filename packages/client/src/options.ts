@@ -24,7 +24,7 @@ export interface OpenWithOptions extends Development {
 
   /**
    * Base URLs of one to eight servers on different hosts, in any order. Use https, or http on this machine. A path is allowed;
-   * credentials, a query or a fragment are not. Another list of servers discards the stored state.
+   * credentials, a query or a fragment are not. Another list of servers, or another path, discards the stored state.
    *
    * - Two to eight servers: lookups stay private unless all operators collude. All must answer a lookup, unless you pass `atLeast`.
    * - One server: lookups use mode `local` or `single`, in which the server learns nothing. It could invent its database, so you need a

@@ -20,7 +20,7 @@ export type MapEvent =
    * - `unreadable`: it is damaged, foreign, or of another version of the SDK.
    * - `servers`: it belongs to other servers.
    * - `missing`: it was deleted while the map was open.
-   * - `history`: it is older than the lists of changes that the servers keep.
+   * - `history`: it is older than the update lists that the servers keep.
    * - `generation`: the database has a new layout.
    * - `manifest`: it is of another database.
    * - `mode`: it was made for another mode or kind of proof than your options ask for.
@@ -33,7 +33,7 @@ export type MapEvent =
   /** The map answers from a newer version of the database. */
   | { readonly type: 'updated'; readonly generation: number; readonly epoch: number }
   /**
-   * No list of changes leads to what the servers have now, for a reason as in `discarded`; or few lookups are left (`spent`). The map
+   * No update list leads to what the servers have now, for a reason as in `discarded`; or few lookups are left (`spent`). The map
    * downloads the database again. The old state answers as long as the servers take its queries and it has lookups left. Then `updated`
    * comes, if the epoch is another.
    */

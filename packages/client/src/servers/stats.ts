@@ -32,7 +32,7 @@ export interface Stats {
   readonly fenced: boolean | undefined
   readonly servers: readonly {
     readonly server: string
-    /** Manifests, directory, partitions and lists of changes, with those of `reset()`. */
+    /** Manifests, directory, partitions and update lists, with those of `reset()`. */
     readonly offline: Traffic
     /** Queries and answers, with repeated ones. */
     readonly lookups: Traffic

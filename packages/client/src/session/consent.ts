@@ -16,7 +16,7 @@ export interface DownloadOffer {
    * - `small`: the database is so small that keeping it is cheaper than asking.
    * - `lookups`: so many lookups were made that the download would have been cheaper.
    * - `unfinished`: an earlier download was not finished.
-   * - `outdated`: no list of changes leads on from the map's state.
+   * - `outdated`: no update list leads on from the map's state.
    * - `needed`: without it these servers answer nothing.
    */
   readonly reason: 'small' | 'lookups' | 'unfinished' | 'outdated' | 'needed'

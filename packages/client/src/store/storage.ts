@@ -21,6 +21,9 @@ export type { Identity }
  * - `preferred`: it is stored durably where that works, else kept in memory, with the event `storage`. If the store fails twice later,
  *   the map goes on in memory, with a new download.
  * - `memory`: nothing is written anywhere.
+ *
+ * Storage is durable where the platform confirms that a write has reached the disk: in all current browsers (Firefox since 126), and in
+ * Node except on Windows.
  */
 export type StoragePreference = 'required' | 'preferred' | 'memory'
 
