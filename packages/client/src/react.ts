@@ -62,7 +62,7 @@ export function usePrivateMap<O extends object = PrivateMapOptions>(
 
 /**
  * Looks up a key when the component mounts, and when `map` or `key` changes. `undefined` and `''` are no key. Rendering again, also by
- * StrictMode, makes no lookup. When the key changes or the component unmounts, the hook aborts the lookup as an AbortSignal does: a
+ * StrictMode, makes no lookup. When the key changes or the component unmounts, the hook aborts the lookup. As with an AbortSignal, a
  * lookup that has begun runs to its end, so that no server can tell.
  *
  * Servers can count lookups. Pass what was submitted, not what is being typed. The same key submitted again makes no lookup: an observer
@@ -130,7 +130,7 @@ class Task<S> {
   readonly #leave: (state: S) => S | undefined
   readonly #listeners = new Set<() => void>()
 
-  /** `leave`: what nobody needs any more; what it returns is shown if somebody does again, by doing the work anew. */
+  /** `leave` gets a state that no subscriber needs any more. If it returns a state, the next subscriber begins the work anew from that. */
   constructor(
     first: S,
     run: (signal: AbortSignal) => Promise<S>,
@@ -153,7 +153,7 @@ class Task<S> {
     }
   }
 
-  /** Does it again, if it is done and somebody is there. */
+  /** Does the work again, if it is done and there is a subscriber. */
   again(state: S): void {
     if (!this.#done || this.#listeners.size === 0) return
     this.#done = false
