@@ -41,6 +41,18 @@ test.each([
   expect(await read('costs.md')).toContain(aligned([head, ...rows]))
 })
 
+/** A figure as documents write it: one decimal, or none if that is 0. */
+const figure = (bytes: number, unit: 'kB' | 'KiB' | 'MiB') =>
+  (bytes / { kB: 1000, KiB: 2 ** 10, MiB: 2 ** 20 }[unit]).toFixed(1).replace(/\.0$/, '')
+/** Cells of the row whose first cell begins with this code. */
+const rowOf = (document: string, name: string) =>
+  new RegExp(`^\\| \`${name}\`[^|]*\\|(.*)\\|$`, 'm')
+    .exec(document)![1]!
+    .split('|')
+    .map(cell => cell.trim())
+const lookupBytes = (row: { readonly lookupBytesUp: number; readonly lookupBytesDown: number }) =>
+  row.lookupBytesUp + row.lookupBytesDown
+
 test('the table of modes in README.md says what the core computes, in the mode and with the proofs that it names', async () => {
   const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8')
   const core = await loadCore()
@@ -48,30 +60,69 @@ test('the table of modes in README.md says what the core computes, in the mode a
   const costs = (mode: string, proofs?: string) =>
     plans.map(({ modes }) => modes.find(row => row.mode === mode && (proofs === undefined || row.proofs === proofs))!)
   type Row = ReturnType<typeof costs>[number]
-  const pair = (rows: readonly Row[], unit: 'KiB' | 'MiB', bytes: (row: Row) => number) => {
-    const [a, b] = rows.map(row => (bytes(row) / (unit === 'KiB' ? 2 ** 10 : 2 ** 20)).toFixed(1).replace(/\.0$/, ''))
-    return `${a} / ${b} ${unit}`
-  }
+  const pair = (rows: readonly Row[], unit: 'KiB' | 'MiB', bytes: (row: Row) => number) =>
+    `${rows.map(row => figure(bytes(row), unit)).join(' / ')} ${unit}`
   const first = (row: Row) => row.firstBytes
-  const lookup = (row: Row) => row.lookupBytesUp + row.lookupBytesDown
   const memory = (row: Row) => row.memoryBytes
   const expected: Record<string, string[][]> = {
     local: [[pair(costs('local'), 'MiB', first)], ['nothing'], [pair(costs('local'), 'MiB', memory)]],
-    instant: [[pair(costs('instant'), 'KiB', first)], [pair(costs('instant'), 'KiB', lookup)], ['nothing']],
+    instant: [[pair(costs('instant'), 'KiB', first)], [pair(costs('instant'), 'KiB', lookupBytes)], ['nothing']],
     single: [
       [pair(costs('single'), 'MiB', first)],
-      [pair(costs('single'), 'KiB', lookup)],
+      [pair(costs('single'), 'KiB', lookupBytes)],
       [pair(costs('single'), 'MiB', memory)],
     ],
     full: [
       [pair(costs('full', 'tags'), 'MiB', first)],
-      ['tags', 'merkle'].map(proofs => pair(costs('full', proofs), 'KiB', lookup)),
+      ['tags', 'merkle'].map(proofs => pair(costs('full', proofs), 'KiB', lookupBytes)),
       ['tags', 'merkle'].map(proofs => pair(costs('full', proofs), 'MiB', memory)),
     ],
   }
   for (const [mode, columns] of Object.entries(expected)) {
-    const cells = new RegExp(`^\\| \`${mode}\`[^|]*\\|(.*)\\|$`, 'm').exec(readme)![1]!.split('|')
+    const cells = rowOf(readme, mode)
     for (const [i, texts] of columns.entries()) for (const text of texts) expect(cells[i], mode).toContain(text)
+  }
+})
+
+test('the guide has the figures that the core computes: modes, proofs, three and five servers', async () => {
+  const [modes, trust] = [await read('guide/modes.md'), await read('guide/trust.md')]
+  const core = await loadCore()
+  const plan = (use: { readonly keyed?: boolean; readonly servers?: number } = {}) =>
+    core.plan({ records: 2 ** 20, valueBytes: 32, lookupsPerDay: 20, ...use }).modes
+  const cost = (mode: string, proofs?: string) =>
+    plan().find(row => row.mode === mode && (proofs === undefined || row.proofs === proofs))!
+  const instant = (use: Parameters<typeof plan>[0]) => lookupBytes(plan(use).find(({ mode }) => mode === 'instant')!)
+  const expected: Record<string, string[]> = {
+    instant: [
+      `${figure(cost('instant').firstBytes, 'KiB')} KiB`,
+      `${figure(instant({}), 'KiB')} KiB (by key ${figure(instant({ keyed: true }), 'KiB')} KiB)`,
+      'nothing',
+    ],
+    local: [
+      `${figure(cost('local').firstBytes, 'MiB')} MiB`,
+      'nothing',
+      `${figure(cost('local').memoryBytes, 'MiB')} MiB`,
+    ],
+  }
+  for (const mode of ['full', 'single']) {
+    const { firstBytes, memoryBytes, ...row } = cost(mode, mode === 'full' ? 'tags' : undefined)
+    expected[mode] = [
+      `${figure(firstBytes, 'MiB')} MiB`,
+      `${figure(lookupBytes(row), 'KiB')} KiB`,
+      `${figure(memoryBytes, 'MiB')} MiB`,
+    ]
+  }
+  for (const [mode, cells] of Object.entries(expected)) {
+    const found = rowOf(modes, mode)
+    for (const [i, text] of cells.entries())
+      expect(found[i]!.startsWith(text), `${mode}: ${text}, not ${found[i]}`).toBe(true)
+  }
+  for (const proofs of ['tags', 'merkle']) {
+    expect(rowOf(modes, proofs)[1]).toBe(`${figure(lookupBytes(cost('full', proofs)), 'KiB')} KiB`)
+  }
+  for (const servers of [2, 3, 5]) {
+    const sizes = [{ servers }, { servers, keyed: true }].map(use => `${figure(instant(use), 'kB')} kB`)
+    expect(trust).toContain(`| ${servers} | ${sizes.join(' | ')} |`)
   }
 })
 

@@ -6,6 +6,11 @@ import { build } from 'esbuild'
 import { expect, test } from 'vitest'
 import { shipped } from '../support/shipped.js'
 
+const ROOT = new URL('../../', import.meta.url)
+const [GUIDE, SDK] = ['docs/guide/modes.md', 'packages/client/README.md']
+const figureIn = async (path: string, figure: RegExp) =>
+  Number(figure.exec(await readFile(new URL(path, ROOT), 'utf8'))![1])
+
 /** For an app that looks up instantly and keeps no state. */
 const INSTANT_BYTES = 66_000
 /** of it, before there is a map */
@@ -20,12 +25,14 @@ test('an app that looks up instantly ships at most 66 kB of brotli; code for sta
   expect(bytes.atOnce).toBeLessThan(AT_ONCE_BYTES)
   expect(bytes.instant).toBeLessThan(INSTANT_BYTES)
   expect(bytes.keeping).toBeLessThan(KEEPING_BYTES)
-  // The guide's figure for what is loaded when a map begins to keep a state.
+  // The guide's figures: what is loaded with the first map, and what more when a map begins to keep a state.
   const more = [...parts.keeping].filter(file => !parts.instant.has(file))
   const isModule = (file: string) => sourcesOf([file]).some(source => source.includes('generated/inline'))
   const [script, module] = [more.filter(file => !isModule(file)), more.filter(isModule)].map(bytesOf)
-  const guide = await readFile(new URL('../../docs/guide/modes.md', import.meta.url), 'utf8')
-  const [, kB, wasmkB] = /(\d+) kB of JavaScript and (\d+) kB of WebAssembly more/.exec(guide)!
+  const guide = await readFile(new URL(GUIDE, ROOT), 'utf8')
+  const figures = /(\d+) kB at first; (\d+) kB of JavaScript and (\d+) kB of WebAssembly more/
+  const [, first, kB, wasmkB] = figures.exec(guide)!
+  expect(Math.abs(bytes.instant / 1000 - Number(first))).toBeLessThan(1)
   expect(Math.abs(script! / 1000 - Number(kB))).toBeLessThan(3)
   expect(Math.abs(module! / 1000 - Number(wasmkB))).toBeLessThan(3)
 
@@ -81,9 +88,28 @@ test('an app of /instant is two files of 61 kB of brotli at most, and a third wh
   const bytes = needed.reduce((sum, file) => sum + file.bytes, 0)
   console.log('of /instant, brotli, bytes:', bytes)
   expect(bytes).toBeLessThan(61_000)
+  const documents = {
+    'README.md': / (\d+) kB \(brotli\)/,
+    [GUIDE]: /instant` \| (\d+) kB/,
+    [SDK]: / (\d+) kB of brotli with/,
+  }
+  for (const [path, figure] of Object.entries(documents)) {
+    expect(Math.abs(bytes / 1000 - (await figureIn(path, figure))), path).toBeLessThan(1)
+  }
   expect(
     files.filter(isFor(/client\/dist\/(state|store\/(?!store\.js|identity\.js))|stores|keeping|stateful|\/idb\//)),
   ).toEqual([])
+})
+
+test('the SDK in one file has the size that documents name', async () => {
+  const bytes = brotliCompressSync(await readFile(new URL('packages/client/dist/keyhush.js', ROOT))).length
+  console.log('keyhush.js, brotli, bytes:', bytes)
+  for (const [path, figure] of Object.entries({
+    [GUIDE]: / (\d+) kB in one file/,
+    [SDK]: /one file \((\d+) kB of brotli\)/,
+  })) {
+    expect(Math.abs(bytes / 1000 - (await figureIn(path, figure))), path).toBeLessThan(3)
+  }
 })
 
 test.each([

@@ -17,19 +17,21 @@ import { apartOf, parseServers } from './servers/parties.js'
 import { linksOf } from './servers/transport.js'
 import { buildFor } from './session/opening.js'
 
+/** What a map will cost. */
 export interface Estimate {
-  /** N */
+  /** The number of records, with empty ones. */
   readonly records: number
-  /** the version of the database that the figures are of */
+  /** The version of the database that the figures are of. */
   readonly epoch: number
-  /** what `mode: 'auto'` would choose */
+  /** The mode that `auto` would prepare. */
   readonly mode: Mode
-  /** of a keyed database's directory: downloaded once, and held, in every mode but `instant` */
+  /** Bytes of the directory, which turns keys into indices. Every mode but `instant` downloads and keeps it. 0: no keys. */
   readonly directoryBytes: number
-  /** By mode. Compare with `local`, which keeps the whole database. */
+  /** The costs of each mode that these servers offer. Compare with `local`, which keeps the whole database. */
   readonly modes: Readonly<Partial<Record<Mode, SchemeCosts>>>
 }
 
+/** Options of `estimate()`. */
 export interface EstimateOptions {
   /** as for `open()` */
   readonly fetch?: Fetch | undefined
@@ -37,15 +39,15 @@ export interface EstimateOptions {
   readonly proofs?: ProofsPreference | undefined
   /** as for `open()` */
   readonly development?: boolean | undefined
-  /** as for `open()`: whether `auto` may choose them; nothing is loaded */
+  /** as for `open()`: with it `proofs: 'auto'` may choose them. Nothing is loaded. */
   readonly pointproofs?: LoadProofs | undefined
-  /** as in `open()` */
+  /** as for `open()` */
   readonly collusion?: 'tolerated' | undefined
-  /** for the bytes of a day; missing: 20 */
+  /** For `dayBytes`: lookups in a day. Default: 20. */
   readonly lookupsPerDay?: number | undefined
-  /** for the bytes of a day: records that change; missing: 0 */
+  /** For `dayBytes`: records that change in a day. Default: 0. */
   readonly changesPerDay?: number | undefined
-  /** aborts the call */
+  /** Aborts the call. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -61,9 +63,10 @@ const OPTIONS: Record<keyof EstimateOptions, true> = {
 }
 
 /**
- * What a map will cost, in each mode. Asks the servers for their manifest, and sends nothing secret.
+ * Computes what a map will cost, in each mode. It downloads the servers' manifest, and sends nothing secret. All figures in bytes count
+ * request and response bodies of all servers together.
  * @throws {UsageError} for wrong options, before any traffic
- * @throws {KeyhushError} as `open`
+ * @throws {KeyhushError} as `open()`
  * @example
  * const { mode, modes } = await estimate(['https://a.example', 'https://b.example'])
  * const { prepareBytes, memoryBytes } = modes[mode]!

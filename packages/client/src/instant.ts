@@ -1,4 +1,4 @@
-// @keyhush/client/instant: `open()` in mode `instant` alone, for apps that look up now and then and keep nothing. Two files after
+// @keyhush/client/instant: `open()` in mode `instant` alone, for apps that look up now and then and keep nothing. It is two files after
 // bundling, and a third for platforms without Ed25519.
 
 import { loadInstantCore, useInstantModule } from '@keyhush/wasm/instant'
@@ -22,9 +22,9 @@ type Shared =
   | 'wasm'
   | 'development'
 
-/** Those of `open()` that a map takes which keeps nothing. `wasm` is `@keyhush/wasm/instant_bg.wasm`. */
+/** The options of `open()` that mode `instant` has. `wasm` is `@keyhush/wasm/instant_bg.wasm`. */
 export interface InstantOptions extends Pick<OpenOptions, Shared> {
-  /** Base URLs of two to eight servers, on different hosts, whose operators do not all collude. Order is immaterial. */
+  /** Base URLs of two to eight servers on different hosts, in any order. Lookups stay private unless all operators collude. */
   readonly servers: readonly (string | URL)[]
 }
 
@@ -48,9 +48,9 @@ const openStore = () =>
 const loadKeeping = () => Promise.reject(new Error('nothing is kept in mode instant'))
 
 /**
- * Opens a map that downloads nothing and keeps nothing: all servers answer each lookup, at a much higher cost to them.
- * @throws {UsageError} for options that cannot be, before any traffic
- * @throws {KeyhushError} by class or `code`: docs/common-errors.md has each with its way out
+ * Opens a map in mode `instant`. It downloads nothing and keeps nothing. For each lookup all servers read their whole database.
+ * @throws {UsageError} for wrong options, before any traffic
+ * @throws {KeyhushError} by class or `code`: docs/common-errors.md has each, and what to do
  * @example
  * const map = await open({ servers: ['https://a.example', 'https://b.example'] })
  * await map.getText('otter')

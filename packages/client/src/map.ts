@@ -16,8 +16,8 @@ import type { Session } from './session/session.js'
 
 interface Timed {
   /**
-   * How many milliseconds the call waits for servers; that of `open()` if not given. The call then rejects with a TimeoutError. A
-   * lookup goes on all the same, so that neither server can tell, and the next one waits for it. A download is called off.
+   * How many milliseconds the call waits for servers. Default: the `timeoutMs` of `open()`. After that the call rejects with a
+   * TimeoutError. A lookup still runs to its end, so that no server can tell. A download is aborted.
    */
   readonly timeoutMs?: number | undefined
 }
@@ -25,28 +25,36 @@ interface Timed {
 /** Options of every lookup. */
 export interface CallOptions extends Timed {
   /**
-   * Before the lookup begins, aborting withdraws it, and nothing is sent. After that it rejects the promise, while the
-   * requests run to their end, so that neither server can tell.
+   * Rejects the promise with the signal's reason. A lookup that has not begun sends nothing. A lookup that has begun runs to its end,
+   * so that no server can tell.
    */
   readonly signal?: AbortSignal | undefined
 }
 
+/** Options of `getMany()`. */
 export interface ManyOptions extends CallOptions {
-  /** How many queries to send, at least one a key; the rest ask for random records. Hides the number of keys. */
+  /**
+   * How many queries to send: at least the number of keys, which is the default. The extra queries ask for random records. The servers
+   * see `padTo`, and not how many keys there are.
+   */
   readonly padTo?: number | undefined
 }
 
+/** Options of `reset()`. */
 export interface ResetOptions extends Timed {
-  /** Aborts the download; the map is then as it was before. */
+  /** Aborts the download. The map is then as it was before. */
   readonly signal?: AbortSignal | undefined
+  /** Called during the download. The `onProgress` of `open()` is called too. */
   readonly onProgress?: OnProgress | undefined
 }
 
+/** Options of `prepare()`. */
 export interface PrepareOptions {
-  /** Calls the download off if this call has begun it. One that was under way goes on. */
+  /** Rejects the promise. The download ends too if this call has begun it; otherwise it goes on. */
   readonly signal?: AbortSignal | undefined
   /** as for `sync()` */
   readonly timeoutMs?: number | undefined
+  /** Called during the download. The `onProgress` of `open()` is called too. If it throws, this call fails and no other. */
   readonly onProgress?: OnProgress | undefined
 }
 
@@ -72,7 +80,7 @@ function checkCall(call: string, options: object, names: readonly string[]): voi
   checkNames(call, options, names)
 }
 
-/** A private map: two servers answer, neither learns what you asked for, and a lie throws. `KeyhushMap` is its public members. */
+/** The class behind `KeyhushMap`, which has its public members. */
 export class OpenedMap {
   readonly #session: Session
   readonly #random: Environment['random']
@@ -99,57 +107,64 @@ export class OpenedMap {
     this.#leave = parts.leave
   }
 
-  /** The number of records, N. */
+  /** The number of records, with empty ones. Indices are below it. */
   get size(): number {
     return this.#session.manifest?.records ?? 0
   }
 
-  /** The version of the database this map answers from. */
+  /** The version of the database that the map answers from. Each batch of changes makes the next one. */
   get epoch(): number {
     return this.#session.manifest?.epoch ?? 0
   }
 
   /**
-   * Where the map's state is: `persistent` outlives everything but a reset of the browser's data, `best-effort` may be
-   * evicted when space runs out, `memory` ends with this page.
+   * Where the map keeps its state:
+   *
+   * - `persistent`: until the user clears the browser's data.
+   * - `best-effort`: the browser may evict it when space runs out.
+   * - `memory`: until this page or process ends.
    */
   get storage(): StorageKind {
     return this.#session.storage
   }
 
   /**
-   * How lookups are answered now. `local`: from a copy of the database here, and nothing is sent; `full`: by two servers, with
-   * a hint made from a full download; `instant`: by two servers, without a download; `single`: by one server, with hints made
-   * from a full download, which run out. Undefined while the map is condemned.
+   * How lookups are answered now. Undefined while the map is condemned.
+   *
+   * - `local`: from a copy of the database on this device. Nothing is sent.
+   * - `full`: by two servers, with a hint that was made from one download.
+   * - `instant`: by all servers, without a download.
+   * - `single`: by one server, with hints that were made from one download. Each lookup uses one up.
    */
   get mode(): Mode | undefined {
     return this.#session.mode
   }
 
   /**
-   * Set if the map's state must not be used again: every call but `reset()` fails. `server` has lied, now, earlier or in
-   * another tab; if it is undefined, the state itself is at fault. Undefined: the map is not condemned.
+   * Set after a lie: every call but `reset()` and `close()` then throws CondemnedError. `server` is the server that lied, now, earlier or in
+   * another tab. If `server` is undefined, the state itself is wrong. Undefined: the map is not condemned.
    */
   get condemned(): Condemnation | undefined {
     return this.#session.condemned
   }
 
   /**
-   * In mode `single`: how many queries its hints still serve; `getMany` uses `padTo` of them. When a quarter is left, the SDK
-   * makes new hints in the background. Undefined: any number.
+   * In mode `single`: how many more queries the hints serve. `getMany()` uses `padTo` of them. When a quarter is left, the SDK makes new
+   * hints in the background. Undefined: any number.
    */
   get lookupsLeft(): number | undefined {
     return this.#session.stats.lookupsLeft
   }
 
-  /** What the map has cost so far, as a copy. */
+  /** A copy of the map's counters: bytes sent, received and kept, lookups, failures of servers. */
   get stats(): Stats {
     return this.#session.stats
   }
 
   /**
-   * The value of a key; undefined: the key is proved absent.
-   * @throws {KeyhushError} by class or `code`: docs/common-errors.md has each with its way out
+   * Looks up a key. Resolves to its value as bytes, or to undefined: the key is proved absent. The bytes are a copy of your own.
+   * @throws {UsageError} for a wrong key, or a database without keys
+   * @throws {KeyhushError} by class or `code`: docs/common-errors.md has each, and what to do
    * @example
    * const value = await map.get('alice@example.org')
    * if (value !== undefined) show(new Blob([value]))
@@ -161,8 +176,8 @@ export class OpenedMap {
   }
 
   /**
-   * The value of a key as text.
-   * @throws {UsageError} if it is not UTF-8; `get` has the bytes. Otherwise as `get`
+   * Looks up a key. Resolves to its value as text, or to undefined: the key is proved absent.
+   * @throws {UsageError} if the value is not UTF-8; `get()` returns the bytes. Otherwise as `get()`
    * @example
    * (await map.getText('otter')) ?? 'nobody'
    */
@@ -172,8 +187,9 @@ export class OpenedMap {
   }
 
   /**
-   * The value of a key as JSON. The SDK does not check that it is a `T`.
-   * @throws {UsageError} if it is none; `get` has the bytes. Otherwise as `get`
+   * Looks up a key. Resolves to its value, parsed as JSON, or to undefined: the key is proved absent. The SDK does not check that the
+   * value is a `T`.
+   * @throws {UsageError} if the value is not JSON; `get()` returns the bytes. Otherwise as `get()`
    * @example
    * const profile = await map.getJson<{ name: string }>('alice@example.org')
    */
@@ -185,8 +201,8 @@ export class OpenedMap {
   }
 
   /**
-   * Whether a key is present. It costs exactly what `get` costs, and servers see the same.
-   * @throws {KeyhushError} as `get`
+   * Whether a key is present. It costs what `get()` costs, and the servers see the same.
+   * @throws {KeyhushError} as `get()`
    * @example
    * if (await map.has('evil.example')) warn()
    */
@@ -195,8 +211,8 @@ export class OpenedMap {
   }
 
   /**
-   * The value at an index below `size`; undefined: the slot is empty.
-   * @throws {UsageError} if there is no such index. Otherwise as `get`
+   * Looks up an index from 0 to `size - 1`. Resolves to the value as bytes, or to undefined: the record is empty.
+   * @throws {UsageError} for any other index. Otherwise as `get()`
    * @example
    * for (let index = 0; index < 3; index++) console.log(await map.at(index))
    */
@@ -207,9 +223,10 @@ export class OpenedMap {
   }
 
   /**
-   * The values of several keys, in their order, in one round trip. The servers see how many queries there are: pass
-   * `padTo` to hide how many keys. No keys and no `padTo`: an empty list, and no traffic.
-   * @throws {UsageError} if they are more than the database answers at once. Otherwise as `get`
+   * Looks up several keys together. Resolves to their values in the same order; undefined: that key is proved absent. It takes as many
+   * round trips as one key. The servers see the number of queries: pass `padTo` to hide the number of keys. Without keys and `padTo` it
+   * resolves to an empty list, and sends nothing.
+   * @throws {UsageError} for more keys than the database answers at once. Otherwise as `get()`
    * @example
    * const [mail, name] = await map.getMany(['mail', 'name'], { padTo: 8 })
    */
@@ -236,8 +253,9 @@ export class OpenedMap {
   }
 
   /**
-   * Calls `listener` with each event of one type, from now on. Returns a function that ends that; `close()` ends it too.
+   * Calls `listener` with each event of one type from now on. Returns a function that removes the listener. `close()` removes it too.
    * @throws {UsageError} for an unknown event
+   * @throws {ClosedError} after `close()`
    * @example
    * const off = map.on('updated', ({ epoch }) => show(epoch))
    */
@@ -251,9 +269,10 @@ export class OpenedMap {
   }
 
   /**
-   * Brings the map to the newest version of the database that both servers have. If updates lead there, only changes are
-   * downloaded. The SDK does this by itself when a server announces a version; see `open({ push })`.
-   * @throws {KeyhushError} as `get`
+   * Moves the map to the newest version of the database that its servers have. It downloads the update lists that lead there. If the
+   * servers no longer have them, it downloads the database again. With `open({ push })` the map does this by itself.
+   * @throws {UnsupportedError} with `reason: 'download'`, if the database has to be downloaded and `open({ download })` refuses
+   * @throws {KeyhushError} as `get()`
    * @example
    * await map.sync()
    * console.log(map.epoch)
@@ -265,10 +284,14 @@ export class OpenedMap {
   }
 
   /**
-   * Makes the state that mode `auto` makes sometime, now, whatever `open({ download })` says. Resolves once it answers, at once where a
-   * state does already. If it fails, lookups go on as before.
+   * Makes the state of mode `auto` now, and resolves when the new mode answers. It downloads without asking `open({ download })`. If it
+   * fails, lookups go on as before.
+   *
+   * If the map has a state already, `prepare()` moves it to the newest version, as `sync()` does. If no update list leads on from the
+   * state, `prepare()` downloads the database again: with one server too, and even after `download` has refused that.
    * @throws {UsageError} in mode `instant`, which keeps nothing
-   * @throws {KeyhushError} as `open`
+   * @throws {CondemnedError} after a lie; call `reset()`
+   * @throws {KeyhushError} as `open()`
    * @example
    * await map.prepare({ onProgress: ({ loadedBytes, totalBytes }) => show(loadedBytes / totalBytes) })
    */
@@ -291,9 +314,9 @@ export class OpenedMap {
   }
 
   /**
-   * Discards the whole state and downloads a new one. Call it after a TamperedError or CondemnedError. If it fails, the map
-   * is as it was before.
-   * @throws {KeyhushError} as `open`
+   * Replaces the map's whole state by a new one, and ends a condemnation. It downloads the database without asking `open({ download })`.
+   * A map without a state downloads nothing, and moves to the newest version. If it fails, the map is as it was before.
+   * @throws {KeyhushError} as `open()`
    * @example
    * if (error instanceof CondemnedError) await map.reset()
    */
@@ -306,9 +329,9 @@ export class OpenedMap {
   }
 
   /**
-   * Closes this map. Waits for a lookup under way, which is never cut short (see docs/threat-model.md, P5). Closing the last
-   * map of one identity overwrites the secrets and frees the memory.
-   * @throws {KeyhushError} if the stored state could not be closed in order; the map is closed all the same
+   * Closes the map. It waits for a lookup under way, which always runs to its end (docs/threat-model.md, P5). Maps with the same servers
+   * and options share their memory: when the last one closes, the SDK overwrites the secrets and frees it.
+   * @throws {KeyhushError} if the stored state could not be closed in order. The map is closed all the same
    * @example
    * await map.close() // or: await using map = await open({ servers })
    */
@@ -317,7 +340,7 @@ export class OpenedMap {
     await this.#closed
   }
 
-  /** As `close`. */
+  /** The same as `close()`, for `await using`. */
   async [asyncDispose](): Promise<void> {
     await this.close()
   }
@@ -346,7 +369,7 @@ export class OpenedMap {
 }
 
 /**
- * A private map: two servers answer, neither learns what was asked, and a lie is caught. `open()` makes one. An interface, so
- * that a component takes the `fakeMap()` of `@keyhush/client/testing`, too.
+ * A private map, as `open()` returns it. You look up keys or indices. The servers do not learn which, and a wrong answer throws. It is an
+ * interface, so that your components also take a `fakeMap()` of `@keyhush/client/testing`.
  */
 export interface KeyhushMap extends Pick<OpenedMap, keyof OpenedMap> {}

@@ -1,4 +1,4 @@
-// @keyhush/client/node: state in files, for Node.
+// @keyhush/client/node: stores a map's state in files, for Node.
 
 import { resolve } from 'node:path'
 import { expected } from './base/boundary.js'
@@ -12,8 +12,13 @@ export { openFileStore }
 const stores = new Map<string, OpenDurableStore>()
 
 /**
- * Files below `folder`, for `open({ store })`. The same folder gives the same function, so that maps of it share their state.
- * @throws {UsageError} if that is no path
+ * Keeps the state in files below `folder`. Pass the result to `open({ store })`. The same folder gives the same function, so that its maps
+ * share their state. The files are not encrypted.
+ *
+ * One process at a time may use a folder: a second one gets a StorageError, or without `storage: 'required'` a map in memory. Install
+ * `fs-native-extensions`, which locks the folder until the process ends, across containers too. On Windows Node does not confirm that
+ * writes have reached the disk, so the map does not use the store there.
+ * @throws {UsageError} if `folder` is no string
  * @example
  * await open({ servers, store: fileStore('/var/lib/app/keyhush') })
  */

@@ -14,9 +14,12 @@ import { openBy } from './sharing.js'
 import { hasIndexedDb } from './store/store.js'
 
 /**
- * Opens a map with the state of an earlier visit, or a new one.
+ * Opens a map, with the stored state of an earlier visit if there is one. It resolves as soon as a lookup can be made.
+ *
+ * Maps with the same servers and options share one download and one queue. `signal`, `timeoutMs`, `onEvent`, `onProgress` and `normalize`
+ * may differ. Two `download` functions are two options: pass the same function to share. Each map is closed by itself.
  * @throws {UsageError} for wrong options, before any traffic
- * @throws {KeyhushError} by class or `code`: docs/common-errors.md has each with its way out
+ * @throws {KeyhushError} by class or `code`: docs/common-errors.md has each, and what to do
  * @example
  * const map = await open({ servers: ['https://a.example', 'https://b.example'] })
  * await map.getText('otter')
@@ -34,11 +37,11 @@ async function loadKeeping() {
 }
 
 /**
- * Removes everything that is stored for these servers, readable or not. The next `open()` begins anew, as after `reset()`. For an app
- * whose `open()` keeps failing because of the stored state, after the publisher has replaced the database, for example. Other tabs
- * with such a map begin anew at their next lookup.
- * @throws {StorageError} if it could not be removed
- * @throws {UsageError} without a `store` where there is no IndexedDB, as in Node
+ * Removes the state that is stored for these servers. The next `open()` starts without one. Call it if `open()` keeps failing because of
+ * the stored state, for example after the publisher has replaced the database. It ends a condemnation, as `reset()` does. It also forgets
+ * the newest epoch that a map with `publisherKey` has seen. Maps in other tabs make a new state at their next lookup.
+ * @throws {StorageError} if the state could not be removed
+ * @throws {UsageError} without a `store` on a platform without IndexedDB, such as Node
  * @example
  * await discardState({ servers: ['https://a.example', 'https://b.example'] })
  */
@@ -78,4 +81,5 @@ export async function discardStateWith(
   }
 }
 
+/** Options of `discardState()`, as you pass them to `open()`. */
 export type DiscardOptions = Pick<OpenOptions, 'servers' | 'store'>

@@ -18,143 +18,163 @@ import { parsePublisherKey } from './servers/signatures.js'
 import type { Download } from './session/consent.js'
 import type { OpenDurableStore, StoragePreference } from './store/storage.js'
 
-/** The options of `open()` apart from those that only the whole SDK has, in the order of the questions that they answer. */
+/** The options of `open()` and of `openWith()`, by the question that they answer. */
 export interface OpenWithOptions extends Development {
   // Where?
 
   /**
-   * Base URLs of two servers or more, at most eight, on different hosts, in any order. Lookups stay private unless all operators
-   * collude, whichever of them is honest. With three or more, all must answer a lookup. Or of one server: lookups then use mode `local`
-   * or `single`, in which it learns nothing. It could invent its database, so you need a `publisherKey`.
+   * Base URLs of one to eight servers on different hosts, in any order. Use https, or http on this machine. A path is allowed;
+   * credentials, a query or a fragment are not. Another list of servers, or another path, discards the stored state.
+   *
+   * - Two to eight servers: lookups stay private unless all operators collude. All must answer a lookup, unless you pass `atLeast`.
+   * - One server: lookups use mode `local` or `single`, in which the server learns nothing. It could invent its database, so you need a
+   *   `publisherKey`.
    */
   readonly servers: readonly (string | URL)[]
 
   // Whom must I trust?
 
   /**
-   * The publisher's Ed25519 key: 32 bytes, 64 hex digits, or the line that `keyhush keygen` prints. Put it into your app. The database
-   * must then be signed, else SignatureError: servers that lie together cannot invent a record, or go back to an older epoch.
-   * Without it the servers are only compared.
+   * The publisher's Ed25519 key: 32 bytes, 64 hex digits, or the line that `keyhush keygen` prints. Put it into your app, not onto a
+   * server. A database without its signature throws SignatureError. So servers that lie together cannot invent a record, or go back to
+   * an older epoch. Without the key the SDK only compares the servers. `undefined` throws UsageError: leave the option out instead.
    */
   readonly publisherKey?: string | Uint8Array
   /**
-   * With three servers or more: how many must answer a lookup and agree on the database, from 2 to all; all if not given. Lookups stay
-   * private unless `atLeast` operators collude. They go on while so many servers are there and honest: others may be away, slow or
-   * lie. The map then asks other servers by itself.
+   * With three servers or more: how many must answer a lookup and agree on the database. From 2 to all; default: all. Lookups stay
+   * private unless `atLeast` operators collude. Lookups go on while so many servers answer honestly. The others may be away, slow or
+   * lie: the map then asks other servers by itself.
    */
   readonly atLeast?: number | undefined
   /**
-   * `server`: you trust one server's database without a `publisherKey`. The server, or anybody who breaks into it, can show each map
-   * another database. Your lookups stay private.
+   * With one server and no `publisherKey`: `server` says that you trust the server's data. It can show each map another database, and
+   * so can anybody who breaks into it. Lookups stay private.
    */
   readonly integrity?: 'server' | undefined
   /**
-   * `tolerated`: all servers may be one party. Lookups use the modes for one server, and any server answers. All must agree on the
-   * database.
+   * With two servers or more: `tolerated` says that all of them may be one party. Lookups use modes `local` and `single`, and any server
+   * answers. All must agree on the database. The state is kept apart from that of maps without this option.
    */
   readonly collusion?: 'tolerated' | undefined
 
   // What may it cost?
 
   /**
-   * How lookups are answered; `auto` if not given.
+   * How lookups are answered. Default: `auto`.
    *
-   * - `local`: the client downloads, verifies and keeps the whole database; a lookup sends nothing.
-   * - `full`: the client downloads the database once and keeps a hint; two servers answer.
-   * - `instant`: the client downloads and keeps nothing; all servers answer, with far more work, in two round trips for a key.
-   * - `single`: the client downloads the database once and keeps hints, and each lookup uses one up; one server answers.
-   * - `auto` with two servers: the stored mode, else `instant` at first. Meanwhile the client prepares `local` for databases of at most
-   *   16 MiB, and `full` for larger ones once that is cheaper for as many lookups as were made. A lookup
-   *   that fails begins no download. When the state is there `map.mode` changes, with an event.
-   * - `auto` with three servers or more: the same, with `single` in place of `full`, which trusts two servers.
-   * - `auto` with one server: `local` for databases of at most 16 MiB, else `single`.
+   * - `local`: the map downloads, checks and keeps the whole database. A lookup sends nothing.
+   * - `full`: the map downloads the database once and keeps a hint. Two servers answer.
+   * - `instant`: the map downloads and keeps nothing. All servers answer, with far more work. A key takes two round trips.
+   * - `single`: the map downloads the database once and keeps hints. One server answers, and each lookup uses a hint up.
+   * - `auto` with two servers: the stored mode, else `instant` at first. Behind the lookups the map prepares `local` for a database of
+   *   at most 16 MiB. For a larger one it prepares `full`, once so many lookups were made that `full` would have been cheaper. When the
+   *   state is ready, `map.mode` changes and the event `mode` comes. A lookup that fails begins no download.
+   * - `auto` with three servers or more: the same, with `single` in place of `full`.
+   * - `auto` with one server: `local` for a database of at most 16 MiB, else `single`.
    *
-   * `full` needs exactly two servers. With one server, or `collusion: 'tolerated'`, there are only `single` and `local`.
+   * `full` needs exactly two servers. With one server, or with `collusion: 'tolerated'`, there are only `local` and `single`. A stored
+   * state of another mode than you ask for is discarded.
    */
   readonly mode?: 'auto' | Mode | undefined
   /**
-   * In mode `auto`: what the map may download by itself; UsageError in other modes. `auto`, if not given: what is cheaper. `never`:
-   * nothing; with two servers lookups stay `instant`. A function is asked before each download of more than 1 MiB, and allows it with
-   * `true`. With two servers no lookup waits for its answer. If it says no, or throws, nothing is downloaded until `prepare()`.
+   * In mode `auto`: which downloads of the database the map may begin by itself. In other modes it throws UsageError.
    *
-   * `prepare()` and `reset()` download without asking, and so do changes of a database whose state is there. What cannot go on
-   * without a download throws UnsupportedError: `open()` with one server, or with servers that answer no instant lookups.
+   * - `auto` (default): those that make lookups cheaper.
+   * - `never`: none. Where servers answer instant lookups, lookups stay `instant`.
+   * - A function: asked before each download of more than 1 MiB. `true` allows it. Any other result, or an error, refuses: nothing is
+   *   downloaded until `prepare()`, and the function is not asked again. No lookup waits for its answer, where servers answer instant
+   *   lookups.
+   *
+   * `prepare()` and `reset()` download without asking. So does a map that follows changes of the database. With one server, or with
+   * servers that answer no instant lookups, `open()` needs the download: after a refusal it throws UnsupportedError.
    */
   readonly download?: Download | undefined
-  /** Whether the state is kept after the page is closed; `preferred` if not given. */
+  /** Whether the map keeps its state after the page is closed. Default: `preferred`. */
   readonly storage?: StoragePreference | undefined
 
   // What should I hear?
 
-  /** Aborts the opening. Safe at any time: nothing that depends on a lookup has been sent. */
+  /** Aborts `open()`, at any time. Nothing that depends on a lookup was sent by then. */
   readonly signal?: AbortSignal | undefined
   /**
-   * How many milliseconds `open()` and each call of the map wait for servers; 15 000 if not given, `Infinity`: until requests give up
-   * by themselves. Then TimeoutError. While a download goes on, only the time since its last piece counts.
+   * How many milliseconds `open()` and each call of the map wait for servers. Default: 15 000. After that they throw TimeoutError. During
+   * a download only the time since its last piece counts. `Infinity`: until the requests fail by themselves, after 10 to 40 s.
    */
   readonly timeoutMs?: number | undefined
-  /** Called after each event of the state, from before `open()` resolves until the map is closed. */
+  /** Called after each event, from before `open()` resolves until the map is closed. */
   readonly onEvent?: OnEvent | undefined
-  /** Called wherever the map downloads its state, until it is closed: in `open()`, behind lookups, in `prepare()` and `reset()`. */
+  /** Called about a hundred times in each download of the database: in `open()`, behind lookups, in `prepare()` and `reset()`. */
   readonly onProgress?: OnProgress | undefined
 
   // How is it wired?
 
-  /** Applied to text keys before each lookup. If not given, keys are looked up as they are. */
+  /** Called with each text key. The SDK looks up what it returns. Default: keys are looked up exactly as you pass them. */
   readonly normalize?: Normalize | undefined
   /**
-   * Whether the map keeps a stream to each server open, and so follows new epochs within a second. If not given: in browsers yes,
-   * elsewhere no, because a stream keeps a process from ending. Without streams a map follows at `sync()`, and when servers no longer
-   * answer its epoch; in mode `local` at `sync()` alone.
+   * Whether the map keeps a stream to each server open, and so follows new epochs within a second. Default: in browsers yes, elsewhere
+   * no, because a stream keeps a process from ending until `close()`. One visible page of a site reads the streams and tells the others;
+   * while all pages are hidden, none follows. Without streams a map follows at `sync()`, and when servers no longer answer its epoch. In
+   * mode `local` it then follows at `sync()` alone.
    */
   readonly push?: boolean | undefined
 
   // What do I give up? Few apps set any of these.
 
   /**
-   * What proves that answers are genuine, in modes `full` and `auto` with two servers; UsageError in other modes. The servers see which
-   * (docs/threat-model.md).
+   * With two servers, in modes `full` and `auto`: what proves that answers are genuine. Elsewhere it throws UsageError. The servers see
+   * which kind a map uses (docs/threat-model.md).
    *
-   * - `merkle`: the servers send proofs.
-   * - `tags`: the map keeps 8 bytes a record, and a lookup is about a tenth as large.
-   * - `pointproofs`, if the servers offer it and you pass its package (`pointproofs`): one proof of 48 bytes an answer. A lookup is as
-   *   small as with tags, the map keeps little, and verifying takes about a tenth of a second.
-   * - `auto`, if not given: tags, if the map then takes at most 64 MB of memory; else `pointproofs`, if possible; else `merkle`.
+   * - `tags`: the map keeps 8 bytes a record. A lookup is about a tenth as large as with `merkle`.
+   * - `merkle`: the servers send proofs, and the map keeps nothing for them.
+   * - `pointproofs`: one proof of 48 bytes an answer. A lookup is as small as with tags, the map keeps little, and verifying takes about
+   *   a tenth of a second. The servers must offer it, and you pass its package in the option `pointproofs`.
+   * - `auto` (default): `tags`, if the map then takes at most 64 MB of memory; else `pointproofs`, if possible; else `merkle`.
    */
   readonly proofs?: ProofsPreference | undefined
   /**
-   * The package that verifies `pointproofs`: `() => import('@keyhush/pointproofs')`. It is loaded when a map first needs it. Without it
-   * `auto` never chooses that kind.
+   * The package that verifies `pointproofs`: `() => import('@keyhush/pointproofs')`. The SDK loads it when a map first needs it. Without
+   * it `proofs: 'auto'` never chooses that kind.
    */
   readonly pointproofs?: LoadProofs | undefined
   /**
-   * How the refresh server's rollback fence detects copies of the state (a restored backup, a cloned profile); `confirm` if not given.
-   * A copy that is opened is detected before it reveals anything. A copy made while the map is open reveals one lookup at most, with
-   * `strict` none. `strict` costs each lookup another round trip, in which one server alone is asked (it relaxes P2), and throws
-   * UnsupportedError for servers without a fence. See docs/threat-model.md, Old state put back.
+   * When a server's rollback fence checks that the state is no copy, such as a restored backup or a cloned profile. Default: `confirm`.
+   *
+   * - `confirm`: a copy that is opened is detected before it reveals anything. A copy made while the map is open reveals one lookup at
+   *   most.
+   * - `strict`: a copy reveals no lookup. Each lookup costs another round trip to one server, which relaxes property P2. Servers without
+   *   a fence throw UnsupportedError.
+   *
+   * See docs/threat-model.md, Old state put back.
    */
   readonly rollback?: RollbackPreference | undefined
   /**
-   * In mode `single`: the number of lookups before the database is downloaded again. Each takes twice a record's bytes of memory. If
-   * not given: 16 384, or as many as fit into 16 MiB.
+   * In mode `single`: how many lookups new hints serve before the database is downloaded again. From 1 to 1 048 576. Each takes twice a
+   * record's bytes of memory. Default: 16 384, or as many as take 16 MiB.
    */
   readonly lookups?: number | undefined
 }
 
+/** The options of `open()`. */
 export interface OpenOptions extends OpenWithOptions {
   // How is it wired?
 
-  /** Replaces the platform's fetch for all requests of the map. */
+  /** Replaces the platform's `fetch()`, for all requests of the map. */
   readonly fetch?: Fetch | undefined
   /**
-   * Replaces the platform's durable storage. Node has none: pass `fileStore('a/folder')` of `@keyhush/client/node`. Maps share their
-   * state if it is the same function.
+   * Replaces the platform's durable storage. Node has none: pass `fileStore('a/folder')` of `@keyhush/client/node`. Maps that are to
+   * share their state need the same function.
+   *
+   * Your own function gets the servers' names and resolves to a `DurableStore`, one for each list of names. In mode `auto` with
+   * `publisherKey` the map calls it a second time, with one name of its own, and keeps there the newest epoch that the servers have shown.
    */
   readonly store?: OpenDurableStore | undefined
   /**
-   * The WebAssembly module, for apps that stream or cache it: `() => fetch(url)`, its bytes, or a compiled module. The file is
-   * `@keyhush/wasm/client_bg.wasm`; in mode `instant`, `instant_bg.wasm`, a third as large; with one server, or `collusion:
-   * 'tolerated'`, `single_bg.wasm`. If not given, it is loaded as JavaScript when it is needed. A page uses the first one it is given.
+   * The WebAssembly module, for apps that stream or cache it: `() => fetch(url)`, its bytes, or a compiled module. Default: a part of
+   * the JavaScript, loaded with the first map. A page uses the first module that it gets.
+   *
+   * - `@keyhush/wasm/client_bg.wasm`: for two servers.
+   * - `@keyhush/wasm/instant_bg.wasm`: in mode `instant`.
+   * - `@keyhush/wasm/single_bg.wasm`: with one server, with three or more, or with `collusion: 'tolerated'`.
    */
   readonly wasm?: ModuleSource | (() => ModuleSource) | undefined
 }

@@ -10,7 +10,10 @@ import type { KeyhushMap } from './map.js'
 import { open } from './open.js'
 import type { OpenOptions } from './options.js'
 
-/** What has become of opening a map. `slow`: the servers it has waited for for two seconds. `retry` opens it again. */
+/**
+ * What `usePrivateMap()` returns. `slow`: the servers that opening has waited for for two seconds. `retry` opens the map again after an
+ * error.
+ */
 export type PrivateMap = { readonly slow?: readonly string[] | undefined } & (
   | { readonly status: 'opening'; readonly map: undefined; readonly error: undefined }
   | { readonly status: 'open'; readonly map: KeyhushMap; readonly error: undefined }
@@ -18,8 +21,8 @@ export type PrivateMap = { readonly slow?: readonly string[] | undefined } & (
 )
 
 /**
- * What has become of a lookup. `idle`: there is no key. `absent`: the key is proved not to be there. `refetch` looks the same key
- * up again; it does nothing while there is no key or the lookup is loading.
+ * What `useLookup()` returns. `idle`: there is no key. `absent`: the key is proved absent. `refetch` looks up the same key again. It does
+ * nothing while a lookup is loading or there is no key.
  */
 export type Lookup<T = Value> = { readonly refetch: () => void } & (
   | { readonly status: 'idle' | 'loading'; readonly value: undefined; readonly error: undefined }
@@ -28,25 +31,25 @@ export type Lookup<T = Value> = { readonly refetch: () => void } & (
   | { readonly status: 'error'; readonly value: undefined; readonly error: KeyhushError }
 )
 
-/** What a value is read as: by `get`, `getText` or `getJson` of the map. What JSON holds nobody checks. */
+/** The types of values: of the map's `get()`, `getText()` and `getJson()`. The SDK does not check the contents of JSON. */
 export interface ReadAs {
   readonly bytes: Value
   readonly text: string
   readonly json: unknown
 }
 
-/** Options of `open()`; `signal` is the hook's. */
+/** The options of `open()`, without `signal`, which the hook sets. */
 export type PrivateMapOptions = Omit<OpenOptions, 'signal'>
 
-/** `open()`, or what takes its place: that of `@keyhush/client/instant`, or one that gives a `fakeMap()`. */
+/** `open()`, or a function in its place: `open()` of `@keyhush/client/instant`, or one that resolves to a `fakeMap()`. */
 export type OpenMap<O> = (options: O & { readonly signal: AbortSignal }) => Promise<KeyhushMap>
 
 /**
- * Opens a map when the component is mounted, and closes it when it is unmounted. Call it once for the page, and pass the map on.
- * Options may be written anew in each render: the map is opened again only when one of them has another value. Of functions the
- * first one counts. On a server that renders pages nothing is opened.
+ * Opens a map when the component mounts, and closes it when the component unmounts. Call it once for the page, and pass the map on. You
+ * may write the options anew in each render: the hook opens the map again only when an option has another value. Of functions the first
+ * one counts. In server-side rendering it opens nothing.
  *
- * `openMap`: what is called in the place of `open()`.
+ * `openMap` is called in the place of `open()`.
  * @example
  * const { map, error, slow } = usePrivateMap({ servers, publisherKey })
  */
@@ -58,13 +61,13 @@ export function usePrivateMap<O extends object = PrivateMapOptions>(
 }
 
 /**
- * Looks a key up when the component is mounted, and when `map` or `key` changes; `undefined` and `''` are no key. Rendering again,
- * StrictMode included, asks nothing. When the key changes or the component is unmounted, the lookup before is given up as by an
- * AbortSignal: what has been sent is finished, so that servers cannot tell.
+ * Looks up a key when the component mounts, and when `map` or `key` changes. `undefined` and `''` are no key. Rendering again, also by
+ * StrictMode, makes no lookup. When the key changes or the component unmounts, the hook aborts the lookup. As with an AbortSignal, a
+ * lookup that has begun runs to its end, so that no server can tell.
  *
- * Servers can count lookups. So pass what was submitted, not what is being typed. And the same key, submitted again, makes none:
- * whoever sees both the submission and the traffic learns from its absence that it was a repetition. Where that matters, call
- * `refetch()` on each submission, and take none while a lookup is loading. The hook remembers no other keys: one that comes back is looked up again.
+ * Servers can count lookups. Pass what was submitted, not what is being typed. The same key submitted again makes no lookup: an observer
+ * of both the submission and the traffic learns that it was a repetition. Where that matters, call `refetch()` on each submission, and
+ * accept no submission while a lookup is loading. The hook remembers one key only: a key that comes back is looked up again.
  * @example
  * const answer = useLookup(map, submitted, 'text')
  * if (answer.status === 'found') return <p>{answer.value}</p>
@@ -127,7 +130,7 @@ class Task<S> {
   readonly #leave: (state: S) => S | undefined
   readonly #listeners = new Set<() => void>()
 
-  /** `leave`: what nobody needs any more; what it returns is shown if somebody does again, by doing the work anew. */
+  /** `leave` gets a state that no subscriber needs any more. If it returns a state, the next subscriber begins the work anew from that. */
   constructor(
     first: S,
     run: (signal: AbortSignal) => Promise<S>,
@@ -150,7 +153,7 @@ class Task<S> {
     }
   }
 
-  /** Does it again, if it is done and somebody is there. */
+  /** Does the work again, if it is done and there is a subscriber. */
   again(state: S): void {
     if (!this.#done || this.#listeners.size === 0) return
     this.#done = false

@@ -1,5 +1,4 @@
-// @keyhush/client/environment: for tests. A predictable `random`, or a store that forgets, gives up the privacy that this
-// package is for.
+// @keyhush/client/environment: for tests alone. With a predictable `random`, or a store that forgets, lookups are not private.
 
 import type { KeyhushMap } from './map.js'
 import type { Options } from './options.js'
@@ -10,8 +9,8 @@ import { keeping } from './session/keeping.js'
 import { openBy } from './sharing.js'
 
 /**
- * As `open`, with time, network, randomness, storage and core passed in, and schemes and rules if need be. Loads nothing on
- * the way, so that the caller controls the order of events.
+ * The same as `open()`, with time, network, randomness, storage and core as arguments. `schemes`, `pays` and `choose` replace the SDK's
+ * own. It loads no code on the way, so that the test controls the order of events.
  */
 export function openWith(
   environment: Environment,

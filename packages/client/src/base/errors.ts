@@ -4,7 +4,7 @@
 import type { EpochEvent, ErrorCode } from '@keyhush/protocol'
 
 /**
- * Every error of this package. `error instanceof KeyhushError` narrows to this union, and `switch (error.code)` then to one class
+ * Every error of this package. `error instanceof KeyhushError` narrows to this union. `switch (error.code)` then narrows to one class
  * with its fields.
  */
 export type KeyhushError =
@@ -23,7 +23,7 @@ export type KeyhushError =
   | ClosedError
   | UsageError
 
-/** One for each class. */
+/** `error.code`: one for each class. Codes never change. */
 export type KeyhushErrorCode = KeyhushError['code']
 
 interface ErrorFacts extends ErrorOptions {
@@ -33,9 +33,9 @@ interface ErrorFacts extends ErrorOptions {
 
 abstract class AnyError extends Error {
   abstract readonly code: KeyhushErrorCode
-  /** whether the same call may well succeed later, with nothing changed by you; docs/common-errors.md has a table */
+  /** Whether the same call may succeed later, with nothing changed by you. docs/common-errors.md has a table. */
   readonly retryable: boolean
-  /** how long to wait before that; undefined: the server did not say */
+  /** How many milliseconds to wait before that. Undefined: the server did not say. */
   readonly retryAfterMs: number | undefined
 
   constructor(message?: string, { retryable = false, retryAfterMs, ...options }: ErrorFacts = {}) {
@@ -45,7 +45,7 @@ abstract class AnyError extends Error {
   }
 }
 
-/** What all errors of this package are instances of. */
+/** The class of all errors of this package. */
 export const KeyhushError: abstract new (message?: string, options?: ErrorFacts) => KeyhushError = AnyError as never
 
 interface ServerErrorFacts extends ErrorFacts {
@@ -54,11 +54,11 @@ interface ServerErrorFacts extends ErrorFacts {
 
 /** An error that a server caused. */
 export abstract class ServerError extends AnyError {
-  /** its origin and path, as in `servers`; undefined: one of them, and it is not known which */
+  /** The server's origin and path, as in `open({ servers })`. Undefined: it is not known which server. */
   readonly server: string | undefined
-  /** the code of the server's error reply (docs/protocol.md, HTTP), if it sent one */
+  /** The code of the server's error reply (docs/protocol.md, HTTP). Undefined: it sent none. */
   readonly refusal: ErrorCode | undefined
-  /** the other server's error in the same call; the message has it too */
+  /** Another server's error in the same call. The message has it too. */
   readonly other: ServerError | undefined
 
   constructor(server: string | undefined, message: string, { refusal, ...facts }: ServerErrorFacts = {}) {
@@ -76,25 +76,26 @@ export function joined<E extends ServerError>(error: E, other: ServerError): E {
 }
 
 /**
- * A server sent bytes that contradict the manifest both servers had agreed on. It lied, or its data has rotted. `server`
- * is undefined where it is not known which one lied: the replies only contradict each other.
+ * A server sent bytes that contradict the manifest that the servers had agreed on. It lied, or its data is damaged. Warn your user, and
+ * do not retry by yourself. `server` is undefined where it is not known which server lied, as in mode `instant`. In other modes the map
+ * is condemned afterwards.
  */
 export class TamperedError extends ServerError {
   override readonly name = 'TamperedError'
   readonly code = 'tampered'
 }
 
-/** The servers do not publish the same database. One of them is wrong, and a client cannot tell which. */
+/** The servers do not publish the same database. At least one of them is wrong, and the SDK cannot tell which. */
 export class ServersDisagreeError extends AnyError {
   override readonly name = 'ServersDisagreeError'
   readonly code = 'servers_disagree'
 }
 
-/** The map's hint must never be used again. `reset()` begins anew. */
+/** The map's state must not be used again, because of a lie or a copy. Call `map.reset()`, which makes a new state. */
 export class CondemnedError extends AnyError {
   override readonly name = 'CondemnedError'
   readonly code = 'condemned'
-  /** the server whose answer failed verification; undefined if the local state was at fault */
+  /** The server whose answer was wrong. Undefined: the stored state itself is wrong. */
   readonly server: string | undefined
 
   constructor(server: string | undefined) {
@@ -107,12 +108,12 @@ export class CondemnedError extends AnyError {
   }
 }
 
-/** A server could not be reached, broke off, gave no answer in time, or is out of service. */
+/** A server could not be reached, broke off, gave no answer in time, or is out of service. Retryable. */
 export class NetworkError extends ServerError {
   override readonly name = 'NetworkError'
   readonly code = 'network'
   declare readonly server: string
-  /** it kept silent past a deadline, rather than failing at once */
+  /** Whether the server kept silent past a deadline. Otherwise it failed at once. */
   readonly timedOut: boolean
 
   constructor(server: string, message: string, facts: ServerErrorFacts & { readonly timedOut?: boolean } = {}) {
@@ -123,13 +124,13 @@ export class NetworkError extends ServerError {
 }
 
 /**
- * A call has waited for servers as long as `timeoutMs` allows. What was sent for a lookup is finished all the same, so that no server
- * can tell, and the next call waits for it.
+ * A call has waited for servers as long as `timeoutMs` allows. Retryable. A lookup still runs to its end, so that no server can tell.
+ * With a hint, the next lookup waits for it.
  */
 export class TimeoutError extends AnyError {
   override readonly name = 'TimeoutError'
   readonly code = 'timeout'
-  /** those that had not answered */
+  /** The servers that had not answered. */
   readonly servers: readonly string[]
 
   constructor(servers: readonly string[], timeoutMs: number) {
@@ -140,7 +141,7 @@ export class TimeoutError extends AnyError {
   }
 }
 
-/** A server refuses requests that come too often. */
+/** A server refuses requests that come too often. Retryable after `retryAfterMs`. */
 export class RateLimitedError extends ServerError {
   override readonly name = 'RateLimitedError'
   readonly code = 'rate_limited'
@@ -155,19 +156,19 @@ export class RateLimitedError extends ServerError {
   }
 }
 
-/** A reply that does not follow docs/protocol.md: wrong length, header, status or encoding. */
+/** A server's reply does not follow docs/protocol.md: its length, header, status or encoding is wrong. */
 export class ProtocolError extends ServerError {
   override readonly name = 'ProtocolError'
   readonly code = 'protocol'
   declare readonly server: string
 }
 
-/** A format that this SDK does not know, or an epoch that the server does not answer, no longer or not yet. */
+/** A server uses a format that this SDK does not know, or does not answer for this epoch, no longer or not yet. */
 export class VersionError extends ServerError {
   override readonly name = 'VersionError'
   readonly code = 'version'
   declare readonly server: string
-  /** the newest epoch the server says it has; undefined if the error is not about epochs */
+  /** The newest epoch that the server says it has. Undefined: the error is not about epochs. */
   readonly newest: EpochEvent | undefined
 
   constructor(
@@ -182,26 +183,33 @@ export class VersionError extends ServerError {
 }
 
 /**
- * The publisher's signature over what both servers show is missing, or does not hold: `open({ publisherKey })` was given
- * a key. Servers that agree with each other may still show a database that the publisher never made.
+ * You passed `publisherKey`, and the publisher's signature of the servers' database is missing or wrong. The servers may agree with each
+ * other on a database that the publisher never made.
  */
 export class SignatureError extends AnyError {
   override readonly name = 'SignatureError'
   readonly code = 'signature'
 }
 
-/** The client's own state cannot be stored, or contradicts itself. */
+/** The map's state cannot be stored or read. Retryable, if the store itself failed and still has room. */
 export class StorageError extends AnyError {
   override readonly name = 'StorageError'
   readonly code = 'storage'
 }
 
 /**
- * Why the map cannot open, or can no longer answer. `webassembly`: the platform has no WebAssembly with SIMD; `policy`: the
- * page's content security policy forbids it; `module`: the WebAssembly file could not be loaded; `crashed`: the module
- * crashed, most likely out of memory; `memory`: the database is too large for the device; `platform`: something else that
- * browsers and Node have is missing; `fence`: no rollback fence, and `rollback: 'strict'`; `offer`: these servers, or this
- * database, do not have what the options demand; `download`: it takes a download that `open({ download })` has refused; `ceremony`: the servers prove with a key made for development.
+ * Why the map cannot open, or can no longer answer:
+ *
+ * - `webassembly`: the platform has no WebAssembly with SIMD.
+ * - `policy`: the page's content security policy forbids WebAssembly.
+ * - `module`: the WebAssembly file could not be loaded.
+ * - `crashed`: the module crashed, most likely because memory ran out.
+ * - `memory`: the database is too large for the device.
+ * - `platform`: something else that browsers and Node have is missing.
+ * - `fence`: with `rollback: 'strict'`, a server has no rollback fence.
+ * - `offer`: these servers, or this database, do not have what your options need.
+ * - `download`: the map needs a download that `open({ download })` has refused.
+ * - `ceremony`: the servers prove with a key that was made for development.
  */
 export type UnsupportedReason =
   | 'webassembly'
@@ -215,7 +223,7 @@ export type UnsupportedReason =
   | 'download'
   | 'ceremony'
 
-/** This platform, or these servers, cannot do what was asked for; `reason` says which. */
+/** The platform, or the servers, cannot do what you asked for. `reason` says what is missing. */
 export class UnsupportedError extends AnyError {
   override readonly name = 'UnsupportedError'
   readonly code = 'unsupported'
@@ -227,10 +235,7 @@ export class UnsupportedError extends AnyError {
   }
 }
 
-/**
- * Something went wrong for which this package has no error of its own: a bug in it, or in the platform. `cause` has what
- * was thrown; please report it.
- */
+/** A bug, in this package or in the platform. `cause` is what was thrown. Please report it. */
 export class InternalError extends AnyError {
   override readonly name = 'InternalError'
   readonly code = 'internal'
@@ -240,7 +245,7 @@ export class InternalError extends AnyError {
   }
 }
 
-/** The map was closed. */
+/** You called a map after its `close()`. */
 export class ClosedError extends AnyError {
   override readonly name = 'ClosedError'
   readonly code = 'closed'
@@ -250,7 +255,7 @@ export class ClosedError extends AnyError {
   }
 }
 
-/** The app passed a wrong argument: a malformed key or URL, an index beyond `size`, too large a batch. */
+/** You passed a wrong argument: a malformed key or URL, an index beyond `size`, too many keys at once. */
 export class UsageError extends AnyError {
   override readonly name = 'UsageError'
   readonly code = 'usage'

@@ -3,22 +3,28 @@
 import type { Mode } from '@keyhush/wasm/client'
 import type { KeyhushError } from './errors.js'
 
-/** How safe stored state is: from eviction too, from restarts only, or from neither. */
+/** Where a map keeps its state. `persistent`: safe from eviction. `best-effort`: may be evicted. `memory`: not stored. */
 export type StorageKind = 'persistent' | 'best-effort' | 'memory'
 
 /** Why a map's state must not be used again. */
 export interface Condemnation {
-  /** the server that lied; undefined: the state itself is at fault */
+  /** The server that lied. Undefined: the state itself is wrong. */
   readonly server: string | undefined
 }
 
+/** What happened to a map's state. Events come after the fact, and hold no key, index or record. */
 export type MapEvent =
   /**
-   * Stored state was not used, and a new hint is downloaded. `unreadable`: torn, foreign, or of another version of this
-   * software; `servers`: it belongs to other servers; `missing`: it was deleted while the map was open; `history`: it is
-   * older than the updates that the servers keep; `generation`: the database has a new layout; `manifest`: it is another
-   * database; `mode`: it was made for another mode, or another kind of proof, than the app now insists on; `spent`: its lookups are used
-   * up.
+   * The stored state is not used, and the map makes a new one:
+   *
+   * - `unreadable`: it is damaged, foreign, or of another version of the SDK.
+   * - `servers`: it belongs to other servers.
+   * - `missing`: it was deleted while the map was open.
+   * - `history`: it is older than the update lists that the servers keep.
+   * - `generation`: the database has a new layout.
+   * - `manifest`: it is of another database.
+   * - `mode`: it was made for another mode or kind of proof than your options ask for.
+   * - `spent`: its lookups are used up.
    */
   | {
       readonly type: 'discarded'
@@ -27,43 +33,44 @@ export type MapEvent =
   /** The map answers from a newer version of the database. */
   | { readonly type: 'updated'; readonly generation: number; readonly epoch: number }
   /**
-   * No update leads to what the servers have now (for the reasons, see `discarded`); or, `spent`, few lookups are left, or
-   * none. A new hint is downloaded while the old one answers for as long as the servers still take its queries, or there are
-   * lookups left; then `updated` follows if the epoch is another.
+   * No update list leads to what the servers have now, for a reason as in `discarded`; or few lookups are left (`spent`). The map
+   * downloads the database again. The old state answers as long as the servers take its queries and it has lookups left. Then `updated`
+   * comes, if the epoch is another.
    */
   | { readonly type: 'outdated'; readonly reason: 'history' | 'generation' | 'manifest' | 'spent' }
-  /** Lookups are answered without a state, and one is being made in the background. `prepared` or `preparing-failed` follows. */
+  /** The map makes a state behind the lookups. `prepared` or `preparing-failed` follows. */
   | { readonly type: 'preparing' }
-  /** That state is there. `mode` follows. */
+  /** The state is ready. `mode` follows. */
   | { readonly type: 'prepared' }
   /**
-   * It could not be made; undefined `error`: the app has called it off. It is tried again once so many lookups more have ended;
-   * undefined: not before `prepare()`. Lookups go on as before.
+   * The state could not be made. Lookups go on as before. `error` is undefined if the app aborted. The map tries again after
+   * `retryAfterLookups` more lookups; undefined: not before `prepare()`.
    */
   | {
       readonly type: 'preparing-failed'
       readonly error: KeyhushError | undefined
       readonly retryAfterLookups: number | undefined
     }
-  /** Lookups are answered in another way from now on: `map.mode`. */
+  /** Another mode answers from now on: `map.mode`. */
   | { readonly type: 'mode'; readonly mode: Mode | undefined }
-  /** A call has waited for these servers for two seconds. Once a call, and only for listeners of the map that was called. */
+  /** A call has waited for these servers for two seconds. It comes once a call, and only to listeners of the map that was called. */
   | { readonly type: 'slow'; readonly servers: readonly string[] }
-  /** Stored state is used: a half-made hint, or a whole one. `pending`: with a lookup to be finished first. */
+  /** Stored state is used: an unfinished download, or a whole hint. `pending`: the map has to finish a lookup first. */
   | { readonly type: 'resumed'; readonly what: 'download' | 'hint'; readonly pending: boolean }
   /**
-   * The rollback fence does not know the new hint, and never will: a restored copy of its state is not noticed. `none`: the
-   * server has no fence; `full`: it has no room. Until `reset()`, `map.stats.fenced` says so.
+   * The server's rollback fence does not know the new hint, so a restored copy of the state is not detected. `none`: the server has no
+   * fence. `full`: the fence has no room. `map.stats.fenced` stays false until `reset()`.
    */
   | { readonly type: 'unfenced'; readonly server: string; readonly reason: 'none' | 'full' }
-  /** A server lied, now or in an earlier life of this page or in another tab; undefined: the state itself is at fault. */
+  /** The server lied, now, on an earlier visit, or in another tab. Undefined `server`: the state itself is wrong. */
   | { readonly type: 'condemned'; readonly server: string | undefined }
   /**
-   * Where the state is kept has changed, or is not what was preferred. `unavailable`: there is no durable storage here;
-   * `failed`: it stopped working; `granted`: the browser has promised not to evict it.
+   * The state is kept elsewhere than before, or than you preferred. `unavailable`: there is no durable storage, so it is kept in memory.
+   * `failed`: the storage stopped working, so it is kept in memory now. `granted`: the browser has promised not to evict it.
    */
   | { readonly type: 'storage'; readonly storage: StorageKind; readonly reason: 'unavailable' | 'failed' | 'granted' }
 
+/** A listener. It is called with each event, in a microtask of its own. */
 export type OnEvent = (event: MapEvent) => void
 
 const TYPES: Record<MapEvent['type'], true> = {

@@ -1,15 +1,15 @@
 // The progress of a download.
 
-/** A download under way. Reported from when its length is known. */
+/** The progress of a download. It is reported once the length of the download is known. */
 export interface Progress {
   readonly phase: 'directory' | 'partitions' | 'ready'
-  /** useful bytes received so far; fewer again when another server takes over */
+  /** Useful bytes received so far. They can become fewer when another server takes over. */
   readonly loadedBytes: number
-  /** never 0 */
+  /** Bytes of the whole download. Never 0. */
   readonly totalBytes: number
 }
 
-/** Called at each phase's beginning, and then with each hundredth of the whole. */
+/** Called when a phase begins, and after each hundredth of the download. */
 export type OnProgress = (progress: Progress) => void
 
 /** Reports bytes as `download` receives them, and subtracts them if it fails. */

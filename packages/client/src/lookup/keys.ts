@@ -3,10 +3,10 @@
 import { MAX_KEY_BYTES } from '@keyhush/protocol'
 import { UsageError } from '../base/errors.js'
 
-/** Text (its exact UTF-8) or bytes, 1 to 4096 of them. */
+/** A key: text, of which the exact UTF-8 counts, or bytes. It has 1 to 4096 bytes. */
 export type Key = string | Uint8Array
 
-/** An app's own normalisation, applied to text keys only. */
+/** Your own normalisation of keys. It is called with text keys only. */
 export type Normalize = (key: string) => string
 
 const LONE_SURROGATE = /\p{Surrogate}/u

@@ -39,10 +39,10 @@ export interface Question<T> {
   read(place: Place, records: readonly StoredRecord[], lists: readonly Uint8Array[]): T
 }
 
-/** A value, in memory of its own. */
+/** A value: bytes, as a copy of your own. */
 export type Value = Uint8Array<ArrayBuffer>
 
-/** A value, or undefined: proved absent. */
+/** A value; or undefined, if the key is proved absent, or the record at the index is empty. */
 export type Found = Value | undefined
 
 /** The values of keys, in order. Up to `padTo` queries are made, the rest at random indices. */

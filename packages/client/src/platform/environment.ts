@@ -9,7 +9,7 @@ import { type Connection, platformConnection } from './connection.js'
 import { type Locks, platformLocks } from './locks.js'
 import { platformTabs, type Tabs } from './tabs.js'
 
-/** How requests are sent. The platform's `fetch` fits. */
+/** Sends a request. The platform's `fetch` fits. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
 /** The platform's cryptography, as far as it checks signatures. */

@@ -2,12 +2,13 @@
 
 import type { Manifest } from '@keyhush/protocol'
 
-/** The module that `open()` loads. */
+/** What a package exports that verifies a kind of proof, such as `@keyhush/pointproofs`. */
 export interface ProofsPackage {
   /** Starts its WebAssembly. Rejects if the platform does not allow that. */
   newVerifier(context: VerifierContext): Promise<AnswerVerifier>
 }
 
+/** Loads the package: `() => import('@keyhush/pointproofs')`. */
 export type LoadProofs = () => Promise<ProofsPackage>
 
 /** What the client gives to a verifier. */

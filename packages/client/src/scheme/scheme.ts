@@ -41,6 +41,7 @@ export interface SchemeOptions {
   readonly usage?: Usage | undefined
 }
 
+/** What proves that answers are genuine. See `open({ proofs })`. */
 export type ProofsPreference = 'auto' | Proofs
 
 interface AnyScheme {
@@ -50,17 +51,17 @@ interface AnyScheme {
   costs(core: Core, manifest: Manifest, options: SchemeOptions): SchemeCosts
 }
 
-/** Costs from the planner (docs/costs.md). Bytes are of bodies, all parties together. */
+/** The costs of one mode (docs/costs.md). Bytes are of request and response bodies, all servers together. */
 export interface SchemeCosts extends Omit<ModeCosts, 'mode' | 'held'> {
-  /** memory between lookups, without the directory */
+  /** Bytes kept in memory between lookups, by what they are, without the directory. */
   readonly held: Sizes
-  /** most queries of one lookup */
+  /** The most queries of one call. */
   readonly maxBatch: number
-  /** lookups after one preparation; undefined: any number */
+  /** How many lookups one download serves. Undefined: any number. */
   readonly lookups?: number | undefined
 }
 
-/** Bytes in memory by their kind: parities, tags, … */
+/** Bytes in memory by what they are: parities, tags and others. */
 export type Sizes = Readonly<Record<string, number>>
 
 /** Needs no state, lock, journal or fence: each lookup is independent of all others. */

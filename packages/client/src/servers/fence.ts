@@ -25,8 +25,8 @@ import { withRetry } from './retry.js'
 import { type Link, postFence } from './transport.js'
 
 /**
- * `confirm`: each lookup's request carries its claim. `strict`: the refresh server alone confirms it before, which costs a round trip
- * and relaxes P2; a server without a fence is refused.
+ * `confirm`: each lookup's request carries its claim. `strict`: the refresh server confirms the claim before each lookup, in another
+ * round trip. See `open({ rollback })`.
  */
 export type RollbackPreference = 'confirm' | 'strict'
 

@@ -46,10 +46,12 @@ export function apartOf(servers: readonly unknown[] | undefined, collusion: 'tol
 
 export interface Development {
   /**
-   * Never in production: allows what you need to try things out. Two servers may be ports of one host, whose operator then sees both
-   * queries of each lookup, and so the key. Servers on other machines may be reached over plain http: anybody on the network path to
-   * both sees the same. `pointproofs` may have the key of a ceremony for development, whose maker may be able to forge proofs. Two
-   * ports of this machine (localhost, 127.0.0.1, [::1]) need no option.
+   * `true`: allows what you need to try things out. Never in production: others can then see your keys.
+   *
+   * - Two servers may be ports of one host. Its operator sees all queries of a lookup, and so the key. Ports of this machine (localhost,
+   *   127.0.0.1, [::1]) need no option.
+   * - Servers on other machines may use plain http. Anybody on the network path to all of them sees the same.
+   * - `pointproofs` may use a key from a ceremony for development. Its maker may be able to forge proofs.
    */
   readonly development?: boolean | undefined
 }

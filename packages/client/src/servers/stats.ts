@@ -10,45 +10,47 @@ export interface Traffic {
   readonly bytesDown: number
 }
 
-/** A server's failure. Nothing here depends on what was asked. */
+/** A failure of a server. The call may have succeeded all the same. Nothing here depends on a key. */
 export interface Incident {
-  /** its name; `one of a, b and c` where wrong answers do not show whose they are */
+  /** The server's name; `one of a, b and c` if it is not known which server sent a wrong answer. */
   readonly server: string
-  /** the `code` of the error, or `slow`: in a download of more than 5 s it gave less than a quarter of its share */
+  /** The `code` of the error. Or `slow`: in a download of more than 5 s the server gave less than a quarter of its share. */
   readonly code: string
 }
 
+/** A map's counters since it was opened. Bytes are of request and response bodies. */
 export interface Stats {
   /**
-   * a host that two servers are on: `localhost` in development, another with `development`. Of two servers its operator can see
-   * what you look up. undefined: each server has a host of its own
+   * A host that two servers are on: this machine, or another with `development`. With two servers its operator can see your keys.
+   * Undefined: each server has a host of its own.
    */
   readonly commonHost: string | undefined
   /**
-   * whether the rollback fences of all servers that lookups may ask know this map's state; undefined: there is no state, it is
-   * condemned, or it needs no fence
+   * Whether the rollback fence of each server that lookups may ask knows the state. Undefined: there is no state, it is condemned, or
+   * it needs no fence.
    */
   readonly fenced: boolean | undefined
   readonly servers: readonly {
     readonly server: string
-    /** manifests, directory, partitions and update lists, `reset()` included */
+    /** Manifests, directory, partitions and update lists, with those of `reset()`. */
     readonly offline: Traffic
-    /** queries and answers, repeated ones included */
+    /** Queries and answers, with repeated ones. */
     readonly lookups: Traffic
-    /** to and from the rollback fence: 88 bytes a lookup at the refresh server */
+    /** To and from the rollback fence: 88 bytes a lookup, at one server. */
     readonly fence: Traffic
   }[]
   /**
-   * Bytes held in memory between lookups, by what they are: parities, permutations and tags (0: opening proofs are checked
-   * instead) in mode `full`, hints and tags in mode `single`, records in mode `local`. Empty while there is no state.
+   * Bytes kept in memory between lookups, by what they are. Mode `local`: `records`. Mode `full`: `parities`, `permutations` and `tags`
+   * (0: the map checks proofs instead). Mode `single`: `hints` and `tags`. Empty while there is no state.
    */
   readonly held: Readonly<Record<string, number>>
-  /** lookups left before the state has to be made anew; undefined: any number */
+  /** In mode `single`: queries left until the hints are used up. Undefined: any number. */
   readonly lookupsLeft: number | undefined
-  /** calls that got their answer */
+  /** Calls that got their answer. */
   readonly lookups: number
+  /** Bytes and milliseconds of the last call that got its answer. Undefined: there was none. */
   readonly lastLookup: (Traffic & { readonly ms: number }) | undefined
-  /** the newest ones, oldest first: attempts that failed, and servers that were not asked again for a time */
+  /** Attempts that failed, and servers that were not asked again for a time. The newest 100, oldest first. */
   readonly incidents: readonly Incident[]
 }
 

@@ -4,21 +4,25 @@ import { abortable } from '../base/abort.js'
 import { UNASKED_BYTES } from '../base/constants.js'
 import { UnsupportedError } from '../base/errors.js'
 
-/** A download that a map would begin by itself. Nothing in it, nor when it is made, follows from what was looked up or came back. */
+/** A download that a map would begin by itself. It does not depend on a key, or on what a lookup returned. */
 export interface DownloadOffer {
-  /** how lookups are answered after it */
+  /** The mode that answers after it. */
   readonly mode: string
-  /** of the whole download; of one that an earlier visit has begun, less is to come */
+  /** Bytes of the whole download. If an earlier visit has begun it, fewer are left. */
   readonly bytes: number
   /**
-   * `small`: the database is so small that keeping it is cheaper than asking. `lookups`: so many lookups were made that it would have
-   * been cheaper. `unfinished`: it was begun before. `outdated`: no list of changes leads on from the state that there is. `needed`:
-   * without it these servers answer nothing.
+   * Why the map would download:
+   *
+   * - `small`: the database is so small that keeping it is cheaper than asking.
+   * - `lookups`: so many lookups were made that the download would have been cheaper.
+   * - `unfinished`: an earlier download was not finished.
+   * - `outdated`: no update list leads on from the map's state.
+   * - `needed`: without it these servers answer nothing.
    */
   readonly reason: 'small' | 'lookups' | 'unfinished' | 'outdated' | 'needed'
 }
 
-/** `auto`: whatever is cheaper; `never`: nothing by itself; a function: what it resolves to `true` for. */
+/** `auto`: what makes lookups cheaper. `never`: nothing. A function: what it returns `true` for. See `open({ download })`. */
 export type Download = 'auto' | 'never' | ((offer: DownloadOffer) => boolean | Promise<boolean>)
 
 export class Consent {

@@ -180,7 +180,7 @@ export class StatefulSession implements Session {
     return abortable(done, signal)
   }
 
-  /** Its state was made when it began. It is made again if no list of changes leads on from it. */
+  /** Its state was made when it began. It is made again if no update list leads on from it. */
   prepare(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
     const done = scoped([signal, this.#closing.signal], async signal => {
       this.#assertOpen()

@@ -15,8 +15,15 @@ import {
 export type { Identity }
 
 /**
- * `required`: durable, or `open()` fails. `preferred`: durable where that works, else in memory, with an event.
- * `memory`: nothing is written anywhere.
+ * Whether a map's state outlives the page:
+ *
+ * - `required`: it is stored durably, or the call throws StorageError.
+ * - `preferred`: it is stored durably where that works, else kept in memory, with the event `storage`. If the store fails twice later,
+ *   the map goes on in memory, with a new download.
+ * - `memory`: nothing is written anywhere.
+ *
+ * Storage is durable where the platform confirms that a write has reached the disk: in all current browsers (Firefox since 126), and in
+ * Node except on Windows.
  */
 export type StoragePreference = 'required' | 'preferred' | 'memory'
 
@@ -42,7 +49,7 @@ export interface Preparers {
 /** Opens the state of an identity: in memory if `preference` is `memory`, else durable. Rejects if it cannot. */
 export type OpenStore = (identity: Identity, preference: StoragePreference) => Promise<OpenedStore>
 
-/** An app's own durable storage, such as `openFileStore` of `@keyhush/client/node` in a folder of its choice. */
+/** Opens the durable storage for a list of servers' names: `fileStore(folder)` of `@keyhush/client/node`, or a function of your own. */
 export type OpenDurableStore = (servers: Identity) => Promise<DurableStore>
 
 /** Refuses a store that does not say when a write has reached the disk: it might forget what was sent (S1). */

@@ -1,5 +1,5 @@
-// @keyhush/client/testing: a map without servers, for an app's component tests. The map, its checks and its errors are the
-// real ones; only what would ask servers is replaced.
+// @keyhush/client/testing: a map without servers, for an app's component tests. The map, its checks and its errors are the real ones.
+// Only what would ask servers is replaced.
 
 import { type Manifest, type StoredRecord, toHex } from '@keyhush/protocol'
 import type { Core, Mode } from '@keyhush/wasm/client'
@@ -16,35 +16,39 @@ import type { Stats } from '../servers/stats.js'
 import type { Awaited, Wait } from '../servers/waiting.js'
 import type { Session } from '../session/session.js'
 
+/** Options of `fakeMap()`. */
 export interface FakeOptions {
-  /** how long each call takes; 0 if not given. Fake timers of a test runner move it */
+  /** How many milliseconds each call takes. Default: 0. A test runner's fake timers control it. */
   readonly delayMs?: number | undefined
-  /** what each call fails with, until `map.failWith(undefined)` */
+  /** The error of each call, until `map.failWith(undefined)`. */
   readonly failWith?: KeyhushError | undefined
-  /** what `map.mode` says; `instant` if not given, in which a TamperedError does not condemn the map, until `prepare()` */
+  /** The map's mode. Default: `instant`, in which a TamperedError does not condemn the map. After `prepare()` it is `local`. */
   readonly mode?: Mode | undefined
-  /** as for `open()`: what takes longer fails with a TimeoutError, and after two seconds the event `slow` comes */
+  /** as for `open()`: a call that takes longer throws TimeoutError. After two seconds the event `slow` comes. */
   readonly timeoutMs?: number | undefined
   /** as for `open()` */
   readonly normalize?: Normalize | undefined
-  /** most keys of one `getMany`; 16 if not given */
+  /** The most keys of one `getMany()`. Default: 16. */
   readonly maxBatch?: number | undefined
   /** as for `open()` */
   readonly onEvent?: OnEvent | undefined
 }
 
-/** As `startServers` of `@keyhush/server/testing` publishes it. */
+/** A change of the database, in the form that `startServers()` of `@keyhush/server/testing` publishes too. */
 export type FakeChange =
   | { readonly op: 'add' | 'edit'; readonly key: string; readonly value: string }
   | { readonly op: 'delete'; readonly key: string }
 
-/** A map whose answers, failures and events are the test's to choose. */
+/** A map whose answers, errors and events your test chooses. */
 export interface FakeMap extends KeyhushMap {
-  /** What lookups, `sync()`, `prepare()` and `reset()` fail with from now on; undefined: they succeed. */
+  /** Lookups, `sync()`, `prepare()` and `reset()` fail with this error from now on. Undefined: they succeed again. */
   failWith(error: KeyhushError | undefined): void
-  /** Makes the next epoch, and calls the listeners of `updated`. Throws UsageError for a change that cannot be made. */
+  /**
+   * Applies changes as the next epoch, and sends the event `updated`.
+   * @throws {UsageError} for adding a key that is there, and for editing or deleting a key that is not
+   */
   publish(changes: readonly FakeChange[]): void
-  /** Calls the listeners of this event. */
+  /** Sends this event to the map's listeners. */
   announce(event: MapEvent): void
 }
 
@@ -59,9 +63,9 @@ const OPTIONS: Record<keyof FakeOptions, true> = {
 }
 
 /**
- * A map of these keys and values, which asks nobody. What it refuses, and with which errors, is what a map of `open()` refuses.
- * It takes no time, moves no bytes and hides nothing.
- * @throws {UsageError} for entries or options that cannot be
+ * Makes a map of these keys and values, without servers. Values are text or bytes. It checks its arguments and throws errors as a map of
+ * `open()` does. It takes no time, sends nothing and hides nothing.
+ * @throws {UsageError} for wrong entries or options
  * @example
  * const map = fakeMap({ otter: 'river' }, { delayMs: 50 })
  * map.failWith(new NetworkError('https://a.example', 'away'))

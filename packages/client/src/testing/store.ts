@@ -1,5 +1,5 @@
-// @keyhush/client/testing/store: what every store must do, one case for each law of StateStore. Needs no test runner;
-// runs in Node and in pages.
+// @keyhush/client/testing/store: what every store must do, one case for each law of StateStore. It needs no test runner, and runs in
+// Node and in pages.
 
 import type { Case } from './store/bench.js'
 import { CHANGES } from './store/changes.js'
@@ -12,6 +12,12 @@ import { ROWS } from './store/rows.js'
 
 export type { Bench, Case, Setup } from './store/bench.js'
 
+/**
+ * The cases that a store of your own must pass. Run each with a fresh bench: it throws if the store breaks a law. The suite cannot cut
+ * the power, so it does not test that a write is on disk when its promise resolves.
+ * @example
+ * for (const { name, run } of conformance) test(name, async () => run(await openBench()))
+ */
 export const conformance: readonly Case[] = [
   ...MAKING,
   ...CHANGES,

@@ -4,20 +4,25 @@ import type { Advance, HintRecord, PartialUpdate, StateStore, StoredCheckpoint }
 import { expectEqual, expectRejection } from '../expect.js'
 import { bytes, epochOf, observe, recordOf } from '../fixtures.js'
 
-/** A store to be tested, empty at first, and what the test may do to it. */
+/** A store to test, and what the test may do to it. */
 export interface Bench {
+  /** The store. It is empty at first. */
   readonly store: StateStore
-  /** a second handle on the same state, such as another tab has; `store` itself where only one can be */
+  /** A second handle on the same state, as another tab has. `store` itself, if there can be only one. */
   readonly other: StateStore
-  /** kills all handles as they are, without closing them, and opens `store` and `other` anew */
+  /** Kills all handles without closing them, and opens `store` and `other` anew. */
   crash(): Promise<void>
+  /** Removes the store and its files. */
   remove(): Promise<void>
 }
 
+/** Opens a bench with an empty store. */
 export type Setup = () => Promise<Bench>
 
+/** One case of the suite. */
 export interface Case {
   readonly name: string
+  /** Rejects if the store breaks a law. */
   readonly run: (bench: Bench) => Promise<void>
 }
 
