@@ -77,10 +77,10 @@ test('the first epoch, a batch, and again; the copy keeps up', async () => {
 
 test('without a copy it is refused, and so is one for a publisher at two', async () => {
   const { publish, own, manifest } = await rig()
-  await expectRefused(publish(edit('x')), 'only a copy of your own can tell')
+  await expectRefused(publish(edit('x')), 'only your own copy can check')
   await expectRefused(publish(edit('x'), ...own), '--dataset DIR says what to begin with')
   for (const [servers, message] of [
-    ['https://a.example,https://b.example', 'got more, which check one another'],
+    ['https://a.example,https://b.example', 'got several, which check one another'],
     [Array.from({ length: 9 }, (_, i) => `https://${i}.example`).join(), 'expected one URL, or up to 8'],
     ['https://a.example,', 'expected one URL, or up to 8'],
   ] as const) {
