@@ -93,5 +93,5 @@ test('what cannot be is refused in a sentence', async () => {
 
 test('a server that WebAssembly could not hold is pointed out', async () => {
   const { stdout } = await plan('--records', '60000000', '--value-bytes', '32')
-  expect(stdout).toContain('\nNo server could hold 5.8 GB: WebAssembly ends at 4.3 GB.\n')
+  expect(stdout).toContain('\nNo server can hold 5.8 GB: at most 4.3 GB. Split the data.\n')
 })

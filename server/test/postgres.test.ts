@@ -224,7 +224,9 @@ describe('a database that is used', () => {
     const url = storeUrl()
     const changed = change === '/none' ? url.replace('/postgres?', '/none?') : url.replace('postgres@', change)
     expect(changed).not.toBe(url)
-    await expect(openPostgres(changed)).rejects.toThrow(new RegExp(`it cannot be opened: .*\\(${code}\\): .*${words}`))
+    await expect(openPostgres(changed)).rejects.toThrow(
+      new RegExp(`expected a database that opens, got: .*\\(${code}\\): .*${words}`),
+    )
   })
 
   test('may have no connection left, or not be there, and what to do is said', async () => {
@@ -273,8 +275,7 @@ describe('a database that is used', () => {
     expect(await ask('confirm', 5)).toBe('granted')
 
     await server.stop('SIGQUIT')
-    const message =
-      'the database of this server is away at the moment; nothing was kept: send the same again when it can'
+    const message = 'this server cannot reach its store now; nothing was stored: send the same again later'
     expect(await ask('confirm', 6)).toEqual({ code: 'not_ready', message })
     await expect(storage.get('head')).rejects.toBeInstanceOf(StorageError)
     const looked = await app.inject({ method: 'POST', url: '/v1/answer', payload: queryAt(manifest, 0) })

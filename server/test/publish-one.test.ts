@@ -78,7 +78,7 @@ test('the first epoch, a batch, and again; the copy keeps up', async () => {
 test('without a copy it is refused, and so is one for a publisher at two', async () => {
   const { publish, own, manifest } = await rig()
   await expectRefused(publish(edit('x')), 'only your own copy can check')
-  await expectRefused(publish(edit('x'), ...own), '--dataset DIR says what to begin with')
+  await expectRefused(publish(edit('x'), ...own), 'give --dataset DIR to create it from')
   for (const [servers, message] of [
     ['https://a.example,https://b.example', 'got several, which check one another'],
     [Array.from({ length: 9 }, (_, i) => `https://${i}.example`).join(), 'expected one URL, or up to 8'],

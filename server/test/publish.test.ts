@@ -181,7 +181,7 @@ describe('keyhush publish', () => {
     await operators[1].stop()
     const away = await publish(edit('x'))
     expect([away.code, await operators[0].epoch()]).toEqual([1, 1])
-    expect(away.stderr).toContain(`${operators[1].url}: it cannot be reached`)
+    expect(away.stderr).toContain(`${operators[1].url}: expected a reply, got none`)
     await operators[1].start()
     expect((await publish(edit('x'))).code).toBe(0)
     expect(await operators[1].epoch()).toBe(2)
@@ -209,7 +209,7 @@ describe('keyhush publish', () => {
     other.comesBack(here(other.dataset, [], Number(new URL(other.url).port)))
     await other.start()
     const closed = await publish(edit('x'))
-    const reason = `${other.url}: 404 not_found: expected a server for publishers, but it takes nothing from publishers`
+    const reason = `${other.url}: 404 not_found: expected a server that takes batches, got one that does not`
     expect([closed.code, closed.stderr]).toEqual([1, expect.stringContaining(reason)])
   })
 
@@ -346,7 +346,7 @@ describe('keyhush publish', () => {
       const { operators, publish } = await rig()
       const grown = await publish(adds(0, 18))
       expect(grown.stdout).toMatch(/^epoch: 3 of generation 2\nchanges: 18\n/)
-      expect(grown.stdout).toContain('new generation: begun: it has 21 partitions where 16 would do')
+      expect(grown.stdout).toContain('new generation: begun: the database has 21 partitions where 16 suffice')
       const manifest = await operators[0].get('/v1/manifest')
       expect(manifest).toEqual(await operators[1].get('/v1/manifest'))
       const { generation, epoch, records, partitions, partitionRecords } = decodeManifest(manifest)
@@ -365,7 +365,9 @@ describe('keyhush publish', () => {
       const { publish } = await rig()
       const due = await publish(adds(0, 18), '--no-generation')
       expect(due.stdout).toMatch(/^epoch: 2 of generation 1\n/)
-      expect(due.stdout).toContain('new generation: due, and not begun (--no-generation): it has 21 partitions')
+      expect(due.stdout).toContain(
+        'new generation: due, but not begun (--no-generation): the database has 21 partitions',
+      )
       const begun = await publish(adds(0, 18))
       expect(begun.stdout).toMatch(/^epoch: 3 of generation 2\nchanges: 18 \(published before\)\n/)
     })

@@ -180,7 +180,7 @@ test('a store that was begun from other data: the error says which option or fil
   const failing = (...options: string[]) => expect(runKeyhushProcess('dev', data, ...kept, ...options)).rejects
   const ways =
     'To continue, give the dataset that the store was created from, and publish the changes; to start again, name another store or delete this one'
-  await failing().toThrow('it has values of up to 40 bytes, that one values of 5 bytes (--max-value-bytes)')
+  await failing().toThrow('it has values of up to 40 bytes, the dataset values of 5 bytes (--max-value-bytes)')
   await failing().toThrow(ways)
   await writeFile(data, 'key,value\notter,lakes\nheron,shore\n')
   const changed = failing('--max-value-bytes', '40')
