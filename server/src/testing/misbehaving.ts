@@ -27,7 +27,7 @@ export const MISBEHAVIOURS = {
  * - `lie`: TamperedError, which names it (in mode `instant` it names none); in a download the other server replaces it
  * - `fork`: ServersDisagreeError from `open()`
  * - `slow`: everything works, late
- * - `silent`: NetworkError with `timedOut`, unless it does something else before
+ * - `silent`: TimeoutError after `timeoutMs`, unless it does something else before
  * - `cut` and `down`: NetworkError
  * - `behind`: nothing; the app stays at the newest epoch that both have
  * - `limit`: RateLimitedError
