@@ -40,7 +40,7 @@ test('every way to look up has a row, and keeping it all is the first', async ()
 /** In memory and on disk, and no time of any server. */
 const KEPT = ['33.6 MB', '33.6 MB', '–']
 
-test('each number of servers has the modes that trust no more of them, and an instant lookup costs what it sends', async () => {
+test('plan lists the modes that suit the number of servers, and an instant lookup costs what it sends', async () => {
   const rows = async (servers: string) => {
     const { stdout } = await plan('--records', '1048576', '--value-bytes', '32', '--servers', servers)
     return stdout.split('\n').map(line => line.trim().split(/ {2,}/))

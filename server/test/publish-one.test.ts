@@ -107,7 +107,7 @@ test('a server that says that something else came of a batch has nothing signed'
   expect(await isSigned()).toBe(true)
 })
 
-test('a lost copy is begun from the dataset and the batches since, or from what the server has of what was signed', async () => {
+test('a lost copy is made again from the dataset and its batches, or from the signed epoch at the server', async () => {
   const { publish, own, begun, manifest, url, path, dataset, publicKey } = await rig()
   expect(await publish(undefined, ...begun)).toMatchObject({ code: 0 })
   const files = []
