@@ -552,7 +552,7 @@ describe('in a real folder', () => {
     await store.close()
   })
 
-  test('of many that open it at once, one succeeds; the errors of the others say what to do', async () => {
+  test('of many that open it at the same moment one succeeds; the errors of the others say what to do', async () => {
     for (let round = 0; round < 20; round++) {
       const openings = Array.from({ length: 5 }, () => openFileStore(parent, servers))
       const outcomes = await Promise.allSettled(openings)
