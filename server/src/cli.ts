@@ -17,13 +17,13 @@ const days = ranged(1, 36_500)
 const seconds = ranged(0, 253_402_300_799, 'It must be in seconds; this seems to be milliseconds.')
 
 const PROOFS_HELP: Readonly<Record<Proofs, string>> = {
-  merkle: 'commit to partitions, so that clients choose between proofs and tags of their own (default)',
-  tags: 'commit to nothing; clients keep tags',
-  pointproofs: 'as merkle, with one short proof for each answer; building takes two milliseconds a record and core',
+  merkle: 'hash trees, so that clients choose between proofs and their own tags (default)',
+  tags: 'no commitments; clients keep tags',
+  pointproofs: 'as merkle, with one short proof an answer; building takes 2 ms for each record on one core',
 }
 
 const program = new Command('keyhush')
-  .description('Private lookups: build a dataset from a file, and run one of the two servers that answer for it.')
+  .description('Private lookups: build a dataset from a file, serve it, and publish changes.')
   .version(VERSION)
   .exitOverride() // run() sets the exit code
 
@@ -44,7 +44,7 @@ const dataOptions = () => [
 const packOption = () =>
   new Option(
     '--pack <g>',
-    'records in a block; more make hints smaller and answers longer (default: the planner’s)',
+    'records in a block; more make hints smaller and answers longer (default: chosen)',
   ).argParser(wholeNumber)
 
 const layoutOptions = () => [
@@ -52,13 +52,13 @@ const layoutOptions = () => [
   packOption(),
   new Option(
     '--headroom <n>',
-    'room for so many more records, before changes need further partitions (default: 0)',
+    'records that can be added before the database needs more partitions (default: 0)',
   ).argParser(wholeNumber),
   new Option('--proofs <kind>', descriptions(PROOFS_HELP)).choices(PROOFS),
   new Option('--ceremony <transcript>', 'pointproofs: transcript of the ceremony that made the key'),
   new Option(
     '--receipt <file>',
-    'pointproofs: receipt of your contribution (default: the name of the transcript and .receipt)',
+    'pointproofs: receipt of your contribution (default: the transcript file with .receipt appended)',
   ),
   new Option(
     '--prover <command>',
@@ -73,9 +73,7 @@ const layoutOptions = () => [
 
 const buildCommand = program
   .command('build')
-  .description(
-    'Build a dataset directory from a data file. One file gives one manifest hash: both operators compare it.',
-  )
+  .description('Build a dataset directory from a data file. All operators must get the same manifest hash.')
   .argument('<data>', 'csv, tsv (header: key,value), jsonl, txt (one key a line) or bin')
   .requiredOption('--out <dir>', 'directory to create')
   .option('--force', 'replace another dataset in that directory')
@@ -117,7 +115,7 @@ program
   )
   .option(
     '--rate-limit <n>',
-    'most that one client address may ask for in a minute, in queries to hints; an instant query counts as 20; 0: no limit',
+    'queries that one client address may send in a minute; an instant query counts as 20; 0: no limit',
     wholeNumber,
     0,
   )
@@ -130,7 +128,11 @@ program
     '--publisher-key <[name=]key...>',
     'accept batches signed with this key only: 64 hex digits or a file of them; with a name, into that store',
   )
-  .option('--history <n>', 'stores: epochs before the newest that clients can catch up from (default: 64)', wholeNumber)
+  .option(
+    '--history <n>',
+    'with --store: epochs before the newest that clients can catch up from (default: 64)',
+    wholeNumber,
+  )
   .addOption(
     new Option('--log-level <level>', 'least severe lines to log on stderr')
       .choices(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
@@ -152,7 +154,7 @@ const devCommand = program
   .addOption(
     new Option(
       '--misbehave <[a=]how...>',
-      `what a server does wrong at first (default server: b): ${descriptions(MISBEHAVIOURS)}`,
+      `fault that a server starts with (default server: b): ${descriptions(MISBEHAVIOURS)}`,
     )
       .argParser(misbehaviours)
       .default({}, 'nothing'),
@@ -192,20 +194,18 @@ program
 
 program
   .command('publish [batch]')
-  .description(
-    'Make the next epoch from a batch (jsonl), the same at all servers, or at one. Running it again is safe.',
-  )
+  .description('Publish a batch of changes (jsonl) to all servers: it makes the next epoch. Running it again is safe.')
   .requiredOption('--servers <a,b>', 'base URLs of all servers; or of one, with --store')
-  .option('--store <dir>', 'one server: your own copy, which computes what the server has to make of a batch')
+  .option('--store <dir>', 'one server: directory of your own copy, which checks what the server makes of a batch')
   .option('--dataset <dir>', 'one server: dataset to create that copy from')
   .requiredOption(
     '--key <file>',
-    'key to sign the batch and the new manifest with; without a batch, the newest manifest is signed',
+    'key that signs the batch and the new manifest; without a batch, it signs the newest manifest',
   )
-  .option('--record <file>', 'record of what you published (default: the file of --key with .record behind)')
+  .option('--record <file>', 'record of what you published (default: the file of --key with .record appended)')
   .option(
     '--trust-base <hash>',
-    'build on the manifest with this hash, as build prints it, although it is not in the record',
+    'accept the manifest with this hash, which build printed, though the record does not have it',
     hash,
   )
   .addOption(
@@ -214,9 +214,9 @@ program
   .option('--valid-days <n>', 'days from now until the manifest expires (default: never)', days)
   .option(
     '--catch-up <batch...>',
-    'publish nothing new: send one server the batches of the epochs that it lacks; others among these are ignored',
+    'send servers the batches that they lack, and publish nothing new; other batches are ignored',
   )
-  .option('--no-generation', 'only say when a new generation pays, and begin none (docs/operations/growth.md)')
+  .option('--no-generation', 'report when a new generation pays, but begin none (docs/operations/growth.md)')
   .action(async (batch, options) => (await import('./commands/publish.js')).publish(batch, options))
 
 program
@@ -232,17 +232,17 @@ ceremony
   .command('init')
   .description('Begin a ceremony: create a transcript without contributions.')
   .requiredOption('--out <file>', 'file to create')
-  .option('--development', 'for tests: clients refuse its key unless they are told to accept it')
+  .option('--development', 'for tests: clients refuse its key unless they open with development: true')
   .action(async options => (await ceremonies()).init(options))
 ceremony
   .command('contribute <transcript>')
   .description('Verify a transcript and add a contribution. Its secret is never stored.')
   .requiredOption('--name <name>', 'public name of the contributor: 1 to 64 bytes')
-  .requiredOption('--out <file>', 'file to create for the transcript; the receipt gets the same name and .receipt')
+  .requiredOption('--out <file>', 'transcript to create; the receipt gets this name with .receipt appended')
   .action(async (file, options) => (await ceremonies()).contribute(file, options))
 ceremony
   .command('verify <transcript>')
-  .description('Verify a transcript, and print whose contributions it has and whether yours is among them.')
+  .description('Verify a transcript, list its contributions, and check that yours is among them.')
   .option('--receipt <file...>', 'receipts that `contribute` wrote for you')
   .action(async (file, options) => (await ceremonies()).verify(file, options))
 
@@ -299,7 +299,7 @@ function origins(text: string, before: string[] = []): string[] {
   if (text !== '*' && text !== 'localhost' && originOf(text) !== text) {
     const like = originOf(text) ?? originOf(`https://${text}`)
     throw new InvalidArgumentError(
-      `It must be an origin, scheme://host with the port if it is not the usual one, and nothing behind${like === undefined ? '' : `: ${like}, perhaps`}; or *, or localhost.`,
+      `It must be an origin, scheme://host or scheme://host:port, without a path${like === undefined ? '' : `; perhaps ${like}`}; or *, or localhost.`,
     )
   }
   return [...before, text]
@@ -312,7 +312,7 @@ function proxies(text: string): string {
     const isBlock = most > 0 && (bits === undefined || (Number(bits) >= 1 && Number(bits) <= most))
     if (!isBlock && !['loopback', 'linklocal', 'uniquelocal'].includes(part)) {
       throw new InvalidArgumentError(
-        'It must be addresses or CIDR blocks with commas between them, 127.0.0.1,10.0.0.0/8 say, or loopback, linklocal or uniquelocal.',
+        'It must be addresses or CIDR blocks, separated by commas (127.0.0.1,10.0.0.0/8), or loopback, linklocal or uniquelocal.',
       )
     }
   }
@@ -337,7 +337,7 @@ function ports(text: string): number[] {
   const all = text.split(',').map(portNumber)
   const given = all.filter(port => port !== 0)
   if (all.length < 2 || all.length > MAX_SERVERS || new Set(given).size < given.length) {
-    throw new InvalidArgumentError('It must be a port for each server with commas between them: 8801,8802 say.')
+    throw new InvalidArgumentError('It must be a port for each server, separated by commas: 8801,8802.')
   }
   return all
 }
@@ -351,7 +351,7 @@ function misbehaviours(text: string, before: object): object {
   const [, server = 'b', how = ''] = /^(?:([a-h])=)?(\w+)$/.exec(text) ?? []
   if (!Object.hasOwn(MISBEHAVIOURS, how)) {
     const kinds = Object.keys(MISBEHAVIOURS).join(', ')
-    throw new InvalidArgumentError(`It must be one of ${kinds}; with a= before it, of the first server.`)
+    throw new InvalidArgumentError(`It must be one of ${kinds}. Begin with a= for server a.`)
   }
   return { ...before, [server]: how }
 }
@@ -368,10 +368,10 @@ function isSystemError(error: unknown): error is SystemError {
 
 /** What to do, by the system's code. */
 const HINTS: Readonly<Record<string, string>> = {
-  EADDRINUSE: '; end what listens there, or choose another port (0: any free one)',
+  EADDRINUSE: '; stop what listens there, or choose another port (0: any free one)',
   EADDRNOTAVAIL: '; choose an address of this machine, or 0.0.0.0 for all',
-  EIO: '; a full disk can be the reason',
-  EMFILE: '; let the process open more of them: `ulimit -n`, or LimitNOFILE of a systemd unit',
+  EIO: '; is the disk full?',
+  EMFILE: '; raise the limit: `ulimit -n`, or LimitNOFILE of a systemd unit',
 }
 
 /** The file or address, what the system says of it, its code, and what to do. */

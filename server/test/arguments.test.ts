@@ -20,18 +20,18 @@ test.each([
   [
     'an origin without a scheme',
     serve('--allow-origin', 'example.com'),
-    /scheme:\/\/host.*: https:\/\/example\.com, perhaps/,
+    /scheme:\/\/host.*perhaps https:\/\/example\.com;/,
   ],
-  ['an origin with a path', serve('--allow-origin', 'https://example.com/app'), /: https:\/\/example\.com, perhaps/],
+  ['an origin with a path', serve('--allow-origin', 'https://example.com/app'), /perhaps https:\/\/example\.com;/],
   [
     'an origin with the usual port',
     serve('--allow-origin', 'https://example.com:443'),
-    /: https:\/\/example\.com, perhaps/,
+    /perhaps https:\/\/example\.com;/,
   ],
   [
     'an origin of a web view with a path',
     serve('--allow-origin', 'capacitor://localhost/app'),
-    /: capacitor:\/\/localhost, perhaps/,
+    /perhaps capacitor:\/\/localhost;/,
   ],
   ['a page in a file', serve('--allow-origin', 'file://host'), /scheme:\/\/host/],
   [
@@ -52,22 +52,14 @@ test.each([
   [
     'two datasets without names',
     serve('--dataset', 'x', '--dataset', 'y'),
-    /^keyhush: expected one database under \/v1, got two datasets; .*NAME=DIR\n$/,
+    /^keyhush: expected one database under \/v1, got two; .*NAME=DIR\n$/,
   ],
   ['one name for two', serve('--dataset', 'a=x', '--store', 'a=y', '--dataset', 'a=z'), /^keyhush: .*NAME=DIR\n$/],
-  [
-    'a name that no path can have',
-    serve('--dataset', 'v1=x'),
-    /^keyhush: expected a name of .*got "v1", which cannot be served.*\n$/,
-  ],
-  [
-    'a proxy that is no address',
-    serve('--trust-proxy', 'proxy.example'),
-    /addresses or CIDR blocks.*10\.0\.0\.0\/8 say/,
-  ],
+  ['a name that no path can have', serve('--dataset', 'v1=x'), /^keyhush: expected a name of .*got "v1"; .*\n$/],
+  ['a proxy that is no address', serve('--trust-proxy', 'proxy.example'), /addresses or CIDR blocks.*10\.0\.0\.0\/8/],
   ['a proxy whose block has no length', serve('--trust-proxy', '10.0.0.1, fd00::/129'), /addresses or CIDR blocks/],
-  ['a replica without a store', serve('--dataset', 'x', '--replica'), /--replica, --history: .*; give --store/],
-  ['a history without a store', serve('--dataset', 'x', '--history', '64'), /--replica, --history: .*; give --store/],
+  ['a replica without a store', serve('--dataset', 'x', '--replica'), /--replica, --history: expected --store/],
+  ['a history without a store', serve('--dataset', 'x', '--history', '64'), /--replica, --history: expected --store/],
   [
     'an expiry in milliseconds',
     ['build', 'a.csv', '--out', 'x', '--expires', '1900000000000'],
@@ -96,7 +88,7 @@ test('origins of web views are taken', async () => {
 test('a dataset without the name of its store', async () => {
   const store = join(folder.path, 'empty')
   const { code, stderr } = await keyhush(...serve('--store', `a=${store}`, '--dataset', 'x'))
-  expect([code, stderr]).toEqual([1, expect.stringMatching(/the store is empty; --dataset a=DIR says what/)])
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/the store is empty; give --dataset a=DIR/)])
 })
 
 test('an error class is an OperatorError, so that a command prints a sentence and no stack', () => {

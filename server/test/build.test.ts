@@ -105,7 +105,7 @@ describe('the directory it writes to', () => {
 
   test('may be impossible to make; nothing is left then either', async () => {
     const data = await dataFile('a.txt', 'alpha\n')
-    await expect(buildDataset({ data, out: join(data, 'out') })).rejects.toThrow(/not a directory/i)
+    await expect(buildDataset({ data, out: join(data, 'out') })).rejects.toThrow(/expected a directory, got a file/)
     expect(await readdir(dirname(data))).toEqual(['a.txt'])
   })
 
@@ -142,7 +142,7 @@ describe('the directory it writes to', () => {
     for (const force of [false, true]) {
       await expect(buildDataset({ data, out, force })).rejects.toThrow(/not a dataset/)
       await expect(buildDataset({ data, out: withDataset, force })).rejects.toThrow(/not a dataset/)
-      await expect(buildDataset({ data, out: data, force })).rejects.toThrow(/not a directory/)
+      await expect(buildDataset({ data, out: data, force })).rejects.toThrow(/expected a directory, got a file/)
     }
     expect(await readdir(out)).toEqual(['thesis.doc'])
   })
@@ -237,6 +237,8 @@ describe('loading', () => {
   })
 
   test('refuses a directory that is not a dataset', async () => {
-    await expect(loadDataset(await emptyDirectory())).rejects.toThrow(/manifest\.bin: it cannot be read \(ENOENT\)/)
+    await expect(loadDataset(await emptyDirectory())).rejects.toThrow(
+      /manifest\.bin: expected a dataset's manifest, got ENOENT/,
+    )
   })
 })

@@ -17,7 +17,7 @@ import { builtDataset, builtDirectory, pseudoRandom, queryAt, running, temporary
 const limitsOf = (soft: string) =>
   `Limit                     Soft Limit           Hard Limit           Units\nMax processes             7                    7                    processes\nMax open files            ${soft.padEnd(21)}1048576              files\n`
 
-test('the open files that the system allows, less what else is opened; none where it does not say', () => {
+test('connections: the open files that the system allows, less a reserve; no bound where it has no limit', () => {
   expect(mostConnections(limitsOf('65536'))).toBe(65_536 - 256)
   expect(mostConnections(limitsOf('300'))).toBe(150)
   expect(mostConnections(limitsOf('2'))).toBe(1)

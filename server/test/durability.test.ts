@@ -157,7 +157,7 @@ describe('a process that is killed while it begins a generation leaves the old o
 })
 
 // The limit on a file's size is what a full disk is to LMDB, and can be lifted again.
-test('a server whose disk is full goes on answering, says so, and publishes when there is room', async () => {
+test('a server with a full disk still answers, reports it, and takes batches when there is room', async () => {
   const dir = await temporaryDirectory()
   const { store, body } = await prepare(dir, 2)
   const serve = ['serve', '--port', '0', '--log-level', 'error', '--drain-seconds', '0']

@@ -34,7 +34,7 @@ test('networks take turns, and each network has its own in the order they came',
   expect(queue.weight).toBe(0)
 })
 
-test('two networks that fill it do not keep a third one out; and nobody gains by asking for more', () => {
+test('two networks that fill it do not keep a third out, and asking for more gains nothing', () => {
   const queue = queueOf(8)
   for (let i = 0; i < 4; i++) for (const network of 'ab') expect(queue.add(of(network))).toEqual([])
   expect([queue.add(of('a')), queue.add(of('b'))]).toEqual([undefined, undefined])

@@ -235,9 +235,14 @@ describe('a generation is refused, and nothing changes,', () => {
 
   const generation = { op: 'generation' }
   test.each<[string, readonly object[], number, RegExp]>([
-    ['before another operation', [generation, { op: 'delete', key: 'one' }], 1, /batch of its own/],
-    ['after others', [{ op: 'delete', key: 'one' }, { op: 'delete', key: 'two' }, generation], 3, /batch of its own/],
-    ['twice', [generation, generation], 1, /batch of its own/],
+    ['before another operation', [generation, { op: 'delete', key: 'one' }], 1, /only line of its batch/],
+    [
+      'after others',
+      [{ op: 'delete', key: 'one' }, { op: 'delete', key: 'two' }, generation],
+      3,
+      /only line of its batch/,
+    ],
+    ['twice', [generation, generation], 1, /only line of its batch/],
     ['with a member too many', [{ ...generation, key: 'one' }], 1, /"key"/],
     ['with less than no headroom', [{ ...generation, headroom: -1 }], 1, /digits/],
     ['with half a record of it', [{ ...generation, headroom: 0.5 }], 1, /digits/],

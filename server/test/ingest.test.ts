@@ -246,7 +246,9 @@ describe('the file', () => {
   test('must exist, be a file, and tell its format', async () => {
     const out = join(await temporaryDirectory(), 'out')
     const dir = await temporaryDirectory()
-    await expect(buildDataset({ data: join(dir, 'none.csv'), out })).rejects.toThrow(/none\.csv: there is no such file/)
+    await expect(buildDataset({ data: join(dir, 'none.csv'), out })).rejects.toThrow(
+      /none\.csv: expected a file, got none/,
+    )
     await expect(buildDataset({ data: dir, out, format: 'csv' })).rejects.toThrow(/expected a file/)
     expect((await refusal('a.dat', 'alpha\n')).reason).toMatch(/csv, tsv, jsonl, txt, bin/)
     expect((await builtDataset('a.dat', 'alpha\n', { format: 'txt' })).manifest.records).toBe(1)

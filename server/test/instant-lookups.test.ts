@@ -50,7 +50,7 @@ test('lookups that are cancelled while an update waits leave nothing behind', as
 })
 
 // The core knows nothing of a handle that was freed: the whole process would end.
-test('a generation whose time is over while a pass is put together is not freed under it', async () => {
+test('a generation that ends while a pass is prepared is not freed under it', async () => {
   let now = 1_000_000
   /** how often the time is asked for before the generation's is over; undefined: it stands still */
   let left: number | undefined

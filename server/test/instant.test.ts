@@ -453,7 +453,7 @@ describe('a keyed database', () => {
     for (const manifest of [third, fourth]) expect(await valueFor(reborn, manifest, 'key 3')).toBe('again')
   })
 
-  test('whose block has no room for its keys refuses the batch at the last of them, and changes nothing', async () => {
+  test('a batch whose keys do not fit into a block is refused at the last key, and changes nothing', async () => {
     const updatable = await opened(await storageOf('a.csv', keysFile(60), { maxValueBytes: 20 }))
     const { directoryBlockLog: log, directoryBlockBytes: bytes, directorySeed: seed } = updatable.newest.manifest
     const shape = core.directoryShape(log, bytes, seed)

@@ -214,7 +214,7 @@ test('the log is told of the same error once a second, with how often it came', 
   expect(lines.map(line => JSON.parse(line).more)).toEqual([undefined, 3])
 })
 
-test('rates begin anew each minute by a clock that nobody sets, and weigh what is asked for', () => {
+test('rates begin anew each minute of a monotonic clock, and weigh requests by cost', () => {
   // The clock is the one that a server has: given another, nothing would be said of it.
   vi.useFakeTimers({ toFake: ['Date', 'performance'] })
   onTestFinished(() => void vi.useRealTimers())

@@ -25,15 +25,14 @@ test('every way to look up has a row, and keeping it all is the first', async ()
   const args = ['--records', '1048576', '--value-bytes', '32'] as const
   const cellsOf = (text: string, between: RegExp) => text.split('\n').map(line => line.trim().split(between))
   const plain = cellsOf((await plan(...args)).stdout, / {2,}/)
-  const first = plain.findIndex(([head]) => head === 'before the first')
+  const first = plain.findIndex(([head]) => head === 'before the first lookup')
   expect(plain.slice(first + 1, first + 7).map(([way]) => way)).toEqual([
-    ...['keep it all (local)', 'instant', 'full hint, merkle'],
-    ...['full hint, tags', 'full hint, pointproofs', 'one server'],
+    ...['local', 'instant', 'full, merkle', 'full, tags', 'full, pointproofs', 'single'],
   ])
-  expect(plain[first + 1]).toEqual(['keep it all (local)', '33.6 MB', '–', '–', ...KEPT])
+  expect(plain[first + 1]).toEqual(['local', '33.6 MB', '–', '–', ...KEPT])
   const packed = cellsOf((await plan(...args, '--pack', '8')).stdout, / {2,}/)
-  expect(packed.find(([way]) => way === 'full hint, merkle')!.slice(0, 3)).toEqual([
-    ...['full hint, merkle', '33.6 MB', '21.7 kB'],
+  expect(packed.find(([way]) => way === 'full, merkle')!.slice(0, 3)).toEqual([
+    ...['full, merkle', '33.6 MB', '21.7 kB'],
   ])
   expect((await plan(...args, '--pack', '3')).stderr).toContain('a power of two')
 })
@@ -41,15 +40,15 @@ test('every way to look up has a row, and keeping it all is the first', async ()
 /** In memory and on disk, and no time of any server. */
 const KEPT = ['33.6 MB', '33.6 MB', '–']
 
-test('each number of servers has the modes that trust no more of them, and an instant lookup costs what it sends', async () => {
+test('plan lists the modes that suit the number of servers, and an instant lookup costs what it sends', async () => {
   const rows = async (servers: string) => {
     const { stdout } = await plan('--records', '1048576', '--value-bytes', '32', '--servers', servers)
     return stdout.split('\n').map(line => line.trim().split(/ {2,}/))
   }
-  const ways = (of: string[][]) => of.map(([way]) => way).filter(way => /^(keep|instant|full|one server)/.test(way!))
+  const ways = (of: string[][]) => of.map(([way]) => way).filter(way => /^(local|instant|full|single)/.test(way!))
   const [one, three, five] = [await rows('1'), await rows('3'), await rows('5')]
-  expect(ways(one)).toEqual(['keep it all (local)', 'one server'])
-  expect(ways(three)).toEqual(['keep it all (local)', 'instant', 'one server'])
+  expect(ways(one)).toEqual(['local', 'single'])
+  expect(ways(three)).toEqual(['local', 'instant', 'single'])
   const lookup = (of: string[][]) => of.find(([way]) => way === 'instant')![2]
   expect([lookup(three), lookup(five)]).toEqual(['8.5 kB', '11.5 kB'])
   await expectRefused(plan(...small, '--servers', '9'), 'It must be from 1 to 8')
@@ -94,5 +93,5 @@ test('what cannot be is refused in a sentence', async () => {
 
 test('a server that WebAssembly could not hold is pointed out', async () => {
   const { stdout } = await plan('--records', '60000000', '--value-bytes', '32')
-  expect(stdout).toContain('\nNo server could hold 5.8 GB: WebAssembly ends at 4.3 GB.\n')
+  expect(stdout).toContain('\nNo server can hold 5.8 GB: at most 4.3 GB. Split the data.\n')
 })

@@ -189,7 +189,7 @@ describe('a database that is used', () => {
     ['postgres://user@127.0.0.1/x?password=hunter2', /PGPASSFILE/],
     ['postgres://user@127.0.0.1/x?schema=a"b', /expected a schema/],
     ['postgres:// nowhere', /expected postgres:/],
-    ['postgres://user@127.0.0.1:1/x', /it cannot be opened: .*ECONNREFUSED/],
+    ['postgres://user@127.0.0.1:1/x', /expected a database that opens, got: .*ECONNREFUSED/],
   ])('%s is refused, and nothing secret is repeated', async (url, reason) => {
     const error = await openPostgres(url).catch((error: unknown) => error)
     expect(error).toBeInstanceOf(DatasetError)
@@ -211,20 +211,22 @@ describe('a database that is used', () => {
     onTestFinished(() => new Promise<void>(resolve => void listener.close(() => resolve())))
     const { port } = listener.address() as AddressInfo
     await expect(openPostgres(`postgres://someone@127.0.0.2:${port}/x`)).rejects.toThrow(
-      /it cannot be opened: .*it offers no TLS/,
+      /expected a database that opens, got: .*it offers no TLS/,
     )
     const bytes = Buffer.concat(heard)
     expect(bytes.toString('hex')).toBe('0000000804d2162f') // asks for TLS, and says nothing more
   })
 
   test.each([
-    ['/none', '3D000', 'make it with createdb'],
-    ['nobody@', '28000', 'make the role'],
+    ['/none', '3D000', 'create it with createdb'],
+    ['nobody@', '28000', 'create the role'],
   ])('may refuse, and what to do is said: %s', async (change, code, words) => {
     const url = storeUrl()
     const changed = change === '/none' ? url.replace('/postgres?', '/none?') : url.replace('postgres@', change)
     expect(changed).not.toBe(url)
-    await expect(openPostgres(changed)).rejects.toThrow(new RegExp(`it cannot be opened: .*\\(${code}\\): .*${words}`))
+    await expect(openPostgres(changed)).rejects.toThrow(
+      new RegExp(`expected a database that opens, got: .*\\(${code}\\): .*${words}`),
+    )
   })
 
   test('may have no connection left, or not be there, and what to do is said', async () => {
@@ -273,8 +275,7 @@ describe('a database that is used', () => {
     expect(await ask('confirm', 5)).toBe('granted')
 
     await server.stop('SIGQUIT')
-    const message =
-      'the database of this server is away at the moment; nothing was kept: send the same again when it can'
+    const message = 'this server cannot reach its store now; nothing was stored: send the same again later'
     expect(await ask('confirm', 6)).toEqual({ code: 'not_ready', message })
     await expect(storage.get('head')).rejects.toBeInstanceOf(StorageError)
     const looked = await app.inject({ method: 'POST', url: '/v1/answer', payload: queryAt(manifest, 0) })

@@ -198,7 +198,7 @@ describe('keyhush serve', () => {
     }
   })
 
-  test('after SIGTERM finishes what is under way, and hangs up on whoever has asked for nothing yet', async () => {
+  test('after SIGTERM it finishes running requests and closes connections without a whole request', async () => {
     const { child, finished, url } = await serve(['--dataset', await builtDirectory('a.txt', 'alpha\n')])
     const query = queryAt(await manifestOf(url), 0)
     const head = `POST /v1/answer HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: ${query.length}\r\n\r\n`

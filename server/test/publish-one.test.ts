@@ -77,10 +77,10 @@ test('the first epoch, a batch, and again; the copy keeps up', async () => {
 
 test('without a copy it is refused, and so is one for a publisher at two', async () => {
   const { publish, own, manifest } = await rig()
-  await expectRefused(publish(edit('x')), 'only a copy of your own can tell')
-  await expectRefused(publish(edit('x'), ...own), '--dataset DIR says what to begin with')
+  await expectRefused(publish(edit('x')), 'only your own copy can check')
+  await expectRefused(publish(edit('x'), ...own), 'give --dataset DIR to create it from')
   for (const [servers, message] of [
-    ['https://a.example,https://b.example', 'got more, which check one another'],
+    ['https://a.example,https://b.example', 'got several, which check one another'],
     [Array.from({ length: 9 }, (_, i) => `https://${i}.example`).join(), 'expected one URL, or up to 8'],
     ['https://a.example,', 'expected one URL, or up to 8'],
   ] as const) {
@@ -107,7 +107,7 @@ test('a server that says that something else came of a batch has nothing signed'
   expect(await isSigned()).toBe(true)
 })
 
-test('a lost copy is begun from the dataset and the batches since, or from what the server has of what was signed', async () => {
+test('a lost copy is made again from the dataset and its batches, or from the signed epoch at the server', async () => {
   const { publish, own, begun, manifest, url, path, dataset, publicKey } = await rig()
   expect(await publish(undefined, ...begun)).toMatchObject({ code: 0 })
   const files = []

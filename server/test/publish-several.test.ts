@@ -61,7 +61,7 @@ test('a run that reached some servers alone is completed by the next, whichever 
   ]) {
     const { publishAt, epochs, hashes } = await four()
     await publishAt(reached, { operations: operations('a') })
-    await expect(publishAt(ALL, { operations: operations('b') })).rejects.toThrow('publish that one again first')
+    await expect(publishAt(ALL, { operations: operations('b') })).rejects.toThrow('first publish that batch again')
     expect(await publishAt(ALL, { operations: operations('a') })).toMatchObject({ epoch: 2 })
     expect([epochs(), hashes().size]).toEqual([[2, 2, 2, 2], 1])
   }
@@ -83,5 +83,5 @@ test('one that differs stops it before anything is sent', async () => {
   await publishAt([2, 3], { operations: operations('b'), record: await recordOfBuilt() })
   await expect(publishAt(ALL, { operations: operations('c') })).rejects.toThrow('THE SERVERS HAVE DIVERGED')
   expect(epochs()).toEqual([2, 2, 2, 2])
-  await expect(publishAt([0, 1, 0], {})).rejects.toThrow('two of the servers are one')
+  await expect(publishAt([0, 1, 0], {})).rejects.toThrow('got one origin twice')
 })

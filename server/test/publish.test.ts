@@ -181,7 +181,7 @@ describe('keyhush publish', () => {
     await operators[1].stop()
     const away = await publish(edit('x'))
     expect([away.code, await operators[0].epoch()]).toEqual([1, 1])
-    expect(away.stderr).toContain(`${operators[1].url}: it cannot be reached`)
+    expect(away.stderr).toContain(`${operators[1].url}: expected a reply, got none`)
     await operators[1].start()
     expect((await publish(edit('x'))).code).toBe(0)
     expect(await operators[1].epoch()).toBe(2)
@@ -209,7 +209,7 @@ describe('keyhush publish', () => {
     other.comesBack(here(other.dataset, [], Number(new URL(other.url).port)))
     await other.start()
     const closed = await publish(edit('x'))
-    const reason = `${other.url}: 404 not_found: expected a server for publishers, but it takes nothing from publishers`
+    const reason = `${other.url}: 404 not_found: expected a server that takes batches, got one that does not`
     expect([closed.code, closed.stderr]).toEqual([1, expect.stringContaining(reason)])
   })
 
@@ -220,7 +220,7 @@ describe('keyhush publish', () => {
     await restartedEmpty(1)
     const [, behind] = operators
     expect([await operators[0].epoch(), await behind.epoch()]).toEqual([2, 1])
-    await expectRefused(publish(edit('y')), 'publish that one again first')
+    await expectRefused(publish(edit('y')), 'first publish that batch again')
     const unsigned = await publish(undefined)
     expect(unsigned.code).toBe(1)
     // The expiry of the epoch that is there counts, whatever is said now.
@@ -260,7 +260,7 @@ describe('keyhush publish', () => {
       const { dir, operators, publish, restartedEmpty } = await rig()
       for (const batch of batches) await publish(batch)
       await restartedEmpty(1)
-      await expectRefused(publish(undefined, ...files(dir, 0, 2)), 'the one that made epoch 3')
+      await expectRefused(publish(undefined, ...files(dir, 0, 2)), 'expected the batch that made epoch 3')
       expect(await operators[1].epoch()).toBe(2)
       expect((await publish(undefined, ...files(dir, 1, 2))).stdout).toContain('caught up: 3 epochs\n')
       const both = await publish(edit('z'), ...files(dir, 1), '--')
@@ -289,7 +289,7 @@ describe('keyhush publish', () => {
       await first.stop()
       first.comesBack(here(out, [publicKey], Number(new URL(first.url).port)))
       await first.start()
-      await expectRefused(publish(edit('x')), 'it was begun anew there')
+      await expectRefused(publish(edit('x')), 'its store is new and cannot tell')
       expect((await publish(undefined)).stdout).toMatch(/^epoch: 2 of generation 1\n/)
       expect((await publish(edit('y'))).stdout).toMatch(/^epoch: 3 /)
     })
@@ -346,7 +346,7 @@ describe('keyhush publish', () => {
       const { operators, publish } = await rig()
       const grown = await publish(adds(0, 18))
       expect(grown.stdout).toMatch(/^epoch: 3 of generation 2\nchanges: 18\n/)
-      expect(grown.stdout).toContain('new generation: begun: it has 21 partitions where 16 would do')
+      expect(grown.stdout).toContain('new generation: begun: the database has 21 partitions where 16 suffice')
       const manifest = await operators[0].get('/v1/manifest')
       expect(manifest).toEqual(await operators[1].get('/v1/manifest'))
       const { generation, epoch, records, partitions, partitionRecords } = decodeManifest(manifest)
@@ -365,7 +365,9 @@ describe('keyhush publish', () => {
       const { publish } = await rig()
       const due = await publish(adds(0, 18), '--no-generation')
       expect(due.stdout).toMatch(/^epoch: 2 of generation 1\n/)
-      expect(due.stdout).toContain('new generation: due, and not begun (--no-generation): it has 21 partitions')
+      expect(due.stdout).toContain(
+        'new generation: due, but not begun (--no-generation): the database has 21 partitions',
+      )
       const begun = await publish(adds(0, 18))
       expect(begun.stdout).toMatch(/^epoch: 3 of generation 2\nchanges: 18 \(published before\)\n/)
     })
@@ -400,7 +402,7 @@ describe('keyhush publish', () => {
   test('refuses one server given twice, and a key nobody knows', async () => {
     const { dir, operators, publish } = await rig()
     const [{ url }] = operators
-    expect((await publish(edit('x'), { urls: [url, `${url}/`] })).stderr).toContain('two of the servers are one')
+    expect((await publish(edit('x'), { urls: [url, `${url}/`] })).stderr).toContain('got one origin twice')
     const unknown = join(dir, 'unknown.key')
     await createKeyFile(unknown)
     expect((await publish(edit('x'), '--key', unknown)).stderr).toContain('401 unauthorized')
@@ -513,7 +515,9 @@ describe('an operator who wants to forge', () => {
     ] as const) {
       const outcome = await publish(edit('honest'), { urls })
       expect([outcome.code, outcome.stdout]).toEqual([1, ''])
-      expect(outcome.stderr).toMatch(/made from another batch than another server says|is not known to be yours/)
+      expect(outcome.stderr).toMatch(
+        /from the same batch as at the other servers, got another|is not known to be yours/,
+      )
     }
   })
 
@@ -571,7 +575,7 @@ describe('what a publisher is told', () => {
     await chmod(join(dir, 'publisher.key'), 0o644)
     const outcome = await publish(edit('x'))
     expect(outcome.stderr).toBe(
-      `keyhush: warning: ${join(dir, 'publisher.key')}: everybody on this machine may read it; chmod 600 it\n`,
+      `keyhush: warning: ${join(dir, 'publisher.key')}: every user of this machine can read it; chmod 600 it\n`,
     )
     expect([outcome.code, await operators[1].epoch()]).toEqual([0, 2])
   })

@@ -155,7 +155,7 @@ test('a store on a full disk is refused with a message', disk, async () => {
     try { openLmdb(process.argv[1]) } catch (error) { console.log(error.name, error.message) }`
   const script = 'dd if=/dev/zero of="$1/all" bs=64k 2>/dev/null; "$2" --input-type=module -e "$3" "$1/store"'
   const full = new Disk(dir).with('sh', '-c', script, 'sh', at, process.execPath, begin)
-  expect(String(execFileSync(...full))).toMatch(/^DatasetError .*is its disk full/)
+  expect(String(execFileSync(...full))).toMatch(/^DatasetError .*is the disk full/)
 })
 
 type Outcome<Good> = Good | [number, string]

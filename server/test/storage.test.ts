@@ -161,7 +161,7 @@ describe('LMDB', () => {
     expect(statSync(dir).mode & 0o777).toBe(0o700)
   })
 
-  test('one process has a store at a time; a second one is told which, and gets it when the first is gone', async () => {
+  test('one process has a store at a time; a second one learns which, and gets the store when the first ends', async () => {
     const dir = await closedStore()
     const module = new URL('../dist/storage/lmdb.js', import.meta.url)
     const held = `const { openLmdb } = await import(${JSON.stringify(module.href)})

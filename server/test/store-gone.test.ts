@@ -53,7 +53,7 @@ async function serve(dir: string) {
 
 test.each<[string, string, (store: string) => Promise<void>]>([
   ['gone', 'ENOENT: its file is gone', async () => {}],
-  ['another', 'ESTALE: another file is in its place', begin],
+  ['another', 'ESTALE: its file was replaced', begin],
   ['no folder', 'ENOTDIR', async store => (await openAsFile(store, 'w')).close()],
 ])('a server whose store is %s answers, grants nothing, and goes on when it is back', async (_, why, replace) => {
   const store = join(await temporaryDirectory(), 'store')

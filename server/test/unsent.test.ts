@@ -24,7 +24,7 @@ const posted = (body: Uint8Array, from = '198.51.100.1') =>
 /** 32 records of 64 KiB: answers of 8 MiB to a query of 300 bytes. */
 const heavy = () => builtDataset('a.bin', pseudoRandom(32 * 65_536), { recordBytes: 65_536, proofs: 'tags' })
 
-test('answers that nobody reads stay within their bound; others are refused, and served when it is free', async () => {
+test('unread answers stay within their bound; more are refused until there is room', async () => {
   const dataset = await heavy()
   const { manifest } = dataset
   const count = manifest.maxBatch
@@ -223,7 +223,7 @@ test('tens of thousands of small ones make room for a long one in less time than
   expect(unsent.bytes).toBeLessThanOrEqual(total)
 })
 
-test('who reads too slowly is hung up on; a reply may take as long as its length takes a slow phone', async () => {
+test('a client that reads too slowly is disconnected; a reply may take as long as a slow phone needs for it', async () => {
   const dataset = await heavy()
   const { manifest } = dataset
   const count = manifest.maxBatch

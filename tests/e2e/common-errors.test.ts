@@ -15,9 +15,9 @@ import { temporaryFolder } from '../support/servers.js'
 
 const root = join(import.meta.dirname, '../..')
 const page = readFileSync(join(root, 'docs/common-errors.md'), 'utf8')
-const [, forClients, forOperators, replies] = /^## Client$(.*)^## Server$(.*)^### Replies of the server$(.*)/ms.exec(
-  page,
-)!
+const [, forClients, atServers, replies, whenPublishing] =
+  /^## Client$(.*)^## Server$(.*)^### Replies of the server$(.*)^## Publisher$(.*)/ms.exec(page)!
+const forOperators = atServers! + whenPublishing!
 const headings = (text: string) => [...text.matchAll(/^### (.*)$/gm)].map(([, heading]) => heading!)
 
 /** (A TimeoutError has a list of servers.) */
@@ -67,38 +67,50 @@ test('the page has one row for every code of a server, with its status', () => {
   )
 })
 
+test('every message that the page quotes for apps is in the sources', () => {
+  const said = sourcesIn('packages/client/src', 'packages/pointproofs/src')
+  const quoted = [...forClients!.matchAll(/"([^"\n]{12,})"/g)].map(([, text]) => text!)
+  expect(quoted.length).toBeGreaterThan(7)
+  expect(quoted.filter(text => !said.includes(longestPiece(text.split('…'))))).toEqual([])
+})
+
+/** What the sources in `folders` can say: strings over several lines are joined, and quotes unescaped. */
+function sourcesIn(...folders: string[]): string {
+  return folders
+    .flatMap(folder =>
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+        .filter(name => /\.(ts|rs)$/.test(name))
+        .map(name => readFileSync(join(root, folder, name), 'utf8')),
+    )
+    .join('\n')
+    .replaceAll(/['"`] \+\n\s*['"`]|\\\n\s*/g, '')
+    .replaceAll("\\'", "'")
+}
+
+/** The longest of the pieces between a message's variable parts. */
+function longestPiece(pieces: readonly string[]): string {
+  return pieces.map(piece => piece.replace(/^[:,\s]+|\s+$/g, '')).sort((a, b) => b.length - a.length)[0]!
+}
+
 /** Messages of the platform, which are checked below. */
 const PLATFORM = /\((EADDRINUSE|EMFILE|ENOENT)\)$/
 
 test('every quoted message of an operator’s error is in the sources', () => {
-  const folders = [
+  const said = sourcesIn(
     'server/src',
     'rust-core/core/src',
     'packages/pointproofs/src',
     'packages/pointproofs/rust/pointproofs/src',
     'rust-core/wasm/src',
     'packages/protocol/src',
-  ]
-  const sources = folders.flatMap(folder =>
-    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-      .filter(name => /\.(ts|rs)$/.test(name))
-      .map(name => readFileSync(join(root, folder, name), 'utf8')),
   )
-  // Joins strings over several lines, and unescapes quotes.
-  const said = sources
-    .join('\n')
-    .replaceAll(/['"`] \+\n\s*['"`]|\\\n\s*/g, '')
-    .replaceAll("\\'", "'")
-  const quoted = headings(forOperators!).flatMap(heading =>
-    [...heading.matchAll(/`([^`]+)`/g)].map(([, text]) => text!),
-  )
+  const quoted = headings(forOperators).flatMap(heading => [...heading.matchAll(/`([^`]+)`/g)].map(([, text]) => text!))
   const missing = quoted.filter(text => {
     // Leaves out file, line and other variable parts, and looks for the longest piece between them.
     const pieces = text
       .replace(/^(\S+:\d+:|\S+\/\S+:) /, '')
       .split(/…|\d+|`|\bkey and value\b|dataset:|transcript:|--\S+/)
-    const [longest] = pieces.map(piece => piece.replace(/^[:,\s]+|\s+$/g, '')).sort((a, b) => b.length - a.length)
-    return !PLATFORM.test(text) && !said.includes(longest!)
+    return !PLATFORM.test(text) && !said.includes(longestPiece(pieces))
   })
   expect(quoted.length).toBeGreaterThan(20)
   expect(missing).toEqual([])
@@ -115,7 +127,7 @@ test('the platform’s messages for a busy port and a missing file are as quoted
   await runKeyhushProcess('build', data, '--out', dataset)
   const serve = ['serve', '--dataset', dataset, '--port', `${port}`, '--log-level', 'silent']
   const heading = (code: string) =>
-    headings(forOperators!)
+    headings(forOperators)
       .find(text => text.endsWith(`(${code})\``))!
       .replaceAll('`', '')
   await expect(runKeyhushProcess(...serve)).rejects.toThrow(heading('EADDRINUSE').replace('8080', `${port}`))

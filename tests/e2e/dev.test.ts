@@ -71,7 +71,7 @@ async function dev({ inTerminal = false }, ...args: string[]) {
   })
   ended.catch(() => {}) // it does, later
   const printed = new Printed(child.stdout!)
-  await Promise.race([printed.until(inTerminal ? 'Ctrl-C: end\n' : 'changes.jsonl\n'), ended])
+  await Promise.race([printed.until(inTerminal ? 'Ctrl-C: stop\n' : 'changes.jsonl\n'), ended])
   const [, list = ''] = /servers: \['(http:.+)'\]/.exec(printed.text) ?? []
   const servers = list.split("', '")
   const [, publisherKey] = /publisherKey: '([0-9a-f]{64})'/.exec(printed.text) ?? []
@@ -179,8 +179,8 @@ test('a store that was begun from other data: the error says which option or fil
   expect(await first.stop('SIGTERM')).toBe(0)
   const failing = (...options: string[]) => expect(runKeyhushProcess('dev', data, ...kept, ...options)).rejects
   const ways =
-    'To go on, give again what it was begun with, and publish what changed; to begin anew, name another store or delete this one'
-  await failing().toThrow('it has values of up to 40 bytes, that one values of 5 bytes (--max-value-bytes)')
+    'To continue, give the dataset that the store was created from, and publish the changes; to start again, name another store or delete this one'
+  await failing().toThrow('it has values of up to 40 bytes, the dataset values of 5 bytes (--max-value-bytes)')
   await failing().toThrow(ways)
   await writeFile(data, 'key,value\notter,lakes\nheron,shore\n')
   const changed = failing('--max-value-bytes', '40')
@@ -289,7 +289,7 @@ test('keys of the terminal make a server misbehave, and an app gets the error of
   await map.sync()
   expect([map.epoch, await map.getText('otter')]).toEqual([2, 'lakes'])
 
-  await press('\t', 'Keys are for server a now')
+  await press('\t', 'Keys now control server a')
   await press('7', 'Server a (down)')
   expect(await map.getText('otter').catch(({ server }) => server)).toBe(servers[0])
   await map.close()

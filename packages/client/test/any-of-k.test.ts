@@ -205,7 +205,7 @@ describe('with three servers', () => {
     expect((await harness.failure(unsigned)).name).toBe('SignatureError')
   })
 
-  test('in mode auto a small list is downloaded, a large one gets hints for one server, and never what trusts two', async () => {
+  test('in mode auto a small list is downloaded, and a large one gets hints for one server, none that trust two', async () => {
     const small = await opened(among(3, keyed().database), 3, { mode: 'auto' })
     await small.drive(small.map.prepare())
     expect([small.map.mode, small.network.queries()]).toEqual(['local', []])

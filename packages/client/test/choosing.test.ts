@@ -262,7 +262,7 @@ test('what hints take of the core is loaded when a state is made, or taken up, a
   }
 })
 
-test('while what hints take of the core cannot be loaded, lookups are answered as before; once it can, a state is made', async () => {
+test('while the code for hints cannot be loaded, lookups go on without a state; once it loads, a state is made', async () => {
   const w = world()
   let away = true
   const life = w.life({

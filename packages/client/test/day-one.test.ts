@@ -98,7 +98,7 @@ describe('both servers are away', () => {
   )
 })
 
-test('a URL whose path is wrong is answered with those that are right, and with nothing else a server says', async () => {
+test('for a URL with a wrong path the error names the right paths, and repeats nothing else that the server says', async () => {
   const { network } = keyed()
   const reply =
     (databases: unknown): Misbehave =>

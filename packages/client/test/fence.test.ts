@@ -144,7 +144,7 @@ describe('a new hint', () => {
     expect(await isRegistered(world)).toBe(true)
   })
 
-  test('is confirmed as soon as it is stored, whole or not: a fence soon forgets what nobody has confirmed', async () => {
+  test('is confirmed as soon as it is stored, half-made too, because a fence soon forgets unconfirmed hints', async () => {
     const confirmations = ({ network }: World) => network.seen.filter(({ path }) => path === FENCE).map(claimIn)
     const world = new World()
     await world.killedAt('putPartial')

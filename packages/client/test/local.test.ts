@@ -270,7 +270,7 @@ describe('stored', () => {
     await checkSome(w, map, living.newest)
   })
 
-  test('an app that insists on the other mode gets it; one that does not, takes what there is', async () => {
+  test('an app that names the other mode gets it; an app that names none keeps the stored one', async () => {
     const w = new World()
     const lives: [string, string | undefined][] = [
       ['local', undefined],

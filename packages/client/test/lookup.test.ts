@@ -184,7 +184,7 @@ test('the same index again and again: no server sees a vector twice', async () =
   })
 })
 
-test('values are read as text and as JSON; what is neither is said to be, without a word of it', async () => {
+test('values are read as text and as JSON; the error for other values quotes none of them', async () => {
   const values = ['caf\u00e9', '{"a":[1]}', 'null'].map(text => new TextEncoder().encode(text))
   values.push(Uint8Array.of(0x73, 0x33, 0xff))
   const room = new Uint8Array(12) // of the longest

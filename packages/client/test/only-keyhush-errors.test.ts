@@ -77,7 +77,7 @@ test('a map throws only KeyhushErrors', async () => {
   expect(leaks).toEqual([])
 })
 
-test('estimate() throws a UsageError for a number that is none, and blames no database', async () => {
+test('estimate() throws a UsageError for an invalid number, not an error about the database', async () => {
   const { network } = keyed()
   for (const name of ['lookupsPerDay', 'changesPerDay']) {
     for (const number of [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53, '20', null, {}]) {

@@ -111,7 +111,7 @@ test('a tab that is frozen while it leads gives the lead up at once, whatever it
   await leading
 })
 
-test('a page that is hidden leads no others, and stands again when it is visible; what it follows goes on', async () => {
+test('a hidden page gives up its lead over other tabs and competes again when visible; it still follows events', async () => {
   const page = await pageOf()
   const ended = new AbortController()
   const seen: string[] = []
@@ -198,7 +198,7 @@ test('one that is away for good lets go of what is closed', async () => {
   await following
 })
 
-test('a page that is back is told once that there may be news, and hears no more of what was told while it was away', async () => {
+test('a page that returns gets one event that there may be news, and none of those from while it was away', async () => {
   const page = await pageOf()
   let told = 0
   const end = page.tabs.subscribe('news', () => told++)

@@ -432,7 +432,7 @@ describe('a map that has state', () => {
     expect((await back.world.head())!.record).toBeDefined()
   })
 
-  test('shown another history of as many epochs, of which only the first is genuine: refused, and nothing is forgotten', async () => {
+  test('a history in which only the first epoch is genuine is refused, and the map keeps its own', async () => {
     const { publishing, device, first } = await beenAtThree()
     const { hintId } = (await device.world.head())!.record
     const forged = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4, manifest: later(4) })

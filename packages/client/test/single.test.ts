@@ -244,7 +244,7 @@ describe('updates', () => {
     await expectFollowed(living, await opened(living))
   })
 
-  test('are applied in steps when nobody waits, with the thread given back in between; a lookup does the rest before it ends', async () => {
+  test('are applied in steps that yield the thread while no lookup waits; a lookup applies the rest before it ends', async () => {
     const living = livingKeyless()
     const seen: string[] = []
     let left = 0

@@ -42,7 +42,7 @@ function openedBy(
 }
 
 describe('storage', () => {
-  test('a state that does not fit: StorageError, with the bytes that it needs and what there is', async () => {
+  test('a state that does not fit is a StorageError that names the bytes it needs', async () => {
     const world = new World()
     const life = world.life()
     life.interfere = method => {

@@ -464,7 +464,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await harness.drive(map.close())
     })
 
-    test('a server that tells of what the other has not makes that be asked less and less often', async () => {
+    test('when a server announces epochs that the other lacks, the other is asked less and less often', async () => {
       const living = livingKeyless()
       const { network } = living
       const next = nextEpoch(core, living.newest, [edit(3, 'three')])
@@ -644,7 +644,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await w.auditor.assertSound()
     })
 
-    test('two tabs that open what is too old at once: one begins anew, and both go on with that', async () => {
+    test('two tabs that open an outdated state at once both end at the newest epoch', async () => {
       const { living, world: w } = livingWorld()
       const first = w.life()
       await first.open({ proofs })

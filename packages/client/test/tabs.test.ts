@@ -177,7 +177,7 @@ describe('between lookups', () => {
     expect(world.clock.now()).toBe(start)
   })
 
-  test('one that is killed meanwhile keeps nobody waiting, and one that stands still not for ever', async () => {
+  test('a tab that is killed keeps nobody waiting, and one that stands still not for ever', async () => {
     const world = new World()
     const [one, two, three] = [world.life(), world.life(), world.life()]
     const maps = [await one.open(), await two.open(), await three.open()] as const

@@ -29,7 +29,7 @@ function watched() {
   return { harness, turns, database, environment: { ...harness.environment, fetch } }
 }
 
-test('open() begins in a turn of its own; manifests, and what servers offer, are asked for in two; the core starts in one', async () => {
+test('open() yields before it asks for manifests, before it starts the core, and at its end', async () => {
   const { harness, turns, environment } = watched()
   const opening = openWith(environment, OPTIONS)
   expect(turns).toEqual(['pause'])
@@ -38,7 +38,7 @@ test('open() begins in a turn of its own; manifests, and what servers offer, are
   expect(turns).toEqual(['pause', ...both('/v1/manifest'), 'pause', 'core', ...both('/v1/info'), 'pause'])
 })
 
-test('a lookup begins in a turn of its own, and sends all its requests in one; withdrawn before that, it sends nothing', async () => {
+test('a lookup yields once, then sends both requests together; withdrawn before that, it sends nothing', async () => {
   const { harness, turns, environment, database } = watched()
   const map = await harness.drive(openWith(environment, OPTIONS))
   turns.length = 0

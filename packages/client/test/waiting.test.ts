@@ -78,7 +78,7 @@ describe.each(MODES)('a lookup in mode %s', (mode, options, path) => {
   })
 })
 
-test('a lookup that waits for its turn is made all the same when nobody waits for it any more', async () => {
+test('a lookup that waits for its turn is still made after its caller gave up', async () => {
   const { network, harness, map, waited } = await opened({ mode: 'full' })
   network.misbehave[B] = hang('/v1/answer')
   const first = map.get(NAMES[1]!).catch(error => error)

@@ -259,7 +259,7 @@ test('the next generation is built, not made of a batch', async () => {
 
 describe('a store that is damaged is not served', () => {
   test.each<[string, RegExp, (bytes: Uint8Array) => Uint8Array | undefined, RegExp]>([
-    ['no transcript', /^transcript/, () => undefined, /transcript is missing/],
+    ['no transcript', /^transcript/, () => undefined, /expected a transcript, got none/],
     ['a damaged transcript', /^transcript/, bytes => bytes.fill(1, 100, 101), /damaged/],
     ['no row lists', /^rows/, () => undefined, /row lists are missing/],
     ['damaged row lists', /^rows/, bytes => bytes.fill(1, 60, 61), /damaged/],

@@ -57,7 +57,7 @@ export function parseBatchSignature(text: string): BatchSignature {
   if (publicKey === undefined) {
     throw new WireError(
       'malformed',
-      'batch signature: expected public key, previous manifest, batch hash and signature in hex with dots between, got another form',
+      'batch signature: expected public key, previous manifest, batch hash and signature in hex, separated by dots, got another form',
     )
   }
   return {

@@ -25,7 +25,8 @@ export function toHex(bytes: Uint8Array): string {
 /** Bytes of a lower-case hex string. Throws WireError for any other digit or an odd length. */
 export function fromHex(text: string): Uint8Array {
   if (text.length % 2 !== 0) malformed('hex', 'an even number of digits', text.length)
-  if (!/^[0-9a-f]*$/.test(text)) throw new WireError('malformed', 'hex: expected only the digits 0-9 and a-f')
+  if (!/^[0-9a-f]*$/.test(text))
+    throw new WireError('malformed', 'hex: expected only the digits 0-9 and a-f, got others')
   const bytes = new Uint8Array(text.length / 2)
   for (let i = 0; i < bytes.length; i++) bytes[i] = Number.parseInt(text.slice(2 * i, 2 * i + 2), 16)
   return bytes

@@ -69,15 +69,19 @@ export function parseErrorReply(text: string): ErrorReply {
   try {
     json = JSON.parse(text)
   } catch {
-    throw new WireError('malformed', 'error reply: expected JSON')
+    throw new WireError('malformed', 'error reply: expected JSON, got another text')
   }
-  if (typeof json !== 'object' || json === null) throw new WireError('malformed', 'error reply: expected an object')
+  if (typeof json !== 'object' || json === null)
+    throw new WireError('malformed', 'error reply: expected an object, got another value')
   const { code, message } = json as Record<string, unknown>
   if (typeof code !== 'string' || !Object.hasOwn(ERROR_CODES, code)) {
-    throw new WireError('malformed', 'error reply: expected a code of the table in docs/protocol.md')
+    throw new WireError('malformed', 'error reply: expected a code of the table in docs/protocol.md, got another')
   }
   if (typeof message !== 'string' || message.length > LONGEST_MESSAGE) {
-    throw new WireError('malformed', `error reply: expected a message of at most ${LONGEST_MESSAGE} characters`)
+    throw new WireError(
+      'malformed',
+      `error reply: expected a message of at most ${LONGEST_MESSAGE} characters, got none or a longer one`,
+    )
   }
   const names = MEMBERS[code as ErrorCode] ?? []
   const members = names.map(name => [name, (json as Record<string, unknown>)[name]] as const)

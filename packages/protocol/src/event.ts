@@ -20,7 +20,7 @@ export function parseEvent(line: string): EpochEvent {
   const [, generation, epoch] = /^\{"generation":([1-9]\d{0,9}),"epoch":([1-9]\d{0,9})\} *\n?$/.exec(line) ?? []
   const event = { generation: Number(generation), epoch: Number(epoch) }
   if (!(event.generation <= event.epoch && event.epoch <= 0xffff_ffff)) {
-    throw new WireError('malformed', 'event: expected a line with a generation and an epoch')
+    throw new WireError('malformed', 'event: expected a line with a generation and an epoch, got another')
   }
   return event
 }

@@ -90,7 +90,7 @@ const SIGNATURE_BYTES = 64
 /** Checks parsed JSON. Unknown members are ignored, so that servers may offer more. Throws WireError. */
 export function parseInfo(json: unknown): Info {
   const info = object('info', json)
-  if (info['format'] !== FORMAT) throw new WireError('version', `info format: expected ${FORMAT}`)
+  if (info['format'] !== FORMAT) throw new WireError('version', `info format: expected ${FORMAT}, got another`)
   const offers = object('info offers', info['offers'])
   return {
     format: FORMAT,
@@ -119,7 +119,7 @@ function parseEpoch(json: unknown): EpochInfo {
 }
 
 function wrong(field: string, expected: string): never {
-  throw new WireError('malformed', `${field}: expected ${expected}`)
+  throw new WireError('malformed', `${field}: expected ${expected}, got another value`)
 }
 
 function object(field: string, json: unknown): Record<string, unknown> {

@@ -289,7 +289,7 @@ function checkRules(manifest: Manifest): void {
 function checkPointproofs(manifest: Manifest): void {
   const { suite, pointproofs } = manifest
   if (hasRows(manifest) !== (pointproofs !== undefined)) {
-    malformed('pointproofs', 'those of suite 6, and of no other', pointproofs === undefined ? 'none' : `suite ${suite}`)
+    malformed('pointproofs', 'them in suite 6, and in no other', pointproofs === undefined ? 'none' : `suite ${suite}`)
   }
   if (pointproofs === undefined) return
   for (const field of ['rowsHash', 'keyHash', 'transcriptHash'] as const) {
@@ -314,9 +314,9 @@ function checkSuccession(manifest: Manifest): void {
     checkInteger('update list length', updateListBytes, UPDATE_LIST_HEADER_BYTES, longest)
     const entries = updateListBytes - UPDATE_LIST_HEADER_BYTES
     if (!withRows && entries % (UPDATE_ENTRY_HEADER_BYTES + recordBytes) !== 0) {
-      malformed('update list length', 'that of whole entries', updateListBytes)
+      malformed('update list length', 'a length of whole entries', updateListBytes)
     }
-    if (isZero(updateListHash)) malformed('update list hash', 'that of a list', 'zero')
+    if (isZero(updateListHash)) malformed('update list hash', 'the hash of a list', 'zero')
   } else {
     checkZero('update list hash', updateListHash, 'without an update list')
   }

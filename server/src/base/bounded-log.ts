@@ -18,7 +18,7 @@ export class BoundedLog {
       return
     }
     if (this.#dropped > 0) {
-      const told = { level: 40, time: Date.now(), dropped: this.#dropped, msg: 'lines that nobody read in time' }
+      const told = { level: 40, time: Date.now(), dropped: this.#dropped, msg: 'dropped: stderr is read too slowly' }
       this.#to.write(`${JSON.stringify(told)}\n`)
       this.#dropped = 0
     }

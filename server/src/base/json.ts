@@ -15,11 +15,11 @@ export function parseMembers(text: string): Record<string, unknown> | string {
   }
   if (typeof json !== 'object' || json === null || Array.isArray(json)) return 'it is not a JSON object'
   for (const [name, value] of Object.entries(json)) {
-    if (typeof value === 'object') return `the member ${JSON.stringify(name.slice(0, 40))} is null, a list or an object`
+    if (typeof value === 'object') return `the member ${JSON.stringify(name.slice(0, 40))} is not text or a number`
   }
   const bare = text.replace(STRING, '')
-  if (NOT_DIGITS_ALONE.test(bare)) return 'a number is not written as digits alone'
+  if (NOT_DIGITS_ALONE.test(bare)) return 'a number has a sign, a point or an exponent; write digits alone'
   // Outside of strings only members have a colon.
   const written = bare.split(':').length - 1
-  return written === Object.keys(json).length ? (json as Record<string, unknown>) : 'a member stands there twice'
+  return written === Object.keys(json).length ? (json as Record<string, unknown>) : 'a member appears twice; remove one'
 }

@@ -29,7 +29,7 @@ export class Refusal extends Error {
 /** For an epoch that cannot be answered: names the newest that can. */
 export function epochUnknown(newest: { readonly generation: number; readonly epoch: number }): Refusal {
   const { generation, epoch } = newest
-  return new Refusal('epoch_unknown', 'this server cannot answer at that generation and epoch', undefined, {
+  return new Refusal('epoch_unknown', 'expected an epoch that this server answers, got another', undefined, {
     generation,
     epoch,
   })

@@ -44,7 +44,7 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   }
   const missing = Object.keys(misbehave).find(name => !NAMES.slice(0, ports.length).includes(name as 'a'))
   if (missing !== undefined)
-    throw new OperatorError(`--misbehave: expected one of ${ports.length} servers, got ${missing}`)
+    throw new OperatorError(`--misbehave: expected one of ${ports.length} servers, got ${missing}; name another`)
   const isOpen = !/^(127\.|::1$)/.test(host)
   const origins = allowOrigin ?? [isOpen ? '*' : 'localhost']
   const running: { close(): Promise<unknown> }[] = []
@@ -106,7 +106,7 @@ async function startServer(name: string, options: readonly string[]) {
   const exited = once(child, 'exit')
   const { value: line } = await createInterface({ input: child.stdout! })[Symbol.asyncIterator]().next()
   const [, url] = /^listening on (http:\S+)$/.exec(line ?? '') ?? []
-  if (url === undefined) throw new OperatorError(`server ${name} did not start: it has printed why`)
+  if (url === undefined) throw new OperatorError(`server ${name} did not start; the lines above say why`)
   const ended = (code: number | null, signal: string | null) => {
     throw new OperatorError(`server ${name} has ended (${signal ?? `code ${code}`}); run dev again`)
   }
@@ -138,31 +138,31 @@ export function reachedAt(host: string, interfaces = networkInterfaces()): [Reac
 const urlOf = (address: string, port: number) => `http://${isIPv6(address) ? `[${address}]` : address}:${port}`
 
 function paste(servers: readonly string[], isOpen: boolean, publisherKey: string, keyFile: string): string {
-  return `${servers.length === 2 ? 'Two' : servers.length} servers on this machine, until Ctrl-C. Paste into an app:
+  return `${servers.length === 2 ? 'Two' : servers.length} servers run on this machine until Ctrl-C. Paste into an app:
 
 import { open } from '@keyhush/client'
 
 const map = await open({
   servers: [${servers.map(url => `'${url}'`).join(', ')}],
-  publisherKey: '${publisherKey}',${isOpen ? '\n  development: true, // plain http, and both servers on one machine' : ''}
+  publisherKey: '${publisherKey}',${isOpen ? '\n  development: true, // allows plain http, and servers on one machine' : ''}
 })
 
-To change what they serve, write operations into a file (docs/operations/publish.md), and
+To change the data, write a batch to changes.jsonl (docs/operations/publish.md) and run
 
 npx keyhush publish --servers ${servers.join()} --key ${keyFile} changes.jsonl
 `
 }
 
 const NOT_KEPT = `
-Nothing of it is kept: key, addresses and what was published are others the next time, unless you begin with --folder DIR --ports 8801,8802.
+Nothing is kept: the next run has another key, other ports and none of your changes. To keep them, add --folder DIR --ports 8801,8802.
 `
 
 function warning(reached: readonly Reached[]): string {
   const interfaces = reached.map(({ name, address }) => `${address} (${name})`).join(', ')
   return `
-Warning: everybody who reaches one of these addresses can use all servers, and read keys on their way (plain http): ${interfaces}
-Browsers call a page at such an address insecure and give it no crypto.subtle, locks or service workers. Lookups and stored state
-work; the SDK checks signatures in JavaScript, and stores state unencrypted.
+Warning: anyone who reaches these addresses can use the servers, and anyone on the way can read keys (plain http): ${interfaces}
+Browsers treat a page at such an address as insecure: it has no crypto.subtle, locks or service workers. Lookups and stored state
+work. The SDK checks signatures in JavaScript and stores state unencrypted.
 `
 }
 
@@ -178,13 +178,13 @@ function takeKeys(proxies: readonly MisbehavingProxy[], from: DevArguments['misb
   const kinds = Object.keys(MISBEHAVIOURS) as Misbehaviour[]
   let chosen = 1
   const keys = kinds.map((kind, i) => `${i + 1} ${kind}`).join(', ')
-  stdout.write(`\nKeys: ${keys}, 0 behave; Tab: the next server (now ${NAMES[chosen]}); Ctrl-C: end\n`)
+  stdout.write(`\nKeys: ${keys}, 0 behave; Tab: next server (now ${NAMES[chosen]}); Ctrl-C: stop\n`)
   emitKeypressEvents(stdin.setRawMode(true))
   stdin.on('keypress', (text: string | undefined, { name, ctrl }: Key) => {
     if (ctrl && name === 'c') process.kill(process.pid, 'SIGINT')
     else if (name === 'tab') {
       chosen = (chosen + 1) % proxies.length
-      stdout.write(`Keys are for server ${NAMES[chosen]} now.\n`)
+      stdout.write(`Keys now control server ${NAMES[chosen]}.\n`)
     } else if (/^\d$/.test(text ?? '')) misbehave(chosen, kinds[Number(text) - 1])
   })
 }

@@ -54,21 +54,21 @@ function describePlan({ layout, modes, merkle, tags, recommended, reason, worklo
     '',
     `Recommended: ${recommended}.`,
     reason,
-    ...(serverBytes > WASM_BYTES ? [`No server could hold ${bytes(serverBytes)}: WebAssembly ends at 4.3 GB.`] : []),
+    ...(serverBytes > WASM_BYTES ? [`No server can hold ${bytes(serverBytes)}: at most 4.3 GB. Split the data.`] : []),
   ]
   return `${text.join('\n')}\n`
 }
 
 const MODES: Record<ModeCosts['mode'], string> = {
-  local: 'keep it all (local)',
+  local: 'local',
   instant: 'instant',
-  full: 'full hint',
-  single: 'one server',
+  full: 'full',
+  single: 'single',
 }
 
 /** A head, and a row for each way to look up. */
 function modeRows(modes: readonly ModeCosts[]): string[][] {
-  const head = ['', 'before the first', 'a lookup', 'a day', 'memory', 'disk', 'servers, a lookup']
+  const head = ['', 'before the first lookup', 'a lookup', 'a day', 'memory', 'disk', 'server time a lookup']
   const rows = modes.map(costs => [
     `${MODES[costs.mode]}${costs.mode === 'full' ? `, ${costs.proofs}` : ''}`,
     bytes(costs.firstBytes),

@@ -38,7 +38,7 @@ export async function publish(file: string | undefined, options: PublishArgument
   const warning = await readableByAll(key)
   if (warning !== undefined) process.stderr.write(`keyhush: warning: ${warning}\n`)
   if (file !== undefined && catchUp !== undefined) {
-    throw new PublishError('--catch-up: expected no new batch, got one; publish it when all servers are equal again')
+    throw new PublishError('--catch-up: expected no new batch, got one; publish it when all servers are at one epoch')
   }
   const operations = file === undefined ? undefined : await readFile(file)
   const missed = await Promise.all((catchUp ?? []).map(batch => readFile(batch)))
@@ -73,7 +73,7 @@ export async function publish(file: string | undefined, options: PublishArgument
 }
 
 function notBegun({ generation }: PublishArguments): string {
-  return generation ? 'due, and to be built (keyhush build --succeeds)' : 'due, and not begun (--no-generation)'
+  return generation ? 'due; build it with keyhush build --succeeds' : 'due, but not begun (--no-generation)'
 }
 
 interface OwnCopy {
@@ -94,13 +94,13 @@ async function openOwnCopy(
   if (servers.length > 1) {
     if (store === undefined && dataset === undefined) return undefined
     throw new PublishError(
-      '--store, --dataset: expected one server, got more, which check one another; leave these out',
+      '--store, --dataset: expected one server, got several, which check one another; leave these options out',
     )
   }
   if (store === undefined) {
     throw new PublishError(
-      '--servers: of one server, only a copy of your own can tell whether it made of a batch what it should. Give --store, a ' +
-        'folder for it, and at first --dataset, what you built',
+      '--servers: expected --store with one server, got none; only your own copy can check what a server made of a batch. Give ' +
+        '--store a directory for that copy, and the first time --dataset with the dataset that you built',
     )
   }
   const updatable = await openStore(store, dataset)

@@ -97,13 +97,13 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   if (names.length === 0) throw new BuildError('expected a database to serve, got none; give --dataset or --store')
   checkNames(names)
   if (stores.length === 0 && (options.replica || options.history !== undefined)) {
-    throw new BuildError('--replica, --history: expected a database that changes, got none; give --store as well')
+    throw new BuildError('--replica, --history: expected --store, got none; give it, or leave these options out')
   }
   const keys = await Promise.all((options.publisherKey ?? []).map(parseMount).map(readNamedKey))
   for (const { name } of keys) {
     if (stores.length === 0 || (name !== undefined && !stores.some(store => store.name === name))) {
       throw new BuildError(
-        `--publisher-key: expected a store${name === undefined ? '' : ` named ${name}`}, got none; give --store as well`,
+        `--publisher-key: expected a store${name === undefined ? '' : ` named ${name}`}, got none; give --store, or leave the key out`,
       )
     }
   }
@@ -147,14 +147,14 @@ function closeWhenAsked(
       if (err !== undefined) process.stderr.write(`keyhush: ${err.stack ?? err}\n`)
       return
     }
-    if (err !== undefined) app.log.error(describeError(err), 'an error nobody caught')
+    if (err !== undefined) app.log.error(describeError(err), 'an uncaught error; the server stops')
     tellSupervisor('STOPPING=1')
     if (signal === 'SIGTERM' && drainSeconds > 0) {
       app.readiness.leave(SHUTTING_DOWN)
-      app.log.info(`draining for ${drainSeconds} s: ${signal}`)
+      app.log.info(`${signal}: answering for ${drainSeconds} s more, /readyz returns 503`)
       await sleep(1000 * drainSeconds)
     }
-    if (err === undefined) app.log.info(`closing: ${signal}`)
+    if (err === undefined) app.log.info(`${signal}: closing`)
     setTimeout(() => app.server.closeAllConnections(), FINISH_MILLISECONDS)
     await app.close()
     await afterwards()
@@ -171,6 +171,6 @@ function addressOf(app: FastifyInstance): string {
 function tellSupervisor(state: 'READY=1' | 'STOPPING=1'): void {
   if (!process.env['NOTIFY_SOCKET']) return
   execFile('systemd-notify', [state], error => {
-    if (error !== null) process.stderr.write(`keyhush: systemd could not be told ${state}: ${error.message.trim()}\n`)
+    if (error !== null) process.stderr.write(`keyhush: cannot notify systemd of ${state}: ${error.message.trim()}\n`)
   })
 }

@@ -26,7 +26,7 @@ export async function openStore(
   name?: string,
 ): Promise<UpdatableDatabase> {
   if (options.replica && !isPostgres(dir))
-    throw new BuildError('--replica: expected --store postgres://…, got a folder, which is for one process', dir)
+    throw new BuildError('--replica: expected --store postgres://…, got a directory, which is for one process', dir)
   const storage = await onceFree(async () =>
     isPostgres(dir) ? openPostgres(dir, { role: options.replica ? 'replica' : 'writer' }) : openLmdb(dir),
   )
@@ -46,7 +46,7 @@ async function onceFree(open: () => Promise<Storage>): Promise<Storage> {
       return await open()
     } catch (error) {
       if (!(error instanceof InUseError) || performance.now() > end) throw error
-      if (!isTold) process.stderr.write(`keyhush: ${error.message}; waiting ${PATIENCE_SECONDS} s for it to end\n`)
+      if (!isTold) process.stderr.write(`keyhush: ${error.message}; waiting up to ${PATIENCE_SECONDS} s for its end\n`)
       await sleep(PAUSE_MILLISECONDS)
     }
   }
@@ -60,10 +60,10 @@ async function openIn(
 ): Promise<UpdatableDatabase> {
   if (!(await UpdatableDatabase.existsIn(storage))) {
     if (options.replica)
-      throw new BuildError('the store is empty; start the process that writes first', storage.location)
+      throw new BuildError('the store is empty; first start the process without --replica', storage.location)
     if (dataset === undefined) {
       const argument = name === undefined ? 'DIR' : `${name}=DIR`
-      throw new BuildError(`the store is empty; --dataset ${argument} says what to begin with`, storage.location)
+      throw new BuildError(`the store is empty; give --dataset ${argument} to create it from`, storage.location)
     }
     const loaded = await withProgress(onProgress => loadDataset(dataset, onProgress))
     await UpdatableDatabase.create(storage, loaded)
@@ -90,10 +90,10 @@ async function checkDataset(dataset: string, location: string, stored: Manifest)
   const differing = DECIDED.filter(([, said]) => said(given) !== said(stored))
   const difference =
     differing.length === 0
-      ? 'the data file has other contents (or --value-encoding, --headroom or --name is another)'
-      : differing.map(([option, said]) => `it has ${said(stored)}, that one ${said(given)} (${option})`).join('; ')
+      ? 'the data file has other contents (or --value-encoding, --headroom or --name differs)'
+      : differing.map(([option, said]) => `it has ${said(stored)}, the dataset ${said(given)} (${option})`).join('; ')
   throw new DatasetError(
     location,
-    `it holds another database than ${dataset}: ${difference}. To go on, give again what it was begun with, and publish what changed; to begin anew, name another store or delete this one`,
+    `it holds another database than ${dataset}: ${difference}. To continue, give the dataset that the store was created from, and publish the changes; to start again, name another store or delete this one`,
   )
 }

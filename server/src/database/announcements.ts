@@ -74,7 +74,7 @@ export class Announcements {
   /** Why others are ahead, for people; undefined: they are not. */
   get behind(): string | undefined {
     const shows = this.#member.shows()
-    return shows < this.#announced ? `epoch ${this.#announced} is being taken up; ${shows} is here` : undefined
+    return shows < this.#announced ? `loading epoch ${this.#announced}; still at epoch ${shows}` : undefined
   }
 
   /** Resolves once `epoch`, which this process has, is announced; or when this is stopped. */
@@ -131,7 +131,7 @@ export class Announcements {
     this.#announced = turn.announced
     if (writes && this.#engine.usurped) throw new Error(ANOTHER_PROCESS)
     if (turn.wanted < has)
-      throw new Error(`the store has gone back: expected epoch ${has} or later, got ${turn.wanted}; restart`)
+      throw new Error(`the store has gone back: expected epoch ${has} or later, got ${turn.wanted}; restart the server`)
     if (turn.wanted > has && !writes) this.#follow()
     this.#member.show(turn.announced)
   }

@@ -18,7 +18,7 @@ export type SignedFor = Pick<BatchSignature, 'batchHash' | 'previousManifest'>
 /** Throws a Refusal if the bytes are no batch, or not the one that was signed, where one was. */
 export function readBatch(body: Uint8Array, hash: Uint8Array, signed: SignedFor | undefined): Batch {
   if (signed !== undefined && !equalBytes(signed.batchHash, hash)) {
-    throw new Refusal('unauthorized', 'these bytes are not the batch that was signed')
+    throw new Refusal('unauthorized', 'expected the batch that was signed, got other bytes; publish again')
   }
   let batch: Batch
   try {
@@ -28,7 +28,7 @@ export function readBatch(body: Uint8Array, hash: Uint8Array, signed: SignedFor 
     throw error
   }
   if (signed !== undefined && !equalBytes(signed.previousManifest, batch.previousManifest)) {
-    throw new Refusal('unauthorized', 'the batch was signed for another manifest than the one it is made on')
+    throw new Refusal('unauthorized', 'expected a signature for the manifest that the batch follows, got another')
   }
   return batch
 }
@@ -36,21 +36,21 @@ export function readBatch(body: Uint8Array, hash: Uint8Array, signed: SignedFor 
 /** Whether the batch makes the epoch after `newest`; else an earlier one. Throws a Refusal if it can do neither. */
 export function isNext(batch: Batch, { manifest: { databaseId, epoch, generation }, manifestHash }: Epoch): boolean {
   if (!equalBytes(batch.databaseId, databaseId)) {
-    throw new Refusal('wrong_database', 'the batch is for another database than the one served here')
+    throw new Refusal('wrong_database', 'expected a batch for the database served here, got one for another')
   }
   if (batch.epoch <= epoch) return false
   if (batch.epoch !== epoch + 1) {
-    throw new Refusal('epoch_gap', `the newest epoch here is ${epoch}, so the next is ${epoch + 1}`)
+    throw new Refusal('epoch_gap', `expected a batch for epoch ${epoch + 1}, got another; the newest is ${epoch}`)
   }
   if (batch.generation !== generation || toHex(batch.previousManifest) !== manifestHash) {
-    throw new Refusal('batch_conflict', `the batch was not made on the manifest of epoch ${epoch} here`)
+    throw new Refusal('batch_conflict', `expected a batch on the manifest of epoch ${epoch} here, got another`)
   }
   return true
 }
 
 /** The status of an earlier epoch, if this batch made it. Throws a Refusal if another did. */
 export function madeBefore({ epoch }: Batch, hash: string, status: EpochStatus | undefined): EpochStatus {
-  if (status === undefined) throw new Refusal('epoch_gap', `what made epoch ${epoch} is no longer known here`)
+  if (status === undefined) throw new Refusal('epoch_gap', `it is no longer known which batch made epoch ${epoch}`)
   if (status.batch === hash) return status
   throw new Refusal('batch_conflict', `epoch ${epoch} was made from another batch`)
 }

@@ -74,7 +74,7 @@ export abstract class CountingFence implements Fence {
   }
 
   get problem(): string | undefined {
-    return this.confirmed < this.most ? undefined : 'the fence is full: new hints are without it'
+    return this.confirmed < this.most ? undefined : 'the fence is full: new hints are not protected by it'
   }
 
   abstract judge(request: FenceRequest, network?: string): Promise<FenceVerdict>
@@ -82,7 +82,7 @@ export abstract class CountingFence implements Fence {
   /** There was no room. */
   protected turnAway(): never {
     this.turnedAway++
-    throw new Refusal('fence_full', 'the fence takes no new hints from there at the moment')
+    throw new Refusal('fence_full', 'the fence has no room now for new hints of this network; try again later')
   }
 }
 

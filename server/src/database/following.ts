@@ -91,7 +91,7 @@ export function loadNewest(
     const store = new EpochStore(then)
     const head = await readingFrom(store.location, () => store.head())
     if (head === undefined)
-      throw new DatasetError(store.location, 'the store is empty; start the process that writes first')
+      throw new DatasetError(store.location, 'the store is empty; first start the process without --replica')
     return { loaded: await load(core, store, head, onProgress), head }
   }
   return isReplica && storage.engine !== undefined ? storage.engine.snapshot(read) : read(storage)

@@ -130,7 +130,7 @@ class Loader {
   }
 
   async manifest(epoch: number): Promise<KnownManifest> {
-    const bytes = (await this.#store.manifest(epoch)) ?? this.#wrong(`the manifest of epoch ${epoch} is missing`)
+    const bytes = (await this.#store.manifest(epoch)) ?? this.#wrong(`expected manifest ${epoch}, got none`)
     return { manifest: decodeManifest(bytes), bytes }
   }
 
@@ -139,7 +139,7 @@ class Loader {
     const lists = new Map<number, { list: Uint8Array; rows?: Uint8Array }>()
     const { base, epoch: last } = this.#head
     for (let epoch = isFirst ? base + 1 : Math.min(base + 1, last); epoch <= last; epoch++) {
-      const list = (await this.#store.lists.read(epoch)) ?? this.#wrong(`the update list of epoch ${epoch} is missing`)
+      const list = (await this.#store.lists.read(epoch)) ?? this.#wrong(`expected update list ${epoch}, got none`)
       lists.set(epoch, pointproofs === undefined ? { list } : splitUpdateList(list))
     }
     return lists
@@ -164,12 +164,12 @@ class Loader {
     const changes = [...lists].map(([epoch, { list }]) => ({ epoch, ...changesOf(this.#core, list) }))
     const epochs = new Map<number, number>()
     if (!(await this.#store.generations()).includes(newest.generation)) {
-      this.#wrong(`the mark of generation ${newest.generation} is missing`)
+      this.#wrong(`expected the mark of generation ${newest.generation}, got none`)
     }
     for await (const [number, chunk] of this.#store.chunks(newest.generation)) {
       const at = number * CHUNK_BYTES
-      if (at >= bytesOf(newest)) this.#wrong('it holds more records than its manifest says')
-      this.#checkEpoch(chunk, `chunk ${number} is`)
+      if (at >= bytesOf(newest)) this.#wrong('expected as many records as the manifest says, got more')
+      this.#checkEpoch(chunk, `chunk ${number}`)
       epochs.set(number, Math.max(chunk.epoch, this.#head.base))
       const bytes = chunk.bytes.subarray(0, Math.max(0, total - at))
       if (at < total) recordBytesView(this.#core, database, at, bytes.length).set(bytes)
@@ -202,7 +202,7 @@ class Loader {
     const { records, recordBytes } = manifest
     const unused = manifest.partitions * partitionBytes(manifest) - records * recordBytes
     if (!isZero(recordBytesView(this.#core, database, records * recordBytes, unused))) {
-      this.#wrong(`bytes after the last of its ${records} records are not zero`)
+      this.#wrong(`expected zeros after the last of ${records} records, got other bytes`)
     }
   }
 
@@ -224,9 +224,9 @@ class Loader {
     lists: Lists,
     before?: { readonly manifest: Manifest; readonly list: Uint8Array },
   ): Promise<Pick<Generation, 'directory' | 'directoryBytes' | 'blocks'>> {
-    const stored = this.#recent(await this.#store.directory(newest.generation), 'directory is')
+    const stored = this.#recent(await this.#store.directory(newest.generation), 'the directory')
     if (!newest.keyed) {
-      if (stored.bytes.length > 0) this.#wrong('it has a directory and no keys')
+      if (stored.bytes.length > 0) this.#wrong('expected no directory in a database without keys, got one')
       return { directory: undefined, directoryBytes: stored.bytes, blocks: undefined }
     }
     let directory = this.#core.decodeDirectory(stored.bytes, newest.records)
@@ -238,11 +238,11 @@ class Loader {
     }
     const directoryBytes = directory.encode()
     if (!equalBytes(this.#core.blake3(directoryBytes), newest.directoryHash)) {
-      this.#wrong('its directory is not the one that the manifest names')
+      this.#wrong('expected the directory that the manifest names, got another')
     }
     const fingerprints = storedFingerprints(this.#core, database, newest)
     const misplaced = misplacedRecord(directory, fingerprints, newest.records)
-    if (misplaced !== undefined) this.#wrong(`its directory does not lead to record ${misplaced}`)
+    if (misplaced !== undefined) this.#wrong(`expected a directory that leads to record ${misplaced}, got another`)
     let blocks: DatabaseHandle | undefined
     if (before === undefined) {
       blocks = blocksOf(newest, directory)
@@ -265,7 +265,7 @@ class Loader {
     blocks: DatabaseHandle | undefined,
   ): void {
     if (hasFields(manifest, directoryFields(this.#core, directory, bytes, blocks))) return
-    this.#wrong(`the blocks of its directory are not those of epoch ${manifest.epoch}`)
+    this.#wrong(`expected the directory blocks of epoch ${manifest.epoch}, got others`)
   }
 
   /** What a package proves answers with; undefined: the core proves them itself. */
@@ -277,8 +277,8 @@ class Loader {
   ): Promise<RowProofs | undefined> {
     if (newest.pointproofs === undefined) return undefined
     const { generation } = newest
-    const rowLists = this.#recent(await this.#store.rowLists(generation), 'row lists are')
-    const transcript = (await this.#store.transcript(generation)) ?? this.#wrong('its transcript is missing')
+    const rowLists = this.#recent(await this.#store.rowLists(generation), 'the row lists')
+    const transcript = (await this.#store.transcript(generation)) ?? this.#wrong('expected a transcript, got none')
     const openings = this.#store.openings(generation)
     const { resume } = await proofsPackage(builtFor(newest))
     const { location } = this.#store
@@ -298,14 +298,14 @@ class Loader {
 
   /** A stored value that lists lead on to the newest epoch, as `what` says. */
   #recent(stored: Dated | undefined, what: string): Dated {
-    if (stored === undefined) return this.#wrong(`its ${what} missing`)
-    this.#checkEpoch(stored, `its ${what}`)
-    if (stored.epoch < this.#head.base) this.#wrong(`its ${what} too old`)
+    if (stored === undefined) return this.#wrong(`expected ${what}, got none`)
+    this.#checkEpoch(stored, what)
+    if (stored.epoch < this.#head.base) this.#wrong(`expected ${what} of epoch ${this.#head.base} or later, got older`)
     return stored
   }
 
   #checkEpoch({ epoch }: Dated, what: string): void {
-    if (epoch > this.#head.epoch) this.#wrong(`${what} of an epoch that is not there`)
+    if (epoch > this.#head.epoch) this.#wrong(`expected ${what} of epoch ${this.#head.epoch} or before, got ${epoch}`)
   }
 
   #wrong(reason: string): never {

@@ -65,7 +65,7 @@ export async function readOperations(
   const ends = await lineEnds(text, pace)
   const count = ends.length
   const lineAt = (i: number) => text.subarray(i === 0 ? 0 : ends[i - 1]! + 1, ends[i])
-  if (count === 0) throw new Refusal('batch_refused', 'the batch has no operations')
+  if (count === 0) throw new Refusal('batch_refused', 'expected at least one operation, got none')
   if (count === 1) {
     const members = readObject(lineAt(0), 1)
     if (members['op'] === 'generation') return readGeneration(members)
@@ -90,7 +90,7 @@ export async function readOperations(
       if (!keyed) indices[i] = index
       const fingerprint = prints?.subarray(FINGERPRINT_BYTES * n, FINGERPRINT_BYTES * (n + 1))
       if (fingerprint !== undefined && isZero(fingerprint)) {
-        keyless ??= () => refuse(i + 1, 'the key has the fingerprint of an empty slot')
+        keyless ??= () => refuse(i + 1, 'no database can hold this key: its fingerprint marks an empty slot')
       }
       if (KINDS[kind - 1] === 'delete') continue
       try {
@@ -108,8 +108,8 @@ export async function readOperations(
 }
 
 function misfit({ valueBytes, variable }: Manifest, value: Uint8Array): string {
-  const fit = variable ? `at most ${valueBytes} fit` : `exactly ${valueBytes} fit, as all had one length`
-  return `the value has ${value.length} bytes; ${fit} (build --max-value-bytes leaves room)`
+  const fit = variable ? `at most ${valueBytes} bytes` : `exactly ${valueBytes} bytes, as all values have`
+  return `expected a value of ${fit}, got ${value.length}; for longer ones build with --max-value-bytes`
 }
 
 export function refuse(line: number, reason: string): never {
@@ -122,11 +122,11 @@ async function lineEnds(text: Uint8Array, pace: Pace): Promise<number[]> {
   for (let start = 0; start < text.length; ) {
     const end = text.indexOf(LF, start)
     const number = ends.length + 1
-    if (end === -1) return refuse(number, 'it does not end with a line feed, as the last line must too')
+    if (end === -1) return refuse(number, 'it does not end with a line feed; end every line with one, the last too')
     const line = text.subarray(start, end)
-    if (line.includes(CR)) refuse(number, 'it has a carriage return; lines end with a line feed alone')
+    if (line.includes(CR)) refuse(number, 'it has a carriage return; end lines with a line feed alone')
     if (text[start] !== BRACE || text[end - 1] !== CLOSING_BRACE) {
-      refuse(number, 'it is not one JSON object from brace to brace, without anything before or behind')
+      refuse(number, 'expected one JSON object, {…}, with nothing before or after it, got something else')
     }
     ends.push(end)
     start = end + 1
@@ -137,16 +137,16 @@ async function lineEnds(text: Uint8Array, pace: Pace): Promise<number[]> {
 
 function readLine(keyed: boolean, encoding: BatchEncoding, bytes: Uint8Array, number: number): Line {
   const { op, ...others } = readObject(bytes, number)
-  if (op === 'generation') refuse(number, 'beginning a generation is a batch of its own')
+  if (op === 'generation') refuse(number, '"generation" must be the only line of its batch; publish it separately')
   const kind = 1 + KINDS.indexOf(op as (typeof KINDS)[number])
-  if (kind === 0) refuse(number, 'the member "op" is not "add", "edit", "delete" or "generation"')
+  if (kind === 0) refuse(number, 'expected "op" to be "add", "edit", "delete" or "generation", got something else')
   const place = keyed ? 'key' : 'index'
   const wanted = [...(keyed || op !== 'add' ? [place] : []), ...(op === 'delete' ? [] : ['value'])]
   for (const name of Object.keys(others)) {
     if (!wanted.includes(name)) {
       refuse(
         number,
-        `the member ${JSON.stringify(name.slice(0, 40))} does not belong to ${op} in a ${keyed ? 'keyed' : 'keyless'} database`,
+        `the member ${JSON.stringify(name.slice(0, 40))} does not belong to ${op} in a ${keyed ? 'keyed' : 'keyless'} database; remove it`,
       )
     }
   }
@@ -160,38 +160,38 @@ function readLine(keyed: boolean, encoding: BatchEncoding, bytes: Uint8Array, nu
 
 function readGeneration({ op: _, headroom = 0, ...others }: Record<string, unknown>): BeginGeneration {
   for (const name of Object.keys(others)) {
-    refuse(1, `the member ${JSON.stringify(name.slice(0, 40))} does not belong to generation`)
+    refuse(1, `the member ${JSON.stringify(name.slice(0, 40))} does not belong to generation; remove it`)
   }
   if (typeof headroom !== 'number' || headroom > MAX_HEADROOM) {
-    return refuse(1, `the member "headroom" is not a whole number from 0 to ${MAX_HEADROOM}`)
+    return refuse(1, `expected "headroom" to be a whole number from 0 to ${MAX_HEADROOM}, got something else`)
   }
   return { headroom }
 }
 
 function readObject(bytes: Uint8Array, number: number): Record<string, unknown> {
-  if (!isUtf8(bytes)) refuse(number, 'it is not UTF-8')
+  if (!isUtf8(bytes)) refuse(number, 'expected UTF-8, got other bytes; convert the file')
   const members = parseMembers(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString())
   return typeof members === 'string' ? refuse(number, members) : members
 }
 
 function readKey(key: unknown, number: number): Uint8Array {
-  if (typeof key !== 'string') return refuse(number, 'the member "key" is not there or not a string')
+  if (typeof key !== 'string') return refuse(number, 'expected the member "key" to be text, got none or another kind')
   if (LONE_SURROGATE.test(key)) refuse(number, 'a lone surrogate (\\ud800 to \\udfff) has no UTF-8')
   const bytes = Buffer.from(key)
-  if (bytes.length === 0) refuse(number, 'the key is empty')
-  if (bytes.length > MAX_KEY_BYTES) refuse(number, `the key has ${bytes.length} bytes; at most ${MAX_KEY_BYTES} fit`)
+  if (bytes.length === 0) refuse(number, 'expected a key, got an empty one; remove the line')
+  if (bytes.length > MAX_KEY_BYTES) refuse(number, `expected a key up to ${MAX_KEY_BYTES} bytes, got ${bytes.length}`)
   return bytes
 }
 
 function readIndex(index: unknown, number: number): number {
   if (typeof index !== 'number' || index > MAX_INDEX) {
-    return refuse(number, 'the member "index" is not there or not a record index')
+    return refuse(number, 'expected the member "index" to be the index of a record, got none or another')
   }
   return index
 }
 
 function readValue(value: unknown, encoding: BatchEncoding, number: number): Uint8Array {
-  if (typeof value !== 'string') return refuse(number, 'the member "value" is not there or not a string')
+  if (typeof value !== 'string') return refuse(number, 'expected "value" to be text, got none or another kind')
   if (LONE_SURROGATE.test(value)) refuse(number, 'a lone surrogate (\\ud800 to \\udfff) has no UTF-8')
   const bytes = decodeValue(Buffer.from(value), encoding)
   return typeof bytes === 'string' ? refuse(number, bytes) : bytes

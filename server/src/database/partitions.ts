@@ -14,7 +14,7 @@ export function partitionBlob(generation: Generation, manifest: Manifest, hash: 
   if (q === undefined) return undefined
   const length = partitionBytes(manifest)
   const isThere = () => !generation.isFreed && equalBytes(database.contentHash(q), wanted)
-  if (!isThere()) throw new Refusal('not_ready', 'a batch that is not on disk yet has changed this partition')
+  if (!isThere()) throw new Refusal('not_ready', 'a batch that is being written has changed this partition; try again')
   return slicedBlob(length, (first, last) => {
     if (!isThere()) throw new Error('the partition has changed since its download began; download it again')
     return recordBytesView(core, database, q * length + first, last - first + 1).slice()

@@ -29,7 +29,7 @@ export class Signatures {
     const kept = await this.#store.signatures(epoch)
     if (kept.some(other => other.publicKey === publicKey && other.signature === signature)) return false
     if (!verifies(fromHex(signature), signedBytes(manifestBytes), fromHex(publicKey))) {
-      throw new Refusal('bad_request', 'it does not verify with that key for the manifest of that epoch')
+      throw new Refusal('bad_request', 'expected a signature of that epoch by that key, got one that does not verify')
     }
     await this.#store.addSignature({ publicKey, generation, epoch, signature })
     await this.read()

@@ -51,7 +51,7 @@ export class StoredLists {
       const start = piece * PIECE_BYTES
       const key = listPrefix(epoch) + hex(piece)
       const sealed = await this.#storage.get(key)
-      if (sealed === undefined) throw new Error('the update list has gone; read it again')
+      if (sealed === undefined) throw new Error('the update list was removed while it was read; read it again')
       const bytes = unsealed(key, sealed)
       slice.set(bytes.subarray(Math.max(0, first - start), last + 1 - start), Math.max(0, start - first))
     }

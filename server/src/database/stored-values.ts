@@ -15,7 +15,7 @@ export const SEAL_BYTES = 4
 /** … and then, of a dated one, its epoch (u32) */
 export const DATE_BYTES = SEAL_BYTES + 4
 
-export const ANOTHER_PROCESS = 'another process has published into this store; start this one again'
+export const ANOTHER_PROCESS = 'another process has published into this store; restart this process'
 const DAMAGED = 'expected a stored value as it was written, got a damaged one; begin a new store'
 
 /** Where a store stands. */

@@ -154,7 +154,7 @@ export class UpdatableDatabase implements Epochs {
     const { loaded, head } = await loadNewest(core, storage, options.replica ?? false, options.onProgress)
     try {
       if (options.replica && loaded.proofs !== undefined) {
-        throw new DatasetError(storage.location, 'a database with Pointproofs has no replicas; serve it by one process')
+        throw new DatasetError(storage.location, 'a database with Pointproofs has no replicas; leave --replica out')
       }
       const [{ engine }, how] = [storage, options.fence]
       const fence = engine ? await PostgresFence.open(engine, how) : await StoredFence.open(storage, how)
@@ -298,14 +298,14 @@ export class UpdatableDatabase implements Epochs {
   }
 
   #checkWrites(): void {
-    if (this.#isReplica) throw new Refusal('not_ready', 'this process is a replica; publish at the one that writes')
+    if (this.#isReplica) throw new Refusal('not_ready', 'this is a replica; publish to the process without --replica')
   }
 
   async #make(batch: Batch, hash: string): Promise<EpochStatus> {
     if (this.#phase.is === 'unwritten') {
       const { turn } = this.#phase
       if (turn.batch.batch === hash) return await this.#write(turn)
-      const reason = 'the batch before could not be written; publish that one again, or restart this server'
+      const reason = 'the previous batch could not be written; publish it again, or restart this server'
       throw new Refusal('not_ready', reason)
     }
     const operations = await readOperations(this.#generation.core, this.#newest.manifest, batch)
@@ -345,7 +345,7 @@ export class UpdatableDatabase implements Epochs {
   /** The first epoch of the next generation. Until it is on disk nothing here has changed. */
   async #beginGeneration(batch: Batch, hash: string, headroom: number): Promise<EpochStatus> {
     if (this.#proofs !== undefined) {
-      refuse(1, 'all openings would have to be made anew; build the next generation with `keyhush build --succeeds`')
+      refuse(1, 'a generation needs new openings for all records; build it with `keyhush build --succeeds`')
     }
     // What stays on disk of the old generation is to be its last epoch, without a list.
     await this.#behind.flush()

@@ -128,8 +128,8 @@ async function fill(core: Core, options: BuildOptions): Promise<Filled> {
   const file = await stat(options.data).catch((error: NodeJS.ErrnoException) => {
     throw new BuildError(
       error.code === 'ENOENT'
-        ? 'there is no such file; name another'
-        : `it cannot be read (${error.code}); see its permissions`,
+        ? 'expected a file, got none of that name; name another'
+        : `expected a readable file, got ${error.code}; see its permissions`,
       options.data,
     )
   })
@@ -143,14 +143,14 @@ async function fill(core: Core, options: BuildOptions): Promise<Filled> {
 function checkOptions(options: BuildOptions, format: Format): void {
   const { ceremony, succeeds, name, partitions, pack, headroom, expires, maxValueBytes } = options
   if (isPackaged(options.proofs) !== (ceremony !== undefined)) {
-    throw new BuildError('--proofs pointproofs and --ceremony go together: expected both, got one')
+    throw new BuildError('--proofs pointproofs and --ceremony go together: expected both, got one; add the other')
   }
   for (const option of ['receipt', 'prover'] as const) {
     if (options[option] !== undefined && ceremony === undefined)
       throw new BuildError(`--${option}: expected --ceremony too, got none; leave it out, or give both`)
   }
   if (succeeds !== undefined && name !== undefined) {
-    throw new BuildError('expected --name or --succeeds, got both; leave --name out: a successor keeps its database id')
+    throw new BuildError('expected --name or --succeeds, got both; leave --name out: a successor keeps the database id')
   }
   const pointless = (option: string, value: unknown) => {
     if (value !== undefined) throw new BuildError(`--${option}: expected another format, got ${format}; leave it out`)
@@ -183,7 +183,7 @@ async function fillKeyless(core: Core, options: BuildOptions, size: number): Pro
   if (size === 0) throw new BuildError('expected records, got a file that is empty; name another', options.data)
   if (size % recordBytes !== 0) {
     throw new BuildError(
-      `expected a multiple of --record-bytes ${recordBytes}, got ${size} bytes; is it whole?`,
+      `expected a multiple of --record-bytes ${recordBytes}, got ${size} bytes; is the file whole?`,
       options.data,
     )
   }
@@ -267,7 +267,7 @@ function readSucceeded(bytes: Uint8Array, file: string): Manifest {
   try {
     return decodeManifest(bytes)
   } catch (error) {
-    if (error instanceof WireError) throw new BuildError(`it is not a manifest: ${error.message}`, file)
+    if (error instanceof WireError) throw new BuildError(`expected a manifest, got another: ${error.message}`, file)
     throw error
   }
 }

@@ -98,7 +98,7 @@ export async function writeDataset(
 async function checkReplaceable(target: string, out: string, manifest: Uint8Array, force: boolean): Promise<void> {
   const entries: string[] = await readdir(target).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return []
-    if (error.code === 'ENOTDIR') throw new BuildError('it exists and is not a directory; choose another name', out)
+    if (error.code === 'ENOTDIR') throw new BuildError('expected a directory, got a file; choose another name', out)
     throw error
   })
   if (entries.length === 0) return

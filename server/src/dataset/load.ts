@@ -117,14 +117,14 @@ export async function loadDataset(dir: string, onProgress?: (progress: Progress)
 
 async function readManifest(path: string): Promise<Uint8Array> {
   return readFile(path).catch((error: NodeJS.ErrnoException) => {
-    throw new DatasetError(path, `it cannot be read (${error.code}); \`keyhush build\` makes a dataset`)
+    throw new DatasetError(path, `expected a dataset's manifest, got ${error.code}; \`keyhush build\` makes a dataset`)
   })
 }
 
 function parseManifest(bytes: Uint8Array): Manifest {
   const manifest = decodeManifest(bytes)
   if (manifest.updateListBytes === 0 || manifest.pointproofs === undefined) return manifest
-  throw new Error('a batch made this epoch of a database with Pointproofs; build it anew')
+  throw new Error('with Pointproofs, expected an epoch that was built, got one that a batch made; build it anew')
 }
 
 function allocate(core: Core, manifest: Manifest): DatabaseHandle {
@@ -150,7 +150,7 @@ function loadPartition(core: Core, database: DatabaseHandle, dir: string, manife
   if (!equalBytes(database.contentHash(q), contentHash(manifest, q))) {
     throw new DatasetError(
       path,
-      `its bytes are not those of partition ${q}, got BLAKE3 ${toHex(database.contentHash(q))}; build it anew`,
+      `its bytes are not those of partition ${q}, got BLAKE3 ${toHex(database.contentHash(q))}; build the dataset anew`,
     )
   }
   if (!equalBytes(database.commitment(q), manifest.commitments.subarray(HASH_BYTES * q, HASH_BYTES * (q + 1)))) {
@@ -163,7 +163,7 @@ function openBlob(path: string, length: number): number {
   try {
     fd = openSync(path, 'r')
   } catch (error) {
-    throw new DatasetError(path, `it cannot be read (${(error as NodeJS.ErrnoException).code}); build it anew`)
+    throw new DatasetError(path, `expected a file, got ${(error as NodeJS.ErrnoException).code}; build it anew`)
   }
   const { size } = fstatSync(fd)
   if (size === length) return fd
@@ -212,7 +212,7 @@ function checkDirectory(
         throw new DatasetError(path, 'expected the directory of these records, got another; build the dataset anew')
       const misplaced = misplacedRecord(directory, fingerprints, records)
       if (misplaced !== undefined)
-        throw new DatasetError(path, `it does not lead to record ${misplaced}; build it anew`)
+        throw new DatasetError(path, `expected to find record ${misplaced} by it, but cannot; build the dataset anew`)
       const blocks = blocksOf(manifest, directory)
       if (hasFields(manifest, directoryFields(core, directory, bytes, blocks))) return { bytes, blocks }
       blocks?.free()

@@ -30,7 +30,7 @@ export function decoded<T>(body: unknown, decode: (bytes: Uint8Array) => T): T {
 /** The epoch that a request asks at. Throws a `wrong_database` or `epoch_unknown` Refusal. */
 export function epochOf(epochs: Epochs, { databaseId, generation, epoch }: Asked): Epoch {
   if (!equalBytes(databaseId, epochs.databaseId)) {
-    throw new Refusal('wrong_database', 'the request is for another database than the one served here')
+    throw new Refusal('wrong_database', 'expected a request for the database served here, got one for another')
   }
   const found = epochs.find(generation, epoch)
   if (found === undefined) throw epochUnknown(epochs.newest.manifest)
@@ -55,6 +55,6 @@ export function sendBytes(reply: FastifyReply, bytes: Uint8Array): FastifyReply 
 /** A number in a URL, whose schema admits decimal digits alone. Throws a `bad_request` Refusal beyond 2^32 - 1. */
 export function numberOf(digits: string): number {
   const number = Number(digits)
-  if (number > 0xffff_ffff) throw new Refusal('bad_request', 'a number in the URL is beyond 2^32 - 1')
+  if (number > 0xffff_ffff) throw new Refusal('bad_request', 'expected numbers up to 2^32 - 1 in the URL, got more')
   return number
 }

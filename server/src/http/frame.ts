@@ -56,7 +56,7 @@ export function frame(options: FrameOptions): Frame {
   })
   connections.tell = refused => {
     const most = app.server.maxConnections
-    app.log.warn({ refused, most }, 'connections are refused: the process may open no more files')
+    app.log.warn({ refused, most }, 'connections are refused: raise the limit of open files (LimitNOFILE)')
   }
   return {
     app,
@@ -84,7 +84,7 @@ export async function surround(
   })
   app.addHook('onRequest', ({ raw: { httpVersion, headers } }, _reply, done) => {
     if (httpVersion === '1.1' && headers.host === undefined) {
-      throw new Refusal('bad_request', 'a request of HTTP/1.1 has a Host header')
+      throw new Refusal('bad_request', 'expected a Host header, which HTTP/1.1 requires, got none')
     }
     done()
   })

@@ -33,19 +33,19 @@ const manifestOf = ({ dataset, updatable }: MountedDataset) => (updatable?.newes
 const OF_DATABASES: Figures<OfDatabase> = {
   generation: ['Generation of the newest epoch', mounted => manifestOf(mounted).generation],
   epoch: ['Newest epoch', mounted => manifestOf(mounted).epoch],
-  records: ['Records of the newest epoch, the places of deleted ones included', mounted => manifestOf(mounted).records],
+  records: ['Records of the newest epoch, deleted ones included', mounted => manifestOf(mounted).records],
   expires_seconds: [
     'When the manifest of the newest epoch expires, in seconds since 1970; 0: never',
     mounted => manifestOf(mounted).expires,
   ],
-  fence_hints: ['Hints that the fence knows', ({ updatable }) => updatable?.fence.hints],
-  fence_room: ['Hints that the fence may know at most', ({ updatable }) => updatable?.fence.most],
+  fence_hints: ['Hints in the fence', ({ updatable }) => updatable?.fence.hints],
+  fence_room: ['Most hints that the fence can hold', ({ updatable }) => updatable?.fence.most],
   fence_turned_away: [
-    'Registrations refused by a full fence since the start',
+    'Registrations that a full fence has refused since the start',
     ({ updatable }) => updatable?.fence.turnedAway,
   ],
   store_failing: [
-    'Whether the latest write failed',
+    '1 if the latest write failed, else 0',
     ({ updatable }) => updatable && Number(updatable.storageFailure !== undefined),
   ],
   store_free_bytes: [
@@ -68,14 +68,14 @@ export class Metrics {
   readonly #registry = new Registry()
   readonly #seconds = new Histogram({
     name: 'keyhush_request_seconds',
-    help: 'From the headers of a request until its reply has left or its connection is gone',
+    help: "Seconds from a request's headers until its reply was sent or its connection ended",
     labelNames: ['route', 'status'],
     buckets: BUCKETS,
     registers: [this.#registry],
   })
   readonly #underWay = new Gauge({
     name: 'keyhush_requests_under_way',
-    help: 'Requests whose replies have not left; of GET /v1/events, streams that are open',
+    help: 'Requests without a complete reply; for GET /v1/events, open streams',
     labelNames: ['route'],
     registers: [this.#registry],
   })
@@ -102,20 +102,20 @@ export class Metrics {
   watch({ datasets, readiness, unsent, bodies, connections, computations }: Watched): void {
     const { instant } = computations
     const gauges: Figures<() => number> = {
-      ready: ['What /readyz says', () => Number(readiness.ready)],
-      problems: ['Problems that /readyz names', () => readiness.problems.length],
-      unsent_bytes: ['Reserved for replies that have not left', () => unsent.bytes],
-      incoming_bytes: ['Reserved for bodies that are on their way', () => bodies.bytes],
+      ready: ['1 if /readyz returns 200, else 0', () => Number(readiness.ready)],
+      problems: ['Problems that /readyz lists', () => readiness.problems.length],
+      unsent_bytes: ['Bytes reserved for replies that are being sent', () => unsent.bytes],
+      incoming_bytes: ['Bytes reserved for request bodies that are arriving', () => bodies.bytes],
       ...(instant !== undefined && {
-        instant_waiting: ['Instant queries that wait for a pass', () => instant.waiting],
-        instant_passes: ['Passes under way', () => instant.passes],
+        instant_waiting: ['Instant queries that wait for a pass over the database', () => instant.waiting],
+        instant_passes: ['Passes over the database that are running', () => instant.passes],
       }),
     }
     const counters: Figures<() => number> = {
-      connections_refused_total: ['Connections beyond the most that there may be', () => connections.refused],
-      requests_total: ['Requests, whatever the reply', () => connections.requests],
-      pipelined_total: ['Connections ended for a request before the last reply had left', () => connections.pipelined],
-      broken_total: ['Requests that were not HTTP, or came too slowly', () => connections.broken],
+      connections_refused_total: ['Connections refused because too many were open', () => connections.refused],
+      requests_total: ['Requests with any reply', () => connections.requests],
+      pipelined_total: ['Connections ended because a request came before the last reply', () => connections.pipelined],
+      broken_total: ['Requests that were malformed or too slow', () => connections.broken],
     }
     for (const [name, [help, read]] of Object.entries(gauges)) this.#figure(Gauge, name, help, read)
     for (const [name, [help, read]] of Object.entries(counters)) this.#figure(Counter, name, help, read)

@@ -98,7 +98,7 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
     readiness.watch(() => updatable.folding?.failure)
     readiness.watch(() => updatable.fence.problem)
     if (updatable.folding !== undefined) {
-      updatable.folding.onFailure = error => app.log.error({ err: error }, 'folding edits into openings has failed')
+      updatable.folding.onFailure = error => app.log.error({ err: error }, 'cannot fold edits into openings')
     }
     eventsRoute(app, updatable)
     fenceRoute(routes, surroundings, updatable)
@@ -110,7 +110,7 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
 /** By this machine's clock. It is answered all the same: whether it has expired is for clients to say, by theirs. */
 function expiredIn({ epoch, expires }: Manifest): string | undefined {
   if (expires === 0 || Date.now() < expires * 1000) return undefined
-  return `epoch ${epoch} has expired, and apps that know its publisher's key refuse it: the next one is due (publish)`
+  return `epoch ${epoch} has expired: apps with a publisherKey refuse it; the publisher must publish the next one`
 }
 
 function ownComputations(app: FastifyInstance, trapped: (error: Error) => void): Computations {

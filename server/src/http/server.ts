@@ -105,12 +105,12 @@ export function checkNames(datasets: readonly { readonly name?: string | undefin
       (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name) || ['v1', 'healthz', 'readyz'].includes(name))
     ) {
       throw new BuildError(
-        `expected a name of letters, digits, ".", "_" and "-", not v1, healthz or readyz, got ${JSON.stringify(name)}, which cannot be served; choose another`,
+        `expected a name of letters, digits, ".", "_" and "-", not v1, healthz or readyz, got ${JSON.stringify(name)}; choose another`,
       )
     }
     if (seen.has(name)) {
       const path = name === undefined ? '/v1' : `/${name}/v1`
-      throw new BuildError(`expected one database under ${path}, got two datasets; name each, NAME=DIR`)
+      throw new BuildError(`expected one database under ${path}, got two; give each a name: NAME=DIR`)
     }
     seen.add(name)
   }

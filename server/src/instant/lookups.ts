@@ -118,7 +118,7 @@ export class InstantLookups implements Source {
     const settled = () => void this.#replies.delete(answers)
     answers.then(settled, settled)
     this.#wake(request.epochs.newest.shared().core)
-    return { answers, cancel: () => this.#drop(entry!, new Refusal('not_ready', 'the client has gone')) }
+    return { answers, cancel: () => this.#drop(entry!, new Refusal('not_ready', 'the client has hung up')) }
   }
 
   /** From now on nothing is taken on. What waits is answered. */
@@ -264,7 +264,7 @@ export class InstantLookups implements Source {
 }
 
 function full(): Refusal {
-  return new Refusal('instant_full', 'as many instant lookups as may wait are waiting; try again')
+  return new Refusal('instant_full', 'too many instant lookups are waiting; try again later')
 }
 
 /** Sizes of a request's queries and of the answers, as the core says. */

@@ -49,12 +49,12 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
     if (manifest.pointproofs !== undefined) {
       throw new PublishError(
         `${server.name}: expected a database without Pointproofs, got one whose openings cannot be downloaded; begin from ` +
-          'the dataset it was built as, and publish its batches again (publish --catch-up)',
+          'the dataset that was built, and publish its batches again (publish --catch-up)',
       )
     }
     if (!(await server.hasSigned({ manifest, bytes }, options.publisherKey))) {
       throw new PublishError(
-        `${server.name}: expected this publisher's signature of epoch ${manifest.epoch} (manifest hash ${toHex(blake3(bytes))}), got none; sign it (publish without a batch)`,
+        `${server.name}: expected this publisher's signature of epoch ${manifest.epoch} (manifest hash ${toHex(blake3(bytes))}), got none; sign it: \`keyhush publish\` without a batch`,
       )
     }
     const blobs = blobsOf(manifest)

@@ -42,7 +42,7 @@ export async function readKeyFile(file: string): Promise<KeyPair> {
   }
   const pair = { publicKey: fromHex(publicDigits), secretKey: fromHex(secretDigits) }
   if (toHex(ed25519.getPublicKey(pair.secretKey)) !== publicDigits) {
-    throw new PublishError(`${file}: expected a secret key and its public half, got others; take your backup`)
+    throw new PublishError(`${file}: expected a secret key and its public half, got others; restore your backup`)
   }
   return pair
 }
@@ -72,14 +72,14 @@ export async function readPublicKey(digitsOrFile: string): Promise<Uint8Array> {
 export async function readableByAll(file: string): Promise<string | undefined> {
   if (process.platform === 'win32') return undefined // it has no such modes
   const { mode } = await stat(file)
-  return (mode & OTHERS_READ) === 0 ? undefined : `${file}: everybody on this machine may read it; chmod 600 it`
+  return (mode & OTHERS_READ) === 0 ? undefined : `${file}: every user of this machine can read it; chmod 600 it`
 }
 
 /** The error for a text that is neither a key nor the name of a file. */
 function notThere(error: NodeJS.ErrnoException): never {
   if (error.code !== 'ENOENT') throw error
   throw new PublishError(
-    `${error.path}: expected 64 hex digits or their file, got neither; copy what \`keyhush keygen\` prints`,
+    `${error.path}: expected 64 hex digits or a file with them, got neither; copy what \`keyhush keygen\` prints`,
   )
 }
 

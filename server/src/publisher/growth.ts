@@ -34,12 +34,12 @@ export function whyGenerationPays(core: Core, manifest: Size): string | undefine
   const { records, partitions, keyed, directoryBytes, directoryBlockLog } = manifest
   const planned = plannedPartitions(core, manifest)
   if (planned !== undefined && partitions > MOST_PARTITIONS_OVER_PLAN * planned) {
-    return `it has ${partitions} partitions where ${planned} would do, and every lookup costs in proportion`
+    return `the database has ${partitions} partitions where ${planned} suffice, and each makes lookups dearer`
   }
   const overlay = Math.max(SMALL_OVERLAY_BYTES, MOST_OVERLAY_BYTES_A_RECORD * records)
   const fresh = FRESH_DIRECTORY_BYTES_A_RECORD * records + FRESH_DIRECTORY_BYTES_A_BLOCK * 2 ** directoryBlockLog
   if (keyed && directoryBytes > fresh + overlay) {
-    return `its directory has grown to ${directoryBytes} bytes`
+    return `the key directory has grown to ${directoryBytes} bytes`
   }
   return undefined
 }

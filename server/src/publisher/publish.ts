@@ -84,11 +84,11 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   const hashOf = (bytes: Uint8Array) => toHex(blake3(bytes))
   const { record, key } = options
   if (options.expires !== undefined && options.operations === undefined) {
-    throw new PublishError('expected a batch, got none: only a batch makes the manifest anew, where the expiry stands')
+    throw new PublishError('--valid-days: expected a batch, got none; only a batch makes a manifest with a new expiry')
   }
   const servers = options.servers.map((url, i) => new PublishedServer(url, options.names?.[i]))
   if (new Set(servers.map(({ url }) => new URL(url).origin)).size < servers.length) {
-    throw new PublishError("got one origin twice: two of the servers are one; name each operator's server")
+    throw new PublishError('--servers: expected a server of each operator, got one origin twice; name each server once')
   }
   const caughtUp = options.missed && (await catchUp(options.missed))
   await completeGeneration()
@@ -130,10 +130,10 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     const [first, last] = [epochs.indexOf(Math.max(...epochs)), epochs.indexOf(Math.min(...epochs))]
     const [ahead, behind] = [newest[first]!, newest[last]!]
     for (const { manifest, bytes } of newest) {
-      if (!equalBytes(manifest.databaseId, ahead.manifest.databaseId)) diverged('they serve different databases')
+      if (!equalBytes(manifest.databaseId, ahead.manifest.databaseId)) diverged('the servers have different databases')
       const same = [ahead, behind].find(one => one.manifest.epoch === manifest.epoch)
       if (same !== undefined && !equalBytes(bytes, same.bytes)) {
-        diverged(`their manifests of epoch ${manifest.epoch} differ`)
+        diverged(`the manifests of epoch ${manifest.epoch} differ`)
       }
     }
     const apart = ahead.manifest.epoch - behind.manifest.epoch
@@ -145,7 +145,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     if (epoch >= known) return
     throw new PublishError(
       `the servers are at epoch ${epoch}, and your record (${record.place}) has epoch ${known}: they have gone back. ` +
-        'Nothing was sent; ask both operators what they restored',
+        'Nothing was sent. Ask all operators what they restored',
     )
   }
 
@@ -164,20 +164,20 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
       const body = bodiesFor(at, next.manifest, batches).find(body => hashOf(body) === batch)
       if (body === undefined) {
         throw new PublishError(
-          `none of the batches given is the one that made epoch ${epoch} at ${leader.name}. Its file is needed as it was ` +
-            'published, byte for byte, with the --value-encoding of then; or begin the store anew (keyhush export). ' +
+          `expected the batch that made epoch ${epoch} at ${leader.name}, got others. Give its file unchanged, with the same ` +
+            '--value-encoding; or begin a new store from `keyhush export`. ' +
             `${follower.name} is at epoch ${at.manifest.epoch}`,
         )
       }
       if (!record.hasBatch(toHex(next.manifest.databaseId), batch)) {
         throw new PublishError(
-          `epoch ${epoch} at ${leader.name} is said to be made by a batch that is not in your record (${record.place}). ` +
-            `It was not sent: ${follower.name} is at epoch ${at.manifest.epoch}. Begin its store anew (keyhush export)`,
+          `epoch ${epoch} at ${leader.name}: expected a batch of your record (${record.place}), got another. ` +
+            `It was not sent: ${follower.name} is at epoch ${at.manifest.epoch}. Begin a new store there from \`keyhush export\``,
         )
       }
       const { manifest } = await follower.publish(body, signatureFor(body))
       if (manifest !== hashOf(next.bytes)) {
-        diverged(`of one batch they made the manifests ${hashOf(next.bytes)} and ${manifest}`)
+        diverged(`one batch made the manifests ${hashOf(next.bytes)} and ${manifest}`)
       }
       at = next
     }
@@ -199,15 +199,15 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
         (await server.manifestIfKnown(generation + 1, epoch + 1))
       if (next === undefined) {
         throw new PublishError(
-          `${server.name} no longer knows its epoch ${epoch + 1}; begin the other's store anew from an export of it ` +
-            '(keyhush export)',
+          `${server.name}: expected the manifest of epoch ${epoch + 1}, got none any more; begin a new store at the ` +
+            'other server from `keyhush export` of this one',
         )
       }
       chain.push(next)
     }
     for (const [i, { manifest }] of chain.slice(1).entries()) {
       if (toHex(manifest.previousManifest) !== hashOf(chain[i]!.bytes)) {
-        diverged(`epoch ${manifest.epoch} of ${server.name} was not made on epoch ${manifest.epoch - 1} of the other`)
+        diverged(`epoch ${manifest.epoch} of ${server.name} does not follow epoch ${manifest.epoch - 1} of the other`)
       }
     }
     if (!equalBytes(chain.at(-1)!.bytes, to.bytes)) diverged(`${server.name} shows several manifests of one epoch`)
@@ -233,18 +233,18 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     const { manifest, bytes } = ahead
     if (apart > 1) {
       throw new PublishError(
-        `${leader.name} is at epoch ${manifest.epoch}, and ${follower.name} at ${behind.manifest.epoch}; send the one ` +
-          'that is behind what it missed first (publish --catch-up), or begin its store anew from an export of the other',
+        `${leader.name} is at epoch ${manifest.epoch}, and ${follower.name} at ${behind.manifest.epoch}; first send the second ` +
+          'one its missing batches (publish --catch-up), or begin a new store there from `keyhush export` of the first',
       )
     }
     if (apart !== 0 && toHex(manifest.previousManifest) !== hashOf(behind.bytes)) {
       diverged(
-        `epoch ${manifest.epoch} of ${leader.name} was not made on epoch ${behind.manifest.epoch} of ${follower.name}`,
+        `epoch ${manifest.epoch} of ${leader.name} does not follow epoch ${behind.manifest.epoch} of ${follower.name}`,
       )
     }
     const { generation, epoch } = manifest
     if (options.operations === undefined) {
-      if (apart !== 0) throw new PublishError(`${follower.name} lacks epoch ${epoch}; publish its batch again first`)
+      if (apart !== 0) throw new PublishError(`${follower.name} lacks epoch ${epoch}; first publish its batch again`)
       await checkBase(ahead)
       return { generation, epoch, changed: epoch }
     }
@@ -274,8 +274,8 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     }
     if (apart !== 0) {
       throw new PublishError(
-        `${leader.name} has epoch ${epoch} from another batch, which ${follower.name} lacks; publish ` +
-          'that one again first',
+        `${leader.name} has epoch ${epoch} from another batch, which ${follower.name} lacks; first ` +
+          'publish that batch again',
       )
     }
     await checkBase(ahead)
@@ -324,10 +324,10 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   function notOwn(known: KnownManifest): never {
     const { epoch, hash } = recorded(known)
     throw new PublishError(
-      `epoch ${epoch} of the servers (manifest hash ${hash}) is not known to be yours: it is neither ` +
-        `signed with your key nor in your record (${record.place}). Nothing was sent and nothing signed. If you ` +
-        'published it under another key, give the record of that one with --record; if it is the manifest you built, ' +
-        'its hash as `build` printed it with --trust-base',
+      `epoch ${epoch} of the servers (manifest hash ${hash}) is not known to be yours: your key has not signed it, ` +
+        `and your record (${record.place}) does not have it. Nothing was sent or signed. If you published it with ` +
+        'another key, give the record of that key with --record. If you built it, give the hash that `build` ' +
+        'printed with --trust-base',
     )
   }
 
@@ -349,9 +349,9 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     for (const [i, { batch }] of (await ofAll(servers, server => server.status(epoch))).entries()) {
       if (batch !== hashOf(body)) {
         throw new PublishError(
-          `${servers[i]!.name}: its epoch ${epoch} was made from another batch than another server says` +
-            `${batch === '' ? ', or it was begun anew there and cannot tell; publish without a batch shows whether they agree' : ''}` +
-            '. Nothing was sent and nothing signed',
+          `${servers[i]!.name}: expected epoch ${epoch} from the same batch as at the other servers, got another` +
+            `${batch === '' ? ', or its store is new and cannot tell; publish without a batch to see whether they agree' : ''}` +
+            '. Nothing was sent or signed',
         )
       }
     }
@@ -368,8 +368,8 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   function checkExpiry({ databaseId, epoch, expires }: Manifest, body: Uint8Array): void {
     if (expires === (options.expires ?? 0) || record.hasBatch(toHex(databaseId), hashOf(body))) return
     throw new PublishError(
-      `epoch ${epoch} of the servers expires at ${expires}, which your record (${record.place}) does not know of. ` +
-        'Nothing was sent and nothing signed: give the record of its publisher with --record',
+      `epoch ${epoch} of the servers expires at ${expires}, which your record (${record.place}) does not have. ` +
+        'Nothing was sent or signed. Give the record of its publisher with --record',
     )
   }
 
@@ -380,9 +380,9 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     await record.addBatch({ databaseId: toHex(databaseId), epoch, hash })
     const signature = signatureFor(body)
     const statuses = await ofAll(servers, server => server.publish(body, signature))
-    if (statuses.some(({ batch }) => batch !== hash)) diverged('one of them made another batch than it was sent')
+    if (statuses.some(({ batch }) => batch !== hash)) diverged('a server made another batch than it was sent')
     const made = [...new Set(statuses.map(({ manifest }) => manifest))]
-    if (made.length > 1) diverged(`of one batch they made the manifests ${made.join(' and ')}`)
+    if (made.length > 1) diverged(`one batch made the manifests ${made.join(' and ')}`)
   }
 
   function signatureFor(body: Uint8Array<ArrayBuffer>): BatchSignature {
@@ -396,13 +396,13 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   async function verify(generation: number, epoch: number, predecessor?: KnownManifest): Promise<KnownManifest> {
     const [a, ...others] = (await ofAll(servers, server => server.manifest(generation, epoch))) as [KnownManifest]
     if (others.some(({ bytes }: KnownManifest) => !equalBytes(a.bytes, bytes)))
-      diverged(`their manifests of epoch ${epoch} differ`)
+      diverged(`the manifests of epoch ${epoch} differ`)
     const before = predecessor ?? newest.find(({ manifest }) => manifest.epoch === epoch - 1)
     if (before !== undefined) {
       try {
         checkFollows(before.manifest, a.manifest)
       } catch (error) {
-        if (error instanceof WireError) diverged(`epoch ${epoch} cannot follow the one before: ${error.message}`)
+        if (error instanceof WireError) diverged(`epoch ${epoch} cannot follow the previous one: ${error.message}`)
         throw error
       }
       if (toHex(a.manifest.previousManifest) !== hashOf(before.bytes))
@@ -436,7 +436,7 @@ function isGeneration(operations: Uint8Array): boolean {
 
 function diverged(how: string): never {
   throw new PublishError(
-    `THE SERVERS HAVE DIVERGED: ${how}. Clients will refuse them. Nothing more was sent: find out which one is wrong.`,
+    `THE SERVERS HAVE DIVERGED: ${how}. Clients will refuse them. Nothing more was sent. Find out which one is wrong.`,
   )
 }
 

@@ -108,7 +108,7 @@ async function readEntries(file: string): Promise<Entry[]> {
   return lines.map((line, i) => {
     const [, kind, databaseId, epoch, hash] = LINE.exec(line) ?? []
     if (kind === undefined)
-      throw new PublishError(`${file}: expected an entry on line ${i + 2}, got another text; take your backup`)
+      throw new PublishError(`${file}: expected an entry on line ${i + 2}, got another text; restore your backup`)
     return { kind: kind as Kind, databaseId: databaseId!, epoch: Number(epoch), hash: hash! }
   })
 }

@@ -37,7 +37,7 @@ export class PublishedServer {
 
   constructor(url: string, name?: string) {
     if (!/^https?:\/\//.test(url))
-      throw new PublishError(`${url}: expected a URL that begins with https://, got another; write it out`)
+      throw new PublishError(`${url}: expected a URL that begins with https://, got another; give the whole URL`)
     this.url = url.replace(/\/+$/, '')
     this.name = name ?? this.url
   }
@@ -120,7 +120,7 @@ export class PublishedServer {
     } catch (error) {
       const { cause, message } = error as Error
       throw this.#fault(
-        `it cannot be reached (${(cause instanceof Error ? cause.message : message).trim()}); try again`,
+        `expected a reply, got none (${(cause instanceof Error ? cause.message : message).trim()}); try again`,
       )
     }
     if (status === 200) return bytes
@@ -139,8 +139,8 @@ export class PublishedServer {
     if (!databases.includes(path))
       return `expected a database at ${path}, got databases at ${databases.join(', ')}: is the path of the URL right?`
     return (
-      'expected a server for publishers, but it takes nothing from publishers: start it with --store and --publisher-key; ' +
-      'of several in PostgreSQL, name the one without --replica'
+      'expected a server that takes batches, got one that does not: start it with --store and --publisher-key; ' +
+      'with replicas, name the server without --replica'
     )
   }
 }

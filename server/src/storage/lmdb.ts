@@ -69,8 +69,8 @@ function openDatabase(dir: string, location: string): RootDatabase<Uint8Array, B
     })
   } catch (error) {
     const { code, message } = error as Error & { code?: unknown }
-    const instead = code === EIO ? '; a full disk can be the reason' : ''
-    throw new DatasetError(location, `expected a store, but it cannot be opened: ${message}${instead}`)
+    const instead = code === EIO ? '; is the disk full?' : ''
+    throw new DatasetError(location, `expected a store that opens, got: ${message}${instead}`)
   }
 }
 
@@ -82,7 +82,7 @@ function allocateLocks(dir: string): void {
     writeFileSync(path, Buffer.alloc(LOCK_BYTES), { flush: true })
   } catch (error) {
     rmSync(path, { force: true })
-    throw new DatasetError(path, `it cannot be written (${(error as NodeJS.ErrnoException).code}); is its disk full?`)
+    throw new DatasetError(path, `cannot be written (${(error as NodeJS.ErrnoException).code}); is the disk full?`)
   }
 }
 
@@ -196,7 +196,7 @@ class LmdbStorage implements Storage {
     }
     if (there === undefined) return new StorageError('ENOENT', 'the store cannot be written (ENOENT: its file is gone)')
     if (there.dev === this.#file.dev && there.ino === this.#file.ino) return undefined
-    return new StorageError('ESTALE', 'the store cannot be written (ESTALE: another file is in its place)')
+    return new StorageError('ESTALE', 'the store cannot be written (ESTALE: its file was replaced)')
   }
 
   async close(): Promise<void> {

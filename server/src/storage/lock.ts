@@ -36,7 +36,7 @@ function locked(fd: number, path: string): boolean {
     return tryLock(fd)
   } catch (error) {
     const instead = 'keep the store on a local disk'
-    throw new DatasetError(path, `it cannot be locked (${(error as Error).message}); ${instead}`)
+    throw new DatasetError(path, `expected a file that can be locked, got: ${(error as Error).message}; ${instead}`)
   }
 }
 

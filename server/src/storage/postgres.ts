@@ -66,7 +66,7 @@ export async function openPostgres(url: string, { role = 'writer' }: PostgresOpt
   } catch (error) {
     await storage.close()
     if (!(error instanceof StorageError)) throw error
-    throw new DatasetError(place.location, `expected a database, but it cannot be opened: ${error.message}`)
+    throw new DatasetError(place.location, `expected a database that opens, got: ${error.message}`)
   }
 }
 
@@ -84,7 +84,7 @@ function placeOf(text: string): Place {
   const isPlace = url !== undefined && /^postgres(ql)?:\/\//i.test(text) && url.hash === ''
   // In a mistyped URL a password could be where messages name the place.
   if (!isPlace || /[@:/]/.test(url.pathname.slice(1))) {
-    throw new DatasetError('--store', 'expected postgres://user@host/database, got another text; write it out')
+    throw new DatasetError('--store', 'expected postgres://user@host/database, got another text; give the whole URL')
   }
   // As in `pg`, a host among the parameters comes first.
   const host = url.searchParams.get('host') || url.hostname || process.env['PGHOST'] || 'localhost'
@@ -95,7 +95,7 @@ function placeOf(text: string): Place {
   if (url.password !== '' || url.searchParams.has('password')) {
     throw new DatasetError(
       location,
-      'expected a URL without a password, got one, which everybody on this machine can read; put it into a file that PGPASSFILE names, or into PGPASSWORD',
+      'expected a URL without a password, got one, which every user of this machine can read; put it into PGPASSWORD, or a file that PGPASSFILE names',
     )
   }
   if (!/^[a-z_][a-z0-9_]{0,39}$/.test(schema))
@@ -265,10 +265,10 @@ class SharedStorage implements PostgresStorage {
 
   transact<T>(keys: readonly string[], work: (transaction: Transaction) => T): Promise<T> {
     return this.#holding(async client => {
-      if (!this.#writes) throw new CalledOff(new Error('a replica writes nothing; publish at the writer'))
+      if (!this.#writes) throw new CalledOff(new Error('a replica writes nothing; publish to the writer'))
       const { rows: writers } = await client.query(`SELECT id FROM ${this.#schema}.writer`)
       if (this.#usurper !== undefined || writers[0]?.id !== this.engine.id)
-        throw new CalledOff(new StorageError('EBUSY', `${this.#usurper ?? 'another process'} writes here now`))
+        throw new CalledOff(new StorageError('EBUSY', `${this.#usurper ?? 'another process'} writes to this store now`))
       const there = new Map<string, Uint8Array>()
       if (keys.length > 0) {
         const text = `SELECT key, value FROM ${this.#schema}.entries WHERE key = ANY($1)`
@@ -333,7 +333,7 @@ class SharedStorage implements PostgresStorage {
         get: key => then.get(key),
         entries: (prefix, after) => then.entries(prefix, after),
         count: prefix => then.count(prefix),
-        transact: () => Promise.reject(new Error('expected reads, got a transaction: a snapshot is not written to')),
+        transact: () => Promise.reject(new Error('expected reads, got a transaction; a snapshot is read-only')),
         close: async () => {},
       }).catch((error: unknown) => Promise.reject(error instanceof StorageError ? error : new CalledOff(error)))
     })
@@ -382,7 +382,7 @@ class SharedStorage implements PostgresStorage {
 
   #failed(error: unknown): StorageError {
     const code = codeOf(error)
-    const what = WORDS[code] ?? 'it does not answer, or refuses'
+    const what = WORDS[code] ?? 'it does not answer, or refuses; see its log'
     return new StorageError(code, `the store at ${this.location} cannot be used (${code}): ${what}`, 'away')
   }
 }
@@ -412,20 +412,20 @@ class CalledOff extends Error {
 
 /** What is wrong, and what to do, by SQLSTATE or the system's name. */
 const WORDS: Readonly<Record<string, string>> = {
-  '25006': 'it only reads, as a standby does; name the server that writes',
-  '28000': 'it does not let this user in; make the role, and allow it in pg_hba.conf',
+  '25006': 'it is read-only, like a standby; name the primary server',
+  '28000': 'it refuses this user; create the role, and allow it in pg_hba.conf',
   '28P01': 'the password is wrong or missing; put it into the file that PGPASSFILE names, or into PGPASSWORD',
-  '3D000': 'there is no such database; make it with createdb, or correct the name in --store',
-  '42501': 'the role may not do that; let it own the schema, or create one in the database',
-  '42601': 'it does not understand a statement; PostgreSQL 15 or later is expected',
-  '53100': 'its disk is full; make room there',
+  '3D000': 'it has no such database; create it with createdb, or correct the name in --store',
+  '42501': 'the role lacks permission; let it own the schema, or create one in the database',
+  '42601': 'it does not know a statement; use PostgreSQL 15 or later',
+  '53100': 'its disk is full; free some space there',
   '53300': 'it has no connection left; raise max_connections: each process takes up to 11',
-  '57P01': 'it is being stopped; start it again',
+  '57P01': 'it is stopping; start it again',
   '57P03': 'it is starting or stopping; try again in a moment',
-  ECONNREFUSED: 'nothing listens there; start it, or correct host and port in --store',
-  ECONNRESET: 'the connection broke; see whether it runs',
-  ENOTFOUND: 'its host is not known; correct the host in --store',
-  ETIMEDOUT: 'it does not answer in time; see whether it runs and can be reached',
+  ECONNREFUSED: 'nothing listens there; start PostgreSQL, or correct host and port in --store',
+  ECONNRESET: 'the connection broke; check that PostgreSQL runs',
+  ENOTFOUND: 'its host name is unknown; correct the host in --store',
+  ETIMEDOUT: 'it does not answer in time; check that it runs and can be reached',
 }
 
 /** SQLSTATE, or the system's name. Messages may quote values and are not repeated. */

@@ -10,13 +10,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 /** What a server can do wrong, in words that follow its name. */
 export const MISBEHAVIOURS = {
   lie: 'flips a bit of each answer and download',
-  fork: 'shows another database than the other server',
+  fork: 'shows another database than the other servers',
   slow: 'replies after 3 s',
   silent: 'never replies',
   cut: 'breaks off half-way through each reply',
-  behind: 'takes no changes, so that the other server alone has the next epoch',
+  behind: 'refuses changes, so only the other servers get the next epoch',
   down: 'closes each connection at once',
-  limit: 'replies that there were too many requests',
+  limit: 'replies 429: too many requests',
   portal: 'replies with a page of HTML, as a captive portal does',
 } as const
 
@@ -27,7 +27,7 @@ export const MISBEHAVIOURS = {
  * - `lie`: TamperedError, which names it (in mode `instant` it names none); in a download the other server replaces it
  * - `fork`: ServersDisagreeError from `open()`
  * - `slow`: everything works, late
- * - `silent`: NetworkError with `timedOut`, unless it does something else before
+ * - `silent`: TimeoutError after `timeoutMs`, unless it does something else before
  * - `cut` and `down`: NetworkError
  * - `behind`: nothing; the app stays at the newest epoch that both have
  * - `limit`: RateLimitedError
@@ -143,5 +143,5 @@ const ANY_ORIGIN = { 'access-control-allow-origin': '*', 'access-control-expose-
 
 function refuse(outgoing: ServerResponse, status: number, code: string): void {
   const headers = { 'content-type': 'application/json', 'retry-after': '1', ...ANY_ORIGIN }
-  outgoing.writeHead(status, headers).end(JSON.stringify({ code, message: 'as the developer asked for' }))
+  outgoing.writeHead(status, headers).end(JSON.stringify({ code, message: 'misbehaves on purpose, as asked' }))
 }

@@ -133,7 +133,7 @@ export class Workers {
     worker.on('error', error => settle()?.reject(error))
     worker.on('exit', () => {
       if (!this.#closing)
-        settle()?.reject(new Error('expected an answer of a worker thread, but it has ended; restart the server'))
+        settle()?.reject(new Error('expected an answer from a worker thread, but the thread ended; restart the server'))
     })
     worker.unref()
     this.#threads.push(thread)

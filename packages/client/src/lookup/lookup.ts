@@ -159,7 +159,7 @@ async function assertVouched(machine: Machine, hint: Hint, watch: Watch): Promis
     // Servers see no lookups of such a map, not even that there are any. To ask them, the app calls sync().
     publisher.checkExpiry(hint.manifest)
     if (await machine.hasVouchedFor(hint.base)) return
-    const unseen = 'expected a signature over the database that is kept here, got none so far'
+    const unseen = 'expected a signature of the database that this map keeps, got none so far'
     throw new SignatureError(`${unseen}; call sync() when the servers can be reached`)
   }
   await apply(machine, await stepsAfter(machine, hint.base, watch.signal), watch)

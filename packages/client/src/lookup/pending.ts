@@ -162,7 +162,7 @@ async function attempt(
     await condemn(machine, hintId, undefined)
     throw new TamperedError(
       undefined,
-      'expected answers from the database that both servers agreed on, got others from one of them; call reset()',
+      'expected answers from the database that both servers agreed on, got a forged one; call reset()',
     )
   }
   await note(machine, hint, version, finished.effect)

@@ -74,7 +74,7 @@ export function coreCode(error: unknown): string | undefined {
 
 function trapped(cause?: unknown): UnsupportedError {
   const message =
-    'expected the WebAssembly module to run, but it has crashed, most likely for want of memory; open() the map again'
+    'expected the WebAssembly module to run, but it has crashed, probably for lack of memory; open() the map again'
   return new UnsupportedError('crashed', message, { cause })
 }
 
@@ -83,7 +83,7 @@ function translated(error: unknown): unknown {
     case 'layout':
       return new UnsupportedError(
         'memory',
-        "expected memory for this database, got too little of it; mode 'instant' keeps nothing",
+        "expected memory for this database, got too little; use mode 'instant', which keeps nothing",
         {
           cause: error,
         },
@@ -91,7 +91,7 @@ function translated(error: unknown): unknown {
     case 'condemned':
       return new CondemnedError(undefined)
     case 'state':
-      return new StorageError('expected a local state that agrees with itself, got one that does not; call reset()', {
+      return new StorageError('expected a consistent local state, got one that contradicts itself; call reset()', {
         cause: error,
       })
     default:

@@ -81,7 +81,7 @@ function platformFetch(url: string, init: RequestInit): Promise<Response> {
 function random(bytes: number): Uint8Array {
   if (typeof crypto !== 'object' || typeof crypto.getRandomValues !== 'function') {
     const message =
-      'expected a platform with crypto.getRandomValues(), got one without; nothing else is unpredictable, so update it'
+      'expected a platform with crypto.getRandomValues(), got one without; update it: the SDK needs secure randomness'
     throw new UnsupportedError('platform', message)
   }
   return crypto.getRandomValues(new Uint8Array(bytes))

@@ -8,7 +8,7 @@ export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
     return await load()
   } catch (cause) {
     const message =
-      'expected a file of this package, got the failure in `cause`; serve all files that the bundler has written'
+      'expected a file of this package, got the failure in `cause`; serve all files that your bundler wrote'
     throw new UnsupportedError('module', message, { cause })
   }
 }

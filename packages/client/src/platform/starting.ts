@@ -41,8 +41,7 @@ const MESSAGES = {
   memory: 'expected memory for the WebAssembly core, got none; close other pages',
   policy:
     "expected WebAssembly to be allowed, but the page's content security policy refuses it; add 'wasm-unsafe-eval' to its script-src",
-  module:
-    'expected the WebAssembly core, got the failure in `cause`; where a bundler has left it out, pass open({ wasm })',
+  module: 'expected the WebAssembly core, got the failure in `cause`; if your bundler left it out, pass open({ wasm })',
 } as const satisfies Partial<Record<UnsupportedReason, string>>
 
 /** The smallest module with an instruction of SIMD. */

@@ -36,7 +36,7 @@ export const KINDS: Readonly<Record<Proofs, ProofKind>> = {
         if (pointproofs?.development !== true || development === true) return
         throw new UnsupportedError(
           'ceremony',
-          "proofs: expected the key of a ceremony, got one for development, with which forging may be possible; if that is what you want, pass open({ development: true }), or ask with proofs: 'merkle'",
+          "proofs: expected the key of a ceremony, got one for development, with which forging may be possible; use proofs: 'merkle', or for tests pass open({ development: true })",
         )
       },
     },

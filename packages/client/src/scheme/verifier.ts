@@ -159,7 +159,7 @@ async function translated<T>(servers: string, work: () => Promise<T>): Promise<T
       case 'crashed':
         throw new UnsupportedError(
           'crashed',
-          'expected the WebAssembly module that verifies to run, but it has crashed, most likely because memory ran out; load the page again',
+          'expected the WebAssembly module that verifies to run, but it has crashed, probably for lack of memory; load the page again',
         )
       default:
         throw error

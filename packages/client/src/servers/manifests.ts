@@ -41,10 +41,10 @@ async function agreeAmong(links: Links, atLeast: number, signal: AbortSignal): P
     const showing = await Promise.all(links.map((_, i) => shows(i, one)))
     if (showing.filter(shown => shown).length < atLeast) continue
     if (found !== undefined)
-      throw disagree(links, `as many show one manifest of epoch ${one.manifest.epoch} as another`)
+      throw disagree(links, `equally many show different manifests of epoch ${one.manifest.epoch}`)
     found = one
   }
-  if (found === undefined) throw disagree(links, `no ${atLeast} of them show the same`)
+  if (found === undefined) throw disagree(links, `fewer than ${atLeast} of them agree`)
   return found
 }
 
@@ -132,10 +132,11 @@ export function fromWire<T>(link: Link, decode: () => T): T {
     return decode()
   } catch (error) {
     if (!(error instanceof WireError)) throw error
-    if (error.code === 'version') throw new VersionError(link.server.name, `${error.message}; update one or the other`)
+    if (error.code === 'version')
+      throw new VersionError(link.server.name, `${error.message}; update the older of client and server`)
     throw new ProtocolError(
       link.server.name,
-      `${error.message}; is this a Keyhush server, and nothing changes its replies?`,
+      `${error.message}; is this a Keyhush server, and does a proxy change its replies?`,
     )
   }
 }

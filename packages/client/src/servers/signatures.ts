@@ -64,7 +64,7 @@ export class Publisher {
     if (signature !== undefined) return { ...agreed, signature }
     const wanted = `a signature under the key ${this.key.slice(0, 8)}… over generation ${generation}, epoch ${epoch}`
     throw new SignatureError(
-      `expected ${wanted}, got none that is valid. Unless its publisher has yet to sign it, do not use this database`,
+      `expected ${wanted}, got none that is valid; ask the publisher to sign it, and do not use this database until then`,
     )
   }
 

@@ -176,7 +176,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       return
     }
     const ms = silentFor < silenceMs ? allowedMs : silenceMs
-    const message = `expected an answer within ${ms} ms, got none; it is unreachable, overloaded or holding back: call again later`
+    const message = `expected an answer within ${ms} ms, got none; the server is unreachable, overloaded or withholds it: call again later`
     callOff(new NetworkError(name, message, { timedOut: true }))
   }
   let timer = clock.setTimeout(watch, Math.min(silenceMs, allowedMs))
@@ -270,7 +270,7 @@ function checkHead(server: string, request: Request, response: Response): void {
   if (encoding !== null)
     throw new ProtocolError(
       server,
-      'expected an answer without Content-Encoding, got one with; whoever compresses on the way must not',
+      "expected an answer without Content-Encoding, got one with; turn off compression at the server's proxy",
     )
   // Browsers hide Content-Encoding across origins, but not Content-Length.
   const length = response.headers.get('content-length')
@@ -284,7 +284,7 @@ function wrongLength(server: string, request: Request, came: string): ProtocolEr
 
 function unreachable(server: string, cause: unknown): NetworkError {
   const page = "refuses this origin (CORS), or is not in connect-src of the page's content security policy"
-  const message = `expected an answer, got none: it is unreachable, broke off, redirects elsewhere, ${page}; call again later`
+  const message = `expected an answer, got none: the server is unreachable, broke off, redirects elsewhere, ${page}; call again later`
   return new NetworkError(server, message, { cause })
 }
 
@@ -306,7 +306,7 @@ function refusal(server: string, response: Response, body: readonly Uint8Array[]
     const newest = generation === undefined || epoch === undefined ? undefined : { generation, epoch }
     return new VersionError(
       server,
-      'expected an answer at the epoch of this map, got a refusal: not any more, or not yet; call again',
+      'expected an answer at the epoch of this map, got a refusal: the server no longer has it, or not yet; call again',
       { newest, retryable: true },
     )
   }

@@ -74,10 +74,10 @@ export class Consent {
 
 /** The error of what needs a download that the app does not want. `cause`: what its function has thrown. */
 export function refusalOf({ mode, bytes }: Pick<DownloadOffer, 'mode' | 'bytes'>, cause?: unknown): UnsupportedError {
-  const message = `expected leave to download ${bytes} bytes for mode '${mode}', got none from open({ download })`
+  const message = `expected permission to download ${bytes} bytes for mode '${mode}', got none from open({ download })`
   return new UnsupportedError(
     'download',
-    `${message}; ask again, or call prepare() or reset(), which ask nobody`,
+    `${message}; call again, or call prepare() or reset(), which do not ask`,
     cause === undefined ? {} : { cause },
   )
 }

@@ -377,13 +377,13 @@ export function tabsName({ servers, apart }: Pick<Parts, 'servers' | 'apart'>): 
 
 /** The error of an operation that has started over too often. */
 export function tooManyRestarts(): StorageError {
-  const message = 'expected a turn, but the store refuses every change, or other tabs keep beginning anew; call again'
+  const message = 'expected to change the state, but the store refuses, or other tabs replace it each time; call again'
   return new StorageError(message, { retryable: true })
 }
 
 /** The error of a call that has downloaded REPLACED_A_CALL hints in vain. */
 export function replacedTooOften(): ProtocolError {
   const expected = 'expected the database to stay the same for one call'
-  const message = `${expected}; it was replaced ${REPLACED_A_CALL} times. Ask their operators`
+  const message = `${expected}; it was replaced ${REPLACED_A_CALL} times. Call again later, or ask their operators`
   return new ProtocolError('the servers', message)
 }

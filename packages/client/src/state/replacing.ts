@@ -82,7 +82,7 @@ async function installed(
       const head = await readHead(machine, false)
       // Refused, although no other hint was put there.
       if (round > 1 && beside === undefined && (before === undefined ? head === undefined : isOf(head, before))) {
-        throw new StorageError('what was prepared has been swept up, as of a page that is gone; call reset() again')
+        throw new StorageError('expected the prepared state, but it was removed as left over; call reset() again')
       }
       before = head?.record.hintId
       if (beside !== undefined && head?.condemned !== undefined)

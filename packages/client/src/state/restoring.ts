@@ -220,7 +220,7 @@ function agreedOn({ manifest: bytes, signature }: HintRecord): Agreed {
 
 function storedManifest(bytes: Uint8Array): Manifest {
   const manifest = readManifest(bytes)
-  if (manifest === undefined) throw unreadable('a stored manifest says nothing we understand')
+  if (manifest === undefined) throw unreadable('a stored manifest cannot be read')
   return manifest
 }
 

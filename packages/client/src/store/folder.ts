@@ -47,7 +47,7 @@ async function assertLocks(): Promise<void> {
   } catch (cause) {
     // What is wrong with one that is installed, its user is told by who locks.
     if (codeOf(cause) !== 'ERR_MODULE_NOT_FOUND' || !`${cause}`.includes("'fs-native-extensions'")) return
-    const needed = 'expected the package fs-native-extensions, which locks its folder; it is not installed'
+    const needed = 'expected the package fs-native-extensions, which locks its folder, got none'
     throw new UsageError(`fileStore: ${needed}: npm install fs-native-extensions`, { cause })
   }
 }
@@ -144,7 +144,7 @@ export class Folder implements Disk {
     } catch (cause) {
       await file.close()
       const instead = "keep the state on a local disk, or open the map with storage: 'memory'"
-      const message = `the folder ${this.#path} cannot be locked, its file system or this platform has no locks; ${instead}`
+      const message = `the folder ${this.#path} cannot be locked: its file system or this platform has no locks; ${instead}`
       throw new StoreUnavailableError(message, { cause })
     }
     await file.close()

@@ -24,7 +24,7 @@ export function fromRow(row: unknown): StoredHead {
     )
   }
   if (format !== FORMAT) {
-    throw new StateUnreadableError(`the stored state is of format ${format}; this software reads format ${FORMAT}`)
+    throw new StateUnreadableError(`the stored state is of format ${format}; this SDK reads format ${FORMAT}`)
   }
   if (!isHead(head)) throw new StateUnreadableError('the stored head is torn or foreign')
   return head

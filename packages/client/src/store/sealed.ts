@@ -294,7 +294,8 @@ export class SealedStore implements StateStore {
   }
 
   async #opened(kind: Kind | 'row', bound: Bound, sealed: Uint8Array): Promise<Uint8Array> {
-    const unreadable = () => new StateUnreadableError(`the stored ${kind} does not unseal: lost key, or tampered with`)
+    const unreadable = () =>
+      new StateUnreadableError(`the stored ${kind} cannot be decrypted: its key is lost, or it was changed`)
     const pieces = piecesOf(sealed)
     const length = sealed.length - MAGIC.length - pieces * AROUND_BYTES
     const isWhole = length >= (pieces - 1) * PIECE_BYTES

@@ -56,7 +56,7 @@ export type OpenDurableStore = (servers: Identity) => Promise<DurableStore>
 export async function confirmed(opened: DurableStore): Promise<DurableStore> {
   if (opened.durability === 'strict') return opened
   await opened.store.close()
-  throw new StoreUnavailableError('this platform does not say when a write has reached the disk')
+  throw new StoreUnavailableError('this platform does not confirm when a write has reached the disk')
 }
 
 const PREFERRED = "With storage: 'preferred' the map lives in memory instead"

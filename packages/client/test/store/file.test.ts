@@ -552,7 +552,7 @@ describe('in a real folder', () => {
     await store.close()
   })
 
-  test('of many that open it at the same moment one gets in; the others are told what to do', async () => {
+  test('of many that open it at the same moment one succeeds; the errors of the others say what to do', async () => {
     for (let round = 0; round < 20; round++) {
       const openings = Array.from({ length: 5 }, () => openFileStore(parent, servers))
       const outcomes = await Promise.allSettled(openings)
@@ -606,7 +606,7 @@ describe('in a real folder', () => {
     await store.close()
   })
 
-  test('a process that has lost its store, and collects what it has lost, has it all the same', async () => {
+  test('a process that drops its reference to the store still has it after garbage collection', async () => {
     const program = `
       import { setFlagsFromString } from 'node:v8'
       import { runInNewContext } from 'node:vm'
@@ -663,7 +663,7 @@ describe('in a real folder', () => {
     return ''
   }
 
-  test('a process that is killed: what it was told is stored is there, and its lock is no obstacle', async () => {
+  test('after a process is killed, everything reported as stored is there, and its lock does not block', async () => {
     const program = `
       import { openFileStore } from '@keyhush/client/node'
       const { store } = await openFileStore(${JSON.stringify(parent)}, ${JSON.stringify(servers)})

@@ -65,7 +65,7 @@ export class Rows {
 
   /** The error for a code of csv-parse. */
   faultOf(code: string): BuildError {
-    return this.#fault(REASONS[code] ?? `expected a line of two fields, got another (${code}); see RFC 4180`)
+    return this.#fault(REASONS[code] ?? `expected a line of two fields, got another (${code}); RFC 4180 has the format`)
   }
 
   #fault(reason: string): BuildError {
@@ -88,7 +88,7 @@ function findColumns(header: readonly Uint8Array[]): Columns | undefined {
 
 function headerFault(delimiter: Delimiter): string {
   const separator = delimiter === ',' ? 'comma' : 'tab'
-  return `expected a header of exactly the columns key and value, separated by a ${separator}, got another first line; write one`
+  return `expected a header of exactly the columns key and value, separated by a ${separator}, got another first line; add the header`
 }
 
 function countLineEnds(field: Uint8Array): number {

@@ -25,7 +25,7 @@ export class Growing<T extends Uint8Array | Uint32Array> {
   append(run: ArrayLike<number>): void {
     const needed = this.#length + run.length
     if (needed > MOST_BYTES)
-      throw new BuildError('expected at most 4 GiB of values, got more; make several databases of the list')
+      throw new BuildError('expected at most 4 GiB of values, got more; split the list over several databases')
     if (needed > this.#items.length) {
       const larger = new this.#make(Math.min(MOST_BYTES, Math.max(needed, 2 * this.#items.length)))
       larger.set(this.view())

@@ -20,7 +20,7 @@ export function formatOf(file: string): Format {
   const extension = extname(file).slice(1).toLowerCase()
   const format = FORMATS.find(name => name === extension)
   if (format === undefined)
-    throw new BuildError(`expected a name in ${FORMATS.join(', ')}, got another; say the format with --format`, file)
+    throw new BuildError(`expected a name in ${FORMATS.join(', ')}, got another; give --format`, file)
   return format
 }
 

@@ -42,7 +42,7 @@ function parseEntry(text: string): { key: string; value: string } | string {
   if (unknown !== undefined)
     return `expected "key" and "value" alone, got the member ${JSON.stringify(unknown)}; remove it`
   if (LONE_SURROGATE.test(key) || LONE_SURROGATE.test(value))
-    return 'expected text, got a lone surrogate (\\ud800 to \\udfff), which has no UTF-8; write the pair'
+    return 'expected text, got a lone surrogate (\\ud800 to \\udfff), which has no UTF-8; write both halves'
   return { key, value }
 }
 

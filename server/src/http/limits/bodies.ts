@@ -25,7 +25,7 @@ export function takeBodies(app: FastifyInstance, room: Unsent): void {
     // A body is bytes, whatever its Content-Type says, and it need not have one.
     request.headers['content-type'] = OCTET_STREAM
     if (request.method === 'POST' && request.headers['content-encoding'] !== undefined) {
-      throw new Refusal('unsupported_encoding', 'what is posted has no Content-Encoding')
+      throw new Refusal('unsupported_encoding', 'expected a body without Content-Encoding, got one with it')
     }
     if (isInChunks(request)) {
       // A chunk may be one byte long, and takes hundreds of bytes of memory.
@@ -39,7 +39,7 @@ export function takeBodies(app: FastifyInstance, room: Unsent): void {
       const bytes = lengthOf(request)
       if (bytes > bodyLimit) {
         reply.header('connection', 'close') // nothing more of it is read
-        throw new Refusal('too_large', 'the body is longer than any of its kind')
+        throw new Refusal('too_large', "expected a body of at most this kind's length, got a longer one")
       }
       if (bytes > NO_BYTES && !config.boundsBodies) room.reserveBody(request, reply, bytes)
     }
@@ -67,6 +67,6 @@ function inOnePiece(
   payload.once('error', done)
   payload.once('end', () => {
     if (length === bytes.length) done(null, bytes)
-    else done(new Refusal('bad_request', `the body is not as long as Content-Length says: expected ${bytes.length}`))
+    else done(new Refusal('bad_request', `expected ${bytes.length} bytes, as Content-Length says, got another length`))
   })
 }

@@ -195,7 +195,7 @@ function refusalOfBroken(code: string | undefined): Refusal {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return new Refusal('bad_request', 'the request came too slowly', 408)
     case 'HPE_HEADER_OVERFLOW':
-      return new Refusal('bad_request', 'the headers are too long, or too many', 431)
+      return new Refusal('bad_request', 'expected at most 100 headers and 8 KiB of them, got more', 431)
     default:
       return new Refusal('bad_request', 'the request is not well-formed HTTP')
   }

@@ -47,7 +47,7 @@ export class RateLimit {
     const used = this.#used.get(client) ?? 0
     if (used >= this.#most) {
       reply.header('retry-after', Math.ceil((this.#since + WINDOW_MILLISECONDS - now) / 1000))
-      throw new Refusal('rate_limited', 'too many queries; Retry-After says when to come again')
+      throw new Refusal('rate_limited', 'too many queries; try again after Retry-After')
     }
     if (used === 0 && this.#used.size >= MOST_CLIENTS) this.#begin(now)
     this.#used.set(client, used + weight)

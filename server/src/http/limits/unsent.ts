@@ -62,7 +62,7 @@ export class Unsent {
     bytes: number,
     { waits = false, length = bytes }: { readonly waits?: boolean; readonly length?: number } = {},
   ): () => void {
-    const refusal = 'too much that was asked for has not been read yet'
+    const refusal = 'too many bytes of replies wait to be read; try again later'
     const standing = this.#reserve(request, reply, bytes, length, refusal)
     whenOver(reply, () => this.#release(standing))
     if (!waits) this.#begin(standing)
@@ -71,7 +71,7 @@ export class Unsent {
 
   /** The same for a body that is about to come, until it is here. */
   reserveBody(request: FastifyRequest, reply: FastifyReply, bytes: number): void {
-    const refusal = 'too much that clients have begun to send has not come yet'
+    const refusal = 'too many bytes of requests have not arrived yet; try again later'
     const standing = this.#reserve(request, reply, bytes, bytes, refusal)
     request.raw.on('close', () => this.#release(standing)) // read, or its connection is gone
     this.#begin(standing)

@@ -21,7 +21,7 @@ export const errors = fp(async (app: FastifyInstance, { databases }: ErrorsOptio
   const details = { databases: databases.filter(path => DATABASE_PATH.test(path)).slice(0, DATABASES_NAMED) }
   const nothing = new Refusal(
     'not_found',
-    'there is nothing here; `databases` has the paths where one is',
+    'expected a path of the protocol, got another; `databases` lists the paths of the databases here',
     404,
     details,
   )
@@ -32,7 +32,7 @@ export const errors = fp(async (app: FastifyInstance, { databases }: ErrorsOptio
 export function frameworkError(error: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
   const refusal =
     error.code === 'FST_ERR_MAX_PARAM_LENGTH'
-      ? new Refusal('not_found', 'there is nothing here')
+      ? new Refusal('not_found', 'expected a path of the protocol, got a longer one')
       : new Refusal('bad_request', 'the URL is malformed')
   void sendRefusal(reply, refusal)
 }
@@ -91,11 +91,11 @@ function sendRefusal(reply: FastifyReply, refusal: Refusal): FastifyReply {
 function refusalFor(error: unknown): Refusal {
   if (error instanceof Refusal) return error
   if (error instanceof StorageError) {
-    const what = error.kind === 'away' ? 'the database of this server is away' : 'this server cannot write to its store'
-    return new Refusal('not_ready', `${what} at the moment; nothing was kept: send the same again when it can`)
+    const what = error.kind === 'away' ? 'this server cannot reach its store' : 'this server cannot write to its store'
+    return new Refusal('not_ready', `${what} now; nothing was stored: send the same again later`)
   }
   const { code, statusCode = 500 } = error as Partial<FastifyError>
-  if (code === 'ECONNRESET') return new Refusal('bad_request', 'the request has not come whole') // the client has hung up
+  if (code === 'ECONNRESET') return new Refusal('bad_request', 'expected a whole request, got a part of it') // the client has hung up
   // Fastify's own, of a request that is none of ours.
   if (statusCode < 500) return new Refusal('bad_request', 'the request is malformed')
   return new Refusal('internal', 'the server failed; the fault is not in the request')

@@ -51,7 +51,7 @@ export const headers = fp(async (app: FastifyInstance, { allowOrigins, publisher
     // A page that may not read replies could still fill the fence with hints, and have lookups computed. A page of this server's own
     // host is no exception: a page that had its host's name lead here would look the same.
     if (request.method === 'POST' && !allowsAny && origin !== undefined && !isAllowed(origin))
-      throw new Refusal('unauthorized', 'pages of this origin may not use this server (--allow-origin)', 403)
+      throw new Refusal('unauthorized', 'expected a page of an origin that --allow-origin allows, got another', 403)
     done()
   })
 

@@ -57,7 +57,7 @@ export function answerRoute(app: Routes, surroundings: Surroundings, fence: Fenc
   }
 
   function judge(claim: FenceClaim): Promise<FenceVerdict> {
-    if (fence === undefined) throw new Refusal('not_found', 'this database does not change, and has no fence')
+    if (fence === undefined) throw new Refusal('not_found', 'expected a database that changes: this one has no fence')
     return fence.judge({ kind: 'confirm', ...claim })
   }
 }
@@ -87,7 +87,7 @@ export function answerQuery(epochs: Epochs, body: unknown, reserve: (bytes: numb
 function answerable(epochs: Epochs, header: MessageHeader): { readonly epoch: Epoch; readonly queryBytes: number } {
   const epoch = epochOf(epochs, header)
   if (!epoch.suites.includes(header.suite)) {
-    throw new Refusal('bad_request', `suite: this database has ${epoch.suites.join(' or ')}, got ${header.suite}`)
+    throw new Refusal('bad_request', `suite: expected ${epoch.suites.join(' or ')}, got ${header.suite}`)
   }
   expectPartitions(epoch, header)
   const limits = epoch.queryLimits(header.suite)
@@ -102,7 +102,7 @@ function bodyFor(epoch: Epoch, { vectors, suite }: Query): Uint8Array {
   } catch (error) {
     // The core names the offset; the reply does not, for it is part of a query.
     if ((error as CoreError).code === 'index') {
-      throw new Refusal('bad_request', 'an offset is not below the number of records in a partition')
+      throw new Refusal('bad_request', 'expected offsets below the number of records in a partition, got a larger one')
     }
     if ((error as CoreError).code === 'query') throw new Refusal('bad_request', (error as CoreError).message)
     throw error

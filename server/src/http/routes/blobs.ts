@@ -15,7 +15,7 @@ export function blobRoute(app: Routes, epochs: Epochs, unsent: Unsent): void {
   app.get<{ Params: { hash: string } }>('/v1/blobs/:hash', async (request, reply) => {
     const { hash } = request.params
     const blob = HASH.test(hash) ? await epochs.findBlob(hash) : undefined
-    if (blob === undefined) throw new Refusal('not_found', 'there is no blob of that hash')
+    if (blob === undefined) throw new Refusal('not_found', 'no blob here has this hash; it may be of an old epoch')
     const reserve = (bytes: number, length: number) => unsent.reserve(request, reply, bytes, { length })
     return sendBlob(request, reply, blob, `"${hash}"`, reserve)
   })
@@ -41,7 +41,7 @@ async function sendBlob(
   const wanted = isRanged ? parseRange(range, blob.bytes) : undefined
   if (wanted === 'unsatisfiable') {
     reply.header('content-range', `bytes */${blob.bytes}`)
-    throw new Refusal('bad_request', 'the range lies beyond the end of the blob', 416)
+    throw new Refusal('bad_request', 'expected a range within the blob, got one beyond its end', 416)
   }
   const { first, last } = wanted ?? { first: 0, last: blob.bytes - 1 }
   if (wanted !== undefined) reply.code(206).header('content-range', `bytes ${first}-${last}/${blob.bytes}`)

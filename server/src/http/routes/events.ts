@@ -41,7 +41,7 @@ export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase):
     // The other half of all connections is for lookups.
     const most = Math.min(MOST_STREAMS, (app.server.maxConnections || Number.POSITIVE_INFINITY) / 2)
     if (streams.size >= most || before >= MOST_OF_NETWORK)
-      throw new Refusal('rate_limited', 'too many streams are open')
+      throw new Refusal('rate_limited', 'too many event streams are open; try again later')
     const stream = new Readable({ read() {} })
     streams.add(stream)
     ofNetwork.set(network, before + 1)

@@ -20,7 +20,7 @@ export function fenceRoute(app: Routes, { readiness, rate }: Surroundings, updat
   app.post('/v1/fence', options, async (request, reply) => {
     const fenceRequest = decoded(request.body, decodeFenceRequest)
     if (!equalBytes(fenceRequest.databaseId, updatable.databaseId)) {
-      throw new Refusal('wrong_database', 'the hint is of another database than the one served here')
+      throw new Refusal('wrong_database', 'expected a hint of the database served here, got one of another')
     }
     const verdict = encodeFenceReply(await updatable.fence.judge(fenceRequest, networkOf(request.ip)))
     return reply.header('cache-control', 'no-store, no-transform').type('application/octet-stream').send(verdict)

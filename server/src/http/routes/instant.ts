@@ -59,7 +59,7 @@ export function instantRoute(app: Routes, surroundings: Surroundings, lookups: I
 function findEpoch(epochs: Epochs, query: InstantQuery): Epoch {
   const epoch = epochOf(epochs, query)
   if (!hasInstant(epoch.manifest)) {
-    throw new Refusal('bad_request', 'suite: this database has no commitments, so no instant lookups')
+    throw new Refusal('bad_request', 'suite: expected a database with commitments for instant lookups, got one without')
   }
   expectPartitions(epoch, query)
   return epoch
@@ -69,7 +69,7 @@ function findEpoch(epochs: Epochs, query: InstantQuery): Epoch {
 function checked(epoch: Epoch, query: InstantQuery): InstantSizes {
   const { of, queries, count } = query
   const shared = sharedOf(epoch, of)
-  if (shared === undefined) throw new Refusal('bad_request', 'suite: this database has no keys, so no directory')
+  if (shared === undefined) throw new Refusal('bad_request', 'suite: expected a database with keys, got one without')
   try {
     const sizes = checkQueries(shared.core, epoch.manifest, query)
     if (queries.length === count * sizes.requestBytes) return sizes

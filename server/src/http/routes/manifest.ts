@@ -11,7 +11,7 @@ export function manifestRoute(app: Routes, epochs: Epochs, unsent: Unsent): void
   app.get('/v1/manifest', { schema: { querystring: ManifestQuerySchema } }, async (request, reply) => {
     const { generation, epoch } = request.query
     if ((generation === undefined) !== (epoch === undefined)) {
-      throw new Refusal('bad_request', 'generation and epoch are given together or not at all')
+      throw new Refusal('bad_request', 'expected generation and epoch together or neither, got one of them')
     }
     const { newest } = epochs
     const bytes =

@@ -101,7 +101,7 @@ export function publishRoutes(
  */
 function makePlace(uploads: Map<IncomingMessage, number>): void {
   const coming = [...uploads].filter(([{ complete }]) => !complete)
-  if (coming.length === 0) throw new Refusal('rate_limited', 'other batches are still being looked at')
+  if (coming.length === 0) throw new Refusal('rate_limited', 'too many batches are being verified; try again later')
   const brought = ([{ socket }, before]: [IncomingMessage, number]) => socket.bytesRead - before
   const [least] = coming.reduce((a, b) => (brought(b) < brought(a) ? b : a))
   uploads.delete(least)
@@ -119,7 +119,7 @@ function readSignature(body: Uint8Array): SignatureInfo {
     const signature = parseSignature(members)
     for (const name of Object.keys(members)) {
       if (!Object.hasOwn(signature, name))
-        throw new Refusal('bad_request', 'a signature has a member that is none of its')
+        throw new Refusal('bad_request', 'expected only the members of a signature, got another')
     }
     return signature
   } catch (error) {
@@ -140,7 +140,7 @@ function signedBatch(
   const signature = readHeader(headers[BATCH_SIGNATURE_HEADER])
   checkKey(signature.publicKey, publisherKeys)
   if (!verifies(signature.signature, signedBatchBytes({ ...signature, databaseId }), signature.publicKey)) {
-    throw new Refusal('unauthorized', "the batch's signature does not verify for this database")
+    throw new Refusal('unauthorized', "expected a publisher's signature of this batch, got one that does not verify")
   }
   return signature
 }
@@ -148,12 +148,12 @@ function signedBatch(
 /** Throws an `unauthorized` Refusal for a key that is none of these. */
 function checkKey(publicKey: Uint8Array, publisherKeys: readonly Uint8Array[]): void {
   if (!publisherKeys.some(key => equalBytes(key, publicKey))) {
-    throw new Refusal('unauthorized', `${toHex(publicKey)} is not the key of a publisher known here`)
+    throw new Refusal('unauthorized', `expected a key that --publisher-key names here, got ${toHex(publicKey)}`)
   }
 }
 
 function readHeader(header: string | string[] | undefined): BatchSignature {
-  if (typeof header !== 'string') throw new Refusal('unauthorized', "this takes batches that a publisher's key signed")
+  if (typeof header !== 'string') throw new Refusal('unauthorized', "expected a publisher's signature, got none")
   try {
     return parseBatchSignature(header)
   } catch (error) {

@@ -103,7 +103,7 @@ function connect(lost: () => void): Promise<Database> {
       const missing = STORES.filter(name => !database.objectStoreNames.contains(name))
       if (missing.length > 0) {
         const what = `the IndexedDB database '${DATABASE}' of this origin has no ${missing.join(', ')}`
-        giveUp(new StoreUnavailableError(`${what}: other code made it. Delete it, or rename it there`))
+        giveUp(new StoreUnavailableError(`${what}: other code made it. Delete it, or rename it in that code`))
       }
       clearTimeout(timer)
       if (refused) database.close()
@@ -160,7 +160,7 @@ async function asStoreError(error: unknown): Promise<Error> {
     return new StateUnreadableError('a stored row cannot be read', { cause: error })
   }
   if (isDomException(error, 'VersionError')) {
-    return new StoreUnavailableError('a newer version of this software has used this database; reload', {
+    return new StoreUnavailableError('a newer release of the SDK has used this database; reload the page', {
       cause: error,
     })
   }
