@@ -38,6 +38,8 @@ pub fn write(extent: Extent, folder: &Path) -> std::io::Result<()> {
     let load_before = load();
     let mut document = Document::default();
     SECTIONS.iter().for_each(|section| section.1(&mut document, extent));
+    // Measured once: the figures stay as they are.
+    document.say(include_str!("peers.md"));
     let run = match extent {
         Extent::Quick => "`--quick`, larger sizes by formula",
         Extent::Full => "all that fits 16 GB of memory",
