@@ -38,22 +38,27 @@ pub fn write(extent: Extent, folder: &Path) -> std::io::Result<()> {
     let load_before = load();
     let mut document = Document::default();
     SECTIONS.iter().for_each(|section| section.1(&mut document, extent));
+    // Measured once: the figures stay as they are.
+    document.say(include_str!("peers.md"));
     let run = match extent {
-        Extent::Quick => "This run: `--quick`, larger sizes by formula",
-        Extent::Full => "This run: all that fits 16 GB of memory",
+        Extent::Quick => "`--quick`, larger sizes by formula",
+        Extent::Full => "all that fits 16 GB of memory",
     };
     let minutes = begin.elapsed().as_secs().div_ceil(60);
     let head = format!(
         "# The papers, side by side\n\n\
-         `npm run papers` wrote this page, its plots and [papers.csv](papers.csv), the same figures for programs, in one run of \
-         [rust-core/papers](../rust-core/papers/src/lib.rs). Nothing of it answers the product's lookups; the product's own figures are in [benchmarks.md](benchmarks.md).\n\n\
-         Times are processor time of one thread, **median** (least–most), with AES instructions where the papers have them, unless \
-         a row says ChaCha20. Every lookup's record was compared with the data. Bytes are those of requests' and answers' bodies, \
-         counted on the line and found equal to the formulas of the code; *slanted* ones are by the formula alone, for sizes that \
-         were not run. A paper's rows are as printed, on its own machine, MB and KB in its own meaning: powers of two in S3PIR, Pai \
-         and TAPIR, of ten in SinglePass; ours are powers of two, and say so (MiB).\n\n\
-         {run}, in {minutes} min, on {}. Other programs' time is not counted, but they share caches and cores: the load average was \
-         {load_before} before and {} after, and more than 1 means that figures are larger than on a quiet machine.\n\n\
+         Our implementations of published schemes ([rust-core/papers](../rust-core/papers/src/lib.rs)) beside the papers' \
+         figures. The product does not use them; its own figures are in [benchmarks.md](benchmarks.md).\n\n\
+         ```sh\nnpm run papers\n```\n\n\
+         This writes the page, its plots and [papers.csv](papers.csv), the same figures for programs.\n\n\
+         - **Times** are processor time of one thread: **median** (least–most), or once. AES instructions are used \
+         where the papers use them, unless a row says ChaCha20. Every lookup's record was compared with the data.\n\
+         - **Bytes** are those of bodies, counted on the line and equal to the code's formulas. *Slanted* bytes are by formula \
+         alone, for sizes that were not run.\n\
+         - **Papers' rows** are as printed, from their machines. Their MB and KB are powers of two in S3PIR, Pai and TAPIR, of \
+         ten in SinglePass. Ours are powers of two, and say so (MiB).\n\n\
+         This run: {run}, in {minutes} min, on {}. The load average was {load_before} before and {} after. Other programs' time \
+         is not counted, but they share caches and cores. Above 1, figures are larger than on a quiet machine.\n\n\
          ![Offline: time of the client or of the server that does it](plots/papers/offline-time.svg)\n\n\
          ![A lookup: time of the client and all servers](plots/papers/lookup-time.svg)\n\n\
          ![A lookup: bytes, both directions and all servers](plots/papers/lookup-bytes.svg)\n\n\

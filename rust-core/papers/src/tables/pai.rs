@@ -57,10 +57,10 @@ const TABLE_4: Table = [
 
 pub fn tables(document: &mut Document, extent: Extent) {
     document.say(
-        "## Pai\n\nLi and others: *Encode and Permute that Database!*, Fig. 2, §5 and Fig. 5. One server. **As published, private for one \
-         lookup**: two show whether they share a row or a column, √n chosen ones reveal all later ones ([the tests](\
-         ../rust-core/papers/tests/pai.rs) do both). The paper's times are of eight threads and include a network of \
-         10 Gbit/s; ours are one thread's computing. \"Full\" permutes all cells, which is private for n lookups.",
+        "## Pai\n\nLi and others: *Encode and Permute that Database!*, Fig. 2, §5 and Fig. 5. One server. **As published, it is \
+         private for one lookup.** Two show whether they share a row or a column, and √n chosen ones reveal all later ones. \
+         [Tests](../rust-core/papers/tests/pai.rs) do both. The \"full\" rows permute all cells, which is private for n \
+         lookups. The paper's times are of eight threads and include a network of 10 Gbit/s. Ours are one thread's computing.",
     );
     // With 2^24 × 64 B, a server keeps 1.6 GB for a client, in two passes, and the database. Larger sizes are not run.
     let fits = |log: u32, bytes: usize| log == 20 || (extent == Extent::Full && (bytes << log) <= 1 << 30);
@@ -105,8 +105,8 @@ pub fn tables(document: &mut Document, extent: Extent) {
         }),
     );
     document.say(
-        "Group operations are in ristretto255 (the paper: FourQ), one multiplication a key for PaiKSPIR and four for PaiCKSPIR; they are \
-         nearly all of the offline time, which grows with n.",
+        "Group operations are in ristretto255 (the paper: FourQ): one multiplication a key for PaiKSPIR, four for PaiCKSPIR. \
+         They are nearly all of the offline time, which grows with n.",
     );
 }
 

@@ -41,7 +41,7 @@ const TABLE_3: [(u32, usize, [&str; 7]); 5] = [
 pub fn tables(document: &mut Document, extent: Extent) {
     document.say(
         "## S3PIR\n\nMughees, Sun, Ren: *Simple and Practical Amortized Sublinear Private Information Retrieval*, Algorithms 1 to 5. \
-         λ = 80, q = s = √N, H = 80·√N hints; with one server B = 40·√N backup pairs, and as many lookups.",
+         λ = 80, q = s = √N, H = 80·√N hints. With one server there are B = 40·√N backup pairs, and as many lookups.",
     );
     let largest = if extent == Extent::Quick { 20 } else { 24 };
     let (mut two_rows, mut one_rows) = (Vec::new(), Vec::new());
@@ -70,9 +70,9 @@ pub fn tables(document: &mut Document, extent: Extent) {
     document.table("S3PIR, Table 2: two servers", &HEADER, two_rows);
     document.table("S3PIR, Table 3: one server", &HEADER, one_rows);
     document.say(
-        "The paper's online times are of a search that stops. Values of selection have 16 bits (the paper's 32): a cutoff takes two \
-         bytes, a tie makes two to six numbers in a hundred invalid, at 2^28 22. The client of two servers keeps numbers in four bytes while they \
-         fit, and offline they cross the line in eight. Amortised: offline over 40·√N lookups, plus online with a search that stops.",
+        "The paper's search stops at a hit. Our selection values have 16 bits (the paper's 32), so a cutoff takes two bytes. \
+         Ties make 2 to 6 numbers in a hundred invalid, at 2^28 22. With two servers the client keeps numbers in four bytes \
+         while they fit; offline they are sent in eight. Amortised is offline over 40·√N lookups, plus online with a search that stops.",
     );
 }
 

@@ -30,8 +30,8 @@ pub fn table_2(document: &mut Document, _: Extent) {
         rows,
     );
     document.say(
-        "Offsets take four bytes, since M = 300 000 (the paper's 0.68 KB is two bytes each). A query's time is of the \
-         client and both servers together. An inverse finds a column at once and doubles the permutations' memory.",
+        "Offsets take four bytes, because M = 300 000; the paper's 0.68 KB has two bytes each. A query's time counts the \
+         client and both servers. Kept inverses find a column at once and double the permutations' memory.",
     );
 }
 

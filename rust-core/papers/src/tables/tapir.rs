@@ -23,7 +23,8 @@ const PAPER: [(u32, [&str; 7]); 4] = [
 pub fn table_1(document: &mut Document, extent: Extent) {
     document.say(
         "## TAPIR's baselines\n\nFalzon, Hetz, O'Toole: *TAPIR: A Two-Server Authenticated PIR Scheme with Preprocessing*, Table 1. Records of 32 \
-         bytes, both servers together. TAPIR's own rows: [benchmarks.md](benchmarks.md). APIR-DPF and APIR-Matrix-MT as far as the text defines them: field, words and bit packing are ours, so bytes differ.",
+         bytes, both servers together. TAPIR's own rows are in [benchmarks.md](benchmarks.md). APIR-DPF and APIR-Matrix-MT follow the text as \
+         far as it defines them. Field, words and bit packing are ours, so bytes differ.",
     );
     let mut rows = Vec::new();
     for (log, [dpf_bytes, dpf_time, matrix_time, matrix_bytes, matrix_online, single_time, single_bytes]) in PAPER {
