@@ -281,3 +281,12 @@ test.each(['instant', 'full', 'local'] as const)(
     }
   },
 )
+
+test('a component test passes a fake map, and needs no servers', async () => {
+  function Page() {
+    opened.push(usePrivateMap({}, async () => fakeMap({ otter: 'river' })))
+    return null
+  }
+  await act(async () => root.render(createElement(Page)))
+  expect(opened.at(-1)!.status).toBe('open')
+})

@@ -107,3 +107,15 @@ test('behind: the app sees the newest epoch that both have', async () => {
   expect([map.epoch, await map.getText('otter')]).toEqual([2, 'lakes'])
   await map.close()
 })
+
+test('three servers, of which two must agree: whichever lies, the answer is right', async () => {
+  const { close, misbehave, publisherKey, servers } = await startServers({ otter: 'river' }, { count: 3 })
+  const map = await open({ servers, publisherKey, mode: 'instant', atLeast: 2 })
+  for (const server of [0, 1, 2]) {
+    misbehave(server, 'lie')
+    expect(await map.getText('otter')).toBe('river')
+    misbehave(server, undefined)
+  }
+  await map.close()
+  await close()
+})

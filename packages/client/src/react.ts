@@ -21,8 +21,9 @@ export type PrivateMap = { readonly slow?: readonly string[] | undefined } & (
 )
 
 /**
- * What `useLookup()` returns. `idle`: there is no key. `absent`: the key is proved absent. `refetch` looks up the same key again. It does
- * nothing while a lookup is loading or there is no key.
+ * What `useLookup()` returns. `idle`: there is no key. `loading`: also while there is a key and no map; so show an error of
+ * `usePrivateMap()` first. `absent`: the key is proved absent. `refetch` looks up the same key again. It does nothing while a lookup is
+ * loading or there is no key.
  */
 export type Lookup<T = Value> = { readonly refetch: () => void } & (
   | { readonly status: 'idle' | 'loading'; readonly value: undefined; readonly error: undefined }
@@ -49,15 +50,17 @@ export type OpenMap<O> = (options: O & { readonly signal: AbortSignal }) => Prom
  * may write the options anew in each render: the hook opens the map again only when an option has another value. Of functions the first
  * one counts. In server-side rendering it opens nothing.
  *
- * `openMap` is called in the place of `open()`.
+ * `openMap` is called in the place of `open()`, in a component test say.
  * @example
- * const { map, error, slow } = usePrivateMap({ servers, publisherKey })
+ * const opened = usePrivateMap({ servers, publisherKey })
+ * if (opened.status === 'error') return <button onClick={opened.retry}>{opened.error.message}. Try again</button>
+ * @example
+ * const { map } = usePrivateMap({}, async () => fakeMap({ otter: 'river' }))
  */
-export function usePrivateMap<O extends object = PrivateMapOptions>(
-  options: NoInfer<O>,
-  openMap: OpenMap<O> = open as unknown as OpenMap<O>,
-): PrivateMap {
-  return useTask<O, PrivateMap>(options, isSameOptions, options => opening(options, openMap))
+export function usePrivateMap(options: PrivateMapOptions): PrivateMap
+export function usePrivateMap<O extends object>(options: NoInfer<O>, openMap: OpenMap<O>): PrivateMap
+export function usePrivateMap(options: object, openMap: OpenMap<never> = open): PrivateMap {
+  return useTask<object, PrivateMap>(options, isSameOptions, options => opening(options, openMap as OpenMap<object>))
 }
 
 /**

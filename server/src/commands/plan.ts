@@ -51,9 +51,7 @@ function describePlan({ layout, modes, merkle, tags, recommended, reason, worklo
     `Memory of a server: ${bytes(merkle.serverBytes)}, or ${bytes(tags.serverBytes)} with --proofs tags`,
     '',
     ...aligned(modeRows(modes)),
-    '',
-    `Recommended: ${recommended}.`,
-    reason,
+    ...(modes.some(({ mode }) => mode === 'full') ? ['', `Recommended: full, ${recommended}.`, reason] : []),
     ...(serverBytes > WASM_BYTES ? [`No server can hold ${bytes(serverBytes)}: at most 4.3 GB. Split the data.`] : []),
   ]
   return `${text.join('\n')}\n`

@@ -1,5 +1,4 @@
-// Two real servers in this process for an app's own tests. Each can be told to misbehave, so that a test can see what the app
-// shows then.
+// Real servers in this process for an app's own tests. Each can be told to misbehave, so that a test can see what the app shows then.
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -25,18 +24,18 @@ export type Operation =
 
 export interface TestServers {
   /** for `open()` */
-  readonly servers: readonly [string, string]
+  readonly servers: readonly [string, string, ...string[]]
   readonly publisherKey: string
-  /** What one of them does from now on; undefined: what it should. Lookups it has left unanswered are hung up on. */
-  misbehave(server: 0 | 1, how: Misbehaviour | undefined): void
-  /** Makes the next epoch at both, but for one that is behind, and signs it. */
+  /** What one of `servers` does from now on, by its place; undefined: what it should. Lookups it has left unanswered are hung up on. */
+  misbehave(server: number, how: Misbehaviour | undefined): void
+  /** Makes the next epoch at all of them, but for one that is behind, and signs it. */
   publish(operations: readonly Operation[]): Promise<void>
   close(): Promise<void>
 }
 
 /**
- * Starts two servers on free ports of this machine. `data`: keys and values, or the path of a file that `keyhush build` takes,
- * CSV say.
+ * Starts two servers, or `count` of them (up to 8), on free ports of this machine. `data`: keys and values, or the path of a file that
+ * `keyhush build` takes, CSV say.
  * @throws {BuildError} for data that cannot be a database
  * @example
  * const { servers, publisherKey, misbehave, close } = await startServers({ otter: 'river' })
@@ -44,7 +43,10 @@ export interface TestServers {
  * misbehave(1, 'lie')
  * await map.get('otter') // TamperedError
  */
-export async function startServers(data: Readonly<Record<string, string>> | string): Promise<TestServers> {
+export async function startServers(
+  data: Readonly<Record<string, string>> | string,
+  { count = 2 }: { readonly count?: number } = {},
+): Promise<TestServers> {
   const folder = await mkdtemp(join(tmpdir(), 'keyhush-testing-'))
   const [file, out] = [join(folder, 'data.jsonl'), join(folder, 'dataset')]
   if (typeof data === 'object') {
@@ -65,23 +67,24 @@ export async function startServers(data: Readonly<Record<string, string>> | stri
     await UpdatableDatabase.create(storage, dataset)
     return await startServer(await UpdatableDatabase.open(storage), key.publicKey)
   }
-  const both = [await start(), await start()] as const
+  const started: TestServer[] = []
+  while (started.length < count) started.push(await start())
   dataset.close()
   await rm(folder, { recursive: true })
-  const servers = [both[0].url, both[1].url] as const
+  const servers = started.map(({ url }) => url) as [string, string, ...string[]]
   await publish({ servers, key, record })
   return {
     servers,
     publisherKey: toHex(key.publicKey),
-    misbehave: (server, how) => both[server].proxy.misbehave(how),
+    misbehave: (server, how) => started[server]!.proxy.misbehave(how),
     async publish(operations) {
       const batch = Buffer.from(operations.map(operation => `${JSON.stringify(operation)}\n`).join(''))
       await publish({ servers, key, record, operations: batch, generation: false }).catch((error: unknown) => {
-        if (!(error instanceof PublishError) || both.every(({ proxy }) => proxy.how !== 'behind')) throw error
+        if (!(error instanceof PublishError) || started.every(({ proxy }) => proxy.how !== 'behind')) throw error
       })
     },
     async close() {
-      for (const server of both) await server.close()
+      for (const server of started) await server.close()
     },
   }
 }

@@ -46,7 +46,7 @@ export const MUTANTS: readonly Mutant[] = [
     const indices = Uint32Array.from({ length: this.pending }, (_, i) => view.getUint32(52 + 12 * i, true))
     this.withdraw()
     this.query(indices)`,
-    shows: /is sent what was not stored|another claim than its own|refuses every change/,
+    shows: /is sent what was not stored|another claim than its own|refuses every change|condemned/,
   },
   {
     name: 'the directory stays as it was',
