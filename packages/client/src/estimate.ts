@@ -4,6 +4,7 @@ import type { Mode } from '@keyhush/wasm/client'
 import { scoped } from './base/abort.js'
 import { checkNames, checkOptions, expected, toApp } from './base/boundary.js'
 import { UnsupportedError, UsageError } from './base/errors.js'
+import { checkAtLeast } from './options.js'
 import type { Fetch } from './platform/environment.js'
 import { assertPlatform } from './platform/minimum.js'
 import { loadPart } from './platform/parts.js'
@@ -43,6 +44,8 @@ export interface EstimateOptions {
   readonly pointproofs?: LoadProofs | undefined
   /** as for `open()` */
   readonly collusion?: 'tolerated' | undefined
+  /** as for `open()` */
+  readonly atLeast?: number | undefined
   /** For `dayBytes`: lookups in a day. Default: 20. */
   readonly lookupsPerDay?: number | undefined
   /** For `dayBytes`: records that change in a day. Default: 0. */
@@ -57,6 +60,7 @@ const OPTIONS: Record<keyof EstimateOptions, true> = {
   development: true,
   pointproofs: true,
   collusion: true,
+  atLeast: true,
   lookupsPerDay: true,
   changesPerDay: true,
   signal: true,
@@ -83,10 +87,12 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
   assertPlatform()
   const parsed = parseServers(servers)
   const apart = apartOf(parsed, options.collusion)
+  const { atLeast = parsed.length } = options
+  if (options.atLeast !== undefined) checkAtLeast(atLeast, apart)
   const environment = platformEnvironment(options.fetch)
   const links = linksOf(parsed, environment)
   const work = async () => {
-    const { manifest } = await scoped([options.signal], signal => agree(links, signal))
+    const { manifest } = await scoped([options.signal], signal => agree(links, signal, atLeast))
     const [core, { chooseScheme, SCHEMES }] = await Promise.all([
       startCore(environment, buildFor('auto', apart, KNOWN)),
       loadPart(() => import('./scheme/table.js')),
@@ -94,7 +100,7 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
     const { proofs = 'auto', development, pointproofs, lookupsPerDay, changesPerDay } = options
     const schemeOptions = {
       ...{ proofs, development, pointproofs },
-      usage: { lookupsPerDay, changesPerDay, servers: Math.max(2, apart) },
+      usage: { lookupsPerDay, changesPerDay, servers: atLeast === 2 ? 2 : Math.max(2, apart) }, // of two that suffice two are asked
     }
     const { name: mode } = chooseScheme(core, manifest, { lookups: 0, apart })
     const modes = Object.fromEntries(

@@ -310,7 +310,7 @@ function checkLookups(lookups: number, apart: Apart): void {
   throw new UsageError(`lookups: ${expected(`a whole number from 1 to ${MOST_LOOKUPS}`, lookups)}`)
 }
 
-function checkAtLeast(atLeast: number, apart: Apart): void {
+export function checkAtLeast(atLeast: number, apart: Apart): void {
   if (apart < 3) {
     throw new UsageError(`atLeast: expected three servers or more, got ${describe(apart)}; leave the option out`)
   }

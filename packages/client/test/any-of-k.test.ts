@@ -4,7 +4,7 @@
 import { decodeInstantQuery, HEADER_BYTES, INSTANT_PATH, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
-import type { MapEvent } from '../src/index.js'
+import { estimate, type MapEvent } from '../src/index.js'
 import { chooseScheme, SCHEMES } from '../src/scheme/table.js'
 import { type OpenWithOptions, openWith } from '../src/testing.js'
 import { rest } from './support/clock.js'
@@ -379,6 +379,18 @@ describe('with atLeast 3 of five servers', () => {
     network.misbehave[[...pair][0]!] = downs[1]
     expect(await drive(map.get(NAMES[4]!))).toEqual(database.contents.values[4])
     expect(map.stats.incidents.map(({ server }) => server)).toEqual([[...pair][0]])
+  })
+
+  test('estimate() asks for no more servers than open(), and tells what a pair of them costs', async () => {
+    const servers = SERVERS.slice(0, 3)
+    const network = among(3, keyed().database)
+    network.replace(servers[2]!, keyed({ partitions: 4 }).database)
+    await expect(estimate(servers, { fetch: network.fetch })).rejects.toMatchObject({ code: 'servers_disagree' })
+    const { modes } = await estimate(servers, { fetch: network.fetch, atLeast: 2 })
+    const { drive, map } = await opened(network, 3, { atLeast: 2 })
+    await drive(map.get('absent'))
+    const { lookupBytesUp: bytesUp, lookupBytesDown: bytesDown } = modes.instant!
+    expect(map.stats.lastLookup).toMatchObject({ bytesUp, bytesDown })
   })
 })
 
