@@ -64,7 +64,7 @@ async function start(args) {
   const port = wanted ?? DEFAULT_PORT
   if (port !== 0 && new URL(demo.url).port !== String(port)) console.log(`Port ${port} is taken; the page has another.`)
   const seconds = (performance.now() / 1000).toFixed(1) // since this process began
-  console.log(`\nKeyhush is up after ${seconds} s.\n\n  page      ${demo.url}${large ? '/#names' : ''}`)
+  console.log(`\nKeyhush is up after ${seconds} s.\n\n  page      ${demo.url}`)
   for (const [name, url] of Object.entries(demo.servers)) console.log(`  server ${name}  ${url}`)
   console.log('\nStop with Ctrl-C.')
 }

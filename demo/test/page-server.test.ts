@@ -7,19 +7,15 @@ import { pageFolder } from '../src/node/paths.js'
 import { closeServer, listen } from '../src/node/proxy.js'
 import type { Config } from '../src/page/backstage.js'
 
-const watcher = (url: string, ids: number[]) => ({
-  url,
-  seen: ids.map(id => ({ id }) as never),
-  lie: undefined,
-  close: async () => {},
-})
+const watcher = (url: string) => ({ url, seen: [], lies: false, close: async () => {} })
+const proxies = { A: watcher('http://127.0.0.1:1'), B: watcher('http://127.0.0.1:2') }
 
 let url: string
 const page = createPageServer()
 beforeAll(async () => {
   url = await listen(page.server, 0)
   page.publish({
-    proxies: { A: watcher('http://127.0.0.1:1', [3, 4]), B: watcher('http://127.0.0.1:2', []) },
+    proxies,
     databases: {},
     publisherKey: '00',
     published: async () => [],
@@ -45,7 +41,19 @@ test('files with a hash in their name are cached, and the configuration is not',
   await file.body?.cancel()
   const config = await fetch(`${url}/config.json`)
   expect(config.headers.get('cache-control')).toBe('no-store')
-  expect((await config.json()) as Config).toMatchObject({ seen: { A: 4, B: 0 } })
+  expect((await config.json()) as Config).toMatchObject({ servers: { A: 'http://127.0.0.1:1' }, hosted: true })
+})
+
+test('the page makes one server lie, or none; anything else is refused', async () => {
+  const set = async (body: string) => {
+    const headers = { 'content-type': 'application/json' }
+    const { status } = await fetch(`${url}/liar`, { method: 'POST', headers, body })
+    return [status, proxies.A.lies, proxies.B.lies]
+  }
+  expect(await set('"B"')).toEqual([204, false, true])
+  expect(await set('"C"')).toEqual([400, false, true])
+  expect(await set('"A"')).toEqual([204, true, false])
+  expect(await set('null')).toEqual([204, false, false])
 })
 
 test('a page of another site can neither make a server lie nor publish', async () => {

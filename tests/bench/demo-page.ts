@@ -47,7 +47,7 @@ async function firstAnswer(context: BrowserContext, url: string): Promise<number
   const page = await context.newPage()
   await shapeLine(page)
   await page.evaluateOnNewDocument(askAtOnce)
-  await page.goto(`${url}/#names`, { waitUntil: 'domcontentloaded' })
+  await page.goto(url, { waitUntil: 'domcontentloaded' })
   const answered = () => (globalThis as unknown as { answered?: { ms: number; text: string } }).answered
   const { ms, text } = (await (await page.waitForFunction(answered, { polling: 100 })).jsonValue())!
   if (!text.startsWith('Taken')) throw new Error(`expected a name that is taken, got: ${text}`)
@@ -59,12 +59,12 @@ async function firstAnswer(context: BrowserContext, url: string): Promise<number
 function askAtOnce(): void {
   let asked = false
   const look = () => {
-    const example = document.querySelector<HTMLElement>('#names:not([hidden]) .examples button:enabled')
+    const example = document.querySelector<HTMLElement>('.started #home .examples button')
     if (example !== null && !asked) {
       asked = true
       example.click()
     }
-    const verdict = document.querySelector('#names .verdict[data-kind]:not([data-kind=none])')
+    const verdict = document.querySelector('#result[aria-busy=false] .answer')
     if (verdict === null || !asked) return
     observer.disconnect()
     Object.assign(globalThis, { answered: { ms: performance.now(), text: verdict.textContent } })

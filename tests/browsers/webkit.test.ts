@@ -1,17 +1,18 @@
 // The SDK in WebKit, where code of a page runs on after a reload: its promises settle, and its `window` has the functions of
 // the new page.
 
-import { cp, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { KeyhushMap } from '@keyhush/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startDemo } from '../../demo/build/node/start.js'
 import { runKeyhush } from '../../server/test/command.js'
 import { launchWebKit, type WebKit } from '../../tools/webkit.mjs'
 import { inBrowsers } from '../support/needs.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 import { THOROUGH } from '../support/thorough.js'
-import { serveFiles, startPage } from '../support/web.js'
+import { startPage } from '../support/web.js'
 import { expectToldOfPolicy } from './policy.js'
 
 declare global {
@@ -121,12 +122,9 @@ await inBrowsers(['webkit'], 'in %s', () => {
   })
 
   const thoroughly = THOROUGH ? test : () => {}
-  thoroughly('the demo’s page builds a file of one’s own, and looks up in it', async () => {
-    await cp(join(import.meta.dirname, '../../demo/dist'), path('page'), { recursive: true })
-    const config = { servers: { A: urls[0], B: urls[1] }, liar: null, seen: { A: 0, B: 0 }, watched: false }
-    await writeFile(path('page/config.json'), JSON.stringify({ ...config, databases: {} }))
-    const demo = await serveFiles(path('page'))
-    await webkit.goto(`${demo.url}/#own`)
+  thoroughly('the demo’s page looks up, and refuses a lie', async () => {
+    const demo = await startDemo({ port: 0 })
+    await webkit.goto(demo.url)
     const said = await webkit.evaluate(async () => {
       const until = async <T>(there: () => T | null | undefined | false): Promise<T> => {
         for (;;) {
@@ -135,27 +133,19 @@ await inBrowsers(['webkit'], 'in %s', () => {
           await new Promise(resolve => setTimeout(resolve, 20))
         }
       }
-      const shown = (selector: string) => document.querySelector<HTMLElement>(selector)
-      const text = await until(() => {
-        const area = document.querySelector<HTMLTextAreaElement>('#own textarea')
-        return area?.value !== '' && area
-      })
-      text.value = 'key,value\notter,river\nheron,"pond, lake"\n'
-      shown('#own > form button')!.click()
-      const built = await until(
-        () => shown('#own-outcome[data-kind=found], #own-outcome[data-kind=error]')?.textContent,
-      )
-      const said = [built]
-      for (const key of ['heron', 'badger']) {
-        await until(() => shown('#own-lookup .search button:not([disabled])') && !shown('#own-lookup [aria-busy=true]'))
-        document.querySelector<HTMLInputElement>('#own-lookup input[name=text]')!.value = key
-        shown('#own-lookup .search button')!.click()
-        said.push(await until(() => shown('#own-lookup .verdict:not([data-kind=none])')?.textContent))
-      }
-      return said
+      const answer = (kind: string) => until(() => document.querySelector(`.answer[data-kind=${kind}]`)?.textContent)
+      const press = (selector: string) => document.querySelector<HTMLElement>(selector)!.click()
+      await until(() => document.querySelector('.examples button'))
+      press('.examples button')
+      const found = await answer('alarm')
+      press('.answer button')
+      const refused = await answer('caught')
+      press('.answer button')
+      return [found, refused, await answer('alarm')]
     })
-    expect(said[0]).toContain('Built twice: 2 records')
-    expect(said.slice(1)).toEqual([expect.stringContaining('pond, lake'), expect.stringContaining('Not there')])
+    expect(said[0]).toContain('On the phishing list')
+    expect(said[1]).toContain('TamperedError')
+    expect(said[2]).toContain('On the phishing list')
     await demo.close()
   })
 

@@ -26,8 +26,6 @@ const sources = {
   phishing: { file: 'phishing.txt', text: () => linesOf(phishingDomains()) },
   /** 2^18 made-up names with 64 made-up bytes each: too large to be kept whole by default */
   keys: { file: 'keys.csv', text: keyDirectoryCsv, options: ['--value-encoding', 'hex'] },
-  /** 256 made-up passwords: keys without values */
-  passwords: { file: 'passwords.txt', text: () => linesOf(leakedPasswords()) },
   /** all 4.5 million package names on npm (all-the-package-names, Zeke Sikelianos and contributors): keys without values */
   names: { file: 'names.txt', text: () => linesOf(packageNames()), large: true },
 } satisfies Record<DatabaseName, Source>
@@ -102,13 +100,6 @@ export function* keyDirectory(): Generator<{ name: string; key: string }> {
       }
     }
   }
-}
-
-/** 16 adjectives × 16 animals, each with a number. */
-export function leakedPasswords(): string[] {
-  return ADJECTIVES.slice(0, 16).flatMap((adjective, i) =>
-    ANIMALS.slice(0, 16).map((animal, j) => `${adjective}${animal}${1 + ((7 * i + j) % 99)}`),
-  )
 }
 
 function keyDirectoryCsv(): string {

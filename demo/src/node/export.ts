@@ -1,5 +1,5 @@
 // Writes the page as a folder that any web server can serve; the two servers are elsewhere. The page then lacks what needs the
-// demo's own server: a lying server, publishing, a record of what the servers saw.
+// demo's own server: a lying server, and publishing.
 
 import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -27,9 +27,7 @@ export async function exportPage({ servers, publisherKey, out }: ExportOptions):
     servers: { A, B },
     databases,
     ...(publisherKey !== undefined && { publisherKey }),
-    liar: null,
-    seen: { A: 0, B: 0 },
-    watched: false,
+    hosted: false,
   }
   await mkdir(out, { recursive: true })
   if ((await readdir(out)).length > 0) throw new Error(`${out} is not empty; choose another folder`)

@@ -1,20 +1,12 @@
-// Serves the page as Vite built it, and answers its requests: where the two servers are, what each saw, which one lies, what to
-// publish. The other end is src/page/backstage.ts.
+// Serves the page as Vite built it, and answers its requests: where the two servers are, which one lies, what to publish. The other
+// end is src/page/backstage.ts.
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { extname, join, sep } from 'node:path'
 import { json } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
-import {
-  type Change,
-  type Config,
-  LIES,
-  type Outcome,
-  type Published,
-  type Seen,
-  type ServerName,
-} from '../page/backstage.js'
+import type { Change, Config, Outcome, Published, ServerName } from '../page/backstage.js'
 import { pageFolder } from './paths.js'
 import type { Watcher } from './proxy.js'
 
@@ -62,9 +54,6 @@ export function createPageServer(): {
       send(response, '.json', JSON.stringify(await contents.published()))
     } else if (pathname === '/config.json') {
       send(response, '.json', JSON.stringify(configOf(contents)))
-    } else if (pathname === '/seen.json') {
-      const { A, B } = contents.proxies
-      send(response, '.json', JSON.stringify({ A: A.seen, B: B.seen } satisfies Seen))
     } else {
       const path = pathname === '/' ? '/index.html' : pathname
       if (path === '/index.html') response.setHeader('link', connections(contents))
@@ -93,13 +82,9 @@ async function jsonOf(request: IncomingMessage): Promise<unknown> {
 
 /** Body of `POST /liar`. */
 function setLiar({ proxies }: PageContents, body: unknown): void {
-  const { server, lie } = (body ?? {}) as { server?: unknown; lie?: unknown }
-  const known = LIES.find(each => each === lie)
-  if (body !== null && ((server !== 'A' && server !== 'B') || known === undefined)) {
-    throw new TypeError(`expected null, or server ("A" or "B") and lie (${LIES.join(', ')})`)
-  }
-  proxies.A.lie = server === 'A' ? known : undefined
-  proxies.B.lie = server === 'B' ? known : undefined
+  if (body !== null && body !== 'A' && body !== 'B') throw new TypeError('expected null, "A" or "B"')
+  proxies.A.lies = body === 'A'
+  proxies.B.lies = body === 'B'
 }
 
 /** Body of `POST /publish`. */
@@ -112,10 +97,7 @@ function changeOf(body: unknown): Change {
 }
 
 function configOf({ proxies: { A, B }, databases, publisherKey }: PageContents): Config {
-  const liar = A.lie ? { server: 'A' as const, lie: A.lie } : B.lie ? { server: 'B' as const, lie: B.lie } : null
-  const seen = { A: A.seen.at(-1)?.id ?? 0, B: B.seen.at(-1)?.id ?? 0 }
-  const servers = { A: A.url, B: B.url }
-  return { servers, databases, publisherKey, liar, seen, watched: true }
+  return { servers: { A: A.url, B: B.url }, databases, publisherKey, hosted: true }
 }
 
 /** Scripts and WebAssembly from this origin only; connections to this origin and to the servers. */

@@ -60,7 +60,7 @@ export class Publisher {
     try {
       const { epoch, repeated } = await this.#send(servers, 'phishing', Buffer.from(`${JSON.stringify(operation)}\n`))
       if (repeated) return { refusals: [{ server: null, reason: `that is what epoch ${epoch} has done already` }] }
-      const published = { epoch, op, domain }
+      const published = { epoch, op, domain, at: Date.now() }
       this.#published.push(published)
       return { published }
     } catch (error) {

@@ -1,7 +1,7 @@
 // Reads from the servers what the page has to know of a database before it opens it.
 
 import { estimate } from '@keyhush/client'
-import { decodeManifest, partitionBlocks } from '@keyhush/protocol'
+import { decodeManifest } from '@keyhush/protocol'
 import { DATABASES, type DatabaseName, type Shape } from '../page/backstage.js'
 
 type Servers = readonly [string, string]
@@ -16,8 +16,7 @@ async function readShape(servers: Servers, name: DatabaseName): Promise<Shape | 
   const urls = servers.map(server => `${server}/${name}`) as [string, string]
   const [manifest, other] = await Promise.all(urls.map(readManifest))
   if (manifest === undefined || other === undefined) return undefined
-  const partitionRecords = partitionBlocks(manifest)
-  return { partitionRecords, slots: manifest.partitions * partitionRecords, firstBytes: await readFirstBytes(urls) }
+  return { records: manifest.records, firstBytes: await readFirstBytes(urls) }
 }
 
 /** undefined: the server has no such database */

@@ -1,7 +1,7 @@
 // Starts the whole demo: two real servers, a watching proxy in front of each, their publisher, and the page.
 //
 //   page ──► proxy A ──► server A      The page speaks to the proxies as if they were the servers; it asks its own
-//     └────► proxy B ──► server B      origin what the servers saw, and has it publish. Published changes are kept in a
+//     └────► proxy B ──► server B      origin to publish, and to make a proxy lie. Published changes are kept in a
 //                                      folder that is deleted when the demo ends.
 
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -15,7 +15,7 @@ import { Publisher } from './publisher.js'
 import { startServer } from './servers.js'
 import { readShapes } from './shape.js'
 
-export { dataIsReady, keyDirectory, leakedPasswords, phishingDomains, prepareData } from './data.js'
+export { dataIsReady, keyDirectory, phishingDomains, prepareData } from './data.js'
 export { exportPage } from './export.js'
 export type { Watcher } from './proxy.js'
 
@@ -37,6 +37,9 @@ export interface DemoOptions {
 }
 
 export const DEFAULT_PORT = 8080
+
+/** a domain that is published at each start */
+const EXAMPLE = 'login.bank-check.example'
 
 export async function startDemo({ port = DEFAULT_PORT, large = false }: DemoOptions = {}): Promise<Demo> {
   await prepareData()
@@ -72,6 +75,7 @@ export async function startDemo({ port = DEFAULT_PORT, large = false }: DemoOpti
     const b = await start('B')
     const servers = { A: a.server.url, B: b.server.url }
     for (const [database] of mounts) await publisher.sign(servers, database as DatabaseName)
+    await publisher.change(servers, { op: 'add', domain: EXAMPLE }) // for the page to show
     const proxies = { A: a.proxy, B: b.proxy }
     page.publish({
       proxies,

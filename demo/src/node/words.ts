@@ -1,4 +1,4 @@
-// 64 adjectives and 64 animals, for made-up names and passwords.
+// 64 adjectives and 64 animals, for made-up names.
 
 export const ADJECTIVES: readonly string[] = [
   'able amber ample apt bold brave brief bright brisk calm clear clever cosy crisp curious deft eager early',

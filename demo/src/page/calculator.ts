@@ -1,16 +1,24 @@
-// Shows what a database of a given size would cost, while its size is typed. The core computes it (docs/costs.md), as it does for
-// `keyhush plan`.
+// The page *What would it cost me?*: the costs of a list of a given size, for three known lists and while a size is typed. The core
+// computes them (docs/costs.md), as it does for the SDK's estimate() and for `keyhush plan`.
 
 import { type ClientCore, loadCore, type ModeCosts, type Plan } from '@keyhush/wasm'
-import { bytes, count, element, find, grouped, milliseconds } from './format.js'
-import { MODES, type ModeName, modeOf } from './modes.js'
+import { bytes, count, element, find, grouped, messageOf, milliseconds } from './format.js'
+import { MODES, type ModeName } from './modes.js'
 
 const DAYS = 30
+
+/** Lists that people know, in round numbers. */
+const LISTS = [
+  { name: 'Names of npm packages', records: 4_500_000, valueBytes: 0, lookupsPerDay: 10 },
+  { name: 'Titles of the English Wikipedia', records: 7_000_000, valueBytes: 0, lookupsPerDay: 20 },
+  { name: 'Domains of a phishing list', records: 14_000, valueBytes: 0, lookupsPerDay: 100 },
+] as const
+type Size = Pick<(typeof LISTS)[number], 'records' | 'valueBytes' | 'lookupsPerDay'>
 
 /** A label, and a cell for each mode. */
 type Row = readonly [label: string, cell: (costs: ModeCosts) => string]
 
-const some = (write: (n: number) => string) => (n: number) => (n === 0 ? '–' : write(n))
+const some = (write: (n: number) => string) => (n: number) => (n === 0 ? 'nothing' : write(n))
 const size = some(bytes)
 const time = some(micros => milliseconds(micros / 1000))
 
@@ -21,112 +29,96 @@ const rows: readonly Row[] = [
   ['A day of lookups', costs => size(costs.dayBytes)],
   ['Kept in memory', costs => size(costs.memoryBytes)],
   ['Kept on disk, at most', costs => size(costs.diskBytes)],
-  ['Servers’ processors, a lookup', costs => time(costs.serverLookupMicros)],
+  ['Servers’ processor time, a lookup', costs => time(costs.serverLookupMicros)],
 ]
 
 export class Calculator {
   readonly #form: HTMLFormElement
-  readonly #verdict = find(document, '#plan-verdict', HTMLElement)
-  readonly #table = find(document, '#plan-costs', HTMLTableElement)
+  readonly #verdict: HTMLElement
+  readonly #table: HTMLTableElement
 
-  constructor(form: HTMLFormElement) {
-    this.#form = form
-  }
-
-  /** Plans when the form comes near the screen, at the latest after `answered`, and at each input. */
-  start(answered: Promise<unknown>): void {
-    const show = () =>
-      void this.#plan().then(
-        ([plan, mode]) => this.#show(plan, mode),
-        (error: unknown) => this.#refuse(error instanceof Error ? error.message : String(error)),
-      )
-    this.#form.addEventListener('input', show)
-    this.#form.addEventListener('submit', event => event.preventDefault())
-    // Not at once: the planner's WebAssembly is larger than what the first lookup needs.
-    let begun = false
-    const begin = () => {
-      if (begun) return
-      begun = true
-      near.disconnect()
-      show()
-    }
-    const near = new IntersectionObserver(
-      entries => {
-        if (entries.some(({ isIntersecting }) => isIntersecting)) begin()
-      },
-      { rootMargin: '200px' },
-    )
-    near.observe(this.#form)
-    void answered.then(begin)
-  }
-
-  async #plan(): Promise<readonly [Plan, ModeName]> {
-    const core = await loadCore()
-    for (const input of this.#form.querySelectorAll('input')) {
-      if (!input.checkValidity()) throw new Error(`${labelOf(input)}: ${input.validationMessage}`)
-    }
-    const number = (name: string) => find(this.#form, `[name=${name}]`, HTMLInputElement).valueAsNumber
-    const plan = core.plan({
-      records: number('records'),
-      valueBytes: number('valueBytes'),
-      lookupsPerDay: number('lookupsPerDay'),
-      keyed: find(this.#form, '[name=keyed]', HTMLInputElement).checked,
+  constructor(page: HTMLElement) {
+    this.#form = find(page, 'form', HTMLFormElement)
+    this.#verdict = find(page, '#plan-verdict', HTMLElement)
+    this.#table = find(page, 'table', HTMLTableElement)
+    const choices = LISTS.map(({ name, ...size }) => {
+      const choice = element('button', { type: 'button' }, name)
+      choice.addEventListener('click', () => this.#fill(size))
+      return choice
     })
-    return [plan, modeAfterAMonth(core, plan)]
+    find(page, '.examples', HTMLElement).append(...choices)
+    this.#form.addEventListener('input', () => void this.#plan())
+    this.#form.addEventListener('submit', event => event.preventDefault())
+  }
+
+  start(): void {
+    const { name: _, ...size } = LISTS[0]
+    this.#fill(size)
+  }
+
+  #fill(size: Size): void {
+    for (const [name, value] of Object.entries(size)) this.#input(name).value = String(value)
+    this.#input('keyed').checked = true
+    void this.#plan()
+  }
+
+  async #plan(): Promise<void> {
+    try {
+      const core = await loadCore()
+      for (const input of this.#form.querySelectorAll('input')) {
+        if (!input.checkValidity()) throw new Error(`${labelOf(input)}: ${input.validationMessage}`)
+      }
+      const number = (name: string) => this.#input(name).valueAsNumber
+      const [records, valueBytes, lookupsPerDay] = [number('records'), number('valueBytes'), number('lookupsPerDay')]
+      const plan = core.plan({ records, valueBytes, lookupsPerDay, keyed: this.#input('keyed').checked })
+      this.#show(plan, modeAfterAMonth(core, plan))
+    } catch (error) {
+      this.#say('error', 'There can be no such list', messageOf(error).replace(/^layout: /, ''))
+      this.#table.hidden = true
+    }
   }
 
   #show(plan: Plan, mode: ModeName): void {
-    const { records, recordBytes, partitions, partitionRecords } = plan.layout
-    this.#say('found', `After a month: ${modeOf(mode)!.advice}`, [
-      ...crossover(plan),
-      `What checks the answers to a hint: ${plan.reason.charAt(0).toLowerCase()}${plan.reason.slice(1)}`,
-      `${count(records, 'record')} of ${recordBytes} bytes, in ${count(partitions, 'partition')} of ` +
-        `${grouped(partitionRecords)}.`,
-    ])
+    const { records, recordBytes } = plan.layout
+    const { advice } = MODES.find(({ name }) => name === mode)!
+    const held = `${count(records, 'record')} of ${recordBytes} bytes.`
+    this.#say('found', `After a month the SDK chooses: ${advice}`, `${held} ${crossover(plan)}`)
     // Of the kinds of proofs for a hint, only the recommended one is shown.
     const shown = MODES.flatMap(({ name, title }) => {
-      const costs = plan.modes.find(
-        ({ mode, proofs }) => mode === name && (name !== 'full' || proofs === plan.recommended),
-      )
+      const isIt = (costs: ModeCosts) => costs.mode === name && (name !== 'full' || costs.proofs === plan.recommended)
+      const costs = plan.modes.find(isIt)
       const attributes = name === mode ? { class: 'recommended' } : {}
       return costs === undefined ? [] : [{ title, costs, attributes }]
     })
-    const titles = shown.map(({ title, attributes }) => element('th', { scope: 'col', ...attributes }, title))
+    const titles = rows.map(([label]) => element('th', { scope: 'col' }, label))
+    const body = shown.map(({ title, costs, attributes }) => {
+      const cells = rows.map(([label, cell]) => element('td', { 'data-label': label }, cell(costs)))
+      return element('tr', attributes, element('th', { scope: 'row' }, title), ...cells)
+    })
     const head = element('tr', {}, element('td', {}), ...titles)
-    const cells = ([label, cell]: Row) =>
-      element(
-        'tr',
-        {},
-        element('th', { scope: 'row' }, label),
-        ...shown.map(({ costs, attributes }) => element('td', attributes, cell(costs))),
-      )
     find(this.#table, 'thead', HTMLTableSectionElement).replaceChildren(head)
-    find(this.#table, 'tbody', HTMLTableSectionElement).replaceChildren(...rows.map(cells))
+    find(this.#table, 'tbody', HTMLTableSectionElement).replaceChildren(...body)
     this.#table.hidden = false
   }
 
-  #refuse(reason: string): void {
-    this.#say('error', 'There can be no such database', [reason.replace(/^layout: /, '')])
-    this.#table.hidden = true
+  #say(kind: string, title: string, text: string): void {
+    this.#verdict.dataset['kind'] = kind
+    this.#verdict.replaceChildren(element('h2', {}, title), element('p', {}, text))
   }
 
-  #say(kind: string, title: string, [first = '', ...rest]: readonly string[]): void {
-    this.#verdict.dataset['kind'] = kind
-    const more = rest.map(text => element('p', { class: 'quiet' }, text))
-    this.#verdict.replaceChildren(element('p', { class: 'title' }, title), element('p', {}, first), ...more)
+  #input(name: string): HTMLInputElement {
+    return find(this.#form, `[name=${name}]`, HTMLInputElement)
   }
 }
 
 /** How many instant lookups move as much as one download of everything. */
-function crossover({ modes }: Plan): string[] {
+function crossover({ modes }: Plan): string {
   const [local, instant] = (['local', 'instant'] as const).map(name => modes.find(({ mode }) => mode === name))
-  if (local === undefined || instant === undefined) return []
+  if (local === undefined || instant === undefined) return ''
   const lookups = Math.ceil((local.firstBytes - instant.firstBytes) / (instant.lookupBytesUp + instant.lookupBytesDown))
-  return [
-    lookups > 0
-      ? `To download it all moves as much as ${count(lookups, 'instant lookup')}.`
-      : 'To download it all moves less than one instant lookup.',
-  ]
+  return lookups > 0
+    ? `A download of the whole list moves as much as ${grouped(lookups)} instant lookups.`
+    : 'A download of the whole list moves less than one instant lookup.'
 }
 
 /** The mode that the SDK chooses after DAYS of such lookups, if the servers offer all modes. */

@@ -1,166 +1,80 @@
-// Starts the page: a tab for each database, what the servers saw of lookups, the publisher's form, the switch that makes a server
-// lie, and the calculator.
+// Starts the page, and shows one of its pages at a time: the address says which (`#/wire`).
 
-import { type Config, fetchConfig, LIES, type Lie, type ServerName, setLiar } from './backstage.js'
-import { Calculator } from './calculator.js'
-import { databases, type TabbedDatabase, tabbed } from './databases.js'
-import { FirstVisit } from './first-visit.js'
+import { type Config, fetchConfig } from './backstage.js'
+import { databases } from './databases.js'
 import { element, find, messageOf } from './format.js'
-import { Lookup } from './lookup.js'
-import { connectProofs } from './proofs.js'
-import { connectPublishing } from './publishing.js'
-import { Sightings } from './sightings.js'
+import { Home } from './home.js'
+import { Session } from './session.js'
 import { connectToy } from './toy.js'
 
-/** ids of what needs the demo's own server */
-const NEED_THE_DEMO: readonly string[] = ['lying', 'publishing', 'watched', 'here', 'here-title', 'near']
+const page = (id: string) => find(document, `#${id}`, HTMLElement)
+
+/** Called when a page is shown for the first time. Code that only one page needs is loaded then. */
+const pages: Readonly<Record<string, (config: Config, session: Session) => void | Promise<void>>> = {
+  home: () => {},
+  wire: async (_, session) => {
+    const { Explorer } = await import('./wire/explorer.js')
+    explorer = new Explorer(page('wire'), session)
+  },
+  add: async config => {
+    const { Publishing } = await import('./publishing.js')
+    await new Publishing(page('add'), config).start()
+  },
+  cost: async () => {
+    const { Calculator } = await import('./calculator.js')
+    new Calculator(page('cost')).start()
+  },
+  visit: async config => {
+    const { FirstVisit } = await import('./first-visit.js')
+    await new FirstVisit(page('visit'), config, config.databases.keys!).start()
+  },
+}
+let explorer: { show(): Promise<void> } | undefined
 
 async function start(): Promise<void> {
-  let answer = () => {}
-  const answered = new Promise<void>(resolve => {
-    answer = resolve
-  })
-  new Calculator(find(document, '#plan', HTMLFormElement)).start(answered)
-  connectToy(find(document, '#toy', HTMLElement))
+  connectToy(page('toy'))
   const config = await fetchConfig()
-  const sightings = new Sightings(
-    { list: find(document, '#seen', HTMLOListElement), empty: find(document, '#nothing-seen', HTMLElement) },
-    config,
+  const session = new Session(config.databases.names ? databases.names : databases.phishing, config)
+  new Home(page('home'), session, config)
+  const offered = Object.keys(pages).filter(
+    name =>
+      (name !== 'add' || (config.hosted && config.databases.phishing)) && (name !== 'visit' || config.databases.keys),
   )
-  const panel = (name: string) => find(document, `#${name}`, HTMLElement)
-  addTabs(card => config.watched || !NEED_THE_DEMO.includes(card))
-  const shown = tabbed.filter(({ name }) => config.databases[name] !== undefined)
-  for (const database of tabbed) panel(`${database.name}-tab`).hidden = !shown.includes(database)
-  const wire = lazily(async () => new (await import('./wire/explorer.js')).Explorer(panel('wire')))
-  const lookups = shown.map(database => new Lookup(panel(database.name), database, config, sightings, wire))
-  for (const lookup of lookups) lookup.onAnswer = answer
-  const { keys, passwords } = databases
-  panel('first-visit').hidden = !shown.includes(keys)
-  if (shown.includes(keys)) new FirstVisit(panel('first-visit'), keys, config, sightings)
-  if (shown.includes(passwords)) connectProofs(panel('proving'), lookups[shown.indexOf(passwords)]!)
-  const own = lazily(async () => new (await import('./own/own.js')).OwnDatabase(panel('own'), sightings, wire))
-  for (const part of NEED_THE_DEMO) panel(part).hidden = !config.watched
-  panel('unwatched').hidden = config.watched
-  panel('asking').hidden = config.publisherKey === undefined // one server's answers are checked by signatures
-  // The address names the tab, for reloads and for links.
-  const tabs = [...shown.map(({ name }) => name), 'own']
-  const named = () => tabs.findIndex(name => `#${name}` === location.hash)
-  const select = connectTabs(index => {
-    if (index !== Math.max(0, named())) history.replaceState(null, '', `#${tabs[index]}`)
-    find(document, '.side', HTMLElement).hidden = lookups[index] === undefined
-    void (lookups[index] === undefined ? own() : lookups[index].open())
-  })
-  if (config.watched) {
-    connectPublishing(find(document, '#publish', HTMLFormElement), find(document, '#publish-outcome', HTMLElement))
-    connectLiar(config.liar)
-  }
-  connectAsked(one => {
-    for (const lookup of lookups) void lookup.askOne(one)
-  })
-  select(Math.max(0, named()))
-  addEventListener('hashchange', () => named() < 0 || select(named()))
-  document.body.classList.add('started')
-}
-
-/** Adds a tab and an empty, hidden panel for each database, before the visitor's own. */
-function addTabs(hasCard: (id: string) => boolean): void {
-  const isFirst = ({ name }: TabbedDatabase) => name === tabbed[0]?.name
-  for (const database of tabbed) {
-    const { name, tab, card } = database
-    const controls = card !== undefined && hasCard(card) ? `${name} ${card}` : name
-    const attributes = {
-      ...{ type: 'button', role: 'tab', id: `${name}-tab`, 'aria-controls': controls },
-      ...{ 'aria-selected': String(isFirst(database)), tabindex: isFirst(database) ? '0' : '-1' },
+  for (const link of links()) link.hidden = !offered.includes(nameOf(link.hash))
+  page('local').hidden = !config.hosted
+  const begun = new Set<string>()
+  const show = async (moved: boolean) => {
+    const asked = nameOf(location.hash)
+    const name = offered.includes(asked) ? asked : 'home'
+    for (const other of Object.keys(pages)) page(other).hidden = other !== name
+    for (const link of links()) {
+      if (nameOf(link.hash) === name) link.setAttribute('aria-current', 'page')
+      else link.removeAttribute('aria-current')
     }
-    find(document, '#own-tab', HTMLElement).before(element('button', attributes, tab))
-    const panel = { class: 'card', role: 'tabpanel', id: name, 'aria-labelledby': `${name}-tab`, hidden: '' }
-    find(document, '#own', HTMLElement).before(element('section', panel))
-  }
-}
-
-/** Calls `load` at the first use: for what is not needed before the first answer. */
-function lazily<T>(load: () => Promise<T>): () => Promise<T> {
-  let loading: Promise<T> | undefined
-  return () => {
-    loading ??= load()
-    return loading
-  }
-}
-
-/** Tabs as in the ARIA Authoring Practices: arrow keys move between them. Calls `chosen` with the index of the chosen tab. */
-function connectTabs(chosen: (index: number) => void): (index: number) => void {
-  const tabs = [...document.querySelectorAll<HTMLButtonElement>('[role=tab]:not([hidden])')]
-  const select = (index: number) => {
-    for (const [i, tab] of tabs.entries()) {
-      const selected = i === index
-      tab.setAttribute('aria-selected', String(selected))
-      tab.tabIndex = selected ? 0 : -1
-      if (selected) bringIntoView(tab)
-      // Its panel, and its card.
-      for (const id of tab.getAttribute('aria-controls')!.split(' ')) {
-        find(document, `#${id}`, HTMLElement).hidden = !selected
-      }
+    const title = find(page(name), 'h1', HTMLElement)
+    document.title = `${title.textContent} – Keyhush`
+    if (moved) {
+      scrollTo(0, 0)
+      title.focus()
     }
-    chosen(index)
+    if (!begun.has(name)) {
+      begun.add(name)
+      await pages[name]!(config, session)
+    }
+    if (name === 'wire') await explorer?.show()
   }
-  for (const [i, tab] of tabs.entries()) {
-    tab.addEventListener('click', () => select(i))
-    tab.addEventListener('keydown', event => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key]
-      if (step === undefined) return
-      const next = (i + step + tabs.length) % tabs.length
-      select(next)
-      tabs[next]?.focus()
-    })
-  }
-  return select
-}
-
-/** Scrolls the line of tabs, which is wider than a phone's screen, to show `tab`. The page itself does not scroll. */
-function bringIntoView(tab: HTMLElement): void {
-  const line = tab.parentElement!
-  line.scrollLeft = tab.offsetLeft - line.offsetLeft - (line.clientWidth - tab.clientWidth) / 2
-}
-
-/** The switch between both servers and server A alone. */
-function connectAsked(chosen: (one: boolean) => void): void {
-  const form = find(document, '#asked', HTMLFormElement)
-  const radios = form.elements.namedItem('asked') as RadioNodeList
-  radios.value = 'two' // browsers restore the choice of before a reload
-  form.addEventListener('change', () => chosen(radios.value === 'one'))
-}
-
-function connectLiar(liarNow: Config['liar']): void {
-  const form = find(document, '#liar', HTMLFormElement)
-  const note = find(document, '#liar-note', HTMLElement)
-  const radios = form.elements.namedItem('liar') as RadioNodeList
-  const how = form.elements.namedItem('lie') as HTMLSelectElement
-  radios.value = liarNow?.server ?? ''
-  how.value = liarNow?.lie ?? LIES[0]
-  const say = (liar: Config['liar']) => {
-    const lies = liar?.lie === 'half' || liar?.lie === 'nothing' ? 'breaks off' : 'lies'
-    note.textContent = liar ? `Server ${liar.server} ${lies} from now on. Look something up.` : ''
-  }
-  say(liarNow)
-  form.addEventListener('change', () => {
-    const server = (radios.value || null) as ServerName | null
-    const liar = server && { server, lie: how.value as Lie }
-    setLiar(liar).then(
-      () => say(liar),
-      () => {
-        note.textContent = 'The demo’s own server does not answer.'
-      },
-    )
-  })
-}
-
-start().catch((error: unknown) => {
+  addEventListener('hashchange', () => void show(true).catch(fail))
   document.body.classList.add('started')
-  find(document, 'main', HTMLElement).prepend(
-    element(
-      'p',
-      { class: 'card', role: 'alert' },
-      `This page could not start: ${messageOf(error)}. Is the demo still running?`,
-    ),
-  )
-})
+  await show(false)
+}
+
+const links = () => document.querySelectorAll<HTMLAnchorElement>('nav a')
+const nameOf = (hash: string) => hash.replace(/^#\/?/, '') || 'home'
+
+function fail(error: unknown): void {
+  document.body.classList.add('started')
+  const text = `This page could not start: ${messageOf(error)}. Is the demo still running?`
+  find(document, 'main', HTMLElement).prepend(element('p', { class: 'card', role: 'alert' }, text))
+}
+
+start().catch(fail)

@@ -1,56 +1,97 @@
-// The form that changes the phishing list. The demo's own server passes the change to the publisher.
+// The page *Add a domain*: the visitor publishes a change, and a second open map hears of it.
 
-import { type Change, type Outcome, publish } from './backstage.js'
-import { element, find } from './format.js'
+import { type Change, type Config, fetchPublished, type Outcome, type Published, publish } from './backstage.js'
+import { databases } from './databases.js'
+import { hostOf } from './domains.js'
+import { element, find, grouped, messageOf } from './format.js'
+import { Session } from './session.js'
 
-export function connectPublishing(form: HTMLFormElement, outcome: HTMLElement): void {
-  const input = find(form, '[name=domain]', HTMLInputElement)
-  const button = find(form, 'button', HTMLButtonElement)
-  const say = (kind: string, title: string, ...body: (Node | string)[]) => {
-    outcome.dataset['kind'] = kind
-    outcome.replaceChildren(element('p', { class: 'title' }, title), element('p', {}, ...body))
+export class Publishing {
+  readonly #page: HTMLElement
+  readonly #session: Session
+  readonly #input: HTMLInputElement
+  /** the epoch of the last change that was shown */
+  #shown = 0
+
+  constructor(page: HTMLElement, config: Config) {
+    this.#page = page
+    this.#session = new Session(databases.phishing, config, event => {
+      if (event.type === 'updated') void this.#heard(event.epoch)
+    })
+    const form = find(page, 'form', HTMLFormElement)
+    this.#input = find(form, '[name=domain]', HTMLInputElement)
+    form.addEventListener('submit', event => {
+      event.preventDefault()
+      const op = event.submitter?.getAttribute('value') === 'delete' ? 'delete' : 'add'
+      void this.#publish({ op, domain: this.#input.value })
+    })
+    find(page, '#look', HTMLButtonElement).addEventListener('click', () => void this.#look())
   }
 
-  async function send(): Promise<void> {
-    const { value: op } = form.elements.namedItem('op') as RadioNodeList
-    button.disabled = true
-    outcome.dataset['kind'] = 'none'
-    outcome.replaceChildren('Publishing to both servers…')
+  /** Opens the second map, shows what was published so far, and looks up the newest domain. */
+  async start(): Promise<void> {
     try {
-      const reply = await publish({ op: op as Change['op'], domain: input.value })
-      if ('published' in reply) {
-        const { epoch, domain } = reply.published
-        say('found', `Published as version ${epoch}`, ...changeInWords(op as Change['op'], domain), '. ', HAVE_IT)
-      } else {
-        say('error', 'Nothing was published', reasonsInWords(reply))
-      }
-    } catch {
-      say('error', 'Nothing was published', 'The demo’s own server does not answer.')
+      const { epoch, size } = await this.#session.open()
+      const all = await fetchPublished()
+      this.#shown = epoch
+      this.#write('#version', `Version ${epoch}, ${grouped(size)} domains`)
+      find(this.#page, '#news', HTMLElement).replaceChildren(
+        ...all
+          .filter(one => one.epoch <= epoch)
+          .map(line)
+          .reverse(),
+      )
+      await this.#look(all.at(-1)?.domain)
+    } catch (error) {
+      this.#write('#looked', `The list could not be opened: ${messageOf(error)}`)
     }
-    button.disabled = false
   }
 
-  form.addEventListener('submit', event => {
-    event.preventDefault()
-    if (!button.disabled) void send()
-  })
-}
-
-/** `evil.example was added` */
-export function changeInWords(op: Change['op'], domain: string): (Node | string)[] {
-  return [element('code', {}, domain), op === 'add' ? ' was added' : ' was removed']
-}
-
-const HAVE_IT = 'Server A and server B both have it, signed.'
-
-function reasonsInWords({ refusals }: Extract<Outcome, { refusals: unknown }>): string {
-  const reasons = [...new Set(refusals.map(({ reason }) => reason))]
-  const sentences = reasons.map(reason => {
-    const who = refusals.flatMap(({ server, reason: its }) =>
-      its === reason && server !== null ? [`server ${server}`] : [],
+  async #publish(change: Change): Promise<void> {
+    const buttons = this.#page.querySelectorAll<HTMLButtonElement>('form button')
+    for (const button of buttons) button.disabled = true
+    this.#write('#published', 'Publishing to both servers…')
+    this.#write(
+      '#published',
+      await publish(change).then(inWords, () => 'Nothing was published: the demo’s own server does not answer.'),
     )
-    return who.length === 0 ? `${reason}.` : `${who.join(' and ')}: ${reason}.`
-  })
-  const text = sentences.join(' ').replaceAll('epoch', 'version') // the page's word for it
-  return text.charAt(0).toUpperCase() + text.slice(1)
+    for (const button of buttons) button.disabled = false
+  }
+
+  /** The map has followed to `epoch`. */
+  async #heard(epoch: number): Promise<void> {
+    const { size } = await this.#session.open()
+    const news = (await fetchPublished()).filter(one => one.epoch > this.#shown && one.epoch <= epoch)
+    this.#shown = Math.max(this.#shown, epoch)
+    this.#write('#version', `Version ${epoch}, ${grouped(size)} domains`)
+    find(this.#page, '#news', HTMLElement).prepend(...news.map(line).reverse())
+  }
+
+  /** Only on request: a lookup after each change would show what is of interest here. */
+  async #look(domain = hostOf(this.#input.value)): Promise<void> {
+    if (domain === undefined) return this.#write('#looked', databases.phishing.unreadable)
+    const { result } = await this.#session.ask(domain)
+    if ('error' in result) return this.#write('#looked', `No answer: ${messageOf(result.error)}`)
+    const { title } = result.verdict
+    find(this.#page, '#looked', HTMLElement).replaceChildren(element('code', {}, domain), `: ${title.toLowerCase()}.`)
+  }
+
+  #write(selector: string, text: string): void {
+    find(this.#page, selector, HTMLElement).textContent = text
+  }
+}
+
+function line({ epoch, op, domain, at }: Published): HTMLElement {
+  const when = new Date(at).toTimeString().slice(0, 8)
+  const what = op === 'add' ? ' was added.' : ' was removed.'
+  return element('li', {}, `Version ${epoch}, ${when}: `, element('code', {}, domain), what)
+}
+
+function inWords(outcome: Outcome): string {
+  if ('published' in outcome) {
+    const { epoch, op, domain } = outcome.published
+    return `Published as version ${epoch}: ${domain} was ${op === 'add' ? 'added' : 'removed'}. Both servers have it, signed.`
+  }
+  const reasons = [...new Set(outcome.refusals.map(({ reason }) => reason.replace('epoch', 'version')))]
+  return `Nothing was published: ${reasons.join('; ')}.`
 }

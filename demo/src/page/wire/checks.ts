@@ -1,11 +1,10 @@
 // Checks on a lookup's real traffic what must hold for every lookup (docs/threat-model.md, P1 to P3).
 
-import { FENCE_REPLY_BYTES, HEADER_BYTES } from '@keyhush/protocol'
+import { HEADER_BYTES } from '@keyhush/protocol'
 import type { ServerName } from '../backstage.js'
-import { secretPart } from './fields.js'
 import type { Exchange } from './recorder.js'
 
-/** A lookup that has ended. */
+/** A lookup that has ended, with what must not be in its traffic. */
 export interface Seen {
   /** what was typed */
   readonly typed: string
@@ -28,76 +27,57 @@ const TELLING_BYTES = 5
 /** A sequence of so many bytes does not repeat by chance. */
 const REPEATED_BYTES = 16
 
-/** Checks `now`, and compares it with the lookup of the same kind before it. */
-export function check(now: Seen, before: Seen | undefined): Check[] {
+/** Checks `now`, and compares it with another lookup, `before`. */
+export function check(now: Seen, before?: Seen): Check[] {
   const { exchanges } = now
-  const alone = new Set(exchanges.map(({ server }) => server)).size < 2
-  const [a, b] = (['A', 'B'] as const).map(server => lengthsOf(exchanges, server, false)) as [string, string]
   const sent = concat(exchanges.flatMap(({ path, sent }) => [new TextEncoder().encode(path), sent]))
-  const claimed = exchanges.some(({ path, sent }) => !path.endsWith('/v1/fence') && claimBytes(path, sent) > 0)
   const telling = now.keys.filter(key => key.length >= TELLING_BYTES)
   const inIt = [...telling, ...now.fingerprints].some(bytes => includes(sent, bytes))
   return [
-    ...(alone
-      ? []
-      : [
-          {
-            holds: a === b,
-            says: `Server A and server B were sent questions of the same lengths, and answered at the same length${claimed ? ', but for what one of them is sent to notice copies of this page' : ''}.`,
-          },
-        ]),
+    {
+      holds: lengthsOf(exchanges, 'A') === lengthsOf(exchanges, 'B'),
+      says: 'Requests to server A and server B have the same lengths. So have their replies.',
+    },
     {
       holds: inIt ? false : telling.length > 0 || undefined,
       says:
         telling.length > 0
-          ? 'What you looked up is in no request, nor is its fingerprint.'
-          : 'The fingerprint of what you looked up is in no request. The word itself is so short that random bytes have it by chance.',
+          ? 'What was looked up is in no request, nor is its fingerprint.'
+          : 'Its fingerprint is in no request. The word itself is so short that random bytes contain it by chance.',
     },
     {
       holds: exchanges.every(isAnonymous),
-      says: 'No request has a cookie, a referrer or a header of ours that the servers could compare.',
+      says: 'No request has a cookie, a referrer or a header of its own that the servers could compare.',
     },
     {
       holds: exchanges.every(({ reply }) => reply?.encoding == null),
-      says: 'No answer is compressed: how well it packs would tell something about it.',
+      says: 'No reply is compressed: its compressed length would tell something about it.',
     },
     ...(before === undefined ? [] : [equalLengths(now, before), freshness(now, before)]),
   ]
 }
 
 function equalLengths(now: Seen, before: Seen): Check {
-  const lengths = ({ exchanges }: Seen) =>
-    (['A', 'B'] as const).map(server => lengthsOf(exchanges, server, true)).join()
-  const was = ({ found }: Seen) => (found ? 'found' : 'not found')
+  const lengths = ({ exchanges }: Seen) => (['A', 'B'] as const).map(server => lengthsOf(exchanges, server)).join()
   return {
     holds: lengths(now) === lengths(before),
-    says: `This lookup (${was(now)}) and the one before (${was(before)}) are of the same lengths.`,
+    says: 'A lookup that finds something and one that does not have the same lengths.',
   }
 }
 
 function freshness(now: Seen, before: Seen): Check {
-  const parts = ({ exchanges }: Seen) => concat(exchanges.map(({ path, sent }) => secretPart(path, sent)))
+  const parts = ({ exchanges }: Seen) => concat(exchanges.map(({ sent }) => sent.subarray(HEADER_BYTES)))
   const earlier = new Set(windows(parts(before)))
   const repeated = windows(parts(now)).some(window => earlier.has(window))
-  return { holds: !repeated, says: 'Nothing random of the lookup before was sent again.' }
+  return { holds: !repeated, says: 'The two lookups have no random bytes in common.' }
 }
 
-/**
- * Lengths of one server's requests and replies. Unless `whole`, it leaves out what only one server gets, for its rollback fence:
- * which server this is does not depend on the lookup.
- */
-function lengthsOf(exchanges: readonly Exchange[], server: ServerName, whole: boolean): string {
+/** Lengths of one server's requests and replies. */
+function lengthsOf(exchanges: readonly Exchange[], server: ServerName): string {
   return exchanges
-    .filter(exchange => exchange.server === server && (whole || !exchange.path.endsWith('/v1/fence')))
-    .map(({ path, sent, reply }) => {
-      const claim = whole ? 0 : claimBytes(path, sent)
-      return `${path} ${sent.length - claim} ${reply && reply.bytes.length - (claim > 0 ? FENCE_REPLY_BYTES : 0)}`
-    })
+    .filter(exchange => exchange.server === server)
+    .map(({ path, sent, reply }) => `${path} ${sent.length} ${reply?.bytes.length}`)
     .join(', ')
-}
-
-function claimBytes(path: string, sent: Uint8Array): number {
-  return sent.length - HEADER_BYTES - secretPart(path, sent).length
 }
 
 function isAnonymous({ options }: Exchange): boolean {

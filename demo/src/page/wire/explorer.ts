@@ -1,74 +1,55 @@
-// The card *On the wire*: checks of the last lookup's traffic, a lookup that found something beside one that did not, and every
-// request with its bytes explained.
+// The page *See what is sent*: a lookup that found something beside one that did not, checks of their traffic, and every request
+// with its bytes explained.
 
 import { decodeManifest, LONGEST_MANIFEST_BYTES, type Manifest } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm/client'
 import type { ServerName } from '../backstage.js'
 import { count, element, find } from '../format.js'
+import type { Ended, Session } from '../session.js'
 import { readBounded } from './bounded.js'
 import { type Check, check, type Seen } from './checks.js'
 import { type Field, fieldsOfReply, fieldsOfRequest } from './fields.js'
-import type { Exchange, Fetch } from './recorder.js'
-
-/** A lookup that has ended. */
-export interface Ended {
-  /** database, mode and proofs: only lookups of the same kind are compared */
-  readonly kind: string
-  readonly typed: string
-  readonly keys: readonly string[]
-  readonly found: boolean
-  readonly exchanges: readonly Exchange[]
-  /** base URL of the database at a server, and the fetch for it */
-  readonly server: string
-  readonly fetch: Fetch
-}
+import type { Exchange } from './recorder.js'
 
 const SHOWN_BYTES = 16
 
 export class Explorer {
-  readonly #card: HTMLElement
-  readonly #previous = new Map<string, Seen>()
-  /** by kind: the last lookup that found something, and the last that did not */
-  readonly #last = new Map<string, { found?: Seen; absent?: Seen }>()
-  readonly #manifests = new Map<string, Promise<Manifest>>()
+  readonly #page: HTMLElement
+  readonly #session: Session
 
-  constructor(card: HTMLElement) {
-    this.#card = card
+  constructor(page: HTMLElement, session: Session) {
+    this.#page = page
+    this.#session = session
   }
 
-  async show({ kind, typed, keys, found, exchanges, server, fetch }: Ended): Promise<void> {
-    const asking = exchanges.find(({ path }) => !path.endsWith('/v1/fence'))
-    if (asking === undefined) return // answered from memory, without requests
-    const core = await loadCore('instant')
-    const encoded = keys.map(key => new TextEncoder().encode(key))
-    const fingerprints = encoded.map(key => core.fingerprint(key))
-    const now: Seen = { typed, keys: encoded, fingerprints, found, exchanges }
-    const checks = check(now, this.#previous.get(kind))
-    this.#previous.set(kind, now)
-    const last = { ...this.#last.get(kind), [found ? 'found' : 'absent']: now }
-    this.#last.set(kind, last)
-    const manifest = await this.#manifest(server, fetch, asking)
-    find(this.#card, '#checks', HTMLUListElement).replaceChildren(...checks.map(line))
-    find(this.#card, '#side-by-side', HTMLElement).replaceChildren(...sideBySide(last))
-    find(this.#card, '#requests', HTMLOListElement).replaceChildren(
-      ...exchanges.map((exchange, i) => request(exchange, i + 1, manifest)),
+  /** Shows the visitor's last lookups. Where there is none yet, it looks an example up. */
+  async show(): Promise<void> {
+    const { last, database } = this.#session
+    const found = last.found ?? (await this.#session.ask(database.examples[0]))
+    const absent = last.absent ?? (await this.#session.ask(database.examples.at(-1)!))
+    const [one, other] = await Promise.all([this.#seen(found, true), this.#seen(absent, false)])
+    const manifest = await this.#manifest(absent.exchanges[0]!)
+    find(this.#page, '#checks', HTMLUListElement).replaceChildren(...check(other, one).map(line))
+    find(this.#page, '#side-by-side', HTMLElement).replaceChildren(...sideBySide(one, other))
+    find(this.#page, '#requests', HTMLOListElement).replaceChildren(
+      ...absent.exchanges.map((exchange, i) => request(exchange, i, manifest)),
     )
-    find(this.#card, '#wire-shown', HTMLElement).hidden = false
-    find(this.#card, '#wire-empty', HTMLElement).hidden = true
+    find(this.#page, '#wire-shown', HTMLElement).hidden = false
+  }
+
+  async #seen({ key, exchanges }: Ended, found: boolean): Promise<Seen> {
+    const core = await loadCore('instant')
+    const keys = this.#session.database.keysOf(key).map(key => new TextEncoder().encode(key))
+    return { typed: key, keys, fingerprints: keys.map(key => core.fingerprint(key)), found, exchanges }
   }
 
   /** The manifest of the epoch in the request. */
-  #manifest(server: string, fetch: Fetch, { sent }: Exchange): Promise<Manifest> {
+  async #manifest({ sent }: Exchange): Promise<Manifest> {
     const view = new DataView(sent.buffer, sent.byteOffset, sent.byteLength)
-    const url = `${server}/v1/manifest?generation=${view.getUint32(24, true)}&epoch=${view.getUint32(28, true)}`
-    const known = this.#manifests.get(url)
-    if (known !== undefined) return known
-    const fetched = fetch(url, { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store' })
-      .then(reply => readBounded(reply, LONGEST_MANIFEST_BYTES))
-      .then(decodeManifest)
-    fetched.catch(() => this.#manifests.delete(url))
-    this.#manifests.set(url, fetched)
-    return fetched
+    const of = `generation=${view.getUint32(24, true)}&epoch=${view.getUint32(28, true)}`
+    const options = { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store' } as const
+    const reply = await fetch(`${this.#session.urlAt('A')}/v1/manifest?${of}`, options)
+    return decodeManifest(await readBounded(reply, LONGEST_MANIFEST_BYTES))
   }
 }
 
@@ -82,17 +63,8 @@ function line({ holds, says }: Check): HTMLLIElement {
   )
 }
 
-function sideBySide({ found, absent }: { found?: Seen; absent?: Seen }): (Node | string)[] {
-  if (found === undefined || absent === undefined) {
-    const missing = found === undefined ? 'is in the database' : 'is not in the database'
-    return [
-      element(
-        'p',
-        { class: 'quiet' },
-        `Look up something that ${missing} as well: both are then compared here, byte for byte.`,
-      ),
-    ]
-  }
+function sideBySide(found: Seen, absent: Seen): HTMLElement[] {
+  const titles = [`Found: ${found.typed}`, `Not there: ${absent.typed}`]
   const steps = Math.max(found.exchanges.length, absent.exchanges.length)
   const size = ({ exchanges }: Seen, i: number, way: 'sent' | 'reply') => {
     const exchange = exchanges[i]
@@ -101,50 +73,56 @@ function sideBySide({ found, absent }: { found?: Seen; absent?: Seen }): (Node |
   const rows = Array.from({ length: steps }, (_, i) =>
     (['sent', 'reply'] as const).map(way => {
       const [one, other] = [size(found, i, way), size(absent, i, way)]
-      const { server, path } = (found.exchanges[i] ?? absent.exchanges[i])!
-      const cell = (length: number | undefined) =>
-        element('td', { 'data-equal': String(one === other) }, length === undefined ? '–' : count(length, 'byte'))
-      const what = way === 'sent' ? `Question to ${path}` : 'Answer'
-      return element('tr', {}, element('th', { scope: 'row' }, who(server), ` ${what}`), cell(one), cell(other))
+      const { server } = (found.exchanges[i] ?? absent.exchanges[i])!
+      const cells = [one, other].map((length, column) => {
+        const attributes = { 'data-equal': String(one === other), 'data-label': titles[column]! }
+        return element('td', attributes, length === undefined ? 'none' : count(length, 'byte'))
+      })
+      const what = ` ${way === 'sent' ? 'request' : 'reply'} ${1 + Math.floor(i / 2)}`
+      return element('tr', {}, element('th', { scope: 'row' }, who(server), what), ...cells)
     }),
   ).flat()
-  const head = ({ typed }: Seen, title: string) => element('th', { scope: 'col' }, title, element('small', {}, typed))
-  const sizes = (seen: Seen) => seen.exchanges.map(({ sent, reply }) => `${sent.length} ${reply?.bytes.length}`).join()
-  const verdict =
-    sizes(found) === sizes(absent)
-      ? 'The same, byte for byte in length: nobody on the way can tell them apart.'
-      : 'They differ.'
+  const same = rows.every(row => row.querySelector('[data-equal=false]') === null)
+  const heads = titles.map(title => element('th', { scope: 'col' }, title))
   return [
     element(
       'table',
       { 'aria-labelledby': 'side-title' },
-      element('thead', {}, element('tr', {}, element('td', {}), head(found, 'Found'), head(absent, 'Not there'))),
+      element('thead', {}, element('tr', {}, element('td', {}), ...heads)),
       element('tbody', {}, ...rows),
     ),
-    element('p', { class: 'same' }, verdict),
+    element(
+      'p',
+      { class: 'same' },
+      same ? 'All lengths are the same. Nobody on the way can tell the two lookups apart by them.' : 'They differ.',
+    ),
   ]
 }
 
 const who = (server: ServerName) => element('strong', { class: `server ${server.toLowerCase()}` }, `Server ${server}`)
 
-function request({ server, method, path, sent, reply }: Exchange, number: number, manifest: Manifest): HTMLLIElement {
-  const question = element(
-    'details',
-    {},
-    element('summary', {}, `${method} ${path}, ${count(sent.length, 'byte')} sent`),
-    table(fieldsOfRequest(path, sent), sent),
-  )
+/** The first request is open. */
+function request({ server, path, sent, reply }: Exchange, index: number, manifest: Manifest): HTMLLIElement {
+  const part = (text: string, fields: readonly Field[], bytes: Uint8Array, open = false) =>
+    element('details', open ? { open: '' } : {}, element('summary', {}, text), table(shortened(fields), bytes))
+  const title = element('h3', {}, who(server), `, request ${1 + Math.floor(index / 2)}`)
+  const question = part(`${count(sent.length, 'byte')} sent`, fieldsOfRequest(sent), sent, index === 0)
   const answer =
     reply === undefined
-      ? element('p', { class: 'quiet' }, 'No answer.')
-      : element(
-          'details',
-          {},
-          element('summary', {}, `The answer, ${count(reply.bytes.length, 'byte')} received`),
-          table(fieldsOfReply(path, sent, reply.bytes, manifest), reply.bytes),
-        )
-  const title = element('p', {}, `${number}. `, who(server))
-  return element('li', { class: server.toLowerCase() }, title, question, answer)
+      ? element('p', {}, 'No reply.')
+      : part(`${count(reply.bytes.length, 'byte')} received`, fieldsOfReply(reply.bytes, manifest), reply.bytes)
+  return element('li', { class: server.toLowerCase(), 'data-path': path }, title, question, answer)
+}
+
+/** Of several questions in a message, only the first is shown field by field. Empty fields are left out. */
+function shortened(all: readonly Field[]): readonly Field[] {
+  const fields = all.filter(({ bytes }) => bytes > 0)
+  const isLater = ({ name }: Field) => /^Question (?!1:)/.test(name)
+  const later = fields.filter(isLater)
+  if (later.length === 0) return fields
+  const bytes = later.reduce((sum, field) => sum + field.bytes, 0)
+  const rest = { at: later[0]!.at, bytes, name: 'Further questions', means: 'each with the same fields' }
+  return [...fields.filter(field => !isLater(field)), rest]
 }
 
 function table(fields: readonly Field[], all: Uint8Array): HTMLTableElement {
@@ -154,25 +132,17 @@ function table(fields: readonly Field[], all: Uint8Array): HTMLTableElement {
     return element(
       'tr',
       {},
-      element('td', {}, String(at)),
-      element('td', {}, String(length)),
-      element('th', { scope: 'row' }, name, element('small', { class: 'quiet' }, means), element('code', {}, shown)),
+      element('th', { scope: 'row' }, name, element('small', { class: 'quiet' }, means)),
+      element('td', { 'data-label': 'From byte' }, String(at)),
+      element('td', { 'data-label': 'Bytes' }, String(length)),
+      element('td', { 'data-label': 'Value' }, element('code', {}, shown)),
     )
   }
+  const titles = ['What', 'From byte', 'Bytes', 'Value'].map(title => element('th', { scope: 'col' }, title))
   return element(
     'table',
     { class: 'fields' },
-    element(
-      'thead',
-      {},
-      element(
-        'tr',
-        {},
-        element('th', { scope: 'col' }, 'From'),
-        element('th', { scope: 'col' }, 'Bytes'),
-        element('th', { scope: 'col' }, 'What they are'),
-      ),
-    ),
+    element('thead', {}, element('tr', {}, ...titles)),
     element('tbody', {}, ...fields.map(row)),
   )
 }

@@ -1,9 +1,9 @@
-// Records a map's lookup requests and their replies, byte for byte, as they pass through `open({ fetch })`.
+// Records a map's requests and their replies, byte for byte, as they pass through `open({ fetch })`.
 
 import type { ServerName } from '../backstage.js'
 import { readBounded } from './bounded.js'
 
-/** One request of a lookup and its reply. */
+/** One request and its reply. */
 export interface Exchange {
   readonly server: ServerName
   readonly method: string
@@ -12,14 +12,17 @@ export interface Exchange {
   /** what tells the browser which headers and cookies to send */
   readonly options: Readonly<Pick<RequestInit, 'credentials' | 'referrerPolicy' | 'cache' | 'redirect' | 'headers'>>
   readonly sent: Uint8Array
+  /** when it was sent and its reply was there, in milliseconds of `performance.now()` */
+  readonly from: number
+  readonly to: number
   /** undefined: none came, or its status was not 200 */
   readonly reply: { readonly bytes: Uint8Array; readonly encoding: string | null } | undefined
 }
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
-/** the paths of lookups, and of the rollback fence */
-const LOOKUPS = /\/v1\/(answer|instant|fence)$/
+/** a stream without an end */
+const EVENTS = /\/v1\/events\b/
 const KEPT = 64
 /** A longer reply is not recorded. */
 const MOST_BYTES = 16 * 1024 * 1024
@@ -38,9 +41,10 @@ export class Recorder {
 
   /** For `open({ fetch })`. It sends at once, because both servers have to be asked at the same moment. */
   readonly fetch = (url: string, init: RequestInit): Promise<Response> => {
+    const from = performance.now()
     const response = this.#onwards(url, init)
     const { path } = this.#partsOf(url)
-    if (!LOOKUPS.test(path)) return response
+    if (EVENTS.test(path)) return response
     this.#count += 1
     let keep: (exchange: Exchange) => void = () => {}
     this.#kept.push(
@@ -49,14 +53,14 @@ export class Recorder {
       }),
     )
     if (this.#kept.length > KEPT) this.#kept.shift()
-    const unanswered = this.#exchange(url, init, undefined)
+    const unanswered = this.#exchange(url, init, from, undefined)
     return response.then(
       given => {
         const encoding = given.headers.get('content-encoding')
         const reply =
           given.status === 200 ? readBounded(given.clone(), MOST_BYTES) : Promise.reject(new Error('refused'))
         reply.then(
-          bytes => keep(this.#exchange(url, init, { bytes, encoding })),
+          bytes => keep(this.#exchange(url, init, from, { bytes, encoding })),
           () => keep(unanswered),
         )
         return given
@@ -84,7 +88,7 @@ export class Recorder {
     return { server, path: url.slice(this.#urls[server].length) }
   }
 
-  #exchange(url: string, init: RequestInit, reply: Exchange['reply']): Exchange {
+  #exchange(url: string, init: RequestInit, from: number, reply: Exchange['reply']): Exchange {
     const { method = 'GET', credentials, referrerPolicy, cache, redirect, headers, body } = init
     const options = {
       ...(credentials && { credentials }),
@@ -94,6 +98,6 @@ export class Recorder {
       ...(headers && { headers }),
     }
     const sent = body instanceof Uint8Array ? new Uint8Array(body as Uint8Array) : new Uint8Array()
-    return { ...this.#partsOf(url), method, options, sent, reply }
+    return { ...this.#partsOf(url), method, options, sent, from, to: performance.now(), reply }
   }
 }
