@@ -254,6 +254,32 @@ describe('a state from which no update leads on', () => {
   })
 })
 
+test.each([
+  ['never' as const, 'merkle'],
+  [() => false, 'tags'],
+] as const)('a state with other proofs stays where the app says no to its successor (%s)', async (download, stored) => {
+  const w = world()
+  const wishes = [{ proofs: stored }, { proofs: stored === 'tags' ? 'merkle' : 'tags', download }] as const
+  const made = await opened(w.life(), { ...wishes[0], full: true, pays: () => true })
+  await w.drive(made.close())
+  const head = await w.head()
+  const other = await opened(w.life(), { ...wishes[1], full: true })
+  expect(other.mode).toBe('instant')
+  await lookUp(w, other, 2)
+  await w.drive(other.close())
+  expect((await w.head())?.record.hintId).toEqual(head?.record.hintId)
+  const before = blobs(w.network).length
+  const again = await opened(w.life(), { ...wishes[0], full: true, download })
+  expect(again.mode).toBe('full')
+  await w.checkValues(again, [0, 299])
+  expect(blobs(w.network).length).toBe(before)
+  await w.drive(again.close())
+  const asked = await opened(w.life(), { ...wishes[1], full: true, download: () => true })
+  expect([asked.mode, blobs(w.network).length]).toEqual(['full', before + 8])
+  await w.drive(asked.close())
+  await w.auditor.assertSound()
+})
+
 describe('servers that answer nothing without a state', () => {
   const alone: How = { servers: [A], integrity: 'server' }
   const refusing = (w: World) => {
