@@ -2,7 +2,7 @@
 // rules (lookup/exchange.ts).
 
 import { onAbort } from '../base/abort.js'
-import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
+import { ATTEMPTS, BACKOFF_MS, SILENCE_MS } from '../base/constants.js'
 import { joined, NetworkError, RateLimitedError, ServerError, TamperedError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import type { Link, Links } from './transport.js'
@@ -52,7 +52,10 @@ export async function askAll<T>(links: Links, ask: (link: Link) => Promise<T>): 
   throw failures.length < errors.length ? errors.find(error => !(error instanceof ServerError)) : worstOf(failures)
 }
 
-/** As `askAll`, but only `atLeast` of them have to reply: undefined for those that did not. */
+/**
+ * As `askAll`, but only `atLeast` of them have to reply: undefined for those that did not. Once so many have, the others get as long again,
+ * and SILENCE_MS: a server that drips must not hold up those that suffice.
+ */
 export async function askSome<T>(
   links: Links,
   atLeast: number,
@@ -60,17 +63,43 @@ export async function askSome<T>(
 ): Promise<readonly (T | undefined)[]> {
   if (atLeast === links.length) return await askAll(links, ask)
   const failures: ServerError[] = []
-  const replies = await Promise.all(
-    links.map(link =>
-      ask(link).catch((error: unknown) => {
-        if (!(error instanceof ServerError)) throw error
-        failures.push(error)
-        return undefined
-      }),
-    ),
+  const asked = links.map(link =>
+    ask(link).catch((error: unknown) => {
+      if (!(error instanceof ServerError)) throw error
+      failures.push(error)
+      return undefined
+    }),
   )
+  const replies = await inGoodTime(links, atLeast, asked)
   if (links.length - failures.length < atLeast) throw worstOf(failures)
   return replies
+}
+
+/** What becomes of all, undefined for what takes far longer than the first `atLeast` that became something. */
+export async function inGoodTime<T>(
+  links: Links,
+  atLeast: number,
+  asked: readonly Promise<T | undefined>[],
+): Promise<readonly (T | undefined)[]> {
+  const { clock } = links[0]!.environment
+  const start = clock.now()
+  const found: (T | undefined)[] = asked.map(() => undefined)
+  const over = new AbortController()
+  let enough = () => {}
+  const late = new Promise<void>(resolve => {
+    enough = () => void sleep(clock, clock.now() - start + SILENCE_MS, over.signal).then(resolve)
+  })
+  let missing = atLeast
+  const all = asked.map(async (each, i) => {
+    found[i] = await each
+    if (found[i] !== undefined && --missing === 0) enough()
+  })
+  try {
+    await Promise.race([Promise.all(all), late])
+  } finally {
+    over.abort()
+  }
+  return [...found]
 }
 
 /** The servers' failures as one error. */
