@@ -314,6 +314,29 @@ describe('servers that answer nothing without a state', () => {
   })
 })
 
+test('two servers without instant lookups, and a state of an earlier visit from which no changes lead on: the app is asked', async () => {
+  const w = world(large)
+  for (const server of [A, B]) {
+    w.network.misbehave[server] = on('/v1/info', () => {
+      const info = w.network.info(server)
+      return Response.json({ ...info, offers: { ...info.offers, instant: false } })
+    })
+  }
+  const offers: DownloadOffer[] = []
+  const download = (offer: DownloadOffer) => offers.push(offer) > 0
+  await w.drive((await opened(w.life(), { download })).close())
+  const life = w.life()
+  const map = await opened(life, { download })
+  expect([map.mode, offers.length]).toEqual(['local', 1])
+  for (const server of [A, B]) w.network.replace(server, epochs[4]!)
+  expect(await life.failure(map.sync())).toMatchObject({ reason: 'download' })
+  await rest()
+  await w.drive(map.sync())
+  expect([map.epoch, offers.at(-1)]).toEqual([5, { mode: 'local', bytes: BYTES, reason: 'needed' }])
+  expect(hex((await w.drive(map.at(1)))!)).toBe(hex(epochs[4]!.byIndex[1]!))
+  await w.drive(map.close())
+})
+
 test('one server, and a state from which no changes lead on, after the app has said no: prepare() downloads', async () => {
   const w = world(large)
   const life = w.life()
