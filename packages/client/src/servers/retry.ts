@@ -1,7 +1,7 @@
 // Repeats requests that failed on the way, in the offline phase and to the fence, where nothing secret is sent. Lookups have stricter
 // rules (lookup/exchange.ts).
 
-import { onAbort } from '../base/abort.js'
+import { onAbort, scoped } from '../base/abort.js'
 import { ATTEMPTS, BACKOFF_MS, SILENCE_MS } from '../base/constants.js'
 import { joined, NetworkError, RateLimitedError, ServerError, TamperedError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
@@ -84,22 +84,18 @@ export async function inGoodTime<T>(
   const { clock } = links[0]!.environment
   const start = clock.now()
   const found: (T | undefined)[] = asked.map(() => undefined)
-  const over = new AbortController()
-  let enough = () => {}
-  const late = new Promise<void>(resolve => {
-    enough = () => void sleep(clock, clock.now() - start + SILENCE_MS, over.signal).then(resolve)
+  return await scoped([], signal => {
+    let missing = atLeast
+    return new Promise((resolve, reject) => {
+      const end = () => resolve([...found])
+      const note = async (each: Promise<T | undefined>, i: number) => {
+        found[i] = await each
+        if (found[i] === undefined || --missing !== 0) return
+        void sleep(clock, clock.now() - start + SILENCE_MS, signal).then(end)
+      }
+      Promise.all(asked.map(note)).then(end, reject)
+    })
   })
-  let missing = atLeast
-  const all = asked.map(async (each, i) => {
-    found[i] = await each
-    if (found[i] !== undefined && --missing === 0) enough()
-  })
-  try {
-    await Promise.race([Promise.all(all), late])
-  } finally {
-    over.abort()
-  }
-  return [...found]
 }
 
 /** The servers' failures as one error. */

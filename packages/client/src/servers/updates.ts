@@ -115,8 +115,7 @@ async function upToAgreed(
         if (keptBytes <= LONGEST_CHAIN) kept.push(next)
         if (equalBytes(next.bytes, newest.bytes)) return kept
       }
-      if (last === before || !isFull(piece, newest)) break
-      if (clock.now() - start > deadlineMs(keptBytes)) break
+      if (last === before || !isFull(piece, newest) || clock.now() - start > deadlineMs(keptBytes)) break
       const [more] = await askSome([links[s]!], atLeast < links.length ? 0 : 1, link => chainFrom(link, last, signal))
       piece = more ?? 'forgotten'
     }
@@ -128,13 +127,10 @@ async function upToAgreed(
  * Whether a server gives as much at once, of a chain that leads to `newest` and is not at its end. Else it could give a chain an epoch at
  * a time, without end.
  */
-function isFull(piece: readonly Agreed[], { bytes: { length } }: Agreed): boolean {
-  const longest = Math.max(length, ...piece.map(({ bytes }) => bytes.length))
-  return piece.length >= CHAIN_MANIFESTS || sumOf(piece) + longest > CHAIN_BYTES
-}
-
-function sumOf(piece: readonly Agreed[]): number {
-  return piece.reduce((sum, { bytes }) => sum + bytes.length, 0)
+function isFull(piece: readonly Agreed[], newest: Agreed): boolean {
+  const bytes = piece.reduce((sum, { bytes }) => sum + bytes.length, 0)
+  const longest = Math.max(...[...piece, newest].map(({ bytes }) => bytes.length))
+  return piece.length >= CHAIN_MANIFESTS || bytes + longest > CHAIN_BYTES
 }
 
 /** Whether an epoch can come before `newest`, or be it. A new generation with fewer partitions is treated as if it could not. */
