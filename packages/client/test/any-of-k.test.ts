@@ -370,6 +370,43 @@ describe('with atLeast 3 of five servers', () => {
     expect(Math.max(...waits)).toBeLessThanOrEqual(2 * 3 * 10_500) // both steps, a deadline for each subset with one that lags
   })
 
+  test('two of six that lie, of which five have to answer, have nobody honest named', async () => {
+    const { database } = keyed()
+    for (let seed = 1; seed <= 10; seed++) {
+      const { map, harness, network } = await opened(among(6, database), 6, { atLeast: 5 }, seed)
+      for (const i of [0, 1]) {
+        lying(network, SERVERS[i]!, answer => {
+          answer[HEADER_BYTES]! ^= 1 + i
+        })
+      }
+      expect(await harness.failure(map.get(NAMES[0]!))).toMatchObject({ name: 'TamperedError', server: undefined })
+      const named = map.stats.incidents.filter(({ server }) => !server.startsWith('one of '))
+      expect([seed, named]).toEqual([seed, []])
+    }
+  })
+
+  test('one that drips all it says holds up neither open() nor sync() for longer than one that is silent', async () => {
+    const { database } = keyed()
+    const network = among(5, database)
+    const harness = new Harness(network)
+    network.misbehave[SERVERS[1]!] = on('/v1/', async genuine => {
+      const bytes = await bytesOf(genuine)
+      let at = 0
+      const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+        await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 9_000))
+        if (at < bytes.length) controller.enqueue(bytes.subarray(at, ++at))
+      }
+      return new Response(new ReadableStream({ pull }, { highWaterMark: 0 }))
+    })
+    const servers = SERVERS.slice(0, 5)
+    const map = await harness.open({ servers, mode: 'instant', push: false, atLeast: 3 })
+    expect(harness.clock.now()).toBeLessThanOrEqual(10_500)
+    await harness.drive(map.sync())
+    expect(harness.clock.now()).toBeLessThanOrEqual(2 * 10_500)
+    expect(await harness.drive(map.get(NAMES[1]!))).toEqual(database.contents.values[1])
+    await harness.drive(map.close())
+  })
+
   test('2 of three: one pair of keys is asked, and another where a server fails', async () => {
     const { database } = keyed()
     const { map, drive, network } = await opened(among(3, database), 3, { atLeast: 2 })

@@ -26,7 +26,7 @@ function made({ manifest, bytes }: Agreed, change: Partial<Manifest> = {}): Agre
     records: partitions * manifest.partitionRecords,
     partitions,
     updateListBytes: generation === manifest.generation ? longestUpdateList(1, manifest.recordBytes, false) : 0,
-    updateListHash: new Uint8Array(32).fill(generation === manifest.generation ? manifest.epoch : 0),
+    updateListHash: new Uint8Array(32).fill(generation === manifest.generation ? 1 + (manifest.epoch % 255) : 0),
     previousManifest: core.blake3(bytes),
     commitments: new Uint8Array(32 * partitions).fill(1),
     contentHashes: new Uint8Array(32 * partitions).fill(2),
@@ -41,8 +41,9 @@ function chainOf(from: Agreed, length: number, change: Partial<Manifest> = {}): 
   return chain
 }
 
-/** Server A has this chain and gives it in pieces of `most` bytes; server B has forgotten all but `newest`, which both show. */
-function following(chain: readonly Agreed[], newest: Agreed, most = 8 * MIB) {
+/** Server A has this chain and gives it in pieces of `most` bytes, each after `ms`; server B has forgotten all but `newest`, which both show. */
+function following(chain: readonly Agreed[], newest: Agreed, most = 8 * MIB, ms = 0) {
+  const clock = new ManualClock()
   const asked: string[] = []
   const fetch = async (url: string) => {
     asked.push(url)
@@ -51,6 +52,7 @@ function following(chain: readonly Agreed[], newest: Agreed, most = 8 * MIB) {
     if (url.startsWith(B))
       return Response.json({ code: 'epoch_unknown', message: '', generation, epoch }, { status: 404 })
     const since = Number(/since=(\d+)$/.exec(url)![1])
+    clock.pass(ms)
     const piece: Uint8Array[] = []
     let bytes = 0
     for (const each of chain.slice(chain.findIndex(({ manifest }) => manifest.epoch === since + 1))) {
@@ -61,11 +63,11 @@ function following(chain: readonly Agreed[], newest: Agreed, most = 8 * MIB) {
     return ok(Buffer.concat(piece))
   }
   const servers = [{ name: A }, { name: B }] as const
-  const links = linksOf(servers, { clock: new ManualClock(), fetch })
+  const links = linksOf(servers, { clock, fetch })
   const parts = { core, links, atLeast: 2, publisher: undefined, stats: new StatsKeeper(servers) }
   const after = (base: Agreed) => epochsAfter(base, parts, new AbortController().signal)
   const chains = () => asked.filter(url => url.startsWith(`${A}/v1/manifests`)).length
-  return { after, chains }
+  return { after, chains, clock }
 }
 
 describe('beyond what the other server remembers', () => {
@@ -104,6 +106,28 @@ describe('beyond what the other server remembers', () => {
     const { after, chains } = following([first, ...chainOf(other, 40)], newest, 3 * first.bytes.length)
     await expect(after(first)).rejects.toMatchObject({ name: 'OutdatedError', reason: 'history' })
     expect(chains()).toBeLessThan(5)
+  })
+
+  test('nor one that comes an epoch at a time', async () => {
+    const newest = chainOf(made(first, { expires: 2 ** 40 }), 400).at(-1)!
+    const { after, chains } = following(chainOf(first, 400), newest, 2 * first.bytes.length)
+    await expect(after(first)).rejects.toMatchObject({ name: 'OutdatedError', reason: 'history' })
+    expect(chains()).toBe(1)
+  })
+
+  test('nor one of whole pieces that are held back', async () => {
+    const newest = chainOf(made(first, { expires: 2 ** 40 }), 3000).at(-1)!
+    const { after, chains, clock } = following(chainOf(first, 3000), newest, 64 * first.bytes.length, 9000)
+    await expect(after(first)).rejects.toMatchObject({ name: 'OutdatedError', reason: 'history' })
+    expect(chains()).toBeLessThan(5)
+    expect(clock.now()).toBeLessThan(60_000)
+  })
+
+  test('a true one of whole pieces is followed, however many there are', async () => {
+    const chain = chainOf(first, 1000)
+    const { after, chains } = following(chain, chain.at(-1)!, 64 * first.bytes.length, 100)
+    expect((await after(first)).length).toBe(1000)
+    expect(chains()).toBe(16)
   })
 })
 

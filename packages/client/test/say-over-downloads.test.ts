@@ -254,6 +254,32 @@ describe('a state from which no update leads on', () => {
   })
 })
 
+test.each([
+  ['never' as const, 'merkle'],
+  [() => false, 'tags'],
+] as const)('a state with other proofs stays where the app says no to its successor (%s)', async (download, stored) => {
+  const w = world()
+  const wishes = [{ proofs: stored }, { proofs: stored === 'tags' ? 'merkle' : 'tags', download }] as const
+  const made = await opened(w.life(), { ...wishes[0], full: true, pays: () => true })
+  await w.drive(made.close())
+  const head = await w.head()
+  const other = await opened(w.life(), { ...wishes[1], full: true })
+  expect(other.mode).toBe('instant')
+  await lookUp(w, other, 2)
+  await w.drive(other.close())
+  expect((await w.head())?.record.hintId).toEqual(head?.record.hintId)
+  const before = blobs(w.network).length
+  const again = await opened(w.life(), { ...wishes[0], full: true, download })
+  expect(again.mode).toBe('full')
+  await w.checkValues(again, [0, 299])
+  expect(blobs(w.network).length).toBe(before)
+  await w.drive(again.close())
+  const asked = await opened(w.life(), { ...wishes[1], full: true, download: () => true })
+  expect([asked.mode, blobs(w.network).length]).toEqual(['full', before + 8])
+  await w.drive(asked.close())
+  await w.auditor.assertSound()
+})
+
 describe('servers that answer nothing without a state', () => {
   const alone: How = { servers: [A], integrity: 'server' }
   const refusing = (w: World) => {
@@ -286,6 +312,29 @@ describe('servers that answer nothing without a state', () => {
     expect(offers.length).toBe(1)
     await w.drive(map.close())
   })
+})
+
+test('two servers without instant lookups, and a state of an earlier visit from which no changes lead on: the app is asked', async () => {
+  const w = world(large)
+  for (const server of [A, B]) {
+    w.network.misbehave[server] = on('/v1/info', () => {
+      const info = w.network.info(server)
+      return Response.json({ ...info, offers: { ...info.offers, instant: false } })
+    })
+  }
+  const offers: DownloadOffer[] = []
+  const download = (offer: DownloadOffer) => offers.push(offer) > 0
+  await w.drive((await opened(w.life(), { download })).close())
+  const life = w.life()
+  const map = await opened(life, { download })
+  expect([map.mode, offers.length]).toEqual(['local', 1])
+  for (const server of [A, B]) w.network.replace(server, epochs[4]!)
+  expect(await life.failure(map.sync())).toMatchObject({ reason: 'download' })
+  await rest()
+  await w.drive(map.sync())
+  expect([map.epoch, offers.at(-1)]).toEqual([5, { mode: 'local', bytes: BYTES, reason: 'needed' }])
+  expect(hex((await w.drive(map.at(1)))!)).toBe(hex(epochs[4]!.byIndex[1]!))
+  await w.drive(map.close())
 })
 
 test('one server, and a state from which no changes lead on, after the app has said no: prepare() downloads', async () => {

@@ -77,6 +77,23 @@ test.each([
   },
 )
 
+test.each([
+  [6, 5],
+  [8, 6],
+  [8, 7],
+])(
+  'of %i servers of which %i have to answer, as many liars as may collude: nobody honest is named',
+  (servers, atLeast) => {
+    for (let seed = 1; seed <= MAPS / 10; seed++) {
+      for (const lies of Object.values(LIARS)) {
+        const liars = [0, 3, 5, 1, 2, 4].slice(0, 1 + (seed % (atLeast - 1)))
+        const { named } = lives(seed, servers, atLeast, liars, lies)
+        expect([seed, named.filter(name => !liars.includes(Number(name)))]).toEqual([seed, []])
+      }
+    }
+  },
+)
+
 test('more liars than there may be: nobody is named, whoever it is', () => {
   for (let seed = 1; seed <= 200; seed++) {
     const { named } = lives(seed, 5, 3, [0, 1, 2, 3, 4], () => true)

@@ -5,7 +5,7 @@ import { decodeManifest, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest, Wire
 import { ATTEMPTS } from '../base/constants.js'
 import { ProtocolError, ServersDisagreeError, VersionError } from '../base/errors.js'
 import { namesOf } from './parties.js'
-import { askAll, askSome, withRetry } from './retry.js'
+import { askAll, askSome, inGoodTime, withRetry } from './retry.js'
 import { getBounded, type Link, type Links } from './transport.js'
 
 export interface Agreed {
@@ -38,7 +38,8 @@ async function agreeAmong(links: Links, atLeast: number, signal: AbortSignal): P
   for (const one of candidates) {
     if (found !== undefined && compareEpochs(one.manifest, found.manifest) < 0) break
     if (found !== undefined && equalBytes(one.bytes, found.bytes)) continue
-    const showing = await Promise.all(links.map((_, i) => shows(i, one)))
+    const asked = links.map(async (_, i) => (await shows(i, one)) || undefined)
+    const showing = await inGoodTime(links, atLeast, asked)
     if (showing.filter(shown => shown).length < atLeast) continue
     if (found !== undefined)
       throw disagree(links, `equally many show different manifests of epoch ${one.manifest.epoch}`)

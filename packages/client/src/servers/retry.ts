@@ -1,8 +1,8 @@
 // Repeats requests that failed on the way, in the offline phase and to the fence, where nothing secret is sent. Lookups have stricter
 // rules (lookup/exchange.ts).
 
-import { onAbort } from '../base/abort.js'
-import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
+import { onAbort, scoped } from '../base/abort.js'
+import { ATTEMPTS, BACKOFF_MS, SILENCE_MS } from '../base/constants.js'
 import { joined, NetworkError, RateLimitedError, ServerError, TamperedError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import type { Link, Links } from './transport.js'
@@ -52,7 +52,10 @@ export async function askAll<T>(links: Links, ask: (link: Link) => Promise<T>): 
   throw failures.length < errors.length ? errors.find(error => !(error instanceof ServerError)) : worstOf(failures)
 }
 
-/** As `askAll`, but only `atLeast` of them have to reply: undefined for those that did not. */
+/**
+ * As `askAll`, but only `atLeast` of them have to reply: undefined for those that did not. Once so many have, the others get as long again,
+ * and SILENCE_MS: a server that drips must not hold up those that suffice.
+ */
 export async function askSome<T>(
   links: Links,
   atLeast: number,
@@ -60,17 +63,39 @@ export async function askSome<T>(
 ): Promise<readonly (T | undefined)[]> {
   if (atLeast === links.length) return await askAll(links, ask)
   const failures: ServerError[] = []
-  const replies = await Promise.all(
-    links.map(link =>
-      ask(link).catch((error: unknown) => {
-        if (!(error instanceof ServerError)) throw error
-        failures.push(error)
-        return undefined
-      }),
-    ),
+  const asked = links.map(link =>
+    ask(link).catch((error: unknown) => {
+      if (!(error instanceof ServerError)) throw error
+      failures.push(error)
+      return undefined
+    }),
   )
+  const replies = await inGoodTime(links, atLeast, asked)
   if (links.length - failures.length < atLeast) throw worstOf(failures)
   return replies
+}
+
+/** What becomes of all, undefined for what takes far longer than the first `atLeast` that became something. */
+export async function inGoodTime<T>(
+  links: Links,
+  atLeast: number,
+  asked: readonly Promise<T | undefined>[],
+): Promise<readonly (T | undefined)[]> {
+  const { clock } = links[0]!.environment
+  const start = clock.now()
+  const found: (T | undefined)[] = asked.map(() => undefined)
+  return await scoped([], signal => {
+    let missing = atLeast
+    return new Promise((resolve, reject) => {
+      const end = () => resolve([...found])
+      const note = async (each: Promise<T | undefined>, i: number) => {
+        found[i] = await each
+        if (found[i] === undefined || --missing !== 0) return
+        void sleep(clock, clock.now() - start + SILENCE_MS, signal).then(end)
+      }
+      Promise.all(asked.map(note)).then(end, reject)
+    })
+  })
 }
 
 /** The servers' failures as one error. */

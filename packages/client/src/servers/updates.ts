@@ -3,6 +3,7 @@
 
 import { checkFollows, decodeManifests, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
+import { deadlineMs } from '../base/constants.js'
 import { VersionError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
 import { type Agreed, agree, disagree, fromWire, newestOf } from './manifests.js'
@@ -43,8 +44,12 @@ export class OutdatedError extends Error {
   }
 }
 
+/** Most manifests, and bytes, of a reply of `/v1/manifests`; a single manifest may be longer. */
+const CHAIN_MANIFESTS = 64
+const CHAIN_BYTES = 8 * 1024 * 1024
+
 /** The longest reply of `/v1/manifests`, in bytes. */
-const LONGEST_CHAIN = Math.max(8 * 1024 * 1024, LONGEST_MANIFEST_BYTES)
+const LONGEST_CHAIN = Math.max(CHAIN_BYTES, LONGEST_MANIFEST_BYTES)
 
 /**
  * The epochs after `base` that both servers have, and that are signed if the map asks for that, in order. There may be more: ask
@@ -95,6 +100,8 @@ async function upToAgreed(
   if (!same || newest.manifest.epoch === base.manifest.epoch) throw new OutdatedError('manifest')
   for (const [s, chain] of chains.entries()) {
     if (chain === 'forgotten') continue
+    const { clock } = links[s]!.environment
+    const start = clock.now()
     const kept: Agreed[] = []
     let keptBytes = 0
     let last = base
@@ -108,12 +115,22 @@ async function upToAgreed(
         if (keptBytes <= LONGEST_CHAIN) kept.push(next)
         if (equalBytes(next.bytes, newest.bytes)) return kept
       }
-      if (last === before) break
+      if (last === before || !isFull(piece, newest) || clock.now() - start > deadlineMs(keptBytes)) break
       const [more] = await askSome([links[s]!], atLeast < links.length ? 0 : 1, link => chainFrom(link, last, signal))
       piece = more ?? 'forgotten'
     }
   }
   throw new OutdatedError('history')
+}
+
+/**
+ * Whether a server gives as much at once, of a chain that leads to `newest` and is not at its end. Else it could give a chain an epoch at
+ * a time, without end.
+ */
+function isFull(piece: readonly Agreed[], newest: Agreed): boolean {
+  const bytes = piece.reduce((sum, { bytes }) => sum + bytes.length, 0)
+  const longest = Math.max(...[...piece, newest].map(({ bytes }) => bytes.length))
+  return piece.length >= CHAIN_MANIFESTS || bytes + longest > CHAIN_BYTES
 }
 
 /** Whether an epoch can come before `newest`, or be it. A new generation with fewer partitions is treated as if it could not. */

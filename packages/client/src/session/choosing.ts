@@ -302,8 +302,9 @@ export class ChoosingSession implements Session {
     const stateless = this.#stateless(stateful.manifest)
     try {
       await stateless.begin(new ProgressMeter(this.#parts.onProgress), this.#closing.signal)
-    } catch {
-      return await stateless.close() // the next lookup that needs the download tries again
+    } catch (error) {
+      if (error instanceof UnsupportedError) this.#due = 'needed' // the next lookup that needs the download asks the app
+      return await stateless.close() // or tries again
     }
     this.#now = stateless
     this.#begun = false

@@ -122,7 +122,12 @@ async function recover(machine: Machine, head: StateHead, watch: Watch): Promise
     readable('hint')
     return hint
   } catch (error) {
-    if (error instanceof UnsuitedError) return await beginInstead('mode')
+    if (error instanceof UnsuitedError) {
+      // Before it is discarded: a map with other options may still want it.
+      const manifest = storedManifest(record.manifest)
+      await assertMayDownload(machine, machine.schemeFor(manifest), manifest, watch)
+      return await beginInstead('mode')
+    }
     const outdated = error instanceof OutdatedError
     if (!outdated && !(error instanceof StateUnreadableError)) throw error
     await assertUnmoved(machine, head)
