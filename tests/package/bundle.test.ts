@@ -16,7 +16,7 @@ const INSTANT_BYTES = 66_000
 /** of it, before there is a map */
 const AT_ONCE_BYTES = 29_500
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
-const KEEPING_BYTES = 166_000
+const KEEPING_BYTES = 167_000
 
 test('an app that looks up instantly ships at most 66 kB of brotli; code for states and for signatures is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
@@ -113,7 +113,7 @@ test('the SDK in one file has the size that documents name', async () => {
 })
 
 test.each([
-  ['/react', `export * from '@keyhush/client/react'`, 28_500],
+  ['/react', `export * from '@keyhush/client/react'`, 29_000],
   ['/testing', `export * from '@keyhush/client/testing'`, 6_000],
   ['/node', `export * from '@keyhush/client/node'`, 6_000],
 ])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
@@ -148,5 +148,5 @@ test('an app that only estimates starts without WebAssembly and without code for
   ).toEqual([])
   const bytes = [...found].reduce((sum, file) => sum + outputs[file]!.bytes, 0)
   console.log('to estimate, minified bytes:', bytes)
-  expect(bytes).toBeLessThan(63_000)
+  expect(bytes).toBeLessThan(64_000)
 })

@@ -13,7 +13,16 @@ import { schemesFor } from './scheme/known.js'
 import type { LoadProofs } from './scheme/packaged.js'
 import type { KnownScheme, ProofsPreference } from './scheme/scheme.js'
 import type { RollbackPreference } from './servers/fence.js'
-import { type Apart, apartOf, assertParties, type Development, parseServers, type Servers } from './servers/parties.js'
+import {
+  type Apart,
+  apartOf,
+  assertParties,
+  checkAtLeast,
+  type Development,
+  numberOf,
+  parseServers,
+  type Servers,
+} from './servers/parties.js'
 import { parsePublisherKey } from './servers/signatures.js'
 import type { Download } from './session/consent.js'
 import type { OpenDurableStore, StoragePreference } from './store/storage.js'
@@ -267,7 +276,7 @@ export function readOptions(
   const { atLeast = servers.length } = options
   if (options.atLeast !== undefined) checkAtLeast(atLeast, apart)
   const usable = schemesFor(schemes, apart)
-  oneOf('mode', ['auto', ...usable.keys()], mode, `with ${describe(apart)}`)
+  oneOf('mode', ['auto', ...usable.keys()], mode, `with ${numberOf(apart)}`)
   if (lookups !== undefined) checkLookups(lookups, apart)
   const { download = 'auto' } = options
   if (typeof download !== 'function') oneOf('download', ['auto', 'never'], download, 'or a function')
@@ -278,7 +287,7 @@ export function readOptions(
   const { development = false, pointproofs } = options
   const possible = scheme === undefined ? [...usable.values()] : [scheme]
   if (proofs !== 'auto' && !possible.some(each => each.kind === 'stateful' && each.provable === true)) {
-    const where = scheme === undefined || apart !== 2 ? `lookups with ${describe(apart)}` : `mode '${mode}'`
+    const where = scheme === undefined || apart !== 2 ? `lookups with ${numberOf(apart)}` : `mode '${mode}'`
     throw new UsageError(`proofs: expected mode 'full' or 'auto' with two servers, got ${where}; leave the option out`)
   }
   const missing = proofs === 'auto' ? undefined : missingFor(proofs, options)
@@ -294,28 +303,16 @@ export function readOptions(
 
 const BOOLEANS = ['development', 'push'] as const
 
-function describe(apart: Apart): string {
-  return ['one server', 'two servers'][apart - 1] ?? 'three servers or more'
-}
-
 /** The core's limit. */
 const MOST_LOOKUPS = 2 ** 20
 
 function checkLookups(lookups: number, apart: Apart): void {
   if (apart !== 1)
     throw new UsageError(
-      `lookups: expected one server, or collusion: 'tolerated', got ${describe(apart)}; leave the option out`,
+      `lookups: expected one server, or collusion: 'tolerated', got ${numberOf(apart)}; leave the option out`,
     )
   if (Number.isInteger(lookups) && lookups > 0 && lookups <= MOST_LOOKUPS) return
   throw new UsageError(`lookups: ${expected(`a whole number from 1 to ${MOST_LOOKUPS}`, lookups)}`)
-}
-
-export function checkAtLeast(atLeast: number, apart: Apart): void {
-  if (apart < 3) {
-    throw new UsageError(`atLeast: expected three servers or more, got ${describe(apart)}; leave the option out`)
-  }
-  if (Number.isInteger(atLeast) && atLeast >= 2 && atLeast <= apart) return
-  throw new UsageError(`atLeast: ${expected(`a whole number from 2 to ${apart}`, atLeast)}`)
 }
 
 /** Throws UsageError for one server without a publisher's key, unless the app trusts that server. */

@@ -1,6 +1,7 @@
 // A batch that could not be finished: kept, sent again byte for byte, finished before anything else, and its records
 // never used (S1–S3, P4).
 
+import { toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { settle } from './support/clock.js'
 import { keyed, keyless, NAMES, openedOn } from './support/harness.js'
@@ -133,9 +134,12 @@ test('an answer that comes after its attempt was given up is discarded unread', 
 test('a batch interrupted is finished whole', async () => {
   const { network, database, harness, map } = await openedOn(keyed())
   network.misbehave[A] = hang('/v1/answer')
+  const sentToA = () => network.queries().flatMap(({ server, body }) => (server === A ? [toHex(body)] : []))
   await harness.failure(map.getMany(NAMES.slice(0, 5), { padTo: 6 }))
+  const sent = sentToA()
   network.misbehave[A] = undefined
   const found = await harness.drive(map.getMany([NAMES[2]!, 'absent']))
+  expect(new Set([...sent, sentToA()[sent.length]]).size).toBe(1) // all six queries again, before the next two
   expect(found).toEqual([database.contents.values[2], undefined])
   for (const [i, name] of NAMES.entries()) {
     expect(await harness.drive(map.get(name))).toEqual(database.contents.values[i])

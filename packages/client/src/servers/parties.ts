@@ -2,7 +2,7 @@
 // Names are compared, not addresses: two names of one machine pass.
 
 import { MAX_SERVERS } from '@keyhush/protocol'
-import { oneOf } from '../base/boundary.js'
+import { expected, oneOf } from '../base/boundary.js'
 import { UsageError } from '../base/errors.js'
 import { type Identity, ONE_PARTY } from '../store/identity.js'
 
@@ -123,6 +123,19 @@ export function assertParties(servers: Servers, apart: Apart, { development }: D
   throw new UsageError(
     `servers: expected a host for each operator, but two are on ${host}; ${why}. Use another, or pass development: true to try things out`,
   )
+}
+
+/** Throws UsageError for a number of servers that cannot be how many suffice. */
+export function checkAtLeast(atLeast: number, apart: Apart): void {
+  if (apart < 3) {
+    throw new UsageError(`atLeast: expected three servers or more, got ${numberOf(apart)}; leave the option out`)
+  }
+  if (Number.isInteger(atLeast) && atLeast >= 2 && atLeast <= apart) return
+  throw new UsageError(`atLeast: ${expected(`a whole number from 2 to ${apart}`, atLeast)}`)
+}
+
+export function numberOf(apart: Apart): string {
+  return ['one server', 'two servers'][apart - 1] ?? 'three servers or more'
 }
 
 /** A host that two servers are on, `localhost` for all names of this machine's own; undefined: there is none. */
