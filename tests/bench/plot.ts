@@ -189,7 +189,8 @@ export interface Scale {
 export function scaleFor(value: number, unit: Unit): Scale {
   // A little below, because 1e-3 may come out as 0.00099….
   const [each, name] = UNITS[unit].find(([each]) => value >= each * 0.999) ?? UNITS[unit].at(-1)!
-  return { name, shown: value => `${Number((value / each).toPrecision(3))}` }
+  // Rounded before it is divided, so that a value has the same digits in every unit.
+  return { name, shown: value => `${Number((Number(value.toPrecision(3)) / each).toPrecision(3))}` }
 }
 
 /** `5 ms`, in powers of 1000 */
