@@ -20,11 +20,14 @@ export const limits = [
   { what: 'operations', paths: /^docs\/operations[./]/, words: 6_000, long: 0.03 },
   { what: 'common errors', paths: /^docs\/common-errors[./]/, words: 4_100, long: 0.03 },
   { what: 'client README', paths: /^packages\/client\/README\.md$/, words: 2_000, long: 0.03 },
-  { what: 'other documents', paths: /./, words: 16_100, long: 0.04 },
+  { what: 'benchmarks', paths: /^docs\/benchmarks\.md$/, words: 3_400, long: 0 },
+  { what: 'costs', paths: /^docs\/costs\.md$/, words: 2_500, long: 0 },
+  { what: 'papers', paths: /^docs\/papers\.md$/, words: 1_900, long: 0 },
+  { what: 'other documents', paths: /./, words: 3_800, long: 0.04 },
 ]
 
 /** Words of all documents together. */
-export const LIMIT_OF_ALL = 54_100
+export const LIMIT_OF_ALL = 47_000
 
 const wordsIn = text => text.split(/[\s|]+/).filter(part => /[\p{L}\p{N}]/u.test(part)).length
 
