@@ -105,7 +105,8 @@ async function bench(args) {
 }
 
 async function papers(args) {
-  const { failed, said } = await testPapers()
+  // The page is about to be written anew.
+  const { failed, said } = await testPapers({ options: ['--', '--skip', 'the_page_has_the_figures_of_papers_csv'] })
   if (failed > 0) throw new Failure(said)
   const cargo = ['run', '--release', '--', ...args]
   const { code } = await run('cargo', cargo, { cwd: papersFolder, show: true, mayFail: true })

@@ -131,8 +131,8 @@ function cargoTarget(file) {
   return ['-p', `keyhush-${crate}`, ...(folder === 'tests' ? ['--test', name] : ['--lib'])]
 }
 
-export function testPapers({ nice = 0 } = {}) {
-  return cargoTest('Testing the schemes of the papers', [], { cwd: lint.papersFolder, nice })
+export function testPapers({ nice = 0, options = [] } = {}) {
+  return cargoTest('Testing the schemes of the papers', options, { cwd: lint.papersFolder, nice })
 }
 
 function testPointproofs(options, { nice = 0 } = {}) {

@@ -86,11 +86,6 @@ export function table1(all: readonly SizeFigures[]): Comparison[] {
       of('offlineNode'),
     ),
     compared(
-      ...(['offline-bytes-measured.svg', 'The offline phase', 'bytes from both servers', 'bytes'] as const),
-      perLayout(sizes, ({ proofs }) => proofs.merkle.offlineBytes),
-      theirs('offlineBytes', 'TAPIR-MT', 'SinglePass'),
-    ),
-    compared(
       ...(['lookup-computing.svg', 'Computing a lookup', 'time of a client and both servers', 'seconds'] as const),
       of('lookupComputing'),
       theirs('lookupSeconds', 'TAPIR-MT', 'TAPIR-PP', 'APIR-DPF'),
@@ -102,11 +97,6 @@ export function table1(all: readonly SizeFigures[]): Comparison[] {
     compared(
       ...(['lookup-node.svg', 'A whole lookup under Node', 'time, state in memory', 'seconds'] as const),
       of('lookupNode'),
-    ),
-    compared(
-      ...(['lookup-bytes-measured.svg', 'A lookup', 'bytes to and from both servers', 'bytes'] as const),
-      of('lookupBytes'),
-      theirs('lookupBytes', 'TAPIR-MT', 'TAPIR-PP', 'SinglePass'),
     ),
     compared(
       ...(['tab-memory.svg', "A tab's process in Chromium", 'most memory, durable state', 'bytes'] as const),
@@ -128,7 +118,7 @@ export function fig9(all: readonly SizeFigures[]): Comparison[] {
   const sizes = all.filter(({ records }) => records !== TABLE_2_RECORDS)
   return LAYOUTS.flatMap(layout => {
     const file = layout === 'planned' ? '' : '-root'
-    const title = `A change in a batch of 500${PLACE[layout]}`
+    const title = `A change${PLACE[layout]}`
     const changes = (read: (figures: UpdateFigures) => readonly number[]) =>
       CHANGES.flatMap(change =>
         sizes.flatMap(({ records, layouts }) => row(change, records, read(layouts[layout].updates[change]))),
@@ -151,7 +141,7 @@ export function fig9(all: readonly SizeFigures[]): Comparison[] {
         FIG_9.clientSeconds,
       ),
       compared(
-        ...([`update-bytes${file}.svg`, title, 'bytes from both servers, manifests included', 'bytes'] as const),
+        ...([`update-bytes${file}.svg`, title, 'bytes from both servers', 'bytes'] as const),
         changes(({ bytes }) => bytes),
         FIG_9.bytes,
       ),
@@ -173,7 +163,7 @@ export function firstVisits(visited: readonly VisitFigures[]): Comparison[] {
     const x = 'records (N), values of 32 bytes'
     return [
       compared(
-        ...([`visit-${kind}-time.svg`, title, 'time to the first record, 20 Mbit/s, 50 ms', 'seconds'] as const),
+        ...([`visit-${kind}-time.svg`, title, 'time to the first record', 'seconds'] as const),
         ...([[...of('seconds'), ...plain], [], x] as const),
       ),
       compared(

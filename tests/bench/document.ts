@@ -1,7 +1,7 @@
 // A comparison in a document: the same rows as a Markdown table and as a plot beside it.
 
 import { readFile, writeFile } from 'node:fs/promises'
-import { format, type Plot, plot, power, type Row } from './plot.js'
+import { type Plot, plot, power, type Row, type Scale, scaleFor, type Unit } from './plot.js'
 
 export interface Comparison {
   /** the plot's file, without its folder */
@@ -9,12 +9,15 @@ export interface Comparison {
   readonly plot: Plot
 }
 
-/** A row for every x, a column for every series: `median (min – max)`; empty where there is none. */
-export function table({ x: xTitle, unit, rows }: Plot): string {
+/** A row for every x, a column for every series: `median (min–max)`, all in one unit; empty where there is none. */
+export function table({ unit, rows }: Plot): string {
   const series = [...new Set(rows.map(row => row.series))]
   const xs = [...new Set(rows.map(row => row.x))].sort((a, b) => a - b)
-  const cell = ({ median, min = median, max = median }: Row) =>
-    min === max ? format(median, unit) : `${format(median, unit)} (${format(min, unit)} – ${format(max, unit)})`
+  const scale = scaleOf(rows, unit)
+  const cell = ({ median, min = median, max = median }: Row) => {
+    const [middle, least, most] = [median, min, max].map(value => scale.shown(value))
+    return least === most ? middle! : `${middle} (${least}–${most})`
+  }
   const lines = xs.map(x => [
     power(x),
     ...series.map(name => {
@@ -22,7 +25,19 @@ export function table({ x: xTitle, unit, rows }: Plot): string {
       return row === undefined ? '' : cell(row)
     }),
   ])
-  return aligned([[xTitle, ...series], ...lines])
+  return aligned([['N', ...series], ...lines])
+}
+
+/** The unit that suits most of the rows. */
+function scaleOf(rows: readonly Row[], unit: Unit): Scale {
+  const medians = rows.map(({ median }) => median).sort((a, b) => a - b)
+  return scaleFor(medians[medians.length >> 1]!, unit)
+}
+
+/** A table's heading: what it shows, and in which unit. */
+export function heading({ title, y, unit, rows }: Plot): string {
+  const { name } = scaleOf(rows, unit)
+  return `${title}: ${y}${name && ` (${name})`}`
 }
 
 /** Lines of cells as a Markdown table: the first line its head, the first column to the left, the others to the right. */
@@ -35,9 +50,14 @@ export function aligned(lines: readonly (readonly string[])[]): string {
   return [written[0]!, rule, ...written.slice(1)].join('\n')
 }
 
-/** Its part of a document in docs/: the plot, whose file is in docs/plots/, and the table. */
-export function markdown({ file, plot: { title, y, ...rest } }: Comparison): string {
-  return `![${title}: ${y}](plots/${file})\n\n${table({ title, y, ...rest })}\n`
+/** Its part of a document in docs/: a heading, the plot, whose file is in docs/plots/, and the table. */
+export function markdown({ file, plot }: Comparison): string {
+  return `### ${heading(plot)}\n\n${picture({ file, plot })}\n\n${table(plot)}\n`
+}
+
+/** The plot alone. */
+export function picture({ file, plot }: Comparison): string {
+  return `![${plot.title}: ${plot.y}](plots/${file})`
 }
 
 /** Writes the plot into `folder`. */

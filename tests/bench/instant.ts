@@ -7,6 +7,7 @@ import { encodeInstantQuery, HEADER_BYTES } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { type Load, putUnderLoad, type RecordedLookup, recordLookups, repliesAsBefore } from './load.js'
 import { type Options, target } from './options.js'
+import { power } from './plot.js'
 import { type Figure, quantile, type Section } from './report.js'
 import { newestManifest, type Pair, peakBytes, processorMs, pseudorandomBytes, Stage, under } from './stage.js'
 
@@ -18,11 +19,13 @@ const MANY_WORKERS = 4
 /** Requests that are under way all the time, each with as many queries: more than may wait. */
 const FLOOD = { requests: 6, queries: 64, pauseMs: 50 } as const
 
+const named = (records: number) => `N = ${power(records)}`
+
 export async function instant(options: Options): Promise<Section[]> {
   const { records, recordBytes } = options.shape
   const figures = await measureSize(options, records, recordBytes)
   const large = options.all && records !== LARGE ? await measureSize(options, LARGE, recordBytes) : []
-  return [{ title: 'Instant lookups, at the server', figures: [...figures, ...large] }]
+  return [{ title: 'Instant lookups', figures: [...figures, ...large] }]
 }
 
 async function measureSize(options: Options, records: number, recordBytes: number): Promise<Figure[]> {
@@ -45,26 +48,24 @@ async function measureSize(options: Options, records: number, recordBytes: numbe
       if (before !== undefined && after !== undefined) processor.push((after - before) / answered)
     }
     const judgedLarge = records === LARGE && recordBytes === 32
+    const column = named(records)
     const figures: Figure[] = [
       {
-        name: `Bodies of a lookup, N = ${records}`,
-        unit: 'kB',
+        ...{ name: 'lookup, bodies', column, unit: 'kB' },
         target: target(options, '≤', 2),
         samples: recorded.map(bodyBytes).map(bytes => bytes / 1000),
       },
       {
-        name: `A server, one lookup at a time, N = ${records}`,
-        unit: 'ms',
+        ...{ name: 'server, one lookup at a time', column, unit: 'ms' },
         target: judgedLarge ? ['≤', 120] : target(options, '≤', 7),
         samples: alone,
       },
       {
-        name: `A server, ${IN_FLIGHT} in flight, each, N = ${records}`,
-        unit: 'ms',
+        ...{ name: `server, ${IN_FLIGHT} in flight`, column, unit: 'ms' },
         target: judgedLarge ? undefined : target(options, '≤', 2),
         samples: together,
       },
-      { name: `– in processor time, all threads, N = ${records}`, unit: 'ms', samples: processor },
+      { name: '– processor time', column, unit: 'ms', samples: processor },
     ]
     if (records !== options.shape.records) return figures
     figures.push(
@@ -90,16 +91,12 @@ async function withThree(options: Options, servers: readonly string[], two: Load
   }
   const judged = target(options, '≤', 1)
   const bytes = recorded.map(bodyBytes).map(bytes => bytes / 1000)
+  const column = `${named(options.shape.records)}, three servers`
   return [
-    { name: 'Three servers: bodies of a lookup', unit: 'kB', target: target(options, '≤', 8.7), samples: bytes },
-    { name: '– a server, one at a time, to two servers', unit: '×', target: judged, samples: alone },
-    { name: `– a server, ${IN_FLIGHT} in flight, to two servers`, unit: '×', target: judged, samples: together },
-    {
-      name: '– client, making requests and verifying',
-      unit: 'ms',
-      target: target(options, '≤', 3),
-      samples: await clientMs(servers),
-    },
+    { name: 'lookup, bodies', column, unit: 'kB', target: target(options, '≤', 8.7), samples: bytes },
+    { name: 'server, one lookup at a time', column, unit: '× of two', target: judged, samples: alone },
+    { name: `server, ${IN_FLIGHT} in flight`, column, unit: '× of two', target: judged, samples: together },
+    { name: 'client', column, unit: 'ms', target: target(options, '≤', 3), samples: await clientMs(servers) },
   ]
 }
 
@@ -133,12 +130,12 @@ async function besideOthers(options: Options, pair: Pair, recorded: readonly Rec
     const without = await p99()
     runs.push({ without, within: await whileFlooded(urls[0], recorded, p99) })
   }
+  const column = named(options.shape.records)
   return [
-    { name: 'A lookup with tags, no others: p99', unit: 'ms', samples: runs.map(({ without }) => without) },
-    { name: '– while the instant queue is full: p99', unit: 'ms', samples: runs.map(({ within }) => within) },
+    { name: 'lookup with tags, p99', column, unit: 'ms', samples: runs.map(({ without }) => without) },
+    { name: '– while the queue is full', column, unit: 'ms', samples: runs.map(({ within }) => within) },
     {
-      name: '– as a ratio within a run',
-      unit: '×',
+      ...{ name: '– ratio within a run', column, unit: '×' },
       target: target(options, '≤', 3),
       samples: runs.map(({ without, within }) => within / without),
     },
@@ -164,8 +161,8 @@ async function memoryOfWorkers(
     const [one, many] = [await peaks(1), await peaks(MANY_WORKERS)]
     if (one !== undefined && many !== undefined) ratios.push(many / one)
   }
-  const name = `Memory of a server, ${MANY_WORKERS} worker threads to one`
-  return { name, unit: '×', target: target(options, '≤', 1.3), samples: ratios }
+  const name = `memory, ${MANY_WORKERS} threads to one`
+  return { name, column: named(options.shape.records), unit: '×', target: target(options, '≤', 1.3), samples: ratios }
 }
 
 /** Runs `work` while as many instant lookups wait at this server as may. Throws if they never did. */

@@ -85,36 +85,37 @@ async function followed(options: Options): Promise<Section> {
     await careful.close()
     const memory = (await Promise.all(servers.map(({ pid }) => peakBytes(pid)))).filter(bytes => bytes !== undefined)
 
+    const column = (count: number) => `${count} edits`
     const figures = [
       {
-        name: `A batch of ${some} edits at a server, on disk`,
-        unit: 'ms',
+        ...{ name: 'a batch at a server, on disk', column: column(some), unit: 'ms' },
         target: target(options, '<', 50),
         samples: batchMs.some,
       },
-      { name: `A batch of ${many} edits at a server, on disk`, unit: 'ms', samples: batchMs.many },
-      { name: 'Bytes an edit', unit: 'B', target: target(options, '<', 45), samples: [listBytes / some] },
+      { name: 'a batch at a server, on disk', column: column(many), unit: 'ms', samples: batchMs.many },
       {
-        name: `Publishing ${some} edits until an open page has them`,
-        unit: 's',
+        ...{ name: 'publishing until an open page follows', column: column(some), unit: 's' },
         target: target(options, '≤', 1),
         samples: followSeconds.some,
       },
+      { name: 'publishing until an open page follows', column: column(many), unit: 's', samples: followSeconds.many },
       {
-        name: `The same, until a page with the publisher's key has them`,
-        unit: 's',
+        ...{ name: "– with the publisher's key", column: column(some), unit: 's' },
         target: target(options, '≤', 1),
         samples: followSeconds.signed,
       },
-      { name: `Publishing ${many} edits until an open page has them`, unit: 's', samples: followSeconds.many },
       {
-        name: `Restart of a server to ready, after a batch of ${some}`,
-        unit: 's',
+        ...{ name: 'restart of a server', column: column(some), unit: 's' },
         target: target(options, '<', 3),
         samples: restartSeconds.some,
       },
-      { name: `Restart of a server to ready, after a batch of ${many}`, unit: 's', samples: restartSeconds.many },
-      { name: 'Memory of a server process', unit: 'MiB', samples: memory.map(bytes => bytes / 2 ** 20) },
+      { name: 'restart of a server', column: column(many), unit: 's', samples: restartSeconds.many },
+      {
+        ...{ name: 'an edit', column: column(some), unit: 'B' },
+        target: target(options, '<', 45),
+        samples: [listBytes / some],
+      },
+      { name: 'memory of a server', unit: 'MiB', samples: memory.map(bytes => bytes / 2 ** 20) },
     ]
     return { title: 'A database that changes', figures }
   })

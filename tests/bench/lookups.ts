@@ -71,7 +71,7 @@ export async function lookups(options: Options): Promise<Section[]> {
     }
 
     const sections = [
-      { title: 'Lookups, in Chromium', figures: figuresOf(options, runs, data.length, await shippedBytes()) },
+      { title: 'Lookups in Chromium', figures: figuresOf(options, runs, data.length, await shippedBytes()) },
     ]
     const loads = {
       merkle: queryLoad(recorded.merkle, merkle[0], manifest, 'merkle', data),
@@ -86,11 +86,11 @@ export async function lookups(options: Options): Promise<Section[]> {
     }
     const memory = (await Promise.all(servers.map(({ pid }) => peakBytes(pid)))).filter(bytes => bytes !== undefined)
     underLoad.push({
-      name: 'Memory of that process (three such databases)',
+      name: 'memory of the server, three databases',
       unit: 'MiB',
       samples: memory.map(bytes => bytes / 2 ** 20),
     })
-    return [...sections, { title: 'One server under many clients', figures: underLoad }]
+    return [...sections, { title: 'Many clients', figures: underLoad }]
   })
 }
 
@@ -99,155 +99,74 @@ function figuresOf(options: Options, runs: readonly Run[], databaseBytes: number
   const all = (read: (run: Run) => readonly number[]) => runs.flatMap(read)
   const within = (...limit: NonNullable<Figure['target']>) => target(options, ...limit)
   const more = (of: Name, than: Name) => each(run => median(run[of].lookupMs) - median(run[than].lookupMs))
+  const perProofs = (
+    name: string,
+    unit: string,
+    limit: NonNullable<Figure['target']>,
+    kinds: readonly Name[],
+    read: (of: Name) => readonly number[],
+  ): Figure[] =>
+    kinds.map(of => ({
+      ...{ name, unit, target: within(...limit) },
+      column: of.startsWith('merkle') ? 'merkle' : 'tags',
+      samples: read(of),
+    }))
+  const [memory, durable] = [['merkle', 'tags'] as const, ['merkleDurable', 'tagsDurable'] as const]
+  const offline = (of: Name) => each(run => run[of].offlineMs / 1000)
+  const lookup = (of: Name) => all(run => run[of].lookupMs)
+  const tags = { column: 'tags', unit: 'ms' }
   return [
+    ...perProofs('lookup, in memory', 'ms', ['<', 10], memory, lookup),
+    ...perProofs('lookup, durable', 'ms', ['≤', 5], durable, lookup),
+    ...perProofs('– more than in memory', 'ms', ['<', 3], durable, of =>
+      more(of, of === 'merkleDurable' ? 'merkle' : 'tags'),
+    ),
+    ...perProofs('lookup, durable, with a fence', 'ms', ['≤', 5], ['tagsFenced'], lookup),
+    { name: '– more than without', ...tags, samples: more('tagsFenced', 'tagsDurable') },
+    { name: 'lookup, durable, until requests leave', ...tags, samples: all(run => run.tagsDurable.leaveMs) },
+    { name: 'a flush alone', ...tags, samples: all(run => run.flushMs) },
+    { name: 'bare requests', ...tags, samples: all(run => run.tagsDurable.bareMs) },
     {
-      name: 'Lookup, in memory, merkle',
-      unit: 'ms',
-      target: within('<', 10),
-      samples: all(run => run.merkle.lookupMs),
-    },
-    { name: 'Lookup, in memory, tags', unit: 'ms', target: within('<', 10), samples: all(run => run.tags.lookupMs) },
-    {
-      name: 'Lookup, durable, merkle',
-      unit: 'ms',
-      target: within('≤', 5),
-      samples: all(run => run.merkleDurable.lookupMs),
-    },
-    {
-      name: 'Lookup, durable, tags',
-      unit: 'ms',
-      target: within('≤', 5),
-      samples: all(run => run.tagsDurable.lookupMs),
-    },
-    {
-      name: 'Lookup, durable, tags, with a fence',
-      unit: 'ms',
-      target: within('≤', 5),
-      samples: all(run => run.tagsFenced.lookupMs),
-    },
-    {
-      name: 'Durable state, more a lookup, merkle',
-      unit: 'ms',
-      target: within('<', 3),
-      samples: more('merkleDurable', 'merkle'),
-    },
-    {
-      name: 'Durable state, more a lookup, tags',
-      unit: 'ms',
-      target: within('<', 3),
-      samples: more('tagsDurable', 'tags'),
-    },
-    { name: 'The fence, more a lookup', unit: 'ms', samples: more('tagsFenced', 'tagsDurable') },
-    {
-      name: 'Lookup, durable, tags, of it until its requests leave',
-      unit: 'ms',
-      samples: all(run => run.tagsDurable.leaveMs),
-    },
-    { name: 'A strict transaction by itself, of as long a row', unit: 'ms', samples: all(run => run.flushMs) },
-    { name: 'Two bare requests of the same bodies, tags', unit: 'ms', samples: all(run => run.tagsDurable.bareMs) },
-    {
-      name: 'Lookup, durable, tags, to two bare requests in the same run',
-      unit: '×',
+      ...{ name: 'lookup, durable, to bare requests', column: 'tags', unit: '×' },
       target: within('≤', 1.5),
       samples: each(run => median(run.tagsDurable.lookupMs) / median(run.tagsDurable.bareMs)),
     },
     {
-      name: 'A strict transaction and then these requests, without the SDK, to the requests alone',
-      unit: '×',
+      ...{ name: 'a flush, then bare requests, to bare requests', column: 'tags', unit: '×' },
       samples: each(run => median(run.flushedThenBareMs) / median(run.tagsDurable.bareMs)),
     },
-    { name: 'A record without privacy', unit: 'ms', samples: all(run => run.plain.recordMs) },
-    {
-      name: 'Offline phase, merkle',
-      unit: 's',
-      target: within('≤', 1.2),
-      samples: each(run => run.merkle.offlineMs / 1000),
-    },
-    {
-      name: 'Offline phase, tags',
-      unit: 's',
-      target: within('≤', 1.2),
-      samples: each(run => run.tags.offlineMs / 1000),
-    },
-    {
-      name: 'Offline phase, durable, merkle',
-      unit: 's',
-      target: within('≤', 1.2),
-      samples: each(run => run.merkleDurable.offlineMs / 1000),
-    },
-    {
-      name: 'Offline phase, durable, tags',
-      unit: 's',
-      target: within('≤', 1.2),
-      samples: each(run => run.tagsDurable.offlineMs / 1000),
-    },
-    { name: 'Downloading everything', unit: 's', samples: each(run => run.plain.everythingMs / 1000) },
-    ...(['merkleDurable', 'tagsDurable'] as const).map(
-      (of): Figure => ({
-        name: `Offline phase, durable, ${of === 'merkleDurable' ? 'merkle' : 'tags'}, to downloading everything in the same run`,
-        unit: '×',
-        target: within('≤', 2),
-        samples: each(run => run[of].offlineMs / run.plain.everythingMs),
-      }),
+    ...perProofs('offline phase, in memory', 's', ['≤', 1.2], memory, offline),
+    ...perProofs('offline phase, durable', 's', ['≤', 1.2], durable, offline),
+    ...perProofs('– to downloading everything', '×', ['≤', 2], durable, of =>
+      each(run => run[of].offlineMs / run.plain.everythingMs),
     ),
+    ...perProofs('reopening a stored map', 'ms', ['<', 300], durable, of => each(run => run[of].reopenMs!)),
+    { name: 'downloading everything', unit: 's', samples: each(run => run.plain.everythingMs / 1000) },
     {
-      name: 'Longest task of an offline phase',
-      unit: 'ms',
+      ...{ name: 'longest task of an offline phase', unit: 'ms' },
       target: within('<', 100),
       samples: all(run => [run.merkle.longestTaskMs, run.tags.longestTaskMs]),
     },
     {
-      name: 'Reopening a stored map, merkle',
-      unit: 'ms',
-      target: within('<', 300),
-      samples: each(run => run.merkleDurable.reopenMs!),
-    },
-    {
-      name: 'Reopening a stored map, tags',
-      unit: 'ms',
-      target: within('<', 300),
-      samples: each(run => run.tagsDurable.reopenMs!),
-    },
-    {
-      name: 'Permutations and hint',
-      unit: 'MiB',
-      target: within('<', 6),
-      samples: each(run => run.merkle.stateBytes / 2 ** 20),
-    },
-    { name: 'and tags', unit: 'MiB', samples: each(run => run.tags.stateBytes / 2 ** 20) },
-    {
-      name: 'Bodies of a lookup, merkle',
-      unit: 'KiB',
-      target: within('≤', 18),
-      samples: each(run => run.merkle.lookupBytes / 2 ** 10),
-    },
-    {
-      name: 'Bodies of a lookup, tags',
-      unit: 'KiB',
-      target: within('≤', 1.3),
-      samples: each(run => run.tags.lookupBytes / 2 ** 10),
-    },
-    {
-      name: 'Offline bodies',
-      unit: 'databases',
+      ...{ name: 'offline phase, bodies', unit: '× the database' },
       target: within('<', 1.02),
       samples: each(run => run.merkle.offlineBytes / databaseBytes),
     },
+    { name: 'a record without privacy', unit: 'ms', samples: all(run => run.plain.recordMs) },
     {
-      name: "Memory of the tab's process, five maps open",
-      unit: 'MiB',
+      ...{ name: 'memory of the tab, five maps open', unit: 'MiB' },
       samples: runs.flatMap(({ tabBytes }) => (tabBytes === undefined ? [] : [tabBytes / 2 ** 20])),
     },
-    { name: 'JavaScript and WebAssembly, brotli', unit: 'kB', samples: [scriptBytes / 1000] },
+    { name: 'scripts, brotli', unit: 'kB', samples: [scriptBytes / 1000] },
   ]
 }
 
-function loadFigures(name: string, clients: number, { perSecond, latencyMs }: LoadResult): Figure[] {
-  const who = `${clients} ${clients === 1 ? 'client' : 'clients'}, ${name}`
+function loadFigures(column: string, clients: number, { perSecond, latencyMs }: LoadResult): Figure[] {
+  const who = `${clients} ${clients === 1 ? 'client' : 'clients'}`
   return [
-    { name: `${who}: answers a second`, unit: '/s', samples: [perSecond] },
-    { name: `${who}: p50`, unit: 'ms', samples: [quantile(latencyMs, 0.5)] },
-    { name: `${who}: p99`, unit: 'ms', samples: [quantile(latencyMs, 0.99)] },
+    { name: `${who}: answers a second`, column, unit: '', samples: [perSecond] },
+    { name: `${who}: p50`, column, unit: 'ms', samples: [quantile(latencyMs, 0.5)] },
+    { name: `${who}: p99`, column, unit: 'ms', samples: [quantile(latencyMs, 0.99)] },
   ]
 }
 

@@ -75,7 +75,7 @@ export async function bench(args: string[]): Promise<number> {
   }
   if (options.write) await writeDocument({ options, sections, visited, sizes, browser: await browserVersion() })
   const failed = sections.flatMap(({ figures }) => figures).filter(figure => !passed(figure))
-  for (const { name } of failed) console.log(`FAIL: ${name}`)
+  for (const { name, column = '' } of failed) console.log(`FAIL: ${name} ${column}`)
   return failed.length === 0 ? 0 : 1
 }
 

@@ -174,16 +174,29 @@ function bySeries(rows: readonly Row[]): Map<string, Row[]> {
 }
 
 const UNITS: Record<Unit, readonly (readonly [number, string])[]> = {
-  bytes: [1e12, 1e9, 1e6, 1e3, 1].map((each, i) => [each, [' TB', ' GB', ' MB', ' kB', ' B'][i]!]),
-  seconds: [1, 1e-3, 1e-6, 1e-9].map((each, i) => [each, [' s', ' ms', ' µs', ' ns'][i]!]),
-  count: [1e9, 1e6, 1e3, 1].map((each, i) => [each, [' G', ' M', ' k', ''][i]!]),
+  bytes: [1e12, 1e9, 1e6, 1e3, 1].map((each, i) => [each, ['TB', 'GB', 'MB', 'kB', 'B'][i]!]),
+  seconds: [1, 1e-3, 1e-6, 1e-9].map((each, i) => [each, ['s', 'ms', 'µs', 'ns'][i]!]),
+  count: [1e9, 1e6, 1e3, 1].map((each, i) => [each, ['G', 'M', 'k', ''][i]!]),
+}
+
+/** A unit, and how values look in it, without its name. */
+export interface Scale {
+  readonly name: string
+  readonly shown: (value: number) => string
+}
+
+/** The largest unit of which `value` has one. */
+export function scaleFor(value: number, unit: Unit): Scale {
+  // A little below, because 1e-3 may come out as 0.00099….
+  const [each, name] = UNITS[unit].find(([each]) => value >= each * 0.999) ?? UNITS[unit].at(-1)!
+  // Rounded before it is divided, so that a value has the same digits in every unit.
+  return { name, shown: value => `${Number((Number(value.toPrecision(3)) / each).toPrecision(3))}` }
 }
 
 /** `5 ms`, in powers of 1000 */
 export function format(value: number, unit: Unit): string {
-  // A little below, because 1e-3 may come out as 0.00099….
-  const [each, name] = UNITS[unit].find(([each]) => value >= each * 0.999) ?? UNITS[unit].at(-1)!
-  return `${Number((value / each).toPrecision(3))}${name}`
+  const { name, shown } = scaleFor(value, unit)
+  return `${shown(value)}${name && ` ${name}`}`
 }
 
 /** `2²⁰` for powers of two, `3 M` for others */

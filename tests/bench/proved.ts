@@ -13,6 +13,7 @@ import { edits, publishTimed } from './living.js'
 import type { Options } from './options.js'
 import { measureMaps } from './page.js'
 import { type Figure as Column, FIG_9, published } from './papers.js'
+import { power } from './plot.js'
 import type { Figure, Section, Target } from './report.js'
 import {
   check,
@@ -32,15 +33,25 @@ const PROOFS = 'pointproofs'
 /** With `--prover` larger databases are proved natively. */
 const WASM_RECORDS = 2 ** 16
 
+/** The rows, in order; some have figures at some N alone. */
+const ROWS = [
+  ...['build', '– a record', '– a record, natively', 'digests, TAPIR-PP'],
+  ...['offline phase, bodies', 'offline phase, bodies, TAPIR-PP', 'lookup, bodies', 'lookup, bodies, TAPIR-PP'],
+  ...['lookup', 'lookup, computing, TAPIR-PP', 'answer', '– while folding lags'],
+  ...[`${BATCH} edits, server`, 'an edit, server, TAPIR-PP', `${BATCH} edits, client`, 'an edit'],
+]
+
 export async function proved({ proved, prover }: Options): Promise<Section[]> {
   const sections: Section[] = []
-  for (const records of proved) {
+  for (const isPlanned of [true, false]) {
     const figures: Figure[] = []
-    const natively = records > WASM_RECORDS ? prover : undefined
-    for (const isPlanned of [true, false]) figures.push(...(await measure(records, isPlanned, natively)))
-    sections.push({ title: `Pointproofs, N = ${records}`, figures })
+    for (const records of proved) {
+      figures.push(...(await measure(records, isPlanned, records > WASM_RECORDS ? prover : undefined)))
+    }
+    figures.sort((a, b) => ROWS.indexOf(a.name) - ROWS.indexOf(b.name))
+    sections.push({ title: `Pointproofs, ${isPlanned ? 'planned Q' : 'Q = √N'}`, figures })
   }
-  return sections
+  return sections.filter(({ figures }) => figures.length > 0)
 }
 
 /** The figures of one database. Those that are judged are so at the planned Q. */
@@ -92,51 +103,42 @@ async function measure(records: number, isPlanned: boolean, prover: string | und
     await follower.close()
     console.log('done')
 
-    const { partitions: q } = await newestManifest(urls[0])
-    const named = (name: string) => `${name}, Q = ${q}`
+    const column = `N = ${power(records)}`
+    const ms = { column, unit: 'ms' }
     const judged = (how: Target[0], limit: number, is = true) => (isPlanned && is ? ([how, limit] as const) : undefined)
     const theirs = (column: Column, scale: number) =>
       published(column, ['TAPIR-PP'])
         .filter(({ x }) => x === records && !isPlanned)
         .map(({ median }) => median * scale)
     const beside = (name: string, unit: string, samples: readonly number[]): Figure[] =>
-      samples.length === 0 ? [] : [{ name: `– TAPIR-PP in the paper, ${name}`, unit, samples }]
+      samples.length === 0 ? [] : [{ name: `${name}, TAPIR-PP`, column, unit, samples }]
     return [
-      { name: named('Proving all records, whole build'), unit: 's', samples: [buildMs / 1000] },
+      { name: 'build', column, unit: 's', samples: [buildMs / 1000] },
       {
-        name: named(`– a record, in processor time${prover ? ', natively' : ''}`),
-        unit: 'ms',
+        ...{ name: `– a record${prover ? ', natively' : ''}`, ...ms },
         target: judged('≤', prover ? 1 : 2.5),
         samples: perRecord,
       },
-      ...beside('digests of one server', 's', theirs('serverSeconds', 1)),
-      { name: named('Offline phase, bytes'), unit: 'MB', samples: [map.offlineBytes / 1e6] },
-      ...beside('offline phase, bytes', 'MB', theirs('offlineBytes', 1e-6)),
+      ...beside('digests', 's', theirs('serverSeconds', 1)),
+      { name: 'offline phase, bodies', column, unit: 'MB', samples: [map.offlineBytes / 1e6] },
+      ...beside('offline phase, bodies', 'MB', theirs('offlineBytes', 1e-6)),
       {
-        name: named('Bodies of a lookup'),
-        unit: 'B',
+        ...{ name: 'lookup, bodies', column, unit: 'B' },
         target: judged('≤', 1344, records === 2 ** 20),
         samples: [map.lookupBytes],
       },
-      ...beside('a lookup', 'B', theirs('lookupBytes', 1)),
-      { name: named('A whole lookup, verified'), unit: 'ms', samples: map.lookupMs },
-      ...beside('computing a lookup', 'ms', theirs('lookupSeconds', 1000)),
-      { name: named('An answer at a server'), unit: 'ms', target: judged('≤', 10), samples: answerMs },
+      ...beside('lookup, bodies', 'B', theirs('lookupBytes', 1)),
+      { name: 'lookup', ...ms, samples: map.lookupMs },
+      ...beside('lookup, computing', 'ms', theirs('lookupSeconds', 1000)),
+      { name: 'answer', ...ms, target: judged('≤', 10), samples: answerMs },
+      { name: '– while folding lags', ...ms, target: judged('≤', 10, records === 2 ** 20), samples: laggingMs },
       {
-        name: named('– while folding lags'),
-        unit: 'ms',
-        target: judged('≤', 10, records === 2 ** 20),
-        samples: laggingMs,
-      },
-      {
-        name: named(`A batch of ${BATCH} edits at a server, until published`),
-        unit: 'ms',
-        target: judged('≤', 500, records === 2 ** 14),
+        ...{ name: `${BATCH} edits, server`, ...ms, target: judged('≤', 500, records === 2 ** 14) },
         samples: batchMs,
       },
-      ...(isPlanned ? [] : beside('of it an edit', 'ms', fig9(records))),
-      { name: named(`Following ${BATCH} edits, a whole map`), unit: 'ms', samples: [followMs] },
-      { name: named('– bytes an edit, manifests included'), unit: 'B', samples: [listBytes / BATCH] },
+      ...(isPlanned ? [] : beside('an edit, server', 'ms', fig9(records))),
+      { name: `${BATCH} edits, client`, ...ms, samples: [followMs] },
+      { name: 'an edit', column, unit: 'B', samples: [listBytes / BATCH] },
     ]
   })
 }

@@ -1,7 +1,12 @@
 // Figures against their targets, as a table that reads well in a terminal and in Markdown.
 
+import { aligned } from './document.js'
+
 export interface Figure {
+  /** figures of one name stand in one row */
   readonly name: string
+  /** figures of one row and one column stand in one cell; none: the figure is its whole row */
+  readonly column?: string | undefined
   readonly unit: string
   /** the median stays below, or is at most that. None: shown for comparison */
   readonly target?: Target | undefined
@@ -23,22 +28,33 @@ export function passed({ target, samples }: Figure): boolean {
   return how === '<' ? median(samples) < limit : median(samples) <= limit
 }
 
+/** A row for every name, a column for every column; then those without one, in a table of their own. */
 export function report(figures: readonly Figure[]): string {
-  const rows = figures.map(figure => {
-    const { name, unit, target, samples } = figure
-    const measured = samples.length > 0
-    return [
-      name,
-      target === undefined ? '' : `${target[0]} ${target[1]} ${unit}`,
-      measured ? `${round(median(samples))} ${unit}` : 'not measured',
-      measured ? spread(samples) : '',
-      target === undefined || !measured ? '' : passed(figure) ? 'pass' : 'FAIL',
-    ]
-  })
-  const all = [['figure', 'target', 'median', 'min – max', ''], ...rows]
-  const widths = all[0]!.map((_, column) => Math.max(...all.map(row => row[column]!.length)))
-  const line = (row: readonly string[]) => `| ${row.map((cell, column) => cell.padEnd(widths[column]!)).join(' | ')} |`
-  return [line(all[0]!), line(widths.map(width => '-'.repeat(width))), ...rows.map(line)].join('\n')
+  const [alone, others] = [true, false].map(is => figures.filter(({ column }) => (column === undefined) === is))
+  return [others!, alone!]
+    .filter(({ length }) => length > 0)
+    .map(pivoted)
+    .join('\n\n')
+}
+
+function pivoted(figures: readonly Figure[]): string {
+  const columns = [...new Set(figures.map(({ column }) => column))]
+  const names = [...new Set(figures.map(({ name }) => name))]
+  const cell = (name: string, of: string | undefined) =>
+    figures
+      .filter(({ name: row, column }) => row === name && column === of)
+      .map(shown)
+      .join('; ')
+  const heads = columns.map((column = 'median (least–most)') => column)
+  return aligned([['', ...heads], ...names.map(name => [name, ...columns.map(column => cell(name, column))])])
+}
+
+/** `median (least–most) unit, target ✓` */
+function shown(figure: Figure): string {
+  const { unit, target, samples } = figure
+  if (samples.length === 0) return 'not measured'
+  const judged = target === undefined ? '' : `, ${target[0]} ${target[1]} ${passed(figure) ? '✓' : '✗'}`
+  return `${round(median(samples))}${spread(samples)}${unit && ` ${unit}`}${judged}`
 }
 
 export function median(samples: readonly number[]): number {
@@ -58,7 +74,7 @@ function ascending(samples: readonly number[]): number[] {
 
 function spread(samples: readonly number[]): string {
   const [least, most] = [quantile(samples, 0), quantile(samples, 1)].map(round)
-  return least === most ? '' : `${least} – ${most}`
+  return least === most ? '' : ` (${least}–${most})`
 }
 
 /** Three digits that count. */

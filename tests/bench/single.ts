@@ -11,6 +11,7 @@ import { distinct, milliseconds } from './compute.js'
 import { editsIn } from './computing.js'
 import { type Options, target } from './options.js'
 import { measureFlushes } from './page.js'
+import { power } from './plot.js'
 import type { Figure, Section } from './report.js'
 import { measureSingle } from './single-page.js'
 import { check, newestManifest, pseudorandomBytes, Stage } from './stage.js'
@@ -35,8 +36,8 @@ export async function single(options: Options): Promise<Section[]> {
     inChromium.push(...(await pages(options, size)))
   }
   return [
-    { title: 'One server: computing, in WebAssembly under Node', figures: computed },
-    { title: 'One server: maps in Chromium', figures: inChromium },
+    { title: 'One server: computing', figures: computed },
+    { title: 'One server: in Chromium', figures: inChromium },
   ]
 }
 
@@ -48,7 +49,7 @@ function limits(options: Options, records: number) {
     at: (...limit: NonNullable<Figure['target']>) => (usual ? target(options, ...limit) : undefined),
     large: (...limit: NonNullable<Figure['target']>) =>
       records === LARGE && shape.recordBytes === 32 ? limit : undefined,
-    named: (name: string) => (usual ? name : `${name}, N = ${records}`),
+    column: `N = ${power(records)}`,
   }
 }
 
@@ -56,7 +57,7 @@ function limits(options: Options, records: number) {
 
 async function computing(options: Options, records: number): Promise<Figure[]> {
   const { recordBytes } = options.shape
-  const { at, large, named } = limits(options, records)
+  const { at, large, column } = limits(options, records)
   const core = await loadCore()
   const data = pseudorandomBytes(records * recordBytes)
   const layout = core.planLayout(records, recordBytes)
@@ -90,44 +91,32 @@ async function computing(options: Options, records: number): Promise<Figure[]> {
 
   const paper = recordBytes === 32 ? PAPER.get(records) : undefined
   const beside = (name: string, unit: string, value: number | undefined): Figure[] =>
-    value === undefined ? [] : [{ name: `– in the paper, ${named(name)}`, unit, samples: [value] }]
+    value === undefined ? [] : [{ name, column: `${column}, paper`, unit, samples: [value] }]
   const each = (read: (run: (typeof offline)[number]) => number) => offline.map(read)
+  const longest = { column, unit: 'ms', target: at('≤', 50) ?? large('≤', 50) }
   return [
     {
-      name: named('Offline phase'),
-      unit: 's',
+      ...{ name: 'offline phase', column, unit: 's' },
       target: at('≤', 1.3) ?? large('≤', 25),
       samples: each(({ all }) => all / 1000),
     },
     ...beside('offline phase', 's', paper?.offline),
-    { name: named('Offline phase, of it cutoffs'), unit: 's', samples: each(({ cutoffs }) => cutoffs / 1000) },
+    { name: '– cutoffs', column, unit: 's', samples: each(({ cutoffs }) => cutoffs / 1000) },
+    { name: '– longest step', ...longest, samples: each(({ longest }) => longest) },
+    { name: 'lookup, client', column, unit: 'ms', target: at('≤', 1), samples: spent.client },
+    { name: 'lookup, server', column, unit: 'ms', target: at('≤', 0.05), samples: spent.server },
+    ...beside('lookup, both', 'ms', paper?.online),
     {
-      name: named('Longest step of it'),
-      unit: 'ms',
-      target: at('≤', 50) ?? large('≤', 50),
-      samples: each(({ longest }) => longest),
-    },
-    { name: named('A lookup at the client'), unit: 'ms', target: at('≤', 1), samples: spent.client },
-    { name: named('A lookup at the server'), unit: 'ms', target: at('≤', 0.05), samples: spent.server },
-    ...beside('a lookup, both', 'ms', paper?.online),
-    {
-      name: named('Bodies of a lookup'),
-      unit: 'kB',
-      target: at('≤', 1.3),
+      ...{ name: 'lookup, bodies', column, unit: 'kB', target: at('≤', 1.3) },
       samples: [(2 * HEADER_BYTES + queryBytes + answerBytes) / 1000],
     },
-    ...beside('bodies of a lookup', 'kB', paper?.lookup),
-    { name: named('State held'), unit: 'MiB', target: at('≤', 16), samples: [state / 2 ** 20] },
+    ...beside('lookup, bodies', 'kB', paper?.lookup),
+    { name: 'state', column, unit: 'MiB', target: at('≤', 16), samples: [state / 2 ** 20] },
     ...beside('state', 'MB', paper?.state),
-    { name: named(`A batch of ${some} edits`), unit: 'ms', target: at('≤', 150), samples: edits.map(({ all }) => all) },
-    {
-      name: named('Longest step of it'),
-      unit: 'ms',
-      target: at('≤', 50) ?? large('≤', 50),
-      samples: edits.map(({ longest }) => longest),
-    },
-    { name: named('Writing all of it down'), unit: 'ms', samples: [storing] },
-    { name: named('Reading it back'), unit: 'ms', target: at('≤', 300), samples: [reopening] },
+    { name: `${some} edits`, column, unit: 'ms', target: at('≤', 150), samples: edits.map(({ all }) => all) },
+    { name: `${some} edits, longest step`, ...longest, samples: edits.map(({ longest }) => longest) },
+    { name: 'checkpoint, written', column, unit: 'ms', samples: [storing] },
+    { name: 'checkpoint, read', column, unit: 'ms', target: at('≤', 300), samples: [reopening] },
   ]
 }
 
@@ -249,7 +238,7 @@ function update(hints: SingleHandle, database: DatabaseHandle, rows: Rows, size:
 
 async function pages(options: Options, records: number): Promise<Figure[]> {
   const { recordBytes } = options.shape
-  const { at, large, named } = limits(options, records)
+  const { at, large, column } = limits(options, records)
   const data = pseudorandomBytes(records * recordBytes)
   const { some } = editsIn(records)
   return await Stage.with(async stage => {
@@ -281,61 +270,29 @@ async function pages(options: Options, records: number): Promise<Figure[]> {
       console.log(`offline phase ${result.offlineMs.toFixed(0)} ms`)
     }
     const each = (read: (run: (typeof runs)[number]) => number) => runs.map(read)
+    const ms = { column, unit: 'ms' }
+    const longest = { ...ms, target: at('≤', 50) ?? large('≤', 50) }
     return [
-      { name: named('Offline phase, durable'), unit: 's', samples: each(({ offlineMs }) => offlineMs / 1000) },
+      { name: 'offline phase, durable', column, unit: 's', samples: each(({ offlineMs }) => offlineMs / 1000) },
+      { name: '– longest task', ...longest, samples: each(({ longestTaskMs }) => longestTaskMs) },
       {
-        name: named('Long tasks of it, the longest'),
-        unit: 'ms',
-        target: at('≤', 50) ?? large('≤', 50),
-        samples: each(({ longestTaskMs }) => longestTaskMs),
-      },
-      {
-        name: named('Lookup, durable, with its fence'),
-        unit: 'ms',
-        target: at('≤', 5),
+        ...{ name: 'lookup, durable, with a fence', ...ms, target: at('≤', 5) },
         samples: runs.flatMap(({ lookupMs }) => lookupMs),
       },
-      { name: named('A strict transaction by itself'), unit: 'ms', samples: flushMs },
+      { name: 'a flush alone', ...ms, samples: flushMs },
+      { name: 'a bare request', ...ms, samples: runs.flatMap(({ bareMs }) => bareMs) },
+      { name: `following ${some} edits`, ...ms, samples: each(({ followMs }) => followMs) },
+      { name: `following ${some} edits, longest task`, ...longest, samples: each(({ followTaskMs }) => followTaskMs) },
       {
-        name: named('A bare request of the same bodies'),
-        unit: 'ms',
-        samples: runs.flatMap(({ bareMs }) => bareMs),
-      },
-      {
-        name: named('Bodies of a lookup'),
-        unit: 'kB',
-        target: at('≤', 1.3),
-        samples: each(({ lookupBytes }) => lookupBytes / 1000),
-      },
-      { name: named(`Following ${some} edits`), unit: 'ms', samples: each(({ followMs }) => followMs) },
-      {
-        name: named('Long tasks of it, the longest'),
-        unit: 'ms',
-        target: at('≤', 50) ?? large('≤', 50),
-        samples: each(({ followTaskMs }) => followTaskMs),
-      },
-      {
-        name: named('Reopening a stored map'),
-        unit: 'ms',
-        target: at('≤', 300),
+        ...{ name: 'reopening a stored map', ...ms, target: at('≤', 300) },
         samples: each(({ reopenMs }) => reopenMs),
       },
+      { name: 'reopening, longest task', ...ms, samples: each(({ reopenTaskMs }) => reopenTaskMs) },
       {
-        name: named('Long tasks of it, the longest'),
-        unit: 'ms',
-        samples: each(({ reopenTaskMs }) => reopenTaskMs),
-      },
-      {
-        name: named('WebAssembly memory'),
-        unit: 'MiB',
-        target: large('≤', 64),
+        ...{ name: 'memory, WebAssembly', column, unit: 'MiB', target: large('≤', 64) },
         samples: each(({ wasmBytes }) => wasmBytes / 2 ** 20),
       },
-      {
-        name: named("Memory of the tab's process"),
-        unit: 'MiB',
-        samples: tabBytes.map(bytes => bytes / 2 ** 20),
-      },
+      { name: 'memory of the tab', column, unit: 'MiB', samples: tabBytes.map(bytes => bytes / 2 ** 20) },
     ]
   })
 }

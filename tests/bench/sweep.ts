@@ -7,6 +7,7 @@ import { discardCore, loadCore } from '@keyhush/wasm'
 import { CHANGES, type Change, ComputeBench, PROOFS } from './compute.js'
 import type { Options } from './options.js'
 import { type Measured, measureMaps, measurePlain } from './page.js'
+import { power } from './plot.js'
 import type { Section } from './report.js'
 import { check, inNode, newestManifest, partitionUrls, peakBytes, pseudorandomBytes, Stage, under } from './stage.js'
 
@@ -28,7 +29,6 @@ export const QUANTITIES = [
   'offlineComputing',
   'offlineChromium',
   'offlineNode',
-  'offlineBytes',
   'lookupComputing',
   'lookupClient',
   'lookupChromium',
@@ -75,7 +75,7 @@ export async function papers(options: Options): Promise<PapersFigures> {
   const sizes: SizeFigures[] = []
   for (const records of options.sizes) sizes.push(await measureSize(records))
   const figures = largestTab(sizes)
-  return { sizes, sections: figures.length === 0 ? [] : [{ title: 'A large database in Chromium', figures }] }
+  return { sizes, sections: figures.length === 0 ? [] : [{ title: 'A large database', figures }] }
 }
 
 /** N = 2^24 works in Chromium, end to end, within 1.5 GiB: with the proofs that `open()` chooses there by itself. */
@@ -84,7 +84,8 @@ function largestTab(sizes: readonly SizeFigures[]): Section['figures'] {
   if (largest === undefined) return []
   const { records, layouts } = largest
   return PROOFS.map(proofs => ({
-    name: `Memory of a tab at N = ${records}, durable, ${proofs}${proofs === 'merkle' ? ' (as open() chooses)' : ''}`,
+    name: `memory of a tab, durable, ${power(records)}`,
+    column: `${proofs}${proofs === 'merkle' ? ', as open() chooses' : ''}`,
     unit: 'GiB',
     target: proofs === 'merkle' ? (['≤', 1.5] as const) : undefined,
     samples: layouts.planned.proofs[proofs].tabMemory.map(bytes => bytes / 2 ** 30),
@@ -203,7 +204,6 @@ async function measureWhole(data: Buffer, records: number, partitions: number | 
         const figures: Record<Exclude<Quantity, Computed>, readonly number[]> = {
           offlineChromium: chromium.map(({ offlineMs }) => offlineMs / 1000),
           offlineNode: node.map(({ offlineMs }) => offlineMs / 1000),
-          offlineBytes: chromium.map(({ offlineBytes }) => offlineBytes),
           lookupChromium: chromium.flatMap(({ lookupMs }) => lookupMs.map(ms => ms / 1000)),
           lookupNode: node.flatMap(({ lookupMs }) => lookupMs.map(ms => ms / 1000)),
           lookupBytes: chromium.map(({ lookupBytes }) => lookupBytes),

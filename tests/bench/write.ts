@@ -3,11 +3,11 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { cpus, totalmem } from 'node:os'
 import { fig9, firstVisits, table1, table2 } from './comparisons.js'
-import { type Comparison, markdown, table, writePlot } from './document.js'
+import { type Comparison, heading, markdown, picture, table, writePlot } from './document.js'
 import { type Options, readOptions } from './options.js'
 import { report, type Section } from './report.js'
 import type { SizeFigures } from './sweep.js'
-import { LINE, type VisitFigures } from './visits.js'
+import { LINE, VISITS, type VisitFigures } from './visits.js'
 
 const DOCS = new URL('../../docs/', import.meta.url)
 
@@ -21,7 +21,7 @@ export function printed(sizes: readonly SizeFigures[]): string {
 
 /** Comparisons as a terminal shows them. */
 export function tables(comparisons: readonly Comparison[]): string {
-  return comparisons.map(({ plot }) => `## ${plot.title}: ${plot.y}\n\n${table(plot)}\n`).join('\n')
+  return comparisons.map(({ plot }) => `## ${heading(plot)}\n\n${table(plot)}\n`).join('\n')
 }
 
 export interface Findings {
@@ -57,68 +57,31 @@ export function documentOf({ options, sections, visited, sizes, browser }: Findi
 Measured with ${browser} and Node ${process.versions.node} on ${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB.
 Servers, browser and clients share the machine and talk over loopback. Every looked-up value was compared with the data.
 
-Figures are medians, with the least and the most; in the papers' tables and plots, the 10th and 90th percentile. A figure
-passes if its median meets the target. Bytes are those of bodies.
+A cell is a median, with the least and the most, then the target: ✓ if the median meets it, else ✗. In the papers' tables
+and plots the spread is from the 10th to the 90th percentile. Bytes are those of bodies.
 
 ## Against the targets
 
-A keyless database of ${shape.records} records of ${shape.recordBytes} bytes, at the planned Q. Runs: ${repeats}, each with ${lookups} lookups of every kind
-of map.
-
-- **Computing** is the core alone, as servers run it, in one Node process, in processor time. A client's lookup is the query,
-  its pending batch, verification of both answers, recovery and the effect. Batch and effect are in their stored forms.
-- **In Chromium**: the SDK as an app ships it, in a fresh page each time, with two \`keyhush serve\` processes. Times run until
-  \`open()\` or \`at()\` resolves. Lookups are of random records, of all maps in turn, with a pause after each. A durable map
-  keeps its state in IndexedDB, sealed. With a fence, servers keep a store with the rollback fence in it. The same page
-  measures, for comparison: two bare requests with the bodies of the lookup a pause before; a record from a Fastify server
-  that is told which; all partitions; and the flush of a row as long as a lookup's, for which a durable lookup waits. The
-  driver is not told of requests: that would make each half as long again.
-- **Many clients** are connections. Each sends queries of real clients, one after the other, to one server process. The
-  sender takes a processor of its own.
-- **One server**: durable maps with a fence, each opened with nothing stored, and again in the end. Edits are published in
-  between. The paper is Mughees, Sun, Ren, Table 3: B = 40·√N lookups a download (ours 16 384), a search that stops at a
-  hit, AES instructions.
-- **Instant lookups** have one worker thread; its queue is full when the server refuses some. One at a time and eight in
-  flight are clients that each send one lookup after the other. A lookup's share is the time divided by the lookups. The
-  servers whose memory is compared have one and four threads, all of which have worked.
-- **A first visit** is a page with nothing stored, from the call of \`open({ mode })\` to the first record. Chromium shapes its
-  line to ${LINE.megabits} Mbit/s and ${LINE.roundTripMs} ms for each request (\`Network.emulateNetworkConditions\`); a blob checks that for each
-  database. Connection setup (DNS, TCP, TLS) is not delayed. The script is there already; its WebAssembly compiles within
-  the time. Downloads of over half a minute need \`--all\`. Values have 32 bytes, keyed records 16 more.
-- **The demo’s page** is \`npm start -- --large\` over the same line: from navigation until the answer to the first example, asked
-  as soon as possible, is on the screen. Nothing is cached. Scripts, styles, WebAssembly, manifests and signatures count.
-  With the page’s files cached, it is the second visit.
-- **The main thread** runs an app, bundled in parts, in Chromium slowed six times (\`Emulation.setCPUThrottlingRate\`). Its keyed
-  database has 9.6 MB and a signed newest manifest. Tasks are those of Chromium's trace, in processor time, slowing
-  included. A task counts for the phase in which it ends; \`import and open\` begins with the app's first script. The first
-  answer is timed from when the script with the WebAssembly was there.
-- **Pointproofs**: at the planned Q and at the paper's Q = √N, beside TAPIR-PP where the paper has figures at this N (Table 1,
-  computing without a network; Fig. 9). Verified lookups and followed batches are whole ones: the SDK with two server
-  processes. An answer takes from the request to its last byte, one at a time. Folding lags right after 500 edits that no
-  opening has yet.
-- **A database that changes**: stores are on disk (LMDB). A batch takes from the request to the reply, which comes when it is
-  on disk. An open page follows from the start of \`publish\`, to both servers, until the map has turned. With a batch as
-  large as a request may carry, another thread sends lookups one after the other, 2 ms apart; the longest wait counts.
+A keyless database of N = ${shape.records} records of ${shape.recordBytes} bytes, at the planned Q, if a table names no other. Runs: ${repeats}, each
+with ${lookups} lookups of every kind of map.
 `,
-    ...sections.map(({ title, figures }) => `### ${title}\n\n${report(figures)}\n`),
-    `The longest task is Chromium's (\`longtask\`, from 50 ms), or else the longest time between two turns of the event loop.
-
-${visitsPart(visited)}## TAPIR, Table 1
+    ...sections.map(section => sectionPart(section, visited)),
+    `## TAPIR, Table 1
 
 Records of 32 bytes, both kinds of proof, the planned Q and the paper's Q = M = √N. The paper's figures (Falzon, Hetz,
 O'Toole, Table 1: two Intel Xeon Gold 6258R at 2.7 GHz, Go) have broken lines; times rounded to 0.00 s are left out. The
 paper measures computing without a network; ours beside it is the core in WebAssembly. Whole offline phases and lookups,
-by the SDK with two server processes, have their own tables.
+by the SDK with two server processes, have their own tables. Bytes are in [Costs](costs.md#beside-the-papers).
 `,
-    ...table1(sizes).map(comparison => `### ${heading(comparison.plot)}\n\n${markdown(comparison)}`),
+    ...table1(sizes).map(markdown),
     `## TAPIR, Fig. 9
 
 Batches of 500 changes of distinct records: edits, additions, or both in turn; figures are for each change. Where N = Q·M
 before the batch, additions open new partitions, whose digests the server makes. The paper's text gives at most 86.01 B
 (83.48 B at N = 2^10) and 0.005 ms for a client. Its server takes 0.005 ms (Merkle, N = 2^10) to 370.5 ms (Pointproofs,
-N = 2^14).
+N = 2^14). Bytes are from both servers, manifests included.
 `,
-    ...fig9(sizes).map(comparison => `### ${heading(comparison.plot)}\n\n${markdown(comparison)}`),
+    ...fig9(sizes).map(markdown),
   ]
   if (singlePass !== undefined) {
     parts.push(`## SinglePass, Table 2
@@ -133,16 +96,46 @@ ${singlePass}
   return parts.join('\n')
 }
 
-/** Their tables and plots; nothing if none was measured. */
-function visitsPart(visited: readonly VisitFigures[]): string {
-  const comparisons = firstVisits(visited)
-  if (comparisons.length === 0) return ''
-  const parts = comparisons.map(comparison => `### ${heading(comparison.plot)}\n\n${markdown(comparison)}\n`)
-  return `## First visits\n\n${parts.join('')}`
+/** How the figures of sections were measured, by how their titles begin. */
+const NOTES: Readonly<Record<string, string>> = {
+  Computing: `The core alone, in WebAssembly under Node, as servers run it: processor time of one process. A client's lookup is the query,
+its pending batch, verification of both answers, recovery and the effect. Batch and effect are in their stored forms.`,
+  'Lookups in Chromium': `The SDK as an app ships it, in a fresh page each time, with two \`keyhush serve\` processes. Times run until \`open()\` or
+\`at()\` resolves. Lookups are of random records, of all maps in turn, with a pause after each. A durable map keeps its state in
+IndexedDB, sealed. It flushes a row before anything leaves; a flush alone is a strict transaction with such a row. Bare requests
+are two, with the bodies of a lookup. Without privacy, a Fastify server learns which record. The longest task is Chromium's
+(\`longtask\`, from 50 ms), or else the longest time between two turns of the event loop.`,
+  'Many clients': `A client is a connection that sends queries of real clients, one after the other, to one server process. The sender takes a
+processor of its own.`,
+  'One server: computing': `The paper is Mughees, Sun, Ren, Table 3: B = 40·√N lookups a download (ours 16 384), a search that stops at a hit, AES
+instructions.`,
+  'One server: in Chromium': `Durable maps with a fence, each opened with nothing stored, and again in the end. Edits are published in between.`,
+  'Instant lookups': `Servers have one worker thread. Eight in flight are clients that each send one lookup after the other; a lookup's share is the
+time divided by the lookups. Processor time is of all threads. The queue is full when the server refuses lookups. A client
+makes requests and verifies answers. For memory, all threads have worked.`,
+  'A database that changes': `Stores are on disk (LMDB). A batch takes from the request to the reply, which comes when it is on disk. An open page follows
+from the start of \`publish\`, to both servers, until the map has turned.`,
+  'A batch as large': `Another thread sends lookups one after the other, 2 ms apart; the longest wait counts.`,
+  'The demo’s page': `\`npm start -- --large\` over the line of first visits: from navigation until the answer to the first example, asked as soon as
+possible, is on the screen. Scripts, styles, WebAssembly, manifests and signatures count.`,
+  'The main thread': `An app, bundled in parts, in Chromium slowed six times (\`Emulation.setCPUThrottlingRate\`). Its keyed database has 9.6 MB and
+a signed newest manifest. Tasks are those of Chromium's trace, in processor time, slowing included. A task counts for the phase
+in which it ends; \`import and open\` begins with the app's first script.`,
+  'Pointproofs, planned': `The planned Q is 16. TAPIR-PP is from the paper, where it has this N (Table 1, computing without a network; Fig. 9). Lookups
+are verified. Lookups and edits at a client are whole: the SDK with two server processes. A build proves all records; a record
+is in processor time. An answer takes from the request to its last byte, one at a time. Folding lags right after 500 edits that
+no opening has yet. Edits at a server are timed until they are published. The bytes of an edit count manifests.`,
+  [VISITS]: `A page with nothing stored, from the call of \`open({ mode })\` to the first record, and the bytes moved by then. Chromium shapes
+its line to ${LINE.megabits} Mbit/s and ${LINE.roundTripMs} ms for each request (\`Network.emulateNetworkConditions\`); a blob checks that for each database.
+Connection setup (DNS, TCP, TLS) is not delayed. The script is there already; its WebAssembly compiles within the time.
+Downloads of over half a minute need \`--all\`. Values have 32 bytes, keyed records 16 more.`,
 }
 
-function heading({ title, y }: { readonly title: string; readonly y: string }): string {
-  return `${title}: ${y}`
+/** A heading, how it was measured, the table; and of first visits the plots. */
+function sectionPart({ title, figures }: Section, visited: readonly VisitFigures[]): string {
+  const notes = Object.entries(NOTES).filter(([begin]) => title.startsWith(begin))
+  const plots = title === VISITS ? firstVisits(visited).map(picture) : []
+  return `${[`### ${title}`, ...notes.map(([, note]) => note), report(figures), ...plots].join('\n\n')}\n`
 }
 
 /** Options other than the defaults. */

@@ -21,23 +21,25 @@ test('docs/costs.md has what its commands print', async () => {
 })
 
 test.each([
-  [2 ** 20, [16, 32, 64, 128, 256, 512, 1024]],
-  [2 ** 16, [1, 4, 8, 16, 32, 256]],
-])('the table of %i records by Q is what the core computes', async (records, partitions) => {
+  ['g', 2 ** 20, [1, 2, 8]],
+  ['Q', 2 ** 20, [16, 32, 64, 256, 1024]],
+  ['Q', 2 ** 16, [1, 4, 8, 16, 32, 256]],
+])('the table by %s of %i records is what the core computes', async (by, records, values) => {
   const core = await loadCore()
   const workload = { records, valueBytes: 32 }
-  const planned = core.plan(workload).layout.partitions
-  const rows = partitions.map(q => {
-    const { layout, merkle, tags } = core.plan({ ...workload, partitions: q })
-    const lookups = [merkle, tags].map(costs => bytes(costs.lookupBytesUp + costs.lookupBytesDown))
+  const { partitions, blockRecords } = core.plan(workload).layout
+  const planned = by === 'Q' ? partitions : blockRecords
+  const rows = values.map(value => {
+    const { merkle, tags } = core.plan({ ...workload, [by === 'Q' ? 'partitions' : 'pack']: value })
     return [
-      `${q}${q === planned ? ' (planned)' : ''}`,
-      `${layout.partitionRecords}`,
-      ...[bytes(merkle.memoryBytes), bytes(tags.memoryBytes), ...lookups],
-      ...[`${merkle.lookupHashes}`, bytes(merkle.offlineBytes)],
+      `${value}${value === planned ? ' (planned)' : ''}`,
+      ...[merkle, tags].map(({ memoryBytes }) => bytes(memoryBytes)),
+      ...[merkle, tags].map(costs => bytes(lookupBytes(costs))),
+      by === 'Q' ? `${merkle.lookupHashes}` : bytes(merkle.serverBytes),
     ]
   })
-  const head = ['Q', 'M', 'client, merkle', 'client, tags', 'lookup, merkle', 'lookup, tags', 'BLAKE3', 'offline']
+  const last = by === 'Q' ? 'BLAKE3' : 'server, merkle'
+  const head = [by, 'client, merkle', 'client, tags', 'lookup, merkle', 'lookup, tags', last]
   expect(await read('costs.md')).toContain(aligned([head, ...rows]))
 })
 

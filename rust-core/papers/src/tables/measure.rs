@@ -57,7 +57,7 @@ impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [median, least, most] = self.seconds();
         if self.0.len() == 1 {
-            return write!(f, "{}, once", seconds_shown(median));
+            return f.write_str(&seconds_shown(median));
         }
         let (_, factor, digits) = unit(median);
         write!(f, "**{}** ({:.digits$}–{:.digits$})", seconds_shown(median), least * factor, most * factor)

@@ -41,7 +41,7 @@ pub fn write(extent: Extent, folder: &Path) -> std::io::Result<()> {
     // Measured once: the figures stay as they are.
     document.say(include_str!("peers.md"));
     let run = match extent {
-        Extent::Quick => "`--quick`, larger sizes by formula",
+        Extent::Quick => "`--quick`",
         Extent::Full => "all that fits 16 GB of memory",
     };
     let minutes = begin.elapsed().as_secs().div_ceil(60);
@@ -50,12 +50,13 @@ pub fn write(extent: Extent, folder: &Path) -> std::io::Result<()> {
          Our implementations of published schemes ([rust-core/papers](../rust-core/papers/src/lib.rs)) beside the papers' \
          figures. The product does not use them; its own figures are in [benchmarks.md](benchmarks.md).\n\n\
          ```sh\nnpm run papers\n```\n\n\
-         This writes the page, its plots and [papers.csv](papers.csv), the same figures for programs.\n\n\
-         - **Times** are processor time of one thread: **median** (least–most), or once. AES instructions are used \
-         where the papers use them, unless a row says ChaCha20. Every lookup's record was compared with the data.\n\
-         - **Bytes** are those of bodies, counted on the line and equal to the code's formulas. *Slanted* bytes are by formula \
-         alone, for sizes that were not run.\n\
-         - **Papers' rows** are as printed, from their machines. Their MB and KB are powers of two in S3PIR, Pai and TAPIR, of \
+         This writes the page, its plots and [papers.csv](papers.csv). The page leaves out sizes \
+         that were not run: papers.csv has our bytes by formula there, and the papers' figures.\n\n\
+         - **Times** are processor time of one thread: **median** (least–most). What is not bold was measured once, or computed. \
+         AES instructions are used where the papers use them, unless a row says ChaCha20. Every lookup's record was compared \
+         with the data.\n\
+         - **Bytes** are those of bodies, counted on the line and equal to the code's formulas.\n\
+         - **Papers' figures** are as printed, from their machines. Their MB and KB are powers of two in S3PIR, Pai and TAPIR, of \
          ten in SinglePass. Ours are powers of two, and say so (MiB).\n\n\
          This run: {run}, in {minutes} min, on {}. The load average was {load_before} before and {} after. Other programs' time \
          is not counted, but they share caches and cores. Above 1, figures are larger than on a quiet machine.\n\n\

@@ -83,12 +83,12 @@ pub fn tables(document: &mut Document, extent: Extent) {
             rows.push((format!("full, 2^{log} × {bytes} B"), full));
         }
     }
-    document.table("Pai, Table 2", &HEADER, rows);
+    document.beside("Pai, Table 2", &HEADER, &rows);
     let (small_3, small_4) = (keywords(16, 64), chargeables(14, 64));
-    document.table(
+    document.beside(
         "Pai, Table 3: PaiKSPIR",
         &HEADER,
-        keyword_table(&TABLE_3, (16, small_3), |log, bytes| match (log, bytes, extent) {
+        &keyword_table(&TABLE_3, (16, small_3), |log, bytes| match (log, bytes, extent) {
             (20, 64, Extent::Full) => keywords(log, bytes),
             _ => by_formula(
                 one_query::offline_bytes(cuckoo::bins(1 << log), entry_bytes(bytes)),
@@ -96,10 +96,10 @@ pub fn tables(document: &mut Document, extent: Extent) {
             ),
         }),
     );
-    document.table(
+    document.beside(
         "Pai, Table 4: PaiCKSPIR",
         &HEADER,
-        keyword_table(&TABLE_4, (14, small_4), |log, bytes| match (log, bytes, extent) {
+        &keyword_table(&TABLE_4, (14, small_4), |log, bytes| match (log, bytes, extent) {
             (20, 64, Extent::Full) => chargeables(log, bytes),
             _ => by_formula(chargeable::offline_bytes(1 << log, bytes), chargeable::lookup_bytes(bytes)),
         }),

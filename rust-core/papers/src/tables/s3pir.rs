@@ -67,8 +67,8 @@ pub fn tables(document: &mut Document, extent: Extent) {
             one_rows.push((format!("ChaCha20, {size}"), one::<ChaCha>(log, bytes, 1)));
         }
     }
-    document.table("S3PIR, Table 2: two servers", &HEADER, two_rows);
-    document.table("S3PIR, Table 3: one server", &HEADER, one_rows);
+    document.table("S3PIR, Table 2: two servers", &HEADER, &two_rows);
+    document.table("S3PIR, Table 3: one server", &HEADER, &one_rows);
     document.say(
         "The paper's search stops at a hit. Our selection values have 16 bits (the paper's 32), so a cutoff takes two bytes. \
          Ties make 2 to 6 numbers in a hundred invalid, at 2^28 22. With two servers the client keeps numbers in four bytes \

@@ -27,7 +27,7 @@ pub fn table_2(document: &mut Document, _: Extent) {
     document.table(
         "SinglePass, Table 2: 3 000 000 records of 32 bytes, Q = 10",
         &["preprocessing", "of it server", "of it client", "query", "query bytes", "client", "500 updates"],
-        rows,
+        &rows,
     );
     document.say(
         "Offsets take four bytes, because M = 300 000; the paper's 0.68 KB has two bytes each. A query's time counts the \

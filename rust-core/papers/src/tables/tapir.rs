@@ -38,7 +38,7 @@ pub fn table_1(document: &mut Document, extent: Extent) {
         rows.push(paper("SinglePass", single_time, single_bytes, ""));
         rows.push((format!("SinglePass, 2^{log}"), single_pass(log, database)));
     }
-    document.table("TAPIR, Table 1", &["offline", "online bytes", "online"], rows);
+    document.beside("TAPIR, Table 1", &["offline", "online bytes", "online"], &rows);
 }
 
 fn point_function(log: u32, database: Option<&Records>) -> Vec<Cell> {

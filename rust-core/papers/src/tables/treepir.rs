@@ -41,12 +41,12 @@ pub fn section_5(document: &mut Document, extent: Extent) {
             "of it one server",
             "amortised",
         ],
-        rows,
+        &rows,
     );
     document.say(
         "Offline is server 0's work. The client keeps seed, shift and parity of each hint. The paper's online time is what its amortised \
          time approaches over more lookups. Amortised is offline over 2000, plus online with a search that stops. \
-        The recursion with SPIRAL (61 ms in the paper) has no row: on 512 KiB, in a trial on a loaded machine, crates.io's `spiral-rs` took 0.2 s or more without AVX2.",
+        The recursion with SPIRAL (61 ms in the paper) has no row. In a trial on a loaded machine, crates.io's `spiral-rs` took 0.2 s or more on 512 KiB, without AVX2.",
     );
 }
 
