@@ -37,7 +37,7 @@ interface Answer {
 }
 
 async function answerOf(page: Page): Promise<Answer> {
-  const answer = await page.waitForSelector('#result[aria-busy=false] .answer')
+  const answer = await page.waitForSelector('#result[aria-busy=false] .answer:not(.before)')
   return await answer!.evaluate(shown => ({ kind: shown.getAttribute('data-kind')!, text: shown.textContent ?? '' }))
 }
 
@@ -57,12 +57,12 @@ async function press(page: Page, text: string): Promise<Answer> {
     '.answer button',
     (buttons, text) => {
       const button = buttons.find(({ textContent }) => textContent === text)!
+      button.closest('.answer')!.classList.add('before')
       button.focus()
       button.click()
     },
     text,
   )
-  await page.waitForSelector('#result[aria-busy=true]').catch(() => {})
   return await answerOf(page)
 }
 
@@ -84,7 +84,7 @@ const seenBy = ({ proxies }: Demo, server: 'A' | 'B', last: number) =>
   Buffer.concat(proxies[server].seen.slice(-last).map(({ body }) => body))
 
 await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', name => {
-  const inChromium = name === 'chromium' ? test : test.skip
+  const inChromium = name === 'chromium' ? test : () => {}
   let browser: Browser
   let page: Page
   let complaints: Awaited<ReturnType<typeof complaintsOf>>
@@ -130,7 +130,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
       await visitor.setViewport(PHONE)
       await go(visitor, demo.url, '')
       const bottom = await visitor.$eval('#home form', form => form.getBoundingClientRect().bottom)
-      expect(bottom).toBeLessThan(PHONE.height / 2)
+      expect(bottom).toBeLessThan(0.6 * PHONE.height)
       expect(await visitor.$eval('#result', result => result.checkVisibility())).toBe(false) // nothing empty
       const height = () => visitor.evaluate(() => document.documentElement.scrollHeight)
       expect(await ask(visitor, 'wikipedia.org')).toMatchObject({ kind: 'absent' })
@@ -342,33 +342,35 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
         await other.waitForSelector('#add [value=add]:not([disabled])')
         return (await other.$eval('#published', ({ textContent }) => textContent))!
       }
-      // Not by animation frames: only the page in front has them.
-      const hears = (where: Page, news: string) =>
-        where.waitForFunction(
-          news => document.querySelector('#news li')?.textContent?.endsWith(news),
-          { polling: 'mutation' },
-          news,
-        )
+      // A page behind others hears of it when it is in front again, in Firefox.
+      const hear = async (news: string) => {
+        for (const where of [page, other]) {
+          await where.bringToFront()
+          await where.waitForFunction(
+            news => document.querySelector('#news li')?.textContent?.endsWith(news),
+            { polling: 'mutation' },
+            news,
+          )
+        }
+      }
       const look = async () => {
-        const before = await other.$eval('#looked', shown => {
-          shown.textContent = ''
-        })
+        await other.$eval('#looked', shown => shown.replaceChildren())
         await other.click('#look')
-        const said = await other.waitForFunction(() => document.querySelector('#looked')?.textContent)
-        return (await said.jsonValue()) ?? before
+        const said = await other.waitForSelector('#looked:not(:empty)')
+        return await said!.evaluate(({ textContent }) => textContent)
       }
       expect(await publish('add', domain)).toMatch(
         /^Published as version \d+: .* was added\. Both servers have it, signed\.$/,
       )
       const seen = demo.proxies.A.seen.length
-      for (const where of [page, other]) await hears(where, `${domain} was added.`)
+      await hear(`${domain} was added.`)
       expect(demo.proxies.A.seen).toHaveLength(seen)
       expect(await look()).toBe(`${domain}: on the phishing list.`)
       expect(await publish('add', phishingDomains()[0]!)).toContain('the key exists already')
       expect(await publish('delete', 'nobody.example')).toContain('there is no such record')
       expect(await publish('delete', 'two words')).toContain('there is no domain in this')
       expect(await publish('delete', domain)).toMatch(/was removed/)
-      for (const where of [page, other]) await hears(where, `${domain} was removed.`)
+      await hear(`${domain} was removed.`)
       await other.$eval('#add [name=domain]', (input, domain) => Object.assign(input, { value: domain }), domain)
       expect(await look()).toBe(`${domain}: not on the phishing list.`)
       expect(await complaintsOfOther.all()).toEqual([])

@@ -104,7 +104,7 @@ export class Home {
       [
         facts([
           ['Your app gets', 'TamperedError'],
-          ['Wrong value', 'none'],
+          ['Used of the replies', 'nothing'],
           ['Known to the servers', 'still nothing'],
         ]),
         element('p', { class: 'quiet' }, 'The proof does not show which of the two lied. You may ask again.'),
