@@ -8,7 +8,11 @@ import { closeServer, listen } from '../src/node/proxy.js'
 import type { Config } from '../src/page/backstage.js'
 
 const watcher = (url: string) => ({ url, seen: [], lies: false, close: async () => {} })
-const proxies = { A: watcher('http://127.0.0.1:1'), B: watcher('http://127.0.0.1:2') }
+const proxies = {
+  A: watcher('http://127.0.0.1:1'),
+  B: watcher('http://127.0.0.1:2'),
+  C: watcher('http://127.0.0.1:3'),
+}
 
 let url: string
 const page = createPageServer()

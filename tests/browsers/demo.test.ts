@@ -16,7 +16,7 @@ import { complaintsOf, serveFiles } from '../support/web.js'
 
 /** Instead of 4.5 million names. */
 const PACKAGES = Array.from({ length: 500 }, (_, i) => `package-${i}`)
-const PAGES = ['', 'wire', 'add', 'cost', 'visit'] as const
+const PAGES = ['', 'wire', 'three', 'add', 'cost', 'visit'] as const
 const PHONE = { width: 390, height: 844 }
 const DESKTOP = { width: 1440, height: 900 }
 
@@ -72,6 +72,7 @@ async function go(page: Page, url: string, name: (typeof PAGES)[number]): Promis
   const example = {
     '': '#toy-answer',
     wire: '#requests li',
+    three: '#pools button',
     add: '#looked:not(:empty)',
     cost: 'td',
     visit: '#phases li',
@@ -324,6 +325,27 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
       const bytes = shown.filter(text => text.endsWith('sent')).map(text => Number.parseInt(text.replace(',', ''), 10))
       expect(bytes.reduce((sum, n) => sum + n, 0)).toBe(sent.length)
     }))
+
+  test('of three servers, any two learn nothing from what both were sent; all three learn the place', async () => {
+    const sent = () => (['A', 'B', 'C'] as const).map(server => demo.proxies[server].seen.length)
+    const before = sent()
+    await page.goto(demo.url) // a hash alone would not begin anew
+    await go(page, demo.url, 'three')
+    expect(sent().map((count, i) => count - before[i]!)).toEqual([2, 2, 2]) // the directory, then the record
+    expect(await page.$eval('#three-said', said => said.textContent)).toBe('On the phishing list: metemask.today')
+    const pooled = async (who: number) => {
+      await page.$$eval('#pools button', (buttons, who) => buttons[who]!.click(), who)
+      await page.waitForSelector('#pooled ul')
+      const marks = await page.$$eval('#pooled li', lines => lines.map(line => line.textContent!.match(/[\d,]+/g)!))
+      return marks.map(([marked, positions]) => [marked!, positions!].map(text => Number(text.replace(/,/g, ''))))
+    }
+    for (const pair of [0, 1, 2]) {
+      for (const [marked, positions] of await pooled(pair)) {
+        expect(Math.abs(marked! / positions! - 0.5)).toBeLessThan(0.25)
+      }
+    }
+    expect((await pooled(3)).map(([marked]) => marked)).toEqual([1, 1])
+  })
 
   test('an open page hears of a published change, and looks up only on request', () =>
     asStranger(async other => {

@@ -1,4 +1,4 @@
-// Serves the page as Vite built it, and answers its requests: where the two servers are, which one lies, what to publish. The other
+// Serves the page as Vite built it, and answers its requests: where the servers are, which one lies, what to publish. The other
 // end is src/page/backstage.ts.
 
 import { readdirSync, readFileSync } from 'node:fs'
@@ -96,8 +96,8 @@ function changeOf(body: unknown): Change {
   return { op, domain }
 }
 
-function configOf({ proxies: { A, B }, databases, publisherKey }: PageContents): Config {
-  return { servers: { A: A.url, B: B.url }, databases, publisherKey, hosted: true }
+function configOf({ proxies: { A, B, C }, databases, publisherKey }: PageContents): Config {
+  return { servers: { A: A.url, B: B.url, C: C.url }, databases, publisherKey, hosted: true }
 }
 
 /** Scripts and WebAssembly from this origin only; connections to this origin and to the servers. */
@@ -108,7 +108,7 @@ export function policyOf(servers: readonly string[]): string {
 }
 
 function securityHeaders(contents: PageContents | undefined): Record<string, string> {
-  const servers = contents ? [contents.proxies.A.url, contents.proxies.B.url] : []
+  const servers = contents ? Object.values(contents.proxies).map(({ url }) => url) : []
   return {
     'content-security-policy': `${policyOf(servers)}; frame-ancestors 'none'`,
     'referrer-policy': 'no-referrer',

@@ -1,4 +1,4 @@
-// Publishes changes of the phishing list to both servers. It makes a key at each start: the servers get the public half, and the
+// Publishes changes of the phishing list to its servers. It makes a key at each start: the servers get the public half, and the
 // secret half stays in a folder of this run.
 
 import { copyFile } from 'node:fs/promises'
@@ -9,7 +9,8 @@ import type { Change, DatabaseName, Outcome, Published, ServerName } from '../pa
 import { hostOf } from '../page/domains.js'
 import { publisherRecord } from './data.js'
 
-type Servers = Readonly<Record<ServerName, string>>
+/** base URLs of those that have the database */
+type Servers = Readonly<Partial<Record<ServerName, string>>>
 
 export class Publisher {
   readonly #key: KeyPair
@@ -71,7 +72,7 @@ export class Publisher {
 
   #send(servers: Servers, database: DatabaseName, operations?: Uint8Array) {
     return publish({
-      servers: [`${servers.A}/${database}`, `${servers.B}/${database}`],
+      servers: Object.values(servers).map(url => `${url}/${database}`),
       key: this.#key,
       record: this.#record,
       operations,
@@ -82,7 +83,8 @@ export class Publisher {
 /** A PublishError's message has a line for each server, which begins with the server's URL. */
 function refusalsOf({ message }: PublishError, servers: Servers) {
   return message.split('\n').map(line => {
-    const server = (['A', 'B'] as const).find(name => line.startsWith(`${servers[name]}/`)) ?? null
+    const names = Object.keys(servers) as ServerName[]
+    const server = names.find(name => line.startsWith(`${servers[name]}/`)) ?? null
     // Leaves out URL, status, code and line number: the page shows the reason only.
     return { server, reason: server === null ? line : line.replace(/^\S+: (\d+ \w+: )?(line 1: )?/, '') }
   })

@@ -1,4 +1,5 @@
-// Starts the whole demo: two real servers, a watching proxy in front of each, their publisher, and the page.
+// Starts the whole demo: three real servers, a watching proxy in front of each, their publisher, and the page. Server C has the
+// phishing list alone, for the page *Three servers*.
 //
 //   page ──► proxy A ──► server A      The page speaks to the proxies as if they were the servers; it asks its own
 //     └────► proxy B ──► server B      origin to publish, and to make a proxy lie. Published changes are kept in a
@@ -60,8 +61,8 @@ export async function startDemo({ port = DEFAULT_PORT, large = false }: DemoOpti
     closers.push(() => closeServer(page.server))
 
     const publisher = await Publisher.create(folder)
-    const start = async (name: ServerName) => {
-      const served = mounts.flatMap(([database, dataset]) => [
+    const start = async (name: ServerName, mounted = mounts) => {
+      const served = mounted.flatMap(([database, dataset]) => [
         ...['--dataset', `${database}=${dataset}`],
         ...['--store', `${database}=${join(folder, name, database)}`],
       ])
@@ -73,10 +74,17 @@ export async function startDemo({ port = DEFAULT_PORT, large = false }: DemoOpti
     }
     const a = await start('A')
     const b = await start('B')
-    const servers = { A: a.server.url, B: b.server.url }
-    for (const [database] of mounts) await publisher.sign(servers, database as DatabaseName)
+    const c = await start(
+      'C',
+      mounts.filter(([database]) => database === 'phishing'),
+    )
+    const servers = { A: a.server.url, B: b.server.url, C: c.server.url }
+    const { C: _, ...two } = servers
+    for (const [database] of mounts) {
+      await publisher.sign(database === 'phishing' ? servers : two, database as DatabaseName)
+    }
     await publisher.change(servers, { op: 'add', domain: EXAMPLE }) // for the page to show
-    const proxies = { A: a.proxy, B: b.proxy }
+    const proxies = { A: a.proxy, B: b.proxy, C: c.proxy }
     page.publish({
       proxies,
       databases: await readShapes([servers.A, servers.B]),

@@ -1,7 +1,8 @@
-// What the page and the demo's own server exchange: where the two servers are, which one lies, and what was published. The other
+// What the page and the demo's own server exchange: where the servers are, which one lies, and what was published. The other
 // end is src/node/page-server.ts.
 
-export type ServerName = 'A' | 'B'
+/** Server C is for the page *Three servers*, and has the phishing list alone. */
+export type ServerName = 'A' | 'B' | 'C'
 
 /** The demo's databases. databases.ts has the words for each, node/data.ts the records. */
 export const DATABASES = ['phishing', 'keys', 'names'] as const
@@ -16,8 +17,8 @@ export interface Shape {
 
 /** `GET /config.json` */
 export interface Config {
-  readonly servers: Readonly<Record<ServerName, string>>
-  /** those that both servers have */
+  readonly servers: Readonly<Record<'A' | 'B', string>> & { readonly C?: string }
+  /** those that servers A and B have */
   readonly databases: Readonly<Partial<Record<DatabaseName, Shape>>>
   /** 64 hex digits. Without it the databases are not signed. */
   readonly publisherKey?: string

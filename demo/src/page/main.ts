@@ -24,6 +24,10 @@ const pages: Readonly<Record<string, (config: Config, session: Session) => void 
     const { Calculator } = await import('./calculator.js')
     new Calculator(page('cost')).start()
   },
+  three: async config => {
+    const { Three } = await import('./three.js')
+    await new Three(page('three'), config).start()
+  },
   visit: async config => {
     const { FirstVisit } = await import('./first-visit.js')
     await new FirstVisit(page('visit'), config, config.databases.keys!).start()
@@ -36,10 +40,12 @@ async function start(): Promise<void> {
   const config = await fetchConfig()
   const session = new Session(config.databases.names ? databases.names : databases.phishing, config)
   new Home(page('home'), session, config)
-  const offered = Object.keys(pages).filter(
-    name =>
-      (name !== 'add' || (config.hosted && config.databases.phishing)) && (name !== 'visit' || config.databases.keys),
-  )
+  const lacking: Readonly<Record<string, boolean>> = {
+    three: config.servers.C === undefined,
+    add: !config.hosted || config.databases.phishing === undefined,
+    visit: config.databases.keys === undefined,
+  }
+  const offered = Object.keys(pages).filter(name => !lacking[name])
   for (const link of links()) link.hidden = !offered.includes(nameOf(link.hash))
   page('local').hidden = !config.hosted
   const begun = new Set<string>()

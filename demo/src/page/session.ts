@@ -18,17 +18,24 @@ export class Session {
   readonly recorder: Recorder
   readonly #config: Config
   readonly #onEvent: OnEvent
+  readonly #servers: readonly ServerName[]
   #map: Promise<KeyhushMap> | undefined
   /** settles after the last lookup: what is sent meanwhile belongs to it */
   #turn: Promise<unknown> = Promise.resolve()
   /** the last lookup that found something, and the last that found nothing */
   readonly last: { found?: Ended; absent?: Ended } = {}
 
-  constructor(database: Database, config: Config, onEvent: OnEvent = () => {}) {
+  constructor(
+    database: Database,
+    config: Config,
+    onEvent: OnEvent = () => {},
+    servers: readonly ServerName[] = ['A', 'B'],
+  ) {
     this.database = database
     this.#config = config
     this.#onEvent = onEvent
-    this.recorder = new Recorder({ A: this.urlAt('A'), B: this.urlAt('B') })
+    this.#servers = servers
+    this.recorder = new Recorder(Object.fromEntries(servers.map(name => [name, this.urlAt(name)])))
   }
 
   urlAt(server: ServerName): string {
@@ -39,7 +46,7 @@ export class Session {
   open(): Promise<KeyhushMap> {
     const { publisherKey } = this.#config
     this.#map ??= open({
-      servers: [this.urlAt('A'), this.urlAt('B')],
+      servers: this.#servers.map(name => this.urlAt(name)),
       fetch: this.recorder.fetch,
       ...(publisherKey !== undefined && { publisherKey }),
       download: 'never', // By default the SDK would download so small a list, and then there is nothing to see.

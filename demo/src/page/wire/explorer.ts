@@ -1,14 +1,14 @@
 // The page *See what is sent*: a lookup that found something beside one that did not, checks of their traffic, and every request
 // with its bytes explained.
 
-import { decodeManifest, LONGEST_MANIFEST_BYTES, type Manifest } from '@keyhush/protocol'
+import type { Manifest } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm/client'
 import type { ServerName } from '../backstage.js'
 import { count, element, find } from '../format.js'
 import type { Ended, Session } from '../session.js'
-import { readBounded } from './bounded.js'
 import { type Check, check, type Seen } from './checks.js'
 import { type Field, fieldsOfReply, fieldsOfRequest } from './fields.js'
+import { fetchManifest } from './manifest.js'
 import type { Exchange } from './recorder.js'
 
 const SHOWN_BYTES = 16
@@ -28,7 +28,7 @@ export class Explorer {
     const found = last.found ?? (await this.#session.ask(database.examples[0]))
     const absent = last.absent ?? (await this.#session.ask(database.examples.at(-1)!))
     const [one, other] = await Promise.all([this.#seen(found, true), this.#seen(absent, false)])
-    const manifest = await this.#manifest(absent.exchanges[0]!)
+    const manifest = await fetchManifest(this.#session.urlAt('A'), absent.exchanges[0]!)
     find(this.#page, '#checks', HTMLUListElement).replaceChildren(...check(other, one).map(line))
     find(this.#page, '#side-by-side', HTMLElement).replaceChildren(...sideBySide(one, other))
     find(this.#page, '#requests', HTMLOListElement).replaceChildren(
@@ -41,15 +41,6 @@ export class Explorer {
     const core = await loadCore('instant')
     const keys = this.#session.database.keysOf(key).map(key => new TextEncoder().encode(key))
     return { typed: key, keys, fingerprints: keys.map(key => core.fingerprint(key)), found, exchanges }
-  }
-
-  /** The manifest of the epoch in the request. */
-  async #manifest({ sent }: Exchange): Promise<Manifest> {
-    const view = new DataView(sent.buffer, sent.byteOffset, sent.byteLength)
-    const of = `generation=${view.getUint32(24, true)}&epoch=${view.getUint32(28, true)}`
-    const options = { credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store' } as const
-    const reply = await fetch(`${this.#session.urlAt('A')}/v1/manifest?${of}`, options)
-    return decodeManifest(await readBounded(reply, LONGEST_MANIFEST_BYTES))
   }
 }
 

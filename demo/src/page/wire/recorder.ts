@@ -19,6 +19,8 @@ export interface Exchange {
   readonly reply: { readonly bytes: Uint8Array; readonly encoding: string | null } | undefined
 }
 
+type Urls = Readonly<Partial<Record<ServerName, string>>>
+
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
 /** a stream without an end */
@@ -28,18 +30,18 @@ const KEPT = 64
 const MOST_BYTES = 16 * 1024 * 1024
 
 export class Recorder {
-  readonly #urls: Readonly<Record<ServerName, string>>
+  readonly #urls: Urls
   readonly #onwards: Fetch
   readonly #kept: Promise<Exchange>[] = []
   #count = 0
 
   /** `urls`: the database's base URL at each server. `onwards`: the fetch that sends the requests. */
-  constructor(urls: Readonly<Record<ServerName, string>>, onwards: Fetch = (url, init) => fetch(url, init)) {
+  constructor(urls: Urls, onwards: Fetch = (url, init) => fetch(url, init)) {
     this.#urls = urls
     this.#onwards = onwards
   }
 
-  /** For `open({ fetch })`. It sends at once, because both servers have to be asked at the same moment. */
+  /** For `open({ fetch })`. It sends at once, because all servers have to be asked at the same moment. */
   readonly fetch = (url: string, init: RequestInit): Promise<Response> => {
     const from = performance.now()
     const response = this.#onwards(url, init)
@@ -84,8 +86,9 @@ export class Recorder {
   }
 
   #partsOf(url: string): { readonly server: ServerName; readonly path: string } {
-    const server = url.startsWith(`${this.#urls.A}/`) ? 'A' : 'B'
-    return { server, path: url.slice(this.#urls[server].length) }
+    const urls = Object.entries(this.#urls) as [ServerName, string][]
+    const [server, base] = urls.find(([, base]) => url.startsWith(`${base}/`)) ?? urls[0]!
+    return { server, path: url.slice(base.length) }
   }
 
   #exchange(url: string, init: RequestInit, from: number, reply: Exchange['reply']): Exchange {
