@@ -5,7 +5,7 @@ import { encodeInstantQuery, HEADER_BYTES, instantLayout, type Manifest } from '
 import { loadCore } from '@keyhush/wasm'
 import { expect, test } from 'vitest'
 import { keyless } from '../../packages/protocol/test/manifests.js'
-import { pool } from '../src/page/pooled.js'
+import { pool } from '../src/page/wire/pooled.js'
 
 const digests = new Uint8Array(4 * 32)
 const manifest: Manifest = {

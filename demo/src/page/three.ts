@@ -4,9 +4,9 @@ import type { Config, ServerName } from './backstage.js'
 import { databases } from './databases.js'
 import { count, element, find, grouped, messageOf } from './format.js'
 import { noise } from './noise.js'
-import { pool } from './pooled.js'
 import { type Ended, Session } from './session.js'
 import { fetchManifest } from './wire/manifest.js'
+import { pool } from './wire/pooled.js'
 
 const ALL = ['A', 'B', 'C'] as const
 const POOLS: readonly (readonly ServerName[])[] = [['A', 'B'], ['A', 'C'], ['B', 'C'], ALL]
