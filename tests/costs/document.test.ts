@@ -58,7 +58,7 @@ const lookupBytes = (row: { readonly lookupBytesUp: number; readonly lookupBytes
 test('the table of modes in README.md says what the core computes, in the mode and with the proofs that it names', async () => {
   const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8')
   const core = await loadCore()
-  const plans = [32, 256].map(valueBytes => core.plan({ records: 2 ** 20, valueBytes, lookupsPerDay: 20 }))
+  const plans = [32, 256].map(valueBytes => core.plan({ records: 2 ** 20, valueBytes, lookupsPerDay: 20, keyed: true }))
   const costs = (mode: string, proofs?: string) =>
     plans.map(({ modes }) => modes.find(row => row.mode === mode && (proofs === undefined || row.proofs === proofs))!)
   type Row = ReturnType<typeof costs>[number]
