@@ -23,7 +23,7 @@ const withholdsTheLast = on(`/v1/blobs/${last}`, () => problem(503, 'not_ready')
 const ROWS = 64
 
 test('a server that withholds the end of every download does not fill the disk', async () => {
-  const world = new World()
+  const world = new World({ audited: false })
   const disk = new SimulatedDisk()
   const openStore = async () => ({ store: await FileStore.open(disk), storage: 'persistent' }) as const
   const life = world.life({ loadCore, openStore })
@@ -63,5 +63,4 @@ test('reset() fails if its prepared rows were swept up, and the next reset() suc
   await world.drive(map.reset())
   expect(await hint()).not.toBe(before)
   await world.checkValues(map, [4, 999])
-  await world.auditor.assertSound()
 })

@@ -223,7 +223,6 @@ describe('with three servers', () => {
     expect(map.mode).toBe('single')
     for (const index of [0, 299]) expect(await w.drive(map.at(index))).toEqual(large.byIndex[index])
     await rest()
-    await w.drive(map.close())
   })
 })
 

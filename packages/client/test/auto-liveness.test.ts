@@ -3,8 +3,7 @@
 import { INSTANT_PATH } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
 import type { KeyhushMap } from '../src/index.js'
-import { SCHEMES } from '../src/scheme/table.js'
-import { MemoryStore, type OpenWithOptions, openWith, type StateStore } from '../src/testing.js'
+import { MemoryStore, type OpenWithOptions, type StateStore } from '../src/testing.js'
 import { rest, settle } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { core, sameOnBoth } from './support/harness.js'
@@ -21,12 +20,12 @@ const openedBy = async (life: Life, options: Partial<OpenWithOptions> = {}): Pro
 async function afterAFailure() {
   const w = new World()
   const release: (() => void)[] = []
-  for (const server of [A, B]) {
-    w.network.misbehave[server] = on('/v1/blobs/', async () => {
+  w.network.both(
+    on('/v1/blobs/', async () => {
       await new Promise<void>(resolve => void release.push(resolve))
       return problem(404, 'not_found')
-    })
-  }
+    }),
+  )
   const map = await openedBy(w.life())
   for (const index of [1, 2, 3]) await w.drive(map.at(index))
   for (let i = 0; i < 4; i++) {
@@ -47,27 +46,23 @@ test.each<[string, (map: KeyhushMap) => Promise<unknown>]>([
   await call(map).catch(() => {})
   await rest()
   expect(w.network.seen.slice(seen).map(({ path }) => path)).toEqual([])
-  await w.drive(map.close())
 })
 
 test('servers without instant lookups: the preparation is repeated after a failure', async () => {
   const w = new World()
-  for (const server of [A, B]) {
-    w.network.misbehave[server] = ({ path }, genuine) => {
-      if (path === INSTANT_PATH) return problem(404, 'not_found')
-      return path.startsWith('/v1/blobs/') ? problem(404, 'not_found') : genuine
-    }
-  }
+  w.network.both(({ path }, genuine) => {
+    if (path === INSTANT_PATH) return problem(404, 'not_found')
+    return path.startsWith('/v1/blobs/') ? problem(404, 'not_found') : genuine
+  })
   const map = await openedBy(w.life())
   await rest()
   // The fault is gone. The servers still offer no instant lookups, as with `serve --no-instant`.
-  for (const server of [A, B]) w.network.misbehave[server] = on(INSTANT_PATH, () => problem(404, 'not_found'))
+  w.network.both(on(INSTANT_PATH, () => problem(404, 'not_found')))
   for (let i = 0; i < 20; i++) {
     await w.drive(map.at(i).catch(() => {}))
     await rest()
   }
   expect(map.mode).toBe('local')
-  await w.drive(map.close())
 })
 
 test('a map opens although its storage, which is only preferred, cannot be read', async () => {
@@ -77,8 +72,7 @@ test('a map opens although its storage, which is only preferred, cannot be read'
         throw new Error('the disk is gone')
       }
     })({ durable: true })
-  const options = { storage: 'preferred' } as const
-  const outcome = async (mode: string) => {
+  const opened = async (mode: string) => {
     const w = new World()
     const life = w.life({
       openStore: async (_identity, preference) =>
@@ -86,28 +80,17 @@ test('a map opens although its storage, which is only preferred, cannot be read'
           ? { store: new MemoryStore(), storage: 'memory' }
           : { store: failing(), storage: 'best-effort' },
     })
-    const opening = life.openIdle({ ...options, mode, push: false } as never)
-    return await w.drive(
-      opening.then(
-        async map => {
-          await map.close()
-          return 'open'
-        },
-        (error: Error) => error.name,
-      ),
-    )
+    await life.open({ storage: 'preferred', mode, push: false } as never)
   }
-  expect(await outcome('full')).toBe('open') // as docs/threat-model.md has it: the store, twice in a row
-  expect(await outcome('auto')).toBe('open')
+  await opened('full') // as docs/threat-model.md has it: the store, twice in a row
+  await opened('auto')
 })
 
 test('close() does not wait for a lock that another tab holds, also while a state is prepared', async () => {
   const large = buildDatabase(core, { values: someValues(300, 64 * 1024), partitions: 8 })
   const w = new World({ network: sameOnBoth(large), database: large })
-  const two = w.life()
-  const options = { servers: [A, B], mode: 'auto', push: false } as const
   const pays = (_core: unknown, _manifest: unknown, lookups: number) => lookups >= 12
-  const map = await w.drive(openWith(two.environment, options, SCHEMES, pays))
+  const map = await w.life().open({ mode: 'auto', push: false }, { pays })
   expect(map.mode).toBe('instant')
   // Another tab takes the lock and freezes.
   const other = w.life()
@@ -139,8 +122,7 @@ test('reset() of an instant map begins anew with what the servers have now', asy
     partitions: 16,
     manifest: { databaseId: id },
   })
-  for (const server of [A, B]) w.network.replace(server, rebuilt)
+  w.network.replaceOnBoth(rebuilt)
   await w.drive(map.reset())
   expect(map.size).toBe(500)
-  await w.drive(map.close())
 })

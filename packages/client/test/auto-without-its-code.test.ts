@@ -2,21 +2,14 @@
 // on, and no stored state is lost.
 
 import { expect, test } from 'vitest'
-import { SCHEMES } from '../src/scheme/table.js'
-import { type Environment, openWith } from '../src/testing.js'
+import type { Environment } from '../src/testing.js'
 import { rest } from './support/clock.js'
 import { core, hex } from './support/harness.js'
-import { A, B } from './support/network.js'
 import { type Life, World } from './support/world.js'
 
 const pays = (_core: unknown, _manifest: unknown, lookups: number) => lookups >= 2
 
-async function opened(world: World, life: Life) {
-  const map = await world.drive(
-    openWith(life.environment, { servers: [A, B], mode: 'auto', push: false }, SCHEMES, pays),
-  )
-  return map
-}
+const opened = (life: Life) => life.open({ mode: 'auto', push: false }, { pays })
 
 /** Loads the code for states by `ofHints`. */
 const parts = (ofHints: () => Promise<typeof core>): Partial<Environment> => ({
@@ -32,19 +25,18 @@ test('code that never loads: lookups go on, reset() and close() end', async () =
     asked++
     return new Promise<never>(() => {})
   }
-  const map = await opened(world, world.life(parts(never)))
+  const map = await opened(world.life(parts(never)))
   await world.checkValues(map, [1, 2, 3])
   await rest()
   expect([map.mode, asked]).toEqual(['instant', 1])
   await world.drive(map.reset())
   await world.checkValues(map, [6, 7])
-  await world.drive(map.close())
 })
 
 test('missing code: lookups go on, and the state is prepared once the code is there', async () => {
   const world = new World()
   let load: () => Promise<typeof core> = gone
-  const map = await opened(world, world.life(parts(() => load())))
+  const map = await opened(world.life(parts(() => load())))
   for (let i = 0; i < 6; i++) await world.checkValues(map, [i])
   await rest()
   expect(map.mode).toBe('instant')
@@ -53,24 +45,22 @@ test('missing code: lookups go on, and the state is prepared once the code is th
   await rest()
   expect(map.mode).not.toBe('instant')
   await world.checkValues(map)
-  await world.drive(map.close())
 })
 
 test('missing code for a stored state: open() fails and says so, and the state stays', async () => {
   const world = new World()
-  const map = await opened(world, world.life())
+  const map = await opened(world.life())
   await world.checkValues(map, [1, 2, 3])
   await rest()
   await world.drive(map.close())
   const { record, version } = (await world.head())!
   const life = world.life(parts(gone))
   const asked = world.network.seen.length
-  expect(await life.failure(opened(world, life))).toMatchObject({ code: 'unsupported', reason: 'module' })
+  expect(await life.failure(opened(life))).toMatchObject({ code: 'unsupported', reason: 'module' })
   expect(world.network.seen).toHaveLength(asked)
-  const again = await opened(world, world.life())
+  const again = await opened(world.life())
   expect(again.mode).not.toBe('instant')
   await world.checkValues(again)
   const head = (await world.head())!
   expect([hex(head.record.hintId), head.version >= version]).toEqual([hex(record.hintId), true])
-  await world.drive(again.close())
 })

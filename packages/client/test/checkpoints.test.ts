@@ -17,7 +17,7 @@ const LEAST = 256 * 1024
 const EFFECT = 64 * (6 + 16 * (2 + 48)) + 64
 
 async function opened() {
-  const world = new World({ network: sameOnBoth(large), database: large })
+  const world = new World({ network: sameOnBoth(large), database: large, audited: false })
   const life = world.life({ pause: () => new Promise(resolve => void setImmediate(resolve)) })
   return { world, life, map: await life.open() }
 }
@@ -153,7 +153,7 @@ test('a tab that is behind when it writes one does no harm', async () => {
 })
 
 test('no state in memory has checkpoints', async () => {
-  const world = new World({ network: sameOnBoth(large), database: large })
+  const world = new World({ network: sameOnBoth(large), database: large, audited: false })
   const map = await world.life().open({ storage: 'memory' })
   await batches(world, map, 12)
   await settle()

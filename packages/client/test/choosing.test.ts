@@ -3,12 +3,12 @@
 
 import { INSTANT_PATH, type Manifest } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
-import type { KeyhushMap, MapEvent } from '../src/index.js'
-import { paysAfter, SCHEMES } from '../src/scheme/table.js'
-import { type OpenWithOptions, openWith } from '../src/testing.js'
+import type { KeyhushMap } from '../src/index.js'
+import { paysAfter } from '../src/scheme/table.js'
+import type { OpenWithOptions } from '../src/testing.js'
 import { rest, settle } from './support/clock.js'
 import { buildDatabase, later, someValues, withMalformedBlock } from './support/database.js'
-import { core, keyed, NAMES, proofsWith, sameOnBoth } from './support/harness.js'
+import { core, keyed, NAMES, sameOnBoth } from './support/harness.js'
 import { A, B, bytesOf, hang, type Misbehave, type Network, ok, on, problem, type Seen } from './support/network.js'
 import { type Life, records, World } from './support/world.js'
 
@@ -21,9 +21,7 @@ const PAYS = 12
 const world = () => new World({ network: sameOnBoth(large), database: large })
 const openedBy = async (life: Life, options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> => {
   const pays = (_core: unknown, { records }: Manifest, lookups: number) => records === 1000 || lookups >= PAYS
-  const onEvent = (event: MapEvent) => void life.events.push(event)
-  const opening = { servers: [A, B], mode: 'auto', push: false, proofs: proofsWith(options), onEvent } as const
-  const map = await life.world.drive(openWith(life.environment, { ...opening, ...options }, SCHEMES, pays))
+  const map = await life.open({ mode: 'auto', push: false, ...options }, { pays })
   await settle()
   return map
 }
@@ -58,10 +56,7 @@ describe('with nothing stored', () => {
     for (const key of [well, NAMES[0]!]) {
       const w = new World({ network: sameOnBoth(malformed), database: malformed })
       const life = w.life()
-      const pays = () => false
-      const opening = { servers: [A, B], mode: 'auto', push: false } as const
-      const onEvent = (event: MapEvent) => void life.events.push(event)
-      const map = await w.drive(openWith(life.environment, { ...opening, onEvent }, SCHEMES, pays))
+      const map = await life.open({ mode: 'auto', push: false, proofs: undefined }, { pays: () => false })
       for (let i = 0; i < 5; i++) {
         const found = await w.drive(map.get(key).catch((error: { code: string }) => error.code))
         expect(found === 'protocol').toBe(key !== well)
@@ -89,12 +84,10 @@ describe('with nothing stored', () => {
     expect([count(w.network, INSTANT_PATH), count(w.network, '/v1/answer')]).toEqual([asked, 6])
     expect(map.stats.lookups).toBe(PAYS + 3)
     await w.drive(map.close())
-    await w.auditor.assertSound()
     const again = await openedBy(w.life())
     expect(again.mode).toBe('full')
     await lookUp(w, again, [5])
     expect(count(w.network, INSTANT_PATH)).toBe(asked)
-    await w.drive(again.close())
   })
 
   test('what is looked up, and what an app gives up, does not show in when and what is asked', async () => {
@@ -124,37 +117,35 @@ describe('with nothing stored', () => {
   test('a database that is best kept whole is fetched at once, and lookups do not wait for it', async () => {
     const w = new World()
     const release: (() => void)[] = []
-    for (const server of [A, B]) {
-      w.network.misbehave[server] = on('/v1/blobs/', async genuine => {
+    w.network.both(
+      on('/v1/blobs/', async genuine => {
         await new Promise<void>(resolve => void release.push(resolve))
         return genuine
-      })
-    }
+      }),
+    )
     const life = w.life()
     const map = await openedBy(life)
     expect([map.mode, types(life)]).toEqual(['instant', ['preparing']])
     await lookUp(w, map, [0, 999])
     expect(map.mode).toBe('instant')
-    w.network.misbehave[A] = w.network.misbehave[B] = undefined
+    w.network.both(undefined)
     for (const go of release.splice(0)) go()
     await rest()
     expect(map.mode).toBe('local')
     const before = w.network.seen.length
     await w.checkValues(map)
     expect(w.network.seen.length).toBe(before)
-    await w.drive(map.close())
   })
 
   test('a hint that cannot be made is tried again after as many lookups more; meanwhile nothing is missed', async () => {
     const { w, life, map } = await begun()
-    for (const server of [A, B]) w.network.misbehave[server] = on('/v1/blobs/', () => problem(404, 'not_found'))
+    w.network.both(on('/v1/blobs/', () => problem(404, 'not_found')))
     await lookUp(w, map, upTo(2 * PAYS))
     expect([map.mode, types(life).filter(type => type === 'preparing').length]).toEqual(['instant', 1])
-    w.network.misbehave[A] = w.network.misbehave[B] = undefined
+    w.network.both(undefined)
     await lookUp(w, map, [1])
     expect([map.mode, types(life).filter(type => type === 'preparing').length]).toEqual(['full', 2])
     await lookUp(w, map, [1])
-    await w.drive(map.close())
   })
 
   test('a database without commitments has none of it: its hint is made before open() resolves', async () => {
@@ -167,7 +158,6 @@ describe('with nothing stored', () => {
     const map = await openedBy(w.life(), { proofs: 'tags' })
     expect([map.mode, count(w.network, INSTANT_PATH)]).toEqual(['full', 0])
     await lookUp(w, map, [3])
-    await w.drive(map.close())
   })
 })
 
@@ -175,12 +165,10 @@ test('closed while it prepares, nothing goes on; the next life goes on where tha
   const { w, map } = await begun()
   let blobs = 0
   const stuck = hang('/v1/blobs/')
-  for (const server of [A, B]) {
-    w.network.misbehave[server] = (seen, genuine) => {
-      if (seen.path.startsWith('/v1/blobs/') && ++blobs > 4) return stuck(seen, genuine)
-      return undefined
-    }
-  }
+  w.network.both((seen, genuine) => {
+    if (seen.path.startsWith('/v1/blobs/') && ++blobs > 4) return stuck(seen, genuine)
+    return undefined
+  })
   for (const index of upTo(PAYS)) await w.drive(map.at(index))
   await rest()
   expect(map.mode).toBe('instant')
@@ -189,12 +177,11 @@ test('closed while it prepares, nothing goes on; the next life goes on where tha
   await rest()
   expect(w.network.seen.length).toBe(length)
   expect((await w.head())?.stage).toBe('partial')
-  w.network.misbehave[A] = w.network.misbehave[B] = undefined
+  w.network.both(undefined)
   const again = await openedBy(w.life())
   await rest()
   expect(again.mode).toBe('full')
   await lookUp(w, again, [0, 299])
-  await w.drive(again.close())
 })
 
 test('two tabs that prepare at once end up with one hint, and never show a column twice', async () => {
@@ -204,29 +191,22 @@ test('two tabs that prepare at once end up with one hint, and never show a colum
   await rest()
   expect(maps.map(({ mode }) => mode)).toEqual(['full', 'full'])
   for (const map of maps) await lookUp(w, map, [1, 1, 2])
-  for (const map of maps) await w.drive(map.close())
-  await w.auditor.assertSound()
 })
 
 test('servers that show an older epoch behind a newer one are not followed back', async () => {
   const w = new World()
   const newer = buildDatabase(core, { ...records.contents, manifest: later(2) })
-  for (const server of [A, B]) {
-    w.network.publish(server, newer)
-    w.network.misbehave[server] = on('/v1/blobs/', () => problem(404, 'not_found'))
-  }
+  w.network.publishOnBoth(newer)
+  w.network.both(on('/v1/blobs/', () => problem(404, 'not_found')))
   const life = w.life()
   const map = await openedBy(life)
   expect([map.mode, map.epoch]).toEqual(['instant', 2])
   await lookUp(w, map, [1])
-  for (const server of [A, B]) {
-    w.network.replace(server, records)
-    w.network.misbehave[server] = undefined
-  }
+  w.network.replaceOnBoth(records)
+  w.network.both(undefined)
   await w.drive(map.at(1).catch(() => {}))
   await rest()
   expect([map.mode, map.epoch]).toEqual(['instant', 2])
-  await w.drive(map.close())
 })
 
 test('what hints take of the core is loaded when a state is made, or taken up, and not before', async () => {
@@ -280,7 +260,6 @@ test('while the code for hints cannot be loaded, lookups go on without a state; 
   await lookUp(w, map, upTo(PAYS + 1))
   expect(map.mode).toBe('full')
   await lookUp(w, map, upTo(3))
-  await w.drive(map.close())
 })
 
 test('the planner says when: at once for what is small, after a thousand lookups and more for a million records', () => {
@@ -319,14 +298,12 @@ describe('lookups that fail', () => {
     }
     misbehaving(w.network, undefined)
     await lookUp(w, map, [1])
-    const events = types(life).filter(type => type !== 'slow')
-    expect([map.mode, events, count(w.network, '/v1/blobs/')]).toEqual(['instant', [], 0])
+    expect([map.mode, types(life), count(w.network, '/v1/blobs/')]).toEqual(['instant', [], 0])
     misbehaving(w.network, on(INSTANT_PATH, how))
     await expect(w.drive(map.at(2))).rejects.toMatchObject({ code })
     await rest()
     expect(map.mode).toBe('full') // as many as pay
     misbehaving(w.network, undefined)
     await lookUp(w, map, [1])
-    await w.drive(map.close())
   })
 })

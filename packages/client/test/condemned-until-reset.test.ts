@@ -5,7 +5,7 @@ import { HEADER_BYTES } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
 import { deferred, settle } from './support/clock.js'
 import { hex } from './support/harness.js'
-import { A, flip, on } from './support/network.js'
+import { A, after, flip } from './support/network.js'
 import { openedWorld } from './support/world.js'
 
 const one = { servers: [A], integrity: 'server', mode: 'single', lookups: 8, push: false } as const
@@ -17,10 +17,7 @@ const rest = async () => {
 test.each(['this', 'another'])('a hint condemned by %s tab is not replaced by hints in the making', async tab => {
   const { world, life, map } = await openedWorld(one)
   const { promise: held, resolve: release } = deferred()
-  world.network.misbehave[A] = on('/v1/blobs/', async genuine => {
-    await held
-    return genuine
-  })
+  world.network.misbehave[A] = after('/v1/blobs/', held)
   for (let i = 0; i < 6; i++) await world.drive(map.at(i))
   await rest()
   expect(life.events.map(({ type }) => type)).toEqual(['outdated'])

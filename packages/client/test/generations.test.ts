@@ -35,7 +35,6 @@ test('a server that answers every query with a new generation: the lookup fails 
   expect(answered).toBeLessThan(10)
   answered = 20
   expect(await harness.drive(map.at(5))).toEqual(living.newest.byIndex[5])
-  await harness.drive(map.close())
 })
 
 test.each(['open', 'reset'] as const)(
@@ -59,7 +58,6 @@ test.each(['open', 'reset'] as const)(
     const after = map ?? (await harness.open(options))
     await harness.drive(after.reset())
     expect(await harness.drive(after.at(5))).toEqual(living.newest.byIndex[5])
-    await harness.drive(after.close())
   },
 )
 
@@ -89,5 +87,4 @@ test('a server that announces a new generation as soon as the last one is there:
   expect(generations).toBeLessThan(10)
   expect(blobs(network).length).toBeLessThan(60)
   expect(map.epoch).toBeGreaterThan(4)
-  await harness.drive(map.close())
 })

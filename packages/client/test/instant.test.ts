@@ -23,7 +23,7 @@ import {
   remove,
   utf8,
 } from './support/living.js'
-import { A, B, bytesOf, hang, Network, ok, on, problem, type Seen } from './support/network.js'
+import { A, after, B, bytesOf, hang, Network, ok, on, problem, type Seen } from './support/network.js'
 
 const asked = (network: Network, skip = 0): Seen[] =>
   network.seen.filter(({ path }) => path === INSTANT_PATH).slice(skip)
@@ -465,11 +465,11 @@ describe('servers', () => {
       ['full', full, { code: 'network', refusal: 'instant_full' }],
       ['limited', limited, { code: 'rate_limited' }],
     ] as const) {
-      for (const server of [A, B]) network.misbehave[server] = misbehave
+      network.both(misbehave)
       const before = asked(network).length
       expect(await harness.failure(map.at(3)), name).toMatchObject(expected)
       expect(asked(network, before).length, name).toBe(6)
-      for (const server of [A, B]) network.misbehave[server] = undefined
+      network.both(undefined)
     }
     expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
   })
@@ -479,10 +479,10 @@ describe('servers', () => {
     async (...without) => {
       const { network } = keyed()
       for (const server of without) {
-        network.misbehave[server] = on('/v1/info', () => {
-          const info = network.info(server)
-          return Response.json({ ...info, offers: { ...info.offers, instant: false } })
-        })
+        const { offers, ...info } = network.info(server)
+        network.misbehave[server] = on('/v1/info', () =>
+          Response.json({ ...info, offers: { ...offers, instant: false } }),
+        )
       }
       await expect(opened(network)).rejects.toMatchObject({
         name: 'UnsupportedError',
@@ -541,10 +541,7 @@ test('close() does not wait for a sync() that was given up', async () => {
 test('close() waits for a lookup under way, and for what that needs of the servers', async () => {
   const { harness, map, network } = await opened(keyless().network)
   const { promise: held, resolve: answer } = deferred()
-  network.misbehave[A] = on(INSTANT_PATH, async genuine => {
-    await held
-    return genuine
-  })
+  network.misbehave[A] = after(INSTANT_PATH, held)
   const found = map.at(3)
   await settle()
   const closed = map.close()

@@ -127,12 +127,11 @@ describe('behind a server’s events', () => {
   }
 
   test('one manifest is read to see that the server has what it announces', async () => {
-    const { network, harness, map, until } = await listening()
+    const { network, until } = await listening()
     const before = network.seen.length
     for (const stream of network.streams) if (stream.server === A) stream.tell(encodeEvent({ generation: 1, epoch: 9 }))
     await until(2000)
     expect(network.seen.slice(before).map(({ server, path }) => server + path)).toEqual([`${A}/v1/manifest`])
-    await harness.drive(map.close())
   })
 
   test('a server that has a chain for everything it announces is heard ten times, then once an hour', async () => {
@@ -164,11 +163,10 @@ describe('behind a server’s events', () => {
     living.publish([{ op: 'edit', index: 3, value: new TextEncoder().encode('three') }])
     await until(60_000)
     expect(map.epoch).toBe(2) // the other server has announced it
-    await harness.drive(map.close())
   })
 
   test('one manifest that is none drops no other stream', async () => {
-    const { living, network, harness, map, until } = await listening()
+    const { living, network, map, until } = await listening()
     network.misbehave[A] = on('/v1/manifest', () => problem(404, 'not_found'))
     living.publish([{ op: 'edit', index: 3, value: new TextEncoder().encode('three') }], [A])
     await until(60_000)
@@ -176,6 +174,5 @@ describe('behind a server’s events', () => {
     network.publish(B, living.newest)
     await until(60_000)
     expect(map.epoch).toBe(2)
-    await harness.drive(map.close())
   })
 })

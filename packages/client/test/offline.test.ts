@@ -221,8 +221,8 @@ describe('partitions', () => {
 
   test('bodies in pieces of any size are put together', async () => {
     const { network, database } = keyless(60)
-    for (const server of [A, B]) {
-      network.misbehave[server] = on('/v1/', async genuine => {
+    network.both(
+      on('/v1/', async genuine => {
         const bytes = await bytesOf(genuine)
         let at = 0
         return new Response(
@@ -235,8 +235,8 @@ describe('partitions', () => {
             },
           }),
         )
-      })
-    }
+      }),
+    )
     const { harness, map } = await openedOn({ network })
     for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
   })

@@ -44,5 +44,4 @@ test.each(['full', 'instant'] as const)('without AbortSignal.any, mode %s works'
   const map = await harness.open({ mode })
   expect(await harness.drive(map.has(NAMES[3]!))).toBe(true)
   await harness.drive(map.reset())
-  await harness.drive(map.close())
 })

@@ -134,7 +134,6 @@ describe('keys', () => {
       expect(await harness.failure(call())).toMatchObject({ name: 'UsageError', code: 'usage' })
     }
     expect(network.queries()).toEqual([])
-    await harness.drive(map.close())
   })
 
   test('are exact: no case folding, trimming or Unicode normalisation', async () => {
@@ -146,7 +145,6 @@ describe('keys', () => {
       expect(await harness.drive(map.get(Buffer.from(key)))).toEqual(values[i])
     }
     expect(await harness.drive(map.get('a '))).toBeUndefined()
-    await harness.drive(map.close())
   })
 
   test('are normalised only by the app: text, not bytes, and for this map alone', async () => {
@@ -333,7 +331,6 @@ test.each(['query', 'verify', 'recon'] as const)(
     instances.shift()
     const fresh = await harness.open()
     expect(await harness.drive(fresh.at(1))).toEqual(database.byIndex[1])
-    for (const each of [map, bystander, fresh]) await harness.drive(each.close())
   },
 )
 

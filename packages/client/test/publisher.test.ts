@@ -10,15 +10,11 @@ import { buildDatabase, type Contents, type Database, later, someValues } from '
 import { nextEpoch, type Operation } from './support/epochs.js'
 import { core, Harness, NAMES, openedOn, refusedBy, sameOnBoth } from './support/harness.js'
 import { A, B, blobs, flip, hang, type Network, ok, on, problem } from './support/network.js'
-import { publisherKey, SECRET, signatureOf, signedOnBoth } from './support/signed.js'
+import { DAY, epochsOf, NOW, publisherKey, SECRET, signatureOf, signedOnBoth } from './support/signed.js'
 import { type Life, World } from './support/world.js'
 
 const KEY = ed25519.getPublicKey(SECRET)
 const OTHER = new Uint8Array(32).fill(8)
-
-const DAY = 24 * 60 * 60
-/** in seconds; the test clock begins in November 2026 */
-const NOW = Date.UTC(2026, 10, 20) / 1000
 
 const value = (text: string) => new TextEncoder().encode(text)
 const edit = (index: number, text: string): Operation => ({ op: 'edit', index, value: value(text) })
@@ -254,7 +250,7 @@ describe('two servers that lie together: a fresh map', () => {
 
   test('records that are not those of the signed manifest are not believed', async () => {
     const { network } = new Publishing()
-    for (const server of [A, B]) network.misbehave[server] = flip(0, '/v1/blobs/')
+    network.both(flip(0, '/v1/blobs/'))
     expect((await refusedBy({ network }, { publisherKey })).code).toBe('tampered')
   })
 })
@@ -319,22 +315,25 @@ describe('signatures are handed on by servers that are worth nothing', () => {
 })
 
 describe('a map that has state', () => {
-  test('stays at the newest that is signed, goes on when the next is, and needs no signature in between', async () => {
-    const publishing = new Publishing()
-    const { harness, map } = await openedOn(publishing, { publisherKey })
-    publishing.publish([edit(2, 'two..')])
-    publishing.publish([edit(3, 'three')])
-    publishing.sign() // epoch 3 alone
-    publishing.publish([edit(4, 'four.')])
-    await harness.drive(map.sync())
-    expect(map.epoch).toBe(3)
-    expect(await harness.drive(map.at(3))).toEqual(value('three'))
-    expect(await harness.drive(map.at(4))).not.toEqual(value('four.'))
-    publishing.sign()
-    await harness.drive(map.sync())
-    expect(map.epoch).toBe(4)
-    expect(await harness.drive(map.at(4))).toEqual(value('four.'))
-  })
+  test.each(['full', 'instant'] as const)(
+    'mode %s: stays at the newest that is signed until the next is',
+    async mode => {
+      const publishing = new Publishing()
+      const { harness, map } = await openedOn(publishing, { publisherKey, mode })
+      publishing.publish([edit(2, 'two..')])
+      publishing.publish([edit(3, 'three')])
+      publishing.sign() // epoch 3 alone
+      publishing.publish([edit(4, 'four.')])
+      expect(await harness.drive(map.at(3))).toEqual(value('three'))
+      await harness.drive(map.sync())
+      expect(map.epoch).toBe(3)
+      expect(await harness.drive(map.at(4))).not.toEqual(value('four.'))
+      publishing.sign()
+      await harness.drive(map.sync())
+      expect(map.epoch).toBe(4)
+      expect(await harness.drive(map.at(4))).toEqual(value('four.'))
+    },
+  )
 
   test('hears of the signature, and follows in less than a second, though each server has announced the epoch before', async () => {
     const publishing = new Publishing()
@@ -354,7 +353,6 @@ describe('a map that has state', () => {
       for (await settle(); map.epoch < epoch; await settle()) harness.clock.advance()
       expect(harness.clock.now() - signed).toBeLessThan(1_000)
     }
-    await harness.drive(map.close())
   })
 
   test('opened again while the newest is unsigned: it answers from the one before', async () => {
@@ -373,16 +371,16 @@ describe('a map that has state', () => {
     const { harness, map } = await openedOn(publishing, { publisherKey })
     publishing.publishSigned([edit(3, 'three')])
     const { updateListHash } = publishing.newest.manifest
-    for (const server of [A, B]) {
-      publishing.network.misbehave[server] = on(`/v1/blobs/${toHex(updateListHash)}`, async genuine => {
+    publishing.network.both(
+      on(`/v1/blobs/${toHex(updateListHash)}`, async genuine => {
         const list = new Uint8Array(await genuine.arrayBuffer())
         list[list.length - 1]! ^= 1
         return ok(list)
-      })
-    }
+      }),
+    )
     expect((await harness.failure(map.sync())).code).toBe('tampered')
     expect(map.epoch).toBe(1)
-    Object.assign(publishing.network.misbehave, { [A]: undefined, [B]: undefined })
+    publishing.network.both(undefined)
     await harness.drive(map.sync())
     expect(await harness.drive(map.at(3))).toEqual(value('three'))
   })
@@ -449,6 +447,36 @@ describe('a map that has state', () => {
     expect((await home.open()).epoch).toBe(3)
   })
 
+  test.each(['full', 'local'] as const)(
+    'mode %s: not made to forget by a download that servers break off',
+    async mode => {
+      const epochs = epochsOf(5)
+      const before = new World({ network: signedOnBoth(...epochs.slice(0, 3)) })
+      const map = await before.life().open({ publisherKey, mode })
+      expect(map.epoch).toBe(3)
+      await before.drive(map.close())
+
+      // Genuine and signed, but without the updates to it; and once the map has dropped its state, no more replies.
+      const stalling = signedOnBoth(epochs[4]!)
+      let manifests = 0
+      stalling.both(
+        on('/v1/manifest', (genuine, { path }) =>
+          path !== '/v1/manifest' || ++manifests <= 4 ? genuine : problem(503, 'not_ready'),
+        ),
+      )
+      const meanwhile = new World({ network: stalling, before })
+      const life = meanwhile.life()
+      expect((await life.failure(life.openIdle({ publisherKey, mode }))).code).toBe('network')
+
+      // The map has been at epoch 3; epoch 1 is two older.
+      const back = new World({ network: signedOnBoth(epochs[0]!), before: meanwhile })
+      const later = back.life()
+      // A copy of all records opens all the same, at its own epoch.
+      if (mode === 'local') expect((await later.open({ publisherKey, mode })).epoch).toBe(3)
+      else expect((await later.failure(later.openIdle({ publisherKey, mode }))).code).toBe('signature')
+    },
+  )
+
   test('reset() does not make it forget how far it has been', async () => {
     const publishing = new Publishing()
     const first = publishing.newest
@@ -458,14 +486,12 @@ describe('a map that has state', () => {
     publishing.publishSigned([edit(3, 'three')])
     await device.world.drive(map.sync())
     const before = { manifest: publishing.newest.manifest, signatures: [...publishing.network.signatures] }
-    for (const server of [A, B]) {
-      publishing.network.misbehave[server] = on('/v1/manifest', (genuine, { path }) =>
-        path === '/v1/manifest' ? ok(first.manifestBytes) : genuine,
-      )
-    }
+    publishing.network.both(
+      on('/v1/manifest', (genuine, { path }) => (path === '/v1/manifest' ? ok(first.manifestBytes) : genuine)),
+    )
     publishing.network.signatures.splice(0, 1, signatureOf(first))
     expect((await life.failure(map.reset())).code).toBe('signature')
-    Object.assign(publishing.network.misbehave, { [A]: undefined, [B]: undefined })
+    publishing.network.both(undefined)
     publishing.network.signatures.splice(0, 1, ...before.signatures)
     await device.world.drive(map.reset())
     expect(map.epoch).toBe(2)
@@ -563,14 +589,14 @@ describe('expiry', () => {
   const brief = { manifest: { expires: NOW + DAY } }
 
   /** A map whose clock can be set. */
-  async function dated(change: Partial<Contents> = brief) {
+  async function dated(change: Partial<Contents> = brief, mode: 'full' | 'instant' = 'full') {
     const publishing = new Publishing(change)
     let seconds = 0
     const harness = new Harness(publishing.network)
     const { now, setTimeout, clearTimeout, date } = harness.clock
     const clock = { now, setTimeout, clearTimeout, date: () => date() + 1000 * seconds }
     Object.assign(harness.environment, { clock })
-    const map = await harness.open({ publisherKey })
+    const map = await harness.open({ publisherKey, mode })
     return { publishing, harness, map, pass: (more: number) => (seconds += more) }
   }
 
@@ -585,13 +611,16 @@ describe('expiry', () => {
     expect(answers(publishing.network)).toBe(sent)
   })
 
-  test('and a newer one that is signed is to be had: followed, and answered', async () => {
-    const { publishing, harness, map, pass } = await dated()
-    publishing.publishSigned([edit(3, 'three')], { expires: NOW + 3 * DAY })
-    pass(DAY)
-    expect(await harness.drive(map.at(3))).toEqual(value('three'))
-    expect(map.epoch).toBe(2)
-  })
+  test.each(['full', 'instant'] as const)(
+    'mode %s: a newer one that is signed is followed, and answered',
+    async mode => {
+      const { publishing, harness, map, pass } = await dated(brief, mode)
+      publishing.publishSigned([edit(3, 'three')], { expires: NOW + 3 * DAY })
+      pass(DAY)
+      expect(await harness.drive(map.at(3))).toEqual(value('three'))
+      expect(map.epoch).toBe(2)
+    },
+  )
 
   test('and the newer one is not signed, or has expired, too: refused', async () => {
     const { publishing, harness, map, pass } = await dated()
@@ -612,12 +641,12 @@ describe('expiry', () => {
     expect(map.epoch).toBe(3) // it had to follow: its batch was not answered at epoch 1 any more
 
     const late = await dated()
-    for (const server of [A, B]) {
-      late.publishing.network.misbehave[server] = on('/v1/answer', genuine => {
+    late.publishing.network.both(
+      on('/v1/answer', genuine => {
         late.pass(DAY)
         return genuine
-      })
-    }
+      }),
+    )
     expect((await late.harness.failure(late.map.at(3))).code).toBe('signature')
   })
 
@@ -625,8 +654,7 @@ describe('expiry', () => {
     const publishing = new Publishing(brief)
     const device = new Device(publishing.network, publishing.newest)
     await device.world.drive((await device.open()).close())
-    device.world.clock.setTimeout(() => {}, 1000 * DAY)
-    while (device.world.clock.waiting > 0) device.world.clock.advance()
+    device.world.clock.sleep(1000 * DAY)
     expect((await device.failure()).code).toBe('signature')
     publishing.publishSigned([edit(3, 'three')], { expires: 0 })
     const map = await device.open()

@@ -4,7 +4,7 @@
 import { expect, test } from 'vitest'
 import { settle } from './support/clock.js'
 import { Harness, keyless } from './support/harness.js'
-import { A, B, bytesOf, type Misbehave } from './support/network.js'
+import { bytesOf, type Misbehave } from './support/network.js'
 
 /** Replies without end, and how many have begun. */
 function withholding(path: string, more: Uint8Array | undefined) {
@@ -37,7 +37,7 @@ test.each([
   const { network, database } = keyless()
   const harness = new Harness(network)
   const { misbehave, open, begun } = withholding(path, more)
-  for (const server of [A, B]) network.misbehave[server] = misbehave
+  network.both(misbehave)
   const map = await harness.open({ push: false })
   for (const index of [3, 4]) expect(await harness.drive(map.at(index))).toEqual(database.byIndex[index])
   expect(begun()).toBeGreaterThan(3)
@@ -46,5 +46,4 @@ test.each([
     await settle()
   }
   expect(open.size).toBe(0)
-  await harness.drive(map.close())
 })

@@ -4,7 +4,7 @@
 import { expect, test } from 'vitest'
 import { settle } from './support/clock.js'
 import { hex } from './support/harness.js'
-import { A, B, problem } from './support/network.js'
+import { problem } from './support/network.js'
 import { World } from './support/world.js'
 
 const rest = async () => {
@@ -15,12 +15,11 @@ const rest = async () => {
 function holding(w: World, partitions: number) {
   const gate = { open: false }
   let given = 0
-  for (const server of [A, B]) {
-    w.network.misbehave[server] = ({ path }, genuine) =>
-      !path.startsWith('/v1/blobs/') || gate.open || given++ < partitions
-        ? genuine
-        : Promise.resolve(problem(404, 'not_found'))
-  }
+  w.network.both(({ path }, genuine) =>
+    !path.startsWith('/v1/blobs/') || gate.open || given++ < partitions
+      ? genuine
+      : Promise.resolve(problem(404, 'not_found')),
+  )
   return gate
 }
 

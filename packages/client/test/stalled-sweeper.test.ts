@@ -23,7 +23,6 @@ test('reset() goes ahead after a while, and begins anew', async () => {
   await world.drive(map.reset())
   expect((await world.head())!.record.hintId).not.toEqual(hintId)
   await world.checkValues(map, [4, 999])
-  await world.auditor.assertSound()
 })
 
 test('a reset() that is called off delays no lookup', async () => {

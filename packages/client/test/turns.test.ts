@@ -61,5 +61,4 @@ test('in mode auto what a state costs is computed behind the page, once open() h
   await harness.drive(map.at(3))
   const cores = turns.filter(turn => turn === 'core' || turn === 'behind')
   expect(cores.slice(0, 3)).toEqual(['core', 'behind', 'core'])
-  await harness.drive(map.close())
 })

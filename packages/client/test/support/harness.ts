@@ -1,6 +1,7 @@
 // One map on two in-memory servers, with every source of time, chance and storage under control.
 
 import { type Core, loadCore } from '@keyhush/wasm'
+import { onTestFinished } from 'vitest'
 import type { KeyhushMap } from '../../src/index.js'
 import { type Environment, MemoryStore, noTabs, type OpenWithOptions, openWith } from '../../src/testing.js'
 import { drive, ManualClock } from './clock.js'
@@ -48,6 +49,8 @@ export class Harness {
   readonly log: string[] = []
   readonly stores: LoggingStore[] = []
   readonly environment: Environment
+  /** closed when the test is over, if it has not done that */
+  readonly left: KeyhushMap[] = []
 
   constructor(
     readonly network: Network,
@@ -72,6 +75,10 @@ export class Harness {
       pause: async () => {},
       ...change,
     }
+    const { clock, left } = this
+    onTestFinished(async () => {
+      for (const map of left) await drive(clock, map.close())
+    })
   }
 
   get store(): LoggingStore {
@@ -79,14 +86,12 @@ export class Harness {
   }
 
   /** Calls wait until requests give up, unless `timeoutMs` says otherwise. */
-  open(options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> {
-    return drive(
-      this.clock,
-      openWith(this.environment, {
-        ...{ servers: [A, B], mode: 'full', proofs: proofsWith(options), timeoutMs: Number.POSITIVE_INFINITY },
-        ...options,
-      }),
-    )
+  async open(options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> {
+    const timeoutMs = Number.POSITIVE_INFINITY
+    const usual = { servers: [A, B], mode: 'full', proofs: proofsWith(options), timeoutMs } as const
+    const map = await this.drive(openWith(this.environment, { ...usual, ...options }))
+    this.left.push(map)
+    return map
   }
 
   drive<T>(work: Promise<T>): Promise<T> {

@@ -2,9 +2,10 @@
 // can be killed, frozen or kept from its disk at any moment; an auditor watches everything the servers get to see.
 
 import { type Query, SUITE_PARITIES } from '@keyhush/protocol'
-import { expect } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { SAVE_PAUSE_MS } from '../../src/base/constants.js'
 import type { KeyhushMap, MapEvent } from '../../src/index.js'
+import { type Choose, type Pays, SCHEMES } from '../../src/scheme/table.js'
 import type { Preparers } from '../../src/store/storage.js'
 import {
   type Environment,
@@ -30,6 +31,11 @@ export type Method = Exclude<keyof StateStore, 'durable'>
 /** `before` or `after` the disk has done it. May throw instead of the store, or wait. */
 export type Interfere = (method: Method, when: 'before' | 'after') => void | Promise<void>
 
+export interface Planner {
+  readonly pays?: Pays
+  readonly choose?: Choose
+}
+
 export interface Setting {
   readonly network?: Network
   readonly database?: Database
@@ -37,6 +43,8 @@ export interface Setting {
   readonly disk?: MemoryStore
   readonly shown?: MemoryStore
   readonly seed?: number
+  /** false: where its database is so small, or its batches are so large, that columns are alike by chance; or its lives have other disks */
+  readonly audited?: boolean
 }
 
 export class World {
@@ -47,6 +55,8 @@ export class World {
   /** the newest epoch that lookups without a state have shown (src/session/shown.ts) */
   readonly shown: MemoryStore
   readonly auditor: Auditor
+  /** closed when the test is over, if it has not done that; what was sent is looked at then (Auditor.assertSound) */
+  readonly left: { readonly life: Life; readonly map: KeyhushMap }[] = []
   readonly lives: Life[]
   /** what a partition takes: on a line so slow that each is worth a save */
   blobMs = SAVE_PAUSE_MS
@@ -56,7 +66,15 @@ export class World {
   readonly seed: number
 
   /** `before`: the world as it was; its disk remains, and no randomness comes again. */
-  constructor({ network = sameOnBoth(records), database = records, before, disk, shown, seed = 1 }: Setting = {}) {
+  constructor({
+    network = sameOnBoth(records),
+    database = records,
+    before,
+    disk,
+    shown,
+    seed = 1,
+    audited = true,
+  }: Setting = {}) {
     this.network = network
     this.database = database
     this.disk = before?.disk ?? disk ?? new MemoryStore({ durable: true })
@@ -64,6 +82,11 @@ export class World {
     this.lives = before?.lives ?? []
     this.auditor = new Auditor(this.disk)
     this.seed = before?.seed ?? seed
+    const { auditor, clock, left } = this
+    onTestFinished(async () => {
+      for (const { life, map } of left) if (!life.stands) await drive(clock, map.close())
+      if (audited) await auditor.assertSound()
+    })
   }
 
   /** Another device with what the disk holds now: a backup, a cloned profile. It has a clock and chance of its own. */
@@ -259,17 +282,20 @@ export class Life {
     }
   }
 
-  openIdle(options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> {
+  /** `planner`: what mode auto goes by in place of its own rules. */
+  async openIdle(options: Partial<OpenWithOptions> = {}, { pays, choose }: Planner = {}): Promise<KeyhushMap> {
     const onEvent = (event: MapEvent) => {
       if (event.type !== 'slow') this.events.push(event) // (waiting.test.ts)
     }
-    const proofs = proofsWith(options)
     const timeoutMs = Number.POSITIVE_INFINITY // until requests give up
-    return openWith(this.environment, { servers: [A, B], mode: 'full', proofs, timeoutMs, onEvent, ...options })
+    const usual = { servers: [A, B], mode: 'full', proofs: proofsWith(options), timeoutMs, onEvent } as const
+    const map = await openWith(this.environment, { ...usual, ...options }, SCHEMES, pays, choose)
+    this.world.left.push({ life: this, map })
+    return map
   }
 
-  open(options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> {
-    return this.world.drive(this.openIdle(options))
+  open(options: Partial<OpenWithOptions> = {}, planner: Planner = {}): Promise<KeyhushMap> {
+    return this.world.drive(this.openIdle(options, planner))
   }
 
   async failure(work: Promise<unknown>): Promise<Failure> {
@@ -319,6 +345,11 @@ export class Life {
     const stop = this.#stopped
     if (stop === undefined) event()
     else void stop.over.then(event, event)
+  }
+
+  /** It is dead, or stands still. */
+  get stands(): boolean {
+    return this.#stopped !== undefined
   }
 
   /** Set while nothing of this life may happen. Looked at right before anything does, with no turn between. */
