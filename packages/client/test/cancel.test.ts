@@ -7,8 +7,9 @@ import type { Progress } from '../src/index.js'
 import { MemoryStore, openWith } from '../src/testing.js'
 import { settle, turns, until, watch } from './support/clock.js'
 import { laidOutAnew } from './support/epochs.js'
-import { Harness, keyed, keyless, openedOn } from './support/harness.js'
+import { Harness, hex, keyed, keyless, openedOn } from './support/harness.js'
 import { A, B, hang } from './support/network.js'
+import { records, World } from './support/world.js'
 
 /** Index 6 is asked for and given up after `count` steps (undefined: never), then index 9 is asked for. */
 async function lookupGivenUp(count: number | undefined, silent: string | undefined) {
@@ -82,17 +83,14 @@ describe('a lookup that the servers answer only under a new hint, given up', () 
     return { finished, view: network.seen.map(({ server, path, body }) => `${server}${path} ${[...body]}`) }
   }
 
-  test.each(['abort', 'close'] as const)(
-    'by %s, at any await after its intent: the servers see the same',
-    async giveUp => {
-      const { view } = await outdated(undefined, giveUp)
-      expect(view.filter(request => request.includes('/v1/answer'))).toHaveLength(4)
-      for (let count = 2; count < 200; count += 6) {
-        const given = await outdated(count, giveUp)
-        expect(given.view).toEqual(view)
-      }
-    },
-  )
+  test.each(['abort', 'close'] as const)('by %s, at any await after its intent: servers see the same', async giveUp => {
+    const { view } = await outdated(undefined, giveUp)
+    expect(view.filter(request => request.includes('/v1/answer'))).toHaveLength(4)
+    for (let count = 2; count < 200; count += 6) {
+      const given = await outdated(count, giveUp)
+      expect(given.view).toEqual(view)
+    }
+  })
 })
 
 test('before its turn, a lookup is withdrawn: nothing is sent for it', async () => {
@@ -253,3 +251,30 @@ describe('close()', () => {
     expect((await harness.failure(map.at(1))).name).toBe('ClosedError')
   })
 })
+
+// close() at the moment in which a lookup gets its turn: the lookup has begun, and close() waits for it (P5). It returns its value, or
+// fails because the map is closed, but never because its memory was freed.
+/** Turns of the microtask queue before close(): after the last the lookup has had its lock for long. */
+const TURNS = 60
+
+test.each(['full', 'instant'])(
+  'mode %s: closed after any turn, a lookup has its value or has not begun',
+  async mode => {
+    const outcomes = []
+    for (let count = 0; count < TURNS; count++) {
+      const w = new World({ seed: 1 + count })
+      const map = await w.life().open({ mode, proofs: 'auto', push: false } as never)
+      await w.drive(map.at(1))
+      const answer = map.at(3).then(
+        value => hex(value!),
+        (error: { code: string }) => error.code,
+      )
+      await turns(count)
+      const closed = map.close()
+      outcomes.push(await w.drive(answer))
+      await w.drive(closed)
+    }
+    const expected = ['closed', hex(records.byIndex[3]!)]
+    expect(outcomes.filter(outcome => !expected.includes(outcome))).toEqual([])
+  },
+)

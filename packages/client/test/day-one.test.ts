@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { estimate, type MapEvent, type ServerError } from '../src/index.js'
 import { Harness, keyed, keyless, NAMES, openedOn } from './support/harness.js'
 import { A, B, flip, type Misbehave, problem } from './support/network.js'
-import { openedWorld, World } from './support/world.js'
+import { World } from './support/world.js'
 
 const refused =
   (why: string): Misbehave =>
@@ -69,7 +69,7 @@ describe('both servers are away', () => {
     ['single', 'single', single],
     ['local', 'auto', {}],
   ] as const)(
-    'a stored map of mode %s opens in mode %s, %o; lookups say why, one by one, and work again',
+    'a stored map of mode %s opens in mode %s, %o; lookups say why, and work again',
     async (made, mode, options) => {
       const world = new World()
       await world.drive((await world.life().open({ ...options, mode: made })).close())
@@ -111,20 +111,6 @@ test('for a URL with a wrong path the error names the right paths, and repeats n
     expect(message).toContain('is this the URL of a Keyhush server?')
     expect(message).not.toContain('buy')
   }
-})
-
-test('condemned says who lied, in this life and the next, until reset()', async () => {
-  const { world, life, map } = await openedWorld()
-  expect(map.condemned).toBeUndefined()
-  world.network.misbehave[A] = flip(100)
-  await life.failure(map.at(1))
-  world.network.misbehave[A] = undefined
-  expect(map.condemned).toEqual({ server: A })
-  life.kill()
-  const next = await world.life().open()
-  expect(next.condemned).toEqual({ server: A })
-  await world.drive(next.reset())
-  expect(next.condemned).toBeUndefined()
 })
 
 test('events of a type are told until one unsubscribes, or the map is closed', async () => {

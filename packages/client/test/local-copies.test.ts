@@ -52,7 +52,7 @@ describe('a lookup sends nothing', () => {
     })
 
     test.each([false, true])(
-      'so does a copy that followed epochs (and ended an interrupted download: %s)',
+      'so does a copy that followed epochs (and ended a broken-off download: %s)',
       async half => {
         const [first, next] = epochsOf(2) as [Database, Database]
         const there = of(first)

@@ -1,9 +1,11 @@
 // The publisher's signature (docs/protocol.md, Signatures): two servers that lie together can hold a map back, and no
 // more. They cannot make up a record, and cannot take a map back to where it has been before.
 
-import { encodeEvent, encodeManifest, type Manifest, toHex } from '@keyhush/protocol'
+import { encodeEvent, encodeManifest, type Info, type Manifest, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { describe, expect, test } from 'vitest'
+import { platformEnvironment } from '../dist/platform/whole.js'
+import { Publisher } from '../dist/servers/signatures.js'
 import type { KeyhushMap } from '../src/index.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, type Contents, type Database, later, someValues } from './support/database.js'
@@ -286,16 +288,13 @@ describe('signatures are handed on by servers that are worth nothing', () => {
     }
   })
 
-  test.each(Object.entries(useless))(
-    'both: %s, and the map does not open, with an error of ours',
-    async (_what, misbehave) => {
-      const { network } = new Publishing()
-      for (const server of [A, B]) network.misbehave[server] = misbehave(network, server)
-      const { code } = await refusedBy({ network }, { publisherKey })
-      expect(['signature', 'network', 'protocol']).toContain(code)
-      expect(blobs(network).length).toBe(0)
-    },
-  )
+  test.each(Object.entries(useless))('both: %s, and open() fails with an error of ours', async (_what, misbehave) => {
+    const { network } = new Publishing()
+    for (const server of [A, B]) network.misbehave[server] = misbehave(network, server)
+    const { code } = await refusedBy({ network }, { publisherKey })
+    expect(['signature', 'network', 'protocol']).toContain(code)
+    expect(blobs(network).length).toBe(0)
+  })
 
   test('a genuine one among false ones is found', async () => {
     const { network } = new Publishing()
@@ -315,25 +314,22 @@ describe('signatures are handed on by servers that are worth nothing', () => {
 })
 
 describe('a map that has state', () => {
-  test.each(['full', 'instant'] as const)(
-    'mode %s: stays at the newest that is signed until the next is',
-    async mode => {
-      const publishing = new Publishing()
-      const { harness, map } = await openedOn(publishing, { publisherKey, mode })
-      publishing.publish([edit(2, 'two..')])
-      publishing.publish([edit(3, 'three')])
-      publishing.sign() // epoch 3 alone
-      publishing.publish([edit(4, 'four.')])
-      expect(await harness.drive(map.at(3))).toEqual(value('three'))
-      await harness.drive(map.sync())
-      expect(map.epoch).toBe(3)
-      expect(await harness.drive(map.at(4))).not.toEqual(value('four.'))
-      publishing.sign()
-      await harness.drive(map.sync())
-      expect(map.epoch).toBe(4)
-      expect(await harness.drive(map.at(4))).toEqual(value('four.'))
-    },
-  )
+  test.each(['full', 'instant'] as const)('mode %s: at the newest that is signed until the next is', async mode => {
+    const publishing = new Publishing()
+    const { harness, map } = await openedOn(publishing, { publisherKey, mode })
+    publishing.publish([edit(2, 'two..')])
+    publishing.publish([edit(3, 'three')])
+    publishing.sign() // epoch 3 alone
+    publishing.publish([edit(4, 'four.')])
+    expect(await harness.drive(map.at(3))).toEqual(value('three'))
+    await harness.drive(map.sync())
+    expect(map.epoch).toBe(3)
+    expect(await harness.drive(map.at(4))).not.toEqual(value('four.'))
+    publishing.sign()
+    await harness.drive(map.sync())
+    expect(map.epoch).toBe(4)
+    expect(await harness.drive(map.at(4))).toEqual(value('four.'))
+  })
 
   test('hears of the signature, and follows in less than a second, though each server has announced the epoch before', async () => {
     const publishing = new Publishing()
@@ -447,35 +443,32 @@ describe('a map that has state', () => {
     expect((await home.open()).epoch).toBe(3)
   })
 
-  test.each(['full', 'local'] as const)(
-    'mode %s: not made to forget by a download that servers break off',
-    async mode => {
-      const epochs = epochsOf(5)
-      const before = new World({ network: signedOnBoth(...epochs.slice(0, 3)) })
-      const map = await before.life().open({ publisherKey, mode })
-      expect(map.epoch).toBe(3)
-      await before.drive(map.close())
+  test.each(['full', 'local'] as const)('mode %s: not made to forget by a download broken off', async mode => {
+    const epochs = epochsOf(5)
+    const before = new World({ network: signedOnBoth(...epochs.slice(0, 3)) })
+    const map = await before.life().open({ publisherKey, mode })
+    expect(map.epoch).toBe(3)
+    await before.drive(map.close())
 
-      // Genuine and signed, but without the updates to it; and once the map has dropped its state, no more replies.
-      const stalling = signedOnBoth(epochs[4]!)
-      let manifests = 0
-      stalling.both(
-        on('/v1/manifest', (genuine, { path }) =>
-          path !== '/v1/manifest' || ++manifests <= 4 ? genuine : problem(503, 'not_ready'),
-        ),
-      )
-      const meanwhile = new World({ network: stalling, before })
-      const life = meanwhile.life()
-      expect((await life.failure(life.openIdle({ publisherKey, mode }))).code).toBe('network')
+    // Genuine and signed, but without the updates to it; and once the map has dropped its state, no more replies.
+    const stalling = signedOnBoth(epochs[4]!)
+    let manifests = 0
+    stalling.both(
+      on('/v1/manifest', (genuine, { path }) =>
+        path !== '/v1/manifest' || ++manifests <= 4 ? genuine : problem(503, 'not_ready'),
+      ),
+    )
+    const meanwhile = new World({ network: stalling, before })
+    const life = meanwhile.life()
+    expect((await life.failure(life.openIdle({ publisherKey, mode }))).code).toBe('network')
 
-      // The map has been at epoch 3; epoch 1 is two older.
-      const back = new World({ network: signedOnBoth(epochs[0]!), before: meanwhile })
-      const later = back.life()
-      // A copy of all records opens all the same, at its own epoch.
-      if (mode === 'local') expect((await later.open({ publisherKey, mode })).epoch).toBe(3)
-      else expect((await later.failure(later.openIdle({ publisherKey, mode }))).code).toBe('signature')
-    },
-  )
+    // The map has been at epoch 3; epoch 1 is two older.
+    const back = new World({ network: signedOnBoth(epochs[0]!), before: meanwhile })
+    const later = back.life()
+    // A copy of all records opens all the same, at its own epoch.
+    if (mode === 'local') expect((await later.open({ publisherKey, mode })).epoch).toBe(3)
+    else expect((await later.failure(later.openIdle({ publisherKey, mode }))).code).toBe('signature')
+  })
 
   test('reset() does not make it forget how far it has been', async () => {
     const publishing = new Publishing()
@@ -611,16 +604,13 @@ describe('expiry', () => {
     expect(answers(publishing.network)).toBe(sent)
   })
 
-  test.each(['full', 'instant'] as const)(
-    'mode %s: a newer one that is signed is followed, and answered',
-    async mode => {
-      const { publishing, harness, map, pass } = await dated(brief, mode)
-      publishing.publishSigned([edit(3, 'three')], { expires: NOW + 3 * DAY })
-      pass(DAY)
-      expect(await harness.drive(map.at(3))).toEqual(value('three'))
-      expect(map.epoch).toBe(2)
-    },
-  )
+  test.each(['full', 'instant'] as const)('mode %s: a newer one that is signed is followed', async mode => {
+    const { publishing, harness, map, pass } = await dated(brief, mode)
+    publishing.publishSigned([edit(3, 'three')], { expires: NOW + 3 * DAY })
+    pass(DAY)
+    expect(await harness.drive(map.at(3))).toEqual(value('three'))
+    expect(map.epoch).toBe(2)
+  })
 
   test('and the newer one is not signed, or has expired, too: refused', async () => {
     const { publishing, harness, map, pass } = await dated()
@@ -683,4 +673,33 @@ test('what is asked for, and when signatures are fetched, have nothing to do wit
   expect(shapes[1]).toEqual(shapes[0])
   expect(shapes[2]).toEqual(shapes[0])
   expect(shapes[0]!.filter(line => line.includes('/v1/info'))).toEqual([])
+})
+
+// One server can list false signatures of every epoch of a chain. Without WebCrypto's Ed25519 each takes JavaScript milliseconds: a page
+// has to be able to paint between them.
+test('false signatures are looked at with the thread given back after each', async () => {
+  const { publicKey, secretKey } = ed25519.keygen()
+  const publisher = new Publisher(toHex(publicKey), { ...platformEnvironment(), subtle: undefined })
+  const manifest = { generation: 1, epoch: 2, expires: 0 } as Manifest
+  const signatures = [0, 1, 2, 3].map(i => ({
+    ...{ publicKey: toHex(publicKey), generation: 1, epoch: 2 },
+    signature: toHex(ed25519.sign(Uint8Array.of(i), secretKey)),
+  }))
+  let turns = 0
+  let over = false
+  const turn = () => {
+    turns++
+    if (!over) setImmediate(turn)
+  }
+  setImmediate(turn)
+  const infos = [{ signatures }, { signatures }] as unknown as Info[]
+  const check = publisher.check(
+    { manifest, bytes: new Uint8Array(300) },
+    [] as never,
+    new AbortController().signal,
+    infos,
+  )
+  await expect(check).rejects.toThrow(/got none that is valid/)
+  over = true
+  expect(turns).toBeGreaterThanOrEqual(8)
 })

@@ -1,6 +1,6 @@
 // What open() makes of what it finds on the disk: used whole, or discarded with an event, and never anything between.
 
-import { decodeQuery, partitionBytes } from '@keyhush/protocol'
+import { partitionBytes } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { StateUnreadableError } from '../src/testing.js'
 import { deferred, settle } from './support/clock.js'
@@ -34,31 +34,17 @@ async function interrupted(silent: string): Promise<World> {
   return world
 }
 
-describe('nothing stored', () => {
-  test('a hint is downloaded and kept: no event', async () => {
-    const { world, life, map } = await openedWorld()
-    expect(map.storage).toBe('best-effort')
-    expect(await world.head()).toMatchObject({ stage: 'whole', version: 0 })
-    await world.checkValues(map)
-    await world.drive(map.close())
-    expect(life.events).toEqual([])
-  })
-})
-
 describe('a whole hint', () => {
-  test.each([0, 1, 7])(
-    'after %i lookups: used without a byte of the database, and every value is right',
-    async lookups => {
-      const world = await lived({ lookups })
-      const before = world.network.seen.length
-      const { life, map } = await world.opened()
-      const asked = world.network.seen.slice(before).map(({ path }) => path)
-      expect(asked).toEqual(['/v1/manifests?since=0', '/v1/manifests?since=0', '/v1/fence'])
-      expect(life.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
-      expect([map.size, map.epoch]).toEqual([1000, 1])
-      await world.checkValues(map)
-    },
-  )
+  test.each([0, 1, 7])('after %i lookups: used without a byte of the database, and all is right', async lookups => {
+    const world = await lived({ lookups })
+    const before = world.network.seen.length
+    const { life, map } = await world.opened()
+    const asked = world.network.seen.slice(before).map(({ path }) => path)
+    expect(asked).toEqual(['/v1/manifests?since=0', '/v1/manifests?since=0', '/v1/fence'])
+    expect(life.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
+    expect([map.size, map.epoch]).toEqual([1000, 1])
+    await world.checkValues(map)
+  })
 
   test('of a keyed database: directory and all', async () => {
     const { database, network } = keyed()
@@ -155,6 +141,7 @@ describe('a condemned hint', () => {
     world.network.misbehave[B] = flip(50)
     expect(await life.failure(map.at(3))).toMatchObject({ name: 'TamperedError', server: B })
     expect(life.events.at(-1)).toEqual({ type: 'condemned', server: B })
+    expect(map.condemned).toEqual({ server: B })
     life.kill()
     world.network.misbehave[B] = undefined
     return world
@@ -166,6 +153,7 @@ describe('a condemned hint', () => {
     for (let i = 0; i < 3; i++) {
       const { life, map } = await world.opened()
       expect(life.events).toEqual([{ type: 'condemned', server: B }])
+      expect(map.condemned).toEqual({ server: B })
       expect([map.size, map.epoch, map.stats.held]).toEqual([1000, 1, {}])
       for (let call = 0; call < 2; call++) {
         expect(await life.failure(map.at(1))).toMatchObject({ name: 'CondemnedError', server: B })
@@ -181,6 +169,7 @@ describe('a condemned hint', () => {
     const old = (await world.head())!.record.hintId
     const { life, map } = await world.opened()
     await world.drive(map.reset())
+    expect(map.condemned).toBeUndefined()
     await world.checkValues(map)
     life.kill()
     expect((await world.head())!.record.hintId).not.toEqual(old)
@@ -357,7 +346,7 @@ describe('state that cannot be used', () => {
 
 describe('what it belongs to', () => {
   test.each([false, true])(
-    'an epoch that no update leads to: discarded, and downloaded anew (half-made: %s)',
+    'an epoch that no update leads to: discarded, downloaded anew (half-made: %s)',
     async half => {
       const values = someValues(1000, 8)
       const next = buildDatabase(core, { values, partitions: 16, manifest: laterEpoch(2) })
@@ -517,11 +506,4 @@ describe('an interrupted download', () => {
     await world.checkValues(await world.drive(opening))
     expect(life.writes.filter(method => method === 'putPartial').length).toBeGreaterThan(1)
   })
-})
-
-test('a query is for the epoch the state was made under, whatever else the servers have', async () => {
-  const world = await lived()
-  const map = await world.life().open()
-  await world.drive(map.at(3))
-  expect(decodeQuery(world.network.queries().at(-1)!.body)).toMatchObject({ generation: 1, epoch: 1 })
 })

@@ -57,31 +57,28 @@ const partitions = new Set(first.blobs.keys())
 const hangAtPartitions = (...[seen, genuine]: Parameters<ReturnType<typeof hang>>) =>
   partitions.has(seen.path.slice('/v1/blobs/'.length)) ? hang('/v1/blobs/')(seen, genuine) : undefined
 
-describe.each([false, true])(
-  'after instant lookups at epoch 4 (a half-made state of epoch 1 is stored: %s)',
-  halfMade => {
-    test.each([1, 3])('both servers show epoch %i, signed: refused', async epoch => {
-      const before = await shown(halfMade)
-      const back = new World({ network: signedOnBoth(...epochs.slice(0, epoch)), database: first, before })
-      for (const pays of [false, true]) expect(await outcomeOf(back.life(), pays)).toBe('signature')
-    })
+describe.each([false, true])('after instant lookups at epoch 4 (half-made state of epoch 1: %s)', halfMade => {
+  test.each([1, 3])('both servers show epoch %i, signed: refused', async epoch => {
+    const before = await shown(halfMade)
+    const back = new World({ network: signedOnBoth(...epochs.slice(0, epoch)), database: first, before })
+    for (const pays of [false, true]) expect(await outcomeOf(back.life(), pays)).toBe('signature')
+  })
 
-    test('both servers show epoch 1, and offer no lookups without a state: refused, also the next time', async () => {
-      const before = await shown(halfMade)
-      const back = new World({ network: signedOnBoth(first), database: first, before })
-      back.network.instant = false
-      for (let life = 0; life < 2; life++) expect(await outcomeOf(back.life())).toBe('signature')
-      const later = new World({ network: signedOnBoth(...epochs), database: first, before: back })
-      expect(await outcomeOf(later.life())).toBe(5)
-    })
+  test('both servers show epoch 1, and offer no lookups without a state: refused, also the next time', async () => {
+    const before = await shown(halfMade)
+    const back = new World({ network: signedOnBoth(first), database: first, before })
+    back.network.instant = false
+    for (let life = 0; life < 2; life++) expect(await outcomeOf(back.life())).toBe('signature')
+    const later = new World({ network: signedOnBoth(...epochs), database: first, before: back })
+    expect(await outcomeOf(later.life())).toBe(5)
+  })
 
-    test.each([4, 5])('servers at epoch %i: answered', async epoch => {
-      const before = await shown(halfMade)
-      const later = new World({ network: signedOnBoth(...epochs.slice(0, epoch)), database: first, before })
-      expect(await outcomeOf(later.life())).toBe(epoch)
-    })
-  },
-)
+  test.each([4, 5])('servers at epoch %i: answered', async epoch => {
+    const before = await shown(halfMade)
+    const later = new World({ network: signedOnBoth(...epochs.slice(0, epoch)), database: first, before })
+    expect(await outcomeOf(later.life())).toBe(epoch)
+  })
+})
 
 describe('a store that', () => {
   test.each<[string, Life['interfere']]>([

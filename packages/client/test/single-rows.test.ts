@@ -161,7 +161,7 @@ describe('tags in rows', () => {
     ['has rotted', (row: Uint8Array) => row.map((byte, i) => (i === 5 ? byte ^ 4 : byte))],
     ['is cut off', (row: Uint8Array) => row.slice(8)],
   ])(
-    'a row that %s: the lookup fails before it is stored or sent, nobody is blamed, and reset() begins anew',
+    'a row that %s: the lookup fails before it is stored or sent, and blames nobody; reset() helps',
     async (_, instead) => {
       const disk = new Rows({ durable: true })
       const { world } = publishing(disk)

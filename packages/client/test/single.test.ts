@@ -4,12 +4,23 @@
 import { HEADER_BYTES, SUITE_PARITIES } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
-import type { KeyhushMap } from '../src/index.js'
-import { estimate } from '../src/index.js'
+import { LOCK_LEASE_MS } from '../src/base/constants.js'
+import { estimate, type KeyhushMap } from '../src/index.js'
 import type { OpenWithOptions } from '../src/testing.js'
-import { deferred, settle } from './support/clock.js'
+import { deferred, rest, settle } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
-import { core, Harness, hex, keyed, keyless, NAMES, refusedBy, sameOnBoth, withHandles } from './support/harness.js'
+import {
+  core,
+  Harness,
+  hex,
+  keyed,
+  keyless,
+  NAMES,
+  openedOn,
+  refusedBy,
+  sameOnBoth,
+  withHandles,
+} from './support/harness.js'
 import {
   add,
   append,
@@ -496,7 +507,7 @@ describe('two servers that may be one party', () => {
   })
 
   test.each(['memory', 'required'] as const)(
-    'of state in %s, the one that is asked later has not forgotten the hint',
+    'of state in %s, the one asked later remembers the hint',
     async storage => {
       const world = new World()
       const { network } = world
@@ -578,4 +589,112 @@ describe('two servers that may be one party', () => {
     expect(await harness.failure(map.at(2))).toMatchObject({ code: 'tampered', server: other })
     expect(map.condemned).toEqual({ server: other })
   })
+})
+
+// A lookup that finds its hints used up waits for new ones, for as long as the server takes for their download. It has shown nothing
+// yet: so it can be called off, close() does not wait for it, and reset() goes ahead.
+/** A map without hints left, and a lookup that waits for new ones, which do not come. */
+async function waiting(signal?: AbortSignal) {
+  const { network, database, harness, map } = await openedOn(keyless(), { ...one, lookups: 2, storage: 'memory' })
+  network.misbehave[A] = hang('/v1/blobs/')
+  for (let i = 0; i < 2; i++) await harness.drive(map.at(i))
+  const lookup = map.at(2, { signal }).then(
+    () => 'a value',
+    (error: Error) => error.name,
+  )
+  await rest()
+  expect(map.lookupsLeft).toBe(0)
+  return { network, database, harness, map, lookup, now: harness.clock.now() }
+}
+
+describe('a lookup that waits for other hints', () => {
+  test('ends at once when the map is closed', async () => {
+    const { harness, map, lookup, now } = await waiting()
+    await harness.drive(map.close())
+    expect(await lookup).toBe('ClosedError')
+    expect(harness.clock.now()).toBe(now)
+  })
+
+  test('does not block reset() once it is called off', async () => {
+    const giving = new AbortController()
+    const { network, database, harness, map, lookup, now } = await waiting(giving.signal)
+    giving.abort()
+    expect(await lookup).toBe('AbortError')
+    network.misbehave[A] = undefined
+    await harness.drive(map.reset())
+    expect(harness.clock.now()).toBe(now)
+    expect(await harness.drive(map.at(2))).toEqual(database.byIndex[2])
+    expect(network.queries()).toHaveLength(3)
+  })
+})
+
+// A condemned hint stays condemned until reset(). Hints that are being made meanwhile, because lookups run out or a new generation
+// began, do not replace it: otherwise a server that lies would be asked again without the app's consent.
+test.each(['this', 'another'])('a hint condemned by %s tab is not replaced by hints in the making', async tab => {
+  const { world, life, map } = await openedWorld({ ...one, lookups: 8 })
+  const { promise: held, resolve: release } = deferred()
+  world.network.misbehave[A] = after('/v1/blobs/', held)
+  for (let i = 0; i < 6; i++) await world.drive(map.at(i))
+  await rest()
+  expect(life.events.map(({ type }) => type)).toEqual(['outdated'])
+  const hint = (await world.head())!.record.hintId
+  const other = tab === 'this' ? map : await world.life().open({ ...one, lookups: 8 })
+  const before = world.network.misbehave[A]!
+  world.network.misbehave[A] = (seen, genuine) =>
+    seen.path === '/v1/answer' ? flip(HEADER_BYTES)(seen, genuine) : before(seen, genuine)
+  expect((await life.failure(other.at(3))).code).toBe('tampered')
+  world.network.misbehave[A] = undefined
+  release()
+  await rest()
+  expect(hex((await world.head())!.record.hintId)).toBe(hex(hint))
+  for (const each of [map, other]) expect((await life.failure(each.at(3))).code).toBe('condemned')
+  expect(map.condemned).toEqual({ server: A })
+  await world.drive(map.reset())
+  await world.checkValues(map, [3, 9])
+})
+
+// A map is closed when new hints are complete but not in use, because another tab gets the lock first. close() overwrites them
+// in memory, like all secrets.
+test('close() overwrites complete hints that are not yet in use', async () => {
+  const made: { isOver: boolean }[] = []
+  const newSingleBuilder: typeof core.newSingleBuilder = (...parameters) => {
+    const builder = core.newSingleBuilder(...parameters)
+    const seen = { isOver: false }
+    made.push(seen)
+    return new Proxy(builder, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name, target)
+        if (name === 'finish' || name === 'free') seen.isOver = true
+        return typeof member === 'function' ? member.bind(target) : member
+      },
+    })
+  }
+  const world = new World()
+  const life = world.life({ loadCore: async () => ({ ...core, newSingleBuilder }) })
+  const map = await life.open({ ...one, lookups: 4 })
+  await world.checkValues(map, [1, 2])
+  const [asked, answered, downloaded] = [deferred(), deferred(), deferred()]
+  world.network.misbehave[A] = async ({ path }, genuine) => {
+    if (path.startsWith('/v1/blobs/')) await downloaded.promise
+    if (path === '/v1/answer' && made.length === 2) {
+      asked.resolve()
+      await answered.promise
+    }
+    return genuine
+  }
+  await world.checkValues(map, [3]) // and others are begun
+  await rest()
+  const last = map.at(4)
+  await asked.promise
+  downloaded.resolve()
+  await rest()
+  expect(made.map(({ isOver }) => isOver)).toEqual([true, false])
+  // Another tab asks for the lock, and a lease is over.
+  const other = world.life().environment.locks.hold(`keyhush ${A}`, 45_000, async () => {})
+  world.clock.pass(LOCK_LEASE_MS)
+  const closed = map.close()
+  answered.resolve()
+  expect(await world.drive(last)).toEqual(world.database.byIndex[4])
+  await world.drive(Promise.all([closed, other]))
+  expect(made.map(({ isOver }) => isOver)).toEqual([true, true])
 })

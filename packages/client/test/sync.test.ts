@@ -1,19 +1,20 @@
 // Following a database that changes: whatever comes between whatever, lookups are right, nothing else is downloaded than
 // what changed, and servers see the vectors they have seen before, extended.
 
-import { contentHash, decodeQuery, encodeEvent, toHex } from '@keyhush/protocol'
+import { contentHash, decodeQuery, encodeEvent, encodeManifest, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import type { KeyhushMap } from '../src/index.js'
-import type { Tabs } from '../src/testing.js'
-import { deferred, settle } from './support/clock.js'
+import { MemoryStore, type Tabs } from '../src/testing.js'
+import { deferred, settle, until } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { laidOutAnew, nextEpoch } from './support/epochs.js'
-import { core, Harness, NAMES, openedOn, sameOnBoth } from './support/harness.js'
+import { core, Harness, NAMES, openedOn } from './support/harness.js'
 import {
   add,
   append,
   change,
   edit,
+  expectFollowed,
   forgetFirst,
   type Living,
   livingKeyed,
@@ -78,15 +79,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
 
     test('of a keyed database: adds, edits and deletes, and a slot that is used again', async () => {
       const living = livingKeyed()
-      const { values } = living.newest.contents
-      const { harness, map, events } = await opened(living)
-      living.publish([remove(NAMES[4]!), change(NAMES[5]!, 'edited'), add('new.example', 'added')])
-      living.publish([add('newer.example', 'slot')])
-      await harness.drive(map.sync())
-      const wanted = [NAMES[4]!, NAMES[5]!, 'new.example', 'newer.example', 'absent.example', NAMES[19]!]
-      const found = [undefined, utf8('edited'), utf8('added'), utf8('slot'), undefined, values[19]]
-      for (const [i, key] of wanted.entries()) expect(await harness.drive(map.get(key))).toEqual(found[i])
-      expect(events.map(({ type }) => type)).toEqual(['updated', 'updated'])
+      await expectFollowed(living, await opened(living))
     })
   })
 
@@ -108,17 +101,14 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(map.epoch).toBe(1)
     })
 
-    test.each([A, B])(
-      'one epoch apart, %s ahead, with a client two behind: it goes to the one both have',
-      async ahead => {
-        const { living, harness, map, events } = await opened(livingKeyless())
-        living.publish([edit(3, 'three')])
-        const common = living.newest
-        living.publish([edit(3, 'ahead')], [ahead])
-        expect(await harness.drive(map.at(3))).toEqual(common.byIndex[3])
-        expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
-      },
-    )
+    test.each([A, B])('one epoch apart, %s ahead, a client two behind: it goes to the one both have', async ahead => {
+      const { living, harness, map, events } = await opened(livingKeyless())
+      living.publish([edit(3, 'three')])
+      const common = living.newest
+      living.publish([edit(3, 'ahead')], [ahead])
+      expect(await harness.drive(map.at(3))).toEqual(common.byIndex[3])
+      expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
+    })
 
     test('both two epochs on: the same vectors go out again, extended, at the newest', async () => {
       const { living, harness, map, events, network } = await opened(livingKeyless())
@@ -165,23 +155,20 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     test.each([
       [A, B],
       [B, A],
-    ])(
-      'a forged answer of %s beside %s that has turned: condemned, and nothing goes out again',
-      async (liar, turned) => {
-        const { living, harness, map, network } = await opened(livingKeyless())
-        living.publish([edit(3, 'three')])
-        network.misbehave[turned] = on('/v1/answer', () => epochUnknown({ generation: 1, epoch: 2 }))
-        network.misbehave[liar] = flip(50)
-        const before = network.queries().length
-        expect(await harness.failure(map.at(3))).toMatchObject({ name: 'TamperedError', server: liar })
-        network.both(undefined)
-        expect(await harness.failure(map.at(3))).toMatchObject({ name: 'CondemnedError', server: liar })
-        expect(network.queries(before)).toHaveLength(2)
-      },
-    )
+    ])('a forged answer of %s beside %s that has turned: condemned, nothing goes out again', async (liar, turned) => {
+      const { living, harness, map, network } = await opened(livingKeyless())
+      living.publish([edit(3, 'three')])
+      network.misbehave[turned] = on('/v1/answer', () => epochUnknown({ generation: 1, epoch: 2 }))
+      network.misbehave[liar] = flip(50)
+      const before = network.queries().length
+      expect(await harness.failure(map.at(3))).toMatchObject({ name: 'TamperedError', server: liar })
+      network.both(undefined)
+      expect(await harness.failure(map.at(3))).toMatchObject({ name: 'CondemnedError', server: liar })
+      expect(network.queries(before)).toHaveLength(2)
+    })
 
     test.each([A, B])(
-      '%s claims an epoch that nobody else has: the lookup fails, nothing is lost, nothing repeats',
+      '%s claims an epoch of its own: the lookup fails, nothing is lost, nothing repeats',
       async liar => {
         const { living, harness, map, network } = await opened(livingKeyless())
         network.misbehave[liar] = on('/v1/answer', () => epochUnknown({ generation: 1, epoch: 9 }))
@@ -195,29 +182,26 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     )
   })
 
-  test.each([A, B])(
-    '%s pretends to have forgotten what lies between: the other server’s chain suffices',
-    async liar => {
-      const { living, harness, map, events, network } = await opened(livingKeyless())
-      const old = living.newest
-      const downloaded = blobs(network).length
-      let turned = false
-      network.misbehave[liar] = ({ path, body }) => {
-        const { manifest } = living.newest
-        const behind = path === '/v1/answer' && decodeQuery(queryIn(body)).epoch < manifest.epoch
-        return turned && (path.startsWith('/v1/manifests') || behind) ? epochUnknown(manifest) : undefined
-      }
-      for (let round = 1; round <= 3; round++) {
-        living.publish([edit(3, `no. ${round}`)])
-        turned = true
-        expect(await harness.drive(map.at(3))).toEqual(living.newest.byIndex[3])
-      }
-      expect(blobs(network).slice(downloaded)).toHaveLength(3) // the lists
-      expect(events.map(({ type }) => type)).toEqual(['updated', 'updated', 'updated'])
-      expect(old.manifest.epoch).toBe(1)
-      await checkAll(harness, map, living.newest)
-    },
-  )
+  test.each([A, B])('%s pretends to have forgotten what lies between: the other’s chain suffices', async liar => {
+    const { living, harness, map, events, network } = await opened(livingKeyless())
+    const old = living.newest
+    const downloaded = blobs(network).length
+    let turned = false
+    network.misbehave[liar] = ({ path, body }) => {
+      const { manifest } = living.newest
+      const behind = path === '/v1/answer' && decodeQuery(queryIn(body)).epoch < manifest.epoch
+      return turned && (path.startsWith('/v1/manifests') || behind) ? epochUnknown(manifest) : undefined
+    }
+    for (let round = 1; round <= 3; round++) {
+      living.publish([edit(3, `no. ${round}`)])
+      turned = true
+      expect(await harness.drive(map.at(3))).toEqual(living.newest.byIndex[3])
+    }
+    expect(blobs(network).slice(downloaded)).toHaveLength(3) // the lists
+    expect(events.map(({ type }) => type)).toEqual(['updated', 'updated', 'updated'])
+    expect(old.manifest.epoch).toBe(1)
+    await checkAll(harness, map, living.newest)
+  })
 
   describe('servers that lie about what changed', () => {
     test.each([A, B])('a list by %s that has another hash: the other server is asked', async liar => {
@@ -298,7 +282,6 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       const old = living.newest
       const next = living.publish([edit(3, 'three'), edit(4, 'four.')], [])
       const list = spoil(next.blobs.get(toHex(next.manifest.updateListHash))!.slice())
-      const { encodeManifest } = await import('@keyhush/protocol')
       const manifest = { ...next.manifest, updateListHash: core.blake3(list) }
       const spoilt = { ...next, manifest, manifestBytes: encodeManifest(manifest) }
       network.publishOnBoth({ ...spoilt, blobs: new Map([[toHex(manifest.updateListHash), list]]) })
@@ -343,7 +326,6 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       const other = replaced()
       for (const server of [A, B]) {
         const manifest = { ...other.manifest, databaseId: new Uint8Array(16).fill(7) }
-        const { encodeManifest } = await import('@keyhush/protocol')
         network.replace(server, { ...other, manifest, manifestBytes: encodeManifest(manifest) })
       }
       await harness.drive(map.sync())
@@ -415,11 +397,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
         const [stream] = network.streams
         if (times === 1) stream!.end()
         if (times === 2) stream!.tell('x'.repeat(48))
-        await settle()
-        while (asked(A) === times) {
-          harness.clock.advance()
-          await settle()
-        }
+        await until(harness.clock, () => asked(A) > times)
       }
       living.publish([edit(3, 'three')])
       await settle()
@@ -479,10 +457,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await settle()
       expect([...network.streams].map(({ server }) => server)).toEqual([B])
       const before = harness.clock.now()
-      while (network.streams.size < 2) {
-        harness.clock.advance()
-        await settle()
-      }
+      await until(harness.clock, () => network.streams.size === 2)
       expect(harness.clock.now() - before).toBeGreaterThanOrEqual(5_000)
       living.publish([edit(3, 'three')])
       await settle()
@@ -555,8 +530,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
 
     test('two tabs: what one has applied, the other finds in the store', async () => {
       const { living, world: w } = livingWorld()
-      const [one, two] = [w.life(), w.life()]
-      const [a, b] = [await one.open({ proofs }), await two.open({ proofs })]
+      const [{ map: a }, { map: b }] = [await w.opened({ proofs }), await w.opened({ proofs })]
       living.publish(someEdits(1))
       await w.drive(a.sync())
       const lists = () => blobs(w.network).length
@@ -568,8 +542,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
 
     test('a tab that is too far behind finds in the store what another tab has followed in time', async () => {
       const { living, world: w } = livingWorld()
-      const [one, two] = [w.life(), w.life()]
-      const [a, b] = [await one.open({ proofs }), await two.open({ proofs })]
+      const [{ map: a }, { life: two, map: b }] = [await w.opened({ proofs }), await w.opened({ proofs })]
       living.publish(someEdits(1))
       await w.drive(a.sync())
       living.publish(someEdits(2))
@@ -678,9 +651,8 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('stored state of the old one: the map opens with it at once, and moves over', async () => {
-      const first = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
-      const network = sameOnBoth(first)
-      const w = new World({ network, database: first })
+      const w = new World()
+      const { network, database: first } = w
       const life = w.life()
       await w.drive((await life.open({ proofs })).at(1))
       life.kill()
@@ -700,11 +672,9 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     })
 
     test('fetched by two tabs: the one that comes late does not put its own in place of what is newer', async () => {
-      const first = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
-      const network = sameOnBoth(first)
-      const w = new World({ network, database: first })
-      const [one, two] = [w.life(), w.life()]
-      const [a, b] = [await one.open({ proofs }), await two.open({ proofs })]
+      const w = new World()
+      const { network, database: first } = w
+      const [{ map: a }, { map: b }] = [await w.opened({ proofs }), await w.opened({ proofs })]
       const next = laidOutAnew(first, 20)
       const { promise: released, resolve: release } = deferred()
       let asked = 0
@@ -787,4 +757,55 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(harness.clock.waiting).toBe(0)
     })
   })
+})
+
+// Bringing a hint to the next epoch, while the effect of the lookup before is still being stored.
+/** A store on disk that takes its time over effects. */
+class SlowStore extends MemoryStore {
+  readonly calls: string[] = []
+  readonly stored = deferred()
+
+  override async commit(...effect: Parameters<MemoryStore['commit']>): Promise<{ journalBytes: number }> {
+    this.calls.push('commit')
+    await this.stored.promise
+    const committed = await super.commit(...effect)
+    this.calls.push('committed')
+    return committed
+  }
+
+  override advance(...update: Parameters<MemoryStore['advance']>): Promise<{ journalBytes: number }> {
+    this.calls.push('advance')
+    return super.advance(...update)
+  }
+}
+
+// Otherwise the store refuses one of the two, and the state is read anew.
+test('an epoch is applied to the state once the effect before it is stored, and never before', async () => {
+  const living = livingKeyless()
+  const store = new SlowStore({ durable: true })
+  const openStore = async () => ({ store, storage: 'best-effort' }) as const
+  const [manifests, answers] = [deferred(), deferred()]
+  const fetch = async (url: string, init: RequestInit) => {
+    if (url.includes('/v1/manifests?')) await manifests.promise
+    if (url.endsWith('/v1/answer')) await answers.promise
+    return living.network.fetch(url, init)
+  }
+  const harness = new Harness(living.network, 1, { openStore, fetch })
+  const map = await harness.open({ storage: 'required' })
+  const old = living.newest
+  living.publish([edit(3, 'three')])
+  const synced = map.sync()
+  await settle()
+  const found = map.at(3)
+  await settle()
+  manifests.resolve()
+  await settle()
+  answers.resolve() // the epoch is applied next, under the same lock
+  expect(await harness.drive(found)).toEqual(old.byIndex[3])
+  await settle()
+  expect(store.calls).toEqual(['commit'])
+  store.stored.resolve()
+  await harness.drive(synced)
+  expect(store.calls).toEqual(['commit', 'committed', 'advance'])
+  expect(await harness.drive(map.at(3))).toEqual(living.newest.byIndex[3])
 })

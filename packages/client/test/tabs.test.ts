@@ -196,30 +196,27 @@ describe('a tab that stands still while it holds the lock', () => {
     ['commit', 'after'],
   ]
 
-  test.each(moments)(
-    '%s (%s), and whose lookup is given up meanwhile: the servers see the same',
-    async (method, when) => {
-      const shown = async (isGivenUp: boolean) => {
-        const { world, one, first, second } = await twoTabs()
-        one.interfere = (what, moment) => {
-          if (what === method && moment === when) one.freeze()
-        }
-        const controller = new AbortController()
-        const found = first.at(6, { signal: controller.signal }).catch(error => error)
-        await settle()
-        await world.checkValues(second, [7])
-        one.interfere = () => {}
-        if (isGivenUp) controller.abort()
-        await one.thaw()
-        const value = await world.drive(found)
-        // Unless it was on its way already.
-        if (value?.name !== 'AbortError') expect(value).toEqual(world.database.byIndex[6])
-        await world.checkValues(first, [8]) // behind what goes on
-        return world.network.seen.map(({ server, path, body }) => `${server}${path} ${body.length}`)
+  test.each(moments)('%s (%s), and whose lookup is given up meanwhile: servers see the same', async (method, when) => {
+    const shown = async (isGivenUp: boolean) => {
+      const { world, one, first, second } = await twoTabs()
+      one.interfere = (what, moment) => {
+        if (what === method && moment === when) one.freeze()
       }
-      expect(await shown(true)).toEqual(await shown(false))
-    },
-  )
+      const controller = new AbortController()
+      const found = first.at(6, { signal: controller.signal }).catch(error => error)
+      await settle()
+      await world.checkValues(second, [7])
+      one.interfere = () => {}
+      if (isGivenUp) controller.abort()
+      await one.thaw()
+      const value = await world.drive(found)
+      // Unless it was on its way already.
+      if (value?.name !== 'AbortError') expect(value).toEqual(world.database.byIndex[6])
+      await world.checkValues(first, [8]) // behind what goes on
+      return world.network.seen.map(({ server, path, body }) => `${server}${path} ${body.length}`)
+    }
+    expect(await shown(true)).toEqual(await shown(false))
+  })
 
   test('between its requests and their answers', async () => {
     const { world, one, first, second } = await twoTabs()

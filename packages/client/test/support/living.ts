@@ -87,12 +87,15 @@ interface Opened {
   readonly events: readonly MapEvent[]
 }
 
-/** `sync()` brings a map of the database of `keyed()` to the next epoch, and it finds what goes, changes, comes and stays. */
+/** `sync()` brings a map of the database of `keyed()` to the next epochs, and it finds what goes, changes, comes and stays. */
 export async function expectFollowed(living: Living, { harness, map, events }: Opened): Promise<void> {
   const stays = living.newest.contents.values[19]
   living.publish([remove(NAMES[4]!), change(NAMES[5]!, 'edited'), add('new.example', 'added')])
   await harness.drive(map.sync())
-  expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
-  const found = await harness.drive(map.getMany([NAMES[4]!, NAMES[5]!, 'new.example', NAMES[19]!]))
-  expect(found).toEqual([undefined, utf8('edited'), utf8('added'), stays])
+  living.publish([add('newer.example', 'slot')]) // used again
+  await harness.drive(map.sync())
+  expect(events).toEqual([2, 3].map(epoch => ({ type: 'updated', generation: 1, epoch })))
+  const keys = [NAMES[4]!, NAMES[5]!, 'new.example', 'newer.example', 'absent.example', NAMES[19]!]
+  const found = [undefined, utf8('edited'), utf8('added'), utf8('slot'), undefined, stays]
+  expect(await harness.drive(map.getMany(keys))).toEqual(found)
 }
