@@ -23,7 +23,7 @@ import {
   problem,
   type Seen,
 } from './support/network.js'
-import { dice, seededRandom } from './support/random.js'
+import { drawing, seededRandom } from './support/random.js'
 import { type Life, records, World } from './support/world.js'
 
 /** Too large to be kept whole without being asked for. */
@@ -69,8 +69,7 @@ describe('with nothing stored', () => {
     const views = new Set<string>()
     for (const key of [well, NAMES[0]!]) {
       const w = new World({ network: sameOnBoth(malformed), database: malformed })
-      const life = w.life()
-      const map = await life.open({ mode: 'auto', push: false, proofs: undefined }, { pays: () => false })
+      const { life, map } = await w.opened({ mode: 'auto', push: false, proofs: undefined }, { pays: () => false })
       for (let i = 0; i < 5; i++) {
         const found = await w.drive(map.get(key).catch((error: { code: string }) => error.code))
         expect(found === 'protocol').toBe(key !== well)
@@ -351,8 +350,7 @@ test.each(['stored before', 'begun in this life'])('reset() drops a state in the
   const w = when === 'stored before' ? await halfMade() : new World()
   const half = (await w.head())?.record.hintId
   const gate = holding(w, when === 'stored before' ? 0 : 5)
-  const life = w.life()
-  const map = await life.open({ mode: 'auto', push: false, pays: () => true } as never)
+  const { map } = await w.opened({ mode: 'auto', push: false, pays: () => true } as never)
   await rest()
   expect(map.mode).toBe('instant')
   const before = (await w.head())!.record.hintId
@@ -534,7 +532,7 @@ test.each([1])(`after ${REPLIES} random replies nothing was downloaded (seed %i)
   const next = nextEpoch(core, database, [{ op: 'edit', key: NAMES[0]!, value: new Uint8Array([1]) }])
   const network = sameOnBoth(database)
   const w = new World({ network, database, seed })
-  const draw = dice(seed)
+  const draw = drawing(seed)
   const random = seededRandom(seed)
   const kept: Uint8Array[] = []
   const replies: readonly ((genuine: Uint8Array, seen: Seen) => Response)[] = [
@@ -568,8 +566,7 @@ test.each([1])(`after ${REPLIES} random replies nothing was downloaded (seed %i)
       })
     }
   }
-  const life = w.life()
-  const map = await life.open({ mode: 'auto', push: false, timeoutMs: undefined }, { pays: () => false })
+  const { life, map } = await w.opened({ mode: 'auto', push: false, timeoutMs: undefined }, { pays: () => false })
   const codes = new Map<string, number>()
   for (let i = 0; i < REPLIES; i++) {
     const key = i % 3 === 0 ? 'absent.example' : NAMES[draw(NAMES.length)]!

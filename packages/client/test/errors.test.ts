@@ -6,7 +6,7 @@ import { KeyhushError } from '../src/base/errors.js'
 import * as client from '../src/index.js'
 import { estimate } from '../src/index.js'
 import { openWith } from '../src/testing.js'
-import { Harness, keyed } from './support/harness.js'
+import { Harness, keyed, openedOn } from './support/harness.js'
 import { A, B, on, problem } from './support/network.js'
 
 /** Each `case` has the fields of its class, and a code without a `case` does not compile. */
@@ -49,9 +49,7 @@ test('`instanceof KeyhushError` narrows to a union of all classes, and its code 
 })
 
 test('an error says whether calling again may help, and when, as the server has told', async () => {
-  const { network } = keyed()
-  const harness = new Harness(network)
-  const map = await harness.open({ mode: 'instant' })
+  const { network, harness, map } = await openedOn(keyed(), { mode: 'instant' })
   const cases: [Response, object][] = [
     [problem(429, 'rate_limited', { 'retry-after': '17' }), { retryable: true, retryAfterMs: 17_000 }],
     [problem(503, 'instant_full', { 'retry-after': '1' }), { code: 'network', retryable: true, retryAfterMs: 1_000 }],

@@ -11,7 +11,7 @@ import { core, NAMES } from './support/harness.js'
 import { Living, newestAlone, utf8 } from './support/living.js'
 import { blobs, on } from './support/network.js'
 import { publisherKey, signatureOf, signedOnBoth } from './support/signed.js'
-import { noLocks, World } from './support/world.js'
+import { noLocks, openedWorld, World } from './support/world.js'
 
 /** A disk that refuses half-made hints and whole ones of more than so many bytes. */
 class FullDisk extends MemoryStore {
@@ -55,8 +55,7 @@ describe.each(['full', 'local', 'single'] as const)('mode %s', mode => {
     const disk = new FullDisk(half, 0)
     const world = new World({ disk })
     for (let visit = 1; visit <= 3; visit++) {
-      const life = world.life()
-      const map = await life.open(wish)
+      const { life, map } = await world.opened(wish)
       expect(blobs(world.network)).toHaveLength(16 * visit)
       expect(map.storage).toBe('memory')
       expect(storageEvents(life.events)).toEqual([{ type: 'storage', storage: 'memory', reason: 'failed' }])
@@ -69,9 +68,7 @@ describe.each(['full', 'local', 'single'] as const)('mode %s', mode => {
 
   test('a save that does not fit does not matter if the whole does', async () => {
     const disk = new FullDisk(0, ANY)
-    const world = new World({ disk })
-    const life = world.life()
-    const map = await life.open(wish)
+    const { world, map } = await openedWorld(wish, { disk })
     expect([map.storage, blobs(world.network).length]).toEqual(['best-effort', 16])
     expect(disk.refused).toBeGreaterThan(0)
     await world.checkValues(map)
@@ -89,9 +86,7 @@ describe.each(['full', 'local', 'single'] as const)('mode %s', mode => {
 
   test('reset(): one download, and the old hint is gone', async () => {
     const disk = new FullDisk(ANY, ANY)
-    const world = new World({ disk })
-    const life = world.life()
-    const map = await life.open(wish)
+    const { world, map } = await openedWorld(wish, { disk })
     await world.checkValues(map, [6])
     disk.whole = 0
     await world.drive(map.reset())
@@ -112,16 +107,13 @@ test('an epoch that comes during the download: the hint in memory is at the plac
       return newestAlone(living, genuine, seen)
     }),
   )
-  const life = world.life()
-  const map = await life.open({ rollback: 'strict' })
+  const { map } = await world.opened({ rollback: 'strict' })
   expect([map.storage, map.epoch, map.stats.fenced]).toEqual(['memory', 2, true])
   for (const index of [0, 6, 6, 999]) expect(await world.drive(map.at(index))).toEqual(living.newest.byIndex[index])
 })
 
 test("mode 'auto': one download behind instant lookups", async () => {
-  const world = new World({ disk: new FullDisk(0, 0) })
-  const life = world.life()
-  const map = await life.open({ mode: 'auto' })
+  const { world, map } = await openedWorld({ mode: 'auto' }, { disk: new FullDisk(0, 0) })
   await world.checkValues(map, [6])
   for (let i = 0; i < 200 && map.mode !== 'local'; i++) await world.drive(settle())
   await world.checkValues(map)

@@ -156,8 +156,7 @@ describe.each([A, B])('%s', liar => {
       const key = 'publisherKey' in wish ? { publisherKey } : {}
       const there = await behind(key)
       there.network.misbehave[liar] = lie
-      const life = there.life()
-      const map = await life.open(wish)
+      const { life, map } = await there.opened(wish)
       await there.checkValues(map, [0, 3, 14])
       expect(map.epoch).toBe(2)
       expect(map.stats.incidents.map(({ code }) => code)).toEqual(incidents)
@@ -188,8 +187,7 @@ describe.each([A, B])('%s', liar => {
       })
       return new Response(body)
     })
-    const life = there.life()
-    const map = await life.open({ mode: 'local', ...key })
+    const { map } = await there.opened({ mode: 'local', ...key })
     expect(dripping).toBe(1)
     await there.checkValues(map, [0, 3, 14])
     await there.drive(map.close())
@@ -200,8 +198,7 @@ describe.each([A, B])('%s', liar => {
     const there = await behind({ publisherKey }, brief)
     there.clock.sleep(1000 * DAY)
     there.network.misbehave[liar] = lies[0]![1]
-    const life = there.life()
-    const map = await life.open(options)
+    const { life, map } = await there.opened(options)
     expect(await life.failure(map.at(3))).toMatchObject({
       code: 'signature',
       message: expect.stringContaining('expired'),

@@ -2,13 +2,14 @@
 
 import { describe, expect, test } from 'vitest'
 import type { KeyhushMap } from '../src/index.js'
-import { discardStateWith, type OpenWithOptions } from '../src/testing.js'
+import type { OpenWithOptions } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import type { Database } from './support/database.js'
 import { laidOutAnew, nextEpoch, type Operation } from './support/epochs.js'
-import { core, Harness, keyed, keyless, NAMES, refusedBy, sameOnBoth } from './support/harness.js'
+import { core, keyed, keyless, NAMES } from './support/harness.js'
 import {
   append,
+  checkAll,
   edit,
   expectFollowed,
   Living,
@@ -21,15 +22,10 @@ import {
   utf8,
 } from './support/living.js'
 import { A, B, blobs, flip, hang, type Network, on, problem } from './support/network.js'
-import { type Life, records, World } from './support/world.js'
+import { type Life, World } from './support/world.js'
 
 const mode = 'local'
 const secret = (network: Network) => network.seen.filter(({ path }) => path === '/v1/answer' || path === '/v1/fence')
-
-async function checkAll(drive: Harness['drive'], map: KeyhushMap, { manifest, byIndex }: Database) {
-  expect([map.epoch, map.size]).toEqual([manifest.epoch, manifest.records])
-  for (let i = 0; i < map.size; i++) expect(await drive(map.at(i))).toEqual(byIndex[i])
-}
 
 const opened = (living: Living, options: Partial<OpenWithOptions> = {}) => openedLiving(living, { mode, ...options })
 
@@ -83,15 +79,6 @@ describe('the download', () => {
     const { map, drive } = await opened(new Living(network, database))
     expect(map.stats.incidents).toEqual([{ server: liar, code: 'tampered' }])
     await checkAll(drive, map, database)
-  })
-
-  test('both do: open() fails, and names one that lied', async () => {
-    const { network } = keyless()
-    network.both(wrong)
-    expect(await refusedBy({ network }, { mode })).toMatchObject({
-      code: 'tampered',
-      server: expect.any(String),
-    })
   })
 
   test('interrupted at any moment, it goes on where it was', async () => {
@@ -181,21 +168,17 @@ describe('a database that changes', () => {
 describe('stored', () => {
   const isDown = () => Promise.reject(new TypeError('offline'))
 
-  async function checkSome(w: World, map: KeyhushMap, { byIndex, manifest }: Database) {
-    expect([map.epoch, map.size]).toEqual([manifest.epoch, manifest.records])
-    for (let i = 0; i < map.size; i += 13) expect(await w.drive(map.at(i))).toEqual(byIndex[i])
-  }
+  const checkSome = (w: World, map: KeyhushMap, database: Database) =>
+    checkAll(work => w.drive(work), map, database, 13)
 
   test('opens and answers while the servers are away, at the epoch it was at', async () => {
     const { living, world: w } = livingWorld()
-    const life = w.life()
-    const map = await life.open({ mode })
+    const { map } = await w.opened({ mode })
     living.publish(someEdits(1))
     await w.drive(map.sync())
     await w.drive(map.close())
     w.network.both(isDown)
-    const next = w.life()
-    const offline = await next.open({ mode: 'auto' })
+    const { life: next, map: offline } = await w.opened({ mode: 'auto' })
     expect(offline.mode).toBe('local')
     expect(next.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
     await checkSome(w, offline, living.newest)
@@ -240,8 +223,7 @@ describe('stored', () => {
       const hint = await readHint(hintId)
       return { ...hint, checkpoint: spoil(hint.checkpoint) }
     }
-    const life = w.life()
-    const map = await life.open({ mode })
+    const { life, map } = await w.opened({ mode })
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
     await checkSome(w, map, living.newest)
   })
@@ -274,14 +256,6 @@ describe('stored', () => {
     await checkSome(copy, twin, living.newest)
     expect(secret(w.network)).toEqual([])
   })
-
-  test('discardState() makes room', async () => {
-    const w = new World()
-    const life = w.life()
-    await w.drive((await life.open({ mode })).close())
-    await w.drive(discardStateWith(life.environment, { servers: [A, B] }))
-    expect(await w.head()).toBeUndefined()
-  })
 })
 
 describe("mode: 'auto'", () => {
@@ -292,14 +266,5 @@ describe("mode: 'auto'", () => {
     const layout = core.layout(slots, 16, 32, slots / 32)
     expect(core.chooseMode(layout, { directoryBytes: 0 }, { instant: false }, 0)).toBe(expected)
     layout.free()
-  })
-
-  test('is local for a small database, and other modes are refused with words', async () => {
-    const harness = new Harness(sameOnBoth(records))
-    const map = await harness.open({ mode: 'auto' })
-    expect(map.mode).toBe('local')
-    expect(await harness.drive(map.at(6))).toEqual(records.byIndex[6])
-    const failure = await harness.failure(harness.open({ mode: 'somehow' as 'auto' }))
-    expect(failure).toMatchObject({ code: 'usage', message: expect.stringContaining("'local'") })
   })
 })

@@ -133,7 +133,18 @@ describe('partitions', () => {
     })
   })
 
+  const halfOf = async (genuine: Response) => {
+    const pieces = [(await bytesOf(genuine)).slice(0, 9)]
+    const pull = (controller: ReadableStreamDefaultController<Uint8Array>) => {
+      const piece = pieces.shift()
+      if (piece === undefined) return new Promise<void>(() => {})
+      controller.enqueue(piece)
+      return undefined
+    }
+    return new Response(new ReadableStream({ pull }))
+  }
   const faults: [string, string, Misbehave][] = [
+    ['a half, and then nothing more', 'network', on('/v1/blobs/', halfOf)],
     ['a flipped byte', 'tampered', flip(7, '/v1/blobs/')],
     ['another partition', 'tampered', on('/v1/blobs/', async g => ok((await bytesOf(g)).reverse()))],
     ['a byte too few', 'protocol', on('/v1/blobs/', async g => ok((await bytesOf(g)).slice(1)))],
@@ -171,26 +182,6 @@ describe('partitions', () => {
       await settle()
       expect(harness.clock.waiting).toBe(0)
     })
-  })
-
-  test('stopped half way are fetched anew from the other server', async () => {
-    const { network, database } = keyless(60)
-    network.misbehave[A] = on('/v1/blobs/', async genuine => {
-      const half = (await bytesOf(genuine)).slice(0, 9)
-      let sent = false
-      return new Response(
-        new ReadableStream({
-          pull(controller) {
-            if (sent) return new Promise(() => {})
-            sent = true
-            controller.enqueue(half)
-          },
-        }),
-      )
-    })
-    const { harness, map } = await openedOn({ network })
-    expect(map.stats.incidents).toEqual([{ server: A, code: 'network' }])
-    for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
   })
 
   test.each([

@@ -3,7 +3,7 @@
 import { afterEach, expect, test, vi } from 'vitest'
 import { estimate, open } from '../src/index.js'
 import { startCore } from '../src/platform/starting.js'
-import { Harness, keyed, NAMES } from './support/harness.js'
+import { keyed, NAMES, openedOn } from './support/harness.js'
 import { A, B } from './support/network.js'
 
 afterEach(() => void vi.unstubAllGlobals())
@@ -68,9 +68,7 @@ test.each<[string, object, string]>([
 
 test.each(['full', 'instant'] as const)('without AbortSignal.any, mode %s works', async mode => {
   without(AbortSignal, 'any')
-  const { network } = keyed()
-  const harness = new Harness(network)
-  const map = await harness.open({ mode })
+  const { harness, map } = await openedOn(keyed(), { mode })
   expect(await harness.drive(map.has(NAMES[3]!))).toBe(true)
   await harness.drive(map.reset())
 })

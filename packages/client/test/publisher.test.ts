@@ -6,14 +6,13 @@ import { ed25519 } from '@noble/curves/ed25519.js'
 import { describe, expect, test } from 'vitest'
 import { platformEnvironment } from '../dist/platform/whole.js'
 import { Publisher } from '../dist/servers/signatures.js'
-import type { KeyhushMap } from '../src/index.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, type Contents, type Database, later, someValues } from './support/database.js'
 import { nextEpoch, type Operation } from './support/epochs.js'
 import { core, Harness, NAMES, openedOn, refusedBy, sameOnBoth } from './support/harness.js'
 import { A, B, blobs, flip, hang, type Network, ok, on, problem } from './support/network.js'
 import { DAY, epochsOf, NOW, publisherKey, SECRET, signatureOf, signedOnBoth } from './support/signed.js'
-import { type Life, World } from './support/world.js'
+import { World } from './support/world.js'
 
 const KEY = ed25519.getPublicKey(SECRET)
 const OTHER = new Uint8Array(32).fill(8)
@@ -60,35 +59,11 @@ class Publishing {
   }
 }
 
-/** One disk, and servers that may change behind its back. */
-class Device {
-  readonly world: World
-  #lives: Life[] = []
-
-  constructor(network: Network, database: Database, before?: World) {
-    this.world = new World({ network, database, ...(before && { before }) })
-  }
-
-  life(): Life {
-    const life = this.world.life()
-    this.#lives.push(life)
-    return life
-  }
-
-  async open(options = {}): Promise<KeyhushMap> {
-    return await this.life().open({ publisherKey, ...options })
-  }
-
-  async failure(options = {}) {
-    const life = this.life()
-    return await life.failure(life.openIdle({ publisherKey, ...options }))
-  }
-
-  /** The same device when its servers have become others. */
-  facing(network: Network): Device {
-    for (const life of this.#lives) life.kill()
-    return new Device(network, this.world.database, this.world)
-  }
+/** A map with the key on this disk, or the error with which it does not open. */
+const openedOnDisk = (world: World, options = {}) => world.life().open({ publisherKey, ...options })
+const failureOf = (world: World, options = {}) => {
+  const life = world.life()
+  return life.failure(life.openIdle({ publisherKey, ...options }))
 }
 
 const answers = (network: Network) => network.queries().length
@@ -353,13 +328,13 @@ describe('a map that has state', () => {
 
   test('opened again while the newest is unsigned: it answers from the one before', async () => {
     const publishing = new Publishing()
-    const device = new Device(publishing.network, publishing.newest)
-    const map = await device.open()
-    await device.world.drive(map.close())
+    const device = new World({ network: publishing.network, database: publishing.newest })
+    const map = await openedOnDisk(device)
+    await device.drive(map.close())
     publishing.publish([edit(3, 'three')])
-    const again = await device.open()
+    const again = await openedOnDisk(device)
     expect(again.epoch).toBe(1)
-    expect(await device.world.drive(again.at(4))).toEqual(publishing.newest.byIndex[4])
+    expect(await device.drive(again.at(4))).toEqual(publishing.newest.byIndex[4])
   })
 
   test('a genuine manifest with a false list of changes: refused, nothing changes', async () => {
@@ -408,11 +383,11 @@ describe('a map that has state', () => {
     const publishing = new Publishing()
     const first = publishing.newest
     const old = publishing.replaceBy({ ...first }) // its signature with it
-    const device = new Device(publishing.network, publishing.newest)
-    const map = await device.open(options)
+    const device = new World({ network: publishing.network, database: publishing.newest })
+    const map = await openedOnDisk(device, options)
     for (let epoch = 2; epoch <= 3; epoch++) {
       publishing.publishSigned([edit(epoch, `ep. ${epoch}`)])
-      await device.world.drive(map.sync())
+      await device.drive(map.sync())
     }
     return { publishing, device, map, old, first }
   }
@@ -420,27 +395,27 @@ describe('a map that has state', () => {
   test('shown an older epoch that was signed once: refused at open(), and ever after', async () => {
     const { device, old } = await beenAtThree()
     const back = device.facing(old)
-    for (let i = 0; i < 3; i++) expect((await back.failure()).code).toBe('signature')
+    for (let i = 0; i < 3; i++) expect((await failureOf(back)).code).toBe('signature')
     expect(answers(old)).toBe(0)
     expect(blobs(old).length).toBe(0)
-    expect((await back.world.head())!.record).toBeDefined()
+    expect((await back.head())!.record).toBeDefined()
   })
 
   test('a history in which only the first epoch is genuine is refused, and the map keeps its own', async () => {
     const { publishing, device, first } = await beenAtThree()
-    const { hintId } = (await device.world.head())!.record
+    const { hintId } = (await device.head())!.record
     const forged = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4, manifest: later(4) })
     const lying = sameOnBoth(forged)
     lying.signatures.push(...publishing.network.signatures)
     const back = device.facing(lying)
-    for (let i = 0; i < 3; i++) expect((await back.failure()).code).toBe('signature')
+    for (let i = 0; i < 3; i++) expect((await failureOf(back)).code).toBe('signature')
     // Had the state been discarded for it, the map would now be fresh, and believe what is old.
     const old = signedOnBoth(first)
     const older = back.facing(old)
-    expect((await older.failure()).code).toBe('signature')
-    expect((await older.world.head())!.record.hintId).toEqual(hintId)
+    expect((await failureOf(older)).code).toBe('signature')
+    expect((await older.head())!.record.hintId).toEqual(hintId)
     const home = older.facing(publishing.network)
-    expect((await home.open()).epoch).toBe(3)
+    expect((await openedOnDisk(home)).epoch).toBe(3)
   })
 
   test.each(['full', 'local'] as const)('mode %s: not made to forget by a download broken off', async mode => {
@@ -473,11 +448,11 @@ describe('a map that has state', () => {
   test('reset() does not make it forget how far it has been', async () => {
     const publishing = new Publishing()
     const first = publishing.newest
-    const device = new Device(publishing.network, first)
+    const device = new World({ network: publishing.network, database: first })
     const life = device.life()
     const map = await life.open({ publisherKey })
     publishing.publishSigned([edit(3, 'three')])
-    await device.world.drive(map.sync())
+    await device.drive(map.sync())
     const before = { manifest: publishing.newest.manifest, signatures: [...publishing.network.signatures] }
     publishing.network.both(
       on('/v1/manifest', (genuine, { path }) => (path === '/v1/manifest' ? ok(first.manifestBytes) : genuine)),
@@ -486,7 +461,7 @@ describe('a map that has state', () => {
     expect((await life.failure(map.reset())).code).toBe('signature')
     publishing.network.both(undefined)
     publishing.network.signatures.splice(0, 1, ...before.signatures)
-    await device.world.drive(map.reset())
+    await device.drive(map.reset())
     expect(map.epoch).toBe(2)
   })
 
@@ -502,8 +477,8 @@ describe('a map that has state', () => {
     for (let i = 0; i < 2; i++) expect((await life.failure(condemned.reset())).code).toBe('signature')
     publishing.network.misbehave[A] = undefined
     const home = back.facing(publishing.network)
-    const again = await home.open()
-    await home.world.drive(again.reset())
+    const again = await openedOnDisk(home)
+    await home.drive(again.reset())
     expect(again.epoch).toBe(3)
   })
 
@@ -515,41 +490,41 @@ describe('a map that has state', () => {
       const other = buildDatabase(core, { values: someValues(15, 5), partitions: 4, manifest: change })
       const network = signedOnBoth(other)
       const back = device.facing(network)
-      expect((await back.failure()).code).toBe('signature')
+      expect((await failureOf(back)).code).toBe('signature')
       expect(answers(network) + blobs(network).length).toBe(0)
     }
     const home = device.facing(publishing.network)
-    expect((await home.open()).epoch).toBe(3)
+    expect((await openedOnDisk(home)).epoch).toBe(3)
   })
 
   test('stored without a key, then opened with one: checked before it is used, and kept', async () => {
     const publishing = new Publishing()
-    const device = new Device(publishing.network, publishing.newest)
-    const map = await device.open({ publisherKey: undefined })
-    await device.world.drive(map.at(1))
+    const device = new World({ network: publishing.network, database: publishing.newest })
+    const map = await openedOnDisk(device, { publisherKey: undefined })
+    await device.drive(map.at(1))
     const [genuine] = publishing.network.signatures.splice(0, 1, signatureOf(publishing.newest, OTHER))
     const sent = answers(publishing.network)
-    expect((await device.failure()).code).toBe('signature')
+    expect((await failureOf(device)).code).toBe('signature')
     expect(answers(publishing.network)).toBe(sent)
     publishing.network.signatures.splice(0, 1, genuine!)
-    const again = await device.open()
-    expect(await device.world.drive(again.at(1))).toEqual(publishing.newest.byIndex[1])
+    const again = await openedOnDisk(device)
+    expect(await device.drive(again.at(1))).toEqual(publishing.newest.byIndex[1])
   })
 
   test('a half-made hint of a map without a key: checked before it is used', async () => {
     const publishing = new Publishing()
-    const device = new Device(publishing.network, publishing.newest)
-    await device.world.halfDownloaded(1)
-    expect((await device.world.head())!.stage).toBe('partial')
+    const device = new World({ network: publishing.network, database: publishing.newest })
+    await device.halfDownloaded(1)
+    expect((await device.head())!.stage).toBe('partial')
     publishing.network.signatures.length = 0
-    expect((await device.failure()).code).toBe('signature')
+    expect((await failureOf(device)).code).toBe('signature')
     expect(answers(publishing.network)).toBe(0)
   })
 
   test('a half-made hint follows no further than what is signed', async () => {
     const publishing = new Publishing()
-    const device = new Device(publishing.network, publishing.newest)
-    await device.world.halfDownloaded(1, { publisherKey })
+    const device = new World({ network: publishing.network, database: publishing.newest })
+    await device.halfDownloaded(1, { publisherKey })
     publishing.publishSigned([edit(3, 'three')])
     publishing.publish([edit(4, 'false')])
     const next = device.life()
@@ -557,24 +532,24 @@ describe('a map that has state', () => {
     const map = await next.open({ publisherKey })
     expect(next.events).toContainEqual({ type: 'resumed', what: 'download', pending: false })
     expect(map.epoch).toBe(2)
-    expect(await device.world.drive(map.at(3))).toEqual(value('three'))
+    expect(await device.drive(map.at(3))).toEqual(value('three'))
   })
 
   test('another tab without the key takes the state to an epoch that is not signed: it is not read there', async () => {
     const publishing = new Publishing()
-    const device = new Device(publishing.network, publishing.newest)
+    const device = new World({ network: publishing.network, database: publishing.newest })
     const life = device.life()
     const map = await life.open({ publisherKey })
     const lax = await device.life().open()
     publishing.publish([edit(3, 'false')])
-    await device.world.drive(lax.sync())
-    expect(await device.world.drive(lax.at(3))).toEqual(value('false'))
+    await device.drive(lax.sync())
+    expect(await device.drive(lax.at(3))).toEqual(value('false'))
     const sent = answers(publishing.network)
     // The store is ahead of this tab, which finds that out when it wants to store an intent.
     for (let i = 0; i < 3; i++) expect((await life.failure(map.at(3))).code).toBe('signature')
     expect(answers(publishing.network)).toBe(sent)
     publishing.sign()
-    expect(await device.world.drive(map.at(3))).toEqual(value('false'))
+    expect(await device.drive(map.at(3))).toEqual(value('false'))
   })
 })
 
@@ -642,13 +617,13 @@ describe('expiry', () => {
 
   test('of stored state, at open()', async () => {
     const publishing = new Publishing(brief)
-    const device = new Device(publishing.network, publishing.newest)
-    await device.world.drive((await device.open()).close())
-    device.world.clock.sleep(1000 * DAY)
-    expect((await device.failure()).code).toBe('signature')
+    const device = new World({ network: publishing.network, database: publishing.newest })
+    await device.drive((await openedOnDisk(device)).close())
+    device.clock.sleep(1000 * DAY)
+    expect((await failureOf(device)).code).toBe('signature')
     publishing.publishSigned([edit(3, 'three')], { expires: 0 })
-    const map = await device.open()
-    expect(await device.world.drive(map.at(3))).toEqual(value('three'))
+    const map = await openedOnDisk(device)
+    expect(await device.drive(map.at(3))).toEqual(value('three'))
   })
 
   test('without a publisher’s key nobody asks', async () => {

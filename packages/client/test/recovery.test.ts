@@ -193,8 +193,7 @@ describe('a condemned hint', () => {
       life.kill()
       ended = done
       const head = (await world.head())!
-      const next = world.life()
-      const again = await next.open()
+      const { life: next, map: again } = await world.opened()
       if (hex(head.record.hintId) === hex(old)) {
         expect(head.condemned).toEqual({ culprit: B })
         expect((await next.failure(again.at(1))).name).toBe('CondemnedError')
@@ -353,9 +352,7 @@ describe('what it belongs to', () => {
       const world = new World()
       if (half) await world.halfDownloaded(5)
       else await lived({ world })
-      const later = new World({ network: sameOnBoth(records, next), before: world })
-      const life = later.life()
-      const map = await life.open()
+      const { world: later, life, map } = await openedWorld({}, { network: sameOnBoth(records, next), before: world })
       const what = half ? 'download' : 'hint'
       expect(life.events).toEqual([
         { type: 'resumed', what, pending: false },
@@ -471,8 +468,7 @@ describe('an interrupted download', () => {
     const first = await world.killedAt('complete')
     expect(blobs(world.network)).toHaveLength(16)
     const { record } = (await world.head())!
-    const second = world.life()
-    const map = await second.open()
+    const { life: second, map } = await world.opened()
     expect(second.events).toEqual([{ type: 'resumed', what: 'download', pending: false }])
     expect((await world.head())!.record).toEqual(record)
     expect([...first.writes, ...second.writes].filter(method => /Partial$/.test(method))).toEqual(['readPartial'])

@@ -46,6 +46,11 @@ const world = (...databases: Database[]) => {
   const all = databases.length === 0 ? [large] : databases
   return new World({ network: sameOnBoth(...all), database: all.at(-1)! })
 }
+const begun = async (how: How = {}) => {
+  const w = world()
+  const life = w.life()
+  return { w, life, map: await opened(life, how) }
+}
 const types = (life: Life) => life.events.map(({ type }) => type)
 
 describe('a function', () => {
@@ -159,8 +164,7 @@ describe("'never'", () => {
   })
 
   test('after prepare() the state answers, in the next visit too', async () => {
-    const w = world()
-    const map = await opened(w.life(), { download: 'never' })
+    const { w, map } = await begun({ download: 'never' })
     await w.drive(map.prepare())
     expect(map.mode).toBe('local')
     await w.drive(map.close())
@@ -170,9 +174,7 @@ describe("'never'", () => {
   })
 
   test('prepare() that fails is not tried again by itself', async () => {
-    const w = world()
-    const life = w.life()
-    const map = await opened(life, { download: 'never', pays: () => true })
+    const { w, life, map } = await begun({ download: 'never', pays: () => true })
     w.network.both(on('/v1/blobs/', () => problem(404, 'not_found')))
     expect(await life.failure(map.prepare())).toMatchObject({ code: 'protocol' })
     const asked = blobs(w.network).length
@@ -321,9 +323,7 @@ describe('prepare()', () => {
   })
 
   test('rejects with what has failed; lookups go on, and by themselves it is tried again', async () => {
-    const w = world()
-    const life = w.life()
-    const map = await opened(life)
+    const { w, life, map } = await begun()
     w.network.both(on('/v1/blobs/', () => problem(404, 'not_found')))
     expect(await life.failure(map.prepare())).toMatchObject({ code: 'protocol' })
     const error = expect.objectContaining({ code: 'protocol' })
@@ -334,9 +334,7 @@ describe('prepare()', () => {
   })
 
   test('called off: the download ends, and another call begins it again', async () => {
-    const w = world()
-    const life = w.life()
-    const map = await opened(life)
+    const { w, map } = await begun()
     w.network.both(hang('/v1/blobs/'))
     const giving = new AbortController()
     const given = map.prepare({ signal: giving.signal })
@@ -351,8 +349,7 @@ describe('prepare()', () => {
   })
 
   test('a listener that throws fails its own call', async () => {
-    const w = world()
-    const map = await opened(w.life())
+    const { w, map } = await begun()
     const onProgress = () => {
       throw new Error('my own bug')
     }
@@ -363,9 +360,7 @@ describe('prepare()', () => {
   })
 
   test('after close() it fails; closing ends it', async () => {
-    const w = world()
-    const life = w.life()
-    const map = await opened(life)
+    const { w, life, map } = await begun()
     w.network.both(hang('/v1/blobs/'))
     const preparing = life.failure(map.prepare())
     await settle()
@@ -376,8 +371,7 @@ describe('prepare()', () => {
 
   test.each(['instant', 'full', 'local'] as const)('of a map that is opened in mode %s', async mode => {
     const w = world()
-    const life = w.life()
-    const map = await life.open({ mode, push: false, ...(mode === 'full' ? {} : { proofs: 'auto' }) })
+    const { life, map } = await w.opened({ mode, push: false, ...(mode === 'full' ? {} : { proofs: 'auto' }) })
     if (mode === 'instant') expect((await life.failure(map.prepare())).code).toBe('usage')
     else await w.drive(map.prepare())
     expect(map.mode).toBe(mode)

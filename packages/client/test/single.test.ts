@@ -461,8 +461,7 @@ describe('stored', () => {
     const { world, map } = await begun()
     const copy = world.copy()
     await world.checkValues(map, [9])
-    const life = copy.life()
-    const restored = await life.open(options)
+    const { life, map: restored } = await copy.opened(options)
     expect(restored.condemned).toEqual({ server: undefined })
     expect((await life.failure(restored.at(4))).code).toBe('condemned')
     await world.checkValues(map, [10])
@@ -472,6 +471,15 @@ describe('stored', () => {
 
 describe('two servers that may be one party', () => {
   const two = { servers: [A, B], collusion: 'tolerated', mode: 'single', lookups: 60 } as const
+
+  /** A map in memory that has asked once, and whom. */
+  async function inUse() {
+    const { network, database } = keyless()
+    const there = await opened(new Living(network, database), { ...two, integrity: undefined })
+    expect(await there.drive(there.map.at(1))).toEqual(database.byIndex[1])
+    const home = network.queries()[0]!.server
+    return { ...there, database, home, other: home === A ? B : A }
+  }
 
   test('vouch for the data together, and one of them answers', async () => {
     const { network, database } = keyless()
@@ -486,11 +494,7 @@ describe('two servers that may be one party', () => {
   })
 
   test('the same bytes go to the other if the first fails, and both keep the fence', async () => {
-    const { network, database } = keyless()
-    const { map, harness, drive } = await opened(new Living(network, database), { ...two, integrity: undefined })
-    await drive(map.at(1))
-    const home = network.queries()[0]!.server
-    const other = home === A ? B : A
+    const { network, database, map, harness, drive, home, other } = await inUse()
     network.misbehave[home] = busy
     expect(await drive(map.at(2))).toEqual(database.byIndex[2])
     const asked = network.queries(1)
@@ -579,11 +583,7 @@ describe('two servers that may be one party', () => {
   })
 
   test('a lie of either is noticed as that of one server is', async () => {
-    const { network, database } = keyless()
-    const { map, harness } = await opened(new Living(network, database), { ...two, integrity: undefined })
-    await harness.drive(map.at(1))
-    const home = network.queries()[0]!.server
-    const other = home === A ? B : A
+    const { network, map, harness, home, other } = await inUse()
     network.misbehave[home] = busy
     network.misbehave[other] = flip(HEADER_BYTES)
     expect(await harness.failure(map.at(2))).toMatchObject({ code: 'tampered', server: other })

@@ -2,13 +2,13 @@
 // (reset(), discardState()), leads to a map that answers rightly; and nothing but a KeyhushError leaves the API.
 
 import { describe, expect, test } from 'vitest'
-import { CondemnedError, KeyhushError, type KeyhushMap, StorageError } from '../src/index.js'
+import { CondemnedError, KeyhushError, type KeyhushMap } from '../src/index.js'
 import { discardStateWith, type MemoryStore, type OpenWithOptions, type StateStore } from '../src/testing.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
 import { core, sameOnBoth } from './support/harness.js'
 import { A, B, busy, type Network } from './support/network.js'
-import { seededRandom } from './support/random.js'
+import { drawing } from './support/random.js'
 import { type Life, World } from './support/world.js'
 
 const SEEDS = 60
@@ -30,12 +30,6 @@ const another = buildDatabase(core, {
   partitions: 16,
   manifest: { databaseId: core.databaseId(Uint8Array.of(7)) },
 })
-
-/** Small numbers that follow from a seed. */
-function dice(seed: number): (sides: number) => number {
-  const random = seededRandom(seed)
-  return sides => random(1)[0]! % sides
-}
 
 /** A disk, as some life or other has left it. */
 async function left(roll: (sides: number) => number, seed: number, how: How): Promise<World> {
@@ -162,7 +156,7 @@ const ways: Record<string, How> = {
 
 describe.each(Object.entries(ways))('from every stored state %s', (_, how) => {
   test.each(Array.from({ length: SEEDS }, (_, i) => i + 1))('a working map is in reach (seed %i)', async seed => {
-    const roll = dice(seed)
+    const roll = drawing(seed)
     const world = await left(roll, seed, how)
     if (roll(2) === 0) rot(world.disk, roll)
     const newest = serversLater(world.network, roll)
@@ -196,13 +190,5 @@ describe('discardState()', () => {
     expect(await world.head()).toBeUndefined()
     await world.checkValues(map)
     expect((await world.head())!.record.hintId).not.toEqual(record.hintId)
-  })
-
-  test('that the store refuses is a StorageError', async () => {
-    const openStore = async () => {
-      throw new Error('the folder is locked')
-    }
-    const environment = { ...new World().life().environment, openStore }
-    await expect(discardStateWith(environment, { servers: [A, B] })).rejects.toBeInstanceOf(StorageError)
   })
 })

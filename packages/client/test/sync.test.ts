@@ -3,16 +3,16 @@
 
 import { contentHash, decodeQuery, encodeEvent, encodeManifest, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
-import type { KeyhushMap } from '../src/index.js'
 import { MemoryStore, type Tabs } from '../src/testing.js'
 import { deferred, settle, until } from './support/clock.js'
-import { buildDatabase, type Database, someValues } from './support/database.js'
+import { buildDatabase, someValues } from './support/database.js'
 import { laidOutAnew, nextEpoch } from './support/epochs.js'
 import { core, Harness, NAMES, openedOn } from './support/harness.js'
 import {
   add,
   append,
   change,
+  checkAll,
   edit,
   expectFollowed,
   forgetFirst,
@@ -28,11 +28,6 @@ import {
 } from './support/living.js'
 import { A, after, B, blobs, bytesOf, epochUnknown, flip, hang, ok, on, problem, queryIn } from './support/network.js'
 import { noLocks, World } from './support/world.js'
-
-async function checkAll(harness: Harness, map: KeyhushMap, { manifest, byIndex }: Database) {
-  expect([map.epoch, map.size]).toEqual([manifest.epoch, manifest.records])
-  for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(byIndex[i])
-}
 
 describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
   const opened = (living: Living, options = {}) => openedLiving(living, { proofs, ...options })
@@ -61,7 +56,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await harness.drive(map.sync())
       expect(blobs(network).slice(before)).toHaveLength(1)
       expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
-      await checkAll(harness, map, epoch)
+      await checkAll(harness.drive, map, epoch)
     })
 
     test('many epochs, with appends that open several partitions at once, and lookups in between', async () => {
@@ -73,7 +68,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
         if (round % 2 === 0) await harness.drive(map.sync())
       }
       await harness.drive(map.sync())
-      await checkAll(harness, map, living.newest)
+      await checkAll(harness.drive, map, living.newest)
       expect(events).toEqual(sizes.map((_, i) => ({ type: 'updated', generation: 1, epoch: i + 2 })))
     })
 
@@ -125,7 +120,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
         expect(second!.vectors).toHaveLength(2 * living.newest.manifest.partitions)
       }
       expect(events.map(({ type }) => type)).toEqual(['updated', 'updated'])
-      await checkAll(harness, map, living.newest)
+      await checkAll(harness.drive, map, living.newest)
     })
 
     test('with a batch under way: extended through its own swaps, keys moved meanwhile from the list', async () => {
@@ -177,7 +172,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
         expect(network.seen.slice(before).filter(({ path }) => path === '/v1/answer')).toHaveLength(2)
         expect(network.seen.length - before).toBeLessThan(8)
         network.misbehave[liar] = undefined
-        await checkAll(harness, map, living.newest)
+        await checkAll(harness.drive, map, living.newest)
       },
     )
   })
@@ -200,7 +195,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     expect(blobs(network).slice(downloaded)).toHaveLength(3) // the lists
     expect(events.map(({ type }) => type)).toEqual(['updated', 'updated', 'updated'])
     expect(old.manifest.epoch).toBe(1)
-    await checkAll(harness, map, living.newest)
+    await checkAll(harness.drive, map, living.newest)
   })
 
   describe('servers that lie about what changed', () => {
@@ -210,7 +205,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       for (let i = 0; i < 2; i++) living.publish([edit(i, `new ${i}`)]) // both take their turns to be first
       await harness.drive(map.sync())
       expect(map.stats.incidents).toEqual([{ server: liar, code: 'tampered' }])
-      await checkAll(harness, map, living.newest)
+      await checkAll(harness.drive, map, living.newest)
     })
 
     test('both: TamperedError, and the map stays where it was', async () => {
@@ -222,7 +217,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       network.both(undefined)
       expect(await harness.drive(map.at(3))).toEqual(old.byIndex[3])
       await harness.drive(map.sync())
-      await checkAll(harness, map, living.newest)
+      await checkAll(harness.drive, map, living.newest)
     })
 
     test('a manifest that comes after the other server has forgotten its epoch: its server is asked again', async () => {
@@ -240,7 +235,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
         path.startsWith('/v1/manifest?') ? problem(404, 'epoch_unknown') : undefined
       const { harness, map } = await opened(living)
       expect(late).toBe(false)
-      await checkAll(harness, map, living.newest)
+      await checkAll(harness.drive, map, living.newest)
     })
 
     test('different manifests of one epoch: ServersDisagreeError, and nothing changes', async () => {
@@ -254,7 +249,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(await harness.failure(map.sync())).toMatchObject({ code: 'servers_disagree' })
       network.misbehave[B] = undefined
       await harness.drive(map.sync())
-      await checkAll(harness, map, living.newest)
+      await checkAll(harness.drive, map, living.newest)
     })
 
     const badChains: [string, (bytes: Uint8Array) => Uint8Array, string][] = [
@@ -270,7 +265,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(await harness.failure(map.sync())).toMatchObject({ code })
       network.misbehave[A] = undefined
       await harness.drive(map.sync())
-      await checkAll(harness, map, living.newest)
+      await checkAll(harness.drive, map, living.newest)
     })
 
     test.each([
@@ -303,7 +298,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
         { type: 'outdated', reason: 'history' },
         { type: 'updated', generation: 1, epoch: 5 },
       ])
-      await checkAll(harness, map, living.newest)
+      await checkAll(harness.drive, map, living.newest)
     })
 
     test('history exceeded between a chain and its lists: a new hint is made', async () => {
@@ -318,7 +313,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await harness.drive(map.sync())
       expect(events[0]).toEqual({ type: 'outdated', reason: 'history' })
       network.both(undefined)
-      await checkAll(harness, map, living.newest)
+      await checkAll(harness.drive, map, living.newest)
     })
 
     test('another database in its place: sync() makes a new hint', async () => {
@@ -330,7 +325,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       }
       await harness.drive(map.sync())
       expect(events[0]).toEqual({ type: 'outdated', reason: 'manifest' })
-      await checkAll(harness, map, other)
+      await checkAll(harness.drive, map, other)
     })
   })
 
@@ -351,7 +346,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       )
       const { harness, map } = await openedOn({ network }, { proofs })
       expect(map.epoch).toBe(living.newest.manifest.epoch)
-      await checkAll(harness, map, living.newest)
+      await checkAll(harness.drive, map, living.newest)
     })
 
     test('of a keyed database whose directory is replaced before it was fetched', async () => {
@@ -426,7 +421,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await settle()
       const asked = network.seen.slice(before).filter(({ path }) => path !== '/v1/events')
       const counts = [A, B].map(server => asked.filter(seen => seen.server === server).length)
-      await checkAll(harness, map, living.newest)
+      await checkAll(harness.drive, map, living.newest)
       return { map, network, counts }
     }
 
@@ -502,15 +497,14 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       const { living, harness, map, network } = await hearing(livingKeyless())
       for (const stream of network.streams) stream.tell(encodeEvent({ generation: 7, epoch: 900 }))
       await settle()
-      await checkAll(harness, map, living.newest)
+      await checkAll(harness.drive, map, living.newest)
     })
   })
 
   describe('durable state', () => {
     test('a later life takes up updates and effects in their order, and follows what it has missed', async () => {
       const { living, world: w } = livingWorld()
-      const first = w.life()
-      const map = await first.open({ proofs })
+      const { life: first, map } = await w.opened({ proofs })
       for (let round = 1; round < 4; round++) {
         await w.drive(map.at(round))
         living.publish(someEdits(round))
@@ -519,8 +513,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       }
       first.kill()
       living.publish(someEdits(4))
-      const life = w.life()
-      const again = await life.open({ proofs })
+      const { life, map: again } = await w.opened({ proofs })
       expect(life.events).toEqual([
         { type: 'resumed', what: 'hint', pending: false },
         { type: 'updated', generation: 1, epoch: 5 },
@@ -635,7 +628,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       letGo()
       await harness.drive(syncing)
       expect(events.slice(1)).toEqual([{ type: 'updated', generation: 2, epoch: 2 }])
-      await checkAll(harness, map, next)
+      await checkAll(harness.drive, map, next)
     })
 
     test('once the old one is not answered any more, a lookup waits for the new hint', async () => {
@@ -647,7 +640,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       const calls = [map.at(3), map.at(4), map.sync()]
       const [three, four] = await harness.drive(Promise.all(calls))
       expect([three, four]).toEqual([utf8('three'), after.byIndex[4]])
-      await checkAll(harness, map, after)
+      await checkAll(harness.drive, map, after)
     })
 
     test('stored state of the old one: the map opens with it at once, and moves over', async () => {
@@ -658,8 +651,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       life.kill()
       const next = laidOutAnew(first, 20)
       network.publishOnBoth(next)
-      const later = w.life()
-      const map = await later.open({ proofs })
+      const { life: later, map } = await w.opened({ proofs })
       await w.checkValues(map)
       await w.drive(map.sync())
       expect(map.epoch).toBe(2)
@@ -730,7 +722,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(map.epoch).toBe(1)
       network.both(undefined)
       await harness.drive(map.sync())
-      await checkAll(harness, map, next)
+      await checkAll(harness.drive, map, next)
     })
 
     test('that cannot be put in place while a lookup is pending: the old hint goes on', async () => {

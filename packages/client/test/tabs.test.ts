@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import type { StoredHint } from '../src/testing.js'
 import { settle, turns } from './support/clock.js'
 import { A, B, busy, flip } from './support/network.js'
-import { dice } from './support/random.js'
+import { drawing } from './support/random.js'
 import { type Method, noLocks, twoTabs, World } from './support/world.js'
 
 describe.each([
@@ -14,7 +14,7 @@ describe.each([
 ] as const)('%s', (_what, environment) => {
   test.each(Array.from({ length: 12 }, (_, i) => i + 1))('tabs side by side (schedule %i)', async seed => {
     const world = new World({ seed })
-    const roll = dice(seed)
+    const roll = drawing(seed)
     world.network.both(async (_seen, genuine) => {
       await turns(roll(40))
       return genuine

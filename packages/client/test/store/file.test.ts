@@ -197,33 +197,34 @@ async function remembered(disk: Disk, acknowledged: number): Promise<number> {
   throw new Error(`after ${acknowledged} acknowledged steps, found ${seen}`)
 }
 
+/** That life, with the power cut before this call to the disk, and before each `step`th after it; how many steps were acknowledged. */
+async function* cuts(step = 1) {
+  for (let calls = 0; ; calls += step) {
+    const disk = new SimulatedDisk(undefined, calls)
+    const acknowledged = await live(disk, 0)
+    if (acknowledged === life.length) return expect(calls).toBeGreaterThan(100)
+    yield { disk, acknowledged }
+  }
+}
+
 describe('the power cut before every call to the disk', () => {
   const some = Array.from({ length: THOROUGH ? 4 : 2 }, (_, seed): [string, Loss] => [
     `what is not synced is lost or kept at random, seed ${seed}`,
     losesSome(drawing(seed + 1)),
   ])
-  test.each<[string, Loss]>([['all that is not synced is lost', LOSES_ALL], ['all of it is kept', KEEPS_ALL], ...some])(
-    '%s: the state is that before the call, or that after it',
-    async (_, loss) => {
-      for (let calls = 0; ; calls++) {
-        const disk = new SimulatedDisk(undefined, calls)
-        const acknowledged = await live(disk, 0)
-        if (acknowledged === life.length) {
-          expect(calls).toBeGreaterThan(100)
-          break
-        }
-        const found = disk.after(loss)
-        const steps = await remembered(found, acknowledged)
-        await liveDangerously(found, steps)
-      }
-    },
-  )
+  const losses: [string, Loss][] = [
+    ['all that is not synced is lost', LOSES_ALL],
+    ['all of it is kept', KEEPS_ALL],
+  ]
+  test.each([...losses, ...some])('%s: the state is that before the call, or that after it', async (_, loss) => {
+    for await (const { disk, acknowledged } of cuts()) {
+      const found = disk.after(loss)
+      await liveDangerously(found, await remembered(found, acknowledged))
+    }
+  })
 
   test('the process killed, and then the power cut: what the next process found, it keeps', async () => {
-    for (let calls = 0; ; calls++) {
-      const disk = new SimulatedDisk(undefined, calls)
-      const acknowledged = await live(disk, 0)
-      if (acknowledged === life.length) break
+    for await (const { disk, acknowledged } of cuts()) {
       const found = disk.killed()
       const steps = await remembered(found, acknowledged)
       expect(await remembered(found.after(LOSES_ALL), acknowledged)).toBe(steps)
@@ -232,10 +233,8 @@ describe('the power cut before every call to the disk', () => {
 
   test('again while the state is opened: still the same', async () => {
     const random = drawing(99)
-    for (let calls = 0; ; calls += THOROUGH ? 3 : 7) {
-      let disk = new SimulatedDisk(undefined, calls)
-      const acknowledged = await live(disk, 0)
-      if (acknowledged === life.length) break
+    for await (const { disk: first, acknowledged } of cuts(THOROUGH ? 3 : 7)) {
+      let disk = first
       for (let again = 0; again < 25; again++) {
         disk = disk.after(losesSome(random), again)
         await FileStore.open(disk).catch(() => {})
@@ -245,10 +244,7 @@ describe('the power cut before every call to the disk', () => {
   })
 
   test('zeros where bytes were not synced: the state before, or unreadable, never an older one', async () => {
-    for (let calls = 0; ; calls++) {
-      const disk = new SimulatedDisk(undefined, calls)
-      const acknowledged = await live(disk, 0)
-      if (acknowledged === life.length) break
+    for await (const { disk, acknowledged } of cuts()) {
       await remembered(disk.after(ZEROS), acknowledged).catch((error: unknown) => {
         expect(error).toBeInstanceOf(StateUnreadableError)
       })

@@ -94,20 +94,11 @@ export class Harness {
     return map
   }
 
-  drive<T>(work: Promise<T>): Promise<T> {
-    return drive(this.clock, work)
-  }
+  drive = <T>(work: Promise<T>): Promise<T> => drive(this.clock, work)
 
   /** The error a call fails with. */
-  async failure(work: Promise<unknown>): Promise<Failure> {
-    return await this.drive(
-      work.then(
-        value => {
-          throw new Error(`expected a failure, got ${String(value)}`)
-        },
-        (error: unknown) => error as Failure,
-      ),
-    )
+  failure(work: Promise<unknown>): Promise<Failure> {
+    return this.drive(failureOf(work))
   }
 
   /** A lookup that fails: the error, and everything that the caller and the servers could notice. */
@@ -166,6 +157,15 @@ export async function refusedBy(
 ): Promise<Failure> {
   const harness = new Harness(network)
   return await harness.failure(harness.open(options))
+}
+
+export async function failureOf(work: Promise<unknown>): Promise<Failure> {
+  return await work.then(
+    value => {
+      throw new Error(`expected a failure, got ${String(value)}`)
+    },
+    (error: unknown) => error as Failure,
+  )
 }
 
 export interface Failure extends Error {

@@ -58,6 +58,12 @@ export async function openedLiving(living: Living, options: Partial<OpenWithOpti
   return { living, harness, map, events, network: living.network, drive }
 }
 
+/** At this epoch, with all its records. */
+export async function checkAll(drive: Harness['drive'], map: KeyhushMap, { manifest, byIndex }: Database, step = 1) {
+  expect([map.epoch, map.size]).toEqual([manifest.epoch, manifest.records])
+  for (let i = 0; i < map.size; i += step) expect(await drive(map.at(i))).toEqual(byIndex[i])
+}
+
 /** A world whose database changes: 1000 values of 8 bytes. */
 export function livingWorld(): { living: Living; world: World } {
   const living = new Living(sameOnBoth(records), records)

@@ -19,7 +19,7 @@ import {
 } from '../../src/testing.js'
 import { drive, ManualClock, settle } from './clock.js'
 import { buildDatabase, type Database, someValues } from './database.js'
-import { core, type Failure, hex, proofsWith, sameOnBoth } from './harness.js'
+import { core, type Failure, failureOf, hex, proofsWith, sameOnBoth } from './harness.js'
 import { A, B, claimedQuery, type Network, queryIn } from './network.js'
 import { seededRandom } from './random.js'
 
@@ -96,6 +96,12 @@ export class World {
     return new World({ network, database, disk, shown, seed: seed + 500 })
   }
 
+  /** The same device when its servers have become others: its tabs are gone. */
+  facing(network: Network): World {
+    for (const life of this.lives) life.kill()
+    return new World({ network, database: this.database, before: this })
+  }
+
   /** A new tab, or the next life of one. Its randomness is its own. */
   life(change: Partial<Environment> = {}): Life {
     const life = new Life(this, this.lives.length + 1, change)
@@ -104,9 +110,12 @@ export class World {
   }
 
   /** A new tab, and its map. */
-  async opened(options: Partial<OpenWithOptions> = {}): Promise<{ life: Life; map: KeyhushMap }> {
+  async opened(
+    options: Partial<OpenWithOptions> = {},
+    planner: Planner = {},
+  ): Promise<{ life: Life; map: KeyhushMap }> {
     const life = this.life()
-    return { life, map: await life.open(options) }
+    return { life, map: await life.open(options, planner) }
   }
 
   /** A tab that was killed when it was about to call its store so. */
@@ -298,15 +307,8 @@ export class Life {
     return this.world.drive(this.openIdle(options, planner))
   }
 
-  async failure(work: Promise<unknown>): Promise<Failure> {
-    return await this.world.drive(
-      work.then(
-        value => {
-          throw new Error(`expected a failure, got ${String(value)}`)
-        },
-        (error: unknown) => error as Failure,
-      ),
-    )
+  failure(work: Promise<unknown>): Promise<Failure> {
+    return this.world.drive(failureOf(work))
   }
 
   /** The process is gone: nothing it has under way comes to an end, and nothing of it happens any more. */
@@ -464,12 +466,6 @@ function intended({ pending, record }: StateHead, server: string, bytes: number)
   const vectorsEnd = pending.length - 32 - 16 // the batch's name and the checksum
   const end = record.parties.length > 1 && server === record.parties[0] ? vectorsEnd - bytes : vectorsEnd
   return pending.slice(end - bytes, end)
-}
-
-/** Until the answer is there, and its effect is stored, for which the answer does not wait. */
-export async function wholly(map: KeyhushMap, answer: Promise<unknown>): Promise<void> {
-  await answer
-  await map.close()
 }
 
 /** A platform without locks. */
