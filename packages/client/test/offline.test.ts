@@ -5,7 +5,7 @@ import { partitionBytes } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { ProgressMeter } from '../src/base/progress.js'
 import { estimate, type Progress } from '../src/index.js'
-import { settle } from './support/clock.js'
+import { settle, until } from './support/clock.js'
 import { buildDatabase, type Database, later, someValues } from './support/database.js'
 import { core, Harness, keyed, keyless, NAMES, openedOn, refusedBy, sameOnBoth } from './support/harness.js'
 import { edit, livingKeyless } from './support/living.js'
@@ -443,9 +443,6 @@ test.each([
   const map = await harness.open({ push: false })
   for (const index of [3, 4]) expect(await harness.drive(map.at(index))).toEqual(database.byIndex[index])
   expect(begun()).toBeGreaterThan(3)
-  while (harness.clock.waiting > 0) {
-    harness.clock.advance()
-    await settle()
-  }
+  await until(harness.clock, () => harness.clock.waiting === 0)
   expect(open.size).toBe(0)
 })

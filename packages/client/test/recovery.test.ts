@@ -182,16 +182,7 @@ describe('a condemned hint', () => {
       const world = await condemned()
       const old = (await world.head())!.record.hintId
       const { life, map } = await world.opened()
-      let done = false
-      map.reset().then(
-        () => {
-          done = true
-        },
-        () => {},
-      )
-      for (let i = 0; i < turns; i++) await Promise.resolve()
-      life.kill()
-      ended = done
+      ended = await life.killAfter(turns, map.reset())
       const head = (await world.head())!
       const { life: next, map: again } = await world.opened()
       if (hex(head.record.hintId) === hex(old)) {
@@ -434,17 +425,8 @@ describe('an interrupted download', () => {
       let kills = 0
       for (;;) {
         const life = world.life()
-        let opened = false
-        life.openIdle().then(
-          () => {
-            opened = true
-          },
-          () => {},
-        )
         state = (state * 1103515245 + 12345) & 0x7fffffff
-        for (let turns = 40 + (state % 100); turns > 0 && !opened; turns--) await Promise.resolve()
-        life.kill()
-        if (opened) break
+        if (await life.killAfter(40 + (state % 100), life.openIdle())) break
         kills++
       }
       const bytes = blobs(world.network).length * partitionBytes(records.manifest) // as if each had been received whole

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import type { DownloadOffer, KeyhushMap } from '../src/index.js'
 import { tapir } from '../src/scheme/tapir/tapir.js'
 import type { OpenWithOptions } from '../src/testing.js'
-import { deferred, rest, settle } from './support/clock.js'
+import { deferred, rest, settle, watch } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
 import { core, hex, NAMES, sameOnBoth } from './support/harness.js'
@@ -450,13 +450,11 @@ describe('prepare() beside other calls', () => {
     const [slowBlobs, slowLookups] = [late('/v1/blobs/', 9_000), late('/v1/instant', 1_700)]
     w.network.both((seen, genuine) => slowBlobs(seen, genuine) ?? slowLookups(seen, genuine))
     const map = await opened(w.life(), { download: 'never', timeoutMs: 15_000 })
-    let over = false
-    const prepared = map.prepare().finally(() => {
-      over = true
-    })
+    const prepared = map.prepare()
+    const prepare = watch(prepared)
     const lookUpAfter = async (ms: number) => {
       await new Promise<void>(resolve => void w.clock.setTimeout(resolve, ms))
-      while (!over) await map.at(1)
+      while (prepare.value === undefined) await map.at(1)
     }
     const lookups = Promise.all([100, 800, 1_450].map(lookUpAfter)) // at any time one is under way
     await w.drive(prepared)

@@ -3,8 +3,8 @@
 
 import { describe, expect, test } from 'vitest'
 import type { StoredHint } from '../src/testing.js'
-import { settle, turns } from './support/clock.js'
-import { A, B, busy, flip } from './support/network.js'
+import { settle, turns, until } from './support/clock.js'
+import { A, B, blobs, busy, flip } from './support/network.js'
 import { drawing } from './support/random.js'
 import { type Method, noLocks, twoTabs, World } from './support/world.js'
 
@@ -36,7 +36,7 @@ describe.each([
     for (const server of [A, B]) expect(world.auditor.distinct(server)).toBe(total)
     if (environment === noLocks) return
     // Locks save work: nobody downloads what another is downloading, and nothing is sent twice.
-    expect(world.network.seen.filter(({ path }) => path.startsWith('/v1/blobs/'))).toHaveLength(16)
+    expect(blobs(world.network)).toHaveLength(16)
     expect(world.network.queries()).toHaveLength(2 * total)
   })
 
@@ -148,10 +148,7 @@ describe('between lookups', () => {
     await settle()
     const start = world.clock.now()
     expect(world.locks.held).toBe(1)
-    while (world.locks.held > 0) {
-      world.clock.advance()
-      await settle()
-    }
+    await until(world.clock, () => world.locks.held === 0)
     expect(world.clock.now() - start).toBeLessThanOrEqual(5_000)
     await world.checkValues(first)
     expect(world.locks.asked).toBe(2)
