@@ -57,12 +57,12 @@ async function lookedUp({ state, outdated, misbehave, timeoutMs }: Case, keys: r
   const options = { servers: [A, B], mode: 'auto', push: false, timeoutMs, download, onEvent } as const
   const pays = (_core: unknown, _manifest: unknown, lookups: number) => lookups >= 1
   const map = await harness.drive(openWith(harness.environment, options as never, SCHEMES, pays, () => tapir))
-  if (state === 'preparing') for (const server of [A, B]) network.misbehave[server] = hold('/v1/blobs')
+  if (state === 'preparing') network.both(hold('/v1/blobs'))
   await harness.drive(map.get(names[20]!)) // after which the app is asked
   if (state === 'prepared') await harness.drive(map.prepare())
   await rest()
   expect(map.mode).toBe(state === 'prepared' ? 'full' : 'instant')
-  if (outdated) for (const server of [A, B]) network.publish(server, second)
+  if (outdated) network.publishOnBoth(second)
   const blobs = network.misbehave[B]
   network.misbehave[B] = (...of) => blobs?.(...of) ?? misbehave?.(...of)
   seen.length = 0

@@ -9,7 +9,7 @@ import { chooseScheme, SCHEMES } from '../src/scheme/table.js'
 import { type OpenWithOptions, openWith } from '../src/testing.js'
 import { rest } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
-import { core, Harness, keyed, NAMES } from './support/harness.js'
+import { core, Harness, keyed, NAMES, refusedBy } from './support/harness.js'
 import { change, Living, livingKeyed } from './support/living.js'
 import { bytesOf, hang, type Misbehave, Network, ok, on, problem, type Seen } from './support/network.js'
 import { seededRandom } from './support/random.js'
@@ -43,6 +43,17 @@ function shapes(seen: readonly Seen[], servers: number): string[] {
     )
     return [...of, ...step.map(({ body }) => body.length).sort()].join('\n')
   })
+}
+
+const LOOKED_UP = [
+  ['name-3.example', 'name-4.example'],
+  ['absent', 'away'],
+  ['name-3.example', 'name-3.example'],
+]
+
+/** The same keys with other values. */
+function otherThan({ contents }: Database): Database {
+  return buildDatabase(core, { ...contents, values: contents.values.map(value => value.map(byte => byte ^ 1)) })
 }
 
 function changed(bytes: Uint8Array, at: number, by: number): Uint8Array {
@@ -96,11 +107,7 @@ describe('with three servers', () => {
   test('present, absent and repeated keys look alike to each', async () => {
     const { database } = keyed()
     const views = []
-    for (const keys of [
-      ['name-3.example', 'name-4.example'],
-      ['absent', 'away'],
-      ['name-3.example', 'name-3.example'],
-    ]) {
+    for (const keys of LOOKED_UP) {
       const { map, drive, network, events } = await opened(among(3, database), 3)
       for (const key of keys) await drive(map.get(key))
       views.push([shapes(asked(network), 3), events])
@@ -180,15 +187,11 @@ describe('with three servers', () => {
 
   test('servers that contradict each other are refused, whichever of them it is', async () => {
     const { database } = keyed()
-    const other = buildDatabase(core, {
-      ...database.contents,
-      values: database.contents.values.map(value => value.map(byte => byte ^ 1)),
-    })
+    const other = otherThan(database)
     for (const liar of SERVERS.slice(0, 3)) {
       const network = among(3, database)
       network.replace(liar, { ...other, manifest: { ...other.manifest, databaseId: database.manifest.databaseId } })
-      const harness = new Harness(network)
-      const error = await harness.failure(harness.open({ servers: SERVERS.slice(0, 3), mode: 'instant', push: false }))
+      const error = await refusedBy({ network }, { servers: SERVERS.slice(0, 3), mode: 'instant', push: false })
       expect(error.name).toBe('ServersDisagreeError')
     }
   })
@@ -223,7 +226,6 @@ describe('with three servers', () => {
     expect(map.mode).toBe('single')
     for (const index of [0, 299]) expect(await w.drive(map.at(index))).toEqual(large.byIndex[index])
     await rest()
-    await w.drive(map.close())
   })
 })
 
@@ -292,10 +294,7 @@ describe('with atLeast 3 of five servers', () => {
 
   test('two that show another database, alone or together, cannot stop it; three can', async () => {
     const { database } = keyed()
-    const other = buildDatabase(core, {
-      ...database.contents,
-      values: database.contents.values.map(value => value.map(byte => byte ^ 1)),
-    })
+    const other = otherThan(database)
     const network = among(5, database)
     for (const i of [0, 3]) network.replace(SERVERS[i]!, other)
     const { map, drive } = await opened(network, 5, { atLeast: 3 })
@@ -317,11 +316,7 @@ describe('with atLeast 3 of five servers', () => {
   test('what is sent looks alike for present, absent and repeated keys while one lies and one is away', async () => {
     const { database } = keyed()
     const views = []
-    for (const keys of [
-      ['name-3.example', 'name-4.example'],
-      ['absent', 'away'],
-      ['name-3.example', 'name-3.example'],
-    ]) {
+    for (const keys of LOOKED_UP) {
       const { map, drive, network } = await five(database)
       lying(network, SERVERS[1]!, answer => {
         answer[HEADER_BYTES]! ^= 1
@@ -428,31 +423,5 @@ describe('with atLeast 3 of five servers', () => {
     await drive(map.get('absent'))
     const { lookupBytesUp: bytesUp, lookupBytesDown: bytesDown } = modes.instant!
     expect(map.stats.lastLookup).toMatchObject({ bytesUp, bytesDown })
-  })
-})
-
-describe('what cannot be is refused, and says why', () => {
-  const refused = async (servers: readonly string[], options: Partial<OpenWithOptions> = {}) => {
-    const harness = new Harness(among(8, keyed().database))
-    const error = await harness.failure(harness.open({ servers, mode: 'auto', ...options }))
-    expect([error.name, harness.network.seen]).toEqual(['UsageError', []])
-    return error.message
-  }
-
-  test('more servers than eight, one of them twice, two on one host', async () => {
-    expect(await refused([...SERVERS, 'https://i.example'])).toContain('up to 8')
-    expect(await refused([...SERVERS.slice(0, 2), SERVERS[0]!])).toContain('twice')
-    expect(await refused([...SERVERS.slice(0, 2), `${SERVERS[0]}:444`])).toContain('they count as one operator')
-  })
-
-  test('an atLeast that is none', async () => {
-    for (const atLeast of [0, 1, 4, 2.5])
-      expect(await refused(SERVERS.slice(0, 3), { atLeast })).toContain('from 2 to 3')
-    expect(await refused(SERVERS.slice(0, 2), { atLeast: 2 })).toContain('three servers or more')
-  })
-
-  test('what trusts two', async () => {
-    expect(await refused(SERVERS.slice(0, 3), { mode: 'full' })).toContain('three servers or more')
-    expect(await refused(SERVERS.slice(0, 3), { proofs: 'tags' })).toContain('three servers or more')
   })
 })

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest'
 import { awakeClock, type Connection, type Environment, openWith } from '../src/testing.js'
-import { drive, ManualClock, settle } from './support/clock.js'
+import { drive, ManualClock, settle, until } from './support/clock.js'
 import { Harness, keyless } from './support/harness.js'
 import { A, B } from './support/network.js'
 
@@ -108,10 +108,7 @@ function device(change: Partial<Environment> = {}) {
 
 /** Resolves when it waits until it is online. */
 async function waiting({ clock, online }: ReturnType<typeof device>): Promise<void> {
-  while (online.size === 0) {
-    await settle()
-    clock.advance()
-  }
+  await until(clock, () => online.size > 0)
 }
 
 test('a page that is frozen while it downloads goes on when it wakes, and asks for nothing again', async () => {
@@ -133,10 +130,7 @@ describe('a device that is offline while it downloads', () => {
     opening.catch(() => {})
     await settle()
     const had = page.came().length
-    while (page.clock.now() < 8_000) {
-      page.clock.advance()
-      await settle()
-    }
+    await until(page.clock, () => page.clock.now() >= 8_000)
     page.goOnline()
     const map = await drive(page.clock, opening)
     expect(await drive(page.clock, map.at(6))).toEqual(page.database.byIndex[6])

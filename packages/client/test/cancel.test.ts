@@ -5,43 +5,25 @@ import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import type { Progress } from '../src/index.js'
 import { MemoryStore, openWith } from '../src/testing.js'
-import { settle } from './support/clock.js'
+import { settle, turns, until, watch } from './support/clock.js'
 import { laidOutAnew } from './support/epochs.js'
-import { Harness, keyed, keyless, openedOn } from './support/harness.js'
+import { Harness, hex, keyed, keyless, openedOn } from './support/harness.js'
 import { A, B, hang } from './support/network.js'
+import { records, World } from './support/world.js'
 
-/** Lets `turns` steps of asynchronous work happen. */
-async function turn(turns: number): Promise<void> {
-  for (let i = 0; i < turns; i++) await Promise.resolve()
-}
-
-/** What became of a promise by now. */
-function watch(work: Promise<unknown>) {
-  const watched: { value?: unknown; error?: Error & { code?: unknown } } = {}
-  work.then(
-    value => {
-      watched.value = value ?? null
-    },
-    error => {
-      watched.error = error
-    },
-  )
-  return watched
-}
-
-/** Index 6 is asked for and given up after `turns` steps (undefined: never), then index 9 is asked for. */
-async function lookupGivenUp(turns: number | undefined, silent: string | undefined) {
+/** Index 6 is asked for and given up after `count` steps (undefined: never), then index 9 is asked for. */
+async function lookupGivenUp(count: number | undefined, silent: string | undefined) {
   const { network, database, harness, map } = await openedOn(keyless(), {}, 3)
   if (silent) network.misbehave[silent] = hang('/v1/answer')
   const controller = new AbortController()
   const call = watch(map.at(6, { signal: controller.signal }))
   let finished = false
-  if (turns !== undefined) {
-    if (turns > 0) await turn(turns)
+  if (count !== undefined) {
+    if (count > 0) await turns(count)
     finished = call.value !== undefined
     const reason = new DOMException('enough', 'AbortError')
     controller.abort(reason)
-    await turn(20)
+    await turns(20)
     // Rejected at once, unless the value was on its way already.
     if (call.error !== undefined) expect(call.error).toBe(reason)
     else expect(call.value).toEqual(database.byIndex[6])
@@ -56,11 +38,11 @@ async function lookupGivenUp(turns: number | undefined, silent: string | undefin
 describe.each([undefined, A, B])('a lookup given up (hanging: %s)', silent => {
   test('at any await after its intent: the servers see exactly what they would have seen', async () => {
     const { view } = await lookupGivenUp(undefined, silent)
-    for (let turns = 1; ; turns += silent === undefined || THOROUGH ? 1 : 3) {
-      const given = await lookupGivenUp(turns, silent)
+    for (let count = 1; ; count += silent === undefined || THOROUGH ? 1 : 3) {
+      const given = await lookupGivenUp(count, silent)
       expect(given.view).toEqual(view)
-      if (given.finished || turns > 300) {
-        expect(turns).toBeGreaterThan(20)
+      if (given.finished || count > 300) {
+        expect(count).toBeGreaterThan(20)
         break
       }
     }
@@ -75,18 +57,18 @@ describe.each([undefined, A, B])('a lookup given up (hanging: %s)', silent => {
 })
 
 describe('a lookup that the servers answer only under a new hint, given up', () => {
-  /** Index 6 is asked for; after `turns` steps `giveUp` happens (undefined: never). Everything then comes to its end. */
-  async function outdated(turns: number | undefined, giveUp: 'abort' | 'close') {
+  /** Index 6 is asked for; after `count` steps `giveUp` happens (undefined: never). Everything then comes to its end. */
+  async function outdated(count: number | undefined, giveUp: 'abort' | 'close') {
     const { network, database, harness, map } = await openedOn(keyless(), {}, 3)
     let newest = database
     for (const partitions of [3, 5]) {
       newest = laidOutAnew(newest, partitions)
-      for (const server of [A, B]) network.publish(server, newest)
+      network.publishOnBoth(newest)
     }
     const controller = new AbortController()
     const call = watch(map.at(6, { signal: controller.signal }))
-    if (turns !== undefined) {
-      await turn(turns)
+    if (count !== undefined) {
+      await turns(count)
       if (giveUp === 'abort') controller.abort()
       else map.close().catch(() => {})
     }
@@ -97,21 +79,18 @@ describe('a lookup that the servers answer only under a new hint, given up', () 
     }
     await settle()
     const finished = call.value !== undefined
-    if (turns === undefined) expect(call.value).toEqual(database.byIndex[6])
+    if (count === undefined) expect(call.value).toEqual(database.byIndex[6])
     return { finished, view: network.seen.map(({ server, path, body }) => `${server}${path} ${[...body]}`) }
   }
 
-  test.each(['abort', 'close'] as const)(
-    'by %s, at any await after its intent: the servers see the same',
-    async giveUp => {
-      const { view } = await outdated(undefined, giveUp)
-      expect(view.filter(request => request.includes('/v1/answer'))).toHaveLength(4)
-      for (let turns = 2; turns < 200; turns += 6) {
-        const given = await outdated(turns, giveUp)
-        expect(given.view).toEqual(view)
-      }
-    },
-  )
+  test.each(['abort', 'close'] as const)('by %s, at any await after its intent: servers see the same', async giveUp => {
+    const { view } = await outdated(undefined, giveUp)
+    expect(view.filter(request => request.includes('/v1/answer'))).toHaveLength(4)
+    for (let count = 2; count < 200; count += 6) {
+      const given = await outdated(count, giveUp)
+      expect(given.view).toEqual(view)
+    }
+  })
 })
 
 test('before its turn, a lookup is withdrawn: nothing is sent for it', async () => {
@@ -121,9 +100,9 @@ test('before its turn, a lookup is withdrawn: nothing is sent for it', async () 
   const second = map.at(2, { signal: controller.signal })
   const third = map.at(3)
   const given = watch(second)
-  await turn(3)
+  await turns(3)
   controller.abort()
-  await turn(20)
+  await turns(20)
   expect(given.error).toMatchObject({ name: 'AbortError' })
   expect(await harness.drive(Promise.all([first, third]))).toEqual([database.byIndex[1], database.byIndex[3]])
   expect(network.queries()).toHaveLength(4)
@@ -150,26 +129,23 @@ test('after intent, a hanging server is asked as often as ever, and the batch st
   controller.abort()
   await settle()
   expect(call.error).toMatchObject({ name: 'AbortError' })
-  while (network.queries().length < 4) {
-    harness.clock.advance()
-    await settle()
-  }
+  await until(harness.clock, () => network.queries().length === 4)
   expect((await harness.store.read())?.pending).toBeDefined()
   network.misbehave[A] = undefined
   expect(await harness.drive(map.at(6))).toEqual(database.byIndex[6])
 })
 
 test('the offline phase can be given up at any await; nothing is asked afterwards, and open() works again', async () => {
-  for (let turns = 1; ; turns++) {
+  for (let count = 1; ; count++) {
     const { network, database } = keyed()
     const harness = new Harness(network, 9)
     const controller = new AbortController()
     const opening = watch(openWith(harness.environment, { servers: [A, B], mode: 'full', signal: controller.signal }))
-    await turn(turns)
+    await turns(count)
     controller.abort()
-    await turn(20)
+    await turns(20)
     if (opening.value !== undefined) {
-      expect(turns).toBeGreaterThan(60)
+      expect(count).toBeGreaterThan(60)
       break
     }
     expect(opening.error).toMatchObject({ name: 'AbortError' }) // without waiting for anything
@@ -213,7 +189,7 @@ describe('close()', () => {
     const { network, database, harness, map } = await openedOn(keyless())
     const first = map.at(1)
     const second = watch(map.at(2))
-    await turn(3)
+    await turns(3)
     const closing = map.close()
     expect(await harness.drive(first)).toEqual(database.byIndex[1])
     await harness.drive(closing)
@@ -275,3 +251,30 @@ describe('close()', () => {
     expect((await harness.failure(map.at(1))).name).toBe('ClosedError')
   })
 })
+
+// close() at the moment in which a lookup gets its turn: the lookup has begun, and close() waits for it (P5). It returns its value, or
+// fails because the map is closed, but never because its memory was freed.
+/** Turns of the microtask queue before close(): after the last the lookup has had its lock for long. */
+const TURNS = 60
+
+test.each(['full', 'instant'])(
+  'mode %s: closed after any turn, a lookup has its value or has not begun',
+  async mode => {
+    const outcomes = []
+    for (let count = 0; count < TURNS; count++) {
+      const w = new World({ seed: 1 + count })
+      const map = await w.life().open({ mode, proofs: 'auto', push: false } as never)
+      await w.drive(map.at(1))
+      const answer = map.at(3).then(
+        value => hex(value!),
+        (error: { code: string }) => error.code,
+      )
+      await turns(count)
+      const closed = map.close()
+      outcomes.push(await w.drive(answer))
+      await w.drive(closed)
+    }
+    const expected = ['closed', hex(records.byIndex[3]!)]
+    expect(outcomes.filter(outcome => !expected.includes(outcome))).toEqual([])
+  },
+)

@@ -17,7 +17,7 @@ const LEAST = 256 * 1024
 const EFFECT = 64 * (6 + 16 * (2 + 48)) + 64
 
 async function opened() {
-  const world = new World({ network: sameOnBoth(large), database: large })
+  const world = new World({ network: sameOnBoth(large), database: large, audited: false })
   const life = world.life({ pause: () => new Promise(resolve => void setImmediate(resolve)) })
   return { world, life, map: await life.open() }
 }
@@ -124,8 +124,7 @@ test('a long journal that an earlier life has left is replaced after open()', as
   await settle()
   expect(life.killed).toBe(true)
   expect((await world.head())!.journalBytes).toBeGreaterThan(LEAST)
-  const next = world.life()
-  const again = await next.open()
+  const { map: again } = await world.opened()
   await settle()
   expect((await world.head())!.journalBytes).toBe(0)
   await batches(world, again, 2)
@@ -133,8 +132,7 @@ test('a long journal that an earlier life has left is replaced after open()', as
 
 test('a tab that is behind when it writes one does no harm', async () => {
   const { world, life, map } = await opened()
-  const other = world.life()
-  const second = await other.open()
+  const { life: other, map: second } = await world.opened()
   await batches(world, map, 5)
   // The first tab stands still right before its checkpoint; the second takes over.
   life.interfere = method => {
@@ -153,7 +151,7 @@ test('a tab that is behind when it writes one does no harm', async () => {
 })
 
 test('no state in memory has checkpoints', async () => {
-  const world = new World({ network: sameOnBoth(large), database: large })
+  const world = new World({ network: sameOnBoth(large), database: large, audited: false })
   const map = await world.life().open({ storage: 'memory' })
   await batches(world, map, 12)
   await settle()

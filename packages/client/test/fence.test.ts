@@ -23,7 +23,7 @@ import {
   problem,
   type Seen,
 } from './support/network.js'
-import { type Life, noLocks, openedWorld as opened, records, twoTabs, World } from './support/world.js'
+import { type Life, noLocks, openedWorld, records, type Setting, twoTabs, World } from './support/world.js'
 
 const FENCE = '/v1/fence'
 /** A value of the records. */
@@ -33,6 +33,12 @@ const padded = (text: string) => text.slice(0, 8).padEnd(8, '\0')
 async function rolesOf(world: World): Promise<{ retrieve: string; refresh: string }> {
   const [retrieve, refresh] = (await world.head())!.record.parties as [string, string]
   return { retrieve, refresh }
+}
+
+/** A world with one tab, its map, and the hint's servers. */
+async function opened(options = {}, setting: Setting = {}) {
+  const there = await openedWorld(options, setting)
+  return { ...there, ...(await rolesOf(there.world)) }
 }
 
 /** Whether its refresh server knows the stored hint. */
@@ -107,13 +113,6 @@ const silent = onClaims(hang(''))
 
 const condemned: MapEvent = { type: 'condemned', server: undefined }
 
-/** Time passes, and nothing else happens. */
-function sleep(world: World, ms: number): void {
-  world.clock.setTimeout(() => {}, ms)
-  const until = world.clock.now() + ms
-  while (world.clock.now() < until) world.clock.advance()
-}
-
 /** The same, of a database that changes. */
 async function openedChanging(options = {}, seed = 1) {
   const living = new Living(sameOnBoth(records), records)
@@ -171,7 +170,7 @@ describe('a new hint', () => {
 
   test('the reply to its registration is lost: it is registered all the same', async () => {
     const world = new World()
-    for (const server of [A, B]) world.network.misbehave[server] = lostReplies(1)
+    world.network.both(lostReplies(1))
     await world.checkValues(await world.life().open())
     expect(await isRegistered(world)).toBe(true)
   })
@@ -184,7 +183,7 @@ describe('a new hint', () => {
     ['has too much to do', on(FENCE, () => problem(429, 'rate_limited')), 'rate_limited'],
   ])('its refresh server %s: open() fails, and nothing is stored', async (_what, misbehave, code) => {
     const world = new World()
-    for (const server of [A, B]) world.network.misbehave[server] = misbehave
+    world.network.both(misbehave)
     const life = world.life()
     expect((await life.failure(life.openIdle())).code).toBe(code)
     expect(await world.head()).toBeUndefined()
@@ -202,7 +201,7 @@ describe('a new hint', () => {
       'a full one',
       'full',
       network => {
-        for (const server of [A, B]) network.misbehave[server] = on(FENCE, () => problem(503, 'fence_full'))
+        network.both(on(FENCE, () => problem(503, 'fence_full')))
       },
     ],
   ])('of a server with %s', (_what, reason, without) => {
@@ -215,7 +214,7 @@ describe('a new hint', () => {
     }
     const withFence = ({ network }: World) => {
       network.fence = true
-      Object.assign(network.misbehave, { [A]: undefined, [B]: undefined })
+      network.both(undefined)
     }
 
     test('is unfenced and stays so, also when there is one later; the next hint is fenced', async () => {
@@ -229,7 +228,6 @@ describe('a new hint', () => {
       await world.drive(map.reset())
       await world.checkValues(map)
       expect((await world.head())!.record.fenced).toHaveLength(1)
-      await world.auditor.assertSound()
     })
 
     test('is so in stats, in every life, and in an event once for each hint', async () => {
@@ -242,8 +240,7 @@ describe('a new hint', () => {
       const { refresh: server } = await rolesOf(world)
       expect(unfenced(life).slice(1)).toEqual([{ type: 'unfenced', server, reason }])
       withFence(world)
-      const next = world.life()
-      const again = await next.open()
+      const { life: next, map: again } = await world.opened()
       expect(again.stats.fenced).toBe(false)
       await world.drive(again.reset())
       expect(again.stats.fenced).toBe(true)
@@ -322,13 +319,11 @@ describe('state put back', () => {
     test.each(Object.entries(scenes))('%s: caught before a vector leaves, for good', async (_what, scene) => {
       const { world, map, copy } = await scene()
       const sent = copy.network.queries().length
-      const thief = copy.life()
-      const copied = await thief.open({ rollback })
+      const { life: thief, map: copied } = await copy.opened({ rollback })
       expect(thief.events.filter(({ type }) => type === 'condemned')).toEqual([condemned])
       for (let i = 0; i < 2; i++) expect((await thief.failure(copied.at(6))).code).toBe('condemned')
       thief.kill()
-      const next = copy.life()
-      const again = await next.open({ rollback })
+      const { life: next, map: again } = await copy.opened({ rollback })
       expect((await next.failure(again.at(6))).code).toBe('condemned')
       expect(copy.network.queries()).toHaveLength(sent)
       expect((await copy.head())!.condemned).toEqual({ culprit: undefined })
@@ -345,8 +340,7 @@ describe('state put back', () => {
       await world.checkValues(map, [1, 2])
       for (let epoch = 0; epoch < 8; epoch++) living.publish([edit(epoch, padded(`epoch ${epoch}`))])
       const sent = world.network.queries().length
-      const thief = copy.life()
-      const copied = await thief.open({ rollback })
+      const { life: thief, map: copied } = await copy.opened({ rollback })
       expect((await thief.failure(copied.at(6))).code).toBe('condemned')
       expect(world.network.queries()).toHaveLength(sent)
     })
@@ -358,8 +352,7 @@ describe('state put back', () => {
       life.kill()
       world.network.hints.clear()
       const sent = world.network.queries().length
-      const next = world.life()
-      const lostMap = await next.open({ rollback })
+      const { life: next, map: lostMap } = await world.opened({ rollback })
       expect((await next.failure(lostMap.at(6))).code).toBe('condemned')
       expect(world.network.queries()).toHaveLength(sent)
       await world.drive(lostMap.reset())
@@ -385,8 +378,7 @@ describe('state put back', () => {
   test('without a fence none of this is noticed: the same scenes contradict themselves', async () => {
     const network = new World().network
     network.fence = false
-    const { world, map } = await opened({}, { network })
-    const { retrieve } = await rolesOf(world)
+    const { world, map, retrieve } = await opened({}, { network })
     const copy = world.copy()
     await world.checkValues(map, [6])
     await copy.checkValues(await copy.life().open(), [6])
@@ -402,7 +394,6 @@ describe('state put back', () => {
     const next = moved.life()
     await moved.checkValues(await next.open())
     expect(next.events).not.toContainEqual(condemned)
-    await moved.auditor.assertSound()
   })
 
   test('with the pending batch that was the last: the same bytes go out, and nothing is condemned', async () => {
@@ -445,8 +436,7 @@ describe('two live copies', () => {
   async function twoAwake(rollback: 'confirm' | 'strict') {
     const { world, life, map } = await opened({ rollback })
     const copy = world.copy()
-    const twin = copy.life()
-    const copied = await twin.open({ rollback })
+    const { life: twin, map: copied } = await copy.opened({ rollback })
     const { retrieve, refresh } = await rolesOf(world)
     return { world, life, map, copy, twin, copied, retrieve, refresh }
   }
@@ -454,23 +444,16 @@ describe('two live copies', () => {
   /** Distinct vectors the retrieve server has been shown through one device. */
   const shown = (world: World, retrieve: string) => world.auditor.distinct(retrieve)
 
-  test('confirm: the one that comes second makes one lookup, and no more', async () => {
-    const { world, map, copy, twin, copied, retrieve } = await twoAwake('confirm')
+  test.each([
+    ['confirm', 1],
+    ['strict', 0],
+  ] as const)('%s: of lookups the one that comes second makes %i, and no more', async (rollback, most) => {
+    const { world, map, copy, twin, copied, retrieve } = await twoAwake(rollback)
     await world.checkValues(map, [1])
-    expect((await twin.failure(copied.at(1))).code).toBe('condemned')
-    for (let i = 0; i < 3; i++) expect((await twin.failure(copied.at(i))).code).toBe('condemned')
-    expect(shown(copy, retrieve)).toBe(1)
+    for (const index of [1, 0, 1, 2]) expect((await twin.failure(copied.at(index))).code).toBe('condemned')
+    expect(shown(copy, retrieve)).toBe(most)
     await world.checkValues(map)
-    expect(contradictions(world.network, retrieve)).toBe(1)
-  })
-
-  test('strict: it makes none', async () => {
-    const { world, map, copy, twin, copied, retrieve } = await twoAwake('strict')
-    await world.checkValues(map, [1])
-    expect((await twin.failure(copied.at(1))).code).toBe('condemned')
-    expect(shown(copy, retrieve)).toBe(0)
-    await world.checkValues(map)
-    expect(contradictions(world.network, retrieve)).toBe(0)
+    expect(contradictions(world.network, retrieve)).toBe(most)
   })
 
   test('strict: it makes none, though another tab takes the copy to the next epoch meanwhile', async () => {
@@ -520,8 +503,7 @@ describe('two live copies', () => {
     for (let schedule = 0; schedule < 16; schedule++) {
       const { living, world, map } = await openedChanging({ rollback }, schedule + 1)
       const copy = world.copy()
-      const twin = copy.life()
-      const copied = await twin.open({ rollback })
+      const { map: copied } = await copy.opened({ rollback })
       const { retrieve } = await rolesOf(world)
       const both = [
         { on: world, map },
@@ -564,30 +546,26 @@ describe('two live copies', () => {
   })
 
   // A clock that stands still while the machine sleeps, but for the date; and a calendar that is set back.
-  test.each([FENCE_REST_MS, -1000])(
-    'the calendar %i ms further: the confirmation comes first, none is shown',
-    async by => {
-      const { world, map } = await opened()
-      const copy = world.copy()
-      let moved = 0
-      const { now, setTimeout, clearTimeout, date } = copy.clock
-      const twin = copy.life({ clock: { now, setTimeout, clearTimeout, date: () => date() + moved } })
-      const copied = await twin.open()
-      await world.checkValues(map, [1])
-      moved = by
-      const sent = copy.network.queries().length
-      expect((await twin.failure(copied.at(1))).code).toBe('condemned')
-      expect(copy.network.queries()).toHaveLength(sent)
-    },
-  )
+  test.each([FENCE_REST_MS, -1000])('the calendar %i ms on: the confirmation comes first, none is shown', async by => {
+    const { world, map } = await opened()
+    const copy = world.copy()
+    let moved = 0
+    const { now, setTimeout, clearTimeout, date } = copy.clock
+    const twin = copy.life({ clock: { now, setTimeout, clearTimeout, date: () => date() + moved } })
+    const copied = await twin.open()
+    await world.checkValues(map, [1])
+    moved = by
+    const sent = copy.network.queries().length
+    expect((await twin.failure(copied.at(1))).code).toBe('condemned')
+    expect(copy.network.queries()).toHaveLength(sent)
+  })
 })
 
 describe('the fence on the way', () => {
   test('a reply is lost after the claim was kept: the same claim again is granted, and the same bytes go out', async () => {
-    const { world, life, map } = await opened()
-    const { refresh } = await rolesOf(world)
+    const { world, life, map, refresh } = await opened()
     for (const pause of [0, FENCE_REST_MS]) {
-      sleep(world, pause)
+      world.clock.sleep(pause)
       const before = world.network.claims().length
       world.network.misbehave[refresh] = lostReplies(1)
       await world.checkValues(map, [6])
@@ -596,12 +574,10 @@ describe('the fence on the way', () => {
       expect(claims).toEqual(Array.from({ length: pause === 0 ? 2 : 3 }, () => claims[0]))
     }
     expect(life.events).not.toContainEqual(condemned)
-    await world.auditor.assertSound()
   })
 
   test('silent once, beside a lookup: it is asked again, and the lookup goes on', async () => {
-    const { world, map } = await opened()
-    const { refresh } = await rolesOf(world)
+    const { world, map, refresh } = await opened()
     let once = true
     world.network.misbehave[refresh] = onClaims((seen, genuine) => {
       if (!once) return undefined
@@ -610,7 +586,6 @@ describe('the fence on the way', () => {
     })
     await world.checkValues(map)
     expect(once).toBe(false)
-    await world.auditor.assertSound()
   })
 
   test('out of reach for long, after a pause: lookups fail, nothing is sent, and the batch waits', async () => {
@@ -620,8 +595,7 @@ describe('the fence on the way', () => {
     life.kill()
     const { refresh } = await rolesOf(world)
     world.network.misbehave[refresh] = hang(FENCE)
-    const next = world.life()
-    const again = await next.open()
+    const { life: next, map: again } = await world.opened()
     const sent = world.network.queries().length
     for (let i = 0; i < 3; i++) {
       expect(await next.failure(again.at(6))).toMatchObject({ code: 'network', server: refresh })
@@ -633,12 +607,10 @@ describe('the fence on the way', () => {
     await world.checkValues(again)
     // The batch that waited, and then one for each value.
     expect(world.auditor.distinct(A)).toBe(1 + 1 + 6)
-    await world.auditor.assertSound()
   })
 
   test('out of reach in step with a lookup: it fails although the other has answered, and the same bytes go out again', async () => {
-    const { world, life, map } = await opened()
-    const { refresh } = await rolesOf(world)
+    const { world, life, map, refresh } = await opened()
     world.network.misbehave[refresh] = silent
     const { version } = (await world.head())!
     for (let i = 0; i < 2; i++) {
@@ -649,7 +621,6 @@ describe('the fence on the way', () => {
     world.network.misbehave[refresh] = undefined
     await world.checkValues(map, [6])
     expect(world.auditor.distinct(A)).toBe(2)
-    await world.auditor.assertSound()
   })
 
   const garbage: Record<string, [Misbehave, code: string]> = {
@@ -673,13 +644,12 @@ describe('the fence on the way', () => {
   }
 
   test.each(Object.entries(garbage))(
-    '%s instead of a word: nothing is condemned, nothing moves on',
-    async (_what, [lie, code]) => {
-      const { world, life, map } = await opened()
-      const { refresh } = await rolesOf(world)
+    '%s instead of a word: nothing is condemned or moves on',
+    async (_, [lie, code]) => {
+      const { world, life, map, refresh } = await opened()
       const { version } = (await world.head())!
       for (const pause of [FENCE_REST_MS, 0]) {
-        sleep(world, pause)
+        world.clock.sleep(pause)
         const sent = world.network.queries().length
         world.network.misbehave[refresh] = lie
         expect((await life.failure(map.at(6))).code).toBe(code)
@@ -689,14 +659,12 @@ describe('the fence on the way', () => {
         await world.checkValues(map)
       }
       expect(life.events).not.toContainEqual(condemned)
-      await world.auditor.assertSound()
     },
   )
 
   test.each([0, FENCE_REST_MS])('a refusal condemns durably, also a false one; pause %i', async pause => {
-    const { world, life, map } = await opened()
-    const { refresh } = await rolesOf(world)
-    sleep(world, pause)
+    const { world, life, map, refresh } = await opened()
+    world.clock.sleep(pause)
     world.network.misbehave[refresh] = says(() => REFUSED)
     expect((await life.failure(map.at(6))).code).toBe('condemned')
     expect(world.auditor.distinct(A)).toBe(pause === 0 ? 1 : 0)
@@ -707,8 +675,7 @@ describe('the fence on the way', () => {
   })
 
   test('a forged answer beside a silent fence: the liar is named', async () => {
-    const { world, life, map } = await opened()
-    const { refresh, retrieve } = await rolesOf(world)
+    const { world, life, map, refresh, retrieve } = await opened()
     world.network.misbehave[refresh] = silent
     world.network.misbehave[retrieve] = flip(50)
     expect(await life.failure(map.at(6))).toMatchObject({ name: 'TamperedError', server: retrieve })
@@ -716,8 +683,7 @@ describe('the fence on the way', () => {
   })
 
   test('a refusal while the other server hangs is raised when its time is over (P6)', async () => {
-    const { world, life, map } = await opened()
-    const { refresh, retrieve } = await rolesOf(world)
+    const { world, life, map, refresh, retrieve } = await opened()
     world.network.misbehave[refresh] = says(() => REFUSED)
     world.network.misbehave[retrieve] = hang('/v1/answer')
     const start = world.clock.now()
@@ -729,8 +695,7 @@ describe('the fence on the way', () => {
   })
 
   test('a refusal beside a server that has turned: condemned, and nothing goes out again', async () => {
-    const { world, life, map } = await opened()
-    const { refresh, retrieve } = await rolesOf(world)
+    const { world, life, map, refresh, retrieve } = await opened()
     world.network.misbehave[retrieve] = on('/v1/answer', () => epochUnknown({ generation: 1, epoch: 2 }))
     world.network.misbehave[refresh] = says(() => REFUSED)
     const sent = world.network.queries().length
@@ -743,8 +708,7 @@ describe('the fence on the way', () => {
   })
 
   test('a refusal behind a forged answer: the liar is named', async () => {
-    const { world, life, map } = await opened()
-    const { refresh } = await rolesOf(world)
+    const { world, life, map, refresh } = await opened()
     world.network.misbehave[refresh] = async (seen, genuine) => {
       const forged = (await flip(50)(seen, genuine)) ?? genuine
       return (await says(() => REFUSED)(seen, forged)) ?? forged
@@ -792,7 +756,7 @@ describe('what servers see', () => {
     seen.map(({ server, method, path, body }) => `${server} ${method} ${path} ${body.length}`)
 
   test.each(['confirm', 'strict'] as const)(
-    '%s: what is asked changes neither lengths nor order (P1, P4)',
+    '%s: what is asked changes no length and no order (P1, P4)',
     async rollback => {
       const look: ((map: KeyhushMap) => Promise<unknown>)[][] = [
         [map => map.get(NAMES[3]!), map => map.get(NAMES[3]!), map => map.getMany([NAMES[1]!, NAMES[2]!])],
@@ -827,10 +791,10 @@ describe('what servers see', () => {
     ['strict', 0],
     ['confirm', FENCE_REST_MS],
   ] as const)(
-    '%s, after %i ms: nothing leaves before the fence has spoken; then both in one tick',
+    '%s, after %i ms: nothing leaves before the fence has spoken; then both at once',
     async (rollback, pause) => {
       const { world, map } = await opened({ rollback })
-      sleep(world, pause)
+      world.clock.sleep(pause)
       const before = world.network.seen.length
       const { refresh } = await rolesOf(world)
       let speak = () => {}
@@ -921,7 +885,6 @@ describe('several tabs on one store never condemn one another', () => {
     expect(world.auditor.distinct(refresh)).toBe(2)
     await world.checkValues(first)
     for (const life of [one, two]) expect(life.events).not.toContainEqual(condemned)
-    await world.auditor.assertSound()
   })
 
   test('late when it opens, because another has a lookup under way: it finishes that, and opens', async () => {
@@ -945,7 +908,7 @@ describe('several tabs on one store never condemn one another', () => {
 
   test('late and refused, because another has begun anew: it follows, and nothing is condemned', async () => {
     const { world, one, first, second } = await twoTabs(noLocks)
-    sleep(world, FENCE_REST_MS)
+    world.clock.sleep(FENCE_REST_MS)
     const { refresh } = await rolesOf(world)
     let refuse = () => {}
     world.network.misbehave[refresh] = on(FENCE, () => new Promise(resolve => (refuse = () => resolve(ok(REFUSED)))))
@@ -956,7 +919,6 @@ describe('several tabs on one store never condemn one another', () => {
     refuse()
     expect(await world.drive(found)).toEqual(world.database.byIndex[6])
     expect(one.events).not.toContainEqual(condemned)
-    await world.auditor.assertSound()
   })
 })
 
@@ -972,18 +934,5 @@ describe('maps in memory', () => {
     expect((await harness.failure(map.at(1))).code).toBe('condemned')
     await harness.drive(map.reset())
     expect(await harness.drive(map.at(1))).toEqual(database.byIndex[1])
-  })
-
-  test('a lost confirmation: the batch stays, the same bytes go out again, and nothing is lost', async () => {
-    const { network, database, harness, map } = await openedOn(keyless())
-    const { server: refresh } = network.claims()[0]!
-    network.misbehave[refresh] = silent
-    expect((await harness.failure(map.at(3))).code).toBe('network')
-    const first = network.queries().map(({ body }) => hex(body))
-    network.misbehave[refresh] = undefined
-    expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
-    const again = network.queries(first.length).map(({ body }) => hex(body))
-    expect(new Set(again.slice(0, 2))).toEqual(new Set(first))
-    for (let i = 0; i < 15; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
   })
 })

@@ -9,8 +9,8 @@ import { withLayout } from '../src/platform/layout.js'
 import { instant } from '../src/scheme/instant/instant.js'
 import { openWith } from '../src/testing.js'
 import { deferred, settle } from './support/clock.js'
-import { answering, buildDatabase, type Database, withMalformedBlock } from './support/database.js'
-import { core, Harness, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
+import { answering, buildDatabase, type Database, later, someValues, withMalformedBlock } from './support/database.js'
+import { core, Harness, hex, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
 import {
   add,
   append,
@@ -23,7 +23,7 @@ import {
   remove,
   utf8,
 } from './support/living.js'
-import { A, B, bytesOf, hang, Network, ok, on, problem, type Seen } from './support/network.js'
+import { A, after, B, bytesOf, hang, Network, ok, on, problem, type Seen } from './support/network.js'
 
 const asked = (network: Network, skip = 0): Seen[] =>
   network.seen.filter(({ path }) => path === INSTANT_PATH).slice(skip)
@@ -230,8 +230,8 @@ describe('a lie', () => {
     ['every bit', small, 8, [0, 6]],
     ['a bit of every byte', taller, 1, [0, 36]],
   ] as const)(
-    'of %s, of either server, whatever is asked, is refused with one error and one view',
-    async (_, database, bits, indices) => {
+    'of %s, of either server, whatever is asked, has one error and one view',
+    async (_, database, bits, some) => {
       const { network } = database()
       const { harness, map, events } = await opened(network)
       await harness.drive(map.at(0))
@@ -239,7 +239,7 @@ describe('a lie', () => {
       const views = new Set<string>()
       const errors = new Set<string>()
       let lies = 0
-      for (const index of indices) {
+      for (const index of some) {
         for (const server of [A, B]) {
           for (let at = HEADER_BYTES; at < length; at++) {
             for (let bit = 0; bit < bits; bit++) {
@@ -256,7 +256,7 @@ describe('a lie', () => {
           network.misbehave[server] = undefined
         }
       }
-      expect(lies).toBe(indices.length * 2 * (length - HEADER_BYTES) * bits)
+      expect(lies).toBe(some.length * 2 * (length - HEADER_BYTES) * bits)
       expect(errors.size).toBe(1)
       expect([...errors][0]).toMatch(/^\["TamperedError","tampered",".*a\.example.*b\.example.*","nobody"\]$/)
       expect(views.size).toBe(1)
@@ -465,28 +465,28 @@ describe('servers', () => {
       ['full', full, { code: 'network', refusal: 'instant_full' }],
       ['limited', limited, { code: 'rate_limited' }],
     ] as const) {
-      for (const server of [A, B]) network.misbehave[server] = misbehave
+      network.both(misbehave)
       const before = asked(network).length
       expect(await harness.failure(map.at(3)), name).toMatchObject(expected)
       expect(asked(network, before).length, name).toBe(6)
-      for (const server of [A, B]) network.misbehave[server] = undefined
+      network.both(undefined)
     }
     expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
   })
 
   test.each([[A], [B], [A, B]])(
-    'of which %s offers no instant lookups are refused by name, and asked for nothing',
-    async (...without) => {
+    'of which %s offers no instant lookups are refused by name, unasked',
+    async (...not) => {
       const { network } = keyed()
-      for (const server of without) {
-        network.misbehave[server] = on('/v1/info', () => {
-          const info = network.info(server)
-          return Response.json({ ...info, offers: { ...info.offers, instant: false } })
-        })
+      for (const server of not) {
+        const { offers, ...info } = network.info(server)
+        network.misbehave[server] = on('/v1/info', () =>
+          Response.json({ ...info, offers: { ...offers, instant: false } }),
+        )
       }
       await expect(opened(network)).rejects.toMatchObject({
         name: 'UnsupportedError',
-        message: expect.stringContaining(`${without[0]!.slice(8)} does not offer`.replace(/^.*\//, '')),
+        message: expect.stringContaining(`${not[0]!.slice(8)} does not offer`.replace(/^.*\//, '')),
       })
       expect(asked(network)).toEqual([])
     },
@@ -541,10 +541,7 @@ test('close() does not wait for a sync() that was given up', async () => {
 test('close() waits for a lookup under way, and for what that needs of the servers', async () => {
   const { harness, map, network } = await opened(keyless().network)
   const { promise: held, resolve: answer } = deferred()
-  network.misbehave[A] = on(INSTANT_PATH, async genuine => {
-    await held
-    return genuine
-  })
+  network.misbehave[A] = after(INSTANT_PATH, held)
   const found = map.at(3)
   await settle()
   const closed = map.close()
@@ -552,4 +549,29 @@ test('close() waits for a lookup under way, and for what that needs of the serve
   answer()
   expect(await harness.drive(found)).toBeDefined()
   await harness.drive(closed)
+})
+
+// Clones with equal random generators: seeds of an instant lookup's keys depend on the epoch, too. Otherwise keys for one index in
+// two generations' layouts have equal seeds and other corrections, which show how the two groups differ.
+const values = someValues(3000, 256)
+
+/** The key that a clone sends to server B for this record: the seed, and the rest. */
+async function sent(database: Database, index: number) {
+  const network = sameOnBoth(database)
+  const harness = new Harness(network, 7) // the same chance for all
+  const map = await harness.open({ mode: 'instant' } as never)
+  await harness.drive(map.at(index))
+  await harness.drive(map.close())
+  const { body } = network.seen.find(({ server, path }) => server === B && path === INSTANT_PATH)!
+  const { queries } = decodeInstantQuery(body)
+  return { seed: hex(queries.subarray(0, 16)), corrections: hex(queries.subarray(16)) }
+}
+
+test('clones that ask in two layouts of the database do not send keys under the same seeds', async () => {
+  const before = buildDatabase(core, { values, partitions: 16 })
+  const after = buildDatabase(core, { values, partitions: 32, partitionRecords: 128, manifest: later(2, 2) })
+  const one = await sent(before, 2345)
+  const other = await sent(after, 2345)
+  expect(one.corrections).not.toBe(other.corrections) // another group
+  expect(one.seed).not.toBe(other.seed)
 })

@@ -53,21 +53,18 @@ describe.each(LAYOUTS)('%i records in %i partitions', (records, partitions, part
     )
   })
 
-  test.each([false, true])(
-    'keyed, variable %s: present keys give their values, absent ones are absent',
-    async variable => {
-      const keys = Array.from({ length: records }, (_, i) => `key ${i} ☂`)
-      const values = someValues(records, 3)
-      await withMap({ keys, values, variable, ...layout }, async (map, harness) => {
-        for (const [i, key] of keys.entries()) {
-          expect(await harness.drive(map.get(key))).toEqual(values[i])
-          expect(await harness.drive(map.has(new TextEncoder().encode(key)))).toBe(true)
-          expect(await harness.drive(map.get(`absent ${i}`))).toBeUndefined()
-          expect(await harness.drive(map.has(`absent ${i}`))).toBe(false)
-        }
-      })
-    },
-  )
+  test.each([false, true])('keyed, variable %s: present keys have their values, absent ones none', async variable => {
+    const keys = Array.from({ length: records }, (_, i) => `key ${i} ☂`)
+    const values = someValues(records, 3)
+    await withMap({ keys, values, variable, ...layout }, async (map, harness) => {
+      for (const [i, key] of keys.entries()) {
+        expect(await harness.drive(map.get(key))).toEqual(values[i])
+        expect(await harness.drive(map.has(new TextEncoder().encode(key)))).toBe(true)
+        expect(await harness.drive(map.get(`absent ${i}`))).toBeUndefined()
+        expect(await harness.drive(map.has(`absent ${i}`))).toBe(false)
+      }
+    })
+  })
 })
 
 test('empty slots: at() gives undefined, a key that leads there is absent', async () => {

@@ -7,7 +7,7 @@ import type { Agreed } from '../src/servers/manifests.js'
 import { StatsKeeper } from '../src/servers/stats.js'
 import { linksOf } from '../src/servers/transport.js'
 import { epochsAfter } from '../src/servers/updates.js'
-import { ManualClock, settle } from './support/clock.js'
+import { ManualClock, settle, until } from './support/clock.js'
 import { core, Harness, keyless } from './support/harness.js'
 import { livingKeyless } from './support/living.js'
 import { A, B, ok, on, problem } from './support/network.js'
@@ -139,28 +139,24 @@ describe('behind a server’s events', () => {
     const harness = new Harness(network)
     const map = await harness.open({ mode: 'local', storage: 'memory', push: true })
     await settle()
-    const until = async (ms: number) => {
-      harness.clock.setTimeout(() => {}, ms)
+    const passed = async (ms: number) => {
       const end = harness.clock.now() + ms
-      while (harness.clock.now() < end) {
-        harness.clock.advance()
-        await settle()
-      }
+      harness.clock.setTimeout(() => {}, ms)
+      await until(harness.clock, () => harness.clock.now() >= end)
     }
-    return { living, network, harness, map, until }
+    return { living, network, harness, map, passed }
   }
 
   test('one manifest is read to see that the server has what it announces', async () => {
-    const { network, harness, map, until } = await listening()
+    const { network, passed } = await listening()
     const before = network.seen.length
     for (const stream of network.streams) if (stream.server === A) stream.tell(encodeEvent({ generation: 1, epoch: 9 }))
-    await until(2000)
+    await passed(2000)
     expect(network.seen.slice(before).map(({ server, path }) => server + path)).toEqual([`${A}/v1/manifest`])
-    await harness.drive(map.close())
   })
 
   test('a server that has a chain for everything it announces is heard ten times, then once an hour', async () => {
-    const { living, network, harness, map, until } = await listening()
+    const { living, network, harness, map, passed } = await listening()
     const chain = chainOf({ manifest: living.newest.manifest, bytes: living.newest.manifestBytes }, 20)
     network.misbehave[A] = (seen, genuine) => {
       if (seen.path === '/v1/manifest') return ok(chain.at(-1)!.bytes)
@@ -177,29 +173,27 @@ describe('behind a server’s events', () => {
     const asked = (server: string) =>
       network.seen.filter(seen => seen.server === server && seen.path.startsWith('/v1/manifest')).length
     const before = [asked(A), asked(B)] as const
-    await until(3_500_000)
+    await passed(3_500_000)
     expect(asked(A) - before[0]).toBe(20) // each time one manifest and one chain
     expect(asked(B) - before[1]).toBe(10)
-    await until(4 * 3_600_000)
+    await passed(4 * 3_600_000)
     expect(asked(A) - before[0]).toBeLessThanOrEqual(28)
     expect(map.epoch).toBe(1)
 
     network.misbehave[A] = undefined
     living.publish([{ op: 'edit', index: 3, value: new TextEncoder().encode('three') }])
-    await until(60_000)
+    await passed(60_000)
     expect(map.epoch).toBe(2) // the other server has announced it
-    await harness.drive(map.close())
   })
 
   test('one manifest that is none drops no other stream', async () => {
-    const { living, network, harness, map, until } = await listening()
+    const { living, network, map, passed } = await listening()
     network.misbehave[A] = on('/v1/manifest', () => problem(404, 'not_found'))
     living.publish([{ op: 'edit', index: 3, value: new TextEncoder().encode('three') }], [A])
-    await until(60_000)
+    await passed(60_000)
     network.misbehave[A] = undefined
     network.publish(B, living.newest)
-    await until(60_000)
+    await passed(60_000)
     expect(map.epoch).toBe(2)
-    await harness.drive(map.close())
   })
 })

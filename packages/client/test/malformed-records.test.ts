@@ -33,7 +33,6 @@ describe.each(['instant', 'local', 'auto'] as const)('mode %s', mode => {
     }
     expect(seen[1]).toEqual(seen[0])
     expect(map.condemned).toBeUndefined()
-    await harness.drive(map.close())
   })
 })
 

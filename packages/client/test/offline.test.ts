@@ -5,9 +5,10 @@ import { partitionBytes } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { ProgressMeter } from '../src/base/progress.js'
 import { estimate, type Progress } from '../src/index.js'
-import { settle } from './support/clock.js'
+import { settle, until } from './support/clock.js'
 import { buildDatabase, type Database, later, someValues } from './support/database.js'
 import { core, Harness, keyed, keyless, NAMES, openedOn, refusedBy, sameOnBoth } from './support/harness.js'
+import { edit, livingKeyless } from './support/living.js'
 import { A, B, blobs, bytesOf, flip, hang, type Misbehave, Network, ok, on, problem } from './support/network.js'
 
 const values = someValues(15, 5)
@@ -132,7 +133,18 @@ describe('partitions', () => {
     })
   })
 
+  const halfOf = async (genuine: Response) => {
+    const pieces = [(await bytesOf(genuine)).slice(0, 9)]
+    const pull = (controller: ReadableStreamDefaultController<Uint8Array>) => {
+      const piece = pieces.shift()
+      if (piece === undefined) return new Promise<void>(() => {})
+      controller.enqueue(piece)
+      return undefined
+    }
+    return new Response(new ReadableStream({ pull }))
+  }
   const faults: [string, string, Misbehave][] = [
+    ['a half, and then nothing more', 'network', on('/v1/blobs/', halfOf)],
     ['a flipped byte', 'tampered', flip(7, '/v1/blobs/')],
     ['another partition', 'tampered', on('/v1/blobs/', async g => ok((await bytesOf(g)).reverse()))],
     ['a byte too few', 'protocol', on('/v1/blobs/', async g => ok((await bytesOf(g)).slice(1)))],
@@ -145,57 +157,31 @@ describe('partitions', () => {
     ['429', 'rate_limited', on('/v1/blobs/', () => problem(429, 'rate_limited'))],
   ]
   describe.each([A, B])('%s sends', server => {
-    test.each(faults)(
-      '%s: the other serves its share, it is not asked again, and every value is right',
-      async (_w, code, fault) => {
-        const { network, database } = keyless(60)
-        network.misbehave[server] = fault
-        const { harness, map } = await openedOn({ network })
-        expect(map.stats.incidents).toEqual([{ server, code }])
-        expect(new Set(blobs(network).flatMap(s => (s.server === server ? [s.path] : []))).size).toBe(1)
-        network.misbehave[server] = undefined
-        for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
-        await harness.drive(map.close())
-      },
-    )
-
-    test.each(faults)(
-      '%s, and the other lies: TamperedError names the liar, and the other too',
-      async (_w, code, fault) => {
-        const { network } = keyless(60)
-        const other = server === A ? B : A
-        network.misbehave[server] = fault
-        network.misbehave[other] = on('/v1/blobs/', async g => ok((await bytesOf(g)).fill(9)))
-        const harness = new Harness(network)
-        const error = await harness.failure(harness.open())
-        expect(error.name).toBe('TamperedError')
-        if (code !== 'tampered') expect(error.server).toBe(other)
-        expect(error.message).toContain(A)
-        expect(error.message).toContain(B)
-        await settle()
-        expect(harness.clock.waiting).toBe(0)
-      },
-    )
-  })
-
-  test('stopped half way are fetched anew from the other server', async () => {
-    const { network, database } = keyless(60)
-    network.misbehave[A] = on('/v1/blobs/', async genuine => {
-      const half = (await bytesOf(genuine)).slice(0, 9)
-      let sent = false
-      return new Response(
-        new ReadableStream({
-          pull(controller) {
-            if (sent) return new Promise(() => {})
-            sent = true
-            controller.enqueue(half)
-          },
-        }),
-      )
+    test.each(faults)('%s: the other serves its share, it is not asked again, all is right', async (_, code, fault) => {
+      const { network, database } = keyless(60)
+      network.misbehave[server] = fault
+      const { harness, map } = await openedOn({ network })
+      expect(map.stats.incidents).toEqual([{ server, code }])
+      expect(new Set(blobs(network).flatMap(s => (s.server === server ? [s.path] : []))).size).toBe(1)
+      network.misbehave[server] = undefined
+      for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
+      await harness.drive(map.close())
     })
-    const { harness, map } = await openedOn({ network })
-    expect(map.stats.incidents).toEqual([{ server: A, code: 'network' }])
-    for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
+
+    test.each(faults)('%s, and the other lies: TamperedError names the liar, and both', async (_, code, fault) => {
+      const { network } = keyless(60)
+      const other = server === A ? B : A
+      network.misbehave[server] = fault
+      network.misbehave[other] = on('/v1/blobs/', async g => ok((await bytesOf(g)).fill(9)))
+      const harness = new Harness(network)
+      const error = await harness.failure(harness.open())
+      expect(error.name).toBe('TamperedError')
+      if (code !== 'tampered') expect(error.server).toBe(other)
+      expect(error.message).toContain(A)
+      expect(error.message).toContain(B)
+      await settle()
+      expect(harness.clock.waiting).toBe(0)
+    })
   })
 
   test.each([
@@ -221,8 +207,8 @@ describe('partitions', () => {
 
   test('bodies in pieces of any size are put together', async () => {
     const { network, database } = keyless(60)
-    for (const server of [A, B]) {
-      network.misbehave[server] = on('/v1/', async genuine => {
+    network.both(
+      on('/v1/', async genuine => {
         const bytes = await bytesOf(genuine)
         let at = 0
         return new Response(
@@ -235,8 +221,8 @@ describe('partitions', () => {
             },
           }),
         )
-      })
-    }
+      }),
+    )
     const { harness, map } = await openedOn({ network })
     for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
   })
@@ -384,4 +370,79 @@ test('estimate() refuses what open() refuses', async () => {
   await expect(estimate([A, `${A}/other`])).rejects.toMatchObject({ code: 'usage' })
   const network = new Network({ [A]: epochs(1), [B]: epochs(3) })
   await expect(estimate([A, B], { fetch: network.fetch })).rejects.toMatchObject({ code: 'servers_disagree' })
+})
+
+// Servers that take as long as they may: the other one does their work, and is not made to wait for them again and again.
+test.each([
+  [A, B],
+  [B, A],
+])('%s gives partitions just within their deadline: %s gives what is left, the first is noted', async (slow, other) => {
+  const database = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
+  const network = sameOnBoth(database)
+  const harness = new Harness(network)
+  network.misbehave[slow] = on('/v1/blobs/', async genuine => {
+    await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 9_000))
+    return genuine
+  })
+  const map = await harness.open({ mode: 'local' })
+  const given = (server: string) => blobs(network).filter(seen => seen.server === server).length
+  expect([given(slow), given(other)]).toEqual([1, 15])
+  expect(map.stats.incidents).toEqual([{ server: slow, code: 'slow' }])
+  for (let i = 0; i < map.size; i += 13) expect(await harness.drive(map.at(i))).toEqual(database.byIndex[i])
+})
+
+test.each([A, B])('%s keeps silent about the lists of twenty epochs: it is waited for once', async silent => {
+  const living = livingKeyless()
+  const { network } = living
+  const harness = new Harness(network)
+  const map = await harness.open({ mode: 'local' })
+  const before = blobs(network).length
+  network.misbehave[silent] = hang('/v1/blobs/')
+  for (let i = 0; i < 20; i++) living.publish([edit(i % 15, `n ${`${i}`.padEnd(3)}`)])
+  await harness.drive(map.sync())
+  const asked = blobs(network).slice(before)
+  expect(asked.filter(({ server }) => server === silent)).toHaveLength(1)
+  expect(map.stats.incidents).toEqual([{ server: silent, code: 'network' }])
+  for (let i = 0; i < map.size; i++) expect(await harness.drive(map.at(i))).toEqual(living.newest.byIndex[i])
+})
+
+// A reply that has arrived at its declared length, but never ends, for example under an encoding whose last bytes are withheld. The
+// client does not wait for its end, and hangs up, so that such replies cannot hold connections open.
+/** Replies without end, and how many have begun. */
+function withholding(path: string, more: Uint8Array | undefined) {
+  const open = new Set<object>()
+  let begun = 0
+  const misbehave: Misbehave = async (seen, genuine) => {
+    if (!seen.path.startsWith(path) || genuine.status !== 200) return genuine
+    const bytes = await bytesOf(genuine)
+    const reply = {}
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(bytes)
+        if (more !== undefined) controller.enqueue(more)
+        open.add(reply)
+        begun++
+      },
+      cancel: () => void open.delete(reply),
+    })
+    return new Response(body, { headers: { 'content-length': `${bytes.length}` } })
+  }
+  return { misbehave, open, begun: () => begun }
+}
+
+test.each([
+  ['/v1/blobs/', undefined],
+  ['/v1/answer', undefined],
+  ['/v1/blobs/', new Uint8Array(1)],
+  ['/v1/answer', new Uint8Array(1)],
+])('replies to %s that are withheld the end of are let go, %s', async (path, more) => {
+  const { network, database } = keyless()
+  const harness = new Harness(network)
+  const { misbehave, open, begun } = withholding(path, more)
+  network.both(misbehave)
+  const map = await harness.open({ push: false })
+  for (const index of [3, 4]) expect(await harness.drive(map.at(index))).toEqual(database.byIndex[index])
+  expect(begun()).toBeGreaterThan(3)
+  await until(harness.clock, () => harness.clock.waiting === 0)
+  expect(open.size).toBe(0)
 })

@@ -28,7 +28,7 @@ function origin() {
 }
 
 test('with full and single in live maps: each keeps its state, lookup by lookup and in its next life', async () => {
-  const world = new World()
+  const world = new World({ audited: false })
   const { stores, openStore } = origin()
   const wishes = [full, single]
   for (let visit = 0; visit < 2; visit++) {

@@ -1,24 +1,21 @@
 // The publisher's signature (docs/protocol.md, Signatures): two servers that lie together can hold a map back, and no
 // more. They cannot make up a record, and cannot take a map back to where it has been before.
 
-import { encodeEvent, encodeManifest, type Manifest, toHex } from '@keyhush/protocol'
+import { encodeEvent, encodeManifest, type Info, type Manifest, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { describe, expect, test } from 'vitest'
-import type { KeyhushMap } from '../src/index.js'
+import { platformEnvironment } from '../dist/platform/whole.js'
+import { Publisher } from '../dist/servers/signatures.js'
 import { settle } from './support/clock.js'
 import { buildDatabase, type Contents, type Database, later, someValues } from './support/database.js'
 import { nextEpoch, type Operation } from './support/epochs.js'
 import { core, Harness, NAMES, openedOn, refusedBy, sameOnBoth } from './support/harness.js'
 import { A, B, blobs, flip, hang, type Network, ok, on, problem } from './support/network.js'
-import { publisherKey, SECRET, signatureOf, signedOnBoth } from './support/signed.js'
-import { type Life, World } from './support/world.js'
+import { DAY, epochsOf, NOW, publisherKey, SECRET, signatureOf, signedOnBoth } from './support/signed.js'
+import { World } from './support/world.js'
 
 const KEY = ed25519.getPublicKey(SECRET)
 const OTHER = new Uint8Array(32).fill(8)
-
-const DAY = 24 * 60 * 60
-/** in seconds; the test clock begins in November 2026 */
-const NOW = Date.UTC(2026, 10, 20) / 1000
 
 const value = (text: string) => new TextEncoder().encode(text)
 const edit = (index: number, text: string): Operation => ({ op: 'edit', index, value: value(text) })
@@ -62,35 +59,11 @@ class Publishing {
   }
 }
 
-/** One disk, and servers that may change behind its back. */
-class Device {
-  readonly world: World
-  #lives: Life[] = []
-
-  constructor(network: Network, database: Database, before?: World) {
-    this.world = new World({ network, database, ...(before && { before }) })
-  }
-
-  life(): Life {
-    const life = this.world.life()
-    this.#lives.push(life)
-    return life
-  }
-
-  async open(options = {}): Promise<KeyhushMap> {
-    return await this.life().open({ publisherKey, ...options })
-  }
-
-  async failure(options = {}) {
-    const life = this.life()
-    return await life.failure(life.openIdle({ publisherKey, ...options }))
-  }
-
-  /** The same device when its servers have become others. */
-  facing(network: Network): Device {
-    for (const life of this.#lives) life.kill()
-    return new Device(network, this.world.database, this.world)
-  }
+/** A map with the key on this disk, or the error with which it does not open. */
+const openedOnDisk = (world: World, options = {}) => world.life().open({ publisherKey, ...options })
+const failureOf = (world: World, options = {}) => {
+  const life = world.life()
+  return life.failure(life.openIdle({ publisherKey, ...options }))
 }
 
 const answers = (network: Network) => network.queries().length
@@ -254,7 +227,7 @@ describe('two servers that lie together: a fresh map', () => {
 
   test('records that are not those of the signed manifest are not believed', async () => {
     const { network } = new Publishing()
-    for (const server of [A, B]) network.misbehave[server] = flip(0, '/v1/blobs/')
+    network.both(flip(0, '/v1/blobs/'))
     expect((await refusedBy({ network }, { publisherKey })).code).toBe('tampered')
   })
 })
@@ -290,16 +263,13 @@ describe('signatures are handed on by servers that are worth nothing', () => {
     }
   })
 
-  test.each(Object.entries(useless))(
-    'both: %s, and the map does not open, with an error of ours',
-    async (_what, misbehave) => {
-      const { network } = new Publishing()
-      for (const server of [A, B]) network.misbehave[server] = misbehave(network, server)
-      const { code } = await refusedBy({ network }, { publisherKey })
-      expect(['signature', 'network', 'protocol']).toContain(code)
-      expect(blobs(network).length).toBe(0)
-    },
-  )
+  test.each(Object.entries(useless))('both: %s, and open() fails with an error of ours', async (_what, misbehave) => {
+    const { network } = new Publishing()
+    for (const server of [A, B]) network.misbehave[server] = misbehave(network, server)
+    const { code } = await refusedBy({ network }, { publisherKey })
+    expect(['signature', 'network', 'protocol']).toContain(code)
+    expect(blobs(network).length).toBe(0)
+  })
 
   test('a genuine one among false ones is found', async () => {
     const { network } = new Publishing()
@@ -319,16 +289,16 @@ describe('signatures are handed on by servers that are worth nothing', () => {
 })
 
 describe('a map that has state', () => {
-  test('stays at the newest that is signed, goes on when the next is, and needs no signature in between', async () => {
+  test.each(['full', 'instant'] as const)('mode %s: at the newest that is signed until the next is', async mode => {
     const publishing = new Publishing()
-    const { harness, map } = await openedOn(publishing, { publisherKey })
+    const { harness, map } = await openedOn(publishing, { publisherKey, mode })
     publishing.publish([edit(2, 'two..')])
     publishing.publish([edit(3, 'three')])
     publishing.sign() // epoch 3 alone
     publishing.publish([edit(4, 'four.')])
+    expect(await harness.drive(map.at(3))).toEqual(value('three'))
     await harness.drive(map.sync())
     expect(map.epoch).toBe(3)
-    expect(await harness.drive(map.at(3))).toEqual(value('three'))
     expect(await harness.drive(map.at(4))).not.toEqual(value('four.'))
     publishing.sign()
     await harness.drive(map.sync())
@@ -354,18 +324,17 @@ describe('a map that has state', () => {
       for (await settle(); map.epoch < epoch; await settle()) harness.clock.advance()
       expect(harness.clock.now() - signed).toBeLessThan(1_000)
     }
-    await harness.drive(map.close())
   })
 
   test('opened again while the newest is unsigned: it answers from the one before', async () => {
     const publishing = new Publishing()
-    const device = new Device(publishing.network, publishing.newest)
-    const map = await device.open()
-    await device.world.drive(map.close())
+    const device = new World({ network: publishing.network, database: publishing.newest })
+    const map = await openedOnDisk(device)
+    await device.drive(map.close())
     publishing.publish([edit(3, 'three')])
-    const again = await device.open()
+    const again = await openedOnDisk(device)
     expect(again.epoch).toBe(1)
-    expect(await device.world.drive(again.at(4))).toEqual(publishing.newest.byIndex[4])
+    expect(await device.drive(again.at(4))).toEqual(publishing.newest.byIndex[4])
   })
 
   test('a genuine manifest with a false list of changes: refused, nothing changes', async () => {
@@ -373,16 +342,16 @@ describe('a map that has state', () => {
     const { harness, map } = await openedOn(publishing, { publisherKey })
     publishing.publishSigned([edit(3, 'three')])
     const { updateListHash } = publishing.newest.manifest
-    for (const server of [A, B]) {
-      publishing.network.misbehave[server] = on(`/v1/blobs/${toHex(updateListHash)}`, async genuine => {
+    publishing.network.both(
+      on(`/v1/blobs/${toHex(updateListHash)}`, async genuine => {
         const list = new Uint8Array(await genuine.arrayBuffer())
         list[list.length - 1]! ^= 1
         return ok(list)
-      })
-    }
+      }),
+    )
     expect((await harness.failure(map.sync())).code).toBe('tampered')
     expect(map.epoch).toBe(1)
-    Object.assign(publishing.network.misbehave, { [A]: undefined, [B]: undefined })
+    publishing.network.both(undefined)
     await harness.drive(map.sync())
     expect(await harness.drive(map.at(3))).toEqual(value('three'))
   })
@@ -414,11 +383,11 @@ describe('a map that has state', () => {
     const publishing = new Publishing()
     const first = publishing.newest
     const old = publishing.replaceBy({ ...first }) // its signature with it
-    const device = new Device(publishing.network, publishing.newest)
-    const map = await device.open(options)
+    const device = new World({ network: publishing.network, database: publishing.newest })
+    const map = await openedOnDisk(device, options)
     for (let epoch = 2; epoch <= 3; epoch++) {
       publishing.publishSigned([edit(epoch, `ep. ${epoch}`)])
-      await device.world.drive(map.sync())
+      await device.drive(map.sync())
     }
     return { publishing, device, map, old, first }
   }
@@ -426,48 +395,73 @@ describe('a map that has state', () => {
   test('shown an older epoch that was signed once: refused at open(), and ever after', async () => {
     const { device, old } = await beenAtThree()
     const back = device.facing(old)
-    for (let i = 0; i < 3; i++) expect((await back.failure()).code).toBe('signature')
+    for (let i = 0; i < 3; i++) expect((await failureOf(back)).code).toBe('signature')
     expect(answers(old)).toBe(0)
     expect(blobs(old).length).toBe(0)
-    expect((await back.world.head())!.record).toBeDefined()
+    expect((await back.head())!.record).toBeDefined()
   })
 
   test('a history in which only the first epoch is genuine is refused, and the map keeps its own', async () => {
     const { publishing, device, first } = await beenAtThree()
-    const { hintId } = (await device.world.head())!.record
+    const { hintId } = (await device.head())!.record
     const forged = buildDatabase(core, { values: someValues(15, 5).reverse(), partitions: 4, manifest: later(4) })
     const lying = sameOnBoth(forged)
     lying.signatures.push(...publishing.network.signatures)
     const back = device.facing(lying)
-    for (let i = 0; i < 3; i++) expect((await back.failure()).code).toBe('signature')
+    for (let i = 0; i < 3; i++) expect((await failureOf(back)).code).toBe('signature')
     // Had the state been discarded for it, the map would now be fresh, and believe what is old.
     const old = signedOnBoth(first)
     const older = back.facing(old)
-    expect((await older.failure()).code).toBe('signature')
-    expect((await older.world.head())!.record.hintId).toEqual(hintId)
+    expect((await failureOf(older)).code).toBe('signature')
+    expect((await older.head())!.record.hintId).toEqual(hintId)
     const home = older.facing(publishing.network)
-    expect((await home.open()).epoch).toBe(3)
+    expect((await openedOnDisk(home)).epoch).toBe(3)
+  })
+
+  test.each(['full', 'local'] as const)('mode %s: not made to forget by a download broken off', async mode => {
+    const epochs = epochsOf(5)
+    const before = new World({ network: signedOnBoth(...epochs.slice(0, 3)) })
+    const map = await before.life().open({ publisherKey, mode })
+    expect(map.epoch).toBe(3)
+    await before.drive(map.close())
+
+    // Genuine and signed, but without the updates to it; and once the map has dropped its state, no more replies.
+    const stalling = signedOnBoth(epochs[4]!)
+    let manifests = 0
+    stalling.both(
+      on('/v1/manifest', (genuine, { path }) =>
+        path !== '/v1/manifest' || ++manifests <= 4 ? genuine : problem(503, 'not_ready'),
+      ),
+    )
+    const meanwhile = new World({ network: stalling, before })
+    const life = meanwhile.life()
+    expect((await life.failure(life.openIdle({ publisherKey, mode }))).code).toBe('network')
+
+    // The map has been at epoch 3; epoch 1 is two older.
+    const back = new World({ network: signedOnBoth(epochs[0]!), before: meanwhile })
+    const later = back.life()
+    // A copy of all records opens all the same, at its own epoch.
+    if (mode === 'local') expect((await later.open({ publisherKey, mode })).epoch).toBe(3)
+    else expect((await later.failure(later.openIdle({ publisherKey, mode }))).code).toBe('signature')
   })
 
   test('reset() does not make it forget how far it has been', async () => {
     const publishing = new Publishing()
     const first = publishing.newest
-    const device = new Device(publishing.network, first)
+    const device = new World({ network: publishing.network, database: first })
     const life = device.life()
     const map = await life.open({ publisherKey })
     publishing.publishSigned([edit(3, 'three')])
-    await device.world.drive(map.sync())
+    await device.drive(map.sync())
     const before = { manifest: publishing.newest.manifest, signatures: [...publishing.network.signatures] }
-    for (const server of [A, B]) {
-      publishing.network.misbehave[server] = on('/v1/manifest', (genuine, { path }) =>
-        path === '/v1/manifest' ? ok(first.manifestBytes) : genuine,
-      )
-    }
+    publishing.network.both(
+      on('/v1/manifest', (genuine, { path }) => (path === '/v1/manifest' ? ok(first.manifestBytes) : genuine)),
+    )
     publishing.network.signatures.splice(0, 1, signatureOf(first))
     expect((await life.failure(map.reset())).code).toBe('signature')
-    Object.assign(publishing.network.misbehave, { [A]: undefined, [B]: undefined })
+    publishing.network.both(undefined)
     publishing.network.signatures.splice(0, 1, ...before.signatures)
-    await device.world.drive(map.reset())
+    await device.drive(map.reset())
     expect(map.epoch).toBe(2)
   })
 
@@ -483,8 +477,8 @@ describe('a map that has state', () => {
     for (let i = 0; i < 2; i++) expect((await life.failure(condemned.reset())).code).toBe('signature')
     publishing.network.misbehave[A] = undefined
     const home = back.facing(publishing.network)
-    const again = await home.open()
-    await home.world.drive(again.reset())
+    const again = await openedOnDisk(home)
+    await home.drive(again.reset())
     expect(again.epoch).toBe(3)
   })
 
@@ -496,41 +490,41 @@ describe('a map that has state', () => {
       const other = buildDatabase(core, { values: someValues(15, 5), partitions: 4, manifest: change })
       const network = signedOnBoth(other)
       const back = device.facing(network)
-      expect((await back.failure()).code).toBe('signature')
+      expect((await failureOf(back)).code).toBe('signature')
       expect(answers(network) + blobs(network).length).toBe(0)
     }
     const home = device.facing(publishing.network)
-    expect((await home.open()).epoch).toBe(3)
+    expect((await openedOnDisk(home)).epoch).toBe(3)
   })
 
   test('stored without a key, then opened with one: checked before it is used, and kept', async () => {
     const publishing = new Publishing()
-    const device = new Device(publishing.network, publishing.newest)
-    const map = await device.open({ publisherKey: undefined })
-    await device.world.drive(map.at(1))
+    const device = new World({ network: publishing.network, database: publishing.newest })
+    const map = await openedOnDisk(device, { publisherKey: undefined })
+    await device.drive(map.at(1))
     const [genuine] = publishing.network.signatures.splice(0, 1, signatureOf(publishing.newest, OTHER))
     const sent = answers(publishing.network)
-    expect((await device.failure()).code).toBe('signature')
+    expect((await failureOf(device)).code).toBe('signature')
     expect(answers(publishing.network)).toBe(sent)
     publishing.network.signatures.splice(0, 1, genuine!)
-    const again = await device.open()
-    expect(await device.world.drive(again.at(1))).toEqual(publishing.newest.byIndex[1])
+    const again = await openedOnDisk(device)
+    expect(await device.drive(again.at(1))).toEqual(publishing.newest.byIndex[1])
   })
 
   test('a half-made hint of a map without a key: checked before it is used', async () => {
     const publishing = new Publishing()
-    const device = new Device(publishing.network, publishing.newest)
-    await device.world.halfDownloaded(1)
-    expect((await device.world.head())!.stage).toBe('partial')
+    const device = new World({ network: publishing.network, database: publishing.newest })
+    await device.halfDownloaded(1)
+    expect((await device.head())!.stage).toBe('partial')
     publishing.network.signatures.length = 0
-    expect((await device.failure()).code).toBe('signature')
+    expect((await failureOf(device)).code).toBe('signature')
     expect(answers(publishing.network)).toBe(0)
   })
 
   test('a half-made hint follows no further than what is signed', async () => {
     const publishing = new Publishing()
-    const device = new Device(publishing.network, publishing.newest)
-    await device.world.halfDownloaded(1, { publisherKey })
+    const device = new World({ network: publishing.network, database: publishing.newest })
+    await device.halfDownloaded(1, { publisherKey })
     publishing.publishSigned([edit(3, 'three')])
     publishing.publish([edit(4, 'false')])
     const next = device.life()
@@ -538,24 +532,24 @@ describe('a map that has state', () => {
     const map = await next.open({ publisherKey })
     expect(next.events).toContainEqual({ type: 'resumed', what: 'download', pending: false })
     expect(map.epoch).toBe(2)
-    expect(await device.world.drive(map.at(3))).toEqual(value('three'))
+    expect(await device.drive(map.at(3))).toEqual(value('three'))
   })
 
   test('another tab without the key takes the state to an epoch that is not signed: it is not read there', async () => {
     const publishing = new Publishing()
-    const device = new Device(publishing.network, publishing.newest)
+    const device = new World({ network: publishing.network, database: publishing.newest })
     const life = device.life()
     const map = await life.open({ publisherKey })
     const lax = await device.life().open()
     publishing.publish([edit(3, 'false')])
-    await device.world.drive(lax.sync())
-    expect(await device.world.drive(lax.at(3))).toEqual(value('false'))
+    await device.drive(lax.sync())
+    expect(await device.drive(lax.at(3))).toEqual(value('false'))
     const sent = answers(publishing.network)
     // The store is ahead of this tab, which finds that out when it wants to store an intent.
     for (let i = 0; i < 3; i++) expect((await life.failure(map.at(3))).code).toBe('signature')
     expect(answers(publishing.network)).toBe(sent)
     publishing.sign()
-    expect(await device.world.drive(map.at(3))).toEqual(value('false'))
+    expect(await device.drive(map.at(3))).toEqual(value('false'))
   })
 })
 
@@ -563,14 +557,14 @@ describe('expiry', () => {
   const brief = { manifest: { expires: NOW + DAY } }
 
   /** A map whose clock can be set. */
-  async function dated(change: Partial<Contents> = brief) {
+  async function dated(change: Partial<Contents> = brief, mode: 'full' | 'instant' = 'full') {
     const publishing = new Publishing(change)
     let seconds = 0
     const harness = new Harness(publishing.network)
     const { now, setTimeout, clearTimeout, date } = harness.clock
     const clock = { now, setTimeout, clearTimeout, date: () => date() + 1000 * seconds }
     Object.assign(harness.environment, { clock })
-    const map = await harness.open({ publisherKey })
+    const map = await harness.open({ publisherKey, mode })
     return { publishing, harness, map, pass: (more: number) => (seconds += more) }
   }
 
@@ -585,8 +579,8 @@ describe('expiry', () => {
     expect(answers(publishing.network)).toBe(sent)
   })
 
-  test('and a newer one that is signed is to be had: followed, and answered', async () => {
-    const { publishing, harness, map, pass } = await dated()
+  test.each(['full', 'instant'] as const)('mode %s: a newer one that is signed is followed', async mode => {
+    const { publishing, harness, map, pass } = await dated(brief, mode)
     publishing.publishSigned([edit(3, 'three')], { expires: NOW + 3 * DAY })
     pass(DAY)
     expect(await harness.drive(map.at(3))).toEqual(value('three'))
@@ -612,25 +606,24 @@ describe('expiry', () => {
     expect(map.epoch).toBe(3) // it had to follow: its batch was not answered at epoch 1 any more
 
     const late = await dated()
-    for (const server of [A, B]) {
-      late.publishing.network.misbehave[server] = on('/v1/answer', genuine => {
+    late.publishing.network.both(
+      on('/v1/answer', genuine => {
         late.pass(DAY)
         return genuine
-      })
-    }
+      }),
+    )
     expect((await late.harness.failure(late.map.at(3))).code).toBe('signature')
   })
 
   test('of stored state, at open()', async () => {
     const publishing = new Publishing(brief)
-    const device = new Device(publishing.network, publishing.newest)
-    await device.world.drive((await device.open()).close())
-    device.world.clock.setTimeout(() => {}, 1000 * DAY)
-    while (device.world.clock.waiting > 0) device.world.clock.advance()
-    expect((await device.failure()).code).toBe('signature')
+    const device = new World({ network: publishing.network, database: publishing.newest })
+    await device.drive((await openedOnDisk(device)).close())
+    device.clock.sleep(1000 * DAY)
+    expect((await failureOf(device)).code).toBe('signature')
     publishing.publishSigned([edit(3, 'three')], { expires: 0 })
-    const map = await device.open()
-    expect(await device.world.drive(map.at(3))).toEqual(value('three'))
+    const map = await openedOnDisk(device)
+    expect(await device.drive(map.at(3))).toEqual(value('three'))
   })
 
   test('without a publisher’s key nobody asks', async () => {
@@ -655,4 +648,33 @@ test('what is asked for, and when signatures are fetched, have nothing to do wit
   expect(shapes[1]).toEqual(shapes[0])
   expect(shapes[2]).toEqual(shapes[0])
   expect(shapes[0]!.filter(line => line.includes('/v1/info'))).toEqual([])
+})
+
+// One server can list false signatures of every epoch of a chain. Without WebCrypto's Ed25519 each takes JavaScript milliseconds: a page
+// has to be able to paint between them.
+test('false signatures are looked at with the thread given back after each', async () => {
+  const { publicKey, secretKey } = ed25519.keygen()
+  const publisher = new Publisher(toHex(publicKey), { ...platformEnvironment(), subtle: undefined })
+  const manifest = { generation: 1, epoch: 2, expires: 0 } as Manifest
+  const signatures = [0, 1, 2, 3].map(i => ({
+    ...{ publicKey: toHex(publicKey), generation: 1, epoch: 2 },
+    signature: toHex(ed25519.sign(Uint8Array.of(i), secretKey)),
+  }))
+  let turns = 0
+  let over = false
+  const turn = () => {
+    turns++
+    if (!over) setImmediate(turn)
+  }
+  setImmediate(turn)
+  const infos = [{ signatures }, { signatures }] as unknown as Info[]
+  const check = publisher.check(
+    { manifest, bytes: new Uint8Array(300) },
+    [] as never,
+    new AbortController().signal,
+    infos,
+  )
+  await expect(check).rejects.toThrow(/got none that is valid/)
+  over = true
+  expect(turns).toBeGreaterThanOrEqual(8)
 })

@@ -1,13 +1,11 @@
 // The app's say over downloads: `open({ download })` and `map.prepare()`. What is asked, and when, follows from the manifest and the
 // number of lookups, never from a key or a reply (I3).
 
-import type { Manifest } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
-import type { DownloadOffer, KeyhushMap, MapEvent } from '../src/index.js'
-import { chooseScheme, SCHEMES } from '../src/scheme/table.js'
+import type { DownloadOffer, KeyhushMap } from '../src/index.js'
 import { tapir } from '../src/scheme/tapir/tapir.js'
-import { type OpenWithOptions, openWith } from '../src/testing.js'
-import { deferred, rest, settle } from './support/clock.js'
+import type { OpenWithOptions } from '../src/testing.js'
+import { deferred, rest, settle, watch } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
 import { core, hex, NAMES, sameOnBoth } from './support/harness.js'
@@ -29,10 +27,9 @@ interface How extends Partial<OpenWithOptions> {
 }
 
 const opening = (life: Life, { full = false, pays = lookups => lookups >= PAYS, ...options }: How) => {
-  const onEvent = (event: MapEvent) => void life.events.push(event)
-  const paysAfter = (_core: unknown, _manifest: Manifest, lookups: number) => pays(lookups)
-  const given = { servers: [A, B], mode: 'auto', push: false, onEvent, ...options } as never
-  return openWith(life.environment, given, SCHEMES, paysAfter, full ? () => tapir : chooseScheme)
+  const planner = { pays: (_core: unknown, _manifest: unknown, lookups: number) => pays(lookups) }
+  const given = { mode: 'auto', push: false, proofs: undefined, timeoutMs: undefined, ...options } as const
+  return life.openIdle(given, full ? { ...planner, choose: () => tapir } : planner)
 }
 const opened = async (life: Life, how: How = {}): Promise<KeyhushMap> => {
   const map = await life.world.drive(opening(life, how))
@@ -48,6 +45,11 @@ const lookUp = async (w: World, map: KeyhushMap, times: number) => {
 const world = (...databases: Database[]) => {
   const all = databases.length === 0 ? [large] : databases
   return new World({ network: sameOnBoth(...all), database: all.at(-1)! })
+}
+const begun = async (how: How = {}) => {
+  const w = world()
+  const life = w.life()
+  return { w, life, map: await opened(life, how) }
 }
 const types = (life: Life) => life.events.map(({ type }) => type)
 
@@ -71,7 +73,6 @@ describe('a function', () => {
     }
     expect([map.mode, offers]).toEqual([mode, [{ mode, bytes: BYTES, reason }]])
     expect(types(life).filter(type => type !== 'storage')).toEqual(['preparing', 'prepared', 'mode'])
-    await w.drive(map.close())
   })
 
   test('is not asked for less than a mebibyte', async () => {
@@ -87,7 +88,6 @@ describe('a function', () => {
     for (const server of [A, B]) w.network.replace(server, later) // no list of changes leads there
     await w.drive(map.sync())
     expect([map.mode, map.epoch]).toEqual(['local', 4])
-    await w.drive(map.close())
   })
 
   test.each<[string, How['download'], boolean]>([
@@ -123,7 +123,6 @@ describe('a function', () => {
     await w.drive(map.prepare())
     expect([map.mode, asked]).toEqual(['local', 1])
     await w.checkValues(map, [0, 299])
-    await w.drive(map.close())
   })
 
   test('that takes its time keeps no lookup waiting, and prepare() does not wait for it', async () => {
@@ -136,7 +135,6 @@ describe('a function', () => {
     await w.drive(map.prepare())
     expect(map.mode).toBe('local')
     answer.resolve()
-    await w.drive(map.close())
   })
 
   test('of another map is another say: they share no session; the same one, one', async () => {
@@ -147,7 +145,6 @@ describe('a function', () => {
     for (const download of [no, no, yes]) maps.push(await opened(life, { download, pays: () => true }))
     await rest()
     expect(maps.map(({ mode }) => mode)).toEqual(['instant', 'instant', 'local'])
-    for (const map of maps) await w.drive(map.close())
   })
 })
 
@@ -155,41 +152,35 @@ describe("'never'", () => {
   test('downloads nothing, however many lookups, and not what an earlier visit had begun', async () => {
     const w = world()
     const life = w.life()
-    for (const server of [A, B]) w.network.misbehave[server] = hang('/v1/blobs/')
+    w.network.both(hang('/v1/blobs/'))
     const before = await opened(life, { pays: () => true })
     await w.drive(before.close())
     expect((await w.head())?.stage).toBe('partial')
-    w.network.misbehave[A] = w.network.misbehave[B] = undefined
+    w.network.both(undefined)
     const asked = blobs(w.network).length
     const map = await opened(w.life(), { download: 'never', pays: () => true })
     await lookUp(w, map, 20)
     expect([map.mode, blobs(w.network).length]).toEqual(['instant', asked])
-    await w.drive(map.close())
   })
 
   test('after prepare() the state answers, in the next visit too', async () => {
-    const w = world()
-    const map = await opened(w.life(), { download: 'never' })
+    const { w, map } = await begun({ download: 'never' })
     await w.drive(map.prepare())
     expect(map.mode).toBe('local')
     await w.drive(map.close())
     const again = await opened(w.life(), { download: 'never' })
     expect(again.mode).toBe('local')
     await w.checkValues(again, [0, 299])
-    await w.drive(again.close())
   })
 
   test('prepare() that fails is not tried again by itself', async () => {
-    const w = world()
-    const life = w.life()
-    const map = await opened(life, { download: 'never', pays: () => true })
-    for (const server of [A, B]) w.network.misbehave[server] = on('/v1/blobs/', () => problem(404, 'not_found'))
+    const { w, life, map } = await begun({ download: 'never', pays: () => true })
+    w.network.both(on('/v1/blobs/', () => problem(404, 'not_found')))
     expect(await life.failure(map.prepare())).toMatchObject({ code: 'protocol' })
     const asked = blobs(w.network).length
     expect(life.events.at(-1)).toMatchObject({ type: 'preparing-failed', retryAfterLookups: undefined })
     await lookUp(w, map, 10)
     expect([map.mode, blobs(w.network).length]).toEqual(['instant', asked])
-    await w.drive(map.close())
   })
 })
 
@@ -211,7 +202,6 @@ describe('a state from which no update leads on', () => {
     await w.drive(map.prepare())
     expect([map.mode, map.epoch]).toEqual([full ? 'full' : 'local', 5])
     await lookUp(w, map, 2)
-    await w.drive(map.close())
   })
 
   test.each([true, false])('a function is asked behind the lookups (full: %s)', async full => {
@@ -223,7 +213,6 @@ describe('a state from which no update leads on', () => {
       [{ mode: map.mode, bytes: BYTES, reason: 'outdated' }],
     ])
     await lookUp(w, map, 2)
-    await w.drive(map.close())
   })
 
   test.each([true, false])('while the map is open: back to lookups without it (full: %s)', async full => {
@@ -239,7 +228,7 @@ describe('a state from which no update leads on', () => {
     expect(map.mode).toBe(full ? 'full' : 'local')
     leave = false
     const before = blobs(w.network).length
-    for (const server of [A, B]) w.network.replace(server, epochs[4]!)
+    w.network.replaceOnBoth(epochs[4]!)
     expect(await life.failure(map.sync())).toMatchObject({ code: 'unsupported', reason: 'download' })
     await rest()
     expect([map.mode, map.epoch, blobs(w.network).length]).toEqual(['instant', 5, before])
@@ -249,8 +238,6 @@ describe('a state from which no update leads on', () => {
     await w.drive(map.prepare())
     expect([map.mode, map.epoch]).toEqual([full ? 'full' : 'local', 5])
     expect(hex((await w.drive(map.at(1)))!)).toBe(hex(epochs[4]!.byIndex[1]!))
-    await w.drive(map.close())
-    await w.auditor.assertSound()
   })
 })
 
@@ -282,21 +269,12 @@ test.each([
 
 describe('servers that answer nothing without a state', () => {
   const alone: How = { servers: [A], integrity: 'server' }
-  const refusing = (w: World) => {
-    for (const server of [A, B]) {
-      w.network.misbehave[server] = on('/v1/info', () => {
-        const info = w.network.info(server)
-        return Response.json({ ...info, offers: { ...info.offers, instant: false } })
-      })
-    }
-  }
-
-  test.each<[string, How, (w: World) => void]>([
-    ['one server', alone, () => {}],
-    ['two without instant lookups', {}, refusing],
-  ])('%s: the app is asked in open()', async (_what, how, prepare) => {
+  test.each<[string, How, boolean]>([
+    ['one server', alone, true],
+    ['two without instant lookups', {}, false],
+  ])('%s: the app is asked in open()', async (_what, how, instant) => {
     const w = world()
-    prepare(w)
+    w.network.instant = instant
     for (const download of ['never', () => false] as const) {
       const life = w.life()
       const error = await life.failure(opening(life, { ...how, download }))
@@ -310,7 +288,6 @@ describe('servers that answer nothing without a state', () => {
     await w.drive(map.prepare())
     await w.drive(map.reset())
     expect(offers.length).toBe(1)
-    await w.drive(map.close())
   })
 })
 
@@ -352,26 +329,24 @@ test('one server, and a state from which no changes lead on, after the app has s
   const asked = blobs(w.network).length
   await w.drive(map.prepare())
   expect(blobs(w.network).length).toBe(asked)
-  await w.drive(map.close())
 })
 
 test('one server, and a download that an earlier visit has begun: the app is asked before the rest', async () => {
   const w = world()
   const alone: How = { servers: [A], integrity: 'server' }
-  for (const server of [A, B]) w.network.misbehave[server] = hang('/v1/blobs/')
+  w.network.both(hang('/v1/blobs/'))
   const before = w.life()
   opening(before, alone).catch(() => {})
   await rest()
   before.kill()
   expect((await w.head())?.stage).toBe('partial')
-  w.network.misbehave[A] = w.network.misbehave[B] = undefined
+  w.network.both(undefined)
   const asked = blobs(w.network).length
   const life = w.life()
   expect(await life.failure(opening(life, { ...alone, download: () => false }))).toMatchObject({ reason: 'download' })
   expect(blobs(w.network).length).toBe(asked)
   const map = await opened(w.life(), { ...alone, download: () => true })
   await w.checkValues(map, [0, 299])
-  await w.drive(map.close())
 })
 
 describe('prepare()', () => {
@@ -386,7 +361,6 @@ describe('prepare()', () => {
     expect([own!.at(-1), opens]).toEqual([BYTES, own])
     expect(types(life).slice(-3)).toEqual(['preparing', 'prepared', 'mode'])
     await w.drive(map.prepare())
-    await w.drive(map.close())
   })
 
   test("open()'s onProgress is called behind lookups", async () => {
@@ -395,44 +369,36 @@ describe('prepare()', () => {
     const map = await opened(w.life(), { onProgress: ({ loadedBytes }) => void loaded.push(loadedBytes) })
     await lookUp(w, map, PAYS)
     expect([map.mode, loaded.at(-1)]).toEqual(['local', BYTES])
-    await w.drive(map.close())
   })
 
   test('rejects with what has failed; lookups go on, and by themselves it is tried again', async () => {
-    const w = world()
-    const life = w.life()
-    const map = await opened(life)
-    for (const server of [A, B]) w.network.misbehave[server] = on('/v1/blobs/', () => problem(404, 'not_found'))
+    const { w, life, map } = await begun()
+    w.network.both(on('/v1/blobs/', () => problem(404, 'not_found')))
     expect(await life.failure(map.prepare())).toMatchObject({ code: 'protocol' })
     const error = expect.objectContaining({ code: 'protocol' })
     expect(life.events.at(-1)).toEqual({ type: 'preparing-failed', error, retryAfterLookups: 1 })
-    w.network.misbehave[A] = w.network.misbehave[B] = undefined
+    w.network.both(undefined)
     await lookUp(w, map, 1)
     expect(map.mode).toBe('local')
-    await w.drive(map.close())
   })
 
   test('called off: the download ends, and another call begins it again', async () => {
-    const w = world()
-    const life = w.life()
-    const map = await opened(life)
-    for (const server of [A, B]) w.network.misbehave[server] = hang('/v1/blobs/')
+    const { w, map } = await begun()
+    w.network.both(hang('/v1/blobs/'))
     const giving = new AbortController()
     const given = map.prepare({ signal: giving.signal })
     const other = map.prepare()
     const outcome = given.catch((error: Error) => error.name)
     await settle()
-    w.network.misbehave[A] = w.network.misbehave[B] = undefined
+    w.network.both(undefined)
     giving.abort()
     expect(await w.drive(outcome)).toBe('AbortError')
     await w.drive(other)
     expect(map.mode).toBe('local')
-    await w.drive(map.close())
   })
 
   test('a listener that throws fails its own call', async () => {
-    const w = world()
-    const map = await opened(w.life())
+    const { w, map } = await begun()
     const onProgress = () => {
       throw new Error('my own bug')
     }
@@ -440,14 +406,11 @@ describe('prepare()', () => {
     await expect(w.drive(other)).rejects.toThrow('my own bug')
     await w.drive(one)
     expect(map.mode).toBe('local')
-    await w.drive(map.close())
   })
 
   test('after close() it fails; closing ends it', async () => {
-    const w = world()
-    const life = w.life()
-    const map = await opened(life)
-    for (const server of [A, B]) w.network.misbehave[server] = hang('/v1/blobs/')
+    const { w, life, map } = await begun()
+    w.network.both(hang('/v1/blobs/'))
     const preparing = life.failure(map.prepare())
     await settle()
     await w.drive(map.close())
@@ -457,12 +420,10 @@ describe('prepare()', () => {
 
   test.each(['instant', 'full', 'local'] as const)('of a map that is opened in mode %s', async mode => {
     const w = world()
-    const life = w.life()
-    const map = await life.open({ mode, push: false, ...(mode === 'full' ? {} : { proofs: 'auto' }) })
+    const { life, map } = await w.opened({ mode, push: false, ...(mode === 'full' ? {} : { proofs: 'auto' }) })
     if (mode === 'instant') expect((await life.failure(map.prepare())).code).toBe('usage')
     else await w.drive(map.prepare())
     expect(map.mode).toBe(mode)
-    await w.drive(map.close())
   })
 })
 
@@ -536,39 +497,33 @@ describe('prepare() beside other calls', () => {
     const late = (path: string, ms: number) =>
       on(path, genuine => new Promise(resolve => void w.clock.setTimeout(() => resolve(genuine), ms)))
     const [slowBlobs, slowLookups] = [late('/v1/blobs/', 9_000), late('/v1/instant', 1_700)]
-    for (const server of [A, B]) {
-      w.network.misbehave[server] = (seen, genuine) => slowBlobs(seen, genuine) ?? slowLookups(seen, genuine)
-    }
+    w.network.both((seen, genuine) => slowBlobs(seen, genuine) ?? slowLookups(seen, genuine))
     const map = await opened(w.life(), { download: 'never', timeoutMs: 15_000 })
-    let over = false
-    const prepared = map.prepare().finally(() => {
-      over = true
-    })
+    const prepared = map.prepare()
+    const prepare = watch(prepared)
     const lookUpAfter = async (ms: number) => {
       await new Promise<void>(resolve => void w.clock.setTimeout(resolve, ms))
-      while (!over) await map.at(1)
+      while (prepare.value === undefined) await map.at(1)
     }
     const lookups = Promise.all([100, 800, 1_450].map(lookUpAfter)) // at any time one is under way
     await w.drive(prepared)
     await w.drive(lookups)
     expect(map.mode).toBe('local')
-    await w.drive(map.close())
   })
 
   test('goes on when the call that had begun the download is called off, and asks nobody', async () => {
     const w = world()
-    for (const server of [A, B]) w.network.misbehave[server] = hang('/v1/blobs/')
+    w.network.both(hang('/v1/blobs/'))
     const map = await opened(w.life(), { download: () => expect.fail('asked') })
     const first = new AbortController()
     const one = map.prepare({ signal: first.signal }).catch(error => error.name)
     await rest()
     const other = map.prepare()
     await lookUp(w, map, 3) // enough for another attempt
-    for (const server of [A, B]) w.network.misbehave[server] = undefined
+    w.network.both(undefined)
     first.abort()
     expect(await w.drive(one)).toBe('AbortError')
     await w.drive(other)
     expect(map.mode).toBe('local')
-    await w.drive(map.close())
   })
 })

@@ -115,7 +115,7 @@ describe('open()', () => {
       '/v1/blobs',
       genuine => new Promise(resolve => void harness.clock.setTimeout(() => resolve(genuine), 9_000)),
     )
-    for (const server of [A, B]) network.misbehave[server] = later
+    network.both(later)
     const map = await harness.open({ mode: 'local', timeoutMs: 15_000 })
     expect(harness.clock.now()).toBeGreaterThan(2 * 15_000)
     const late = await harness.failure(map.reset({ timeoutMs: 8_000 }))

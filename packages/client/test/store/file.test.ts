@@ -23,53 +23,49 @@ import {
 } from '../../src/store/store.js'
 import { show } from '../../src/testing/expect.js'
 import { bytes, epochOf, observe, recordOf } from '../../src/testing/fixtures.js'
+import { drawing } from '../support/random.js'
 import { testConformance } from './conform.js'
 import { KEEPS_ALL, LOSES_ALL, type Loss, losesSome, SimulatedDisk, ZEROS } from './power.js'
 
+/** There can be no second store on one disk. */
+async function benchOf(open: () => Promise<FileStore>, end: () => Promise<void>, remove: () => Promise<void>) {
+  const store = await open()
+  const crash = async () => {
+    await end()
+    bench.store = await open()
+    bench.other = bench.store
+  }
+  const bench = { store, other: store, crash, remove }
+  return bench
+}
+
 testConformance('file, losing whatever is not synced,', async () => {
   let disk = new SimulatedDisk()
-  const open = async () => {
-    bench.store = await FileStore.open(disk)
-    bench.other = bench.store // there can be no second
+  const end = async () => {
+    disk = disk.after(LOSES_ALL)
   }
-  const bench = {
-    store: undefined as unknown as StateStore,
-    other: undefined as unknown as StateStore,
-    async crash() {
-      disk = disk.after(LOSES_ALL)
-      await open()
-    },
-    async remove() {},
-  }
-  await open()
-  return bench
+  return await benchOf(
+    () => FileStore.open(disk),
+    end,
+    async () => {},
+  )
 })
 
 testConformance(
   'file, on a real disk,',
   async () => {
     const folder = await mkdtemp(join(tmpdir(), 'keyhush-store-'))
-    let killed: () => Promise<void>
-    const open = async () => {
-      const disk = killable(new Folder(folder))
-      killed = disk.kill
-      bench.store = await FileStore.open(disk.disk)
-      bench.other = bench.store
+    let kill = async () => {}
+    const open = () => {
+      const killed = killable(new Folder(folder))
+      kill = killed.kill
+      return FileStore.open(killed.disk)
     }
-    const bench = {
-      store: undefined as unknown as StateStore,
-      other: undefined as unknown as StateStore,
-      async crash() {
-        await killed()
-        await open()
-      },
-      async remove() {
-        await killed()
-        await rm(folder, { recursive: true })
-      },
+    const remove = async () => {
+      await kill()
+      await rm(folder, { recursive: true })
     }
-    await open()
-    return bench
+    return await benchOf(open, () => kill(), remove)
   },
   20,
 )
@@ -163,6 +159,14 @@ const seenAfter: string[] = []
   }
 }
 
+/** A disk on which a store has taken these steps. */
+async function disked(steps: Steps): Promise<{ disk: SimulatedDisk; store: FileStore }> {
+  const disk = new SimulatedDisk()
+  const store = await FileStore.open(disk)
+  for (const step of steps) await step(store)
+  return { disk, store }
+}
+
 /** Lives on until the power is cut; resolves to the number of steps that were acknowledged. */
 async function live(disk: Disk, from: number): Promise<number> {
   let steps = from
@@ -193,41 +197,34 @@ async function remembered(disk: Disk, acknowledged: number): Promise<number> {
   throw new Error(`after ${acknowledged} acknowledged steps, found ${seen}`)
 }
 
-function seeded(seed: number): (below: number) => number {
-  let state = seed
-  return below => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
-    return Math.floor((state / 2 ** 32) * below)
+/** That life, with the power cut before this call to the disk, and before each `step`th after it; how many steps were acknowledged. */
+async function* cuts(step = 1) {
+  for (let calls = 0; ; calls += step) {
+    const disk = new SimulatedDisk(undefined, calls)
+    const acknowledged = await live(disk, 0)
+    if (acknowledged === life.length) return expect(calls).toBeGreaterThan(100)
+    yield { disk, acknowledged }
   }
 }
 
 describe('the power cut before every call to the disk', () => {
   const some = Array.from({ length: THOROUGH ? 4 : 2 }, (_, seed): [string, Loss] => [
     `what is not synced is lost or kept at random, seed ${seed}`,
-    losesSome(seeded(seed)),
+    losesSome(drawing(seed + 1)),
   ])
-  test.each<[string, Loss]>([['all that is not synced is lost', LOSES_ALL], ['all of it is kept', KEEPS_ALL], ...some])(
-    '%s: the state is that before the call, or that after it',
-    async (_, loss) => {
-      for (let calls = 0; ; calls++) {
-        const disk = new SimulatedDisk(undefined, calls)
-        const acknowledged = await live(disk, 0)
-        if (acknowledged === life.length) {
-          expect(calls).toBeGreaterThan(100)
-          break
-        }
-        const found = disk.after(loss)
-        const steps = await remembered(found, acknowledged)
-        await liveDangerously(found, steps)
-      }
-    },
-  )
+  const losses: [string, Loss][] = [
+    ['all that is not synced is lost', LOSES_ALL],
+    ['all of it is kept', KEEPS_ALL],
+  ]
+  test.each([...losses, ...some])('%s: the state is that before the call, or that after it', async (_, loss) => {
+    for await (const { disk, acknowledged } of cuts()) {
+      const found = disk.after(loss)
+      await liveDangerously(found, await remembered(found, acknowledged))
+    }
+  })
 
   test('the process killed, and then the power cut: what the next process found, it keeps', async () => {
-    for (let calls = 0; ; calls++) {
-      const disk = new SimulatedDisk(undefined, calls)
-      const acknowledged = await live(disk, 0)
-      if (acknowledged === life.length) break
+    for await (const { disk, acknowledged } of cuts()) {
       const found = disk.killed()
       const steps = await remembered(found, acknowledged)
       expect(await remembered(found.after(LOSES_ALL), acknowledged)).toBe(steps)
@@ -235,11 +232,9 @@ describe('the power cut before every call to the disk', () => {
   })
 
   test('again while the state is opened: still the same', async () => {
-    const random = seeded(99)
-    for (let calls = 0; ; calls += THOROUGH ? 3 : 7) {
-      let disk = new SimulatedDisk(undefined, calls)
-      const acknowledged = await live(disk, 0)
-      if (acknowledged === life.length) break
+    const random = drawing(99)
+    for await (const { disk: first, acknowledged } of cuts(THOROUGH ? 3 : 7)) {
+      let disk = first
       for (let again = 0; again < 25; again++) {
         disk = disk.after(losesSome(random), again)
         await FileStore.open(disk).catch(() => {})
@@ -249,10 +244,7 @@ describe('the power cut before every call to the disk', () => {
   })
 
   test('zeros where bytes were not synced: the state before, or unreadable, never an older one', async () => {
-    for (let calls = 0; ; calls++) {
-      const disk = new SimulatedDisk(undefined, calls)
-      const acknowledged = await live(disk, 0)
-      if (acknowledged === life.length) break
+    for await (const { disk, acknowledged } of cuts()) {
       await remembered(disk.after(ZEROS), acknowledged).catch((error: unknown) => {
         expect(error).toBeInstanceOf(StateUnreadableError)
       })
@@ -316,9 +308,7 @@ describe('a journal that is not as it was written', () => {
   })
 
   test('what verifies, missing, cut off, changed, or of another kind: as if nothing were kept', async () => {
-    disk = new SimulatedDisk()
-    const store = await FileStore.open(disk)
-    for (const step of inUse) await step(store)
+    const { disk, store } = await disked(inUse)
     await store.putVerifier(A.hintId, bytes('what verifies', 80))
     const name = (await disk.list()).find(name => name.includes('.verifier.'))!
     const value = disk.peek(name)!
@@ -365,32 +355,22 @@ describe('a journal that is not as it was written', () => {
   test.each([
     ['half-made', halfMade, ['partial.2', 'directory.2']],
     ['whole', inUse, ['checkpoint.2']],
-  ])(
-    'values of a %s hint that are missing, cut off, changed, or of another kind: unreadable',
-    async (_, steps, kinds) => {
-      disk = new SimulatedDisk()
-      const store = await FileStore.open(disk)
-      for (const step of steps) await step(store)
-      const names = (await disk.list()).filter(name => name !== 'journal')
-      expect(names.map(name => name.replace(/^[0-9a-f]{32}\./, '')).sort()).toEqual([...kinds].sort())
-      for (const name of names) {
-        const value = disk.peek(name)!
-        const others = (await disk.list()).filter(other => other !== name).map(other => disk.peek(other)!)
-        const changed = [undefined, ...others]
-        for (let at = 0; at < value.length; at++) {
-          const flipped = value.slice()
-          flipped[at]! ^= 1
-          changed.push(
-            flipped,
-            value.subarray(0, at),
-            value.subarray(at + 1),
-            Buffer.concat([value, value.subarray(at)]),
-          )
-        }
-        for (const each of changed) expect(await seen(name, each)).toBe('StateUnreadableError')
+  ])('values of a %s hint, missing, cut off, changed, or of another kind: unreadable', async (_, steps, kinds) => {
+    disk = (await disked(steps)).disk
+    const names = (await disk.list()).filter(name => name !== 'journal')
+    expect(names.map(name => name.replace(/^[0-9a-f]{32}\./, '')).sort()).toEqual([...kinds].sort())
+    for (const name of names) {
+      const value = disk.peek(name)!
+      const others = (await disk.list()).filter(other => other !== name).map(other => disk.peek(other)!)
+      const changed = [undefined, ...others]
+      for (let at = 0; at < value.length; at++) {
+        const flipped = value.slice()
+        flipped[at]! ^= 1
+        changed.push(flipped, value.subarray(0, at), value.subarray(at + 1), Buffer.concat([value, value.subarray(at)]))
       }
-    },
-  )
+      for (const each of changed) expect(await seen(name, each)).toBe('StateUnreadableError')
+    }
+  })
 
   test('a checkpoint whose parts are in another order, or of another version: unreadable', async () => {
     const name = (await disk.list()).find(name => name.endsWith('.checkpoint.2'))!
@@ -434,9 +414,7 @@ describe('a journal that is not as it was written', () => {
 })
 
 test('nothing of a condemned or replaced hint is left on the disk', async () => {
-  const disk = new SimulatedDisk()
-  const store = await FileStore.open(disk)
-  for (const step of justWhole) await step(store)
+  const { disk, store } = await disked(justWhole)
   await store.condemn(A.hintId, undefined)
   expect(await disk.list()).toEqual(['journal'])
   await store.begin(B, bytes('partial', 4), bytes('', 0), A.hintId)
@@ -453,9 +431,7 @@ describe('a full disk', () => {
       store => store.updatePartial(A.hintId, 2, { partial: bytes('new', 70), ...epochOf(1, 4) }),
     ],
   ])('refuses %s, and the state stays in use as it was', async (_, steps, step) => {
-    const disk = new SimulatedDisk()
-    const store = await FileStore.open(disk)
-    for (const step of steps) await step(store)
+    const { disk, store } = await disked(steps)
     const before = show(await observe(store))
     disk.fill()
     await expect(step(store)).rejects.toThrow(StoreFullError)
@@ -466,9 +442,7 @@ describe('a full disk', () => {
   })
 
   test('refuses a frame; the store does no more, and opens anew as it was', async () => {
-    const disk = new SimulatedDisk()
-    const store = await FileStore.open(disk)
-    for (const step of inUse.slice(0, -1)) await step(store)
+    const { disk, store } = await disked(inUse.slice(0, -1))
     const before = show(await observe(store))
     disk.fill()
     await expect(inUse.at(-1)!(store)).rejects.toThrow(StoreFullError)
@@ -591,10 +565,10 @@ describe('in a real folder', () => {
   const namespaces = needs(refusal.status === 0, `unshare: ${refusal.error?.message ?? refusal.stderr.trim()}`)
 
   test('a process in another process namespace has it until it is killed', namespaces, async () => {
-    const holder = run(['unshare', ...unshare], `await store.putPartial(hintId, 0, hintId)`)
+    const holder = run(`${BEGUN}; await store.putPartial(hintId, 0, hintId); ${STAYS}`, ['unshare', ...unshare])
     expect(await said(holder)).toBe('has it')
     await expect(openFileStore(parent, servers)).rejects.toThrow('open already')
-    const third = run(['unshare', ...unshare], '')
+    const third = run(`await opened().catch(error => console.log(error.message))`, ['unshare', ...unshare])
     expect(await said(third)).toContain('open already')
     await once(third, 'exit')
     // Its number out here; unshare ends when it is gone.
@@ -607,47 +581,38 @@ describe('in a real folder', () => {
   })
 
   test('a process that drops its reference to the store still has it after garbage collection', async () => {
-    const program = `
-      import { setFlagsFromString } from 'node:v8'
-      import { runInNewContext } from 'node:vm'
-      import { openFileStore } from '@keyhush/client/node'
+    const holder = run(`
+      const { setFlagsFromString } = await import('node:v8')
+      const { runInNewContext } = await import('node:vm')
       setFlagsFromString('--expose-gc')
       const collect = runInNewContext('gc')
-      const lose = async () => void (await openFileStore(${JSON.stringify(parent)}, ${JSON.stringify(servers)}))
+      const lose = async () => void (await opened())
       await lose()
       for (let i = 0; i < 20; i++) {
         collect()
         await new Promise(done => setImmediate(done))
       }
-      console.log('has it')
-      setInterval(() => {}, 1_000_000)`
-    const holder = spawn(process.execPath, ['--input-type=module', '--eval', program], {
-      cwd: import.meta.dirname,
-      stdio: ['ignore', 'pipe', 'ignore'],
-    })
-    onTestFinished(() => void holder.kill('SIGKILL'))
+      ${STAYS}`)
     expect(await said(holder)).toBe('has it')
     await expect(openFileStore(parent, servers)).rejects.toThrow('open already')
     holder.kill('SIGKILL')
     await once(holder, 'exit')
   })
 
-  /** A process that opens the store, begins a hint in it, says `has it`, and stays; or says why it could not. */
-  function run(command: readonly string[], then: string): ChildProcess {
+  /** In a process's program: a hint is begun in the store; it says `has it`, and stays. */
+  const BEGUN = `
+    const { store } = await opened()
+    const hintId = new Uint8Array(16)
+    const parties = ${JSON.stringify(servers)}
+    await store.begin({ hintId, scheme: 'full', parties, fenced: [], manifest: hintId }, hintId, hintId, undefined)`
+  const STAYS = `console.log('has it'); setInterval(() => {}, 1_000_000)`
+
+  /** A process with a program that may open the store. */
+  function run(then: string, command: readonly string[] = []): ChildProcess {
     const program = `
-      try {
-        const { openFileStore } = await import('@keyhush/client/node')
-        const { store } = await openFileStore(${JSON.stringify(parent)}, ${JSON.stringify(servers)})
-        const hintId = new Uint8Array(16)
-        const parties = ${JSON.stringify(servers)}
-        const record = { hintId, scheme: 'full', parties, fenced: [], manifest: hintId }
-        await store.begin(record, hintId, hintId, undefined)
-        ${then}
-        console.log('has it')
-        setInterval(() => {}, 1_000_000)
-      } catch (error) {
-        console.log(error.message)
-      }`
+      import { openFileStore } from '@keyhush/client/node'
+      const opened = () => openFileStore(${JSON.stringify(parent)}, ${JSON.stringify(servers)})
+      ${then}`
     const [name, ...args] = [...command, process.execPath, '--input-type=module', '--eval', program]
     // Not its stderr: unshare complains of a child that was killed.
     const child = spawn(name!, args, { cwd: import.meta.dirname, stdio: ['ignore', 'pipe', 'ignore'], detached: true })
@@ -664,26 +629,16 @@ describe('in a real folder', () => {
   }
 
   test('after a process is killed, everything reported as stored is there, and its lock does not block', async () => {
-    const program = `
-      import { openFileStore } from '@keyhush/client/node'
-      const { store } = await openFileStore(${JSON.stringify(parent)}, ${JSON.stringify(servers)})
-      const hintId = new Uint8Array(16)
-      const parties = ${JSON.stringify(servers)}
-      const record = { hintId, scheme: 'full', parties, fenced: [], manifest: hintId }
-      await store.begin(record, hintId, hintId, undefined)
+    const child = run(`${BEGUN}
       await store.complete(hintId, 0, hintId)
       for (let version = 0; ; version++) {
         await store.putPending(hintId, version, new Uint8Array(500))
         console.log(version)
         await store.commit(hintId, version, new Uint8Array(500))
-      }`
-    const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
-      cwd: import.meta.dirname,
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    const ended = new Promise(resolve => void child.once('exit', resolve))
+      }`)
+    const ended = once(child, 'exit')
     let told = -1
-    for await (const line of createInterface(child.stdout)) {
+    for await (const line of createInterface(child.stdout!)) {
       told = Number(line)
       if (told === 3) await expect(openFileStore(parent, servers)).rejects.toThrow('open already')
       if (told === 20) child.kill('SIGKILL')

@@ -35,6 +35,13 @@ export class ManualClock implements Clock {
     this.#now += ms
   }
 
+  /** So much time goes by, and nothing happens but what timers do. */
+  sleep(ms: number): void {
+    const until = this.#now + ms
+    this.setTimeout(() => {}, ms)
+    while (this.#now < until) this.advance()
+  }
+
   /** Moves on to the earliest timer and runs it. */
   advance(): void {
     let first: [number, Timer] | undefined
@@ -64,6 +71,25 @@ export async function settle(): Promise<void> {
 /** Lets so many turns of promises go by. */
 export async function turns(count: number): Promise<void> {
   for (let i = 0; i < count; i++) await Promise.resolve()
+}
+
+/** Moves the clock on, and lets everything run, until that is so. */
+export async function until(clock: ManualClock, isSo: () => boolean): Promise<void> {
+  for (await settle(); !isSo(); await settle()) clock.advance()
+}
+
+/** What has become of a promise by now. */
+export function watch(work: Promise<unknown>) {
+  const watched: { value?: unknown; error?: Error & { code?: unknown } } = {}
+  work.then(
+    value => {
+      watched.value = value ?? null
+    },
+    error => {
+      watched.error = error
+    },
+  )
+  return watched
 }
 
 /** Runs until `work` has settled, moving the clock only when nothing else can happen. */

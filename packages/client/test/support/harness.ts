@@ -1,6 +1,7 @@
 // One map on two in-memory servers, with every source of time, chance and storage under control.
 
 import { type Core, loadCore } from '@keyhush/wasm'
+import { onTestFinished } from 'vitest'
 import type { KeyhushMap } from '../../src/index.js'
 import { type Environment, MemoryStore, noTabs, type OpenWithOptions, openWith } from '../../src/testing.js'
 import { drive, ManualClock } from './clock.js'
@@ -48,6 +49,8 @@ export class Harness {
   readonly log: string[] = []
   readonly stores: LoggingStore[] = []
   readonly environment: Environment
+  /** closed when the test is over, if it has not done that */
+  readonly left: KeyhushMap[] = []
 
   constructor(
     readonly network: Network,
@@ -72,6 +75,10 @@ export class Harness {
       pause: async () => {},
       ...change,
     }
+    const { clock, left } = this
+    onTestFinished(async () => {
+      for (const map of left) await drive(clock, map.close())
+    })
   }
 
   get store(): LoggingStore {
@@ -79,30 +86,19 @@ export class Harness {
   }
 
   /** Calls wait until requests give up, unless `timeoutMs` says otherwise. */
-  open(options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> {
-    return drive(
-      this.clock,
-      openWith(this.environment, {
-        ...{ servers: [A, B], mode: 'full', proofs: proofsWith(options), timeoutMs: Number.POSITIVE_INFINITY },
-        ...options,
-      }),
-    )
+  async open(options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> {
+    const timeoutMs = Number.POSITIVE_INFINITY
+    const usual = { servers: [A, B], mode: 'full', proofs: proofsWith(options), timeoutMs } as const
+    const map = await this.drive(openWith(this.environment, { ...usual, ...options }))
+    this.left.push(map)
+    return map
   }
 
-  drive<T>(work: Promise<T>): Promise<T> {
-    return drive(this.clock, work)
-  }
+  drive = <T>(work: Promise<T>): Promise<T> => drive(this.clock, work)
 
   /** The error a call fails with. */
-  async failure(work: Promise<unknown>): Promise<Failure> {
-    return await this.drive(
-      work.then(
-        value => {
-          throw new Error(`expected a failure, got ${String(value)}`)
-        },
-        (error: unknown) => error as Failure,
-      ),
-    )
+  failure(work: Promise<unknown>): Promise<Failure> {
+    return this.drive(failureOf(work))
   }
 
   /** A lookup that fails: the error, and everything that the caller and the servers could notice. */
@@ -161,6 +157,15 @@ export async function refusedBy(
 ): Promise<Failure> {
   const harness = new Harness(network)
   return await harness.failure(harness.open(options))
+}
+
+export async function failureOf(work: Promise<unknown>): Promise<Failure> {
+  return await work.then(
+    value => {
+      throw new Error(`expected a failure, got ${String(value)}`)
+    },
+    (error: unknown) => error as Failure,
+  )
 }
 
 export interface Failure extends Error {

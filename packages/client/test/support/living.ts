@@ -58,6 +58,12 @@ export async function openedLiving(living: Living, options: Partial<OpenWithOpti
   return { living, harness, map, events, network: living.network, drive }
 }
 
+/** At this epoch, with all its records. */
+export async function checkAll(drive: Harness['drive'], map: KeyhushMap, { manifest, byIndex }: Database, step = 1) {
+  expect([map.epoch, map.size]).toEqual([manifest.epoch, manifest.records])
+  for (let i = 0; i < map.size; i += step) expect(await drive(map.at(i))).toEqual(byIndex[i])
+}
+
 /** A world whose database changes: 1000 values of 8 bytes. */
 export function livingWorld(): { living: Living; world: World } {
   const living = new Living(sameOnBoth(records), records)
@@ -72,9 +78,7 @@ export const someEdits = (round: number): Operation[] => [
 
 /** Both servers have forgotten epoch 1: no history leads on from it. */
 export function forgetFirst({ network, newest }: Living): void {
-  for (const server of [A, B]) {
-    network.misbehave[server] = on('/v1/manifests?since=0', () => epochUnknown(newest.manifest))
-  }
+  network.both(on('/v1/manifests?since=0', () => epochUnknown(newest.manifest)))
 }
 
 export const edit = (index: number, value: string): Operation => ({ op: 'edit', index, value: utf8(value) })
@@ -89,12 +93,15 @@ interface Opened {
   readonly events: readonly MapEvent[]
 }
 
-/** `sync()` brings a map of the database of `keyed()` to the next epoch, and it finds what goes, changes, comes and stays. */
+/** `sync()` brings a map of the database of `keyed()` to the next epochs, and it finds what goes, changes, comes and stays. */
 export async function expectFollowed(living: Living, { harness, map, events }: Opened): Promise<void> {
   const stays = living.newest.contents.values[19]
   living.publish([remove(NAMES[4]!), change(NAMES[5]!, 'edited'), add('new.example', 'added')])
   await harness.drive(map.sync())
-  expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
-  const found = await harness.drive(map.getMany([NAMES[4]!, NAMES[5]!, 'new.example', NAMES[19]!]))
-  expect(found).toEqual([undefined, utf8('edited'), utf8('added'), stays])
+  living.publish([add('newer.example', 'slot')]) // used again
+  await harness.drive(map.sync())
+  expect(events).toEqual([2, 3].map(epoch => ({ type: 'updated', generation: 1, epoch })))
+  const keys = [NAMES[4]!, NAMES[5]!, 'new.example', 'newer.example', 'absent.example', NAMES[19]!]
+  const found = [undefined, utf8('edited'), utf8('added'), utf8('slot'), undefined, stays]
+  expect(await harness.drive(map.getMany(keys))).toEqual(found)
 }

@@ -60,7 +60,8 @@ export class Network {
   /** whether servers tell of new epochs, and the streams on which they do */
   push = false
   readonly streams = new Set<Stream>()
-  /** whether servers answer queries of suite 3 */
+  /** whether servers answer instant lookups, and queries of suite 3 */
+  instant = true
   single = true
   /** whether servers have a rollback fence, and what they know in it, by server and hint id */
   fence = true
@@ -103,6 +104,21 @@ export class Network {
       ({ server, method, body }) =>
         `${server} ${method} ${body.length} ${Buffer.from(body.subarray(0, 40)).toString('hex')}`,
     )
+  }
+
+  /** From now on both, or all there are, misbehave so; undefined: as servers should. */
+  both(misbehave: Misbehave | undefined): void {
+    for (const server of Object.keys(this.#databases)) this.misbehave[server] = misbehave
+  }
+
+  /** From now on both have these epochs, too. */
+  publishOnBoth(...databases: readonly Database[]): void {
+    for (const database of databases) for (const server of Object.keys(this.#databases)) this.publish(server, database)
+  }
+
+  /** Both have nothing but this from now on. */
+  replaceOnBoth(database: Database): void {
+    for (const server of Object.keys(this.#databases)) this.replace(server, database)
   }
 
   /** From now on `server` has this epoch, too. */
@@ -215,7 +231,7 @@ export class Network {
       updates: true,
       push: false,
       fence: this.fence,
-      instant: true,
+      instant: this.instant,
       single: this.single,
       history: 64,
     }
@@ -294,6 +310,14 @@ export function hang(path: string): Misbehave {
           seen.init.signal?.addEventListener('abort', () => reject(seen.init.signal?.reason))
         })
       : undefined
+}
+
+/** The genuine reply, once `released` resolves. */
+export function after(path: string, released: Promise<unknown>): Misbehave {
+  return on(path, async genuine => {
+    await released
+    return genuine
+  })
 }
 
 /** Neither answers nor refuses for good. */

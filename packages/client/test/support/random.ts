@@ -14,15 +14,6 @@ export function seededRandom(seed: number): (bytes: number) => Uint8Array {
     })
 }
 
-/** Small numbers that follow from a seed. */
-export function dice(seed: number): (sides: number) => number {
-  let state = seed * 2654435761
-  return sides => {
-    state = (Math.imul(state, 1103515245) + 12345) >>> 0
-    return (state >>> 8) % sides
-  }
-}
-
 /** Numbers below a bound that follow from a seed, uniform enough for large bounds. */
 export function drawing(seed: number): (below: number) => number {
   let state = (seed * 2654435761) >>> 0 || 1

@@ -2,9 +2,10 @@
 // can be killed, frozen or kept from its disk at any moment; an auditor watches everything the servers get to see.
 
 import { type Query, SUITE_PARITIES } from '@keyhush/protocol'
-import { expect } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { SAVE_PAUSE_MS } from '../../src/base/constants.js'
 import type { KeyhushMap, MapEvent } from '../../src/index.js'
+import { type Choose, type Pays, SCHEMES } from '../../src/scheme/table.js'
 import type { Preparers } from '../../src/store/storage.js'
 import {
   type Environment,
@@ -18,7 +19,7 @@ import {
 } from '../../src/testing.js'
 import { drive, ManualClock, settle } from './clock.js'
 import { buildDatabase, type Database, someValues } from './database.js'
-import { core, type Failure, hex, proofsWith, sameOnBoth } from './harness.js'
+import { core, type Failure, failureOf, hex, proofsWith, sameOnBoth } from './harness.js'
 import { A, B, claimedQuery, type Network, queryIn } from './network.js'
 import { seededRandom } from './random.js'
 
@@ -30,6 +31,11 @@ export type Method = Exclude<keyof StateStore, 'durable'>
 /** `before` or `after` the disk has done it. May throw instead of the store, or wait. */
 export type Interfere = (method: Method, when: 'before' | 'after') => void | Promise<void>
 
+export interface Planner {
+  readonly pays?: Pays
+  readonly choose?: Choose
+}
+
 export interface Setting {
   readonly network?: Network
   readonly database?: Database
@@ -37,6 +43,8 @@ export interface Setting {
   readonly disk?: MemoryStore
   readonly shown?: MemoryStore
   readonly seed?: number
+  /** false: where its database is so small, or its batches are so large, that columns are alike by chance; or its lives have other disks */
+  readonly audited?: boolean
 }
 
 export class World {
@@ -47,6 +55,8 @@ export class World {
   /** the newest epoch that lookups without a state have shown (src/session/shown.ts) */
   readonly shown: MemoryStore
   readonly auditor: Auditor
+  /** closed when the test is over, if it has not done that; what was sent is looked at then (Auditor.assertSound) */
+  readonly left: { readonly life: Life; readonly map: KeyhushMap }[] = []
   readonly lives: Life[]
   /** what a partition takes: on a line so slow that each is worth a save */
   blobMs = SAVE_PAUSE_MS
@@ -56,7 +66,15 @@ export class World {
   readonly seed: number
 
   /** `before`: the world as it was; its disk remains, and no randomness comes again. */
-  constructor({ network = sameOnBoth(records), database = records, before, disk, shown, seed = 1 }: Setting = {}) {
+  constructor({
+    network = sameOnBoth(records),
+    database = records,
+    before,
+    disk,
+    shown,
+    seed = 1,
+    audited = true,
+  }: Setting = {}) {
     this.network = network
     this.database = database
     this.disk = before?.disk ?? disk ?? new MemoryStore({ durable: true })
@@ -64,6 +82,11 @@ export class World {
     this.lives = before?.lives ?? []
     this.auditor = new Auditor(this.disk)
     this.seed = before?.seed ?? seed
+    const { auditor, clock, left } = this
+    onTestFinished(async () => {
+      for (const { life, map } of left) if (!life.stands) await drive(clock, map.close())
+      if (audited) await auditor.assertSound()
+    })
   }
 
   /** Another device with what the disk holds now: a backup, a cloned profile. It has a clock and chance of its own. */
@@ -71,6 +94,12 @@ export class World {
     const { network, database, seed } = this
     const [disk, shown] = [this.disk, this.shown].map(store => store.copy()) as [MemoryStore, MemoryStore]
     return new World({ network, database, disk, shown, seed: seed + 500 })
+  }
+
+  /** The same device when its servers have become others: its tabs are gone. */
+  facing(network: Network): World {
+    for (const life of this.lives) life.kill()
+    return new World({ network, database: this.database, before: this })
   }
 
   /** A new tab, or the next life of one. Its randomness is its own. */
@@ -81,9 +110,12 @@ export class World {
   }
 
   /** A new tab, and its map. */
-  async opened(options: Partial<OpenWithOptions> = {}): Promise<{ life: Life; map: KeyhushMap }> {
+  async opened(
+    options: Partial<OpenWithOptions> = {},
+    planner: Planner = {},
+  ): Promise<{ life: Life; map: KeyhushMap }> {
     const life = this.life()
-    return { life, map: await life.open(options) }
+    return { life, map: await life.open(options, planner) }
   }
 
   /** A tab that was killed when it was about to call its store so. */
@@ -259,28 +291,24 @@ export class Life {
     }
   }
 
-  openIdle(options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> {
+  /** `planner`: what mode auto goes by in place of its own rules. */
+  async openIdle(options: Partial<OpenWithOptions> = {}, { pays, choose }: Planner = {}): Promise<KeyhushMap> {
     const onEvent = (event: MapEvent) => {
       if (event.type !== 'slow') this.events.push(event) // (waiting.test.ts)
     }
-    const proofs = proofsWith(options)
     const timeoutMs = Number.POSITIVE_INFINITY // until requests give up
-    return openWith(this.environment, { servers: [A, B], mode: 'full', proofs, timeoutMs, onEvent, ...options })
+    const usual = { servers: [A, B], mode: 'full', proofs: proofsWith(options), timeoutMs, onEvent } as const
+    const map = await openWith(this.environment, { ...usual, ...options }, SCHEMES, pays, choose)
+    this.world.left.push({ life: this, map })
+    return map
   }
 
-  open(options: Partial<OpenWithOptions> = {}): Promise<KeyhushMap> {
-    return this.world.drive(this.openIdle(options))
+  open(options: Partial<OpenWithOptions> = {}, planner: Planner = {}): Promise<KeyhushMap> {
+    return this.world.drive(this.openIdle(options, planner))
   }
 
-  async failure(work: Promise<unknown>): Promise<Failure> {
-    return await this.world.drive(
-      work.then(
-        value => {
-          throw new Error(`expected a failure, got ${String(value)}`)
-        },
-        (error: unknown) => error as Failure,
-      ),
-    )
+  failure(work: Promise<unknown>): Promise<Failure> {
+    return this.world.drive(failureOf(work))
   }
 
   /** The process is gone: nothing it has under way comes to an end, and nothing of it happens any more. */
@@ -319,6 +347,11 @@ export class Life {
     const stop = this.#stopped
     if (stop === undefined) event()
     else void stop.over.then(event, event)
+  }
+
+  /** It is dead, or stands still. */
+  get stands(): boolean {
+    return this.#stopped !== undefined
   }
 
   /** Set while nothing of this life may happen. Looked at right before anything does, with no turn between. */
@@ -433,12 +466,6 @@ function intended({ pending, record }: StateHead, server: string, bytes: number)
   const vectorsEnd = pending.length - 32 - 16 // the batch's name and the checksum
   const end = record.parties.length > 1 && server === record.parties[0] ? vectorsEnd - bytes : vectorsEnd
   return pending.slice(end - bytes, end)
-}
-
-/** Until the answer is there, and its effect is stored, for which the answer does not wait. */
-export async function wholly(map: KeyhushMap, answer: Promise<unknown>): Promise<void> {
-  await answer
-  await map.close()
 }
 
 /** A platform without locks. */
