@@ -2,7 +2,7 @@
 // `npm test` leaves to `npm run test:all` what takes longer than a moment, or begins another server.
 
 import { type AddressInfo, createServer as createListener } from 'node:net'
-import { decodeFenceReply, encodeFenceRequest, type FenceRequest } from '@keyhush/protocol'
+import { decodeFenceReply, type FenceRequest } from '@keyhush/protocol'
 import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { NEEDS_LINUX } from '../../tests/support/needs.js'
@@ -16,7 +16,7 @@ import { openPostgres, type PostgresStorage } from '../dist/storage/postgres.js'
 import { StorageError } from '../dist/storage/storage.js'
 import { conformance } from '../dist/testing/storage.js'
 import { asking, FENCE_LAWS } from './fence-laws.js'
-import { builtDirectory, createIn, pseudoRandom, queryAt, running } from './helpers.js'
+import { builtDirectory, createIn, fenceRequest, post, pseudoRandom, queryAt, running } from './helpers.js'
 import { batchOn } from './updatable-helpers.js'
 
 const postgres = usePostgres()
@@ -268,9 +268,7 @@ describe('a database that is used', () => {
     const app = await running({ datasets: [{ updatable }], instant: false })
     const { manifest } = updatable.newest
     const ask = async (kind: FenceRequest['kind'], version: number, requestHash = REQUEST) => {
-      const hintId = new Uint8Array(16).fill(1)
-      const payload = encodeFenceRequest({ kind, databaseId: manifest.databaseId, hintId, version, requestHash })
-      const reply = await app.inject({ method: 'POST', url: '/v1/fence', payload: Buffer.from(payload) })
+      const reply = await post(app, '/v1/fence', fenceRequest(manifest.databaseId, kind, 1, version, requestHash))
       return reply.statusCode === 200 ? decodeFenceReply(reply.rawPayload) : reply.json()
     }
     expect(await ask('register', 0, new Uint8Array(32))).toBe('granted')
@@ -280,8 +278,7 @@ describe('a database that is used', () => {
     const message = 'this server cannot reach its store now; nothing was stored: send the same again later'
     expect(await ask('confirm', 6)).toEqual({ code: 'not_ready', message })
     await expect(storage.get('head')).rejects.toBeInstanceOf(StorageError)
-    const looked = await app.inject({ method: 'POST', url: '/v1/answer', payload: queryAt(manifest, 0) })
-    expect(looked.statusCode).toBe(200)
+    expect((await post(app, '/v1/answer', queryAt(manifest, 0))).statusCode).toBe(200)
     for (const path of ['/v1/info', '/v1/manifest']) expect((await app.inject(path)).statusCode, path).toBe(200)
     expect((await app.inject('/v1/manifests?since=1')).statusCode).toBe(200)
     expect((await app.inject(`/v1/epochs/${manifest.epoch}`)).json().code).toBe('not_ready')

@@ -7,7 +7,7 @@ import { queryStore } from '../../tests/support/postgres.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { usePostgres } from '../../tests/support/use-postgres.js'
 import { openPostgres, UpdatableDatabase } from '../dist/index.js'
-import { builtDirectory, createIn, queryAt, running, vectors, verifiedRecord } from './helpers.js'
+import { builtDirectory, createIn, latch, post, queryAt, running, vectors, verifiedRecord } from './helpers.js'
 import { batchOn, bodyOf, contents, KEYED, numbers, refusal } from './updatable-helpers.js'
 
 const { store: storeUrl } = usePostgres()
@@ -39,14 +39,6 @@ const gone = new WeakSet<UpdatableDatabase>()
 async function left(updatable: UpdatableDatabase): Promise<void> {
   if (!gone.has(updatable)) await updatable.close()
   gone.add(updatable)
-}
-
-function latch() {
-  let open = () => {}
-  const opened = new Promise<void>(resolve => {
-    open = resolve
-  })
-  return { open, opened }
 }
 
 const add = (key: string) => ({ op: 'add', key, value: `value of ${key}` })
@@ -117,17 +109,11 @@ thoroughly(
 test('a replica and the writer answer at both epochs, the same, while batches are written', async () => {
   const url = await begun()
   const [writer, replica] = [await joined(url, false), await joined(url, true)]
-  const servers = await Promise.all(
-    [writer, replica].map(async updatable => {
-      const app = await running({ datasets: [{ updatable }] })
-      return app
-    }),
-  )
+  const servers = await Promise.all([writer, replica].map(updatable => running({ datasets: [{ updatable }] })))
   /** From each of them; every record proved by the manifest. */
   const expectAnswered = async (manifest: Manifest) => {
     for (const app of servers) {
-      const payload = queryAt(manifest, 0, 1, 'merkle')
-      const { statusCode, rawPayload } = await app.inject({ method: 'POST', url: '/v1/answer', payload })
+      const { statusCode, rawPayload } = await post(app, '/v1/answer', queryAt(manifest, 0, 1, 'merkle'))
       expect(statusCode).toBe(200)
       const [entries, each] = [decodeAnswer(manifest, 1, rawPayload, 'merkle'), entryBytes(manifest)]
       for (let q = 0; q < manifest.partitions; q++) {

@@ -1,12 +1,30 @@
 // What tests of an updatable database share: one in memory storage, batches for it, and reading it as a client does.
 
-import { type Batch, encodeBatch, entryBytes, fromHex, isZero, type Manifest, suiteOf, toHex } from '@keyhush/protocol'
+import {
+  type Batch,
+  encodeBatch,
+  entryBytes,
+  fromHex,
+  isZero,
+  type Manifest,
+  signedBytes,
+  suiteOf,
+  toHex,
+} from '@keyhush/protocol'
+import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { expect, onTestFinished } from 'vitest'
+import { PUBLISHER } from '../../tests/support/publishing.js'
 import { Refusal } from '../dist/base/refusal.js'
-import { MemoryStorage, type Transaction, UpdatableDatabase, type UpdatableOptions } from '../dist/index.js'
+import {
+  MemoryStorage,
+  type Storage,
+  type Transaction,
+  UpdatableDatabase,
+  type UpdatableOptions,
+} from '../dist/index.js'
 import { StorageError } from '../dist/storage/storage.js'
-import { builtDirectory, type Choices, createIn, listed, vectors, verifiedRecord } from './helpers.js'
+import { builtDirectory, type Choices, createIn, listed, listening, vectors, verifiedRecord } from './helpers.js'
 
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
 
@@ -80,10 +98,16 @@ export async function storageOf(
   return createIn(new FailingStorage(), await builtDirectory(name, contents, choices))
 }
 
-export async function opened(storage: MemoryStorage, options: UpdatableOptions = {}): Promise<UpdatableDatabase> {
+export async function opened(storage: Storage, options: UpdatableOptions = {}): Promise<UpdatableDatabase> {
   const updatable = await UpdatableDatabase.open(storage, options)
   onTestFinished(() => updatable.close())
   return updatable
+}
+
+/** A server with a database of its own, which begins with the dataset in `dir`, and publishers if there are any. */
+export async function servedFrom(dir: string, ...publisherKeys: readonly Uint8Array[]) {
+  const updatable = await opened(await createIn(new MemoryStorage(), dir))
+  return { updatable, ...(await listening({ datasets: [{ updatable, publisherKeys }] })) }
 }
 
 export const KEYED = 'key,value\none,first\ntwo,second\nthree,third\n'
@@ -141,6 +165,13 @@ export function expectTwins(bare: UpdatableDatabase, full: UpdatableDatabase): v
       expect(() => one!.answer(offsets, suiteOf('merkle'))).toThrow(expect.objectContaining({ code: 'phase' }))
     }
   }
+}
+
+/** The publisher's signature of the newest epoch, as it is sent. */
+export function signatureOf({ newest }: UpdatableDatabase, { publicKey, secretKey } = PUBLISHER) {
+  const { generation, epoch } = newest.manifest
+  const signature = toHex(ed25519.sign(signedBytes(newest.manifestBytes), secretKey))
+  return { publicKey: toHex(publicKey), generation, epoch, signature }
 }
 
 /** Generation and epoch, with a point between them. */
