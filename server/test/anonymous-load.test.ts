@@ -3,44 +3,31 @@
 import { once } from 'node:events'
 import { get } from 'node:http'
 import { connect } from 'node:net'
-import { signedBytes, toHex } from '@keyhush/protocol'
-import { ed25519 } from '@noble/curves/ed25519.js'
 import { expect, onTestFinished, test } from 'vitest'
-import { createServer } from '../dist/index.js'
-import { pseudoRandom } from './helpers.js'
+import { latch, listening, pseudoRandom } from './helpers.js'
 import { publisherKeys, served, twoKeys } from './sockets.js'
-import { opened, storageOf } from './updatable-helpers.js'
+import { opened, signatureOf, storageOf } from './updatable-helpers.js'
 
 const MIB = 1024 * 1024
-const secret = new Uint8Array(32).fill(7)
 
 test('a signature that the server has already is not sent to listeners again', async () => {
   const updatable = await twoKeys()
   const { url } = await served({ updatable, publisherKeys })
-  const { manifest, manifestBytes } = updatable.newest
-  const body = JSON.stringify({
-    publicKey: toHex(publisherKeys[0]!),
-    generation: manifest.generation,
-    epoch: manifest.epoch,
-    signature: toHex(ed25519.sign(signedBytes(manifestBytes), secret)),
-  })
+  const body = JSON.stringify(signatureOf(updatable))
   const post = async () => (await fetch(`${url}/v1/signatures`, { method: 'POST', body })).status
   expect(await post()).toBe(200)
   let lines = 0
-  let opened = () => {}
-  const open = new Promise<void>(resolve => {
-    opened = resolve
-  })
+  const { open, opened } = latch()
   const stream = get(`${url}/v1/events`, reply => {
     reply.setEncoding('utf8')
     reply.on('data', (text: string) => {
       lines += text.split('\n').length - 1
-      opened()
+      open()
     })
   })
   stream.on('error', () => {})
   onTestFinished(() => void stream.destroy())
-  await open
+  await opened
   const first = lines
   // Nobody has signed anything since; each of these writes to the disk and to every reader of events, up to 10 000 of them.
   for (let i = 0; i < 20; i++) expect(await post()).toBe(200)
@@ -51,14 +38,8 @@ test('a signature that the server has already is not sent to listeners again', a
 /** A database with tags, of records of a byte: the longest query is 64 · 65 536 offsets and a claim, 8 MiB and 120 bytes. */
 async function smallRecords() {
   const updatable = await opened(await storageOf('a.bin', pseudoRandom(2000), { recordBytes: 1, proofs: 'tags' }))
-  const app = await createServer({ datasets: [{ updatable }] })
-  onTestFinished(async () => {
-    app.server.closeAllConnections()
-    await app.close()
-  })
-  const url = await app.listen({ host: '127.0.0.1', port: 0 })
   const longest = 40 + 2 * updatable.newest.manifest.maxBatch * 65_536 + 80
-  return { url, port: Number(new URL(url).port), longest }
+  return { ...(await listening({ datasets: [{ updatable }] })), longest }
 }
 
 test('a body longer than any query of this database, in any layout to come, is too large', async () => {

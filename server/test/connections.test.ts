@@ -12,7 +12,7 @@ import { HEADER_BYTES } from '@keyhush/protocol'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { NEEDS_LINUX, NEEDS_POSIX } from '../../tests/support/needs.js'
 import { Connections, mostConnections } from '../dist/http/limits/connections.js'
-import { builtDataset, builtDirectory, pseudoRandom, queryAt, running, temporaryDirectory } from './helpers.js'
+import { builtDirectory, logged, pseudoRandom, queryAt, running, small, temporaryDirectory } from './helpers.js'
 
 const limitsOf = (soft: string) =>
   `Limit                     Soft Limit           Hard Limit           Units\nMax processes             7                    7                    processes\nMax open files            ${soft.padEnd(21)}1048576              files\n`
@@ -118,18 +118,15 @@ test('a name with several addresses is listened for at one, where all bounds are
     process.nextTick(() => (isAll ? found(null, [first, second]) : found(null, one, 4)))
   }) as typeof dns.lookup)
   onTestFinished(() => lookup.mockRestore())
-  const app = await running({
-    datasets: [{ dataset: await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 }) }],
-  })
+  const app = await running({ datasets: [{ dataset: await small() }] })
   await app.listen({ host: 'localhost', port: 0 })
   expect(app.addresses()).toHaveLength(1)
 })
 
 // The other end has reset the connection by the time that the request is handled, or the server listens at a path.
 test('requests on a connection without an address are answered, and log no error', NEEDS_POSIX, async () => {
-  const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
-  const lines: string[] = []
-  const log = { level: 'warn', stream: { write: (line: string) => void lines.push(line) } }
+  const dataset = await small()
+  const { lines, log } = logged('warn')
   const app = await running({ datasets: [{ dataset }], log, rateLimit: 100 })
   const socketPath = join(await temporaryDirectory(), 'listening')
   await app.listen({ path: socketPath })
