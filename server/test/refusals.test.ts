@@ -317,8 +317,10 @@ for (const [section, cases] of Object.entries(CASES)) {
 
 test('whatever cannot be kept is refused', async () => {
   const at = await world()
+  expect(await send(at.app, toFence(registered(at)))).toBe('200')
   at.fail()
-  expect(await send(at.app, toFence(registered(at)))).toBe('503 not_ready')
+  expect(await send(at.app, toFence(registered(at, { hintId: pseudoRandom(16, 2) })))).toBe('503 not_ready')
+  expect(await send(at.app, answer(claimed(at)))).toBe('503 not_ready')
   expect(await send(at.app, batch(at, EDIT))).toBe('503 not_ready')
   const otherBatch = batch(at, [{ op: 'delete', key: 'one' }])
   expect(await send(at.app, otherBatch)).toBe('503 not_ready') // that one is to come again

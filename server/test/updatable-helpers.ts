@@ -178,8 +178,8 @@ export function signatureOf({ newest }: UpdatableDatabase, { publicKey, secretKe
 export const numbers = ({ generation, epoch }: { readonly generation: number; readonly epoch: number }) =>
   `${generation}.${epoch}`
 
-export async function bodyOf(updatable: UpdatableDatabase, hash: Uint8Array): Promise<Uint8Array> {
-  const blob = (await updatable.findBlob(toHex(hash)))!
+export async function bodyOf(updatable: UpdatableDatabase, hash: Uint8Array | string): Promise<Uint8Array> {
+  const blob = (await updatable.findBlob(typeof hash === 'string' ? hash : toHex(hash)))!
   const chunks: Uint8Array[] = []
   for await (const chunk of await blob.open(0, blob.bytes - 1)) chunks.push(chunk as Uint8Array)
   return Buffer.concat(chunks)
