@@ -96,13 +96,6 @@ describe('a build', () => {
 })
 
 describe('the directory it writes to', () => {
-  test('appears whole or not at all: a refused file leaves nothing behind', async () => {
-    const parent = await temporaryDirectory()
-    const data = await dataFile('a.txt', 'alpha\nalpha\n')
-    await expect(buildDataset({ data, out: join(parent, 'out') })).rejects.toThrow(/same key/)
-    expect(await readdir(parent)).toEqual([])
-  })
-
   test('may be impossible to make; nothing is left then either', async () => {
     const data = await dataFile('a.txt', 'alpha\n')
     await expect(buildDataset({ data, out: join(data, 'out') })).rejects.toThrow(/expected a directory, got a file/)

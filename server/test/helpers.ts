@@ -1,7 +1,9 @@
 // What the server's tests share: temporary directories, datasets from literal text, queries, and an independent check
 // of an answer's proofs.
 
+import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer as createListener } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
@@ -86,6 +88,15 @@ export async function listening(options: ServerOptions) {
   const app = await running(options)
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   return { app, url, port: Number(new URL(url).port) }
+}
+
+/** A port that was free a moment ago: for what must be told its own, or come back at it. */
+export async function freePort(): Promise<number> {
+  const server = createListener().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  await new Promise(resolve => server.close(resolve))
+  return port
 }
 
 /** Asks a server without a socket. */

@@ -5,7 +5,6 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { connect as connectHttp2, type IncomingHttpHeaders } from 'node:http2'
-import { type AddressInfo, createServer as createNetServer } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { connect as connectTls } from 'node:tls'
@@ -13,7 +12,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '@keyhush/server'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { contentsOf, queryAt, temporaryDirectory } from '../../server/test/helpers.js'
+import { contentsOf, freePort, queryAt, temporaryDirectory } from '../../server/test/helpers.js'
 import { findProgram } from '../../tools/programs.mjs'
 import { needs } from '../support/needs.js'
 import { buildInto, temporaryFolder } from '../support/servers.js'
@@ -51,14 +50,6 @@ function replaced(text: string, changes: Record<string, string>): string {
     text = text.replace(from, () => to)
   }
   return text
-}
-
-async function freePort(): Promise<number> {
-  const server = createNetServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  await new Promise(resolve => server.close(resolve))
-  return port
 }
 
 /** A server behind the proxy. */
