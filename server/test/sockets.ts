@@ -29,7 +29,7 @@ export async function served(options: KeyhushOptions): Promise<{
 }
 
 /** A connection that sends and does not read. */
-export async function deaf(port: number, ...requests: (string | Buffer)[]): Promise<Socket> {
+export async function deaf(port: number, ...requests: readonly (string | Uint8Array)[]): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1' })
   socket.on('error', () => {}) // the server may hang up
   socket.pause()
