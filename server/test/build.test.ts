@@ -3,7 +3,6 @@
 import { execFile } from 'node:child_process'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { contentHash, decodeAnswer, decodeManifest, toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
@@ -23,8 +22,7 @@ import {
   queryAt,
   temporaryDirectory,
 } from './helpers.js'
-
-const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
+import { command } from './spawned.js'
 
 const words = (count: number) => Array.from({ length: count }, (_, i) => `word ${i}`)
 

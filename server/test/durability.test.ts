@@ -4,19 +4,20 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, statSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { decodeManifest, encodeBatch, encodeFenceRequest, fromHex, parseErrorReply } from '@keyhush/protocol'
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { decodeManifest, parseErrorReply } from '@keyhush/protocol'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { PUBLISHER_KEY, signed } from '../../tests/support/publishing.js'
+import { buildInto, temporaryFolder } from '../../tests/support/servers.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
-import { buildDataset, openLmdb, UpdatableDatabase } from '../dist/index.js'
-import { createIn, queryAt, temporaryDirectory } from './helpers.js'
+import { openLmdb, UpdatableDatabase } from '../dist/index.js'
+import { createIn, fenceRequest, queryAt, temporaryDirectory } from './helpers.js'
+import { command, serving } from './spawned.js'
+import { batchOn } from './updatable-helpers.js'
 
 const child = fileURLToPath(new URL('children/publish-and-die.mjs', import.meta.url))
-const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
 
 /** A store at some epoch, the body of a batch for the next one, and what that makes. */
 interface Case {
@@ -27,34 +28,21 @@ interface Case {
 }
 
 async function prepare(dir: string, epochs: number, last?: object): Promise<Case> {
-  const lines = Array.from({ length: 2000 }, (_, i) => `key ${i},value ${i}\n`).join('')
-  const data = join(dir, 'a.csv')
-  await writeFile(data, `key,value\n${lines}`)
-  await buildDataset({ data, out: join(dir, 'dataset') })
+  const content = `key,value\n${Array.from({ length: 2000 }, (_, i) => `key ${i},value ${i}\n`).join('')}`
   const store = join(dir, 'store')
-  await (await createIn(openLmdb(store), join(dir, 'dataset'))).close()
+  await (await createIn(openLmdb(store), await buildInto(dir, { format: 'csv', content }))).close()
   const updatable = await UpdatableDatabase.open(openLmdb(store))
-  const batch = (from: number, deletes = true, sole?: object) => {
-    const { manifest, manifestHash } = updatable.newest
-    const { databaseId, generation, epoch } = manifest
-    const operations = Array.from({ length: 300 }, (_, i) =>
-      JSON.stringify(
-        deletes && i % 3 === 0
-          ? { op: 'delete', key: `key ${from + i}` }
-          : { op: 'edit', key: `key ${from + i}`, value: `new ${epoch}` },
-      ),
-    )
-    return encodeBatch({
-      ...{ encoding: 'utf8', databaseId, generation, epoch: epoch + 1, expires: 0 },
-      previousManifest: fromHex(manifestHash),
-      operations: new TextEncoder().encode(
-        sole === undefined ? operations.map(line => `${line}\n`).join('') : `${JSON.stringify(sole)}\n`,
-      ),
+  const batch = (from: number, deletes: boolean) => {
+    const { epoch } = updatable.newest.manifest
+    const operations = Array.from({ length: 300 }, (_, i) => {
+      const key = `key ${from + i}`
+      return deletes && i % 3 === 0 ? { op: 'delete', key } : { op: 'edit', key, value: `new ${epoch}` }
     })
+    return batchOn(updatable, operations)
   }
   for (let epoch = 2; epoch <= epochs; epoch++) await updatable.publish(batch(epoch === 2 ? 0 : 500, epoch === 2))
   const old = updatable.newest.manifestHash
-  const body = batch(1000, true, last)
+  const body = last === undefined ? batch(1000, true) : batchOn(updatable, [last])
   await updatable.close()
   const copy = join(dir, 'copy')
   cpSync(store, copy, { recursive: true })
@@ -96,9 +84,9 @@ async function dieAt(prepared: Case, point: string, transaction = 1): Promise<'o
 describe('a process that is killed while it publishes leaves the old epoch or the new one', () => {
   let prepared: Case
   beforeAll(async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
-    prepared = await prepare(dir, 2)
-    return () => rm(dir, { recursive: true })
+    const folder = await temporaryFolder()
+    prepared = await prepare(folder.path, 2)
+    return folder.remove
   })
 
   test.each([
@@ -120,9 +108,9 @@ describe('a process that is killed while it publishes leaves the old epoch or th
 describe('a process that is killed while it writes the chunks that are behind loses nothing', () => {
   let prepared: Case
   beforeAll(async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
-    prepared = await prepare(dir, 65)
-    return () => rm(dir, { recursive: true })
+    const folder = await temporaryFolder()
+    prepared = await prepare(folder.path, 65)
+    return folder.remove
   })
 
   const points = ['before its writes', 'after its writes', 'while it commits', 'once it is done']
@@ -138,9 +126,9 @@ describe('a process that is killed while it writes the chunks that are behind lo
 describe('a process that is killed while it begins a generation leaves the old one or the new one', () => {
   let prepared: Case
   beforeAll(async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
-    prepared = await prepare(dir, 3, { op: 'generation', headroom: 500 })
-    return () => rm(dir, { recursive: true })
+    const folder = await temporaryFolder()
+    prepared = await prepare(folder.path, 3, { op: 'generation', headroom: 500 })
+    return folder.remove
   })
 
   // Between two transactions it is killed once in `npm test`, of the last at every moment.
@@ -162,12 +150,7 @@ test('a server with a full disk still answers, reports it, and takes batches whe
   const { store, body } = await prepare(dir, 2)
   const serve = ['serve', '--port', '0', '--log-level', 'error', '--drain-seconds', '0']
   const args = [...serve, '--store', store, '--publisher-key', PUBLISHER_KEY]
-  const server = spawn(process.execPath, [command, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
-  onTestFinished(() => void server.kill('SIGKILL'))
-  const log: string[] = []
-  server.stderr.on('data', chunk => log.push(String(chunk)))
-  const [line] = (await once(server.stdout, 'data')) as [Buffer]
-  const url = String(line).trim().replace('listening on ', '')
+  const { child: server, printed, finished, url } = await serving(process.execPath, [command, ...args])
   /** So that a reply that never comes shows where. */
   const ask = (path: string, init: RequestInit = {}) =>
     fetch(`${url}${path}`, { ...init, signal: AbortSignal.timeout(15_000) })
@@ -176,13 +159,8 @@ test('a server with a full disk still answers, reports it, and takes batches whe
 
   const manifest = decodeManifest(new Uint8Array(await (await ask('/v1/manifest')).arrayBuffer()))
   const publish = () => ask('/v1/epochs', { method: 'POST', body, headers: signed(body) })
-  const register = (id: number) => {
-    const hintId = new Uint8Array(16).fill(id & 0xff)
-    hintId[0] = id >> 8
-    const { databaseId } = manifest
-    const request = { kind: 'register', databaseId, hintId, version: 0, requestHash: new Uint8Array(32) } as const
-    return ask('/v1/fence', { method: 'POST', body: encodeFenceRequest(request) })
-  }
+  const register = (id: number) =>
+    ask('/v1/fence', { method: 'POST', body: fenceRequest(manifest.databaseId, 'register', id) })
   const codeOf = async (reply: Response) => [reply.status, parseErrorReply(await reply.text()).code]
 
   limit(statSync(join(store, 'data.mdb')).size)
@@ -201,13 +179,13 @@ test('a server with a full disk still answers, reports it, and takes batches whe
   ])
   const answer = await ask('/v1/answer', { method: 'POST', body: queryAt(manifest, 0) })
   expect(answer.status).toBe(200)
-  expect(log.join('')).toContain('StorageError E')
-  expect(log.join('')).not.toContain('lmdb/write.js') // the binding's own lines
+  expect(printed.stderr).toContain('StorageError E')
+  expect(printed.stderr).not.toContain('lmdb/write.js') // the binding's own lines
 
   limit('unlimited')
   expect((await publish()).status).toBe(200)
   expect(await (await ask('/readyz')).json()).toEqual({ status: 'ready' })
   expect((await register(5000)).status).toBe(200)
   server.kill('SIGTERM')
-  expect(await once(server, 'exit')).toEqual([0, null])
+  expect((await finished).code).toBe(0)
 })

@@ -158,7 +158,7 @@ export function fenceRequest(
   kind: FenceRequest['kind'],
   id: number,
   version = 0,
-  requestHash = new Uint8Array(32),
+  requestHash: Uint8Array = new Uint8Array(32),
 ): Buffer<ArrayBuffer> {
   const hintId = new Uint8Array(16)
   new DataView(hintId.buffer).setUint32(0, id)

@@ -4,13 +4,13 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, get, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
-import { fileURLToPath } from 'node:url'
 import { encodeQuery } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { PUBLISHER, signed } from '../../tests/support/publishing.js'
 import type { Dataset } from '../dist/index.js'
 import { builtDataset, builtDirectory, listening, logged, post, queryAt, running, small, vectors } from './helpers.js'
+import { command } from './spawned.js'
 import { batchOn, keyed } from './updatable-helpers.js'
 
 const CANARY = 'canary7f3a'
@@ -208,7 +208,6 @@ test('a log that nobody reads is cut, requests are answered, and the log counts 
   const REQUESTS = 10_000
   const BOUND = 256 * 1024
   const SYSTEM = 512 * 1024 // what a pipe may hold by itself
-  const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
   const args = ['serve', '--dataset', await builtDirectory('a.txt', 'alpha\n'), '--port', '0', '--drain-seconds', '0']
   const server = spawn(process.execPath, [command, ...args, '--log-level', 'debug'], {
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,12 +1,11 @@
 // The `keyhush` command as a process: what it prints, how it stops, what it leaves behind.
 
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { type ChildProcess, execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { type AddressInfo, connect, createServer as createListener, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { decodeAnswer, decodeManifest, encodeInstantQuery, INSTANT_PATH, parseErrorReply } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
@@ -15,8 +14,7 @@ import { NEEDS_LINUX, needs } from '../../tests/support/needs.js'
 import { createServer } from '../dist/index.js'
 import { keyhush } from './command.js'
 import { builtDataset, builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
-
-const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
+import { command, serving, started } from './spawned.js'
 
 test('what is not built, or half, says so', async () => {
   const dir = await temporaryDirectory()
@@ -39,7 +37,7 @@ test(
   async () => {
     const dataset = await builtDirectory('a.bin', pseudoRandom(4096), { recordBytes: 32 })
     const { child } = start(['serve', '--dataset', dataset, '--port', '0', '--log-level', 'silent'])
-    const [line] = (await once(child.stdout!, 'data')) as [string]
+    const [line] = (await once(child.stdout, 'data')) as [string]
     child.kill('SIGSTOP')
     const sockets = Array.from({ length: MANY }, () =>
       connect(Number(new URL(line.trim().split(' ').at(-1)!).port), '127.0.0.1'),
@@ -62,38 +60,12 @@ test('without files enough to begin with it says what to do', NEEDS_LINUX, async
   })
 })
 
-interface Finished {
-  code: number | null
-  stdout: string
-  stderr: string
-}
-
-function start(args: string[], env: Record<string, string> = {}): { child: ChildProcess; finished: Promise<Finished> } {
-  const child = spawn(process.execPath, [command, ...args], { env: { ...process.env, ...env } })
-  const output = { stdout: '', stderr: '' }
-  for (const name of ['stdout', 'stderr'] as const) {
-    child[name]!.setEncoding('utf8').on('data', text => {
-      output[name] += text
-    })
-  }
-  onTestFinished(() => {
-    child.kill('SIGKILL')
-  })
-  return { child, finished: new Promise(resolve => child.on('close', code => resolve({ code, ...output }))) }
-}
+const start = (args: string[]) => started(process.execPath, [command, ...args])
 
 const run = (...args: string[]) => start(args).finished
 
-/** A running server and the address it printed. */
-async function serve(args: string[], env: Record<string, string> = {}) {
-  const { child, finished } = start(['serve', '--port', '0', '--drain-seconds', '0', ...args], env)
-  const line = await new Promise<string>((resolve, reject) => {
-    child.stdout!.once('data', text => resolve(String(text)))
-    finished.then(({ stderr }) => reject(new Error(stderr)), reject)
-  })
-  expect(line).toMatch(/^listening on http:\/\/127\.0\.0\.1:\d+\n$/)
-  return { child, finished, url: line.trim().replace('listening on ', '') }
-}
+const serve = (args: string[]) =>
+  serving(process.execPath, [command, 'serve', '--port', '0', '--drain-seconds', '0', ...args])
 
 async function post(url: string, body: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
   return new Uint8Array(await (await fetch(`${url}/v1/answer`, { method: 'POST', body })).arrayBuffer())
@@ -238,7 +210,7 @@ describe('keyhush serve', () => {
   test('has figures on a port of their own, and says where', async () => {
     const args = ['--dataset', await builtDirectory('a.txt', 'alpha\n'), '--metrics', '0', '--log-level', 'silent']
     const { child, finished } = start(['serve', '--port', '0', '--drain-seconds', '0', ...args])
-    const [said] = (await once(child.stderr!, 'data')) as [string]
+    const [said] = (await once(child.stderr, 'data')) as [string]
     const at = /^keyhush: figures at (\S+)\n$/.exec(said)![1]!
     expect(await (await fetch(at)).text()).toContain('keyhush_records{database=""} 1')
     child.kill('SIGTERM')
@@ -316,16 +288,11 @@ test('a process whose core traps replies 500 and exits with 1, for a supervisor 
       },
     })
     const app = await createServer({ datasets: [{ dataset: { ...dataset, database } }] })
-    console.log(await app.listen({ port: 0, host: '127.0.0.1' }))`
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', script])
-  onTestFinished(() => {
-    child.kill('SIGKILL')
-  })
-  const exited = new Promise(resolve => child.on('close', resolve))
-  const url = String(await new Promise(resolve => child.stdout.once('data', resolve))).trim()
+    console.log('listening on', await app.listen({ port: 0, host: '127.0.0.1' }))`
+  const { finished, url } = await serving(process.execPath, ['--input-type=module', '--eval', script])
   const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body: queryAt(await manifestOf(url), 0) })
   expect([reply.status, parseErrorReply(await reply.text()).code]).toEqual([500, 'internal'])
-  expect(await exited).toBe(1)
+  expect((await finished).code).toBe(1)
 })
 
 describe('keyhush build', () => {

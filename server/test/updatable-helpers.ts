@@ -119,7 +119,7 @@ export function batchOn(
   updatable: UpdatableDatabase,
   operations: readonly object[] | string,
   other: Partial<Batch> = {},
-): Uint8Array {
+): Uint8Array<ArrayBuffer> {
   const { manifest, manifestHash } = updatable.newest
   const lines =
     typeof operations === 'string' ? operations : operations.map(each => `${JSON.stringify(each)}\n`).join('')
