@@ -425,31 +425,6 @@ describe('an operator who wants to forge', () => {
     expect((await publish(edit('next'))).code).toBe(0)
   })
 
-  test('is not helped by a signature of another batch, base or database', async () => {
-    const { operators, key } = await rig()
-    const [, victim] = operators
-    const body = await batchFor(victim, edit('x'))
-    const other = await batchFor(victim, edit('y'))
-    const header = (headers: Headers) => headers['keyhush-batch-signature']!
-    const [right, wrong] = [header(signed(body, key)), header(signed(other, key))]
-    for (const each of [
-      wrong,
-      header(signed(body, key, { databaseId: new Uint8Array(16).fill(1) })),
-      header(signed(body, key, { previousManifest: new Uint8Array(32).fill(1) })),
-      wrong.replace(toHex(blake3(other)), toHex(blake3(body))),
-      right.replace(/\w{128}$/, '00'.repeat(64)),
-      right.toUpperCase(),
-      '00'.repeat(32),
-      'x',
-      '',
-    ]) {
-      const reply = await send(victim, body, { 'keyhush-batch-signature': each })
-      expect([reply.status, ((await reply.json()) as { code: string }).code]).toEqual([401, 'unauthorized'])
-    }
-    expect(await victim.epoch()).toBe(1)
-    expect((await send(victim, body, signed(body, key))).status).toBe(200)
-  })
-
   test('does not get its forgery signed: the publisher builds on nothing that is not its own', async () => {
     const { operators, publish } = await rig()
     expect((await publish(edit('honest'))).code).toBe(0)

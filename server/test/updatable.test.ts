@@ -298,45 +298,6 @@ describe('a batch', () => {
   })
 })
 
-test('random batches and restarts make what a plain map makes', async () => {
-  const random = pseudoRandom(20_000, 7)
-  let at = 0
-  const below = (bound: number) => ((random[at++]! << 8) | random[at++]!) % bound
-  const storage = await storageOf('a.csv', KEYED, { maxValueBytes: 20, partitions: 3 })
-  let updatable = await UpdatableDatabase.open(storage, { history: 3 })
-  const model = new Map([
-    ['one', 'first'],
-    ['two', 'second'],
-    ['three', 'third'],
-  ])
-  for (let epoch = 2; epoch < 60; epoch++) {
-    const operations: object[] = []
-    const touched = new Set<string>()
-    for (let i = 1 + below(8); i > 0; i--) {
-      const key = `key ${below(40)}`
-      // (A key deleted and added again in one batch is a case of its own.)
-      if (touched.has(key)) continue
-      touched.add(key)
-      const value = `${below(1000)}`
-      const op = !model.has(key) ? 'add' : below(2) === 0 ? 'edit' : 'delete'
-      operations.push(op === 'delete' ? { op, key } : { op, key, value })
-      if (op === 'delete') model.delete(key)
-      else model.set(key, value)
-    }
-    await updatable.publish(batchOn(updatable, operations))
-    if (model.size > 0 && below(8) === 0) {
-      await updatable.publish(batchOn(updatable, [{ op: 'generation', headroom: below(50) }]))
-      epoch++
-    }
-    if (below(4) === 0) {
-      await updatable.close()
-      updatable = await UpdatableDatabase.open(storage, { history: 3 })
-    }
-    expect(await contents(updatable)).toEqual(new Map([...model].map(([key, value]) => [printOf(key), value])))
-  }
-  await updatable.close()
-})
-
 describe('stored records, which are written behind the epochs,', () => {
   const RECORD_BYTES = 8
   const random = pseudoRandom(200_000, 3)
