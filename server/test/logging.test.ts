@@ -4,11 +4,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, get, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
-import { encodeQuery } from '@keyhush/protocol'
+import { encodeInstantQuery, encodeQuery, HEADER_BYTES, INSTANT_PATH } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { PUBLISHER, signed } from '../../tests/support/publishing.js'
 import type { Dataset } from '../dist/index.js'
+import { queriesFor } from './computing.js'
 import { builtDataset, builtDirectory, listening, logged, post, queryAt, running, small, vectors } from './helpers.js'
 import { command } from './spawned.js'
 import { batchOn, keyed } from './updatable-helpers.js'
@@ -81,13 +82,20 @@ describe('the log', () => {
 
   test('holds no part of any request, at any level, whatever goes wrong', async () => {
     const dataset = await builtDataset('a.csv', `key,value\n${CANARY},${CANARY}\n`, { partitions: 4 })
-    const { lines, url, port } = await loggedServer(dataset, 20)
+    const { lines, url, port } = await loggedServer(dataset, 50)
     const headers = { 'x-canary': CANARY, 'user-agent': CANARY, referer: `https://${CANARY}/`, cookie: `a=${CANARY}` }
     const ask = (path: string, init: RequestInit = {}) =>
       fetch(url + path, { ...init, headers: { ...headers, ...(init.headers as object) } }).then(reply => reply.text())
     const query = queryAt(dataset.manifest, 0)
     // A body whose offsets spell the canary: out of range, so that errors quoting them would show.
     const spelled = encodeQuery(dataset.manifest, 1, vectors([...Buffer.from(CANARY)].slice(0, 4)))
+
+    // An instant lookup whose seed is the canary.
+    const { queries } = await queriesFor(dataset.manifest, 1)
+    const instant = Buffer.from(encodeInstantQuery(dataset.manifest, 'records', 1, queries))
+    instant.write(CANARY, HEADER_BYTES)
+    await ask(INSTANT_PATH, { method: 'POST', body: instant })
+    await ask(INSTANT_PATH, { method: 'POST', body: instant.subarray(0, -1) })
 
     await ask('/v1/answer', { method: 'POST', body: query })
     await ask('/v1/answer', { method: 'POST', body: spelled })
@@ -110,9 +118,9 @@ describe('the log', () => {
     for (let i = 0; i < 20; i++) await ask('/v1/answer', { method: 'POST', body: spelled }) // into the rate limit
 
     await expect.poll(() => requestLines(lines).length).toBeGreaterThan(25)
-    expect(requestLines(lines).map(line => line['status'])).toEqual(
-      expect.arrayContaining([200, 400, 404, 413, 415, 429]),
-    )
+    const said = requestLines(lines).map(({ route, status }) => `${status} ${route}`)
+    expect(said).toEqual(expect.arrayContaining([`200 POST ${INSTANT_PATH}`, `400 POST ${INSTANT_PATH}`]))
+    for (const status of ['200', '400', '404', '413', '415', '429']) expect(said.join()).toContain(`${status} `)
     await expectNoTrace(lines)
   })
 
