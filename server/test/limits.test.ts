@@ -10,30 +10,13 @@ import { RateLimit } from '../dist/http/limits/rate.js'
 import { Unsent } from '../dist/http/limits/unsent.js'
 import { Metrics, type ServerOptions } from '../dist/index.js'
 import { builtDataset, listening, logged, post, pseudoRandom, queryAt, small } from './helpers.js'
-import { deaf, served, twoKeys } from './sockets.js'
+import { deaf, exchanged, served, twoKeys } from './sockets.js'
 
 const MIB = 1024 * 1024
 /** A whole server that listens until the test has ended, and its connections. */
 async function whole(options: ServerOptions) {
   const server = await listening(options)
   return { ...server, connections: Connections.of(server.app.server) }
-}
-
-/** Sends, and resolves to what has come when `until` has, or the connection is gone. */
-async function exchanged(port: number, sent: string | Buffer, until?: RegExp): Promise<string> {
-  const socket = connect(port, '127.0.0.1')
-  onTestFinished(() => void socket.destroy())
-  let received = ''
-  const over = new Promise<void>(resolve => {
-    socket.on('error', () => {}).on('close', () => resolve())
-    socket.setEncoding('latin1').on('data', chunk => {
-      received += chunk
-      if (until?.test(received)) resolve()
-    })
-  })
-  socket.write(sent)
-  await over
-  return received
 }
 
 /** Status and code of a reply in the protocol's form. */

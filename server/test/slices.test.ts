@@ -2,14 +2,14 @@
 // commitments, and a process that dies there leaves the old epoch or the new one.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { decodeManifest, entryBytes, suiteOf, toHex } from '@keyhush/protocol'
+import { decodeManifest, toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { buildInto, temporaryFolder } from '../../tests/support/servers.js'
 import { slice } from '../dist/base/pace.js'
 import { EpochStore } from '../dist/database/epoch-store.js'
 import { type Storage, UpdatableDatabase } from '../dist/index.js'
-import { createIn, pseudoRandom, vectors } from './helpers.js'
+import { createIn, pseudoRandom } from './helpers.js'
 import {
   batchOn,
   bodyOf,
@@ -83,8 +83,9 @@ describe('between any two slices of a batch', () => {
       const { seen, looks } = await watched(updatable, work, (generation, number) => {
         const { manifest } = updatable.find(generation, number)!
         const index = (turn++ * 37) % manifest.records
-        const record = proofs === 'tags' ? tagged(updatable, number, index) : recordAt(updatable, manifest, index)
-        expect(toHex(record), `record ${index} of epoch ${number}`).toBe(plain.get(number)![index])
+        expect(toHex(recordAt(updatable, manifest, index)), `record ${index} of epoch ${number}`).toBe(
+          plain.get(number)![index],
+        )
       })
       expect(looks).toBeGreaterThan(20)
       expect(await partition, `until epoch ${epoch} was begun`).toBe(toHex(before))
@@ -94,8 +95,7 @@ describe('between any two slices of a batch', () => {
       for (const number of [epoch - 1, epoch]) {
         const { manifest } = updatable.find(1, number)!
         for (let index = 0; index < manifest.records; index += 11) {
-          const record = proofs === 'tags' ? tagged(updatable, number, index) : recordAt(updatable, manifest, index)
-          expect(toHex(record)).toBe(plain.get(number)![index])
+          expect(toHex(recordAt(updatable, manifest, index))).toBe(plain.get(number)![index])
         }
       }
     }
@@ -271,15 +271,3 @@ const around = (shared: Storage, transact: Storage['transact']): Storage => ({
   count: prefix => shared.count(prefix),
   close: async () => {},
 })
-
-/** The stored record at an index of an epoch that has no proofs. */
-function tagged(updatable: UpdatableDatabase, number: number, index: number): Uint8Array {
-  const epoch = updatable.find(1, number)!
-  const { partitions, partitionRecords } = epoch.manifest
-  const size = entryBytes(epoch.manifest, 'tags')
-  const offsets = vectors(Array(partitions).fill(index % partitionRecords))
-  return epoch
-    .answer(offsets, suiteOf('tags'))
-    .slice(Math.floor(index / partitionRecords) * size)
-    .subarray(0, size)
-}

@@ -39,6 +39,23 @@ export async function deaf(port: number, ...requests: readonly (string | Uint8Ar
   return socket
 }
 
+/** Sends, and resolves to what has come when `until` has, or the connection is gone. */
+export async function exchanged(port: number, sent: string | Buffer, until?: RegExp): Promise<string> {
+  const socket = connect(port, '127.0.0.1')
+  onTestFinished(() => void socket.destroy())
+  let received = ''
+  const over = new Promise<void>(resolve => {
+    socket.on('error', () => {}).on('close', () => resolve())
+    socket.setEncoding('latin1').on('data', chunk => {
+      received += chunk
+      if (until?.test(received)) resolve()
+    })
+  })
+  socket.write(sent)
+  await over
+  return received
+}
+
 /** An updatable database of two keys, in memory. */
 export async function twoKeys(): Promise<UpdatableDatabase> {
   return await opened(await storageOf('a.csv', 'key,value\none,first\ntwo,other\n'))

@@ -1,7 +1,3 @@
-// A database that changes, in memory storage: epochs, what is answered at each, their digests, history, refusals.
-
-import { once } from 'node:events'
-import { connect } from 'node:net'
 import { crc32 } from 'node:zlib'
 import {
   answerBytes,
@@ -37,6 +33,7 @@ import {
   dataFile,
   fenceRequest,
   listed,
+  listening,
   partitionHashes,
   post,
   pseudoRandom,
@@ -44,6 +41,7 @@ import {
   running,
   vectors,
 } from './helpers.js'
+import { exchanged } from './sockets.js'
 import {
   batchOn,
   bodyOf,
@@ -587,14 +585,10 @@ describe('over HTTP', () => {
   })
 
   test('an unsigned body is not read', async () => {
-    const { app } = await server({ publisherKeys })
-    const url = await app.listen({ host: '127.0.0.1', port: 0 })
-    const socket = connect(Number(new URL(url).port), '127.0.0.1')
-    onTestFinished(() => void socket.destroy())
+    const { port } = await listening({ datasets: [{ updatable: await keyed(), publisherKeys }] })
     // The body never comes; the refusal does.
-    socket.write('POST /v1/epochs HTTP/1.1\r\nHost: x\r\nContent-Length: 60000000\r\n\r\n')
-    const [head] = (await once(socket, 'data')) as [Buffer]
-    expect(head.toString()).toMatch(/^HTTP\/1.1 401 /)
+    const head = 'POST /v1/epochs HTTP/1.1\r\nHost: x\r\nContent-Length: 60000000\r\n\r\n'
+    expect(await exchanged(port, head, /\r\n\r\n/)).toMatch(/^HTTP\/1.1 401 /)
   })
 
   test('a stream tells of every epoch, and of its signature, in lines of one length, and ends with the server', async () => {
