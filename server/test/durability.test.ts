@@ -7,14 +7,13 @@ import { cpSync, statSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { decodeManifest, parseErrorReply } from '@keyhush/protocol'
+import { decodeManifest } from '@keyhush/protocol'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { PUBLISHER_KEY, signed } from '../../tests/support/publishing.js'
 import { buildInto, temporaryFolder } from '../../tests/support/servers.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
 import { openLmdb, UpdatableDatabase } from '../dist/index.js'
-import { createIn, fenceRequest, queryAt, temporaryDirectory } from './helpers.js'
-import { command, serving } from './spawned.js'
+import { createIn, queryAt, temporaryDirectory } from './helpers.js'
+import { storeServer } from './spawned.js'
 import { batchOn } from './updatable-helpers.js'
 
 const child = fileURLToPath(new URL('children/publish-and-die.mjs', import.meta.url))
@@ -148,44 +147,34 @@ describe('a process that is killed while it begins a generation leaves the old o
 test('a server with a full disk still answers, reports it, and takes batches when there is room', async () => {
   const dir = await temporaryDirectory()
   const { store, body } = await prepare(dir, 2)
-  const serve = ['serve', '--port', '0', '--log-level', 'error', '--drain-seconds', '0']
-  const args = [...serve, '--store', store, '--publisher-key', PUBLISHER_KEY]
-  const { child: server, printed, finished, url } = await serving(process.execPath, [command, ...args])
-  /** So that a reply that never comes shows where. */
-  const ask = (path: string, init: RequestInit = {}) =>
-    fetch(`${url}${path}`, { ...init, signal: AbortSignal.timeout(15_000) })
+  const server = await storeServer(store)
   const limit = (bytes: number | 'unlimited') =>
     execFileSync('prlimit', ['--pid', `${server.pid}`, `--fsize=${bytes}:unlimited`])
 
-  const manifest = decodeManifest(new Uint8Array(await (await ask('/v1/manifest')).arrayBuffer()))
-  const publish = () => ask('/v1/epochs', { method: 'POST', body, headers: signed(body) })
-  const register = (id: number) =>
-    ask('/v1/fence', { method: 'POST', body: fenceRequest(manifest.databaseId, 'register', id) })
-  const codeOf = async (reply: Response) => [reply.status, parseErrorReply(await reply.text()).code]
-
+  const manifest = decodeManifest(new Uint8Array(await (await server.ask('/v1/manifest')).arrayBuffer()))
   limit(statSync(join(store, 'data.mdb')).size)
-  const failed: (string | number)[][] = []
+  const failed: unknown[] = []
   for (let burst = 0; burst < 20 && failed.length < 100; burst++) {
-    const replies = await Promise.all(Array.from({ length: 40 }, (_, i) => register(40 * burst + i)))
-    for (const reply of replies) if (reply.status !== 200) failed.push(await codeOf(reply))
+    const register = (_: unknown, i: number) => server.fence(manifest, 'register', 40 * burst + i)
+    const outcomes = await Promise.all(Array.from({ length: 40 }, register))
+    failed.push(...outcomes.filter(outcome => outcome !== 'granted'))
   }
   expect(failed.length).toBeGreaterThanOrEqual(100)
   for (const outcome of failed) expect(outcome).toEqual([503, 'not_ready'])
-  for (let i = 0; i < 2; i++) expect(await codeOf(await publish())).toEqual([503, 'not_ready'])
-  const ready = await ask('/readyz')
+  for (let i = 0; i < 2; i++) expect(await server.publish(body)).toEqual([503, 'not_ready'])
+  const ready = await server.ask('/readyz')
   expect([ready.status, await ready.json()]).toEqual([
     200,
     { status: 'ready', problems: [expect.stringContaining('the store cannot be written')] },
   ])
-  const answer = await ask('/v1/answer', { method: 'POST', body: queryAt(manifest, 0) })
+  const answer = await server.ask('/v1/answer', { method: 'POST', body: queryAt(manifest, 0) })
   expect(answer.status).toBe(200)
-  expect(printed.stderr).toContain('StorageError E')
-  expect(printed.stderr).not.toContain('lmdb/write.js') // the binding's own lines
+  expect(server.log()).toContain('StorageError E')
+  expect(server.log()).not.toContain('lmdb/write.js') // the binding's own lines
 
   limit('unlimited')
-  expect((await publish()).status).toBe(200)
-  expect(await (await ask('/readyz')).json()).toEqual({ status: 'ready' })
-  expect((await register(5000)).status).toBe(200)
-  server.kill('SIGTERM')
-  expect((await finished).code).toBe(0)
+  expect(await server.publish(body)).toBe('published')
+  expect(await (await server.ask('/readyz')).json()).toEqual({ status: 'ready' })
+  expect(await server.fence(manifest, 'register', 5000)).toBe('granted')
+  await server.stop()
 })

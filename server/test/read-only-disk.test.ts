@@ -6,13 +6,11 @@ import { truncateSync, writeFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { decodeFenceReply, type FenceRequest, type Manifest, parseErrorReply } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
 import { needs } from '../../tests/support/needs.js'
-import { PUBLISHER_KEY, signed } from '../../tests/support/publishing.js'
 import { openLmdb, UpdatableDatabase } from '../dist/index.js'
-import { builtDirectory, createIn, fenceRequest, queryAt, temporaryDirectory } from './helpers.js'
-import { command, serving } from './spawned.js'
+import { builtDirectory, createIn, queryAt, temporaryDirectory } from './helpers.js'
+import { storeServer } from './spawned.js'
 import { batchOn } from './updatable-helpers.js'
 
 /** A file system in a file, which stops writing when it finds an error; mounted for one process and its children alone. */
@@ -99,7 +97,7 @@ test(
 
     const disk = new Disk(dir)
     execFileSync(...disk.with('cp', '-r', join(dir, 'store'), at))
-    const first = await serve(disk, join(at, 'store'))
+    const first = await storeServer(join(at, 'store'), disk)
     const hash = new Uint8Array(32).fill(7)
     expect(await first.fence(manifest, 'register', 1)).toBe('granted')
     expect(await first.fence(manifest, 'confirm', 1, 5, hash)).toBe('granted')
@@ -119,7 +117,7 @@ test(
     await first.stop()
 
     disk.check()
-    const second = await serve(disk, join(at, 'store'))
+    const second = await storeServer(join(at, 'store'), disk)
     expect(await (await second.ask('/readyz')).json()).toEqual({ status: 'ready' })
     // What was granted is kept, and what was refused was not.
     expect(await second.fence(manifest, 'confirm', 1, 4, hash)).toBe('refused')
@@ -141,32 +139,3 @@ test('a store on a full disk is refused with a message', disk, async () => {
   const full = new Disk(dir).with('sh', '-c', script, 'sh', at, process.execPath, begin)
   expect(String(execFileSync(...full))).toMatch(/^DatasetError .*is the disk full/)
 })
-
-type Outcome<Good> = Good | [number, string]
-
-async function serve(disk: Disk, store: string) {
-  const quiet = ['serve', '--port', '0', '--log-level', 'error', '--drain-seconds', '0']
-  const args = [command, ...quiet, '--store', store, '--publisher-key', PUBLISHER_KEY]
-  const { child, printed, finished, url } = await serving(...disk.with(process.execPath, ...args))
-  const ask = (path: string, init: RequestInit = {}) =>
-    fetch(`${url}${path}`, { ...init, signal: AbortSignal.timeout(15_000) })
-  const outcome = async <Good>(reply: Response, good: (body: Uint8Array) => Good): Promise<Outcome<Good>> =>
-    reply.status === 200
-      ? good(new Uint8Array(await reply.arrayBuffer()))
-      : [reply.status, parseErrorReply(await reply.text()).code]
-  return {
-    ask,
-    log: () => printed.stderr,
-    async fence({ databaseId }: Manifest, ...asked: [FenceRequest['kind'], number, number?, Uint8Array?]) {
-      const body = fenceRequest(databaseId, ...asked)
-      return outcome(await ask('/v1/fence', { method: 'POST', body }), decodeFenceReply)
-    },
-    async publish(body: Uint8Array<ArrayBuffer>) {
-      return outcome(await ask('/v1/epochs', { method: 'POST', body, headers: signed(body) }), () => 'published')
-    },
-    async stop() {
-      child.kill('SIGTERM')
-      expect((await finished).code).toBe(0)
-    },
-  }
-}
