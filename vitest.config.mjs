@@ -76,7 +76,7 @@ const onOldestPostgres = {
     ...common,
     name: 'on PostgreSQL 15',
     env: { ...common.env, KEYHUSH_POSTGRES_PROGRAMS: oldestPostgres },
-    include: ['server/test/{postgres,postgres-faults,replicas}.test.ts'],
+    include: ['server/test/{postgres,replicas}.test.ts'],
   },
 }
 

@@ -3,44 +3,31 @@
 import { once } from 'node:events'
 import { get } from 'node:http'
 import { connect } from 'node:net'
-import { signedBytes, toHex } from '@keyhush/protocol'
-import { ed25519 } from '@noble/curves/ed25519.js'
 import { expect, onTestFinished, test } from 'vitest'
-import { createServer } from '../dist/index.js'
-import { pseudoRandom } from './helpers.js'
-import { publisherKeys, served, twoKeys } from './sockets.js'
-import { opened, storageOf } from './updatable-helpers.js'
+import { latch, listening, pseudoRandom } from './helpers.js'
+import { exchanged, publisherKeys, served, twoKeys } from './sockets.js'
+import { opened, signatureOf, storageOf } from './updatable-helpers.js'
 
 const MIB = 1024 * 1024
-const secret = new Uint8Array(32).fill(7)
 
 test('a signature that the server has already is not sent to listeners again', async () => {
   const updatable = await twoKeys()
   const { url } = await served({ updatable, publisherKeys })
-  const { manifest, manifestBytes } = updatable.newest
-  const body = JSON.stringify({
-    publicKey: toHex(publisherKeys[0]!),
-    generation: manifest.generation,
-    epoch: manifest.epoch,
-    signature: toHex(ed25519.sign(signedBytes(manifestBytes), secret)),
-  })
+  const body = JSON.stringify(signatureOf(updatable))
   const post = async () => (await fetch(`${url}/v1/signatures`, { method: 'POST', body })).status
   expect(await post()).toBe(200)
   let lines = 0
-  let opened = () => {}
-  const open = new Promise<void>(resolve => {
-    opened = resolve
-  })
+  const { open, opened } = latch()
   const stream = get(`${url}/v1/events`, reply => {
     reply.setEncoding('utf8')
     reply.on('data', (text: string) => {
       lines += text.split('\n').length - 1
-      opened()
+      open()
     })
   })
   stream.on('error', () => {})
   onTestFinished(() => void stream.destroy())
-  await open
+  await opened
   const first = lines
   // Nobody has signed anything since; each of these writes to the disk and to every reader of events, up to 10 000 of them.
   for (let i = 0; i < 20; i++) expect(await post()).toBe(200)
@@ -51,30 +38,15 @@ test('a signature that the server has already is not sent to listeners again', a
 /** A database with tags, of records of a byte: the longest query is 64 · 65 536 offsets and a claim, 8 MiB and 120 bytes. */
 async function smallRecords() {
   const updatable = await opened(await storageOf('a.bin', pseudoRandom(2000), { recordBytes: 1, proofs: 'tags' }))
-  const app = await createServer({ datasets: [{ updatable }] })
-  onTestFinished(async () => {
-    app.server.closeAllConnections()
-    await app.close()
-  })
-  const url = await app.listen({ host: '127.0.0.1', port: 0 })
   const longest = 40 + 2 * updatable.newest.manifest.maxBatch * 65_536 + 80
-  return { url, port: Number(new URL(url).port), longest }
+  return { ...(await listening({ datasets: [{ updatable }] })), longest }
 }
 
 test('a body longer than any query of this database, in any layout to come, is too large', async () => {
   const { port, longest } = await smallRecords()
-  const socket = connect({ port, host: '127.0.0.1' })
-  onTestFinished(() => void socket.destroy())
-  await once(socket, 'connect')
-  let reply = ''
-  socket.setEncoding('utf8')
-  socket.on('data', (text: string) => {
-    reply += text
-  })
   // More than three times as long.
-  socket.write(`POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: ${3 * longest}\r\n\r\n`)
-  await new Promise(resolve => setTimeout(resolve, 500))
-  expect(reply).toContain('too_large')
+  const head = `POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: ${3 * longest}\r\n\r\n`
+  expect(await exchanged(port, head, /\r\n\r\n\{.*\}/)).toContain('too_large')
 })
 
 test('bodies that clients have begun to send take at most 256 MiB, as much as replies that they do not read', async () => {

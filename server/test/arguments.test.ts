@@ -66,10 +66,18 @@ test.each([
     /must be in seconds; this seems to be milliseconds/,
   ],
   ['no data', ['build', '--out', 'x'], /missing required argument 'data'/],
+  ['no folder', ['build', 'a.csv'], /^error: required option '--out/],
+  ['fewer partitions than none', ['build', 'a.csv', '--out', 'b', '--partitions', '-1'], /^error: .*'-1' is invalid/],
+  ['a format that is none', ['build', 'a.csv', '--out', 'b', '--format', 'xml'], /^error: .*'xml' is invalid/],
+  ['a port that is none', ['serve', '--port', '99999'], /^error: .*'99999' is invalid/],
+  ['nothing to serve', serve(), /^keyhush: expected a database to serve, got none/],
+  ['an unknown command', ['juggle'], /^error: unknown command 'juggle'/],
+  ['a publisher without a key', ['publish', '--servers', 'https://a.example'], /required option '--key <file>'/],
 ])('%s', async (_name, args, message) => {
   const { code, stdout, stderr } = await keyhush(...args)
   expect([code, stdout]).toEqual([1, ''])
   expect(stderr).toMatch(message)
+  expect(stderr).not.toMatch(/\n\s+at /)
 })
 
 test('a publisher’s key that is neither digits nor a file', async () => {

@@ -8,7 +8,7 @@ import { HEADER_BYTES } from '@keyhush/protocol'
 import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
 import { Metrics } from '../dist/index.js'
-import { pseudoRandom, queryAt, running } from './helpers.js'
+import { listening, logged, pseudoRandom, queryAt } from './helpers.js'
 import { opened, storageOf } from './updatable-helpers.js'
 
 const CONNECTIONS = 2000
@@ -61,11 +61,9 @@ test('connections that do anything leave nothing behind', async () => {
   const updatable = await opened(await storageOf('a.bin', pseudoRandom(600 * 24), { recordBytes: 24 }))
   const { manifest } = updatable.newest
   const query = queryAt(manifest, 3)
-  const lines: string[] = []
+  const { lines, log } = logged('warn')
   const metrics = new Metrics()
-  const log = { level: 'warn', stream: { write: (line: string) => void lines.push(line) } }
-  const app = await running({ datasets: [{ updatable }], log, metrics })
-  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  const { app, url, port } = await listening({ datasets: [{ updatable }], log, metrics })
   const figures = await metrics.server(app.readiness)
   const ask = async () => {
     const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body: query })
@@ -75,7 +73,7 @@ test('connections that do anything leave nothing behind', async () => {
   const plans = fc.sample(connection(Buffer.from(query).toString('latin1')), { numRuns: CONNECTIONS, seed })
 
   const make = async ({ isRead, sent, end }: (typeof plans)[number]) => {
-    const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {})
+    const socket = connect(port, '127.0.0.1').on('error', () => {})
     const closed = once(socket, 'close').catch(() => {})
     if (isRead) socket.resume()
     await once(socket, 'connect').catch(() => {})

@@ -1,18 +1,17 @@
 // A server that has as many connections as it may: it says so, and can still open what it needs.
 
-import { spawn } from 'node:child_process'
 import dns from 'node:dns'
 import { once } from 'node:events'
 import { createServer, request } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { HEADER_BYTES } from '@keyhush/protocol'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { NEEDS_LINUX, NEEDS_POSIX } from '../../tests/support/needs.js'
 import { Connections, mostConnections } from '../dist/http/limits/connections.js'
-import { builtDataset, builtDirectory, pseudoRandom, queryAt, running, temporaryDirectory } from './helpers.js'
+import { builtDirectory, logged, pseudoRandom, queryAt, running, small, temporaryDirectory } from './helpers.js'
+import { command, serving } from './spawned.js'
 
 const limitsOf = (soft: string) =>
   `Limit                     Soft Limit           Hard Limit           Units\nMax processes             7                    7                    processes\nMax open files            ${soft.padEnd(21)}1048576              files\n`
@@ -67,28 +66,14 @@ test('connections beyond the bound are counted, and told once a minute', async (
   expect(connections.refused).toBe(3)
 })
 
-const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
-
 const FILES = 256
 
 test('a process with few files to open says whom it refuses', NEEDS_LINUX, async () => {
   const dataset = await builtDirectory('a.bin', pseudoRandom(4096), { recordBytes: 32 })
   const serve = ['serve', '--dataset', dataset, '--port', '0', '--metrics', '0', '--drain-seconds', '0']
-  const child = spawn('sh', ['-c', `ulimit -n ${FILES} && exec "$@"`, 'sh', process.execPath, command, ...serve])
-  onTestFinished(() => void child.kill('SIGKILL'))
-  let [out, log] = ['', '']
-  child.stdout.setEncoding('utf8').on('data', text => {
-    out += text
-  })
-  child.stderr.setEncoding('utf8').on('data', text => {
-    log += text
-  })
-  const urlIn = async (text: () => string, pattern: RegExp) => {
-    await vi.waitFor(() => expect(text()).toMatch(pattern))
-    return pattern.exec(text())![1]!
-  }
-  const url = await urlIn(() => out, /listening on (\S+)\n/)
-  const figures = await urlIn(() => log, /figures at (\S+)\n/)
+  const limited = ['-c', `ulimit -n ${FILES} && exec "$@"`, 'sh', process.execPath, command, ...serve]
+  const { printed, url } = await serving('sh', limited)
+  const figures = await vi.waitFor(() => /figures at (\S+)\n/.exec(printed.stderr)![1]!)
   // The port of figures takes few of the files.
   const watching: Socket[] = []
   for (let i = 0; i < 80; i++) watching.push(await connected(Number(new URL(figures).port)))
@@ -102,7 +87,7 @@ test('a process with few files to open says whom it refuses', NEEDS_LINUX, async
   expect(sockets.slice(0, most).some(({ closed }) => closed)).toBe(false)
   const text = await vi.waitFor(async () => (await fetch(figures)).text())
   expect(text).toMatch(new RegExp(`^keyhush_connections_refused_total ${refused}$`, 'm'))
-  const lines = log.split('\n').filter(line => line.includes('connections are refused'))
+  const lines = printed.stderr.split('\n').filter(line => line.includes('connections are refused'))
   expect(lines.map(line => JSON.parse(line))).toMatchObject([{ level: 40, refused: 1, most }])
   // Whoever leaves makes room.
   for (const socket of sockets) socket.destroy()
@@ -118,18 +103,15 @@ test('a name with several addresses is listened for at one, where all bounds are
     process.nextTick(() => (isAll ? found(null, [first, second]) : found(null, one, 4)))
   }) as typeof dns.lookup)
   onTestFinished(() => lookup.mockRestore())
-  const app = await running({
-    datasets: [{ dataset: await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 }) }],
-  })
+  const app = await running({ datasets: [{ dataset: await small() }] })
   await app.listen({ host: 'localhost', port: 0 })
   expect(app.addresses()).toHaveLength(1)
 })
 
 // The other end has reset the connection by the time that the request is handled, or the server listens at a path.
 test('requests on a connection without an address are answered, and log no error', NEEDS_POSIX, async () => {
-  const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
-  const lines: string[] = []
-  const log = { level: 'warn', stream: { write: (line: string) => void lines.push(line) } }
+  const dataset = await small()
+  const { lines, log } = logged('warn')
   const app = await running({ datasets: [{ dataset }], log, rateLimit: 100 })
   const socketPath = join(await temporaryDirectory(), 'listening')
   await app.listen({ path: socketPath })

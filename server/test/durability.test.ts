@@ -4,19 +4,19 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, statSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { decodeManifest, encodeBatch, encodeFenceRequest, fromHex, parseErrorReply } from '@keyhush/protocol'
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { PUBLISHER_KEY, signed } from '../../tests/support/publishing.js'
+import { decodeManifest } from '@keyhush/protocol'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { buildInto, temporaryFolder } from '../../tests/support/servers.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
-import { buildDataset, openLmdb, UpdatableDatabase } from '../dist/index.js'
+import { openLmdb, UpdatableDatabase } from '../dist/index.js'
 import { createIn, queryAt, temporaryDirectory } from './helpers.js'
+import { storeServer } from './spawned.js'
+import { batchOn } from './updatable-helpers.js'
 
 const child = fileURLToPath(new URL('children/publish-and-die.mjs', import.meta.url))
-const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
 
 /** A store at some epoch, the body of a batch for the next one, and what that makes. */
 interface Case {
@@ -27,34 +27,21 @@ interface Case {
 }
 
 async function prepare(dir: string, epochs: number, last?: object): Promise<Case> {
-  const lines = Array.from({ length: 2000 }, (_, i) => `key ${i},value ${i}\n`).join('')
-  const data = join(dir, 'a.csv')
-  await writeFile(data, `key,value\n${lines}`)
-  await buildDataset({ data, out: join(dir, 'dataset') })
+  const content = `key,value\n${Array.from({ length: 2000 }, (_, i) => `key ${i},value ${i}\n`).join('')}`
   const store = join(dir, 'store')
-  await (await createIn(openLmdb(store), join(dir, 'dataset'))).close()
+  await (await createIn(openLmdb(store), await buildInto(dir, { format: 'csv', content }))).close()
   const updatable = await UpdatableDatabase.open(openLmdb(store))
-  const batch = (from: number, deletes = true, sole?: object) => {
-    const { manifest, manifestHash } = updatable.newest
-    const { databaseId, generation, epoch } = manifest
-    const operations = Array.from({ length: 300 }, (_, i) =>
-      JSON.stringify(
-        deletes && i % 3 === 0
-          ? { op: 'delete', key: `key ${from + i}` }
-          : { op: 'edit', key: `key ${from + i}`, value: `new ${epoch}` },
-      ),
-    )
-    return encodeBatch({
-      ...{ encoding: 'utf8', databaseId, generation, epoch: epoch + 1, expires: 0 },
-      previousManifest: fromHex(manifestHash),
-      operations: new TextEncoder().encode(
-        sole === undefined ? operations.map(line => `${line}\n`).join('') : `${JSON.stringify(sole)}\n`,
-      ),
+  const batch = (from: number, deletes: boolean) => {
+    const { epoch } = updatable.newest.manifest
+    const operations = Array.from({ length: 300 }, (_, i) => {
+      const key = `key ${from + i}`
+      return deletes && i % 3 === 0 ? { op: 'delete', key } : { op: 'edit', key, value: `new ${epoch}` }
     })
+    return batchOn(updatable, operations)
   }
   for (let epoch = 2; epoch <= epochs; epoch++) await updatable.publish(batch(epoch === 2 ? 0 : 500, epoch === 2))
   const old = updatable.newest.manifestHash
-  const body = batch(1000, true, last)
+  const body = last === undefined ? batch(1000, true) : batchOn(updatable, [last])
   await updatable.close()
   const copy = join(dir, 'copy')
   cpSync(store, copy, { recursive: true })
@@ -96,9 +83,9 @@ async function dieAt(prepared: Case, point: string, transaction = 1): Promise<'o
 describe('a process that is killed while it publishes leaves the old epoch or the new one', () => {
   let prepared: Case
   beforeAll(async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
-    prepared = await prepare(dir, 2)
-    return () => rm(dir, { recursive: true })
+    const folder = await temporaryFolder()
+    prepared = await prepare(folder.path, 2)
+    return folder.remove
   })
 
   test.each([
@@ -120,9 +107,9 @@ describe('a process that is killed while it publishes leaves the old epoch or th
 describe('a process that is killed while it writes the chunks that are behind loses nothing', () => {
   let prepared: Case
   beforeAll(async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
-    prepared = await prepare(dir, 65)
-    return () => rm(dir, { recursive: true })
+    const folder = await temporaryFolder()
+    prepared = await prepare(folder.path, 65)
+    return folder.remove
   })
 
   const points = ['before its writes', 'after its writes', 'while it commits', 'once it is done']
@@ -138,9 +125,9 @@ describe('a process that is killed while it writes the chunks that are behind lo
 describe('a process that is killed while it begins a generation leaves the old one or the new one', () => {
   let prepared: Case
   beforeAll(async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
-    prepared = await prepare(dir, 3, { op: 'generation', headroom: 500 })
-    return () => rm(dir, { recursive: true })
+    const folder = await temporaryFolder()
+    prepared = await prepare(folder.path, 3, { op: 'generation', headroom: 500 })
+    return folder.remove
   })
 
   // Between two transactions it is killed once in `npm test`, of the last at every moment.
@@ -160,54 +147,34 @@ describe('a process that is killed while it begins a generation leaves the old o
 test('a server with a full disk still answers, reports it, and takes batches when there is room', async () => {
   const dir = await temporaryDirectory()
   const { store, body } = await prepare(dir, 2)
-  const serve = ['serve', '--port', '0', '--log-level', 'error', '--drain-seconds', '0']
-  const args = [...serve, '--store', store, '--publisher-key', PUBLISHER_KEY]
-  const server = spawn(process.execPath, [command, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
-  onTestFinished(() => void server.kill('SIGKILL'))
-  const log: string[] = []
-  server.stderr.on('data', chunk => log.push(String(chunk)))
-  const [line] = (await once(server.stdout, 'data')) as [Buffer]
-  const url = String(line).trim().replace('listening on ', '')
-  /** So that a reply that never comes shows where. */
-  const ask = (path: string, init: RequestInit = {}) =>
-    fetch(`${url}${path}`, { ...init, signal: AbortSignal.timeout(15_000) })
+  const server = await storeServer(store)
   const limit = (bytes: number | 'unlimited') =>
     execFileSync('prlimit', ['--pid', `${server.pid}`, `--fsize=${bytes}:unlimited`])
 
-  const manifest = decodeManifest(new Uint8Array(await (await ask('/v1/manifest')).arrayBuffer()))
-  const publish = () => ask('/v1/epochs', { method: 'POST', body, headers: signed(body) })
-  const register = (id: number) => {
-    const hintId = new Uint8Array(16).fill(id & 0xff)
-    hintId[0] = id >> 8
-    const { databaseId } = manifest
-    const request = { kind: 'register', databaseId, hintId, version: 0, requestHash: new Uint8Array(32) } as const
-    return ask('/v1/fence', { method: 'POST', body: encodeFenceRequest(request) })
-  }
-  const codeOf = async (reply: Response) => [reply.status, parseErrorReply(await reply.text()).code]
-
+  const manifest = decodeManifest(new Uint8Array(await (await server.ask('/v1/manifest')).arrayBuffer()))
   limit(statSync(join(store, 'data.mdb')).size)
-  const failed: (string | number)[][] = []
+  const failed: unknown[] = []
   for (let burst = 0; burst < 20 && failed.length < 100; burst++) {
-    const replies = await Promise.all(Array.from({ length: 40 }, (_, i) => register(40 * burst + i)))
-    for (const reply of replies) if (reply.status !== 200) failed.push(await codeOf(reply))
+    const register = (_: unknown, i: number) => server.fence(manifest, 'register', 40 * burst + i)
+    const outcomes = await Promise.all(Array.from({ length: 40 }, register))
+    failed.push(...outcomes.filter(outcome => outcome !== 'granted'))
   }
   expect(failed.length).toBeGreaterThanOrEqual(100)
   for (const outcome of failed) expect(outcome).toEqual([503, 'not_ready'])
-  for (let i = 0; i < 2; i++) expect(await codeOf(await publish())).toEqual([503, 'not_ready'])
-  const ready = await ask('/readyz')
+  for (let i = 0; i < 2; i++) expect(await server.publish(body)).toEqual([503, 'not_ready'])
+  const ready = await server.ask('/readyz')
   expect([ready.status, await ready.json()]).toEqual([
     200,
     { status: 'ready', problems: [expect.stringContaining('the store cannot be written')] },
   ])
-  const answer = await ask('/v1/answer', { method: 'POST', body: queryAt(manifest, 0) })
+  const answer = await server.ask('/v1/answer', { method: 'POST', body: queryAt(manifest, 0) })
   expect(answer.status).toBe(200)
-  expect(log.join('')).toContain('StorageError E')
-  expect(log.join('')).not.toContain('lmdb/write.js') // the binding's own lines
+  expect(server.log()).toContain('StorageError E')
+  expect(server.log()).not.toContain('lmdb/write.js') // the binding's own lines
 
   limit('unlimited')
-  expect((await publish()).status).toBe(200)
-  expect(await (await ask('/readyz')).json()).toEqual({ status: 'ready' })
-  expect((await register(5000)).status).toBe(200)
-  server.kill('SIGTERM')
-  expect(await once(server, 'exit')).toEqual([0, null])
+  expect(await server.publish(body)).toBe('published')
+  expect(await (await server.ask('/readyz')).json()).toEqual({ status: 'ready' })
+  expect(await server.fence(manifest, 'register', 5000)).toBe('granted')
+  await server.stop()
 })

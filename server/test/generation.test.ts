@@ -2,9 +2,8 @@
 // refused. That a crash leaves the old generation or the new one is durability.test.ts's.
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type Batch, decodeManifests, type Manifest, parseInfo, toHex, withClaim } from '@keyhush/protocol'
+import { type Batch, decodeManifests, type Manifest, toHex, withClaim } from '@keyhush/protocol'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { PUBLISHER, signed } from '../../tests/support/publishing.js'
 import { loadDataset, UpdatableDatabase } from '../dist/index.js'
 import { builtDirectory, dataFile, listed, pseudoRandom, queryAt, running } from './helpers.js'
 import {
@@ -244,8 +243,6 @@ describe('a generation is refused, and nothing changes,', () => {
     ],
     ['twice', [generation, generation], 1, /only line of its batch/],
     ['with a member too many', [{ ...generation, key: 'one' }], 1, /"key"/],
-    ['with less than no headroom', [{ ...generation, headroom: -1 }], 1, /digits/],
-    ['with half a record of it', [{ ...generation, headroom: 0.5 }], 1, /digits/],
     ['with words of it', [{ ...generation, headroom: '7' }], 1, /"headroom"/],
     ['with 2^32 records of it', [{ ...generation, headroom: 2 ** 32 }], 1, /"headroom"/],
     ['with more of it than any layout has', [{ ...generation, headroom: 2 ** 32 - 1 }], 1, /layout/],
@@ -368,23 +365,4 @@ test('a full batch is taken by a generation that has grown, though the first one
   expect(payload.length).toBeGreaterThan(120 + 2 * Math.floor(2 ** 24 / (8 + 3 * 32)))
   const reply = await app.inject({ method: 'POST', url: '/v1/answer', payload: Buffer.from(payload) })
   expect([reply.statusCode, reply.rawPayload.length]).toEqual([200, 40 + 64 * 3016 * 8 + 8])
-})
-
-test('over HTTP a generation is published like any batch, and /v1/info lists what is answered', async () => {
-  const updatable = await keyed()
-  const app = await running({ datasets: [{ updatable, publisherKeys: [PUBLISHER.publicKey] }] })
-  const post = (operations: readonly object[]) => {
-    const payload = Buffer.from(batchOn(updatable, operations))
-    return app.inject({ method: 'POST', url: '/v1/epochs', payload, headers: signed(payload) })
-  }
-  expect((await post([{ op: 'generation', headroom: 5 }])).json()).toMatchObject({
-    generation: 2,
-    epoch: 2,
-    changes: 0,
-  })
-  expect((await post([{ op: 'edit', key: 'one', value: 'x' }])).statusCode).toBe(200)
-  const { epochs } = parseInfo((await app.inject('/v1/info')).json())
-  expect(epochs.map(numbers)).toEqual(['1.1', '2.2', '2.3'])
-  const mixed = await post([{ op: 'delete', key: 'one' }, { op: 'generation' }])
-  expect([mixed.statusCode, mixed.json().line]).toEqual([422, 2])
 })

@@ -1,10 +1,22 @@
 // What the server's tests share: temporary directories, datasets from literal text, queries, and an independent check
 // of an answer's proofs.
 
+import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer as createListener } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { encodeQuery, entryBytes, equalBytes, type Manifest, type Proofs } from '@keyhush/protocol'
+import {
+  contentHash,
+  encodeFenceRequest,
+  encodeQuery,
+  entryBytes,
+  equalBytes,
+  type FenceRequest,
+  type Manifest,
+  type Proofs,
+  toHex,
+} from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
 import type { FastifyInstance } from 'fastify'
 import { onTestFinished } from 'vitest'
@@ -58,11 +70,43 @@ export async function builtDataset(
   return dataset
 }
 
+/** 100 records of 8 bytes: 16 partitions of 7, so batches of up to 64. */
+export const small = (choices: Choices = {}) => builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8, ...choices })
+
 /** A server until the test ends. */
 export async function running(options: ServerOptions): Promise<FastifyInstance> {
   const app = await createServer(options)
-  onTestFinished(() => app.close())
+  onTestFinished(async () => {
+    app.server.closeAllConnections()
+    await app.close()
+  })
   return app
+}
+
+/** One on a port of the system's choosing. */
+export async function listening(options: ServerOptions) {
+  const app = await running(options)
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  return { app, url, port: Number(new URL(url).port) }
+}
+
+/** A port that was free a moment ago: for what must be told its own, or come back at it. */
+export async function freePort(): Promise<number> {
+  const server = createListener().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  await new Promise(resolve => server.close(resolve))
+  return port
+}
+
+/** Asks a server without a socket. */
+export const post = (app: FastifyInstance, url: string, payload: Uint8Array | string, headers = {}) =>
+  app.inject({ method: 'POST', url, payload: Buffer.from(payload as Uint8Array), headers })
+
+/** The option of a server that logs, and the lines that it has logged. */
+export function logged(level: 'trace' | 'info' | 'warn') {
+  const lines: string[] = []
+  return { lines, log: { level, stream: { write: (line: string) => void lines.push(line) } } }
 }
 
 /** Begins a store from the dataset in a directory. */
@@ -107,6 +151,32 @@ export async function listed(storage: Storage, prefix: string, after?: string): 
   for await (const [key, value] of storage.entries(prefix, after)) entries.push([key, value])
   return entries
 }
+
+/** What a fence is asked of a hint: nothing is requested at version 0. */
+export function fenceRequest(
+  databaseId: Uint8Array,
+  kind: FenceRequest['kind'],
+  id: number,
+  version = 0,
+  requestHash: Uint8Array = new Uint8Array(32),
+): Buffer<ArrayBuffer> {
+  const hintId = new Uint8Array(16)
+  new DataView(hintId.buffer).setUint32(0, id)
+  return Buffer.from(encodeFenceRequest({ kind, databaseId, hintId, version, requestHash }))
+}
+
+/** A promise, and what resolves it. */
+export function latch(): { open(): void; readonly opened: Promise<void> } {
+  let open = () => {}
+  const opened = new Promise<void>(resolve => {
+    open = resolve
+  })
+  return { open, opened }
+}
+
+/** The hashes of all partitions. */
+export const partitionHashes = (manifest: Manifest) =>
+  Array.from({ length: manifest.partitions }, (_, q) => toHex(contentHash(manifest, q)))
 
 /** A query for the same offset in every partition. */
 export function queryAt(manifest: Manifest, offset: number, count = 1, proofs?: Proofs): Buffer<ArrayBuffer> {

@@ -24,6 +24,10 @@ async function refusal(name: string, contents: string | Uint8Array, choices: Cho
   return error
 }
 
+async function expectRefusal(name: string, contents: string | Uint8Array, line: number | undefined, reason: RegExp) {
+  expect(await refusal(name, contents)).toMatchObject({ line, reason: expect.stringMatching(reason) })
+}
+
 /** The value of a key in a loaded dataset, found by reading every record; undefined: absent. */
 async function lookUp(dataset: Dataset, key: string): Promise<string | undefined> {
   const core = await loadCore()
@@ -116,11 +120,7 @@ describe('csv and tsv', () => {
     ['bytes that are not UTF-8', 'a.csv', Buffer.from('key,value\nalpha,1\nb\xffta,2\n', 'latin1'), 3, /UTF-8/],
     ['a value that is not UTF-8', 'a.csv', Buffer.from('key,value\nalpha,\xe9\n', 'latin1'), 2, /UTF-8/],
     ['UTF-16', 'a.csv', Buffer.from('\ufeffkey,value\nalpha,1\n', 'utf16le'), 1, /UTF-8/],
-  ])('%s is refused', async (_, name, contents, line, reason) => {
-    const error = await refusal(name, contents)
-    expect(error.line).toBe(line)
-    expect(error.reason).toMatch(reason)
-  })
+  ])('%s is refused', (_, name, contents, line, reason) => expectRefusal(name, contents, line, reason))
 })
 
 describe('jsonl', () => {
@@ -147,11 +147,7 @@ describe('jsonl', () => {
     ['a key twice', '{"key":"a","value":"1"}\n{"key":"\\u0061","value":"2"}\n', 2, /line 1/],
     ['bytes that are not UTF-8', Buffer.from('{"key":"\xe9","value":"1"}\n', 'latin1'), 1, /UTF-8/],
     ['a line of 2 MB', `{"key":"a","value":"${'x'.repeat(2e6)}"}`, 1, /at most 1048576 bytes|2000000/],
-  ])('%s is refused', async (_, contents, line, reason) => {
-    const error = await refusal('a.jsonl', contents)
-    expect(error.line).toBe(line)
-    expect(error.reason).toMatch(reason)
-  })
+  ])('%s is refused', (_, contents, line, reason) => expectRefusal('a.jsonl', contents, line, reason))
 })
 
 describe('txt', () => {
@@ -170,11 +166,7 @@ describe('txt', () => {
     ['a key twice', 'alpha\n\nbeta\nalpha\n', 4, /line 1/],
     ['bytes that are not UTF-8', Buffer.from('alpha\n\xff\n', 'latin1'), 2, /UTF-8/],
     ['a key of 4097 bytes', 'x'.repeat(4097), 1, /4097/],
-  ])('%s is refused', async (_, contents, line, reason) => {
-    const error = await refusal('a.txt', contents)
-    expect(error.line).toBe(line)
-    expect(error.reason).toMatch(reason)
-  })
+  ])('%s is refused', (_, contents, line, reason) => expectRefusal('a.txt', contents, line, reason))
 })
 
 describe('bin', () => {

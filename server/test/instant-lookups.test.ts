@@ -1,26 +1,15 @@
 // Instant lookups that wait: for an update, for a generation that ends, for a thread, for their place in the queue.
 
-import { encodeInstantQuery, INSTANT_PATH, type Manifest, TWO_SERVERS } from '@keyhush/protocol'
-import { loadCore } from '@keyhush/wasm'
+import { encodeInstantQuery, INSTANT_PATH, TWO_SERVERS } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { Unsent } from '../dist/http/limits/unsent.js'
 import { Computations } from '../dist/index.js'
 import { InstantLookups } from '../dist/instant/lookups.js'
 import type { Source } from '../dist/workers/workers.js'
+import { queriesFor } from './computing.js'
 import { pseudoRandom } from './helpers.js'
 import { served } from './sockets.js'
 import { batchOn, opened, storageOf } from './updatable-helpers.js'
-
-async function queriesFor(manifest: Manifest, count: number) {
-  const core = await loadCore()
-  const { records, recordBytes, partitions, partitionRecords } = manifest
-  const layout = core.layout(records, recordBytes, partitions, partitionRecords)
-  const query = core.newInstantQuery(layout, new Uint32Array(count), pseudoRandom(32))
-  const made = { queries: query.request(0), answerBytes: layout.instantAnswerBytes }
-  query.free()
-  layout.free()
-  return made
-}
 
 // What is to happen after the update happens once, not once for each lookup that was cancelled.
 test('lookups that are cancelled while an update waits leave nothing behind', async () => {
@@ -68,16 +57,8 @@ test('a generation that ends while a pass is prepared is not freed under it', as
   const lookups = new InstantLookups({}, () => {})
   const asked = [1, 2, 3].map(number =>
     lookups.submit({
-      ...{
-        epochs: updatable,
-        of: 'records',
-        generation: 1,
-        epoch: 1,
-        ...TWO_SERVERS,
-        queries: queries.slice(),
-        count: 1,
-      },
-      network: `${number}`,
+      ...{ epochs: updatable, of: 'records', generation: 1, epoch: 1, ...TWO_SERVERS },
+      ...{ queries: queries.slice(), count: 1, network: `${number}` },
     }),
   )
   const outcomes = Promise.allSettled(asked.map(({ answers }) => answers))

@@ -2,17 +2,16 @@
 
 import { join } from 'node:path'
 import { fromHex, parseInfo, toHex } from '@keyhush/protocol'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import {
   createKeyFile,
-  createServer,
   loadDataset,
   MemoryStorage,
   PublisherRecord,
   publish,
   UpdatableDatabase,
 } from '../dist/index.js'
-import { builtDirectory, temporaryDirectory } from './helpers.js'
+import { builtDirectory, listening, temporaryDirectory } from './helpers.js'
 
 test('epochs are signed with both keys while operators know both, and with the new one alone afterwards', async () => {
   const dir = await temporaryDirectory()
@@ -27,21 +26,17 @@ test('epochs are signed with both keys while operators know both, and with the n
 
   /** Both operators, each knowing these keys. */
   const operators = async (...keys: { readonly publicKey: Uint8Array }[]) => {
-    const running: { readonly app: Awaited<ReturnType<typeof createServer>>; readonly url: string }[] = []
-    for (const storage of storages) {
-      const updatable = await UpdatableDatabase.open(storage)
-      const publisherKeys = keys.map(({ publicKey }) => publicKey)
-      const app = await createServer({ datasets: [{ updatable, publisherKeys }] })
-      running.push({ app, url: await app.listen({ port: 0, host: '127.0.0.1' }) })
-    }
+    const publisherKeys = keys.map(({ publicKey }) => publicKey)
+    const open = (storage: MemoryStorage) => UpdatableDatabase.open(storage)
+    const updatable = await Promise.all(storages.map(open))
+    const running = await Promise.all(
+      updatable.map(each => listening({ datasets: [{ updatable: each, publisherKeys }] })),
+    )
     const stop = async () => {
-      for (const { app } of running) {
-        app.server.closeAllConnections()
-        await app.close()
-      }
+      for (const { app } of running) app.server.closeAllConnections()
+      for (const { app } of running) await app.close()
     }
-    onTestFinished(stop)
-    const servers = running.map(({ url }) => url) as [string, string]
+    const servers = running.map(({ url }) => url)
     const edit = (value: string) => Buffer.from(`{"op":"edit","key":"one","value":"${value}"}\n`)
     return {
       batch: (key: typeof old, value: string) => publish({ servers, key, record, operations: edit(value) }),

@@ -8,40 +8,19 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { Connections } from '../dist/http/limits/connections.js'
 import { RateLimit } from '../dist/http/limits/rate.js'
 import { Unsent } from '../dist/http/limits/unsent.js'
-import { createServer, Metrics, type ServerOptions } from '../dist/index.js'
-import { builtDataset, pseudoRandom, queryAt } from './helpers.js'
-import { deaf, served, twoKeys } from './sockets.js'
+import { Metrics, type ServerOptions } from '../dist/index.js'
+import { builtDataset, listening, logged, post, pseudoRandom, queryAt, small } from './helpers.js'
+import { deaf, exchanged, served, twoKeys } from './sockets.js'
 
 const MIB = 1024 * 1024
-const small = () => builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
-
-/** A whole server that listens until the test has ended. */
-async function listening(options: ServerOptions) {
-  const app = await createServer(options)
-  onTestFinished(() => {
-    app.server.closeAllConnections()
-    return app.close()
-  })
-  const url = await app.listen({ host: '127.0.0.1', port: 0 })
-  return { app, url, port: Number(new URL(url).port), connections: Connections.of(app.server) }
+/** A whole server that listens until the test has ended, and its connections. */
+async function whole(options: ServerOptions) {
+  const server = await listening(options)
+  return { ...server, connections: Connections.of(server.app.server) }
 }
 
-/** Sends, and resolves to what has come when `until` has, or the connection is gone. */
-async function exchanged(port: number, sent: string | Buffer, until?: RegExp): Promise<string> {
-  const socket = connect(port, '127.0.0.1')
-  onTestFinished(() => void socket.destroy())
-  let received = ''
-  const over = new Promise<void>(resolve => {
-    socket.on('error', () => {}).on('close', () => resolve())
-    socket.setEncoding('latin1').on('data', chunk => {
-      received += chunk
-      if (until?.test(received)) resolve()
-    })
-  })
-  socket.write(sent)
-  await over
-  return received
-}
+/** Status and code of a reply in the protocol's form. */
+const partsOf = (reply: string) => [reply.split(' ', 2)[1], parseErrorReply(reply.split('\r\n\r\n')[1]!).code]
 
 const EVENTS = 'GET /v1/events HTTP/1.1\r\nHost: x\r\n\r\n'
 
@@ -51,7 +30,7 @@ test.each([
   ['with an unknown expectation', 'GET /v1/info HTTP/1.1\r\nHost: x\r\nExpect: nothing\r\n\r\n'],
   ['with long headers', `GET /v1/info HTTP/1.1\r\nHost: x\r\n${'a:\r\n'.repeat(1500)}\r\n`],
 ])('a connection has one request under way: one behind it, %s, has it hung up on', async (_name, request) => {
-  const { port, connections } = await listening({ datasets: [{ updatable: await twoKeys() }] })
+  const { port, connections } = await whole({ datasets: [{ updatable: await twoKeys() }] })
   const socket = await deaf(port, EVENTS + request.repeat(200))
   socket.resume()
   await once(socket, 'close')
@@ -75,7 +54,7 @@ test('what a reply had reserved is given back when its connection was hung up on
 })
 
 test('a connection may be kept: requests one after the other are answered, each of them', async () => {
-  const { url, connections } = await listening({ datasets: [{ dataset: await small() }] })
+  const { url, connections } = await whole({ datasets: [{ dataset: await small() }] })
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   onTestFinished(() => agent.destroy())
   const ask = () =>
@@ -90,29 +69,28 @@ test('a connection may be kept: requests one after the other are answered, each 
 })
 
 test('what Node would answer by itself is answered as any request, and counted', async () => {
-  const { port, connections } = await listening({ datasets: [{ dataset: await small() }] })
+  const { port, connections } = await whole({ datasets: [{ dataset: await small() }] })
+  expect(partsOf(await exchanged(port, '\x16\x03\x01 not http\r\n\r\n'))).toEqual(['400', 'bad_request'])
+  expect(connections.broken).toBe(1)
   const without = await exchanged(port, 'GET /v1/info HTTP/1.1\r\nConnection: close\r\n\r\n')
-  expect(without).toMatch(/^HTTP\/1\.1 400 /)
-  expect(parseErrorReply(without.split('\r\n\r\n')[1]!).code).toBe('bad_request')
+  expect(partsOf(without)).toEqual(['400', 'bad_request'])
   expect(await exchanged(port, 'GET /v1/info HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /)
   const expecting = 'GET /v1/info HTTP/1.1\r\nHost: x\r\nExpect: nothing\r\nConnection: close\r\n\r\n'
   expect(await exchanged(port, expecting)).toMatch(/^HTTP\/1\.1 200 /)
   expect(connections.requests).toBe(3)
-  expect(await exchanged(port, 'nothing\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 /)
-  expect(connections.broken).toBe(1)
 })
 
 test('headers are no longer than 8 KiB', async () => {
-  const { port, connections } = await listening({ datasets: [{ dataset: await small() }] })
+  const { port, connections } = await whole({ datasets: [{ dataset: await small() }] })
   const head = (bytes: number) =>
     `GET /v1/info HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: ${'x'.repeat(bytes)}\r\n\r\n`
   expect(await exchanged(port, head(7 * 1024))).toMatch(/^HTTP\/1\.1 200 /)
-  expect(await exchanged(port, head(8 * 1024))).toMatch(/^HTTP\/1\.1 431 /)
+  expect(partsOf(await exchanged(port, head(8 * 1024)))).toEqual(['431', 'bad_request'])
   expect(connections.broken).toBe(1)
 })
 
 test('headers are no more than 100, and what has more gets no further', async () => {
-  const { port, connections } = await listening({ datasets: [{ dataset: await small() }] })
+  const { port, connections } = await whole({ datasets: [{ dataset: await small() }] })
   const head = (count: number) =>
     `GET /v1/info HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${'a:\r\n'.repeat(count - 2)}\r\n`
   expect(await exchanged(port, head(100))).toMatch(/^HTTP\/1\.1 200 /)
@@ -123,7 +101,7 @@ test('headers are no more than 100, and what has more gets no further', async ()
 })
 
 test('what is broken behind a request writes nothing into the reply to that', async () => {
-  const { port, connections } = await listening({ datasets: [{ updatable: await twoKeys() }] })
+  const { port, connections } = await whole({ datasets: [{ updatable: await twoKeys() }] })
   const received = await exchanged(port, `${EVENTS}nothing\r\n\r\n`)
   expect(received).not.toContain('400')
   const socket = connect(port, '127.0.0.1')
@@ -141,7 +119,7 @@ test('what is broken behind a request writes nothing into the reply to that', as
 
 test('a body that no route takes is not waited for, whatever its type', async () => {
   const metrics = new Metrics()
-  const { app, port } = await listening({ datasets: [{ dataset: await small() }], metrics })
+  const { app, port } = await whole({ datasets: [{ dataset: await small() }], metrics })
   const figures = await metrics.server(app.readiness)
   onTestFinished(() => figures.close())
   const other = Number(new URL(await figures.listen({ host: '127.0.0.1', port: 0 })).port)
@@ -155,7 +133,7 @@ test.each([
   ['/v1/answer', 411],
   ['/nothing', 404],
 ])('a body in chunks is refused, and one read of it at most is parsed: %s', async (path, status) => {
-  const { app, port } = await listening({ datasets: [{ dataset: await small() }] })
+  const { app, port } = await whole({ datasets: [{ dataset: await small() }] })
   const reads: number[] = []
   app.server.on('connection', socket => {
     const { bytesRead: before } = socket
@@ -170,7 +148,7 @@ test.each([
 
 test('a body in pieces of one byte is one buffer', async () => {
   const dataset = await small()
-  const { port } = await listening({ datasets: [{ dataset }] })
+  const { port } = await whole({ datasets: [{ dataset }] })
   const query = queryAt(dataset.manifest, 0)
   const socket = connect({ port, host: '127.0.0.1', noDelay: true })
   onTestFinished(() => void socket.destroy())
@@ -181,9 +159,8 @@ test('a body in pieces of one byte is one buffer', async () => {
 })
 
 test('what Fastify refuses is the request’s fault, and is not logged', async () => {
-  const lines: string[] = []
-  const log = { level: 'warn', stream: { write: (line: string) => void lines.push(line) } }
-  const { port } = await listening({ datasets: [{ dataset: await small() }], log })
+  const { lines, log } = logged('warn')
+  const { port } = await whole({ datasets: [{ dataset: await small() }], log })
   for (const path of ['/v1/answer', '/nothing']) {
     for (const more of ['', 'Content-Length: 3\r\n']) {
       const request = `QUERY ${path} HTTP/1.1\r\nHost: x\r\n${more}\r\n${more && 'abc'}`
@@ -195,19 +172,17 @@ test('what Fastify refuses is the request’s fault, and is not logged', async (
 
 test('the log is told of the same error once a second, with how often it came', async () => {
   const dataset = await small()
-  const lines: string[] = []
-  const log = { level: 'warn', stream: { write: (line: string) => void lines.push(line) } }
+  const { lines, log } = logged('warn')
   const failing = () => {
     throw new Error('for this test')
   }
   const database = Object.create(dataset.database, { answer: { value: failing } })
-  const { app } = await listening({ datasets: [{ dataset: { ...dataset, database } }], log })
+  const { app } = await whole({ datasets: [{ dataset: { ...dataset, database } }], log })
   const clock = vi.spyOn(performance, 'now')
   onTestFinished(() => clock.mockRestore())
   const ask = async (now: number) => {
     clock.mockReturnValue(now)
-    const reply = await app.inject({ method: 'POST', url: '/v1/answer', payload: queryAt(dataset.manifest, 0) })
-    expect(reply.statusCode).toBe(500)
+    expect((await post(app, '/v1/answer', queryAt(dataset.manifest, 0))).statusCode).toBe(500)
   }
   const begin = Math.ceil(performance.now())
   for (const after of [0, 1, 500, 999, 1000]) await ask(begin + after)
@@ -270,4 +245,36 @@ test('the addresses of one network (/48) are too few to have the rates forgotten
   for (let n = 0; n < 65_536; n++) take(n)
   for (const n of [0, 32_768, 65_535]) expect(() => take(n)).toThrow('too many queries')
   expect(() => rate.take({ ip: '192.0.2.1' }, reply, 1)).toThrow('too many queries')
+})
+
+test('a request that does not arrive in time gets 408, in the protocol’s form', async () => {
+  const { app, port } = await listening({ datasets: [{ dataset: await small() }] })
+  // What Node says of it, at once instead of after half a minute.
+  const late = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
+  app.server.once('connection', socket => socket.once('data', () => app.server.emit('clientError', late, socket)))
+  expect(partsOf(await exchanged(port, 'GET /v1/info HTTP/1.1\r\n'))).toEqual(['408', 'bad_request'])
+})
+
+test('the server checks every second how long requests take', async () => {
+  const { app, port } = await listening({ datasets: [{ dataset: await small() }] })
+  app.server.requestTimeout = 1
+  expect(partsOf(await exchanged(port, 'GET /v1/info HTTP/1.1\r\n'))).toEqual(['408', 'bad_request'])
+})
+
+test('a client that goes on sending a request that was too slow is hung up on', async () => {
+  const { app, port } = await listening({ datasets: [{ dataset: await small() }] })
+  const { headersTimeout, requestTimeout } = app.server
+  expect([headersTimeout, requestTimeout]).toEqual([30_000, 30_000]) // Node takes the longer one for bodies
+  Object.assign(app.server, { headersTimeout: 1, requestTimeout: 1 })
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+  onTestFinished(() => void socket.destroy())
+  socket.on('error', () => {}) // it is reset
+  const chunks: Buffer[] = []
+  socket.on('data', chunk => chunks.push(chunk))
+  socket.write('POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n')
+  const trickle = setInterval(() => socket.write('x'), 100)
+  onTestFinished(() => clearInterval(trickle))
+  await new Promise(resolve => socket.once('close', resolve))
+  expect(partsOf(Buffer.concat(chunks).toString())).toEqual(['408', 'bad_request'])
+  expect(await new Promise(resolve => app.server.getConnections((_, count) => resolve(count)))).toBe(0)
 })

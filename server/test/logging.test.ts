@@ -4,34 +4,27 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, get, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
-import { fileURLToPath } from 'node:url'
-import { encodeQuery } from '@keyhush/protocol'
+import { encodeInstantQuery, encodeQuery, HEADER_BYTES, INSTANT_PATH } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
-import type { FastifyInstance } from 'fastify'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { PUBLISHER, signed } from '../../tests/support/publishing.js'
-import { createServer, type Dataset } from '../dist/index.js'
-import { builtDataset, builtDirectory, pseudoRandom, queryAt, running, vectors } from './helpers.js'
+import type { Dataset } from '../dist/index.js'
+import { queriesFor } from './computing.js'
+import { builtDataset, builtDirectory, listening, logged, post, queryAt, running, small, vectors } from './helpers.js'
+import { command } from './spawned.js'
 import { batchOn, keyed } from './updatable-helpers.js'
 
 const CANARY = 'canary7f3a'
 
 /** A server that logs all it can, the lines it wrote, and its address. */
 async function loggedServer(dataset: Dataset, rateLimit = 0) {
-  const lines: string[] = []
-  const app = await running({
-    datasets: [{ dataset }, { name: 'named', dataset }],
-    rateLimit,
-    log: { level: 'trace', stream: { write: line => lines.push(line) } },
-    onTrap: () => undefined,
-  })
-  const url = await app.listen({ port: 0, host: '127.0.0.1' })
-  return { app, lines, url }
+  const { lines, log } = logged('trace')
+  const datasets = [{ dataset }, { name: 'named', dataset }]
+  return { ...(await listening({ datasets, rateLimit, log, onTrap: () => undefined })), lines }
 }
 
 /** Sends raw bytes on a socket of its own and waits for the other side to hang up. */
-function sendRaw(app: FastifyInstance, text: string): Promise<string> {
-  const { port } = app.server.address() as { port: number }
+function sendRaw(port: number, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     let reply = ''
     const socket = connect(port, '127.0.0.1', () => socket.end(text))
@@ -48,9 +41,8 @@ const requestLines = (lines: string[]) =>
 
 describe('the log', () => {
   test('has no error for a client that hangs up while it sends', async () => {
-    const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
-    const { app, lines, url } = await loggedServer(dataset)
-    const { port } = app.server.address() as { port: number }
+    const dataset = await small()
+    const { app, lines, url, port } = await loggedServer(dataset)
     const socket = connect(port, '127.0.0.1')
     const come = once(app.server, 'request') as Promise<[IncomingMessage]>
     socket.write('POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx')
@@ -63,7 +55,7 @@ describe('the log', () => {
   })
 
   test('has one line a request, with route pattern, status, size and duration and no other field', async () => {
-    const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
+    const dataset = await small()
     const { lines, url } = await loggedServer(dataset)
     const answer = await fetch(`${url}/v1/answer`, { method: 'POST', body: queryAt(dataset.manifest, 0) })
     const size = (await answer.arrayBuffer()).byteLength
@@ -78,14 +70,10 @@ describe('the log', () => {
   })
 
   test('has no line of a request above level debug', async () => {
-    const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
-    const lines: string[] = []
-    const app = await createServer({
-      datasets: [{ dataset }],
-      log: { level: 'info', stream: { write: line => lines.push(line) } },
-    })
-    const payload = queryAt(dataset.manifest, 0)
-    expect((await app.inject({ method: 'POST', url: '/v1/answer', payload })).statusCode).toBe(200)
+    const dataset = await small()
+    const { lines, log } = logged('info')
+    const app = await running({ datasets: [{ dataset }], log })
+    expect((await post(app, '/v1/answer', queryAt(dataset.manifest, 0))).statusCode).toBe(200)
     await app.inject(`/${CANARY}`)
     await app.close()
     expect(requestLines(lines)).toEqual([])
@@ -94,13 +82,20 @@ describe('the log', () => {
 
   test('holds no part of any request, at any level, whatever goes wrong', async () => {
     const dataset = await builtDataset('a.csv', `key,value\n${CANARY},${CANARY}\n`, { partitions: 4 })
-    const { app, lines, url } = await loggedServer(dataset, 20)
+    const { lines, url, port } = await loggedServer(dataset, 50)
     const headers = { 'x-canary': CANARY, 'user-agent': CANARY, referer: `https://${CANARY}/`, cookie: `a=${CANARY}` }
     const ask = (path: string, init: RequestInit = {}) =>
       fetch(url + path, { ...init, headers: { ...headers, ...(init.headers as object) } }).then(reply => reply.text())
     const query = queryAt(dataset.manifest, 0)
     // A body whose offsets spell the canary: out of range, so that errors quoting them would show.
     const spelled = encodeQuery(dataset.manifest, 1, vectors([...Buffer.from(CANARY)].slice(0, 4)))
+
+    // An instant lookup whose seed is the canary.
+    const { queries } = await queriesFor(dataset.manifest, 1)
+    const instant = Buffer.from(encodeInstantQuery(dataset.manifest, 'records', 1, queries))
+    instant.write(CANARY, HEADER_BYTES)
+    await ask(INSTANT_PATH, { method: 'POST', body: instant })
+    await ask(INSTANT_PATH, { method: 'POST', body: instant.subarray(0, -1) })
 
     await ask('/v1/answer', { method: 'POST', body: query })
     await ask('/v1/answer', { method: 'POST', body: spelled })
@@ -116,32 +111,27 @@ describe('the log', () => {
     await ask(`/v1/manifest?${CANARY}`)
     await ask(`/%zz${CANARY}`)
     await ask('/v1/info', { method: 'OPTIONS' })
-    await sendRaw(app, `${CANARY}\r\n\r\n`)
-    await sendRaw(app, `GET /${CANARY} HTTP/1.1\r\n${CANARY}\r\n\r\n`)
-    await sendRaw(app, `POST /v1/answer HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n${CANARY}`)
-    await sendRaw(app, `POST /v1/answer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${CANARY}`)
+    await sendRaw(port, `${CANARY}\r\n\r\n`)
+    await sendRaw(port, `GET /${CANARY} HTTP/1.1\r\n${CANARY}\r\n\r\n`)
+    await sendRaw(port, `POST /v1/answer HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n${CANARY}`)
+    await sendRaw(port, `POST /v1/answer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${CANARY}`)
     for (let i = 0; i < 20; i++) await ask('/v1/answer', { method: 'POST', body: spelled }) // into the rate limit
 
     await expect.poll(() => requestLines(lines).length).toBeGreaterThan(25)
-    expect(requestLines(lines).map(line => line['status'])).toEqual(
-      expect.arrayContaining([200, 400, 404, 413, 415, 429]),
-    )
+    const said = requestLines(lines).map(({ route, status }) => `${status} ${route}`)
+    expect(said).toEqual(expect.arrayContaining([`200 POST ${INSTANT_PATH}`, `400 POST ${INSTANT_PATH}`]))
+    for (const status of ['200', '400', '404', '413', '415', '429']) expect(said.join()).toContain(`${status} `)
     await expectNoTrace(lines)
   })
 
   test('holds no part of what a publisher sends', async () => {
     const updatable = await keyed()
-    const lines: string[] = []
-    const app = await running({
-      datasets: [{ updatable, publisherKeys: [PUBLISHER.publicKey] }],
-      log: { level: 'trace', stream: { write: line => lines.push(line) } },
-      onTrap: () => undefined,
-    })
-    const post = (url: string, payload: Uint8Array | string, headers = {}) =>
-      app.inject({ method: 'POST', url, payload: Buffer.from(payload), headers })
+    const { lines, log } = logged('trace')
+    const datasets = [{ updatable, publisherKeys: [PUBLISHER.publicKey] }]
+    const app = await running({ datasets, log, onTrap: () => undefined })
     const publish = (operations: readonly object[] | string) => {
       const batch = batchOn(updatable, operations)
-      return post('/v1/epochs', batch, signed(batch))
+      return post(app, '/v1/epochs', batch, signed(batch))
     }
     const statuses = [
       await publish([{ op: 'add', key: CANARY, value: CANARY }]),
@@ -150,9 +140,9 @@ describe('the log', () => {
       await publish([{ op: 'delete', key: `absent ${CANARY}` }]),
       await publish([{ op: 'generation', [CANARY]: CANARY }]),
       await publish(CANARY),
-      await post('/v1/epochs', CANARY, signed(batchOn(updatable, 'x'))),
-      await post('/v1/epochs', CANARY, { 'keyhush-batch-signature': CANARY }),
-      await post('/v1/signatures', JSON.stringify({ publicKey: CANARY })),
+      await post(app, '/v1/epochs', CANARY, signed(batchOn(updatable, 'x'))),
+      await post(app, '/v1/epochs', CANARY, { 'keyhush-batch-signature': CANARY }),
+      await post(app, '/v1/signatures', JSON.stringify({ publicKey: CANARY })),
     ].map(({ statusCode }) => statusCode)
     expect(statuses).toEqual([200, 200, 200, 422, 422, 422, 401, 401, 400])
     // A store that fails, with a message that quotes what was to be stored.
@@ -165,7 +155,7 @@ describe('the log', () => {
   })
 
   test('of a fault of ours names the kind and the place, not the message', async () => {
-    const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
+    const dataset = await small()
     const faults = [
       new Error(CANARY),
       new TypeError(`\n    at ${CANARY}:1:1`),
@@ -195,12 +185,9 @@ describe('the log', () => {
   })
 
   test('never sees what Fastify or a plugin would log through a request', async () => {
-    const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
-    const lines: string[] = []
-    const app = await running({
-      datasets: [{ dataset }],
-      log: { level: 'trace', stream: { write: line => lines.push(line) } },
-    })
+    const dataset = await small()
+    const { lines, log } = logged('trace')
+    const app = await running({ datasets: [{ dataset }], log })
     // The loggers of requests, and the serializers should someone use the server's own.
     app.log.error({ req: { url: CANARY }, res: { body: CANARY }, err: new Error(CANARY) }, 'planted')
     expect(lines.length).toBe(1)
@@ -229,7 +216,6 @@ test('a log that nobody reads is cut, requests are answered, and the log counts 
   const REQUESTS = 10_000
   const BOUND = 256 * 1024
   const SYSTEM = 512 * 1024 // what a pipe may hold by itself
-  const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
   const args = ['serve', '--dataset', await builtDirectory('a.txt', 'alpha\n'), '--port', '0', '--drain-seconds', '0']
   const server = spawn(process.execPath, [command, ...args, '--log-level', 'debug'], {
     stdio: ['ignore', 'pipe', 'pipe'],

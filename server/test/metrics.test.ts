@@ -5,20 +5,19 @@ import { readFile } from 'node:fs/promises'
 import { type AddressInfo, connect } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { Metrics, Readiness } from '../dist/index.js'
-import { builtDataset, pseudoRandom, queryAt, running } from './helpers.js'
+import { listening, pseudoRandom, queryAt, small } from './helpers.js'
 import { batchOn, keyed } from './updatable-helpers.js'
 
 const CANARY = 'canary51d9'
 
 /** A server with a database that does not change, at /fixed, and one that does, and where its figures are. */
 async function watchedServer() {
-  const dataset = await builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8 })
+  const dataset = await small()
   const updatable = await keyed({}, { fence: { entries: 100 } })
   const metrics = new Metrics()
-  const app = await running({ datasets: [{ updatable }, { name: 'fixed', dataset }], metrics })
+  const { app, url } = await listening({ datasets: [{ updatable }, { name: 'fixed', dataset }], metrics })
   const figures = await metrics.server(app.readiness)
   onTestFinished(() => figures.close())
-  const url = await app.listen({ port: 0, host: '127.0.0.1' })
   const at = await figures.listen({ port: 0, host: '127.0.0.1' })
   const scrape = async () => await (await fetch(`${at}/metrics`)).text()
   /** The value of a line, by all that stands before it. */

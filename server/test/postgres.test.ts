@@ -2,7 +2,7 @@
 // `npm test` leaves to `npm run test:all` what takes longer than a moment, or begins another server.
 
 import { type AddressInfo, createServer as createListener } from 'node:net'
-import { decodeFenceReply, encodeFenceRequest, type FenceRequest } from '@keyhush/protocol'
+import { decodeFenceReply, type FenceRequest } from '@keyhush/protocol'
 import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { NEEDS_LINUX } from '../../tests/support/needs.js'
@@ -16,7 +16,7 @@ import { openPostgres, type PostgresStorage } from '../dist/storage/postgres.js'
 import { StorageError } from '../dist/storage/storage.js'
 import { conformance } from '../dist/testing/storage.js'
 import { asking, FENCE_LAWS } from './fence-laws.js'
-import { builtDirectory, createIn, pseudoRandom, queryAt, running } from './helpers.js'
+import { builtDirectory, createIn, fenceRequest, post, pseudoRandom, queryAt, running } from './helpers.js'
 import { batchOn } from './updatable-helpers.js'
 
 const postgres = usePostgres()
@@ -146,49 +146,50 @@ describe('one process at a time writes', () => {
     await (await opened(url)).transact([], transaction => transaction.put('a', Uint8Array.of(2)))
   })
 
-  thoroughly('while it is connected: who comes meanwhile has it, and the first one writes nothing more', async () => {
+  test('while it is connected: who comes meanwhile has it, and the first one writes nothing more, even before it notices', async () => {
     const url = storeUrl()
     const first = await opened(url)
-    const put = (storage: PostgresStorage) =>
-      storage.transact([], transaction => transaction.put('a', Uint8Array.of(1)))
-    const missed = new Promise<void>(resolve => {
-      let times = 0
-      first.engine.listen(message => void (message === '' && ++times === 1 && resolve()))
-    })
-    // Alone again it takes the lock up again, and says that something may have been missed.
-    const end = `SELECT pg_terminate_backend(a.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid), (
-      SELECT hashtextextended('keyhush ' || 'NAME' || ' writer', 0) AS key) k
-      WHERE l.locktype = 'advisory' AND (l.classid::bigint << 32) | l.objid::bigint = k.key`
     const name = new URL(url).searchParams.get('schema')!
-    await queryStore(url, end.replace('NAME', name))
+    // The session alone: the connections that transactions use stay.
+    const disconnect = () =>
+      queryStore(
+        url,
+        `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
+          AND (classid::bigint << 32) | objid::bigint = hashtextextended('keyhush ${name} writer', 0)`,
+      )
+    const put = (storage: PostgresStorage, value: number) =>
+      storage.transact([], transaction => transaction.put('a', Uint8Array.of(value)))
+    const missed = new Promise<void>(resolve => first.engine.listen(message => message === '' && resolve()))
+    await disconnect()
     await missed
-    await put(first)
+    await put(first, 1) // alone again it has taken the lock up again
     // Another one is quicker, sooner or later.
     let second: PostgresStorage | undefined
     while (second === undefined) {
-      await queryStore(url, end.replace('NAME', name))
+      await disconnect()
       second = await opened(url).catch(() => undefined)
     }
-    await put(second)
-    const third = await openPostgres(url).catch((error: Error) => error.message)
-    expect(third).toMatch(/it is open already/)
-    await expect
-      .poll(() =>
-        put(first).then(
-          () => 'written',
-          (error: { code: string }) => error.code,
-        ),
-      )
-      .toBe('EBUSY')
+    await put(second, 2)
+    await expect(put(first, 1)).rejects.toMatchObject({ code: 'EBUSY' })
+    expect([...(await second.get('a'))!]).toEqual([2])
+    await expect(openPostgres(url)).rejects.toThrow('it is open already')
   })
 })
 
 describe('a database that is used', () => {
-  test.each([
+  test.each<readonly [string, RegExp]>([
     ['postgres://user:hunter2@127.0.0.1/x', /PGPASSFILE/],
     ['postgres://user@127.0.0.1/x?password=hunter2', /PGPASSFILE/],
     ['postgres://user@127.0.0.1/x?schema=a"b', /expected a schema/],
     ['postgres:// nowhere', /expected postgres:/],
+    // What was meant to have a password.
+    ...[
+      'postgres:user:hunter2@127.0.0.1/x',
+      'postgres:/user:hunter2@127.0.0.1/x',
+      'postgres://127.0.0.1:1/hunter2@127.0.0.1/x',
+      'postgres://user:1/hunter2@127.0.0.1/x',
+      'postgres://hunter2#more@127.0.0.1/x',
+    ].map(url => [url, /expected postgres:/] as const),
     ['postgres://user@127.0.0.1:1/x', /expected a database that opens, got: .*ECONNREFUSED/],
   ])('%s is refused, and nothing secret is repeated', async (url, reason) => {
     const error = await openPostgres(url).catch((error: unknown) => error)
@@ -197,8 +198,11 @@ describe('a database that is used', () => {
     expect((error as Error).message).not.toMatch(/hunter2|user@127/)
   })
 
-  // 127.0.0.2 is another host to what decides, and this one to Linux.
-  test('is spoken to under TLS alone, if it is on another host', NEEDS_LINUX, async () => {
+  // 127.0.0.2 and 0.0.0.0 are other hosts to what decides, and this one to Linux.
+  test.each([
+    ['its address', '127.0.0.2', (port: number) => `postgres://someone@127.0.0.2:${port}/x`],
+    ['a parameter', '127.0.0.1', (port: number) => `postgres://someone@localhost:${port}/x?host=0.0.0.0`],
+  ])('is spoken to under TLS alone, if it is on another host by %s of the URL', NEEDS_LINUX, async (_, host, urlAt) => {
     const heard: Buffer[] = []
     const listener = createListener(socket => {
       socket.on('error', () => {})
@@ -207,12 +211,10 @@ describe('a database that is used', () => {
         socket.write('N') // no TLS here
       })
     })
-    await new Promise<void>(resolve => void listener.listen(0, '127.0.0.2', resolve))
+    await new Promise<void>(resolve => void listener.listen(0, host, resolve))
     onTestFinished(() => new Promise<void>(resolve => void listener.close(() => resolve())))
     const { port } = listener.address() as AddressInfo
-    await expect(openPostgres(`postgres://someone@127.0.0.2:${port}/x`)).rejects.toThrow(
-      /expected a database that opens, got: .*it offers no TLS/,
-    )
+    await expect(openPostgres(urlAt(port))).rejects.toThrow(/expected a database that opens, got: .*it offers no TLS/)
     const bytes = Buffer.concat(heard)
     expect(bytes.toString('hex')).toBe('0000000804d2162f') // asks for TLS, and says nothing more
   })
@@ -266,9 +268,7 @@ describe('a database that is used', () => {
     const app = await running({ datasets: [{ updatable }], instant: false })
     const { manifest } = updatable.newest
     const ask = async (kind: FenceRequest['kind'], version: number, requestHash = REQUEST) => {
-      const hintId = new Uint8Array(16).fill(1)
-      const payload = encodeFenceRequest({ kind, databaseId: manifest.databaseId, hintId, version, requestHash })
-      const reply = await app.inject({ method: 'POST', url: '/v1/fence', payload: Buffer.from(payload) })
+      const reply = await post(app, '/v1/fence', fenceRequest(manifest.databaseId, kind, 1, version, requestHash))
       return reply.statusCode === 200 ? decodeFenceReply(reply.rawPayload) : reply.json()
     }
     expect(await ask('register', 0, new Uint8Array(32))).toBe('granted')
@@ -278,8 +278,7 @@ describe('a database that is used', () => {
     const message = 'this server cannot reach its store now; nothing was stored: send the same again later'
     expect(await ask('confirm', 6)).toEqual({ code: 'not_ready', message })
     await expect(storage.get('head')).rejects.toBeInstanceOf(StorageError)
-    const looked = await app.inject({ method: 'POST', url: '/v1/answer', payload: queryAt(manifest, 0) })
-    expect(looked.statusCode).toBe(200)
+    expect((await post(app, '/v1/answer', queryAt(manifest, 0))).statusCode).toBe(200)
     for (const path of ['/v1/info', '/v1/manifest']) expect((await app.inject(path)).statusCode, path).toBe(200)
     expect((await app.inject('/v1/manifests?since=1')).statusCode).toBe(200)
     expect((await app.inject(`/v1/epochs/${manifest.epoch}`)).json().code).toBe('not_ready')
@@ -295,4 +294,64 @@ describe('a database that is used', () => {
     expect(await updatable.publish(batch)).toMatchObject({ epoch: 2, changes: 1 })
     expect((await app.inject('/readyz')).json().problems).toBeUndefined()
   })
+})
+
+/** Another one's connection to a store's database, as itself. */
+async function another(url: string): Promise<{ client: pg.Client; schema: string }> {
+  const place = new URL(url)
+  const schema = place.searchParams.get('schema')!
+  place.searchParams.delete('schema')
+  const client = new pg.Client({ connectionString: place.href })
+  await client.connect()
+  onTestFinished(() => client.end())
+  return { client, schema }
+}
+
+/** A backup, which reads all that is there for as long as it takes. */
+async function backup(url: string): Promise<void> {
+  const { client, schema } = await another(url)
+  await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY')
+  const tables = await client.query('SELECT tablename FROM pg_tables WHERE schemaname = $1', [schema])
+  for (const { tablename } of tables.rows) await client.query(`LOCK TABLE ${schema}.${tablename} IN ACCESS SHARE MODE`)
+}
+
+test('a process that starts during a backup does not wait for it, and blocks no other', async () => {
+  const url = storeUrl()
+  const writer = await opened(url)
+  await PostgresFence.open(writer.engine)
+  await backup(url)
+  await queryStore(url, `ALTER ROLE CURRENT_USER SET lock_timeout = '1s'`)
+  onTestFinished(async () => void (await queryStore(url, 'ALTER ROLE CURRENT_USER RESET lock_timeout')))
+  const replica = await opened(url, 'replica')
+  await PostgresFence.open(replica.engine)
+  await writer.transact([], transaction => transaction.put('a', Uint8Array.of(1)))
+})
+
+test('a read-only server, such as a standby that is behind, grants nothing', async () => {
+  const url = storeUrl()
+  const fence = await PostgresFence.open((await opened(url, 'replica')).engine)
+  const ask = asking(fence)
+  expect([await ask('register', 1), await ask('confirm', 1, 5)]).toEqual(['granted', 'granted'])
+  const { client, schema } = await another(url)
+  const [entry] = (await client.query(`SELECT hint, version::text, request FROM ${schema}.fence`)).rows
+  const confirm = () =>
+    client.query(`SELECT verdict FROM ${schema}.fence_judge($1, false, $2, $3, 0, 400, true, false)`, [
+      entry.hint,
+      entry.version,
+      entry.request,
+    ])
+  expect((await confirm()).rows).toEqual([{ verdict: 'granted' }])
+  await client.query('BEGIN READ ONLY')
+  await expect(confirm()).rejects.toMatchObject({ code: '25006' })
+})
+
+test('defaults of the database and options in the URL do not change the kind of transaction', async () => {
+  const url = new URL(storeUrl())
+  url.searchParams.set(
+    'options',
+    '-c synchronous_commit=off -c default_transaction_isolation=serializable -c work_mem=5MB',
+  )
+  const { engine } = await opened(url.href)
+  const settings = `SELECT current_setting('synchronous_commit') AS commit, current_setting('transaction_isolation') AS isolation, current_setting('work_mem') AS memory`
+  expect(await engine.query(settings)).toEqual([{ commit: 'on', isolation: 'read committed', memory: '5MB' }])
 })

@@ -1,29 +1,20 @@
 // The `keyhush` command as a process: what it prints, how it stops, what it leaves behind.
 
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { type ChildProcess, execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { type AddressInfo, connect, createServer as createListener, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import {
-  decodeAnswer,
-  decodeInstantAnswer,
-  decodeManifest,
-  encodeInstantQuery,
-  INSTANT_PATH,
-  parseErrorReply,
-} from '@keyhush/protocol'
+import { decodeAnswer, decodeManifest, encodeInstantQuery, INSTANT_PATH, parseErrorReply } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { NEEDS_LINUX, needs } from '../../tests/support/needs.js'
 import { createServer } from '../dist/index.js'
 import { keyhush } from './command.js'
 import { builtDataset, builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
-
-const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
+import { command, serving, started } from './spawned.js'
 
 test('what is not built, or half, says so', async () => {
   const dir = await temporaryDirectory()
@@ -46,7 +37,7 @@ test(
   async () => {
     const dataset = await builtDirectory('a.bin', pseudoRandom(4096), { recordBytes: 32 })
     const { child } = start(['serve', '--dataset', dataset, '--port', '0', '--log-level', 'silent'])
-    const [line] = (await once(child.stdout!, 'data')) as [string]
+    const [line] = (await once(child.stdout, 'data')) as [string]
     child.kill('SIGSTOP')
     const sockets = Array.from({ length: MANY }, () =>
       connect(Number(new URL(line.trim().split(' ').at(-1)!).port), '127.0.0.1'),
@@ -69,38 +60,12 @@ test('without files enough to begin with it says what to do', NEEDS_LINUX, async
   })
 })
 
-interface Finished {
-  code: number | null
-  stdout: string
-  stderr: string
-}
-
-function start(args: string[], env: Record<string, string> = {}): { child: ChildProcess; finished: Promise<Finished> } {
-  const child = spawn(process.execPath, [command, ...args], { env: { ...process.env, ...env } })
-  const output = { stdout: '', stderr: '' }
-  for (const name of ['stdout', 'stderr'] as const) {
-    child[name]!.setEncoding('utf8').on('data', text => {
-      output[name] += text
-    })
-  }
-  onTestFinished(() => {
-    child.kill('SIGKILL')
-  })
-  return { child, finished: new Promise(resolve => child.on('close', code => resolve({ code, ...output }))) }
-}
+const start = (args: string[]) => started(process.execPath, [command, ...args])
 
 const run = (...args: string[]) => start(args).finished
 
-/** A running server and the address it printed. */
-async function serve(args: string[], env: Record<string, string> = {}) {
-  const { child, finished } = start(['serve', '--port', '0', '--drain-seconds', '0', ...args], env)
-  const line = await new Promise<string>((resolve, reject) => {
-    child.stdout!.once('data', text => resolve(String(text)))
-    finished.then(({ stderr }) => reject(new Error(stderr)), reject)
-  })
-  expect(line).toMatch(/^listening on http:\/\/127\.0\.0\.1:\d+\n$/)
-  return { child, finished, url: line.trim().replace('listening on ', '') }
-}
+const serve = (args: string[]) =>
+  serving(process.execPath, [command, 'serve', '--port', '0', '--drain-seconds', '0', ...args])
 
 async function post(url: string, body: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
   return new Uint8Array(await (await fetch(`${url}/v1/answer`, { method: 'POST', body })).arrayBuffer())
@@ -166,20 +131,7 @@ describe('keyhush serve', () => {
     const manifest = await manifestOf(url)
     const core = await loadCore()
     const layout = core.layout(manifest.records, 64, manifest.partitions, manifest.partitionRecords)
-    const indices = Uint32Array.from({ length: 64 }, (_, i) => i * 1021)
-    const query = core.newInstantQuery(layout, indices, pseudoRandom(32))
-    const replies = ([0, 1] as const).map(async party => {
-      const body = encodeInstantQuery(manifest, 'records', 64, query.request(party))
-      const reply = await fetch(`${url}${INSTANT_PATH}`, { method: 'POST', body })
-      return { status: reply.status, body: new Uint8Array(await reply.arrayBuffer()) }
-    })
-    const [zero, one] = (await Promise.all(replies)).map(({ status, body }) => {
-      expect(status).toBe(200)
-      return decodeInstantAnswer(manifest, 'records', 64, layout.instantAnswerBytes, body)
-    })
-    const expected = pseudoRandom(4 << 20)
-    const records = Array.from(indices, index => Buffer.from(expected.subarray(64 * index, 64 * (index + 1))))
-    expect(Buffer.concat(records).equals(query.recon(manifest.commitments, Buffer.concat([zero!, one!]))!)).toBe(true)
+    const query = core.newInstantQuery(layout, new Uint32Array(64), pseudoRandom(32))
     // `100 Continue` tells that it has arrived.
     const { socket, received } = await openSocket(url)
     const body = encodeInstantQuery(manifest, 'records', 64, query.request(0))
@@ -258,7 +210,7 @@ describe('keyhush serve', () => {
   test('has figures on a port of their own, and says where', async () => {
     const args = ['--dataset', await builtDirectory('a.txt', 'alpha\n'), '--metrics', '0', '--log-level', 'silent']
     const { child, finished } = start(['serve', '--port', '0', '--drain-seconds', '0', ...args])
-    const [said] = (await once(child.stderr!, 'data')) as [string]
+    const [said] = (await once(child.stderr, 'data')) as [string]
     const at = /^keyhush: figures at (\S+)\n$/.exec(said)![1]!
     expect(await (await fetch(at)).text()).toContain('keyhush_records{database=""} 1')
     child.kill('SIGTERM')
@@ -285,16 +237,6 @@ describe('keyhush serve', () => {
       const { code } = await finished // null: before there was anything to stop
       expect([0, null]).toContain(code)
     }
-  })
-
-  test('answers what is not HTTP in the protocol’s form, and goes on', async () => {
-    const { url } = await serve(['--dataset', await builtDirectory('a.txt', 'alpha\n')])
-    const { socket, received } = await openSocket(url)
-    socket.write('\x16\x03\x01 not http\r\n\r\n')
-    const reply = await received
-    expect(reply).toMatch(/^HTTP\/1\.1 400 /)
-    expect(parseErrorReply(reply.slice(reply.indexOf('\r\n\r\n') + 4)).code).toBe('bad_request')
-    expect((await fetch(`${url}/readyz`)).status).toBe(200)
   })
 
   // A process that only shows its figures, and has locked the store, would keep a supervisor from beginning another.
@@ -331,15 +273,6 @@ describe('keyhush serve', () => {
     second.kill('SIGTERM')
     expect(await once(second, 'exit')).toEqual([0, null])
   })
-
-  test('refuses a damaged dataset, naming the file, in one line', async () => {
-    const dir = await builtDirectory('a.txt', 'alpha\n')
-    const [blob] = await readdir(join(dir, 'blobs'))
-    await writeFile(join(dir, 'blobs', blob!), 'x')
-    const damaged = await run('serve', '--dataset', dir, '--port', '0')
-    expect([damaged.code, damaged.stdout]).toEqual([1, ''])
-    expect(damaged.stderr).toMatch(new RegExp(`^keyhush: .*${blob}: .*\n$`))
-  })
 })
 
 test('a process whose core traps replies 500 and exits with 1, for a supervisor to restart it', async () => {
@@ -355,16 +288,11 @@ test('a process whose core traps replies 500 and exits with 1, for a supervisor 
       },
     })
     const app = await createServer({ datasets: [{ dataset: { ...dataset, database } }] })
-    console.log(await app.listen({ port: 0, host: '127.0.0.1' }))`
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', script])
-  onTestFinished(() => {
-    child.kill('SIGKILL')
-  })
-  const exited = new Promise(resolve => child.on('close', resolve))
-  const url = String(await new Promise(resolve => child.stdout.once('data', resolve))).trim()
+    console.log('listening on', await app.listen({ port: 0, host: '127.0.0.1' }))`
+  const { finished, url } = await serving(process.execPath, ['--input-type=module', '--eval', script])
   const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body: queryAt(await manifestOf(url), 0) })
   expect([reply.status, parseErrorReply(await reply.text()).code]).toEqual([500, 'internal'])
-  expect(await exited).toBe(1)
+  expect((await finished).code).toBe(1)
 })
 
 describe('keyhush build', () => {
@@ -389,24 +317,6 @@ describe('keyhush build', () => {
       `keyhush: ${data}:3: the same key as on line 2; delete one of them\n`,
     ])
     expect(await readdir(parent)).toEqual([])
-  })
-
-  test('refuses options it does not understand', async () => {
-    for (const args of [
-      ['build'],
-      ['build', 'a.csv'],
-      ['build', 'a.csv', '--out', 'b', '--partitions', '-1'],
-      ['build', 'a.csv', '--out', 'b', '--format', 'xml'],
-      ['serve', '--port', '99999'],
-      ['serve', '--port', '0'],
-      ['serve', '--port', '0', '--dataset', 'v1=.'],
-      ['juggle'],
-    ]) {
-      const { code, stderr } = await keyhush(...args)
-      expect(code).toBe(1)
-      expect(stderr).toMatch(/^(error|keyhush): /)
-      expect(stderr).not.toMatch(/\n\s+at /)
-    }
   })
 
   test('killed while it writes, leaves no part of a dataset', async () => {

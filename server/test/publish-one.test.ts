@@ -5,31 +5,24 @@ import { copyFile, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { decodeManifest, encodeManifest, fromHex, parseInfo, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import { expect, onTestFinished, test } from 'vitest'
-import { createKeyFile, createServer, MemoryStorage, openLmdb, UpdatableDatabase } from '../dist/index.js'
+import { expect, test } from 'vitest'
+import { createKeyFile, openLmdb } from '../dist/index.js'
 import { expectRefused, keyhush } from './command.js'
-import { builtDirectory, createIn, temporaryDirectory } from './helpers.js'
+import { builtDirectory, listening, temporaryDirectory } from './helpers.js'
 import { standIn } from './stand-in.js'
-
-const DATA = 'key,value\none,first\ntwo,second\nthree,third\n'
+import { KEYED, opened, servedFrom } from './updatable-helpers.js'
 
 async function rig() {
   const dir = await temporaryDirectory()
   const path = (name: string) => join(dir, name)
   const { publicKey } = await createKeyFile(path('key'))
-  const dataset = await builtDirectory('a.csv', DATA, { maxValueBytes: 20 })
-  const updatable = await UpdatableDatabase.open(await createIn(new MemoryStorage(), dataset))
+  const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
+  const { app, updatable, url: server } = await servedFrom(dataset, publicKey)
   const base = updatable.newest.manifestHash
-  const app = await createServer({ datasets: [{ updatable, publisherKeys: [publicKey] }] })
-  onTestFinished(async () => {
-    app.server.closeAllConnections()
-    await app.close()
-    await updatable.close()
-  })
   let lie: ((manifest: Uint8Array) => Uint8Array) | undefined
   const reply = (path: string, body: Buffer) =>
     lie !== undefined && path.startsWith('/v1/manifest?') ? Buffer.from(lie(body)) : body
-  const url = await standIn(await app.listen({ port: 0, host: '127.0.0.1' }), { reply })
+  const url = await standIn(server, { reply })
   const publish = async (operations: readonly object[] | undefined, ...args: string[]) => {
     const file = path('batch.jsonl')
     if (operations !== undefined) await writeFile(file, operations.map(each => `${JSON.stringify(each)}\n`).join(''))
@@ -133,14 +126,8 @@ test('a server that has lost its disk begins from an export of the publisher’s
   const { publish, own, begun, manifest, path, publicKey } = await rig()
   expect(await publish(undefined, ...begun)).toMatchObject({ code: 0 })
   expect(await publish(edit('x'), ...own)).toMatchObject({ code: 0 })
-  const copy = await UpdatableDatabase.open(openLmdb(path('own')))
-  const app = await createServer({ datasets: [{ updatable: copy }] })
-  onTestFinished(async () => {
-    app.server.closeAllConnections()
-    await app.close()
-    await copy.close()
-  })
-  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  const copy = await opened(openLmdb(path('own')))
+  const { url } = await listening({ datasets: [{ updatable: copy }] })
   const exporting = ['--server', url, '--publisher-key', toHex(publicKey), '--out', path('exported')]
   expect(await keyhush('export', ...exporting)).toMatchObject({ code: 0, stderr: '' })
   expect(await readFile(path('exported/manifest.bin'))).toEqual(await manifest())

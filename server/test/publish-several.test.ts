@@ -1,30 +1,19 @@
 // Publishing at more than two servers: all make every epoch; those behind catch up from one that has it; one that differs stops it.
 
 import { toHex } from '@keyhush/protocol'
-import { ed25519 } from '@noble/curves/ed25519.js'
-import { expect, onTestFinished, test } from 'vitest'
-import { createServer, MemoryStorage, PublisherRecord, type PublishOptions, publish } from '../dist/index.js'
-import { builtDirectory, createIn } from './helpers.js'
-import { KEYED, opened } from './updatable-helpers.js'
-
-const SECRET = new Uint8Array(32).fill(7)
-const KEY = { publicKey: ed25519.getPublicKey(SECRET), secretKey: SECRET }
-
-async function served(dir: string) {
-  const updatable = await opened(await createIn(new MemoryStorage(), dir))
-  const app = await createServer({ datasets: [{ updatable, publisherKeys: [KEY.publicKey] }] })
-  onTestFinished(async () => {
-    app.server.closeAllConnections()
-    await app.close()
-  })
-  return { updatable, url: await app.listen({ port: 0, host: '127.0.0.1' }) }
-}
+import { blake3 } from '@noble/hashes/blake3.js'
+import { expect, test } from 'vitest'
+import { PUBLISHER } from '../../tests/support/publishing.js'
+import { PublisherRecord, type PublishOptions, publish } from '../dist/index.js'
+import { builtDirectory } from './helpers.js'
+import { standIn } from './stand-in.js'
+import { batchOn, KEYED, servedFrom } from './updatable-helpers.js'
 
 const operations = (value: string) => new TextEncoder().encode(`${JSON.stringify({ op: 'edit', key: 'one', value })}\n`)
 
 async function four() {
   const dir = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
-  const servers = await Promise.all([1, 2, 3, 4].map(() => served(dir)))
+  const servers = await Promise.all([1, 2, 3, 4].map(() => servedFrom(dir, PUBLISHER.publicKey)))
   const { manifest, manifestHash } = servers[0]!.updatable.newest
   const recordOfBuilt = async () => {
     const record = new PublisherRecord()
@@ -33,24 +22,13 @@ async function four() {
   }
   const record = await recordOfBuilt()
   const publishAt = (which: readonly number[], options: Partial<PublishOptions>) =>
-    publish({ servers: which.map(i => servers[i]!.url), key: KEY, record, ...options })
+    publish({ servers: which.map(i => servers[i]!.url), key: PUBLISHER, record, ...options })
   const epochs = () => servers.map(({ updatable }) => updatable.newest.manifest.epoch)
   const hashes = () => new Set(servers.map(({ updatable }) => updatable.newest.manifestHash))
   return { servers, recordOfBuilt, publishAt, epochs, hashes }
 }
 
 const ALL = [0, 1, 2, 3]
-
-test('all servers make the epoch, and a second run finds it made', async () => {
-  const { servers, publishAt, epochs, hashes } = await four()
-  expect(await publishAt(ALL, { operations: operations('a') })).toMatchObject({ epoch: 2, repeated: false })
-  expect([epochs(), hashes().size]).toEqual([[2, 2, 2, 2], 1])
-  expect(await publishAt(ALL, { operations: operations('a') })).toMatchObject({ epoch: 2, repeated: true })
-  for (const { updatable } of servers) {
-    const of = updatable.signatures().filter(({ epoch }) => epoch === 2)
-    expect(of).toHaveLength(1)
-  }
-})
 
 test('a run that reached some servers alone is completed by the next, whichever they were', async () => {
   for (const reached of [
@@ -59,11 +37,13 @@ test('a run that reached some servers alone is completed by the next, whichever 
     [2, 3],
     [0, 1, 3],
   ]) {
-    const { publishAt, epochs, hashes } = await four()
+    const { servers, publishAt, epochs, hashes } = await four()
     await publishAt(reached, { operations: operations('a') })
     await expect(publishAt(ALL, { operations: operations('b') })).rejects.toThrow('first publish that batch again')
     expect(await publishAt(ALL, { operations: operations('a') })).toMatchObject({ epoch: 2 })
     expect([epochs(), hashes().size]).toEqual([[2, 2, 2, 2], 1])
+    const signed = servers.map(({ updatable }) => updatable.signatures().map(({ epoch }) => epoch))
+    expect(signed).toEqual(Array(4).fill([2]))
   }
 })
 
@@ -84,4 +64,25 @@ test('one that differs stops it before anything is sent', async () => {
   await expect(publishAt(ALL, { operations: operations('c') })).rejects.toThrow('THE SERVERS HAVE DIVERGED')
   expect(epochs()).toEqual([2, 2, 2, 2])
   await expect(publishAt([0, 1, 0], {})).rejects.toThrow('got one origin twice')
+})
+
+// A server that is behind is sent the batches that it missed, signed. The other server says which file made which epoch; its
+// operator must not be able to substitute another batch, which would make the two servers disagree for good.
+test('the server that has all epochs cannot make the publisher send another batch in place of one', async () => {
+  const { servers, publishAt, epochs } = await four()
+  const [ahead] = servers
+  const other = batchOn(ahead!.updatable, new TextDecoder().decode(operations('b')))
+  for (const value of ['a', 'b', 'c']) await publishAt([0, 1], { operations: operations(value) })
+  const missed = ['c', 'b', 'a'].map(operations)
+
+  const reply = (path: string, body: Buffer) =>
+    path === '/v1/epochs/2'
+      ? Buffer.from(JSON.stringify({ ...JSON.parse(String(body)), batch: toHex(blake3(other)) }))
+      : body
+  const leader = await standIn(ahead!.url, { reply })
+  await expect(publishAt([], { servers: [leader, servers[2]!.url], missed })).rejects.toThrow(/epoch 2/)
+  expect(epochs()).toEqual([4, 4, 1, 1])
+
+  expect(await publishAt([0, 2], { missed })).toMatchObject({ epoch: 4, caughtUp: 3 })
+  expect(servers[2]!.updatable.newest.manifestHash).toBe(ahead!.updatable.newest.manifestHash)
 })

@@ -1,29 +1,17 @@
 // A disk becomes read-only under a server, as Linux does after an error. Writes are refused and reported, lookups go on, and after the
 // disk is checked and mounted again the server continues.
 
-import { execFileSync, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFileSync } from 'node:child_process'
 import { truncateSync, writeFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import {
-  decodeFenceReply,
-  encodeBatch,
-  encodeFenceRequest,
-  type FenceRequest,
-  fromHex,
-  type Manifest,
-  parseErrorReply,
-} from '@keyhush/protocol'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { needs } from '../../tests/support/needs.js'
-import { PUBLISHER_KEY, signed } from '../../tests/support/publishing.js'
 import { openLmdb, UpdatableDatabase } from '../dist/index.js'
 import { builtDirectory, createIn, queryAt, temporaryDirectory } from './helpers.js'
-
-const command = fileURLToPath(new URL('../bin/keyhush.js', import.meta.url))
+import { storeServer } from './spawned.js'
+import { batchOn } from './updatable-helpers.js'
 
 /** A file system in a file, which stops writing when it finds an error; mounted for one process and its children alone. */
 class Disk {
@@ -79,9 +67,7 @@ async function missing(): Promise<string | undefined> {
         'test -w /sys/fs/ext4/$(basename $(df --output=source "$0" | tail -1))/trigger_fs_error',
         join(dir, 'disk'),
       ),
-      {
-        stdio: 'pipe',
-      },
+      { stdio: 'pipe' },
     )
     return undefined
   } catch (error) {
@@ -105,17 +91,13 @@ test(
     const dataset = await builtDirectory('a.csv', `key,value\n${lines}`)
     const storage = await createIn(openLmdb(join(dir, 'store')), dataset)
     const updatable = await UpdatableDatabase.open(storage)
-    const { manifest, manifestHash } = updatable.newest
-    const batch = encodeBatch({
-      ...{ encoding: 'utf8', databaseId: manifest.databaseId, generation: manifest.generation, expires: 0 },
-      ...{ epoch: manifest.epoch + 1, previousManifest: fromHex(manifestHash) },
-      operations: Buffer.from('{"op":"edit","key":"key 3","value":"new"}\n'),
-    })
+    const { manifest } = updatable.newest
+    const batch = batchOn(updatable, [{ op: 'edit', key: 'key 3', value: 'new' }])
     await updatable.close()
 
     const disk = new Disk(dir)
     execFileSync(...disk.with('cp', '-r', join(dir, 'store'), at))
-    const first = await serve(disk, join(at, 'store'))
+    const first = await storeServer(join(at, 'store'), disk)
     const hash = new Uint8Array(32).fill(7)
     expect(await first.fence(manifest, 'register', 1)).toBe('granted')
     expect(await first.fence(manifest, 'confirm', 1, 5, hash)).toBe('granted')
@@ -135,7 +117,7 @@ test(
     await first.stop()
 
     disk.check()
-    const second = await serve(disk, join(at, 'store'))
+    const second = await storeServer(join(at, 'store'), disk)
     expect(await (await second.ask('/readyz')).json()).toEqual({ status: 'ready' })
     // What was granted is kept, and what was refused was not.
     expect(await second.fence(manifest, 'confirm', 1, 4, hash)).toBe('refused')
@@ -157,47 +139,3 @@ test('a store on a full disk is refused with a message', disk, async () => {
   const full = new Disk(dir).with('sh', '-c', script, 'sh', at, process.execPath, begin)
   expect(String(execFileSync(...full))).toMatch(/^DatasetError .*is the disk full/)
 })
-
-type Outcome<Good> = Good | [number, string]
-
-async function serve(disk: Disk, store: string) {
-  const serving = ['serve', '--port', '0', '--log-level', 'error', '--drain-seconds', '0']
-  const args = [command, ...serving, '--store', store, '--publisher-key', PUBLISHER_KEY]
-  const server = spawn(...disk.with(process.execPath, ...args), { stdio: ['ignore', 'pipe', 'pipe'] })
-  onTestFinished(() => void server.kill('SIGKILL'))
-  const log: string[] = []
-  server.stderr.on('data', chunk => log.push(String(chunk)))
-  const [line] = (await Promise.race([
-    once(server.stdout, 'data'),
-    once(server, 'exit').then(() => Promise.reject(new Error(log.join('')))),
-  ])) as [Buffer]
-  const url = String(line).trim().replace('listening on ', '')
-  const ask = (path: string, init: RequestInit = {}) =>
-    fetch(`${url}${path}`, { ...init, signal: AbortSignal.timeout(15_000) })
-  const outcome = async <Good>(reply: Response, good: (body: Uint8Array) => Good): Promise<Outcome<Good>> =>
-    reply.status === 200
-      ? good(new Uint8Array(await reply.arrayBuffer()))
-      : [reply.status, parseErrorReply(await reply.text()).code]
-  return {
-    ask,
-    log: () => log.join(''),
-    async fence(
-      { databaseId }: Manifest,
-      kind: FenceRequest['kind'],
-      id: number,
-      version = 0,
-      requestHash = new Uint8Array(32),
-    ) {
-      const hintId = new Uint8Array(16).fill(id)
-      const body = encodeFenceRequest({ kind, databaseId, hintId, version, requestHash })
-      return outcome(await ask('/v1/fence', { method: 'POST', body }), decodeFenceReply)
-    },
-    async publish(body: Uint8Array<ArrayBuffer>) {
-      return outcome(await ask('/v1/epochs', { method: 'POST', body, headers: signed(body) }), () => 'published')
-    },
-    async stop() {
-      server.kill('SIGTERM')
-      expect(await once(server, 'exit')).toEqual([0, null])
-    },
-  }
-}

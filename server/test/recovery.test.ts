@@ -2,38 +2,23 @@
 
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { decodeManifest, signedBytes, toHex } from '@keyhush/protocol'
+import { decodeManifest, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { createServer, loadDataset, MemoryStorage, type MountedDataset, UpdatableDatabase } from '../dist/index.js'
+import { PUBLISHER_KEY } from '../../tests/support/publishing.js'
+import { loadDataset, MemoryStorage, UpdatableDatabase } from '../dist/index.js'
 import { keyhush } from './command.js'
-import { contentsOf, createIn, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
+import { contentsOf, createIn, listening, post, pseudoRandom, queryAt, running, temporaryDirectory } from './helpers.js'
 import { standIn } from './stand-in.js'
-import { batchOn, keyed, opened, storageOf } from './updatable-helpers.js'
+import { batchOn, keyed, opened, signatureOf, storageOf } from './updatable-helpers.js'
 
-const SECRET = new Uint8Array(32).fill(3)
-const PUBLIC = ed25519.getPublicKey(SECRET)
-const KEY = ['--publisher-key', toHex(PUBLIC)]
-
-async function served(database: MountedDataset) {
-  const app = await createServer({ datasets: [database] })
-  onTestFinished(async () => {
-    app.server.closeAllConnections()
-    await app.close()
-  })
-  return { app, url: await app.listen({ port: 0, host: '127.0.0.1' }) }
-}
-
-const sign = ({ manifest, manifestBytes }: Pick<UpdatableDatabase['newest'], 'manifest' | 'manifestBytes'>) => ({
-  ...{ publicKey: toHex(PUBLIC), generation: manifest.generation, epoch: manifest.epoch },
-  signature: toHex(ed25519.sign(signedBytes(manifestBytes), SECRET)),
-})
+const KEY = ['--publisher-key', PUBLISHER_KEY]
 
 /** What `keyhush export` makes of a database that is served, and signed. */
 async function exported(updatable: UpdatableDatabase): Promise<string> {
   const out = join(await temporaryDirectory(), 'exported')
-  await updatable.addSignature(sign(updatable.newest))
-  const { url } = await served({ updatable })
+  await updatable.addSignature(signatureOf(updatable))
+  const { url } = await listening({ datasets: [{ updatable }] })
   const { code, stdout, stderr } = await keyhush('export', '--server', url, ...KEY, '--out', out)
   expect([code, stderr]).toEqual([0, ''])
   expect(stdout).toContain(`manifest hash: ${updatable.newest.manifestHash}\n`)
@@ -97,10 +82,10 @@ describe.each(Object.entries(kinds))('the export of a database %s', (_, make) =>
     const dataset = await loaded(out)
     const { manifest, manifestHash } = updatable.newest
     expect(dataset.manifestHash).toBe(manifestHash)
-    const { app } = await served({ dataset })
-    const { app: original } = await served({ updatable })
-    const ask = (of: typeof app) => of.inject({ method: 'POST', url: '/v1/answer', payload: queryAt(manifest, 0) })
-    expect((await ask(app)).rawPayload).toEqual((await ask(original)).rawPayload)
+    const app = await running({ datasets: [{ dataset }] })
+    const original = await running({ datasets: [{ updatable }] })
+    const ask = async (of: typeof app) => (await post(of, '/v1/answer', queryAt(manifest, 0))).rawPayload
+    expect(await ask(app)).toEqual(await ask(original))
     for (const [path, bytes] of await contentsOf(out)) {
       const url = path === '/manifest.bin' ? '/v1/manifest' : `/v1${path}`
       expect((await original.inject(url)).rawPayload.equals(bytes)).toBe(true)
@@ -142,8 +127,8 @@ describe('a server that is exported from', () => {
 
   test('cannot pass other bytes off, nor endless ones, and nothing is left of the attempt', async () => {
     const updatable = await changed()
-    await updatable.addSignature(sign(updatable.newest))
-    const { url } = await served({ updatable })
+    await updatable.addSignature(signatureOf(updatable))
+    const { url } = await listening({ datasets: [{ updatable }] })
     const lies: Record<string, (body: Buffer) => Buffer> = {
       flipped: body => Buffer.from(body.map((byte, i) => (i === 0 ? byte ^ 1 : byte))),
       short: body => body.subarray(1),
@@ -166,34 +151,32 @@ describe('a server that is exported from', () => {
 
   test('is believed only what the publisher has signed', async () => {
     const updatable = await keyed()
-    const before = sign(updatable.newest)
+    const before = signatureOf(updatable)
     await publish(updatable, [add('four', '4')])
-    const { url } = await served({ updatable })
+    const { url } = await listening({ datasets: [{ updatable }] })
     const parent = await temporaryDirectory()
     const run = () => keyhush('export', '--server', url, ...KEY, '--out', join(parent, 'out'))
     expect((await run()).stderr).toContain("expected this publisher's signature of epoch 2")
     // Of the epoch before, and another's of this one.
     await updatable.addSignature(before)
-    const other = ed25519.sign(signedBytes(updatable.newest.manifestBytes), new Uint8Array(32).fill(4))
-    const publicKey = toHex(ed25519.getPublicKey(new Uint8Array(32).fill(4)))
-    await updatable.addSignature({ publicKey, generation: 1, epoch: 2, signature: toHex(other) })
+    await updatable.addSignature(signatureOf(updatable, ed25519.keygen(new Uint8Array(32).fill(4))))
     expect((await run()).code).toBe(1)
     expect(await readdir(parent)).toEqual([])
-    await updatable.addSignature(sign(updatable.newest))
+    await updatable.addSignature(signatureOf(updatable))
     expect(await run()).toMatchObject({ code: 0, stdout: expect.stringContaining('epoch: 2 of generation 1\n') })
   })
 
   test('may turn to the next epoch meanwhile', async () => {
     const updatable = await changed()
-    const { url } = await served({ updatable })
+    const { url } = await listening({ datasets: [{ updatable }] })
     let turned = false
     const asked = async () => {
       if (turned) return
       turned = true
       await publish(updatable, [edit('one', 'later')])
-      await updatable.addSignature(sign(updatable.newest))
+      await updatable.addSignature(signatureOf(updatable))
     }
-    await updatable.addSignature(sign(updatable.newest))
+    await updatable.addSignature(signatureOf(updatable))
     const pending: Promise<void>[] = []
     const reply = (path: string, body: Buffer) => {
       if (path === '/v1/manifest') pending.push(asked())

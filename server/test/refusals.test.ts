@@ -1,6 +1,7 @@
 // The list of docs/protocol.md, Refusals: every message that a server refuses, with its status and code.
 
 import {
+  BATCH_SIGNATURE_HEADER,
   encodeBatchSignature,
   encodeFenceRequest,
   type FenceRequest,
@@ -83,8 +84,14 @@ function batch({ updatable }: World, ...[operations, other]: [readonly object[] 
   return signed(updatable, batchOn(updatable, operations, other))
 }
 
+/** A batch whose header is another text. */
+function resigned(world: World, change: (header: string) => string): Message {
+  const message = batch(world, EDIT)
+  return withHeader(message, BATCH_SIGNATURE_HEADER, change(message.headers![BATCH_SIGNATURE_HEADER]!))
+}
+
 function signed(
-  { databaseId }: UpdatableDatabase,
+  { databaseId }: Pick<UpdatableDatabase, 'databaseId'>,
   body: Uint8Array,
   of = body,
   base?: Uint8Array,
@@ -94,7 +101,7 @@ function signed(
   const previousManifest = base ?? body.slice(40, 72)
   const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), by.secretKey)
   const header = encodeBatchSignature({ publicKey: by.publicKey, previousManifest, batchHash, signature })
-  return post('/v1/epochs', body, { 'keyhush-batch-signature': header })
+  return post('/v1/epochs', body, { [BATCH_SIGNATURE_HEADER]: header })
 }
 
 const EDIT = [{ op: 'edit', key: 'one', value: 'z' }]
@@ -243,8 +250,28 @@ const CASES: Record<string, readonly Case[]> = {
     ['an unknown hint', w => toFence(fenced(w)), '200'],
   ],
   batches: [
-    ['no signature', w => without(batch(w, EDIT), 'keyhush-batch-signature'), DENIED],
-    ['a signature in another form', w => withHeader(batch(w, EDIT), 'keyhush-batch-signature', 'x.y'), DENIED],
+    ['no signature', w => without(batch(w, EDIT), BATCH_SIGNATURE_HEADER), DENIED],
+    ...['x.y', 'x', '', '00'.repeat(32)].map<Case>(header => [
+      `a signature in another form, "${header}"`,
+      w => resigned(w, () => header),
+      DENIED,
+    ]),
+    ['a signature in upper case', w => resigned(w, header => header.toUpperCase()), DENIED],
+    ['a signature of zeros', w => resigned(w, header => header.replace(/\w{128}$/, '00'.repeat(64))), DENIED],
+    [
+      'a signature of another batch, with this one’s hash put in',
+      w => {
+        const [one, other] = [batch(w, EDIT), batch(w, [{ op: 'delete', key: 'one' }])]
+        const [hash, another] = [one, other].map(({ payload }) => toHex(blake3(payload as Uint8Array)))
+        return resigned(w, () => other.headers![BATCH_SIGNATURE_HEADER]!.replace(another!, hash!))
+      },
+      DENIED,
+    ],
+    [
+      'a signature for another database',
+      w => signed({ databaseId: pseudoRandom(16) }, batchOn(w.updatable, EDIT)),
+      DENIED,
+    ],
     [
       'a signature of another batch',
       w => signed(w.updatable, batchOn(w.updatable, EDIT), batchOn(w.updatable, [])),
@@ -317,8 +344,10 @@ for (const [section, cases] of Object.entries(CASES)) {
 
 test('whatever cannot be kept is refused', async () => {
   const at = await world()
+  expect(await send(at.app, toFence(registered(at)))).toBe('200')
   at.fail()
-  expect(await send(at.app, toFence(registered(at)))).toBe('503 not_ready')
+  expect(await send(at.app, toFence(registered(at, { hintId: pseudoRandom(16, 2) })))).toBe('503 not_ready')
+  expect(await send(at.app, answer(claimed(at)))).toBe('503 not_ready')
   expect(await send(at.app, batch(at, EDIT))).toBe('503 not_ready')
   const otherBatch = batch(at, [{ op: 'delete', key: 'one' }])
   expect(await send(at.app, otherBatch)).toBe('503 not_ready') // that one is to come again

@@ -2,6 +2,7 @@
 // manifest, and what is no such query refused in the order of docs/protocol.md.
 
 import {
+  contentHash,
   decodeParities,
   encodeFenceRequest,
   encodeParityQuery,
@@ -17,13 +18,11 @@ import { type Core, loadCore, type SingleHandle } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { ServerOptions } from '../dist/index.js'
-import { builtDataset, pseudoRandom, queryAt, running } from './helpers.js'
-import { batchOn, opened, storageOf } from './updatable-helpers.js'
+import { CONTENT, changing, entropy, fixed, RECORD_BYTES, RECORDS } from './computing.js'
+import { post, pseudoRandom, queryAt, running } from './helpers.js'
+import { batchOn } from './updatable-helpers.js'
 
-const RECORD_BYTES = 24
-const RECORDS = 700
-const CONTENT = pseudoRandom(RECORDS * RECORD_BYTES)
-const PARTITION_PATH = (hash: Uint8Array) => `/v1/blobs/${Buffer.from(hash).toString('hex')}`
+const BLOB_PATH = (hash: Uint8Array) => `/v1/blobs/${Buffer.from(hash).toString('hex')}`
 const LIMIT = 131_072
 
 let core: Core
@@ -31,27 +30,18 @@ beforeAll(async () => {
   core = await loadCore()
 })
 
-let draws = 0
-const entropy = () => pseudoRandom(32, 1 + (draws++ % 255))
-
 function layoutOf({ records, recordBytes, partitions, partitionRecords, blockRecords }: Manifest) {
   return core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
 }
 
-const post = (app: FastifyInstance, payload: Uint8Array) =>
-  app.inject({ method: 'POST', url: '/v1/answer', payload: Buffer.from(payload) })
-
 const serverFor = (dataset: ServerOptions['datasets'][number]['dataset']) => running({ datasets: [{ dataset }] })
-
-const fixed = (choices = {}) => builtDataset('a.bin', CONTENT, { recordBytes: RECORD_BYTES, ...choices })
 
 /** Hints made of what this server's blobs are. */
 async function hintsOf(app: FastifyInstance, manifest: Manifest): Promise<SingleHandle> {
   const layout = layoutOf(manifest)
   const builder = core.newSingleBuilder(layout, manifest.contentHashes, entropy(), 50)
   for (let q = 0; q < manifest.partitions; q++) {
-    const hash = manifest.contentHashes.subarray(32 * q, 32 * (q + 1))
-    const { rawPayload } = await app.inject(PARTITION_PATH(hash))
+    const { rawPayload } = await app.inject(BLOB_PATH(contentHash(manifest, q)))
     builder.begin(0, q)
     new Uint8Array(core.memory.buffer, builder.lanePointer(0), rawPayload.length).set(rawPayload)
     builder.absorb(0, rawPayload.length)
@@ -77,8 +67,8 @@ describe('a lookup with one server', () => {
     const app = await serverFor(dataset)
     expect(parseInfo((await app.inject('/v1/info')).json()).offers.single).toBe(true)
     const hints = await hintsOf(app, manifest)
-    for (const indices of [[0], [RECORDS - 1, 3, 3], [3, 0, 699, 350, 351]]) {
-      const reply = await post(app, asked(hints, manifest, indices))
+    for (const indices of [[0], [RECORDS - 1, 3, 3], [3, 0, 299, 150, 151]]) {
+      const reply = await post(app, '/v1/answer', asked(hints, manifest, indices))
       expect(reply.statusCode).toBe(200)
       expect(reply.headers).toMatchObject({
         'content-length': String(parityAnswerBytes(manifest, indices.length)),
@@ -93,16 +83,14 @@ describe('a lookup with one server', () => {
   })
 
   test('is answered at the epoch before an update, and after it at the new one, with a claim behind it', async () => {
-    const updatable = await opened(await storageOf('a.bin', CONTENT, { recordBytes: RECORD_BYTES }))
+    const updatable = await changing()
     const app = await running({ datasets: [{ updatable }] })
     const before = updatable.newest.manifest
     const hints = await hintsOf(app, before)
     const claim: FenceClaim = {
       ...{ databaseId: updatable.databaseId, hintId: hints.hintId, version: 0, requestHash: new Uint8Array(32) },
     }
-    const registered = await app.inject({
-      ...{ method: 'POST', url: '/v1/fence', payload: Buffer.from(encodeFenceRequest({ kind: 'register', ...claim })) },
-    })
+    const registered = await post(app, '/v1/fence', encodeFenceRequest({ kind: 'register', ...claim }))
     expect(registered.rawPayload[6]).toBe(1)
 
     const indices = [5, 6, 5]
@@ -114,15 +102,15 @@ describe('a lookup with one server', () => {
     await updatable.publish(batchOn(updatable, edits, { encoding: 'hex' }))
     const { manifest } = updatable.newest
 
-    const old = await post(app, query)
+    const old = await post(app, '/v1/answer', query)
     expect(old.statusCode).toBe(200)
-    const list = await app.inject(PARTITION_PATH(manifest.updateListHash))
+    const list = await app.inject(BLOB_PATH(manifest.updateListHash))
     const pendingAtOld = decodeParities(before, 3, old.rawPayload)
     hints.update(list.rawPayload, layoutOf(manifest))
     const claimed = withClaim(encodeParityQuery(manifest, 3, hints.request()), {
       ...{ ...claim, version: 1, requestHash: hints.batchName() },
     })
-    const reply = await post(app, claimed)
+    const reply = await post(app, '/v1/answer', claimed)
     expect(reply.statusCode).toBe(200)
     const { answer, verdict } = splitVerdict(reply.rawPayload)
     expect(verdict).toBe('granted')
@@ -171,9 +159,10 @@ describe('a lookup with one server', () => {
       ['too many', counted(limit + 1), limit < 64 ? 'bad_request' : 'too_large'],
     ]
     const codes = []
-    for (const [name, body] of faults) codes.push([name, parseErrorReply((await post(app, body)).body).code])
+    for (const [name, body] of faults)
+      codes.push([name, parseErrorReply((await post(app, '/v1/answer', body)).body).code])
     expect(codes).toEqual(faults.map(([name, , code]) => [name, code]))
     for (const body of [good, counted(limit), queryAt(manifest, 0)])
-      expect((await post(app, body)).statusCode).toBe(200)
+      expect((await post(app, '/v1/answer', body)).statusCode).toBe(200)
   })
 })

@@ -1,17 +1,15 @@
 // A batch that takes many slices: between any two of them the epochs that are listed are answered, each by its own manifest's
 // commitments, and a process that dies there leaves the old epoch or the new one.
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { decodeManifest, entryBytes, suiteOf, toHex } from '@keyhush/protocol'
+import { decodeManifest, toHex } from '@keyhush/protocol'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { buildInto, temporaryFolder } from '../../tests/support/servers.js'
 import { slice } from '../dist/base/pace.js'
 import { EpochStore } from '../dist/database/epoch-store.js'
-import { buildDataset, type Storage, UpdatableDatabase } from '../dist/index.js'
-import { createIn, pseudoRandom, vectors } from './helpers.js'
+import { type Storage, UpdatableDatabase } from '../dist/index.js'
+import { createIn, pseudoRandom } from './helpers.js'
 import {
   batchOn,
   bodyOf,
@@ -85,8 +83,9 @@ describe('between any two slices of a batch', () => {
       const { seen, looks } = await watched(updatable, work, (generation, number) => {
         const { manifest } = updatable.find(generation, number)!
         const index = (turn++ * 37) % manifest.records
-        const record = proofs === 'tags' ? tagged(updatable, number, index) : recordAt(updatable, manifest, index)
-        expect(toHex(record), `record ${index} of epoch ${number}`).toBe(plain.get(number)![index])
+        expect(toHex(recordAt(updatable, manifest, index)), `record ${index} of epoch ${number}`).toBe(
+          plain.get(number)![index],
+        )
       })
       expect(looks).toBeGreaterThan(20)
       expect(await partition, `until epoch ${epoch} was begun`).toBe(toHex(before))
@@ -96,8 +95,7 @@ describe('between any two slices of a batch', () => {
       for (const number of [epoch - 1, epoch]) {
         const { manifest } = updatable.find(1, number)!
         for (let index = 0; index < manifest.records; index += 11) {
-          const record = proofs === 'tags' ? tagged(updatable, number, index) : recordAt(updatable, manifest, index)
-          expect(toHex(record)).toBe(plain.get(number)![index])
+          expect(toHex(recordAt(updatable, manifest, index))).toBe(plain.get(number)![index])
         }
       }
     }
@@ -160,12 +158,10 @@ describe('a list that takes several transactions', () => {
 
   async function made() {
     const bytes = 32_768
-    const folder = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
-    const data = join(folder, 'a.bin')
-    await writeFile(data, pseudoRandom(80 * bytes))
-    await buildDataset({ data, out: join(folder, 'dataset'), recordBytes: bytes })
-    const storage = await createIn(new RememberingStorage(), join(folder, 'dataset'))
-    await rm(folder, { recursive: true })
+    const folder = await temporaryFolder()
+    const data = { format: 'bin', content: pseudoRandom(80 * bytes), recordBytes: bytes } as const
+    const storage = await createIn(new RememberingStorage(), await buildInto(folder.path, data))
+    await folder.remove()
     const updatable = await UpdatableDatabase.open(storage)
     const [old, before] = [updatable.newest.manifestHash, storage.transactions]
     const body = batchOn(updatable, operations(4, bytes), { encoding: 'hex' })
@@ -226,21 +222,14 @@ describe('a list that takes several transactions', () => {
     const shared = await storage.asOf(before)
     const quick = await opened(shared)
     let other: Promise<unknown> | undefined
-    const slowly: Storage = {
-      ...{ location: shared.location, failure: undefined },
-      get: key => shared.get(key),
-      entries: (prefix, after) => shared.entries(prefix, after),
-      count: prefix => shared.count(prefix),
-      async transact(keys, work) {
+    const slow = await opened(
+      around(shared, async (keys, work) => {
         const result = await shared.transact(keys, work)
         if ((await shared.count('list/')) > 0) other ??= quick.publish(body)
         await other
         return result
-      },
-      close: async () => {},
-    }
-    const slow = await UpdatableDatabase.open(slowly)
-    onTestFinished(() => slow.close())
+      }),
+    )
     await expect(slow.publish(body)).rejects.toThrow(/another process has published/)
     await other
     expect((await opened(shared)).newest.manifestHash).toBe(made)
@@ -250,21 +239,14 @@ describe('a list that takes several transactions', () => {
   test('of which another process has swept a part before it died is not taken for whole', async () => {
     const { storage, old, made, body, before } = stored
     const shared = await storage.asOf(before)
-    const around = (transact: Storage['transact']): Storage => ({
-      ...{ location: shared.location, failure: undefined, transact },
-      get: key => shared.get(key),
-      entries: (prefix, after) => shared.entries(prefix, after),
-      count: prefix => shared.count(prefix),
-      close: async () => {},
-    })
     let steps = 0
-    const dying = around(async (keys, work) => {
+    const dying = around(shared, async (keys, work) => {
       if (++steps > 2) throw new Error('it died')
       return shared.transact(keys, work)
     })
     let swept = false
-    const slow = await UpdatableDatabase.open(
-      around(async (keys, work) => {
+    const slow = await opened(
+      around(shared, async (keys, work) => {
         const result = await shared.transact(keys, work)
         if (!swept && (await shared.count('list/')) > 32) {
           swept = true // all of the list is staged
@@ -273,7 +255,6 @@ describe('a list that takes several transactions', () => {
         return result
       }),
     )
-    onTestFinished(() => slow.close())
     await expect(slow.publish(body)).rejects.toThrow(/another process has published/)
     expect(swept).toBe(true)
     const again = await opened(shared)
@@ -282,14 +263,11 @@ describe('a list that takes several transactions', () => {
   })
 })
 
-/** The stored record at an index of an epoch that has no proofs. */
-function tagged(updatable: UpdatableDatabase, number: number, index: number): Uint8Array {
-  const epoch = updatable.find(1, number)!
-  const { partitions, partitionRecords } = epoch.manifest
-  const size = entryBytes(epoch.manifest, 'tags')
-  const offsets = vectors(Array(partitions).fill(index % partitionRecords))
-  return epoch
-    .answer(offsets, suiteOf('tags'))
-    .slice(Math.floor(index / partitionRecords) * size)
-    .subarray(0, size)
-}
+/** The same storage for another process, with transactions of its own. */
+const around = (shared: Storage, transact: Storage['transact']): Storage => ({
+  ...{ location: shared.location, failure: undefined, transact },
+  get: key => shared.get(key),
+  entries: (prefix, after) => shared.entries(prefix, after),
+  count: prefix => shared.count(prefix),
+  close: async () => {},
+})

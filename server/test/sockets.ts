@@ -29,7 +29,7 @@ export async function served(options: KeyhushOptions): Promise<{
 }
 
 /** A connection that sends and does not read. */
-export async function deaf(port: number, ...requests: (string | Buffer)[]): Promise<Socket> {
+export async function deaf(port: number, ...requests: readonly (string | Uint8Array)[]): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1' })
   socket.on('error', () => {}) // the server may hang up
   socket.pause()
@@ -37,6 +37,23 @@ export async function deaf(port: number, ...requests: (string | Buffer)[]): Prom
   await once(socket, 'connect')
   for (const request of requests) socket.write(request)
   return socket
+}
+
+/** Sends, and resolves to what has come when `until` has, or the connection is gone. */
+export async function exchanged(port: number, sent: string | Buffer, until?: RegExp): Promise<string> {
+  const socket = connect(port, '127.0.0.1')
+  onTestFinished(() => void socket.destroy())
+  let received = ''
+  const over = new Promise<void>(resolve => {
+    socket.on('error', () => {}).on('close', () => resolve())
+    socket.setEncoding('latin1').on('data', chunk => {
+      received += chunk
+      if (until?.test(received)) resolve()
+    })
+  })
+  socket.write(sent)
+  await over
+  return received
 }
 
 /** An updatable database of two keys, in memory. */

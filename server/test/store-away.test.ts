@@ -1,15 +1,12 @@
 // A remote store may be unreachable or slow. /v1/info, which every client asks for at open(), still answers, and does not read the
 // store each time. A client that catches up does not wait for an epoch that is being stored.
 
-import { parseInfo, signedBytes, toHex } from '@keyhush/protocol'
-import { ed25519 } from '@noble/curves/ed25519.js'
+import { parseInfo, toHex } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
 import { MemoryStorage, type Transaction } from '../dist/index.js'
 import { StorageError } from '../dist/storage/storage.js'
-import { builtDirectory, createIn, running } from './helpers.js'
-import { batchOn, bodyOf, KEYED, opened } from './updatable-helpers.js'
-
-const SECRET = new Uint8Array(32).fill(7)
+import { builtDirectory, createIn, latch, running } from './helpers.js'
+import { batchOn, bodyOf, KEYED, opened, signatureOf } from './updatable-helpers.js'
 
 class Away extends MemoryStorage {
   isAway = false
@@ -47,12 +44,9 @@ test('/v1/info answers while the store is away, with signatures, and reads them 
   const app = await running({ datasets: [{ updatable }], instant: false })
   const signatures = async () => parseInfo((await app.inject('/v1/info')).json()).signatures
   const sign = async () => {
-    const { manifest, manifestBytes } = updatable.newest
-    const signature = toHex(ed25519.sign(signedBytes(manifestBytes), SECRET))
-    const publicKey = toHex(ed25519.getPublicKey(SECRET))
-    const { generation, epoch } = manifest
-    await updatable.addSignature({ generation, epoch, publicKey, signature })
-    return { generation, epoch, publicKey, signature }
+    const signature = signatureOf(updatable)
+    await updatable.addSignature(signature)
+    return signature
   }
 
   expect(await signatures()).toEqual([])
@@ -72,18 +66,13 @@ test('/v1/info answers while the store is away, with signatures, and reads them 
 
 test('/v1/info answers at once while the store hangs, with the last known signatures', async () => {
   const { storage, updatable } = await begun()
-  const { manifest, manifestBytes } = updatable.newest
-  const { generation, epoch } = manifest
-  const signature = toHex(ed25519.sign(signedBytes(manifestBytes), SECRET))
-  const signed = { generation, epoch, publicKey: toHex(ed25519.getPublicKey(SECRET)), signature }
+  const signed = signatureOf(updatable)
   await updatable.addSignature(signed)
   await updatable.publish(batchOn(updatable, '{"op":"edit","key":"one","value":"x"}\n'))
-  let answer = () => {}
-  storage.answers = new Promise(resolve => {
-    answer = resolve
-  })
+  const answer = latch()
+  storage.answers = answer.opened
   expect(updatable.signatures()).toEqual([signed])
-  answer()
+  answer.open()
 })
 
 test('each manifest of the history is read from the store once, however many clients are behind', async () => {
@@ -103,10 +92,8 @@ test('update lists and directory are served while an epoch is being stored, howe
   const { storage, updatable } = await begun()
   await updatable.publish(batchOn(updatable, '{"op":"edit","key":"one","value":"x"}\n'))
   const { updateListHash, updateListBytes, directoryHash } = updatable.newest.manifest
-  let store = () => {}
-  storage.stored = new Promise(resolve => {
-    store = resolve
-  })
+  const store = latch()
+  storage.stored = store.opened
   const published = updatable.publish(batchOn(updatable, '{"op":"add","key":"four","value":"y"}\n'))
   expect((await updatable.findBlob(toHex(updateListHash)))?.bytes).toBe(updateListBytes)
   expect(await bodyOf(updatable, directoryHash)).toBeDefined()
@@ -116,7 +103,7 @@ test('update lists and directory are served while an epoch is being stored, howe
     return blob
   })
   isStored = true
-  store()
+  store.open()
   expect((await published).epoch).toBe(3)
   await later
   expect(await updatable.findBlob(toHex(updatable.newest.manifest.updateListHash))).toBeDefined()

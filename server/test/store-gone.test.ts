@@ -3,11 +3,11 @@
 
 import { open as openAsFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { decodeFenceReply, encodeFenceRequest, type FenceRequest, parseErrorReply } from '@keyhush/protocol'
+import { decodeFenceReply, type FenceRequest, parseErrorReply } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { PUBLISHER, signed } from '../../tests/support/publishing.js'
-import { createServer, openLmdb, UpdatableDatabase } from '../dist/index.js'
-import { builtDirectory, createIn, queryAt, temporaryDirectory } from './helpers.js'
+import { openLmdb, UpdatableDatabase } from '../dist/index.js'
+import { builtDirectory, createIn, fenceRequest, post, queryAt, running, temporaryDirectory } from './helpers.js'
 import { batchOn } from './updatable-helpers.js'
 
 const HASH = new Uint8Array(32).fill(7)
@@ -19,7 +19,7 @@ async function begin(dir: string): Promise<void> {
 
 async function serve(dir: string) {
   const updatable = await UpdatableDatabase.open(openLmdb(dir))
-  const app = await createServer({ datasets: [{ updatable, publisherKeys: [PUBLISHER.publicKey] }] })
+  const app = await running({ datasets: [{ updatable, publisherKeys: [PUBLISHER.publicKey] }] })
   let isOpen = true
   const close = async () => {
     if (!isOpen) return
@@ -30,23 +30,21 @@ async function serve(dir: string) {
   onTestFinished(close)
   const { manifest } = updatable.newest
   const { databaseId } = manifest
-  const post = (url: string, payload: Uint8Array, headers = {}) =>
-    app.inject({ method: 'POST', url, payload: Buffer.from(payload), headers })
   type Reply = Awaited<ReturnType<typeof post>>
   const outcome = <Good>(reply: Reply, good: (body: Buffer) => Good): Good | [number, string] =>
     reply.statusCode === 200 ? good(reply.rawPayload) : [reply.statusCode, parseErrorReply(reply.body).code]
   return {
     close,
     async fence(kind: FenceRequest['kind'], id: number, version = 0) {
-      const request = { kind, databaseId, hintId: new Uint8Array(16).fill(id), version }
-      const requestHash = kind === 'register' ? new Uint8Array(32) : HASH
-      return outcome(await post('/v1/fence', encodeFenceRequest({ ...request, requestHash })), decodeFenceReply)
+      const requestHash = kind === 'register' ? undefined : HASH
+      const request = fenceRequest(databaseId, kind, id, version, requestHash)
+      return outcome(await post(app, '/v1/fence', request), decodeFenceReply)
     },
     async publish(value: string) {
       const body = batchOn(updatable, [{ op: 'edit', key: 'one', value }])
-      return outcome(await post('/v1/epochs', body, signed(body)), () => updatable.newest.manifest.epoch)
+      return outcome(await post(app, '/v1/epochs', body, signed(body)), () => updatable.newest.manifest.epoch)
     },
-    answer: async () => (await post('/v1/answer', queryAt(manifest, 0))).statusCode,
+    answer: async () => (await post(app, '/v1/answer', queryAt(manifest, 0))).statusCode,
     readiness: async () => (await app.inject('/readyz')).json(),
   }
 }

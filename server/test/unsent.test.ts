@@ -21,30 +21,27 @@ const posted = (body: Uint8Array, from = '198.51.100.1') =>
     body,
   ])
 
-/** 32 records of 64 KiB: answers of 8 MiB to a query of 300 bytes. */
-const heavy = () => builtDataset('a.bin', pseudoRandom(32 * 65_536), { recordBytes: 65_536, proofs: 'tags' })
-
-test('unread answers stay within their bound; more are refused until there is room', async () => {
-  const dataset = await heavy()
+/** 32 records of 64 KiB: answers of 8 MiB to a query of 300 bytes. `room`: for how many that are not read. */
+async function heavy(room?: number, patienceMilliseconds?: number) {
+  const dataset = await builtDataset('a.bin', pseudoRandom(32 * 65_536), { recordBytes: 65_536, proofs: 'tags' })
   const { manifest } = dataset
   const count = manifest.maxBatch
   const bytes = answerBytes(manifest, count, 'tags')
   expect(bytes).toBeGreaterThan(7 * MIB)
-  const unsent = new Unsent({ total: 8 * bytes, patienceMilliseconds: 60_000 })
-  const { port, statuses } = await served({ dataset, unsent })
-  const query = posted(queryAt(manifest, 0, count, 'tags'))
+  const unsent = new Unsent(room === undefined ? {} : { total: room * bytes, patienceMilliseconds })
+  return { query: queryAt(manifest, 0, count, 'tags'), bytes, unsent, ...(await served({ dataset, unsent })) }
+}
+
+test('unread answers stay within their bound; more are refused until there is room', async () => {
+  const { query, bytes, unsent, url, port, statuses } = await heavy(8, 60_000)
   const sockets: Socket[] = []
-  for (let i = 0; i < 30; i++) sockets.push(await deaf(port, query))
+  for (let i = 0; i < 30; i++) sockets.push(await deaf(port, posted(query)))
   await vi.waitFor(() => expect(statuses.length).toBeGreaterThanOrEqual(30))
   // Half of all, for they are one network.
   expect(unsent.bytes).toBeLessThanOrEqual(4 * bytes)
   expect(statuses.filter(status => status === 200).length).toBe(4)
   const ask = (from: string) =>
-    fetch(`http://127.0.0.1:${port}/v1/answer`, {
-      method: 'POST',
-      body: new Uint8Array(queryAt(manifest, 0, count, 'tags')),
-      headers: { 'x-forwarded-for': from },
-    })
+    fetch(`${url}/v1/answer`, { method: 'POST', body: query, headers: { 'x-forwarded-for': from } })
   const refused = await ask('198.51.100.200')
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1'])
   expect(parseErrorReply(await refused.text()).code).toBe('rate_limited')
@@ -56,16 +53,10 @@ test('unread answers stay within their bound; more are refused until there is ro
 })
 
 test('connections that stand still make room for one that reads', async () => {
-  const dataset = await heavy()
-  const { manifest } = dataset
-  const count = manifest.maxBatch
-  const bytes = answerBytes(manifest, count, 'tags')
-  const unsent = new Unsent({ total: 4 * bytes, patienceMilliseconds: 0 })
-  const { port, statuses } = await served({ dataset, unsent })
-  const query = queryAt(manifest, 0, count, 'tags')
+  const { query, bytes, unsent, url, port, statuses } = await heavy(4, 0)
   for (let i = 0; i < 4; i++) await deaf(port, posted(query, `192.0.${i}.1`))
   await vi.waitFor(() => expect(statuses).toEqual([200, 200, 200, 200]))
-  const reply = await fetch(`http://127.0.0.1:${port}/v1/answer`, { method: 'POST', body: new Uint8Array(query) })
+  const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body: query })
   expect([reply.status, (await reply.arrayBuffer()).byteLength]).toEqual([200, bytes])
   await vi.waitFor(() => expect(unsent.bytes).toBeLessThanOrEqual(3 * bytes))
 })
@@ -86,12 +77,8 @@ test('a long update list is read as it is taken, and not at all for HEAD', async
   const storage = await createIn(new CountingStorage(), dir)
   const updatable = await opened(storage)
   const value = Buffer.alloc(4096, 'x').toString()
-  await updatable.publish(
-    batchOn(
-      updatable,
-      Array.from({ length: 2000 }, (_, index) => ({ op: 'edit', index, value })),
-    ),
-  )
+  const edits = Array.from({ length: 2000 }, (_, index) => ({ op: 'edit', index, value }))
+  await updatable.publish(batchOn(updatable, edits))
   const { updateListHash, updateListBytes: length } = updatable.newest.manifest
   const unsent = new Unsent()
   const { app, port, statuses } = await served({ updatable, unsent })
@@ -224,13 +211,8 @@ test('tens of thousands of small ones make room for a long one in less time than
 })
 
 test('a client that reads too slowly is disconnected; a reply may take as long as a slow phone needs for it', async () => {
-  const dataset = await heavy()
-  const { manifest } = dataset
-  const count = manifest.maxBatch
-  const bytes = answerBytes(manifest, count, 'tags')
-  const unsent = new Unsent()
-  const { port } = await served({ dataset, unsent })
-  const socket = await deaf(port, posted(queryAt(manifest, 0, count, 'tags')))
+  const { query, bytes, unsent, port } = await heavy()
+  const socket = await deaf(port, posted(query))
   await vi.waitFor(() => expect(unsent.bytes).toBe(bytes))
   const closed = once(socket, 'close')
   const since = performance.now()

@@ -6,18 +6,16 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import type { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { fileURLToPath } from 'node:url'
 import { type KeyhushError, open } from '@keyhush/client'
 import { openWith, platformEnvironment } from '@keyhush/client/environment'
 import { MISBEHAVIOURS, type Misbehaviour } from '@keyhush/server/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { reachedAt } from '../../server/dist/commands/dev.js'
 import { runKeyhush } from '../../server/test/command.js'
+import { command } from '../../server/test/spawned.js'
 import { NEEDS_LINUX, needs } from '../support/needs.js'
 import { runKeyhushProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
-
-const command = fileURLToPath(new URL('../../server/bin/keyhush.js', import.meta.url))
 
 const ANIMALS = 'key,value\notter,river\nheron,shore\n'
 

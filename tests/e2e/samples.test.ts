@@ -1,19 +1,18 @@
 // Runs docs/samples: proxies keep connections, pass answers on unchanged and log nothing of clients; systemd's unit; the
 // contents of the container. Where a program is missing, its test is skipped and says so.
 
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { connect as connectHttp2, type IncomingHttpHeaders } from 'node:http2'
-import { type AddressInfo, createServer as createNetServer } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { connect as connectTls } from 'node:tls'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '@keyhush/server'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { contentsOf, queryAt, temporaryDirectory } from '../../server/test/helpers.js'
+import { contentsOf, freePort, queryAt, temporaryDirectory } from '../../server/test/helpers.js'
+import { command, serving } from '../../server/test/spawned.js'
 import { findProgram } from '../../tools/programs.mjs'
 import { needs } from '../support/needs.js'
 import { buildInto, temporaryFolder } from '../support/servers.js'
@@ -53,14 +52,6 @@ function replaced(text: string, changes: Record<string, string>): string {
   return text
 }
 
-async function freePort(): Promise<number> {
-  const server = createNetServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  await new Promise(resolve => server.close(resolve))
-  return port
-}
-
 /** A server behind the proxy. */
 async function backend() {
   const loaded = await loadDataset(dataset)
@@ -93,17 +84,8 @@ const kinds = {
     signal: 'SIGTERM',
     async prepare(dir: string, port: number, upstream: number) {
       const certificate = ['-keyout', join(dir, 'key.pem'), '-out', join(dir, 'certificate.pem')]
-      const args = [
-        'req',
-        '-x509',
-        '-newkey',
-        'ec',
-        '-pkeyopt',
-        'ec_paramgen_curve:prime256v1',
-        '-nodes',
-        ...certificate,
-      ]
-      await promisify(execFile)('openssl', [...args, '-subj', '/CN=a.example'])
+      const args = 'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=a.example'.split(' ')
+      await promisify(execFile)('openssl', [...args, ...certificate])
       const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
         what => `${what}_temp_path ${dir}/${what};`,
       )
@@ -271,27 +253,11 @@ describe.each(['nginx', 'caddy'] as const)('%s', kind => {
   })
 })
 
-/** A process with its environment, until `listening on`. */
-async function listening(command: string, args: readonly string[], env: Record<string, string>) {
-  const child: ChildProcess = spawn(command, args, {
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  onTestFinished(() => void child.kill('SIGKILL'))
-  let log = ''
-  child.stderr!.on('data', chunk => {
-    log += chunk
-  })
-  const ended = once(child, 'close').then(([code]) => code as number | null)
-  const [line] = (await Promise.race([
-    once(child.stdout!, 'data'),
-    ended.then(() => Promise.reject(new Error(log))),
-  ])) as [Buffer]
-  const figures = /figures at (\S+)\/metrics/.exec(log)?.[1]
-  return { child, ended, url: line.toString().trim().replace('listening on ', ''), figures, log: () => log }
+/** A server of a sample, and where its figures are. */
+async function listening(...of: Parameters<typeof serving>) {
+  const server = await serving(...of)
+  return { ...server, figures: /figures at (\S+)\/metrics/.exec(server.printed.stderr)?.[1] }
 }
-
-const bin = fileURLToPath(new URL('../../server/bin/keyhush.js', import.meta.url))
 
 /** Files under the names that samples have for them. */
 async function files() {
@@ -318,9 +284,9 @@ describe('keyhush.service', () => {
     // The messages to systemd, through the program that is called for them.
     await writeFile(join(dir, 'systemd-notify'), `#!/bin/sh\necho "$1" >> ${dir}/told\n`)
     await chmod(join(dir, 'systemd-notify'), 0o755)
-    const [, command] = /^ExecStart=(.+)$/m.exec(await sample('keyhush.service'))!
-    const line = replaced(command!, {
-      '/usr/bin/node /opt/keyhush/node_modules/.bin/keyhush': `${process.execPath} ${bin}`,
+    const [, start] = /^ExecStart=(.+)$/m.exec(await sample('keyhush.service'))!
+    const line = replaced(start!, {
+      '/usr/bin/node /opt/keyhush/node_modules/.bin/keyhush': `${process.execPath} ${command}`,
       '${STATE_DIRECTORY}': join(dir, 'state'),
       '/srv/keyhush/dataset': dataset,
       '/etc/keyhush': dir,
@@ -329,15 +295,15 @@ describe('keyhush.service', () => {
     })
     const [node, ...args] = line.split(' ')
     const env = { NOTIFY_SOCKET: join(dir, 'socket'), PATH: `${dir}${delimiter}${process.env['PATH']}` }
-    const { child, ended, url, figures, log } = await listening(node!, [...args, '--drain-seconds', '0'], env)
+    const { child, printed, finished, url, figures } = await listening(node!, [...args, '--drain-seconds', '0'], env)
     expect((await fetch(`${url}/v1/manifest`)).status).toBe(200)
     expect((await fetch(`${figures}/readyz`)).status).toBe(200)
     const told = async () => await readFile(join(dir, 'told'), 'utf8').catch(() => '')
     await expect.poll(told).toBe('READY=1\n')
     child.kill('SIGTERM')
-    expect(await ended).toBe(0)
+    expect((await finished).code).toBe(0)
     await expect.poll(told).toBe('READY=1\nSTOPPING=1\n')
-    expect(log()).not.toContain('warning')
+    expect(printed.stderr).not.toContain('warning')
   })
 })
 
@@ -354,7 +320,7 @@ describe('Containerfile', () => {
     const parts = await instructions()
     const [entry] = JSON.parse(parts.get('ENTRYPOINT')!) as string[]
     expect(entry).toBe('/opt/keyhush/node_modules/.bin/keyhush')
-    await symlink(bin, join(dir, 'keyhush'))
+    await symlink(command, join(dir, 'keyhush'))
     const args = (JSON.parse(parts.get('CMD')!) as string[]).map(
       word =>
         ({
@@ -366,14 +332,14 @@ describe('Containerfile', () => {
           '9090': '0',
         })[word] ?? word,
     )
-    const { child, ended, url, figures } = await listening(join(dir, 'keyhush'), [...args, '--drain-seconds', '0'], {})
+    const { child, finished, url, figures } = await listening(join(dir, 'keyhush'), [...args, '--drain-seconds', '0'])
     expect((await fetch(`${url}/readyz`)).status).toBe(200)
     const [node, ...check] = JSON.parse(/CMD (\[.+\])$/.exec(parts.get('HEALTHCHECK')!)![1]!) as string[]
     expect(node).toBe('node')
     const health = () => runs(process.execPath, ...check.map(word => word.replace('http://127.0.0.1:9090', figures!)))
     expect(await health()).toBe(true)
     child.kill(parts.get('STOPSIGNAL') as NodeJS.Signals)
-    expect(await ended).toBe(0)
+    expect((await finished).code).toBe(0)
     expect(await health()).toBe(false)
   })
 })

@@ -225,15 +225,6 @@ describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollbac
     await map.close()
   })
 
-  test('its server is killed between two lookups: an open map goes on when it is back', async () => {
-    const { map } = await opened({ rollback })
-    expect(await textOf(map, names[10]!)).toBe('value 10')
-    const [refresh] = operators.filter(operator => operator.asked('/v1/fence') > 0)
-    await refresh!.killed(async () => {})
-    expect(await textOf(map, names[10]!)).toBe('value 10')
-    await map.close()
-  })
-
   test('its entries are lost: the hint is condemned before a vector leaves', async () => {
     const state = `lost-${rollback}`
     const refresh = await used(state)
