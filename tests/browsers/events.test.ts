@@ -7,7 +7,7 @@ import { launchBrowser } from '../../tools/browsers.mjs'
 import { inBrowsers } from '../support/needs.js'
 import { LyingProxy } from '../support/proxy.js'
 import { type ServerPair, startPair } from '../support/servers.js'
-import { startPage } from '../support/web.js'
+import { type Site, startPage } from '../support/web.js'
 import { lookUp } from './stage.js'
 
 /** Above 16 MiB, so that mode `auto` answers without a state. */
@@ -17,7 +17,7 @@ const PAGES = 12
 
 let servers: ServerPair
 let proxies: readonly [LyingProxy, LyingProxy]
-let site: Awaited<ReturnType<typeof startPage>>
+let site: Site
 let epoch = 1
 beforeAll(async () => {
   const content = Buffer.from(Array.from({ length: RECORDS }, (_, i) => `${i}`.padEnd(RECORD_BYTES)).join(''))

@@ -6,13 +6,13 @@ import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { launchBrowser, OTHER_HOST } from '../../tools/browsers.mjs'
 import { inBrowsers } from '../support/needs.js'
-import { startPage } from '../support/web.js'
+import { type Site, startPage } from '../support/web.js'
 
 const elsewhere = (url: string) => url.replace('127.0.0.1', OTHER_HOST)
 
 let both: TestServers
 let servers: [string, string]
-let site: Awaited<ReturnType<typeof startPage>>
+let site: Site
 
 beforeAll(async () => {
   both = await startServers({ otter: 'river', heron: 'shore' })

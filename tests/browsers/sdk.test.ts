@@ -15,7 +15,7 @@ import { LyingProxy } from '../support/proxy.js'
 import { distinctRecords, temporaryFolder } from '../support/servers.js'
 import { answers, claims } from '../support/shapes.js'
 import { THOROUGH } from '../support/thorough.js'
-import { complaintsOf, startPage } from '../support/web.js'
+import { complaintsOf, type Site, startPage } from '../support/web.js'
 import { expectToldOfPolicy } from './policy.js'
 
 const values = distinctRecords(1000, 12)
@@ -24,7 +24,7 @@ const names = Array.from({ length: 300 }, (_, i) => `name ${i} é`)
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let servers: ServerProcess[]
 let proxies: LyingProxy[]
-let site: Awaited<ReturnType<typeof startPage>>
+let site: Site
 
 beforeAll(async () => {
   folder = await temporaryFolder()

@@ -10,7 +10,7 @@ import { bytesToHex as hex, hexToBytes as unhex, utf8ToBytes } from '@noble/hash
 import { describe, expect, test } from 'vitest'
 import { keyless as shared } from '../../packages/protocol/test/manifests.js'
 import { verifies } from '../../server/dist/base/ed25519.js'
-import { type BatchFields, type FenceFields, type ManifestFields, reference, shipped } from './codecs.js'
+import { type BatchFields, type FenceFields, inHex, type ManifestFields, reference, shipped } from './codecs.js'
 import { blockLayout } from './reference/directory.js'
 import { hash } from './reference/hash.js'
 import { answerBytes, generate, groupsAmong, groupsOf, lastVector } from './reference/instant.js'
@@ -565,12 +565,6 @@ function pairs(offsets: readonly number[]): number[][] {
 /** Bytes named by what they stand for, in hex. */
 function bytes(label: string, count: number): string {
   return hex(stream(label, count))
-}
-
-/** The same values with their bytes in hex. */
-function inHex<T extends object>(values: T): { [K in keyof T]: T[K] extends Uint8Array ? string : T[K] } {
-  const inHex = ([name, value]: [string, unknown]) => [name, value instanceof Uint8Array ? hex(value) : value]
-  return Object.fromEntries(Object.entries(values).map(inHex))
 }
 
 function makeManifests(): Manifest[] {

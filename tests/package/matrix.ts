@@ -2,17 +2,16 @@
 // this repository that has installed the tarballs, and looks up in every mode. Versions: matrix/package-lock.json.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { startServers } from '@keyhush/server/testing'
+import type { Page } from 'puppeteer-core'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import { startPair, temporaryFolder } from '../support/servers.js'
+import { serve } from '../support/web.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const workspaces = ['packages/protocol', 'packages/wasm', 'packages/client', 'server']
@@ -395,44 +394,38 @@ export async function matrix(wanted: readonly string[]): Promise<number> {
     await writeFile(join(path, 'program.mjs'), `${PROGRAM}console.log(await probe(open, servers))\n`)
     await writeFile(join(path, 'printing.mjs'), `${PROGRAM}probe(open, servers).then(console.log)\n`)
 
-    const titleAt = async (url: string) => {
+    /** What `work` finds in a tab of its own. */
+    const inTab = async <T>(url: string, work: (tab: Page) => Promise<T>) => {
       const context = await browser.createBrowserContext()
-      const tab = await context.newPage()
       try {
+        const tab = await context.newPage()
         await tab.goto(url, { timeout: 120_000 })
-        const title = await tab.waitForFunction(() => /river|failed/.test(document.title) && document.title, {
-          timeout: 60_000,
-          polling: 100,
-        })
-        return (await title.jsonValue()) as string
+        return await work(tab)
       } finally {
         await context.close()
       }
     }
-    const askAt = async (url: string, keys: readonly string[]) => {
-      const context = await browser.createBrowserContext()
-      const tab = await context.newPage()
-      try {
-        await tab.goto(url, { timeout: 120_000 })
+    const patiently = { timeout: 60_000, polling: 100 }
+    const titleAt = (url: string) =>
+      inTab(url, async tab => {
+        const isThere = () => /river|failed/.test(document.title) && document.title
+        return (await (await tab.waitForFunction(isThere, patiently)).jsonValue()) as string
+      })
+    const askAt = (url: string, keys: readonly string[]) =>
+      inTab(url, async tab => {
         const said: string[] = []
+        const changed = (before: string) => {
+          const text = document.querySelector('[role=status]')?.textContent
+          return text !== before && text
+        }
         for (const key of keys) {
           await tab.locator('[name=key]').fill(key)
           await tab.locator('button').click()
-          const status = await tab.waitForFunction(
-            before => {
-              const text = document.querySelector('[role=status]')?.textContent
-              return text !== before && text
-            },
-            { timeout: 60_000, polling: 100 },
-            said.at(-1) ?? '',
-          )
+          const status = await tab.waitForFunction(changed, patiently, said.at(-1) ?? '')
           said.push((await status.jsonValue()) as string)
         }
         return said
-      } finally {
-        await context.close()
-      }
-    }
+      })
     const app: App = {
       ...{ path, urls: servers.urls, titleAt, askAt },
       run: (command, ...args) => runAt(path, command, ...args),
@@ -455,7 +448,7 @@ export async function matrix(wanted: readonly string[]): Promise<number> {
         })
       },
       async titleOf(folder, policy) {
-        const site = createServer((request, response) => {
+        const site = await serve((request, response) => {
           const name = request.url === '/' ? 'index.html' : request.url!.slice(1)
           const type = name.endsWith('.html') ? 'text/html' : 'text/javascript'
           readFile(join(path, folder, name)).then(
@@ -466,13 +459,7 @@ export async function matrix(wanted: readonly string[]): Promise<number> {
             () => response.writeHead(404).end(),
           )
         })
-        await once(site.listen(0, '127.0.0.1'), 'listening')
-        try {
-          return await titleAt(`http://127.0.0.1:${(site.address() as AddressInfo).port}/`)
-        } finally {
-          site.closeAllConnections()
-          site.close()
-        }
+        return await titleAt(`${site.url}/`).finally(() => site.close())
       },
     }
 

@@ -14,6 +14,7 @@ import { buildDataset, createKeyFile, PublisherRecord, publish } from '@keyhush/
 import { PostgresServer, storeAt } from '../support/postgres.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
+import { draws } from '../world/chance.js'
 import { Balancer } from './balancer.js'
 
 const KEYS = 300
@@ -42,17 +43,6 @@ export async function simulate(seed: number, rounds: number): Promise<Outcome> {
     return await world.run(rounds)
   } finally {
     for (const cleanup of cleanups.reverse()) await cleanup().catch(() => {})
-  }
-}
-
-/** xorshift32: a number below `count`. */
-export function draws(seed: number): (count: number) => number {
-  let state = Math.imul(seed, 0x9e3779b1) | 1
-  return count => {
-    state ^= state << 13
-    state ^= state >>> 17
-    state ^= state << 5
-    return (state >>> 0) % count
   }
 }
 
