@@ -4,7 +4,6 @@
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
-import * as lies from '../support/lies.js'
 import { inBrowsers } from '../support/needs.js'
 import { THOROUGH } from '../support/thorough.js'
 import { lookUp, openMap, recordAt, Stage } from './stage.js'
@@ -28,12 +27,7 @@ await inBrowsers(['firefox'], '%s', () => {
     const page = await stage.page(await browser.createBrowserContext())
     await openMap(page, stage.servers)
     expect(await lookUp(page, [5, 6])).toEqual([5, 6].map(recordAt))
-    const asked = new Promise<void>(resolve => {
-      stage.proxies[silent]!.lie = lies.about('/v1/answer', (...exchange) => {
-        resolve()
-        return lies.silent(...exchange)
-      })
-    })
+    const asked = stage.silence(silent)
     await page.evaluate(() => {
       globalThis.opened!.map.at(7).catch(() => {})
     })

@@ -5,6 +5,7 @@ import type { KeyhushMap, Traffic } from '@keyhush/client'
 import { type Environment, openWith, platformEnvironment } from '@keyhush/client/environment'
 import {
   decodeManifest,
+  encodeManifest,
   encodeQuery,
   FENCE_REPLY_BYTES,
   FENCE_REQUEST_BYTES,
@@ -163,6 +164,7 @@ describe.each(kinds)('%s', kind => {
     const costs = costsOf(workload)
 
     expect(manifest).toMatchObject(core.plan(workload).layout)
+    expect(encodeManifest(manifest).length).toBe(costs.manifestBytes)
     // The length of a directory depends on the keys; the plan has the expected one.
     const off = Math.abs(manifest.directoryBytes - costs.directoryBytes)
     expect(off).toBeLessThanOrEqual(manifest.keyed ? costs.directoryBytes * 0.04 : 0)
