@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{Enumerate, builder_of, database, finish, hint_from, receive, thorough};
+use common::{Enumerate, database, finish, hint_from, hint_of, thorough};
 use keyhush_core::commitment::{CELL_BYTES, COMMITMENT_BYTES, Commit, Merkle, OpenEntry, Proofs};
 use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::list::UpdateList;
@@ -244,17 +244,9 @@ fn copies_with_one_generator_state_and_other_keys_never_have_equal_names() {
 fn entropy_that_comes_twice_gives_other_draws_for_other_indices_versions_and_hints() {
     let layout = Layout::new(4096, 1, 16, 256).unwrap();
     let database = database::<Merkle>(layout, &vec![7; layout.slots()]);
-    let hint_under = |entropy: u8| {
-        let mut builder = builder_of(&database, Proofs::Openings, [entropy; 32]);
-        for q in 0..layout.partitions() {
-            receive(&mut builder, 0, q, &vec![7; layout.slots()]);
-            assert!(builder.fold(0).unwrap());
-        }
-        builder.finish().map_err(|(error, _)| error).unwrap()
-    };
     let mut seen = HashMap::new();
     for hint_entropy in [1, 2] {
-        let mut hint = hint_under(hint_entropy);
+        let mut hint = hint_of(&database, Proofs::Openings, [hint_entropy; 32]);
         for version in 0..3 {
             for batch in [vec![5], vec![6], vec![5, 6], vec![6, 5], vec![5, 5]] {
                 let drawn = |hint: &mut Hint| query(hint, &batch, &[9; 32]).unwrap();
