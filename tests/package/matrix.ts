@@ -1,24 +1,21 @@
 // `npm run matrix -- [SETUP…]`: the packages as published, in bundlers, runtimes and frameworks. Each setup is an app outside of
 // this repository that has installed the tarballs, and looks up in every mode. Versions: matrix/package-lock.json.
 
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { startServers } from '@keyhush/server/testing'
 import type { Page } from 'puppeteer-core'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import { startPair, temporaryFolder } from '../support/servers.js'
 import { serve } from '../support/web.js'
+import { env as npm, pack, root, runWith } from './packed.js'
 
-const root = fileURLToPath(new URL('../..', import.meta.url))
 const workspaces = ['packages/protocol', 'packages/wasm', 'packages/client', 'server']
-const { NODE_ENV: _, ...inherited } = process.env // of what compiles this; apps choose their own
+const { NODE_ENV: _, ...inherited } = npm // of what compiles this; apps choose their own
 const env = {
   ...inherited,
-  ...{ npm_config_prefer_offline: 'true', npm_config_audit: 'false', npm_config_fund: 'false' },
   ...{ NEXT_TELEMETRY_DISABLED: '1', DENO_NO_UPDATE_CHECK: '1' },
 }
 
@@ -372,21 +369,10 @@ export async function matrix(wanted: readonly string[]): Promise<number> {
       await cp(join(root, 'tests/package/matrix', name), join(path, name))
     const runAt = async (cwd: string, command: string, ...args: string[]) => {
       const installed = join(path, 'node_modules/.bin', command)
-      const program = existsSync(installed) ? installed : command
-      try {
-        return (await promisify(execFile)(program, args, { cwd, env, maxBuffer: 1e8 })).stdout
-      } catch (error) {
-        const { stdout, stderr } = error as { stdout?: string; stderr?: string }
-        throw new Error(`${command} ${args.join(' ')}\n${stdout ?? ''}${stderr ?? error}`)
-      }
+      return await runWith(env, cwd, existsSync(installed) ? installed : command, ...args)
     }
     console.log('Installing what apps are built with, and the tarballs')
-    const flags = workspaces.flatMap(name => ['-w', name])
-    const packed = await runAt(root, 'npm', 'pack', ...flags, '--pack-destination', folder.path, '--silent')
-    const tarballs = packed
-      .trim()
-      .split('\n')
-      .map(name => join(folder.path, name))
+    const tarballs = await pack(workspaces, folder.path)
     await runAt(path, 'npm', 'install', '--no-save', ...tarballs)
     await writeFile(join(path, 'probe.mjs'), PROBE)
     await writeFile(join(path, 'entries.mjs'), ENTRIES)
