@@ -7,7 +7,7 @@ mod common;
 use std::collections::HashMap;
 use std::iter;
 
-use common::{database, stream};
+use common::{entropy, filled, stream};
 use keyhush_core::Error;
 use keyhush_core::commitment::Merkle;
 use keyhush_core::database::epoch::{Operation, apply};
@@ -24,15 +24,6 @@ use zeroize::Zeroizing;
 /// (Q, M, ℓ). Among them: one record, one partition, odd M, short last groups, and a number of groups that fills its last byte.
 const SHAPES: [(u64, u64, u64); 8] =
     [(1, 1, 8), (1, 5, 64), (3, 21, 100), (2, 5, 1), (16, 3, 300), (7, 200, 32), (8, 2, 900), (1, 1000, 33)];
-
-fn entropy(label: &str, number: usize) -> [u8; 32] {
-    *blake3::hash(format!("{label} {number}").as_bytes()).as_bytes()
-}
-
-fn filled((q, m, record_bytes): (u64, u64, u64)) -> Database<Merkle> {
-    let layout = Layout::new((q * m).saturating_sub(2).max(1), record_bytes, q, m).unwrap();
-    database(layout, &stream("records", layout.records() * layout.record_bytes()))
-}
 
 /// The answers of one server to its whole request.
 fn answers(database: &Database<Merkle>, pending: &Pending, server: usize, at: At) -> Vec<u8> {

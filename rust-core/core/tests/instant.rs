@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{Enumerate, database, stream, thorough, verdicts_tell};
+use common::{Enumerate, entropy, filled, stream, thorough, verdicts_tell};
 use keyhush_core::Error;
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::epoch::{Operation, apply};
@@ -41,16 +41,6 @@ const SHAPES: [(u64, u64, u64); 13] = [
     (2, 65, 48),
     (130, 2, 256),
 ];
-
-fn entropy(label: &str, number: usize) -> [u8; 32] {
-    *blake3::hash(format!("{label} {number}").as_bytes()).as_bytes()
-}
-
-/// A database whose last slots, at most two, are padding.
-fn filled((q, m, record_bytes): (u64, u64, u64)) -> Database<Merkle> {
-    let layout = Layout::new((q * m).saturating_sub(2).max(1), record_bytes, q, m).unwrap();
-    database(layout, &stream("records", layout.records() * layout.record_bytes()))
-}
 
 /// The answers of one server to a whole request, up to eight queries in each pass.
 fn answers(database: &Database<Merkle>, layout: &Layout, body: &[u8], at: At) -> Vec<u8> {

@@ -83,19 +83,25 @@ fn a_flipped_byte_anywhere_condemns_whatever_was_asked() {
     }
 }
 
-/// An answer of the wrong length is not judged: nothing changes, and the right answer is still accepted.
+/// An answer of the wrong length, with or without proofs, is not judged: nothing changes, and the right answer is still accepted.
 #[test]
 fn answers_of_the_wrong_length_change_nothing() {
-    let (database, mut hint, content) = small();
-    let mut pending = pending_of(&mut hint, &[8], 1);
-    let answer = database.answer(&pending.vectors(Role::Retrieve), Proofs::Openings).unwrap();
-    for wrong in [&[][..], &answer[1..], &answer[..answer.len() - 1], &[answer.clone(), vec![0]].concat()] {
-        assert!(matches!(verify::<Merkle>(&mut hint, &mut pending, Role::Retrieve, wrong), Err(Error::Length { .. })));
+    for (proofs, other) in [(Proofs::Openings, Proofs::Tags), (Proofs::Tags, Proofs::Openings)] {
+        let (database, _, content) = small();
+        let mut hint = hint_of(&database, proofs, [5; 32]);
+        let mut pending = pending_of(&mut hint, &[8], 1);
+        let vectors = pending.vectors(Role::Retrieve);
+        let [answer, another] = [proofs, other].map(|proofs| database.answer(&vectors, proofs).unwrap());
+        let short = &answer[..answer.len() - 1];
+        for wrong in [&[][..], &answer[1..], short, &[answer.clone(), vec![0]].concat(), &another] {
+            let verified = verify::<Merkle>(&mut hint, &mut pending, Role::Retrieve, wrong);
+            assert!(matches!(verified, Err(Error::Length { .. })));
+        }
+        assert!(!hint.is_condemned());
+        let (error, pending) = recon(&mut hint, pending).err().unwrap();
+        assert!(matches!(error, Error::Phase(_)), "an unverified batch is not applied");
+        assert_eq!(finish(&database, &mut hint, pending), &content[32..36]);
     }
-    assert!(!hint.is_condemned());
-    let (error, pending) = recon(&mut hint, pending).err().unwrap();
-    assert!(matches!(error, Error::Phase(_)), "an unverified batch is not applied");
-    assert_eq!(finish(&database, &mut hint, pending), &content[32..36]);
 }
 
 /// With an offset ≥ M, the next partition would be read.

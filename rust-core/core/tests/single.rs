@@ -773,22 +773,40 @@ fn a_large_stored_form_is_read_in_steps_and_nothing_is_there_before_its_end() {
     assert!(matches!(reading.step(&Form::from(&later)), Err(Error::State(_))));
 }
 
+/// All stored forms of a small client: half-made; whole before its batch; that batch, its effect, and whole after it.
+struct Stored {
+    database: Database<Merkle>,
+    layout: Layout,
+    hashes: Vec<u8>,
+    partial: Vec<u8>,
+    before: Vec<u8>,
+    pending: Vec<u8>,
+    effect: Vec<u8>,
+    checkpoint: Vec<u8>,
+}
+
+impl Stored {
+    fn new() -> Self {
+        let database = server(Layout::new(40, 3, 2, 20).unwrap(), 6);
+        let (layout, hashes) = (*database.layout(), database.content_hashes().unwrap());
+        let mut half = builder(&database, 3, 4);
+        assert!(keep(&mut half, 0, 1, database.partition(1).unwrap()));
+        let partial = half.encode(&BINDING).unwrap();
+        let mut client = client(&database, 3, 4);
+        let before = client.encode(&BINDING).unwrap();
+        client.query(&[3, 4], &[0; 32]).unwrap();
+        let pending = client.pending_bytes().unwrap();
+        assert_eq!(client.verify(0, &ask(&database, &client)), Ok(Verdict::Genuine));
+        client.recon().unwrap();
+        let effect = client.take_effect().unwrap();
+        let checkpoint = client.encode(&BINDING).unwrap();
+        Stored { database, layout, hashes, partial, before, pending, effect, checkpoint }
+    }
+}
+
 #[test]
 fn stored_bytes_are_used_whole_or_not_at_all() {
-    let database = server(Layout::new(40, 3, 2, 20).unwrap(), 6);
-    let (layout, hashes) = (*database.layout(), database.content_hashes().unwrap());
-    let mut client = client(&database, 3, 4);
-    let mut half = builder(&database, 3, 4);
-    assert!(keep(&mut half, 0, 1, database.partition(1).unwrap()));
-    let partial = half.encode(&BINDING).unwrap();
-    client.query(&[3, 4], &[0; 32]).unwrap();
-    let pending = client.pending_bytes().unwrap();
-    let reply = ask(&database, &client);
-    assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
-    let before = self::client(&database, 3, 4).encode(&BINDING).unwrap();
-    client.recon().unwrap();
-    let effect = client.take_effect().unwrap();
-    let checkpoint = client.encode(&BINDING).unwrap();
+    let Stored { layout, hashes, before, partial, pending, effect, checkpoint, .. } = Stored::new();
     assert!(matches!(Hint::decode(&checkpoint, layout, &[8; 32]).err(), Some(Error::State(_))));
     assert!(matches!(Builder::decode(&partial, layout, &hashes, &[8; 32]).err(), Some(Error::State(_))));
     let every = |stored: &[u8], refused: &mut dyn FnMut(&[u8]) -> bool| {
@@ -827,18 +845,7 @@ type Read<'a> = &'a dyn Fn(&[u8]);
 /// Behind a right checksum, bad bytes are refused or can be gone on with: nothing panics, and nothing reads beyond the end.
 #[test]
 fn stored_bytes_with_the_right_checksum_are_refused_or_can_be_used() {
-    let database = server(Layout::new(40, 3, 2, 20).unwrap(), 6);
-    let (layout, hashes) = (*database.layout(), database.content_hashes().unwrap());
-    let mut client = client(&database, 3, 4);
-    let mut half = builder(&database, 3, 4);
-    assert!(keep(&mut half, 0, 1, database.partition(1).unwrap()));
-    let before = client.encode(&BINDING).unwrap();
-    client.query(&[3, 4], &[0; 32]).unwrap();
-    let pending = client.pending_bytes().unwrap();
-    let reply = ask(&database, &client);
-    assert_eq!(client.verify(0, &reply), Ok(Verdict::Genuine));
-    client.recon().unwrap();
-    let effect = client.take_effect().unwrap();
+    let Stored { database, layout, hashes, before, partial, pending, effect, .. } = Stored::new();
     let go_on = |client: &mut Client| {
         if client.pending() == 0 && client.query(&[7, 8], &[1; 32]).is_err() {
             return;
@@ -855,7 +862,7 @@ fn stored_bytes_with_the_right_checksum_are_refused_or_can_be_used() {
                 go_on(&mut Asked::new(hint));
             }
         }),
-        (&half.encode(&BINDING).unwrap(), &|bytes| {
+        (&partial, &|bytes| {
             if let Ok(mut builder) = Builder::decode(bytes, layout, &hashes, &BINDING)
                 && !builder.is_folded(0).unwrap()
             {

@@ -781,14 +781,13 @@ fn lives() -> Value {
         .into()
 }
 
-fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
+/// The database with which a life begins, of five records with `values` of four bytes each.
+fn first_of(keyed: bool, g: u64, values: impl Fn(usize) -> Vec<u8>) -> (Database<Merkle>, Option<Directory>) {
     let layout = Layout::plan_packed(5, if keyed { 20 } else { 4 }, Some(2), g).unwrap();
-    let label = format!("values of {name}");
-    let values = stream(&label, 4 * layout.records());
     let prints: Vec<u8> = (0..5).flat_map(print_of).collect();
-    let mut directory = keyed.then(|| Directory::build(&prints, layout.room()).unwrap());
+    let directory = keyed.then(|| Directory::build(&prints, layout.room()).unwrap());
     let mut content = vec![0; layout.records() * layout.stored().record_bytes];
-    for (i, value) in values.chunks_exact(4).enumerate() {
+    for (i, value) in values(4 * layout.records()).chunks_exact(4).enumerate() {
         let place = match &directory {
             Some(directory) => directory.index(&print_of(i as u32), 5).unwrap() as usize,
             None => i,
@@ -796,10 +795,15 @@ fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
         let record = if keyed { [print_of(i as u32).as_slice(), value].concat() } else { value.to_vec() };
         content[place * record.len()..][..record.len()].copy_from_slice(&record);
     }
-    let mut newest = database::<Merkle>(layout, &content);
+    (database::<Merkle>(layout, &content), directory)
+}
+
+fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
+    let label = format!("values of {name}");
+    let (mut newest, mut directory) = first_of(keyed, g, |count| stream(&label, count));
     let first = json!({
         "name": name,
-        "layout": layout_json(&layout),
+        "layout": layout_json(newest.layout()),
         "valuesLabel": label,
         "directory": hex(directory.as_ref().map(Directory::encode).unwrap_or_default()),
     });
@@ -849,15 +853,9 @@ fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
 /// Batches on the database with which the keyed life begins. They add more keys to one directory block, or to two, than it has room
 /// for. Each has the number of the impossible operation, from 0, or none. A key's value is four zero bytes.
 fn overfull() -> Value {
-    let layout = Layout::plan_packed(5, 20, Some(2), 1).unwrap();
-    let prints: Vec<u8> = (0..5).flat_map(print_of).collect();
-    let directory = Directory::build(&prints, layout.room()).unwrap();
+    let (mut first, directory) = first_of(true, 1, |count| vec![0; count]);
+    let (layout, content, directory) = (*first.layout(), first.records_mut().to_vec(), directory.unwrap());
     let shape = directory.shape();
-    let mut content = vec![0; 100];
-    for key in 0..5 {
-        let at = 20 * directory.index(&print_of(key), 5).unwrap() as usize;
-        content[at..at + 16].copy_from_slice(&print_of(key));
-    }
     let taken: Vec<u32> = (0..5).map(|key| shape.number(&print_of(key))).collect();
     let free: Vec<u32> = (0..1 << shape.log()).filter(|number| !taken.contains(number)).collect();
     let (low, high) = (free[20], free[60]);

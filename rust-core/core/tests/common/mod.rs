@@ -3,7 +3,7 @@
 #![allow(dead_code)] // not every test crate needs every helper
 
 use keyhush_core::commitment::tags::TAG_BYTES;
-use keyhush_core::commitment::{Proofs, VectorCommitment};
+use keyhush_core::commitment::{Merkle, Proofs, VectorCommitment};
 use keyhush_core::database::flat::Database;
 use keyhush_core::layout::Layout;
 use keyhush_core::random::{ChaCha, Uniform};
@@ -31,6 +31,17 @@ pub fn stream(label: &str, count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     blake3::Hasher::new().update(label.as_bytes()).finalize_xof().fill(&mut bytes);
     bytes
+}
+
+/// 32 bytes of a label.
+pub fn entropy(label: &str, number: usize) -> [u8; 32] {
+    *blake3::hash(format!("{label} {number}").as_bytes()).as_bytes()
+}
+
+/// A database of Q partitions of M records whose last slots, at most two, are padding.
+pub fn filled((q, m, record_bytes): (u64, u64, u64)) -> Database<Merkle> {
+    let layout = Layout::new((q * m).saturating_sub(2).max(1), record_bytes, q, m).unwrap();
+    database(layout, &stream("records", layout.records() * layout.record_bytes()))
 }
 
 /// A committed database of records drawn from `seed`, and all its Q·M·ℓ bytes.
