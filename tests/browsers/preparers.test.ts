@@ -1,11 +1,10 @@
 // Which tabs prepare hints, by the locks of real browsers. Rows of a living tab are not swept up; rows of a tab that is closed,
 // killed or left are. No tab waits for one that is about to be frozen.
 
-import type { Browser, Page } from 'puppeteer-core'
+import type { Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { preparersOf } from '../../packages/client/src/platform/preparers.js'
-import { launchBrowser } from '../../tools/browsers.mjs'
-import { inBrowsers } from '../support/needs.js'
+import { withBrowsers } from '../support/needs.js'
 import { type Site, startModule } from '../support/web.js'
 
 declare global {
@@ -22,15 +21,9 @@ beforeAll(async () => {
 })
 afterAll(() => site.close())
 
-await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
-  let browser: Browser
-  beforeAll(async () => {
-    browser = await launchBrowser(name)
-  })
-  afterAll(() => browser.close())
-
+await withBrowsers(['chromium', 'firefox'], 'in %s', (_name, browser) => {
   async function tab(): Promise<Page> {
-    const page = await browser.newPage()
+    const page = await browser().newPage()
     await page.goto(site.url)
     return page
   }

@@ -1,10 +1,9 @@
 // The IndexedDB store in real browsers: the conformance suite that all stores pass, and what only browsers do.
 
-import type { Browser, Page } from 'puppeteer-core'
+import type { Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conformance } from '../../packages/client/src/testing/store.js'
-import { launchBrowser } from '../../tools/browsers.mjs'
-import { inBrowsers } from '../support/needs.js'
+import { withBrowsers } from '../support/needs.js'
 import { THOROUGH } from '../support/thorough.js'
 import { type Site, startModule } from '../support/web.js'
 import { storeTests } from './store-page.js'
@@ -18,18 +17,15 @@ beforeAll(async () => {
 })
 afterAll(() => site.close())
 
-await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'IndexedDB in %s', name => {
-  let browser: Browser
+await withBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'IndexedDB in %s', (name, browser) => {
   let page: Page
 
   beforeAll(async () => {
-    browser = await launchBrowser(name)
     page = await open()
   })
-  afterAll(() => browser.close())
 
   async function open(): Promise<Page> {
-    const page = await browser.newPage()
+    const page = await browser().newPage()
     await page.goto(site.url)
     return page
   }
@@ -74,7 +70,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'IndexedDB i
   inChromium('a full quota is told from other failures, and changes nothing', async () => {
     // An origin of its own: Chromium remembers for a while how much room another one had.
     const fresh = site.url.replace('127.0.0.1', 'quota.localhost')
-    const tab = await browser.newPage()
+    const tab = await browser().newPage()
     await tab.goto(fresh)
     const session = await tab.createCDPSession()
     await session.send('Storage.overrideQuotaForOrigin', { origin: new URL(fresh).origin, quotaSize: 12 * 2 ** 20 })

@@ -3,13 +3,11 @@
 
 import { createPublicKey, verify } from 'node:crypto'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import type { Browser } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import * as curves from '../../packages/client/src/servers/curves.js'
 import * as client from '../../packages/client/src/servers/ed25519.js'
 import * as server from '../../server/dist/base/ed25519.js'
-import { launchBrowser } from '../../tools/browsers.mjs'
-import { inBrowsers } from '../support/needs.js'
+import { withBrowsers } from '../support/needs.js'
 import { type Site, startModule } from '../support/web.js'
 import { hostile, type Vector, wycheproof } from './ed25519-vectors.js'
 
@@ -93,15 +91,9 @@ beforeAll(async () => {
 })
 afterAll(() => page.close())
 
-await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
-  let browser: Browser
-  beforeAll(async () => {
-    browser = await launchBrowser(name)
-  })
-  afterAll(() => browser.close())
-
+await withBrowsers(['chromium', 'firefox'], 'in %s', (_name, browser) => {
   test('by the platform, which knows Ed25519, and in JavaScript', async () => {
-    const tab = await browser.newPage()
+    const tab = await browser().newPage()
     await tab.goto(page.url)
     const vectors = VECTORS.map(({ publicKey, message, signature }) => {
       return [signature, message, publicKey].map(bytes => [...bytes]) as [number[], number[], number[]]
