@@ -527,6 +527,7 @@ fn blocks_are_answered_at_both_epochs_and_lead_where_the_directory_of_each_does(
             let block = recon(&pending, &commitment, &[&a, &b]).unwrap().expect("both servers are honest");
             let alone = shape.index(&block, &print, records).unwrap();
             assert_eq!(alone, directory.index(&print, records).unwrap());
+            assert!(matches!(shape.index(&block[1..], &print, records), Err(Error::Length { .. })));
         }
     }
     let other = Directory::build(&(0..5000).flat_map(print_of).collect::<Vec<_>>(), 100_000).unwrap();

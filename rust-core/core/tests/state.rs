@@ -137,13 +137,6 @@ proptest! {
         let hint = second.finish().map_err(|(error, _)| error).unwrap();
         prop_assert!(hint.encode(&BINDING).unwrap() == world.hint(seed).encode(&BINDING).unwrap());
     }
-
-    #[test]
-    fn arbitrary_bytes_are_no_state(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let world = small(Proofs::Tags);
-        prop_assert!(world.reopen(&bytes).is_err() && world.resume(&bytes).is_err());
-        prop_assert!(Effect::decode(&bytes, &world.layout()).is_err());
-    }
 }
 
 /// S3: every truncation and every flipped bit is noticed, in each form. No form is taken for another.
