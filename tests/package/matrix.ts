@@ -54,6 +54,7 @@ const IN_PAGE = `${PROGRAM}
 probe(open, servers).then(said => { document.title = said }, error => { document.title = 'failed: ' + error })
 `
 const page = (script: string) => `<!doctype html><title></title><link rel="icon" href="data:,">${script}`
+const MODULE_PAGE = page('<script type="module" src="/page.js"></script>')
 const STRICT = "default-src 'none'; img-src data:; worker-src 'self'; connect-src *; script-src 'self'"
 
 /** The folder with node_modules in which all setups are, and the two servers that they ask. */
@@ -144,7 +145,6 @@ const setups: Record<string, (app: App) => Promise<string>> = {
   'no bundler, one file': async ({ path, titleOf }) => {
     await oneFile(path)
     await writeFile(join(path, 'out-file/page.js'), IN_PAGE.replace('@keyhush/client', './keyhush.js'))
-    await writeFile(join(path, 'out-file/index.html'), page('<script type="module" src="/page.js"></script>'))
     return await titleOf('out-file', `${STRICT} 'wasm-unsafe-eval'`)
   },
 
@@ -159,7 +159,6 @@ const setups: Record<string, (app: App) => Promise<string>> = {
       join(path, 'out-file/page.js'),
       `new Worker('/worker.js', { type: 'module' }).onmessage = ({ data }) => { document.title = data }`,
     )
-    await writeFile(join(path, 'out-file/index.html'), page('<script type="module" src="/page.js"></script>'))
     return await titleOf('out-file')
   },
 
@@ -180,7 +179,6 @@ const setups: Record<string, (app: App) => Promise<string>> = {
        await controlled
        document.title = await (await fetch('/ask')).text()`,
     )
-    await writeFile(join(path, 'out-file/index.html'), page('<script type="module" src="/page.js"></script>'))
     return await titleOf('out-file')
   },
 
@@ -223,18 +221,12 @@ const setups: Record<string, (app: App) => Promise<string>> = {
     return EXPECTED
   },
 
-  'Jest, modules': async ({ path, run }) => {
-    await mkdir(join(path, 'jest'), { recursive: true })
-    await writeFile(join(path, 'jest/app.test.mjs'), testOf('', '../'))
-    await writeFile(join(path, 'jest/jest.config.json'), '{ "testMatch": ["**/*.test.mjs"], "transform": {} }')
-    await run('node', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--config', 'jest/jest.config.json')
-    return EXPECTED
-  },
+  'Jest, modules': app => jestModules(app, 'jest', testOf('', '../')),
 
-  'Jest, with servers of its own': async ({ path, run }) => {
-    await mkdir(join(path, 'jest-servers'), { recursive: true })
-    await writeFile(
-      join(path, 'jest-servers/app.test.mjs'),
+  'Jest, with servers of its own': app =>
+    jestModules(
+      app,
+      'jest-servers',
       `import { startServers } from '@keyhush/server/testing'
        import { open } from '@keyhush/client'
        test('looks up', async () => {
@@ -244,12 +236,7 @@ const setups: Record<string, (app: App) => Promise<string>> = {
          await map.close()
          await close()
        })`,
-    )
-    await writeFile(join(path, 'jest-servers/jest.config.json'), '{ "testMatch": ["**/*.test.mjs"], "transform": {} }')
-    const config = 'jest-servers/jest.config.json'
-    await run('node', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--config', config)
-    return EXPECTED
-  },
+    ),
 
   'Jest, CommonJS': async ({ path, run }) => {
     await mkdir(join(path, 'jest-cjs'), { recursive: true })
@@ -293,12 +280,21 @@ const setups: Record<string, (app: App) => Promise<string>> = {
   ),
 }
 
+async function jestModules({ path, run }: App, folder: string, test: string): Promise<string> {
+  await mkdir(join(path, folder), { recursive: true })
+  await writeFile(join(path, folder, 'app.test.mjs'), test)
+  const config = `${folder}/jest.config.json`
+  await writeFile(join(path, config), '{ "testMatch": ["**/*.test.mjs"], "transform": {} }')
+  await run('node', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--config', config)
+  return EXPECTED
+}
+
 /** The folder of a page in parts. */
 async function esbuilt({ path, run }: App): Promise<string> {
   await writeFile(join(path, 'page.mjs'), IN_PAGE)
   const options = ['--bundle', '--minify', '--splitting', '--format=esm', '--outdir=out-esbuild']
   await run('esbuild', 'page.mjs', ...options)
-  await writeFile(join(path, 'out-esbuild/index.html'), page('<script type="module" src="/page.js"></script>'))
+  await writeFile(join(path, 'out-esbuild/index.html'), MODULE_PAGE)
   return 'out-esbuild'
 }
 
@@ -306,7 +302,7 @@ async function vitePage(path: string): Promise<void> {
   await mkdir(join(path, 'vite'), { recursive: true })
   await copyModules(path, 'vite')
   await writeFile(join(path, 'vite/page.js'), IN_PAGE)
-  await writeFile(join(path, 'vite/index.html'), page('<script type="module" src="/page.js"></script>'))
+  await writeFile(join(path, 'vite/index.html'), MODULE_PAGE)
 }
 
 /** The package's one file, and the probe. */
@@ -315,6 +311,7 @@ async function oneFile(path: string): Promise<void> {
   await cp(join(path, 'node_modules/@keyhush/client/dist/keyhush.js'), join(path, 'out-file/keyhush.js'))
   await copyModules(path, 'out-file')
   await writeFile(join(path, 'out-file/entries.mjs'), 'export const entries = []')
+  await writeFile(join(path, 'out-file/index.html'), MODULE_PAGE)
 }
 
 async function copyModules(path: string, folder: string): Promise<void> {
