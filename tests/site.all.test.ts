@@ -9,7 +9,7 @@ import { launchBrowser } from '../tools/browsers.mjs'
 import { buildSite } from '../tools/site/index.mjs'
 import { needsBrowser } from './support/needs.js'
 import { temporaryFolder } from './support/servers.js'
-import { complaintsOf, serveFiles } from './support/web.js'
+import { complaintsOf, type Site, serveFiles } from './support/web.js'
 
 const PHONE = { width: 390, height: 844 }
 
@@ -69,7 +69,7 @@ async function tooWide(page: Page): Promise<string[]> {
 
 describe('in chromium', await needsBrowser('chromium'), () => {
   let folder: Awaited<ReturnType<typeof temporaryFolder>>
-  let site: Awaited<ReturnType<typeof serveFiles>>
+  let site: Site
   let pages: number
   let browser: Browser
 

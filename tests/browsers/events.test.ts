@@ -1,13 +1,12 @@
 // Pages of one origin follow a database that changes over HTTP/1.1, where browsers open six connections to a server. One page reads
 // each server's events, and only while it is visible.
 
-import type { Browser, BrowserContext, Frame, Page } from 'puppeteer-core'
+import type { BrowserContext, Frame, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { launchBrowser } from '../../tools/browsers.mjs'
-import { inBrowsers } from '../support/needs.js'
+import { withBrowsers } from '../support/needs.js'
 import { LyingProxy } from '../support/proxy.js'
 import { type ServerPair, startPair } from '../support/servers.js'
-import { startPage } from '../support/web.js'
+import { type Site, startPage } from '../support/web.js'
 import { lookUp } from './stage.js'
 
 /** Above 16 MiB, so that mode `auto` answers without a state. */
@@ -17,7 +16,7 @@ const PAGES = 12
 
 let servers: ServerPair
 let proxies: readonly [LyingProxy, LyingProxy]
-let site: Awaited<ReturnType<typeof startPage>>
+let site: Site
 let epoch = 1
 beforeAll(async () => {
   const content = Buffer.from(Array.from({ length: RECORDS }, (_, i) => `${i}`.padEnd(RECORD_BYTES)).join(''))
@@ -63,14 +62,8 @@ async function open(frame: Frame, mode: string): Promise<number> {
 
 const streams = () => proxies.map(proxy => proxy.streams)
 
-await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
-  let browser: Browser
+await withBrowsers(['chromium', 'firefox'], 'in %s', (name, browser) => {
   let context: BrowserContext
-  beforeAll(async () => {
-    browser = await launchBrowser(name)
-  })
-  afterAll(() => browser.close())
-
   async function newPage(): Promise<Page> {
     const page = await context.newPage()
     await page.goto(site.url)
@@ -79,7 +72,7 @@ await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
 
   /** All of one page, so that all are visible. */
   async function newFrames(count: number): Promise<Frame[]> {
-    context = await browser.createBrowserContext()
+    context = await browser().createBrowserContext()
     const page = await newPage()
     await page.evaluate(async count => {
       const loading = Array.from({ length: count }, () => {
@@ -130,7 +123,7 @@ await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
   )
 
   test('a hidden page reads no events; it hears of them from a visible one', async () => {
-    context = await browser.createBrowserContext()
+    context = await browser().createBrowserContext()
     const [first, second, empty] = [await newPage(), await newPage(), await newPage()]
     for (const page of [first, second]) {
       await page.bringToFront()

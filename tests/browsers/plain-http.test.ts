@@ -2,17 +2,17 @@
 // and locks from it, and the SDK works without.
 
 import { startServers, type TestServers } from '@keyhush/server/testing'
-import type { Browser, Page } from 'puppeteer-core'
+import type { Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { launchBrowser, OTHER_HOST } from '../../tools/browsers.mjs'
-import { inBrowsers } from '../support/needs.js'
-import { startPage } from '../support/web.js'
+import { OTHER_HOST } from '../../tools/browsers.mjs'
+import { withBrowsers } from '../support/needs.js'
+import { type Site, startPage } from '../support/web.js'
 
 const elsewhere = (url: string) => url.replace('127.0.0.1', OTHER_HOST)
 
 let both: TestServers
 let servers: [string, string]
-let site: Awaited<ReturnType<typeof startPage>>
+let site: Site
 
 beforeAll(async () => {
   both = await startServers({ otter: 'river', heron: 'shore' })
@@ -24,16 +24,13 @@ afterAll(async () => {
   await both.close()
 })
 
-await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
-  let browser: Browser
+await withBrowsers(['chromium', 'firefox'], 'in %s', (_name, browser) => {
   let page: Page
 
   beforeAll(async () => {
-    browser = await launchBrowser(name)
-    page = await browser.newPage()
+    page = await browser().newPage()
     await page.goto(elsewhere(site.url))
   })
-  afterAll(() => browser.close())
 
   test('the page has no crypto.subtle and no locks', async () => {
     const has = await page.evaluate(() => [isSecureContext, 'subtle' in crypto, 'locks' in navigator])

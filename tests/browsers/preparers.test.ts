@@ -1,15 +1,11 @@
 // Which tabs prepare hints, by the locks of real browsers. Rows of a living tab are not swept up; rows of a tab that is closed,
 // killed or left are. No tab waits for one that is about to be frozen.
 
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { fileURLToPath } from 'node:url'
-import type { Browser, Page } from 'puppeteer-core'
+import type { Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { preparersOf } from '../../packages/client/src/platform/preparers.js'
-import { launchBrowser } from '../../tools/browsers.mjs'
-import { inBrowsers } from '../support/needs.js'
-import { bundle } from '../support/web.js'
+import { withBrowsers } from '../support/needs.js'
+import { type Site, startModule } from '../support/web.js'
 
 declare global {
   var tab: { readonly preparersOf: typeof preparersOf }
@@ -19,37 +15,16 @@ declare global {
   var swept: () => void
 }
 
-let server: Server
-let url: string
+let site: Site
 beforeAll(async () => {
-  const path = fileURLToPath(new URL('../../packages/client/src/platform/preparers.ts', import.meta.url))
-  const script = await bundle(`export { preparersOf } from ${JSON.stringify(path)}`, {
-    format: 'iife',
-    globalName: 'tab',
-  })
-  server = createServer((request, response) => {
-    const [type, body] =
-      request.url === '/tab.js' ? ['text/javascript', script] : ['text/html', '<script src="/tab.js"></script>']
-    response.setHeader('content-type', type).end(body)
-  })
-  await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  site = await startModule('packages/client/src/platform/preparers.ts', 'tab')
 })
-afterAll(async () => {
-  server.closeAllConnections()
-  await new Promise(resolve => void server.close(resolve))
-})
+afterAll(() => site.close())
 
-await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
-  let browser: Browser
-  beforeAll(async () => {
-    browser = await launchBrowser(name)
-  })
-  afterAll(() => browser.close())
-
+await withBrowsers(['chromium', 'firefox'], 'in %s', (_name, browser) => {
   async function tab(): Promise<Page> {
-    const page = await browser.newPage()
-    await page.goto(url)
+    const page = await browser().newPage()
+    await page.goto(site.url)
     return page
   }
 

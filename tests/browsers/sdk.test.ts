@@ -4,18 +4,17 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { bytesToHex } from '@noble/hashes/utils.js'
-import type { Browser, Page } from 'puppeteer-core'
+import type { Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runKeyhush } from '../../server/test/command.js'
-import { launchBrowser } from '../../tools/browsers.mjs'
 import * as lies from '../support/lies.js'
-import { inBrowsers } from '../support/needs.js'
+import { withBrowsers } from '../support/needs.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
 import { distinctRecords, temporaryFolder } from '../support/servers.js'
 import { answers, claims } from '../support/shapes.js'
 import { THOROUGH } from '../support/thorough.js'
-import { complaintsOf, startPage } from '../support/web.js'
+import { complaintsOf, type Site, startPage } from '../support/web.js'
 import { expectToldOfPolicy } from './policy.js'
 
 const values = distinctRecords(1000, 12)
@@ -24,7 +23,7 @@ const names = Array.from({ length: 300 }, (_, i) => `name ${i} é`)
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
 let servers: ServerProcess[]
 let proxies: LyingProxy[]
-let site: Awaited<ReturnType<typeof startPage>>
+let site: Site
 
 beforeAll(async () => {
   folder = await temporaryFolder()
@@ -56,14 +55,12 @@ afterAll(async () => {
 const at = (database: 'records' | 'names') =>
   [`${proxies[0]!.url}/${database}`, `${proxies[1]!.url}/${database}`] as [string, string]
 
-await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
-  let browser: Browser
+await withBrowsers(['chromium', 'firefox'], 'in %s', (name, browser) => {
   let page: Page
   let complaints: Awaited<ReturnType<typeof complaintsOf>>
 
   beforeAll(async () => {
-    browser = await launchBrowser(name)
-    page = await browser.newPage()
+    page = await browser().newPage()
     complaints = await complaintsOf(page)
     await page.goto(site.url)
     for (const proxy of proxies) {
@@ -71,7 +68,6 @@ await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
       proxy.seen.length = 0
     }
   })
-  afterAll(() => browser.close())
 
   test('at(i) is right for each i of 1 000 records that is tried', async () => {
     const step = THOROUGH ? 1 : 27 // 999 = 37 · 27
@@ -216,7 +212,7 @@ await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
   const inChromium = name === 'chromium' ? test : () => {}
   inChromium('a state that does not fit: the error says how many bytes it needs, and how many are there', async () => {
     // An origin of its own: Chromium remembers for a while how much room another one had.
-    const tab = await browser.newPage()
+    const tab = await browser().newPage()
     await tab.goto(site.url.replace('127.0.0.1', 'quota.localhost'))
     const session = await tab.createCDPSession()
     const origin = new URL(tab.url()).origin

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import type { KeyhushMap } from '@keyhush/client'
 import type { Browser, Page } from 'puppeteer-core'
 import { runKeyhush } from '../../server/test/command.js'
+import * as lies from '../support/lies.js'
 import { startServerProcess } from '../support/processes.js'
 import { LyingProxy } from '../support/proxy.js'
 import { temporaryFolder } from '../support/servers.js'
@@ -59,6 +60,16 @@ export class Stage {
   /** All proxies are honest again. */
   calm(): void {
     for (const proxy of this.proxies) proxy.lie = undefined
+  }
+
+  /** Resolves when a server has been sent a query that it will not answer. */
+  silence(server: 0 | 1): Promise<void> {
+    return new Promise(resolve => {
+      this.proxies[server].lie = lies.about('/v1/answer', (...exchange) => {
+        resolve()
+        return lies.silent(...exchange)
+      })
+    })
   }
 
   /** A page of the app, without a map. */

@@ -1,56 +1,32 @@
 // The IndexedDB store in real browsers: the conformance suite that all stores pass, and what only browsers do.
 
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { fileURLToPath } from 'node:url'
-import type { Browser, Page } from 'puppeteer-core'
+import type { Page } from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conformance } from '../../packages/client/src/testing/store.js'
-import { launchBrowser } from '../../tools/browsers.mjs'
-import { inBrowsers } from '../support/needs.js'
+import { withBrowsers } from '../support/needs.js'
 import { THOROUGH } from '../support/thorough.js'
-import { bundle } from '../support/web.js'
+import { type Site, startModule } from '../support/web.js'
 import { storeTests } from './store-page.js'
 
 const names = conformance.map(({ name }) => name)
 const SEED = 20_261_120
 
-let server: Server
-let url: string
-
+let site: Site
 beforeAll(async () => {
-  const source = `export { storeTests } from ${JSON.stringify(fileURLToPath(new URL('store-page.ts', import.meta.url)))}`
-  const script = await bundle(source, { format: 'iife', globalName: 'page', minify: false })
-  server = createServer((request, response) => {
-    if (request.url === '/page.js') response.setHeader('content-type', 'text/javascript').end(script)
-    else {
-      response
-        .setHeader('content-type', 'text/html; charset=utf-8')
-        .end('<!doctype html><title>Stores</title><link rel="icon" href="data:,"><script src="/page.js"></script>')
-    }
-  })
-  await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  site = await startModule('tests/browsers/store-page.ts', 'page')
 })
+afterAll(() => site.close())
 
-afterAll(async () => {
-  server.closeAllConnections()
-  await new Promise(resolve => void server.close(resolve))
-})
-
-await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'IndexedDB in %s', name => {
-  let browser: Browser
+await withBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'IndexedDB in %s', (name, browser) => {
   let page: Page
 
   beforeAll(async () => {
-    browser = await launchBrowser(name)
     page = await open()
   })
-  afterAll(() => browser.close())
 
   async function open(): Promise<Page> {
-    const page = await browser.newPage()
-    await page.goto(url)
+    const page = await browser().newPage()
+    await page.goto(site.url)
     return page
   }
 
@@ -93,8 +69,8 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'IndexedDB i
   const inChromium = name === 'chromium' ? test : () => {}
   inChromium('a full quota is told from other failures, and changes nothing', async () => {
     // An origin of its own: Chromium remembers for a while how much room another one had.
-    const fresh = url.replace('127.0.0.1', 'quota.localhost')
-    const tab = await browser.newPage()
+    const fresh = site.url.replace('127.0.0.1', 'quota.localhost')
+    const tab = await browser().newPage()
     await tab.goto(fresh)
     const session = await tab.createCDPSession()
     await session.send('Storage.overrideQuotaForOrigin', { origin: new URL(fresh).origin, quotaSize: 12 * 2 ** 20 })

@@ -4,7 +4,6 @@
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
-import * as lies from '../support/lies.js'
 import { needsBrowser } from '../support/needs.js'
 import { answers } from '../support/shapes.js'
 import { THOROUGH } from '../support/thorough.js'
@@ -67,7 +66,7 @@ test.each(THOROUGH ? [2, 3, 5] : [3])('%i pages look up at once', CHROMIUM, asyn
 
 test('a page is closed in the middle of a lookup: the others finish it and go on', CHROMIUM, async () => {
   const [first, ...others] = await pages(3)
-  const silenced = silence(0)
+  const silenced = stage.silence(0)
   const asking = lookUp(first!, [1, 2, 3]).catch(() => {})
   await silenced
   await first!.close()
@@ -88,7 +87,7 @@ test(
   async () => {
     const [first, second] = (await pages(2)) as [Page, Page]
     const cdp = await first.createCDPSession()
-    const silenced = silence(1)
+    const silenced = stage.silence(1)
     const asking = lookUp(first, [1, 2, 3])
     await silenced
     await second.bringToFront() // only what is hidden can be frozen
@@ -138,13 +137,3 @@ test('a reset in one page: the others follow it to the new hint', CHROMIUM, asyn
   expect(await lookUp(first, wanted(0, 5))).toEqual(wanted(0, 5).map(recordAt))
   expect(stage.bytesOf('/v1/blobs/')).toBe(2 * 4096 * 32)
 })
-
-/** Resolves when a server has been sent a query that it will not answer. */
-function silence(server: 0 | 1): Promise<void> {
-  return new Promise(resolve => {
-    stage.proxies[server].lie = lies.about('/v1/answer', (...exchange) => {
-      resolve()
-      return lies.silent(...exchange)
-    })
-  })
-}

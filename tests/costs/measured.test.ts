@@ -5,6 +5,7 @@ import type { KeyhushMap, Traffic } from '@keyhush/client'
 import { type Environment, openWith, platformEnvironment } from '@keyhush/client/environment'
 import {
   decodeManifest,
+  encodeManifest,
   encodeQuery,
   FENCE_REPLY_BYTES,
   FENCE_REQUEST_BYTES,
@@ -12,16 +13,11 @@ import {
   vectorBytes,
 } from '@keyhush/protocol'
 import { type Costs, type EntryProofs, loadCore, type Workload } from '@keyhush/wasm'
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { LyingProxy } from '../support/proxy.js'
 import { type Data, distinctRecords, startPair } from '../support/servers.js'
 import { answers, claimIn } from '../support/shapes.js'
 import { MeasuringStore } from './measuring-store.js'
-
-const closers: (() => Promise<void>)[] = []
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close()
-})
 
 interface Database {
   readonly data: Data
@@ -93,9 +89,9 @@ interface Passed {
 /** A client with a durable store, whose traffic goes through recorders, on two real servers. */
 async function openMeasured(data: Data, proofs: EntryProofs, kind: { living?: boolean } = {}): Promise<Client> {
   const servers = await startPair(data, kind)
-  closers.push(servers.close)
+  onTestFinished(servers.close)
   const proxies = [await LyingProxy.start(servers.urls[0]), await LyingProxy.start(servers.urls[1])] as const
-  for (const proxy of proxies) closers.push(() => proxy.close())
+  for (const proxy of proxies) onTestFinished(() => proxy.close())
   const store = new MeasuringStore()
   const platform = platformEnvironment()
   let unlocked: Promise<unknown> = Promise.resolve()
@@ -112,7 +108,7 @@ async function openMeasured(data: Data, proofs: EntryProofs, kind: { living?: bo
     },
   }
   const map = await openWith(environment, { servers: [proxies[0].url, proxies[1].url], mode: 'full', proofs })
-  closers.push(() => map.close())
+  onTestFinished(() => map.close())
 
   const total = (lengths: readonly number[]) => lengths.reduce((sum, length) => sum + length, 0)
   const passedEach = () =>
@@ -163,6 +159,7 @@ describe.each(kinds)('%s', kind => {
     const costs = costsOf(workload)
 
     expect(manifest).toMatchObject(core.plan(workload).layout)
+    expect(encodeManifest(manifest).length).toBe(costs.manifestBytes)
     // The length of a directory depends on the keys; the plan has the expected one.
     const off = Math.abs(manifest.directoryBytes - costs.directoryBytes)
     expect(off).toBeLessThanOrEqual(manifest.keyed ? costs.directoryBytes * 0.04 : 0)

@@ -3,7 +3,7 @@
 
 import { openWith, platformEnvironment } from '@keyhush/client/environment'
 import { decodeManifest, HEADER_BYTES } from '@keyhush/protocol'
-import { afterEach, expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { blocksOf } from '../interop/reference/layout.js'
 import { geometryOf } from '../interop/reference/single.js'
 import { LyingProxy } from '../support/proxy.js'
@@ -14,11 +14,6 @@ const LOOKUPS = 100
 /** Cutoffs are of whole groups of ids. */
 const GROUP = 128
 
-const closers: (() => Promise<void>)[] = []
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close()
-})
-
 const keyed = Array.from({ length: 900 }, (_, i) => `key-${i},${'v'.repeat(20)}\n`)
 const databases: Record<string, Data> = {
   records: { format: 'bin', content: Buffer.concat(distinctRecords(3000, 9)), recordBytes: 9, partitions: 7 },
@@ -27,14 +22,14 @@ const databases: Record<string, Data> = {
 
 test.each(Object.entries(databases))('%s', async (_, data) => {
   const servers = await startPair(data)
-  closers.push(servers.close)
+  onTestFinished(servers.close)
   const proxy = await LyingProxy.start(servers.urls[0])
-  closers.push(() => proxy.close())
+  onTestFinished(() => proxy.close())
   const store = new MeasuringStore()
   const environment = { ...platformEnvironment(), openStore: async () => ({ store, storage: 'persistent' as const }) }
   const options = { mode: 'single', integrity: 'server', lookups: LOOKUPS, push: false } as const
   const map = await openWith(environment, { servers: [proxy.url], ...options })
-  closers.push(() => map.close())
+  onTestFinished(() => map.close())
 
   const manifest = decodeManifest(proxy.seen.find(({ path }) => path === '/v1/manifest')!.reply!.body)
   const { stripes: q, stripeRecords: s, hints } = geometryOf(manifest)

@@ -3,24 +3,19 @@
 import { decodeManifest, encodeBatch, FENCE_REPLY_BYTES, FENCE_REQUEST_BYTES, fromHex, toHex } from '@keyhush/protocol'
 import { createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '@keyhush/server'
 import { loadCore, type Workload } from '@keyhush/wasm'
-import { afterEach, expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { buildInto, type Data, distinctRecords, temporaryFolder } from '../support/servers.js'
-
-const closers: (() => Promise<void>)[] = []
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close()
-})
 
 /** One of the two servers: the database after one batch, and the length of what it sends for a path. */
 async function changedServer(data: Data, operations: readonly object[]) {
   const folder = await temporaryFolder()
-  closers.push(folder.remove)
+  onTestFinished(folder.remove)
   const dataset = await loadDataset(await buildInto(folder.path, data))
   const storage = new MemoryStorage()
   await UpdatableDatabase.create(storage, dataset)
   dataset.close()
   const living = await UpdatableDatabase.open(storage)
-  closers.push(() => living.close())
+  onTestFinished(() => living.close())
   const { manifest, manifestHash } = living.newest
   await living.publish(
     encodeBatch({
@@ -34,7 +29,7 @@ async function changedServer(data: Data, operations: readonly object[]) {
     }),
   )
   const app = await createServer({ datasets: [{ updatable: living }] })
-  closers.push(() => app.close())
+  onTestFinished(() => app.close())
   return { living, get: async (path: string) => new Uint8Array((await app.inject(path)).rawPayload) }
 }
 

@@ -1,20 +1,7 @@
 // Holds the WebAssembly core and the independent reference to vectors/core.json, which the native core made.
 
 import { readFile } from 'node:fs/promises'
-import {
-  answerBytes,
-  entryBytes,
-  FENCE_REPLY_BYTES,
-  FENCE_REQUEST_BYTES,
-  HASH_BYTES,
-  MANIFEST_HEADER_BYTES,
-  MANIFEST_POINTPROOFS_BYTES,
-  partitionBytes,
-  queryBytes,
-  UPDATE_ENTRY_HEADER_BYTES,
-  UPDATE_LIST_HEADER_BYTES,
-} from '@keyhush/protocol'
-import { loadCore } from '@keyhush/wasm'
+import { entryBytes, MANIFEST_HEADER_BYTES, MANIFEST_POINTPROOFS_BYTES } from '@keyhush/protocol'
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
 import { type Implementation, type Life, reference, wasm } from './implementations.js'
@@ -141,23 +128,6 @@ test('the planner in the core has the lengths of manifests that packages/protoco
   const source = await readFile(new URL('../../rust-core/core/src/cost/sizes.rs', import.meta.url), 'utf8')
   for (const [name, bytes] of Object.entries({ MANIFEST_HEADER_BYTES, MANIFEST_POINTPROOFS_BYTES })) {
     expect(source).toContain(`const ${name}: u64 = ${bytes};`)
-  }
-})
-
-test('what the wire puts around records is what the planner counts', async () => {
-  const { plan } = await loadCore()
-  const { layout, merkle, tags } = plan({ records: 70_000, valueBytes: 9, batch: 3, changesPerDay: 5 })
-  for (const [costs, proofs] of [
-    [merkle, 'merkle'],
-    [tags, 'tags'],
-  ] as const) {
-    expect(costs.manifestBytes).toBe(MANIFEST_HEADER_BYTES + 2 * HASH_BYTES * layout.partitions)
-    expect([costs.fenceBytesUp, costs.fenceBytesDown]).toEqual([FENCE_REQUEST_BYTES, FENCE_REPLY_BYTES])
-    expect(costs.lookupBytesUp).toBe(2 * queryBytes(layout, 3))
-    expect(costs.lookupBytesDown).toBe(2 * answerBytes(layout, 3, proofs))
-    expect(costs.hintBytes).toBe(partitionBytes(layout))
-    const list = UPDATE_LIST_HEADER_BYTES + 5 * (UPDATE_ENTRY_HEADER_BYTES + layout.recordBytes)
-    expect(costs.updateListBytes).toBe(list)
   }
 })
 

@@ -2,18 +2,13 @@
 // Ed25519, client without, in Node and in browsers.
 
 import { createPublicKey, verify } from 'node:crypto'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { fileURLToPath } from 'node:url'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import type { Browser } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import * as curves from '../../packages/client/src/servers/curves.js'
 import * as client from '../../packages/client/src/servers/ed25519.js'
 import * as server from '../../server/dist/base/ed25519.js'
-import { launchBrowser } from '../../tools/browsers.mjs'
-import { inBrowsers } from '../support/needs.js'
-import { bundle } from '../support/web.js'
+import { withBrowsers } from '../support/needs.js'
+import { type Site, startModule } from '../support/web.js'
 import { hostile, type Vector, wycheproof } from './ed25519-vectors.js'
 
 declare global {
@@ -90,32 +85,15 @@ test('a platform that knows no Ed25519 is done without', async () => {
   expect(await client.verifies(signature, message, publicKey, subtle)).toBe(true)
 })
 
-let page: { readonly url: string; readonly server: Server }
+let page: Site
 beforeAll(async () => {
-  const path = fileURLToPath(new URL('../../packages/client/src/servers/ed25519.ts', import.meta.url))
-  const script = await bundle(`export * from ${JSON.stringify(path)}`, { format: 'iife', globalName: 'keyhushEd25519' })
-  const server = createServer((request, response) => {
-    const isScript = request.url === '/script.js'
-    response.setHeader('content-type', isScript ? 'text/javascript' : 'text/html')
-    response.end(isScript ? script : '<script src="/script.js"></script>')
-  })
-  await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
-  page = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, server }
+  page = await startModule('packages/client/src/servers/ed25519.ts', 'keyhushEd25519')
 })
-afterAll(async () => {
-  page.server.closeAllConnections()
-  await new Promise(resolve => void page.server.close(resolve))
-})
+afterAll(() => page.close())
 
-await inBrowsers(['chromium', 'firefox'], 'in %s', name => {
-  let browser: Browser
-  beforeAll(async () => {
-    browser = await launchBrowser(name)
-  })
-  afterAll(() => browser.close())
-
+await withBrowsers(['chromium', 'firefox'], 'in %s', (_name, browser) => {
   test('by the platform, which knows Ed25519, and in JavaScript', async () => {
-    const tab = await browser.newPage()
+    const tab = await browser().newPage()
     await tab.goto(page.url)
     const vectors = VECTORS.map(({ publicKey, message, signature }) => {
       return [signature, message, publicKey].map(bytes => [...bytes]) as [number[], number[], number[]]

@@ -32,34 +32,24 @@ async function startReferenceServers(dataset: Dataset): Promise<[string, string]
 }
 
 describe('the reference client at real servers', () => {
-  test('finds every record of a keyless database, twice', async () => {
-    const client = await ReferenceClient.open(...(await startServers(keyless)))
+  test.each([
+    [1, 'merkle'],
+    [2, 'merkle'],
+    [2, 'tags'],
+  ] as const)('in suite %d finds every record of a keyless database built for %s, twice', async (suite, proofs) => {
+    const client = await ReferenceClient.open(...(await startServers({ ...keyless, proofs })), suite)
     for (const index of [...values.keys(), ...values.keys()]) expect(await client.at(index)).toEqual(values[index])
   })
 
-  test('finds every key and no other, in batches', async () => {
-    const client = await ReferenceClient.open(...(await startServers(keyed)))
+  test.each([
+    [1, 'merkle'],
+    [2, 'tags'],
+  ] as const)('in suite %d finds every key and no other, in batches', async (suite, proofs) => {
+    const client = await ReferenceClient.open(...(await startServers({ ...keyed, proofs })), suite)
     for (let i = 0; i < names.length; i += 3) {
       const asked = [names[i]!, `absent ${i}`, names[i + 1]!, names[i + 2]!]
       const found = await client.get(asked.map(utf8ToBytes))
       expect(found).toEqual(asked.map(key => (key.startsWith('absent') ? undefined : utf8ToBytes(greeting(key)))))
-    }
-  })
-})
-
-describe('the reference client with tags of its own', () => {
-  test.each(['merkle', 'tags'] as const)('finds every record at real servers built for %s, twice', async proofs => {
-    const client = await ReferenceClient.open(...(await startServers({ ...keyless, proofs })), 2)
-    for (const index of [...values.keys(), ...values.keys()]) expect(await client.at(index)).toEqual(values[index])
-  })
-
-  test('finds every key and no other, in batches', async () => {
-    const client = await ReferenceClient.open(...(await startServers({ ...keyed, proofs: 'tags' })), 2)
-    const asked = names.flatMap((name, i) => [name, `absent ${i}`])
-    for (let i = 0; i < asked.length; i += 10) {
-      const keys = asked.slice(i, i + 10)
-      const expected = keys.map(key => (key.startsWith('absent') ? undefined : utf8ToBytes(greeting(key))))
-      expect(await client.get(keys.map(utf8ToBytes))).toEqual(expected)
     }
   })
 

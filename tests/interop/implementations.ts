@@ -209,14 +209,11 @@ export async function wasm(): Promise<Implementation> {
       while (next.step(old));
       const made = next.finish()
       const database = made.takeDatabase()!
-      const { partitions } = database.layout
-      const digests = (of: (q: number) => Uint8Array) =>
-        concatBytes(...Array.from({ length: partitions }, (_, q) => of(q)))
       return {
         layout: layoutOf(database.layout),
         directory: made.takeDirectory()?.encode() ?? new Uint8Array(),
-        commitments: digests(q => database.commitment(q)),
-        contentHashes: digests(q => database.contentHash(q)),
+        commitments: database.commitments(),
+        contentHashes: database.contentHashes(),
       }
     },
     update(before, operations) {

@@ -1,10 +1,10 @@
 // Holds the WebAssembly core and the independent reference to the instant lookups of vectors/core.json,
 // which the native core made.
 
-import { type DatabaseHandle, type InstantPassHandle, loadCore } from '@keyhush/wasm'
+import { type DatabaseHandle, type LayoutHandle, loadCore } from '@keyhush/wasm'
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
-import { commitDatabase, layoutHandle } from '../support/wasm.js'
+import { commitDatabase, layoutHandle, memory } from '../support/wasm.js'
 import { Database } from './reference/database.js'
 import * as directories from './reference/directory.js'
 import { fingerprint } from './reference/hash.js'
@@ -20,222 +20,204 @@ const recordsOf = ({ layout, recordsLabel }: { layout: Layout; recordsLabel: str
 
 const printsOf = (keys: number) => Array.from({ length: keys }, (_, i) => fingerprint(utf8ToBytes(`key ${i}`)))
 
-/** The queries to server 0 and to server 1, as the reference makes them. */
-function requestsFor(layout: Layout, indices: readonly number[], entropy: string): [Uint8Array[], Uint8Array[]] {
-  const { n, a, perPartition } = instant.groupsOf(layout)
+interface Lookup {
+  /** to each server */
+  readonly requests: readonly Uint8Array[]
+  /** the server that is sent vectors, if there are three or more */
+  readonly vectorsFrom: number | undefined
+  /** each server's */
+  readonly answers: readonly Uint8Array[]
+  /** the records, one after the other; throws if a server lied */
+  recon(answers: readonly Uint8Array[]): Uint8Array
+}
+
+interface Directory extends directories.Shape {
+  readonly commitment: Uint8Array
+  /** with their padding */
+  readonly blocks: readonly Uint8Array[]
+  blockOf(print: Uint8Array): number
+  indexBy(block: Uint8Array, print: Uint8Array, records: number): number
+  lookUp(numbers: readonly number[], entropy: string): Lookup
+}
+
+interface Implementation {
+  lookUp(layout: Layout, records: Uint8Array, indices: readonly number[], entropy: string, servers?: number): Lookup
+  directory(prints: readonly Uint8Array[], slots: number): Directory
+  /** throws for what no client sends */
+  check(layout: Layout, request: Uint8Array): void
+}
+
+/** The queries to each server, and which server is sent vectors. */
+function queriesFor(layout: Layout, indices: readonly number[], entropy: string, servers: number) {
+  const groups = servers === 2 ? instant.groupsOf(layout) : instant.groupsAmong(layout, servers)
   const words = new Words(hexToBytes(entropy), 0)
-  const requests: [Uint8Array[], Uint8Array[]] = [[], []]
+  const queries: Uint8Array[][] = Array.from({ length: servers }, () => [])
+  const vectorsFrom = servers === 2 ? undefined : words.below(servers)
   for (const index of indices) {
     const { q, m } = placeOf(layout, index)
-    const seeds = [words.bytes(16), words.bytes(16)] as const
-    const first = words.below(2)
-    instant.generate(n, q * perPartition + Math.floor(m / 2 ** a), seeds).forEach((key, party) => {
-      requests[first ^ party]!.push(key)
-    })
-  }
-  return requests
-}
-
-describe('the reference', () => {
-  test.each(vectors.directories)('reads each block of a directory of $keys keys alone', vector => {
-    const { keys, slots, blockLog, blockBytes } = vector
-    const directory = directories.buildDirectory(printsOf(keys), slots)
-    expect({ blockLog: directory.blockLog, blockBytes: directory.blockBytes }).toEqual({ blockLog, blockBytes })
-    expect(bytesToHex(directory.seed)).toBe(vector.seed)
-    expect(bytesToHex(directories.directoryCommitment(directory))).toBe(vector.commitment)
-    const blocks = split(directories.paddedBlocks(directory), blockBytes)
-    printsOf(keys).forEach((print, i) => {
-      const number = directories.blockOf(directory, print)
-      expect(number).toBe(vector.blocks[i])
-      expect(directories.indexByBlock(directory.seed, blocks[number]!, print, keys)).toBe(vector.indices[i])
-    })
-  })
-
-  test.each(vectors.instant)('looks up instantly in $recordsLabel', vector => {
-    const { layout, indices } = vector
-    const requests = requestsFor(layout, indices, vector.entropy)
-    expect(requests.map(keys => bytesToHex(concatBytes(...keys)))).toEqual(vector.requests)
-    const { partitions, commitments } = new Database(layout, recordsOf(vector))
-    const answers = requests.map(keys => keys.map(key => instant.answer(layout, partitions, key)))
-    expect(answers.map(of => bytesToHex(concatBytes(...of)))).toEqual(vector.answers)
-    const found = indices.map((index, i) => {
-      const both = [answers[0]![i]!, answers[1]![i]!] as const
-      const changed = both[0].slice()
-      changed[changed.length - 1]! ^= 1
-      expect(() => instant.recon(layout, commitments, index, [changed, both[1]])).toThrow('lied')
-      return instant.recon(layout, commitments, index, both)
-    })
-    expect(bytesToHex(concatBytes(...found))).toBe(vector.records)
-  })
-
-  test.each(vectors.anyOfK)('looks up with $servers servers in $recordsLabel', vector => {
-    const { layout, servers, indices } = vector
-    const groups = instant.groupsAmong(layout, servers)
-    const words = new Words(hexToBytes(vector.entropy), 0)
-    const carrier = words.below(servers)
-    expect(carrier).toBe(vector.vectorsFrom)
-    const requests: Uint8Array[][] = Array.from({ length: servers }, () => [])
-    for (const index of indices) {
-      const { q, m } = placeOf(layout, index)
-      const group = q * groups.perPartition + Math.floor(m / 2 ** groups.a)
+    const group = q * groups.perPartition + Math.floor(m / 2 ** groups.a)
+    if (servers === 2) {
+      const seeds = [words.bytes(16), words.bytes(16)] as const
+      const first = words.below(2)
+      instant.generate(groups.n, group, seeds).forEach((key, party) => void queries[first ^ party]!.push(key))
+    } else {
       const seeds = Array.from({ length: servers - 1 }, () => words.bytes(32))
       const vector = instant.lastVector(groups, group, seeds)
-      requests.forEach((queries, server) => void queries.push(server === carrier ? vector : seeds.shift()!))
+      queries.forEach((to, server) => void to.push(server === vectorsFrom ? vector : seeds.shift()!))
     }
-    expect(requests.map(queries => bytesToHex(concatBytes(...queries)))).toEqual(vector.requests)
-    const { partitions, commitments } = new Database(layout, recordsOf(vector))
-    const answers = requests.map((queries, server) =>
-      queries.map(query => {
-        const share = instant.shareBits(groups, server === carrier, query)
-        return instant.answerTo(layout, groups, partitions, share)
-      }),
-    )
-    expect(answers.map(of => bytesToHex(concatBytes(...of)))).toEqual(vector.answers)
-    const found = indices.map((index, i) => {
-      const all = answers.map(of => of[i]!)
-      return instant.recon(layout, commitments, index, all, groups)
-    })
-    expect(bytesToHex(concatBytes(...found))).toBe(vector.records)
-  })
+  }
+  return { groups, queries, vectorsFrom }
+}
 
-  test('looks directory blocks up instantly', () => {
-    const { directoryKeys, slots, keys, blocks: numbers, entropy, ...vector } = vectors.instantDirectory
-    const directory = directories.buildDirectory(printsOf(directoryKeys), slots)
-    const layout = directories.blockLayout(directory)
-    const requests = requestsFor(layout, numbers, entropy)
-    expect(requests.map(queries => bytesToHex(concatBytes(...queries)))).toEqual(vector.requests)
-    const answers = requests.map(of =>
-      of.map(key => instant.answer(layout, [directories.paddedBlocks(directory)], key)),
-    )
-    expect(answers.map(of => bytesToHex(concatBytes(...of)))).toEqual(vector.answers)
-    const commitments = [directories.directoryCommitment(directory)]
-    const found = numbers.map((number, i) =>
-      instant.recon(layout, commitments, number, [answers[0]![i]!, answers[1]![i]!]),
-    )
-    const indices = keys.map((key, i) =>
-      directories.indexByBlock(directory.seed, found[i]!, fingerprint(utf8ToBytes(key)), directoryKeys),
-    )
-    expect(indices).toEqual(vector.indices)
-  })
-
-  test.each(vectors.instantRefused.answers)('refuses answers of $recordsLabel with a bit changed', vector => {
-    const { layout, index, entropy, refused } = vector
-    const { partitions, commitments } = new Database(layout, recordsOf(vector))
-    const [zero, one] = requestsFor(layout, [index], entropy).map(([key]) => instant.answer(layout, partitions, key!))
-    expect(zero!.length).toBe(vector.answerBytes)
-    instant.recon(layout, commitments, index, [zero!, one!])
-    for (const { because, at } of refused) {
-      const lie = zero!.map((byte, i) => (i === at ? byte ^ 1 : byte))
-      expect(() => instant.recon(layout, commitments, index, [lie, one!]), because).toThrow('lied')
+const reference: Implementation = {
+  lookUp(layout, content, indices, entropy, servers = 2) {
+    const { groups, queries, vectorsFrom } = queriesFor(layout, indices, entropy, servers)
+    const { partitions, commitments } = new Database(layout, content)
+    const answer = (query: Uint8Array, server: number) => {
+      if (servers === 2) return instant.answer(layout, partitions, query)
+      return instant.answerTo(layout, groups, partitions, instant.shareBits(groups, server === vectorsFrom, query))
     }
-  })
-
-  test('refuses instant requests that no client makes', () => {
-    const { layout, taken, refused } = vectors.instantRefused.requests
-    expect(instant.splitQueries(layout, hexToBytes(taken + taken))).toHaveLength(2)
-    for (const { because, bytes } of refused) {
-      expect(() => instant.splitQueries(layout, hexToBytes(bytes)), because).toThrow()
+    return {
+      requests: queries.map(of => concatBytes(...of)),
+      vectorsFrom,
+      answers: queries.map((of, server) => concatBytes(...of.map(query => answer(query, server)))),
+      recon(answers) {
+        const each = answers.map(of => split(of, groups.answerBytes))
+        const found = indices.map((index, i) => {
+          const all = each.map(of => of[i]!)
+          return instant.recon(layout, commitments, index, all, groups)
+        })
+        return concatBytes(...found)
+      },
     }
-  })
-})
+  },
+  directory(prints, slots) {
+    const directory = directories.buildDirectory(prints, slots)
+    const padded = directories.paddedBlocks(directory)
+    return {
+      ...directory,
+      commitment: directories.directoryCommitment(directory),
+      blocks: split(padded, directory.blockBytes),
+      blockOf: print => directories.blockOf(directory, print),
+      indexBy: (block, print, records) => directories.indexByBlock(directory.seed, block, print, records),
+      lookUp: (numbers, entropy) => reference.lookUp(directories.blockLayout(directory), padded, numbers, entropy),
+    }
+  },
+  check: instant.splitQueries,
+}
 
-describe('the WebAssembly core', () => {
-  test.each(vectors.directories)('reads each block of a directory of $keys keys alone', vector => {
-    const { keys, slots, blockLog, blockBytes } = vector
-    const directory = core.buildDirectory(concatBytes(...printsOf(keys)), slots)
-    expect({ blockLog: directory.blockLog, blockBytes: directory.blockBytes }).toEqual({ blockLog, blockBytes })
-    expect(bytesToHex(directory.seed)).toBe(vector.seed)
-    const database = directory.database()
-    expect(bytesToHex(database.commitment(0))).toBe(vector.commitment)
-    const shape = core.directoryShape(blockLog, blockBytes, hexToBytes(vector.seed))
-    const all = new Uint8Array(core.memory.buffer, database.recordsPointer(), blockBytes * 2 ** blockLog).slice()
-    printsOf(keys).forEach((print, i) => {
-      const number = shape.number(print)
-      expect(number).toBe(vector.blocks[i])
-      const block = all.subarray(number * blockBytes, (number + 1) * blockBytes)
-      expect(shape.index(block, print, keys)).toBe(vector.indices[i])
-      expect(() => shape.index(block, print, vector.indices[i]!)).toThrow('beyond the database')
-    })
-  })
+function lookUpIn(
+  { handle, commitments }: { handle: DatabaseHandle; commitments: Uint8Array },
+  layout: LayoutHandle,
+  indices: readonly number[],
+  entropy: string,
+  servers = 2,
+): Lookup {
+  const query = core.newInstantQuery(layout, Uint32Array.from(indices), hexToBytes(entropy), servers)
+  const all = Array.from({ length: servers }, (_, server) => server)
+  const isVector = (server: number) => servers > 2 && query.isVector(server)
+  const requests = all.map(server => query.request(server))
+  return {
+    requests,
+    vectorsFrom: all.find(isVector),
+    answers: requests.map((request, server) => {
+      core.checkInstantQueries(layout, request, servers, isVector(server))
+      const kinds = new Uint8Array(indices.length).fill(2 * Number(isVector(server)))
+      const pass = core.newInstantPass(handle, request, kinds, servers)
+      while (pass.step(handle));
+      return pass.finish(handle)
+    }),
+    recon(answers) {
+      const records = query.recon(commitments, concatBytes(...answers))
+      if (records === undefined) throw new Error('a server lied')
+      return records
+    },
+  }
+}
 
-  test.each(vectors.instant)('looks up instantly in $recordsLabel', vector => {
-    const layout = layoutHandle(core, vector.layout)
-    const database = commitDatabase(core, vector.layout, recordsOf(vector)).handle
-    const query = core.newInstantQuery(layout, Uint32Array.from(vector.indices), hexToBytes(vector.entropy))
-    const requests = [query.request(0), query.request(1)]
-    expect(requests.map(bytesToHex)).toEqual(vector.requests)
-    const [zero, one] = requests.map(request => answered(database, request, vector.indices.length))
-    expect([zero!, one!].map(bytesToHex)).toEqual(vector.answers)
-    expect(bytesToHex(query.recon(hexToBytes(vector.commitments), concatBytes(zero!, one!))!)).toBe(vector.records)
-    zero![0]! ^= 1
-    expect(query.recon(hexToBytes(vector.commitments), concatBytes(zero!, one!))).toBeUndefined()
-  })
-
-  test.each(vectors.anyOfK)('looks up with $servers servers in $recordsLabel', vector => {
-    const { servers, indices } = vector
-    const layout = layoutHandle(core, vector.layout)
-    const database = commitDatabase(core, vector.layout, recordsOf(vector)).handle
-    const query = core.newInstantQuery(layout, Uint32Array.from(indices), hexToBytes(vector.entropy), servers)
-    const all = Array.from({ length: servers }, (_, server) => server)
-    expect(all.filter(server => query.isVector(server))).toEqual([vector.vectorsFrom])
-    const requests = all.map(server => query.request(server))
-    expect(requests.map(bytesToHex)).toEqual(vector.requests)
-    const answers = requests.map((request, server) => {
-      core.checkInstantQueries(layout, request, servers, query.isVector(server))
-      const kinds = new Uint8Array(indices.length).fill(2 * Number(query.isVector(server)))
-      return passed(core.newInstantPass(database, request, kinds, servers), database)
-    })
-    expect(answers.map(bytesToHex)).toEqual(vector.answers)
-    const commitments = hexToBytes(vector.commitments)
-    expect(bytesToHex(query.recon(commitments, concatBytes(...answers))!)).toBe(vector.records)
-    answers[1]![0]! ^= 1
-    expect(query.recon(commitments, concatBytes(...answers))).toBeUndefined()
-  })
-
-  test('looks directory blocks up instantly', () => {
-    const { directoryKeys, slots, keys, blocks: numbers, entropy, ...vector } = vectors.instantDirectory
-    const directory = core.buildDirectory(concatBytes(...printsOf(directoryKeys)), slots)
+const wasm: Implementation = {
+  lookUp: (layout, content, ...asked) =>
+    lookUpIn(commitDatabase(core, layout, content), layoutHandle(core, layout), ...asked),
+  directory(prints, slots) {
+    const directory = core.buildDirectory(concatBytes(...prints), slots)
     const { blockLog, blockBytes, seed } = directory
     const shape = core.directoryShape(blockLog, blockBytes, seed)
-    const database = directory.database()
-    const query = core.newInstantQuery(shape.layout, Uint32Array.from(numbers), hexToBytes(entropy))
-    const requests = [query.request(0), query.request(1)]
+    const handle = directory.database()
+    const commitment = handle.commitment(0)
+    return {
+      ...{ blockLog, blockBytes, seed, commitment },
+      blocks: split(memory(core, handle.recordsPointer(), blockBytes * 2 ** blockLog).slice(), blockBytes),
+      blockOf: print => shape.number(print),
+      indexBy: (block, print, records) => shape.index(block, print, records),
+      lookUp: (...asked) => lookUpIn({ handle, commitments: commitment }, shape.layout, ...asked),
+    }
+  },
+  check: (layout, request) => core.checkInstantQueries(layoutHandle(core, layout), request),
+}
+
+describe.each([
+  ['the reference', reference],
+  ['the WebAssembly core', wasm],
+])('%s', (_, implementation) => {
+  const changed = (answers: readonly Uint8Array[], server: number, at: number) =>
+    answers.map((answer, s) => (s === server ? answer.map((byte, i) => (i === at ? byte ^ 1 : byte)) : answer))
+
+  test.each(vectors.directories)('reads each block of a directory of $keys keys alone', vector => {
+    const { keys, slots } = vector
+    const { blockLog, blockBytes, seed, commitment, ...directory } = implementation.directory(printsOf(keys), slots)
+    expect({ blockLog, blockBytes, seed: bytesToHex(seed), commitment: bytesToHex(commitment) }).toEqual({
+      ...{ blockLog: vector.blockLog, blockBytes: vector.blockBytes, seed: vector.seed, commitment: vector.commitment },
+    })
+    printsOf(keys).forEach((print, i) => {
+      const number = directory.blockOf(print)
+      expect(number).toBe(vector.blocks[i])
+      const block = directory.blocks[number]!
+      expect(directory.indexBy(block, print, keys)).toBe(vector.indices[i])
+      expect(() => directory.indexBy(block, print, vector.indices[i]!)).toThrow('beyond')
+    })
+  })
+
+  test.each([...vectors.instant.map(vector => ({ ...vector, servers: 2, vectorsFrom: undefined })), ...vectors.anyOfK])(
+    'looks up with $servers servers in $recordsLabel',
+    vector => {
+      const { layout, indices, entropy, servers } = vector
+      const lookup = implementation.lookUp(layout, recordsOf(vector), indices, entropy, servers)
+      expect(lookup.vectorsFrom).toBe(vector.vectorsFrom)
+      expect(lookup.requests.map(bytesToHex)).toEqual(vector.requests)
+      expect(lookup.answers.map(bytesToHex)).toEqual(vector.answers)
+      expect(bytesToHex(lookup.recon(lookup.answers))).toBe(vector.records)
+      for (const at of [0, lookup.answers[1]!.length - 1]) {
+        expect(() => lookup.recon(changed(lookup.answers, 1, at))).toThrow('lied')
+      }
+    },
+  )
+
+  test('looks directory blocks up instantly', () => {
+    const { directoryKeys, slots, keys, blocks: numbers, entropy, ...vector } = vectors.instantDirectory
+    const directory = implementation.directory(printsOf(directoryKeys), slots)
+    const { requests, answers, recon } = directory.lookUp(numbers, entropy)
     expect(requests.map(bytesToHex)).toEqual(vector.requests)
-    const [zero, one] = requests.map(request => answered(database, request, numbers.length))
-    expect([zero!, one!].map(bytesToHex)).toEqual(vector.answers)
-    const found = split(query.recon(database.commitment(0), concatBytes(zero!, one!))!, blockBytes)
-    const indices = keys.map((key, i) => shape.index(found[i]!, fingerprint(utf8ToBytes(key)), directoryKeys))
+    expect(answers.map(bytesToHex)).toEqual(vector.answers)
+    const found = split(recon(answers), directory.blockBytes)
+    const indices = keys.map((key, i) => directory.indexBy(found[i]!, fingerprint(utf8ToBytes(key)), directoryKeys))
     expect(indices).toEqual(vector.indices)
   })
 
   test.each(vectors.instantRefused.answers)('refuses answers of $recordsLabel with a bit changed', vector => {
     const { layout, index, entropy, refused } = vector
-    const { handle: database, commitments } = commitDatabase(core, layout, recordsOf(vector))
-    const query = core.newInstantQuery(layoutHandle(core, layout), Uint32Array.of(index), hexToBytes(entropy))
-    const [zero, one] = [query.request(0), query.request(1)].map(request => answered(database, request, 1))
-    expect(zero!.length).toBe(vector.answerBytes)
-    expect(query.recon(commitments, concatBytes(zero!, one!))).toBeDefined()
+    const { answers, recon } = implementation.lookUp(layout, recordsOf(vector), [index], entropy)
+    expect(answers[0]!.length).toBe(vector.answerBytes)
+    recon(answers)
     for (const { because, at } of refused) {
-      const lie = zero!.map((byte, i) => (i === at ? byte ^ 1 : byte))
-      expect(query.recon(commitments, concatBytes(lie, one!)), because).toBeUndefined()
+      expect(() => recon(changed(answers, 0, at)), because).toThrow('lied')
     }
   })
 
   test('refuses instant requests that no client makes', () => {
     const { layout, taken, refused } = vectors.instantRefused.requests
-    core.checkInstantQueries(layoutHandle(core, layout), hexToBytes(taken + taken))
+    implementation.check(layout, hexToBytes(taken + taken))
     for (const { because, bytes } of refused) {
-      expect(() => core.checkInstantQueries(layoutHandle(core, layout), hexToBytes(bytes)), because).toThrow()
+      expect(() => implementation.check(layout, hexToBytes(bytes)), because).toThrow()
     }
   })
 })
-
-/** All steps of a pass. */
-function answered(database: DatabaseHandle, request: Uint8Array, queries: number): Uint8Array {
-  return passed(core.newInstantPass(database, request, new Uint8Array(queries)), database)
-}
-
-function passed(pass: InstantPassHandle, database: DatabaseHandle): Uint8Array {
-  while (pass.step(database));
-  return pass.finish(database)
-}

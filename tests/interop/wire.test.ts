@@ -10,7 +10,7 @@ import { bytesToHex as hex, hexToBytes as unhex, utf8ToBytes } from '@noble/hash
 import { describe, expect, test } from 'vitest'
 import { keyless as shared } from '../../packages/protocol/test/manifests.js'
 import { verifies } from '../../server/dist/base/ed25519.js'
-import { type BatchFields, type FenceFields, type ManifestFields, reference, shipped } from './codecs.js'
+import { type BatchFields, type FenceFields, inHex, type ManifestFields, reference, shipped } from './codecs.js'
 import { blockLayout } from './reference/directory.js'
 import { hash } from './reference/hash.js'
 import { answerBytes, generate, groupsAmong, groupsOf, lastVector } from './reference/instant.js'
@@ -58,6 +58,11 @@ const CLAIM: FenceFields = {
   hintId: bytes('hint', 16),
   version: 2 ** 32 - 1,
   name: bytes('name', 32),
+}
+
+const POINTPROOFS = {
+  ...{ rowsHash: bytes('rows', 32), keyHash: bytes('key', 32), transcriptHash: bytes('transcript', 32) },
+  development: false,
 }
 
 const NOBODY: FenceFields = { ...CLAIM, kind: 'register', version: 0, name: '00'.repeat(32) }
@@ -308,7 +313,7 @@ function makeVectors() {
     ...makePublished(bytesOf),
     ...makeFenced(bytesOf),
     ...makeInstant(bytesOf),
-    refused: [...makeRefused(bytesOf), ...makeRefusedBeside(bytesOf), ...makeRefusedSecret(bytesOf)],
+    refused: [...makeRefused(bytesOf), ...makeRefusedBeside(bytesOf), ...makeRefusedInstant(bytesOf)],
   }
 }
 
@@ -325,6 +330,10 @@ function makeInstant(bytesOf: (name: string) => string) {
     const { directoryBlockLog: blockLog, directoryBlockBytes: blockBytes } = fields
     return of === 'records' ? fields : blockLayout({ blockLog, blockBytes })
   }
+  const answered = (manifest: string, of: InstantOf, answers: string[], servers: number) => ({
+    ...{ manifest, of, answers, servers },
+    bytes: reference.encodeInstantAnswer(bytesOf(manifest), of, answers, servers),
+  })
   const amongMore: [string, InstantOf, Sharing][] = [
     ['smallest', 'records', { servers: 3, vectors: true }],
     ['keyed', 'records', { servers: 3, vectors: false }],
@@ -342,13 +351,7 @@ function makeInstant(bytesOf: (name: string) => string) {
   })
   const answersOf = amongMore.map(([manifest, of, { servers }]) => {
     const answers = [bytes('shared', groupsAmong(layoutOf(manifest, of), servers).answerBytes)]
-    return {
-      manifest,
-      of,
-      answers,
-      servers,
-      bytes: reference.encodeInstantAnswer(bytesOf(manifest), of, answers, servers),
-    }
+    return answered(manifest, of, answers, servers)
   })
   const sharing: Sharing = { servers: 2, vectors: false }
   const instantQueries = asked.map(([manifest, of, groups]) => {
@@ -361,81 +364,80 @@ function makeInstant(bytesOf: (name: string) => string) {
   })
   const instantAnswers = asked.slice(0, -1).map(([manifest, of, groups]) => {
     const answers = groups.map(group => bytes(`answer ${group}`, answerBytes(layoutOf(manifest, of))))
-    return {
-      manifest,
-      of,
-      answers,
-      servers: 2,
-      bytes: reference.encodeInstantAnswer(bytesOf(manifest), of, answers, 2),
-    }
+    return answered(manifest, of, answers, 2)
   })
   return { instantQueries: [...instantQueries, ...queriesTo], instantAnswers: [...instantAnswers, ...answersOf] }
 }
 
-function makeRefusedSecret(bytesOf: (name: string) => string): Refused[] {
-  const { instantQueries, instantAnswers } = makeInstant(bytesOf)
-  const [query] = instantQueries.filter(({ manifest }) => manifest === 'keyed')
-  const [answer] = instantAnswers.filter(({ manifest }) => manifest === 'keyed')
-  const [asked, answered] = [query!.bytes, answer!.bytes]
-  const lengths = (valid: string): [string, string][] => [
+type Cases = readonly (readonly [because: string, bytes: string])[]
+
+function refused(kind: Refused['kind'], cases: Cases, manifest?: string): Refused[] {
+  return cases.map(([because, bytes]) => ({ kind, because, ...(manifest && { manifest }), bytes }))
+}
+
+function lengths(valid: string): Cases {
+  return [
     ['no bytes', ''],
     ['a head alone', valid.slice(0, 80)],
     ['a byte too few', valid.slice(0, -2)],
     ['a byte too many', `${valid}00`],
   ]
-  const heads = (valid: string, magics: readonly string[], suites: readonly number[]): [string, string][] => [
-    ...magics.map((magic): [string, string] => [`the magic ${magic}`, replaced(valid, 0, hex(utf8ToBytes(magic)))]),
-    ...suites.map((suite): [string, string] => [`suite ${suite}`, replaced(valid, 6, `0${suite}`)]),
+}
+
+function heads(valid: string, magics: readonly string[], suites: readonly number[]): Cases {
+  return [
+    ...magics.map(magic => [`the magic ${magic}`, replaced(valid, 0, hex(utf8ToBytes(magic)))] as const),
+    ...suites.map(suite => [`suite ${suite}`, replaced(valid, 6, `0${suite}`)] as const),
     ['format 2', replaced(valid, 4, '02')],
     ['a reserved byte', replaced(valid, 38, '01')],
   ]
-  const epochs = (valid: string): [string, string][] => [
+}
+
+function epochs(valid: string): Cases {
+  return [
     ['another database', replaced(valid, 8, 'ff'.repeat(16))],
     ['another generation', replaced(valid, 24, '02')],
     ['another epoch', replaced(valid, 28, '02')],
     ['another Q', replaced(valid, 32, '07')],
   ]
+}
+
+function makeRefusedInstant(bytesOf: (name: string) => string): Refused[] {
+  const { instantQueries, instantAnswers } = makeInstant(bytesOf)
+  const [query] = instantQueries.filter(({ manifest }) => manifest === 'keyed')
+  const [answer] = instantAnswers.filter(({ manifest }) => manifest === 'keyed')
+  const [asked, answered] = [query!.bytes, answer!.bytes]
   const one = query!.queries[0]!
   const vectorTo = instantQueries.find(({ manifest, sharing }) => manifest === 'keyed' && sharing.vectors)!
   const [vector, seed] = [
     vectorTo.bytes,
     instantQueries.find(({ sharing: { servers, vectors } }) => servers === 3 && !vectors)!.bytes,
   ]
-  const cases: [Refused['kind'], string, [string, string][]][] = [
-    [
-      'instant query',
-      'keyed',
-      [
-        ...lengths(asked),
-        ...heads(asked, ['PIRA', 'PIRH'], [0, 1, 2, 3, 6]),
-        ['count 0', replaced(asked.slice(0, 80), 36, '00')],
-        ['a count of more queries than follow', replaced(asked, 36, '02')],
-        ['a count of fewer queries than follow', asked + one],
-        ['65 queries', replaced(asked.slice(0, 80), 36, '41') + one.repeat(65)],
-        ['party 2', `${asked.slice(0, -2)}02`],
-        ...lengths(vector),
-        ...lengths(seed),
-        ['two servers in suite 7', replaced(vector, 40, '02')],
-        ['nine servers', replaced(vector, 40, '09')],
-        ['form 2', replaced(vector, 41, '02')],
-        ['a vector as seeds', replaced(vector, 41, '00')],
-        ['seeds as vectors', replaced(seed, 41, '01')],
-        ['a bit beyond the last group', `${vector.slice(0, -2)}ff`],
-      ],
-    ],
-    [
-      'instant answer',
-      'keyed',
-      [
-        ...lengths(answered),
-        ...heads(answered, ['PIRQ', 'PIRP'], [0, 1, 2, 3, 5]),
-        ...epochs(answered),
-        ['count 0', replaced(answered, 36, '00')],
-        ['count 2', replaced(answered, 36, '02')],
-      ],
-    ],
+  const queries: Cases = [
+    ...lengths(asked),
+    ...heads(asked, ['PIRA', 'PIRH'], [0, 1, 2, 3, 6]),
+    ['count 0', replaced(asked.slice(0, 80), 36, '00')],
+    ['a count of more queries than follow', replaced(asked, 36, '02')],
+    ['a count of fewer queries than follow', asked + one],
+    ['65 queries', replaced(asked.slice(0, 80), 36, '41') + one.repeat(65)],
+    ['party 2', `${asked.slice(0, -2)}02`],
+    ...lengths(vector),
+    ...lengths(seed),
+    ['two servers in suite 7', replaced(vector, 40, '02')],
+    ['nine servers', replaced(vector, 40, '09')],
+    ['form 2', replaced(vector, 41, '02')],
+    ['a vector as seeds', replaced(vector, 41, '00')],
+    ['seeds as vectors', replaced(seed, 41, '01')],
+    ['a bit beyond the last group', `${vector.slice(0, -2)}ff`],
   ]
-  return cases.flatMap(([kind, manifest, list]) => list.map(([because, bytes]) => ({ kind, because, manifest, bytes })))
+  const answers: Cases = [
+    ...lengths(answered),
+    ...heads(answered, ['PIRQ', 'PIRP'], [0, 1, 2, 3, 5]),
+    ...epochs(answered),
+    ['count 0', replaced(answered, 36, '00')],
+    ['count 2', replaced(answered, 36, '02')],
+  ]
+  return [...refused('instant query', queries, 'keyed'), ...refused('instant answer', answers, 'keyed')]
 }
 
 /** Signatures under RFC 8032 seeds, which are secret keys; batches and manifests are bytes. */
@@ -500,7 +502,7 @@ function makeRefusedBeside(bytesOf: (name: string) => string): Refused[] {
   const reply = reference.encodeFenceReply('granted')
   const query = reference.encodeQuery(bytesOf('keyed'), [[0, 4]], 1)
   type Kind = 'batch' | 'batch signature' | 'fence request' | 'fence reply' | 'claim' | 'verdict'
-  const cases: Record<Kind, [string, string][]> = {
+  const cases: Record<Kind, Cases> = {
     batch: [
       ['71 bytes', batch.slice(0, 2 * 71)],
       ['another magic', replaced(batch, 0, '51')],
@@ -553,9 +555,7 @@ function makeRefusedBeside(bytesOf: (name: string) => string): Refused[] {
     ],
     verdict: [['7 bytes of one', reply.slice(0, -2)]],
   }
-  return Object.entries(cases).flatMap(([kind, list]) =>
-    list.map(([because, bytes]) => ({ kind: kind as Refused['kind'], because, bytes })),
-  )
+  return Object.entries(cases).flatMap(([kind, list]) => refused(kind as Kind, list))
 }
 
 function pairs(offsets: readonly number[]): number[][] {
@@ -565,12 +565,6 @@ function pairs(offsets: readonly number[]): number[][] {
 /** Bytes named by what they stand for, in hex. */
 function bytes(label: string, count: number): string {
   return hex(stream(label, count))
-}
-
-/** The same values with their bytes in hex. */
-function inHex<T extends object>(values: T): { [K in keyof T]: T[K] extends Uint8Array ? string : T[K] } {
-  const inHex = ([name, value]: [string, unknown]) => [name, value instanceof Uint8Array ? hex(value) : value]
-  return Object.fromEntries(Object.entries(values).map(inHex))
 }
 
 function makeManifests(): Manifest[] {
@@ -589,10 +583,6 @@ function makeManifests(): Manifest[] {
     updateListBytes: 40 + 50 * (5 + 318), // the longest of "variable"
     updateListHash: bytes('update list', 32),
     previousManifest: bytes('previous manifest', 32),
-  }
-  const proved = {
-    ...{ rowsHash: bytes('rows', 32), keyHash: bytes('key', 32), transcriptHash: bytes('transcript', 32) },
-    development: false,
   }
   const sized = (records: number, valueBytes: number, partitions: number, partitionRecords: number) => ({
     ...{ records, valueBytes, partitions, partitionRecords, blockRecords: 1 },
@@ -626,14 +616,14 @@ function makeManifests(): Manifest[] {
       ...{ ...keyless, suite: 2, ...sized(5, 8, 2, 3), recordBytes: 8 },
       commitments: [zero, zero],
     },
-    'with Pointproofs': { ...keyless, suite: 6, ...sized(5, 8, 2, 3), recordBytes: 8, pointproofs: proved },
+    'with Pointproofs': { ...keyless, suite: 6, ...sized(5, 8, 2, 3), recordBytes: 8, pointproofs: POINTPROOFS },
     'with Pointproofs for development': {
       ...{ ...keyed, suite: 6, ...sized(9, 8, 2, 8), recordBytes: 24, blockRecords: 4 },
       ...{ generation: 2, epoch: 2, previousManifest: changed.previousManifest },
-      pointproofs: { ...proved, development: true },
+      pointproofs: { ...POINTPROOFS, development: true },
     },
     'with Pointproofs, later': {
-      ...{ ...keyless, ...changed, suite: 6, ...sized(5, 8, 2, 3), recordBytes: 8, pointproofs: proved },
+      ...{ ...keyless, ...changed, suite: 6, ...sized(5, 8, 2, 3), recordBytes: 8, pointproofs: POINTPROOFS },
       updateListBytes: 40 + 5 * (53 + 8),
     },
     'longest answers': { ...keyless, ...sized(128, 65_536, 128, 1), recordBytes: 65_536, maxBatch: 2 },
@@ -710,24 +700,20 @@ function makePairs() {
     ['fewer records', false, { records: 3 }],
     ['fewer partitions', false, { partitions: 1 }],
   ]
-  const pointproofs = {
-    ...{ rowsHash: bytes('rows', 32), keyHash: bytes('key', 32), transcriptHash: bytes('transcript', 32) },
-    development: false,
-  }
-  const proved = { ...first, suite: 6 as const, pointproofs }
+  const proved = { ...first, suite: 6 as const, pointproofs: POINTPROOFS }
   const beforeProved = reference.encodeManifest(proved)
   const provedCases: [string, boolean, Partial<ManifestFields>][] = [
-    ['in suite 6, with other rows', true, { pointproofs: { ...pointproofs, rowsHash: bytes('next rows', 32) } }],
+    ['in suite 6, with other rows', true, { pointproofs: { ...POINTPROOFS, rowsHash: bytes('next rows', 32) } }],
     ['in suite 6, with rows behind its list', true, { updateListBytes: 40 + 5 + 24 + 48 }],
     ['in suite 6, with as many queries a request', true, { records: 13, partitions: 4 }],
     ['in suite 6, with fewer queries a request', false, { records: 17, partitions: 5 }],
-    ['in suite 6, with another key', false, { pointproofs: { ...pointproofs, keyHash: bytes('next key', 32) } }],
+    ['in suite 6, with another key', false, { pointproofs: { ...POINTPROOFS, keyHash: bytes('next key', 32) } }],
     [
       'in suite 6, of another transcript',
       false,
-      { pointproofs: { ...pointproofs, transcriptHash: bytes('next', 32) } },
+      { pointproofs: { ...POINTPROOFS, transcriptHash: bytes('next', 32) } },
     ],
-    ['in suite 6, for development', false, { pointproofs: { ...pointproofs, development: true } }],
+    ['in suite 6, for development', false, { pointproofs: { ...POINTPROOFS, development: true } }],
   ]
   const pairs = cases.map(([because, follows, change]) => {
     return { because, follows, bytes: before + reference.encodeManifest(next(change)) }
@@ -813,38 +799,19 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'no update list in suite 6': replaced(later, 68, u32(0)),
   }
   const query = reference.encodeQuery(keyed, [[0, 4]], 1)
-  const badQueries = {
-    'no bytes': '',
-    'a header alone': query.slice(0, 80),
-    'a byte too few': query.slice(0, -2),
-    'a byte too many': `${query}00`,
-    "an answer's magic": replaced(query, 3, '41'),
-    'format 2': replaced(query, 4, '02'),
-    'suite 2': replaced(query, 6, '02'),
-    'suite 4': replaced(query, 6, '04'),
-    'suite 5': replaced(query, 6, '05'),
-    'count 0': replaced(query.slice(0, 80), 36, '00'),
-    'a count of more vectors than follow': replaced(query, 36, '02'),
-    'a reserved byte': replaced(query, 38, '01'),
-  }
+  const queries: Cases = [
+    ...lengths(query),
+    ...heads(query, ['PIRA'], [2, 4, 5]),
+    ['count 0', replaced(query.slice(0, 80), 36, '00')],
+    ['a count of more vectors than follow', replaced(query, 36, '02')],
+  ]
   const answer = reference.encodeAnswer(keyed, 1, [bytes('entry 0', 120), bytes('entry 1', 120)], 1)
-  const badAnswers = {
-    'no bytes': '',
-    'a header alone': answer.slice(0, 80),
-    'a byte too few': answer.slice(0, -2),
-    'a byte too many': `${answer}00`,
-    "a query's magic": replaced(answer, 3, '51'),
-    'format 2': replaced(answer, 4, '02'),
-    'suite 2': replaced(answer, 6, '02'),
-    'suite 4': replaced(answer, 6, '04'),
-    'suite 5': replaced(answer, 6, '05'),
-    'another database': replaced(answer, 8, hex(unhex(bytes('database', 1)).map(byte => byte ^ 1))),
-    'another generation': replaced(answer, 24, u32(2)),
-    'another epoch': replaced(answer, 28, u32(2)),
-    'another Q': replaced(answer, 32, u32(1)),
-    'another count': replaced(answer, 36, '02'),
-    'a reserved byte': replaced(answer, 38, '01'),
-  }
+  const answers: Cases = [
+    ...lengths(answer),
+    ...heads(answer, ['PIRQ'], [2, 4, 5]),
+    ...epochs(answer),
+    ['another count', replaced(answer, 36, '02')],
+  ]
   const fields = { fingerprint: bytes('fingerprint', 16), value: bytes('value', 5) }
   const record = reference.encodeRecord(bytesOf('variable'), fields)
   const badRecords = {
@@ -855,12 +822,10 @@ function makeRefused(bytesOf: (name: string) => string): Refused[] {
     'something after the value': `${record.slice(0, -2)}01`,
     'something in an empty slot': `${'00'.repeat(317)}01`,
   }
-  const refused = (kind: Refused['kind'], cases: Record<string, string>, manifest?: string) =>
-    Object.entries(cases).map(([because, bytes]) => ({ kind, because, ...(manifest && { manifest }), bytes }))
   return [
-    ...refused('manifest', badManifests),
-    ...refused('query', badQueries, 'keyed'),
-    ...refused('answer', badAnswers, 'keyed'),
-    ...refused('record', badRecords, 'variable'),
+    ...refused('manifest', Object.entries(badManifests)),
+    ...refused('query', queries, 'keyed'),
+    ...refused('answer', answers, 'keyed'),
+    ...refused('record', Object.entries(badRecords), 'variable'),
   ]
 }

@@ -2,9 +2,8 @@
 
 import { readFile } from 'node:fs/promises'
 import { brotliCompressSync } from 'node:zlib'
-import { build } from 'esbuild'
 import { expect, test } from 'vitest'
-import { shipped } from '../support/shipped.js'
+import { bundled, shipped } from '../support/shipped.js'
 
 const ROOT = new URL('../../', import.meta.url)
 const [GUIDE, SDK] = ['docs/guide/modes.md', 'packages/client/README.md']
@@ -58,34 +57,15 @@ test('an app that looks up instantly ships at most 66 kB of brotli; code for sta
   onDemand(/generated\/inline/, 3)
 })
 
-/** What an app ships that imports one of the other entries, by file: in brotli, with what it loads at once, and what on demand. */
-async function filesOf(contents: string) {
-  const { metafile, outputFiles } = await build({
-    stdin: { contents, resolveDir: import.meta.dirname },
-    ...{
-      bundle: true,
-      minify: true,
-      splitting: true,
-      write: false,
-      metafile: true,
-      external: ['react', 'node:*', 'fs-native-extensions'],
-    },
-    ...{ platform: 'browser', format: 'esm', target: 'es2022', outdir: 'out' },
-  })
-  return Object.entries(metafile.outputs).map(([name, { inputs }]) => ({
-    sources: Object.keys(inputs),
-    bytes: brotliCompressSync(outputFiles.find(({ path }) => path.endsWith(name))!.contents).length,
-  }))
-}
-
 test('an app of /instant is two files of 61 kB of brotli at most, and a third where the platform checks no signatures', async () => {
-  const files = await filesOf(`export { open } from '@keyhush/client/instant'`)
-  const isFor = (needle: RegExp) => (file: (typeof files)[number]) => file.sources.some(source => needle.test(source))
-  const onDemand = files.filter(isFor(/@noble\/curves\//))
-  const needed = files.filter(file => !onDemand.includes(file))
+  const { outputs, bytesOf, sourcesOf } = await bundled(`export { open } from '@keyhush/client/instant'`)
+  const filesFor = (needle: RegExp) =>
+    Object.keys(outputs).filter(file => sourcesOf([file]).some(source => needle.test(source)))
+  const onDemand = filesFor(/@noble\/curves\//)
+  const needed = Object.keys(outputs).filter(file => !onDemand.includes(file))
   expect([needed.length, onDemand.length]).toEqual([2, 1])
-  expect(needed.filter(isFor(/generated\/inline-instant/))).toHaveLength(1)
-  const bytes = needed.reduce((sum, file) => sum + file.bytes, 0)
+  expect(filesFor(/generated\/inline-instant/).filter(file => needed.includes(file))).toHaveLength(1)
+  const bytes = bytesOf(needed)
   console.log('of /instant, brotli, bytes:', bytes)
   expect(bytes).toBeLessThan(61_000)
   const documents = {
@@ -96,9 +76,9 @@ test('an app of /instant is two files of 61 kB of brotli at most, and a third wh
   for (const [path, figure] of Object.entries(documents)) {
     expect(Math.abs(bytes / 1000 - (await figureIn(path, figure))), path).toBeLessThan(1)
   }
-  expect(
-    files.filter(isFor(/client\/dist\/(state|store\/(?!store\.js|identity\.js))|stores|keeping|stateful|\/idb\//)),
-  ).toEqual([])
+  expect(filesFor(/client\/dist\/(state|store\/(?!store\.js|identity\.js))|stores|keeping|stateful|\/idb\//)).toEqual(
+    [],
+  )
 })
 
 test('the SDK in one file has the size that documents name', async () => {
@@ -117,36 +97,23 @@ test.each([
   ['/testing', `export * from '@keyhush/client/testing'`, 6_000],
   ['/node', `export * from '@keyhush/client/node'`, 6_000],
 ])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
-  const files = await filesOf(contents)
-  const atOnce = files.find(({ sources }) => sources.includes('<stdin>'))!
-  const shared = files.filter(({ sources }) => sources.some(source => /protocol\/dist|client\/dist\/base/.test(source)))
-  const sum = [...new Set([atOnce, ...shared])].reduce((sum, file) => sum + file.bytes, 0)
+  const { outputs, bytesOf, sourcesOf } = await bundled(contents)
+  const isAtOnce = (source: string) => source === '<stdin>' || /protocol\/dist|client\/dist\/base/.test(source)
+  const sum = bytesOf(Object.keys(outputs).filter(file => sourcesOf([file]).some(isAtOnce)))
   console.log('brotli, bytes:', sum)
   expect(sum).toBeLessThan(most)
 })
 
 test('an app that only estimates starts without WebAssembly and without code for states', async () => {
-  const { metafile } = await build({
-    stdin: { contents: `export { estimate } from '@keyhush/client'`, resolveDir: import.meta.dirname },
-    ...{ bundle: true, minify: true, splitting: true, write: false, metafile: true },
-    ...{ platform: 'browser', format: 'esm', target: 'es2022', outdir: 'out' },
-  })
-  const { outputs } = metafile
-  const found = new Set<string>()
-  const visit = (file: string) => {
-    if (found.has(file)) return
-    found.add(file)
-    for (const { path, kind } of outputs[file]!.imports) if (kind === 'import-statement') visit(path)
-  }
-  visit(Object.keys(outputs).find(file => file.endsWith('stdin.js'))!)
-  const sources = [...found].flatMap(file => Object.keys(outputs[file]!.inputs))
+  const { atOnce, sourcesOf, lengthOf } = await bundled(`export { estimate } from '@keyhush/client'`)
+  const sources = sourcesOf(atOnce)
   expect(sources.some(source => source.endsWith('client/dist/estimate.js'))).toBe(true)
   expect(
     sources.filter(source =>
       /generated\/|client\/dist\/(state|store\/(?!store\.js|identity\.js)|session\/stateful)/.test(source),
     ),
   ).toEqual([])
-  const bytes = [...found].reduce((sum, file) => sum + outputs[file]!.bytes, 0)
+  const bytes = lengthOf(atOnce)
   console.log('to estimate, minified bytes:', bytes)
   expect(bytes).toBeLessThan(64_000)
 })

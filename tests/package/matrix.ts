@@ -1,25 +1,21 @@
 // `npm run matrix -- [SETUP…]`: the packages as published, in bundlers, runtimes and frameworks. Each setup is an app outside of
 // this repository that has installed the tarballs, and looks up in every mode. Versions: matrix/package-lock.json.
 
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { startServers } from '@keyhush/server/testing'
+import type { Page } from 'puppeteer-core'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import { startPair, temporaryFolder } from '../support/servers.js'
+import { serve } from '../support/web.js'
+import { env as npm, pack, root, runWith } from './packed.js'
 
-const root = fileURLToPath(new URL('../..', import.meta.url))
 const workspaces = ['packages/protocol', 'packages/wasm', 'packages/client', 'server']
-const { NODE_ENV: _, ...inherited } = process.env // of what compiles this; apps choose their own
+const { NODE_ENV: _, ...inherited } = npm // of what compiles this; apps choose their own
 const env = {
   ...inherited,
-  ...{ npm_config_prefer_offline: 'true', npm_config_audit: 'false', npm_config_fund: 'false' },
   ...{ NEXT_TELEMETRY_DISABLED: '1', DENO_NO_UPDATE_CHECK: '1' },
 }
 
@@ -58,6 +54,7 @@ const IN_PAGE = `${PROGRAM}
 probe(open, servers).then(said => { document.title = said }, error => { document.title = 'failed: ' + error })
 `
 const page = (script: string) => `<!doctype html><title></title><link rel="icon" href="data:,">${script}`
+const MODULE_PAGE = page('<script type="module" src="/page.js"></script>')
 const STRICT = "default-src 'none'; img-src data:; worker-src 'self'; connect-src *; script-src 'self'"
 
 /** The folder with node_modules in which all setups are, and the two servers that they ask. */
@@ -148,7 +145,6 @@ const setups: Record<string, (app: App) => Promise<string>> = {
   'no bundler, one file': async ({ path, titleOf }) => {
     await oneFile(path)
     await writeFile(join(path, 'out-file/page.js'), IN_PAGE.replace('@keyhush/client', './keyhush.js'))
-    await writeFile(join(path, 'out-file/index.html'), page('<script type="module" src="/page.js"></script>'))
     return await titleOf('out-file', `${STRICT} 'wasm-unsafe-eval'`)
   },
 
@@ -163,7 +159,6 @@ const setups: Record<string, (app: App) => Promise<string>> = {
       join(path, 'out-file/page.js'),
       `new Worker('/worker.js', { type: 'module' }).onmessage = ({ data }) => { document.title = data }`,
     )
-    await writeFile(join(path, 'out-file/index.html'), page('<script type="module" src="/page.js"></script>'))
     return await titleOf('out-file')
   },
 
@@ -184,7 +179,6 @@ const setups: Record<string, (app: App) => Promise<string>> = {
        await controlled
        document.title = await (await fetch('/ask')).text()`,
     )
-    await writeFile(join(path, 'out-file/index.html'), page('<script type="module" src="/page.js"></script>'))
     return await titleOf('out-file')
   },
 
@@ -227,18 +221,12 @@ const setups: Record<string, (app: App) => Promise<string>> = {
     return EXPECTED
   },
 
-  'Jest, modules': async ({ path, run }) => {
-    await mkdir(join(path, 'jest'), { recursive: true })
-    await writeFile(join(path, 'jest/app.test.mjs'), testOf('', '../'))
-    await writeFile(join(path, 'jest/jest.config.json'), '{ "testMatch": ["**/*.test.mjs"], "transform": {} }')
-    await run('node', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--config', 'jest/jest.config.json')
-    return EXPECTED
-  },
+  'Jest, modules': app => jestModules(app, 'jest', testOf('', '../')),
 
-  'Jest, with servers of its own': async ({ path, run }) => {
-    await mkdir(join(path, 'jest-servers'), { recursive: true })
-    await writeFile(
-      join(path, 'jest-servers/app.test.mjs'),
+  'Jest, with servers of its own': app =>
+    jestModules(
+      app,
+      'jest-servers',
       `import { startServers } from '@keyhush/server/testing'
        import { open } from '@keyhush/client'
        test('looks up', async () => {
@@ -248,12 +236,7 @@ const setups: Record<string, (app: App) => Promise<string>> = {
          await map.close()
          await close()
        })`,
-    )
-    await writeFile(join(path, 'jest-servers/jest.config.json'), '{ "testMatch": ["**/*.test.mjs"], "transform": {} }')
-    const config = 'jest-servers/jest.config.json'
-    await run('node', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--config', config)
-    return EXPECTED
-  },
+    ),
 
   'Jest, CommonJS': async ({ path, run }) => {
     await mkdir(join(path, 'jest-cjs'), { recursive: true })
@@ -297,12 +280,21 @@ const setups: Record<string, (app: App) => Promise<string>> = {
   ),
 }
 
+async function jestModules({ path, run }: App, folder: string, test: string): Promise<string> {
+  await mkdir(join(path, folder), { recursive: true })
+  await writeFile(join(path, folder, 'app.test.mjs'), test)
+  const config = `${folder}/jest.config.json`
+  await writeFile(join(path, config), '{ "testMatch": ["**/*.test.mjs"], "transform": {} }')
+  await run('node', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--config', config)
+  return EXPECTED
+}
+
 /** The folder of a page in parts. */
 async function esbuilt({ path, run }: App): Promise<string> {
   await writeFile(join(path, 'page.mjs'), IN_PAGE)
   const options = ['--bundle', '--minify', '--splitting', '--format=esm', '--outdir=out-esbuild']
   await run('esbuild', 'page.mjs', ...options)
-  await writeFile(join(path, 'out-esbuild/index.html'), page('<script type="module" src="/page.js"></script>'))
+  await writeFile(join(path, 'out-esbuild/index.html'), MODULE_PAGE)
   return 'out-esbuild'
 }
 
@@ -310,7 +302,7 @@ async function vitePage(path: string): Promise<void> {
   await mkdir(join(path, 'vite'), { recursive: true })
   await copyModules(path, 'vite')
   await writeFile(join(path, 'vite/page.js'), IN_PAGE)
-  await writeFile(join(path, 'vite/index.html'), page('<script type="module" src="/page.js"></script>'))
+  await writeFile(join(path, 'vite/index.html'), MODULE_PAGE)
 }
 
 /** The package's one file, and the probe. */
@@ -319,6 +311,7 @@ async function oneFile(path: string): Promise<void> {
   await cp(join(path, 'node_modules/@keyhush/client/dist/keyhush.js'), join(path, 'out-file/keyhush.js'))
   await copyModules(path, 'out-file')
   await writeFile(join(path, 'out-file/entries.mjs'), 'export const entries = []')
+  await writeFile(join(path, 'out-file/index.html'), MODULE_PAGE)
 }
 
 async function copyModules(path: string, folder: string): Promise<void> {
@@ -373,21 +366,10 @@ export async function matrix(wanted: readonly string[]): Promise<number> {
       await cp(join(root, 'tests/package/matrix', name), join(path, name))
     const runAt = async (cwd: string, command: string, ...args: string[]) => {
       const installed = join(path, 'node_modules/.bin', command)
-      const program = existsSync(installed) ? installed : command
-      try {
-        return (await promisify(execFile)(program, args, { cwd, env, maxBuffer: 1e8 })).stdout
-      } catch (error) {
-        const { stdout, stderr } = error as { stdout?: string; stderr?: string }
-        throw new Error(`${command} ${args.join(' ')}\n${stdout ?? ''}${stderr ?? error}`)
-      }
+      return await runWith(env, cwd, existsSync(installed) ? installed : command, ...args)
     }
     console.log('Installing what apps are built with, and the tarballs')
-    const flags = workspaces.flatMap(name => ['-w', name])
-    const packed = await runAt(root, 'npm', 'pack', ...flags, '--pack-destination', folder.path, '--silent')
-    const tarballs = packed
-      .trim()
-      .split('\n')
-      .map(name => join(folder.path, name))
+    const tarballs = await pack(workspaces, folder.path)
     await runAt(path, 'npm', 'install', '--no-save', ...tarballs)
     await writeFile(join(path, 'probe.mjs'), PROBE)
     await writeFile(join(path, 'entries.mjs'), ENTRIES)
@@ -395,44 +377,38 @@ export async function matrix(wanted: readonly string[]): Promise<number> {
     await writeFile(join(path, 'program.mjs'), `${PROGRAM}console.log(await probe(open, servers))\n`)
     await writeFile(join(path, 'printing.mjs'), `${PROGRAM}probe(open, servers).then(console.log)\n`)
 
-    const titleAt = async (url: string) => {
+    /** What `work` finds in a tab of its own. */
+    const inTab = async <T>(url: string, work: (tab: Page) => Promise<T>) => {
       const context = await browser.createBrowserContext()
-      const tab = await context.newPage()
       try {
+        const tab = await context.newPage()
         await tab.goto(url, { timeout: 120_000 })
-        const title = await tab.waitForFunction(() => /river|failed/.test(document.title) && document.title, {
-          timeout: 60_000,
-          polling: 100,
-        })
-        return (await title.jsonValue()) as string
+        return await work(tab)
       } finally {
         await context.close()
       }
     }
-    const askAt = async (url: string, keys: readonly string[]) => {
-      const context = await browser.createBrowserContext()
-      const tab = await context.newPage()
-      try {
-        await tab.goto(url, { timeout: 120_000 })
+    const patiently = { timeout: 60_000, polling: 100 }
+    const titleAt = (url: string) =>
+      inTab(url, async tab => {
+        const isThere = () => /river|failed/.test(document.title) && document.title
+        return (await (await tab.waitForFunction(isThere, patiently)).jsonValue()) as string
+      })
+    const askAt = (url: string, keys: readonly string[]) =>
+      inTab(url, async tab => {
         const said: string[] = []
+        const changed = (before: string) => {
+          const text = document.querySelector('[role=status]')?.textContent
+          return text !== before && text
+        }
         for (const key of keys) {
           await tab.locator('[name=key]').fill(key)
           await tab.locator('button').click()
-          const status = await tab.waitForFunction(
-            before => {
-              const text = document.querySelector('[role=status]')?.textContent
-              return text !== before && text
-            },
-            { timeout: 60_000, polling: 100 },
-            said.at(-1) ?? '',
-          )
+          const status = await tab.waitForFunction(changed, patiently, said.at(-1) ?? '')
           said.push((await status.jsonValue()) as string)
         }
         return said
-      } finally {
-        await context.close()
-      }
-    }
+      })
     const app: App = {
       ...{ path, urls: servers.urls, titleAt, askAt },
       run: (command, ...args) => runAt(path, command, ...args),
@@ -455,7 +431,7 @@ export async function matrix(wanted: readonly string[]): Promise<number> {
         })
       },
       async titleOf(folder, policy) {
-        const site = createServer((request, response) => {
+        const site = await serve((request, response) => {
           const name = request.url === '/' ? 'index.html' : request.url!.slice(1)
           const type = name.endsWith('.html') ? 'text/html' : 'text/javascript'
           readFile(join(path, folder, name)).then(
@@ -466,13 +442,7 @@ export async function matrix(wanted: readonly string[]): Promise<number> {
             () => response.writeHead(404).end(),
           )
         })
-        await once(site.listen(0, '127.0.0.1'), 'listening')
-        try {
-          return await titleAt(`http://127.0.0.1:${(site.address() as AddressInfo).port}/`)
-        } finally {
-          site.closeAllConnections()
-          site.close()
-        }
+        return await titleAt(`${site.url}/`).finally(() => site.close())
       },
     }
 

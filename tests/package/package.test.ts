@@ -7,32 +7,19 @@ import { readFileSync } from 'node:fs'
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { basename, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { build as esbuild } from 'esbuild'
 import { build as vite } from 'vite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { distinctRecords, startPair, temporaryFolder } from '../support/servers.js'
 import { THOROUGH } from '../support/thorough.js'
+import { env, pack, root, run } from './packed.js'
 
-const root = fileURLToPath(new URL('../..', import.meta.url))
 const packages = { protocol: 'packages/protocol', wasm: 'packages/wasm', client: 'packages/client', server: 'server' }
 type PackageName = keyof typeof packages
 const packageNames = Object.keys(packages) as PackageName[]
-
-/** npm uses its cache. */
-const env = { ...process.env, npm_config_prefer_offline: 'true', npm_config_audit: 'false', npm_config_fund: 'false' }
-
-/** Runs a command; its error shows what it printed. */
-async function run(cwd: string, command: string, ...args: string[]): Promise<string> {
-  try {
-    return (await promisify(execFile)(command, args, { cwd, env })).stdout
-  } catch (error) {
-    const { stdout, stderr } = error as { stdout: string; stderr: string }
-    throw new Error(`${command} ${args.join(' ')}\n${stdout}${stderr}`)
-  }
-}
 
 const tool = (path: string, ...args: string[]) => run(root, process.execPath, join(root, 'node_modules', path), ...args)
 
@@ -55,11 +42,12 @@ beforeAll(async () => {
   folder = await temporaryFolder()
   app = join(folder.path, 'try')
   await mkdir(app)
-  const workspaces = packageNames.flatMap(name => ['-w', packages[name]])
-  const printed = await run(root, 'npm', 'pack', ...workspaces, '--pack-destination', app, '--silent')
-  for (const file of printed.trim().split('\n')) {
-    const name = packageNames.find(name => file.startsWith(`keyhush-${name}-`))!
-    tarballs[name] = join(app, file)
+  for (const file of await pack(
+    packageNames.map(name => packages[name]),
+    app,
+  )) {
+    const name = packageNames.find(name => basename(file).startsWith(`keyhush-${name}-`))!
+    tarballs[name] = file
   }
   developing = await begin(app, quickStart.develop, 'changes.jsonl\n')
   const made = JSON.parse(await readFile(join(app, 'package.json'), 'utf8')) // by `npm init`

@@ -14,6 +14,7 @@ import { buildDataset, createKeyFile, PublisherRecord, publish } from '@keyhush/
 import { PostgresServer, storeAt } from '../support/postgres.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
+import { draws } from '../world/chance.js'
 import { Balancer } from './balancer.js'
 
 const KEYS = 300
@@ -45,24 +46,7 @@ export async function simulate(seed: number, rounds: number): Promise<Outcome> {
   }
 }
 
-/** xorshift32: a number below `count`. */
-export function draws(seed: number): (count: number) => number {
-  let state = Math.imul(seed, 0x9e3779b1) | 1
-  return count => {
-    state ^= state << 13
-    state ^= state >>> 17
-    state ^= state << 5
-    return (state >>> 0) % count
-  }
-}
-
 class World {
-  readonly #chance: (count: number) => number
-  readonly #balancer: Balancer
-  readonly #other: string
-  readonly #serve: (replica: boolean) => Promise<ServerProcess>
-  readonly #publish: (operations: readonly object[]) => Promise<number>
-  #writer: ServerProcess
   readonly #replicas: ServerProcess[] = []
   /** a key's values, each from when its publishing began until its successor's had ended */
   readonly #values = new Map<string, { value: string; from: number; to: number }[]>()
@@ -73,19 +57,13 @@ class World {
   #raced = 0
 
   private constructor(
-    chance: (count: number) => number,
-    balancer: Balancer,
-    other: string,
-    serve: (replica: boolean) => Promise<ServerProcess>,
-    publishing: (operations: readonly object[]) => Promise<number>,
-    writer: ServerProcess,
+    private readonly chance: (count: number) => number,
+    private readonly balancer: Balancer,
+    private readonly other: string,
+    private readonly serve: (replica: boolean) => Promise<ServerProcess>,
+    private readonly publish: (operations: readonly object[]) => Promise<number>,
+    private writer: ServerProcess,
   ) {
-    this.#chance = chance
-    this.#balancer = balancer
-    this.#other = other
-    this.#serve = serve
-    this.#publish = publishing
-    this.#writer = writer
     for (let key = 0; key < KEYS; key++) {
       this.#values.set(`key ${key}`, [{ value: `value ${key}`, from: 0, to: Number.POSITIVE_INFINITY }])
     }
@@ -160,13 +138,13 @@ class World {
   }
 
   async #join(): Promise<void> {
-    const replica = await this.#serve(true)
+    const replica = await this.serve(true)
     this.#replicas.push(replica)
-    this.#balancer.targets.push(replica)
+    this.balancer.targets.push(replica)
   }
 
   async #openMap(): Promise<KeyhushMap> {
-    const servers = [this.#balancer.url, this.#other] as const
+    const servers = [this.balancer.url, this.other] as const
     return await this.#repeat(() => open({ servers, mode: 'full', storage: 'memory', rollback: 'strict' }))
   }
 
@@ -184,7 +162,7 @@ class World {
 
   async #lookUp(map: KeyhushMap): Promise<void> {
     while (!this.#over) {
-      const key = `key ${this.#chance(KEYS + 20)}`
+      const key = `key ${this.chance(KEYS + 20)}`
       const from = performance.now()
       const found = await this.#repeat(() => map.get(key))
       const to = performance.now()
@@ -200,15 +178,15 @@ class World {
 
   /** The next epoch: some of the first keys change, none is deleted. */
   async #turn(round: number): Promise<number> {
-    const keys = [...new Set(Array.from({ length: 1 + this.#chance(8) }, () => `key ${this.#chance(KEYS)}`))]
+    const keys = [...new Set(Array.from({ length: 1 + this.chance(8) }, () => `key ${this.chance(KEYS)}`))]
     const from = performance.now()
     for (const key of keys) {
       this.#values.get(key)!.push({ value: `value ${key} ${round}`, from, to: Number.POSITIVE_INFINITY })
     }
     const edits = keys.map(key => ({ op: 'edit', key, value: `value ${key} ${round}` }))
     const generation = round % 8 === 0
-    const epoch = await this.#publish(edits)
-    if (generation) await this.#publish([{ op: 'generation', headroom: 50 + round }])
+    const epoch = await this.publish(edits)
+    if (generation) await this.publish([{ op: 'generation', headroom: 50 + round }])
     const to = performance.now()
     // Maps may be asked at the epoch before for some time yet.
     for (const key of keys) this.#values.get(key)!.at(-2)!.to = to + 20_000
@@ -217,19 +195,19 @@ class World {
 
   async #kill(): Promise<void> {
     while (!this.#over) {
-      await sleep(200 + this.#chance(1500))
+      await sleep(200 + this.chance(1500))
       this.#kills++
-      if (this.#chance(4) === 0) {
-        this.#balancer.writer = undefined
-        await this.#writer.kill()
-        this.#writer = await this.#serve(false)
-        this.#balancer.writer = this.#writer.url
+      if (this.chance(4) === 0) {
+        this.balancer.writer = undefined
+        await this.writer.kill()
+        this.writer = await this.serve(false)
+        this.balancer.writer = this.writer.url
         continue
       }
-      const [victim] = this.#replicas.splice(this.#chance(this.#replicas.length), 1)
+      const [victim] = this.#replicas.splice(this.chance(this.#replicas.length), 1)
       const dying = victim!.kill()
-      await sleep(this.#chance(100)) // before the balancer notices
-      this.#balancer.targets.splice(this.#balancer.targets.indexOf(victim!), 1)
+      await sleep(this.chance(100)) // before the balancer notices
+      this.balancer.targets.splice(this.balancer.targets.indexOf(victim!), 1)
       await dying
       await this.#join()
     }
@@ -237,7 +215,7 @@ class World {
 
   /** Copies of one client, each at another process: one copy is granted each step of its hint, and no step is taken back. */
   async #race(): Promise<void> {
-    const manifest = decodeManifest(new Uint8Array(await (await fetch(`${this.#other}/v1/manifest`)).arrayBuffer()))
+    const manifest = decodeManifest(new Uint8Array(await (await fetch(`${this.other}/v1/manifest`)).arrayBuffer()))
     const hintId = randomBytes(16)
     const ask = async (url: string, kind: FenceRequest['kind'], version: number, requestHash: Uint8Array) => {
       const body = Buffer.from(
@@ -250,7 +228,7 @@ class World {
     const nothing = new Uint8Array(32)
     const surely = async (...request: [FenceRequest['kind'], number, Uint8Array]) => {
       for (let call = 1; call <= 100; call++) {
-        const verdict = await ask(this.#balancer.url, ...request)
+        const verdict = await ask(this.balancer.url, ...request)
         if (verdict !== 'unknown') return verdict
         await sleep(50)
       }
@@ -260,7 +238,7 @@ class World {
     if ((await surely('confirm', 0, nothing)) !== 'granted') throw new Error('a new hint is refused')
     for (let version = 1; !this.#over; version++) {
       const requests = Array.from({ length: 2 * REPLICAS }, () => new Uint8Array(randomBytes(32)))
-      const urls = [...this.#balancer.targets.map(({ url }) => url), this.#writer.url]
+      const urls = [...this.balancer.targets.map(({ url }) => url), this.writer.url]
       const verdicts = await Promise.all(
         requests.map((hash, n) => ask(urls[n % urls.length]!, 'confirm', version, hash)),
       )
@@ -281,7 +259,7 @@ class World {
 
   /** In the end all have the newest epoch, in the same bytes. */
   async #expectTogether(epoch: number): Promise<void> {
-    const urls = [this.#other, this.#writer.url, ...this.#replicas.map(({ url }) => url)]
+    const urls = [this.other, this.writer.url, ...this.#replicas.map(({ url }) => url)]
     const shown: string[] = []
     for (const url of urls) {
       for (let call = 1; ; call++) {

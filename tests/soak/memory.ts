@@ -20,6 +20,7 @@ import { residentBytes } from '../bench/stage.js'
 import { pointproofs } from '../support/packaged.js'
 import { runKeyhushProcess, startCollectingServer } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
+import { draws } from '../world/chance.js'
 import { floors, growthPerHour, type Sample } from './trend.js'
 
 const RECORDS = 2 ** 14
@@ -196,17 +197,6 @@ function isSteady(server: string, figure: Figure, samples: readonly Sample[], wa
 }
 
 type Chance = (count: number) => number
-
-/** xorshift32: a number below `count`. */
-function draws(seed: number): Chance {
-  let state = Math.imul(seed, 0x9e3779b1) | 1
-  return count => {
-    state ^= state << 13
-    state ^= state >>> 17
-    state ^= state << 5
-    return (state >>> 0) % count
-  }
-}
 
 /** Maps of one kind, one after the other: opened, asked for one key or many, and closed. */
 async function lookUp(

@@ -7,7 +7,8 @@
 
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { draws, simulate } from './killed-replicas.js'
+import { draws } from '../world/chance.js'
+import { simulate } from './killed-replicas.js'
 import { largeBatches } from './large-batches.js'
 
 /** Returns the exit code. */

@@ -5,7 +5,6 @@
 
 import type { KeyhushMap } from '@keyhush/client'
 import {
-  type Clock,
   type Environment,
   MemoryStore,
   noTabs,
@@ -13,6 +12,7 @@ import {
   openWith,
   platformEnvironment,
 } from '@keyhush/client/environment'
+import { ManualClock } from '../../packages/client/test/support/clock.js'
 import { Words } from '../interop/reference/random.js'
 import { stream } from '../interop/vectors.js'
 import { LyingProxy, NUMBER_HEADER } from './proxy.js'
@@ -57,7 +57,7 @@ export class RigClient {
   readonly store: MemoryStore
   readonly #proxies: readonly [LyingProxy, LyingProxy]
   readonly #environment: Environment
-  readonly #clock = new StandingClock()
+  readonly #clock = new ManualClock()
   readonly #underWay = new Set<string>()
   #requests = 0
 
@@ -99,7 +99,9 @@ export class RigClient {
       idleTurns = this.#nothingCanGoOn() ? idleTurns + 1 : 0
       // A few turns for what the end of a request started.
       if (idleTurns < 10) continue
-      if (this.#clock.advance()) idleTurns = 0
+      if (this.#clock.waiting === 0) continue
+      this.#clock.advance()
+      idleTurns = 0
     }
     return await work
   }
@@ -188,35 +190,4 @@ function watched(
 function seededRandom(seed: string): Environment['random'] {
   const words = new Words(stream(seed, 32), 0)
   return bytes => Uint8Array.from({ length: bytes }, () => words.next() & 0xff)
-}
-
-/** A clock that moves only by `advance`. */
-class StandingClock implements Clock {
-  #now = 0
-  #next = 0
-  readonly #timers = new Map<number, { readonly due: number; readonly callback: () => void }>()
-
-  now = (): number => this.#now
-
-  date = (): number => 1_795_000_000_000 + this.#now
-
-  setTimeout = (callback: () => void, ms: number): number => {
-    this.#timers.set(++this.#next, { due: this.#now + ms, callback })
-    return this.#next
-  }
-
-  clearTimeout = (timer: unknown): void => {
-    this.#timers.delete(timer as number)
-  }
-
-  /** Moves to the earliest timer and runs it. false: there is none. */
-  advance(): boolean {
-    const [first] = [...this.#timers].sort(([, a], [, b]) => a.due - b.due)
-    if (first === undefined) return false
-    const [id, { due, callback }] = first
-    this.#timers.delete(id)
-    this.#now = due
-    callback()
-    return true
-  }
 }

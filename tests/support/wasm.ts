@@ -11,7 +11,6 @@ import type {
   SingleCore,
   SingleHandle,
 } from '@keyhush/wasm'
-import { concatBytes } from '@noble/hashes/utils.js'
 import { type Layout, partitionBytes, split } from '../interop/reference/layout.js'
 
 export interface CommittedDatabase {
@@ -32,12 +31,11 @@ export function commitDatabase(core: Core, layout: Layout, records: Uint8Array, 
   padded.set(records)
   const handle = core.newDatabase(layoutHandle(core, layout), proofs)
   memory(core, handle.recordsPointer(), padded.length).set(padded)
-  const each = (work: (q: number) => Uint8Array) => Array.from({ length: layout.partitions }, (_, q) => work(q))
   for (let q = 0; q < layout.partitions; q++) handle.commit(q)
   return {
     handle,
-    commitments: concatBytes(...each(q => handle.commitment(q))),
-    contentHashes: concatBytes(...each(q => handle.contentHash(q))),
+    commitments: handle.commitments(),
+    contentHashes: handle.contentHashes(),
     partitions: split(padded, partitionBytes(layout)),
   }
 }

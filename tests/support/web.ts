@@ -1,7 +1,7 @@
 // A web page with the SDK in it, as an app would ship it: bundled, minified, under a strict content security policy.
 
 import { readFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
+import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -30,30 +30,48 @@ export async function bundle(source: string, options: BuildOptions = {}): Promis
   return (outputFiles!.find(({ path }) => path.endsWith('stdin.js')) ?? outputFiles![0]!).contents
 }
 
-/** Serves a page with the SDK as `keyhush`, which may talk to `servers` alone. `scripts`: what its policy allows of them. */
-export async function startPage(
-  servers: readonly string[],
-  scripts = "'self' 'wasm-unsafe-eval'",
-): Promise<{ url: string; close(): Promise<void> }> {
-  const script = await bundle(`export * from '@keyhush/client'`, { format: 'iife', globalName: 'keyhush' })
-  const policy = `default-src 'none'; script-src ${scripts}; img-src data:; frame-src 'self'; connect-src ${servers.join(' ')}`
-  const server = createServer((request, response) => {
-    response.setHeader('content-security-policy', policy)
-    if (request.url === '/sdk.js') response.setHeader('content-type', 'text/javascript').end(script)
-    else if (request.url === '/') {
-      response
-        .setHeader('content-type', 'text/html; charset=utf-8')
-        .end('<!doctype html><title>Keyhush</title><link rel="icon" href="data:,"><script src="/sdk.js"></script>')
-    } else response.writeHead(404).end()
-  })
+export interface Site {
+  /** without a slash at its end */
+  readonly url: string
+  close(): Promise<void>
+}
+
+/** A web server on a port of the system's choosing. */
+export async function serve(reply: RequestListener): Promise<Site> {
+  const server = createServer(reply)
   await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     async close() {
       server.closeAllConnections()
       await new Promise(resolve => void server.close(resolve))
     },
   }
+}
+
+const PAGE = '<!doctype html><title>Keyhush</title><link rel="icon" href="data:,"><script src="/script.js"></script>'
+
+/** Serves a page with what a module exports as the global `name`. */
+async function serveScript(source: string, name: string, headers: Record<string, string> = {}): Promise<Site> {
+  const script = await bundle(source, { format: 'iife', globalName: name })
+  return await serve((request, response) => {
+    for (const [header, value] of Object.entries(headers)) response.setHeader(header, value)
+    if (request.url === '/script.js') response.setHeader('content-type', 'text/javascript').end(script)
+    else if (request.url === '/') response.setHeader('content-type', 'text/html; charset=utf-8').end(PAGE)
+    else response.writeHead(404).end()
+  })
+}
+
+/** Serves a page with one of the workspace's modules as the global `name`; `path` from the root of the repository. */
+export function startModule(path: string, name: string): Promise<Site> {
+  const file = fileURLToPath(new URL(`../../${path}`, import.meta.url))
+  return serveScript(`export * from ${JSON.stringify(file)}`, name)
+}
+
+/** Serves a page with the SDK as `keyhush`, which may talk to `servers` alone. `scripts`: what its policy allows of them. */
+export function startPage(servers: readonly string[], scripts = "'self' 'wasm-unsafe-eval'"): Promise<Site> {
+  const policy = `default-src 'none'; script-src ${scripts}; img-src data:; frame-src 'self'; connect-src ${servers.join(' ')}`
+  return serveScript(`export * from '@keyhush/client'`, 'keyhush', { 'content-security-policy': policy })
 }
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -66,8 +84,8 @@ const TYPES: Readonly<Record<string, string>> = {
 }
 
 /** A web server that knows nothing but the files of a folder. */
-export async function serveFiles(folder: string): Promise<{ url: string; close(): Promise<void> }> {
-  const server = createServer(async (request, response) => {
+export function serveFiles(folder: string): Promise<Site> {
+  return serve(async (request, response) => {
     const asked = decodeURIComponent(new URL(request.url!, 'http://localhost').pathname)
     const path = asked.endsWith('/') ? `${asked}index.html` : asked
     const type = TYPES[extname(path)] ?? 'application/octet-stream'
@@ -75,14 +93,6 @@ export async function serveFiles(folder: string): Promise<{ url: string; close()
     if (file === undefined) response.writeHead(404).end()
     else response.writeHead(200, { 'content-type': type }).end(file)
   })
-  await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async close() {
-      server.closeAllConnections()
-      await new Promise(resolve => void server.close(resolve))
-    },
-  }
 }
 
 /** Writes down what a page complains about: errors on its console, errors nobody caught, violations of its policy. */

@@ -38,3 +38,9 @@ export class Chance {
     return (word ^ (word >>> 14)) >>> 0
   }
 }
+
+/** A number below `count`, by the seed. */
+export function draws(seed: number): (count: number) => number {
+  const chance = new Chance(seed)
+  return count => chance.below(count)
+}

@@ -252,36 +252,6 @@ impl Layout {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_planned_layout_of_a_million_small_records_is_the_architectures() {
-        let layout = Layout::plan(1 << 20, 32, None).unwrap();
-        assert_eq!((layout.partitions(), layout.partition_records(), layout.depth()), (16, 65_536, 16));
-        assert_eq!(layout.partition_bytes(), 2 << 20);
-    }
-
-    #[test]
-    fn planning_keeps_every_bound_at_the_edges() {
-        // One record more than fits 16 partitions; the hint target decides for long records.
-        for (records, record_bytes, partitions, partition_records) in [
-            (1, 1, 16, 1),
-            (15, 32, 16, 1),
-            (16, 32, 16, 1),
-            (17, 32, 16, 2),
-            ((1 << 20) + 1, 32, 17, 61_681),
-            (1 << 24, 32, 256, 65_536),
-            (1 << 20, 256, 32, 32_768),
-            (4096, 65_536, 32, 128),
-        ] {
-            let layout = Layout::plan(records, record_bytes, None).unwrap();
-            assert_eq!(
-                (layout.partitions() as u64, layout.partition_records() as u64),
-                (partitions, partition_records)
-            );
-            assert!(layout.slots() as u64 >= records && layout.partition_bytes() <= 8 << 20);
-        }
-        assert_eq!(Layout::plan(1000, 8, Some(1)).unwrap().partition_records(), 1000);
-    }
-
     /// The limit a generation begins with holds until Q has doubled. After that the generation ends; the limit never falls.
     #[test]
     fn a_generation_grows_until_its_longest_answer_would_be_too_long() {

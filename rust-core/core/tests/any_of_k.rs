@@ -7,7 +7,7 @@ mod common;
 use std::collections::HashMap;
 use std::iter;
 
-use common::database;
+use common::{entropy, filled, stream};
 use keyhush_core::Error;
 use keyhush_core::commitment::Merkle;
 use keyhush_core::database::epoch::{Operation, apply};
@@ -24,25 +24,6 @@ use zeroize::Zeroizing;
 /// (Q, M, ℓ). Among them: one record, one partition, odd M, short last groups, and a number of groups that fills its last byte.
 const SHAPES: [(u64, u64, u64); 8] =
     [(1, 1, 8), (1, 5, 64), (3, 21, 100), (2, 5, 1), (16, 3, 300), (7, 200, 32), (8, 2, 900), (1, 1000, 33)];
-
-fn bytes(label: &str, count: usize) -> Vec<u8> {
-    let mut out = vec![0; count];
-    blake3::Hasher::new().update(label.as_bytes()).finalize_xof().fill(&mut out);
-    out
-}
-
-fn entropy(label: &str, number: usize) -> [u8; 32] {
-    *blake3::hash(format!("{label} {number}").as_bytes()).as_bytes()
-}
-
-fn filled((q, m, record_bytes): (u64, u64, u64)) -> Database<Merkle> {
-    let layout = Layout::new((q * m).saturating_sub(2).max(1), record_bytes, q, m).unwrap();
-    database(layout, &bytes("records", layout.records() * layout.record_bytes()))
-}
-
-fn commitments(database: &Database<Merkle>) -> Vec<u8> {
-    (0..database.layout().partitions()).flat_map(|q| database.commitment(q).unwrap()).collect()
-}
 
 /// The answers of one server to its whole request.
 fn answers(database: &Database<Merkle>, pending: &Pending, server: usize, at: At) -> Vec<u8> {
@@ -72,7 +53,8 @@ fn every_record_of_every_shape_is_found_by_any_number_of_servers() {
             for (number, batch) in indices.chunks(max_batch(&shape(layout, servers)).min(40)).enumerate() {
                 let pending = query_any_of(layout, servers, batch, &entropy("lookup", number)).unwrap();
                 let answers = all_answers(&database, &pending, At::Newest);
-                let found = records(&pending, &commitments(&database), &answers).expect("all servers are honest");
+                let found =
+                    records(&pending, &database.commitments().unwrap(), &answers).expect("all servers are honest");
                 let expected: Vec<u8> =
                     batch.iter().flat_map(|&index| database.record(index as usize).unwrap().to_vec()).collect();
                 assert_eq!(found, expected, "{dimensions:?}, {servers} servers, from record {}", batch[0]);
@@ -187,7 +169,7 @@ fn queries_have_one_length_whatever_is_asked_and_each_server_carries_the_vector_
 fn every_changed_bit_of_any_answer_is_refused_for_every_index() {
     for dimensions in [(3, 13, 64), (2, 5, 64), (1, 6, 100)] {
         let database = filled(dimensions);
-        let commitments = commitments(&database);
+        let commitments = database.commitments().unwrap();
         for index in 0..database.layout().records() as u32 {
             let pending = query_any_of(database.layout(), 3, &[index], &entropy("lies", index as usize)).unwrap();
             let mut answers = all_answers(&database, &pending, At::Newest);
@@ -213,13 +195,13 @@ fn lies_that_cancel_each_other_change_nothing() {
     let mut answers = all_answers(&database, &pending, At::Newest);
     answers[0][3] ^= 0x55;
     answers[2][3] ^= 0x55;
-    assert_eq!(records(&pending, &commitments(&database), &answers).unwrap(), database.record(17).unwrap());
+    assert_eq!(records(&pending, &database.commitments().unwrap(), &answers).unwrap(), database.record(17).unwrap());
 }
 
 #[test]
 fn a_server_with_another_database_is_refused_also_by_one_that_others_help() {
     let database = filled((3, 13, 64));
-    let other = common::database::<Merkle>(*database.layout(), &bytes("other records", 37 * 64));
+    let other = common::database::<Merkle>(*database.layout(), &stream("other records", 37 * 64));
     for index in 0..37 {
         let pending = query_any_of(database.layout(), 3, &[index], &entropy("other", index as usize)).unwrap();
         for liars in 1u8..8 {
@@ -230,7 +212,11 @@ fn a_server_with_another_database_is_refused_also_by_one_that_others_help() {
                 })
                 .collect();
             // A group whose sum comes out right in spite of it would be another database's only by chance.
-            assert_eq!(records(&pending, &commitments(&database), &answers), None, "record {index}, liars {liars:b}");
+            assert_eq!(
+                records(&pending, &database.commitments().unwrap(), &answers),
+                None,
+                "record {index}, liars {liars:b}"
+            );
         }
     }
 }
@@ -240,9 +226,9 @@ fn a_server_with_another_database_is_refused_also_by_one_that_others_help() {
 #[test]
 fn both_epochs_are_answered_also_where_their_groups_differ() {
     let mut database = filled((1, 64, 8));
-    let (before, old_commitments) = (*database.layout(), commitments(&database));
+    let (before, old_commitments) = (*database.layout(), database.commitments().unwrap());
     let old: Vec<u8> = (0..before.slots()).flat_map(|i| database.record(i).unwrap().to_vec()).collect();
-    let fresh = bytes("fresh", 13_000 * 8);
+    let fresh = stream("fresh", 13_000 * 8);
     let mut rows = fresh.chunks_exact(8);
     let mut batch: Vec<_> = [0, 7, 12].map(|index| Operation::EditIndex(index, rows.next().unwrap())).into();
     batch.extend(rows.map(Operation::Add));
@@ -256,7 +242,7 @@ fn both_epochs_are_answered_also_where_their_groups_differ() {
         assert_eq!(records(&previous, &old_commitments, &then).unwrap(), old[number * 8..][..8]);
         let newest = query_any_of(&after, 3, &[index], &entropy("newest", number)).unwrap();
         let now = all_answers(&database, &newest, At::Newest);
-        assert_eq!(records(&newest, &commitments(&database), &now).unwrap(), database.record(number).unwrap());
+        assert_eq!(records(&newest, &database.commitments().unwrap(), &now).unwrap(), database.record(number).unwrap());
         let form = |pending: &Pending| pending.form(0).unwrap();
         let mixed = [
             (form(&previous), previous.request(0).unwrap(), At::Previous),
@@ -295,7 +281,7 @@ fn what_is_no_query_is_refused_and_says_why() {
     assert!(matches!(query_any_of(layout, 3, &[1400], &[0; 32]), Err(Error::Index { .. })));
     let pending = query_any_of(layout, 3, &[0], &[0; 32]).unwrap();
     let two = vec![0; shape.answer_bytes()];
-    assert!(matches!(recon(&pending, &commitments(&database), &[&two, &two]), Err(Error::Index { .. })));
+    assert!(matches!(recon(&pending, &database.commitments().unwrap(), &[&two, &two]), Err(Error::Index { .. })));
 }
 
 proptest! {

@@ -1,14 +1,13 @@
-//! Compares computed costs with measured ones: the sizes of buffers and stored forms in a plan are those that the algorithms
-//! make. tests/costs compares the wire, the clients and the servers.
+//! Tests what is planned, recommended and chosen, and compares the rows of modes with what is sent and kept. tests/costs compares
+//! hints, the wire, the clients and the servers.
 
 mod common;
 
-use common::{database, hint_from};
+use common::{database, hint_from, keep};
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::cost::{
     Costs, DirectorySize, Mode, ModeCosts, Offers, Plan, Workload, choose_mode, journal_limit, modes,
 };
-use keyhush_core::database::epoch::{self, Operation};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::error::Error;
 use keyhush_core::instant;
@@ -18,18 +17,8 @@ use keyhush_core::random::ChaCha;
 use keyhush_core::single;
 use keyhush_core::single::making::{Builder, lookups};
 use keyhush_core::tapir::hint::Hint;
-use keyhush_core::tapir::query::{Role, query};
-use keyhush_core::tapir::recon::{recon, verify};
 
 const KINDS: [Proofs; 2] = [Proofs::Openings, Proofs::Tags];
-
-fn costs(plan: &Plan, proofs: Proofs) -> &Costs {
-    match proofs {
-        Proofs::Openings => &plan.merkle,
-        Proofs::Tags => &plan.tags,
-        Proofs::Pointproofs => unreachable!("plans have none"),
-    }
-}
 
 /// A planned database, and its hint.
 fn made(plan: &Plan, proofs: Proofs) -> (Database<Merkle>, Hint) {
@@ -38,84 +27,6 @@ fn made(plan: &Plan, proofs: Proofs) -> (Database<Merkle>, Hint) {
     let mut database = database::<Merkle>(plan.layout, &content);
     let hint = hint_from(&mut database, proofs, &mut ChaCha::new(&[1; 32], 0));
     (database, hint)
-}
-
-const WORKLOADS: [(u64, u64, Option<u64>, u64); 6] = [
-    (1, 32, None, 1),
-    (1000, 32, None, 8),
-    (1003, 7, None, 3),     // the last partition is not full
-    (100, 5, Some(100), 2), // M = 1
-    (100, 5, Some(1), 1),
-    (70_000, 1, Some(500), 64),
-];
-
-/// Every workload as planned, with each kind of proof.
-fn plans(changes: impl Fn(u64) -> u64) -> impl Iterator<Item = (Plan, Proofs)> {
-    let planned = WORKLOADS.map(|(records, value_bytes, partitions, batch)| {
-        let changes_per_day = changes(records);
-        Plan::new(&Workload { partitions, batch, changes_per_day, ..Workload::new(records, value_bytes) }).unwrap()
-    });
-    planned.into_iter().flat_map(|plan| KINDS.map(|proofs| (plan.clone(), proofs)))
-}
-
-#[test]
-fn hints_and_their_stored_forms_are_as_long_as_planned() {
-    for (plan, proofs) in plans(|_| 0) {
-        let costs = costs(&plan, proofs);
-        let (_, hint) = made(&plan, proofs);
-        assert_eq!(hint.parity_bytes() as u64, costs.hint_bytes);
-        assert_eq!(hint.permutation_bytes() as u64, costs.permutation_bytes);
-        assert_eq!(hint.tag_bytes() as u64, costs.tag_bytes);
-        assert_eq!(hint.encode(&[0; 32]).unwrap().len() as u64, costs.checkpoint_bytes);
-    }
-}
-
-/// The hint is large enough that the least journal does not decide: a client's limit is the one in the plan.
-#[test]
-fn checkpoints_are_due_when_planned() {
-    let plan = Plan::new(&Workload::new(300_000, 1)).unwrap();
-    for proofs in KINDS {
-        let (_, hint) = made(&plan, proofs);
-        let held = (hint.parity_bytes() + hint.permutation_bytes() + hint.tag_bytes()) as u64;
-        let costs = costs(&plan, proofs);
-        assert_eq!(journal_limit(held) + costs.effect_bytes, costs.journal_bytes);
-    }
-    assert!(plan.tags.journal_bytes > plan.merkle.journal_bytes, "tags count, and are more than the least");
-}
-
-#[test]
-fn batches_and_their_stored_forms_are_as_long_as_planned() {
-    const HEADER_BYTES: usize = 40;
-    for (plan, proofs) in plans(|_| 0) {
-        let costs = costs(&plan, proofs);
-        let (database, mut hint) = made(&plan, proofs);
-        let indices = vec![0; plan.workload.batch as usize];
-        let mut pending = query(&mut hint, &indices, &[2; 32]).unwrap();
-        assert_eq!(pending.encode(&plan.layout).len() as u64, costs.pending_bytes);
-        let (mut up, mut down) = (0, 0);
-        for role in [Role::Retrieve, Role::Refresh] {
-            let vectors = pending.vectors(role);
-            let answer = database.answer(&vectors, proofs).unwrap();
-            assert!(verify::<Merkle>(&mut hint, &mut pending, role, &answer).unwrap());
-            up += HEADER_BYTES + vectors.len();
-            down += HEADER_BYTES + answer.len();
-        }
-        assert_eq!((up as u64, down as u64), (costs.lookup_bytes_up, costs.lookup_bytes_down));
-        let effect = recon(&mut hint, pending).map_err(|(error, _)| error).unwrap().effect;
-        assert_eq!(effect.encode(&plan.layout).len() as u64, costs.effect_bytes);
-    }
-}
-
-#[test]
-fn update_lists_are_as_long_as_planned() {
-    for (plan, proofs) in plans(|records| records.min(20)) {
-        let (mut database, _) = made(&plan, proofs);
-        let record = vec![0xff; plan.layout.record_bytes()]; // no byte of the contents
-        let edits: Vec<_> =
-            (0..plan.workload.changes_per_day as u32).map(|index| Operation::EditIndex(index, &record)).collect();
-        let epoch = epoch::apply(&mut database, None, &edits).unwrap_or_else(|_| unreachable!());
-        assert_eq!(epoch.list.bytes().len() as u64, costs(&plan, proofs).update_list_bytes);
-    }
 }
 
 #[test]
@@ -296,11 +207,7 @@ fn hints_for_one_server_cost_what_is_planned() {
         let pairs = hint_lookups.map_or(lookups(&plan.layout), |lookups| lookups as usize);
         let mut builder = Builder::new(plan.layout, &database.content_hashes().unwrap(), pairs, [3; 32]).unwrap();
         for q in 0..plan.layout.partitions() {
-            builder.begin(0, q).unwrap();
-            let bytes = database.partition(q).unwrap();
-            builder.lane_bytes(0).unwrap().copy_from_slice(bytes);
-            builder.absorb(0, bytes.len()).unwrap();
-            assert!(builder.keep(0).unwrap());
+            assert!(keep(&mut builder, 0, q, database.partition(q).unwrap()));
         }
         let mut hints = builder.finish_at(0).map_err(|(error, _)| error).unwrap();
         assert!(near(row.held.hints, hints.hint_bytes()), "{} {}", row.held.hints, hints.hint_bytes());

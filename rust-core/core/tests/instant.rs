@@ -6,18 +6,19 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{database, thorough};
+use common::{Enumerate, entropy, filled, stream, thorough, verdicts_tell};
 use keyhush_core::Error;
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::directory::Directory;
-use keyhush_core::instant::dpf::{generate, hazmat_generate_with};
+use keyhush_core::instant::dpf::hazmat_generate_with;
 use keyhush_core::instant::pass::{Pass, answer};
 use keyhush_core::instant::query::{Pending, query};
 use keyhush_core::instant::recon::recon;
 use keyhush_core::instant::{answer_bytes, queries, request_bytes, shape};
 use keyhush_core::layout::Layout;
+use keyhush_core::random::Uniform;
 use keyhush_kernels::dpf::{LEAF_OUTPUTS, domain_log};
 use keyhush_kernels::prg::{Children, LANES, Seed, stretch};
 use keyhush_kernels::scan::Shape;
@@ -41,26 +42,6 @@ const SHAPES: [(u64, u64, u64); 13] = [
     (130, 2, 256),
 ];
 
-fn bytes(label: &str, count: usize) -> Vec<u8> {
-    let mut out = vec![0; count];
-    blake3::Hasher::new().update(label.as_bytes()).finalize_xof().fill(&mut out);
-    out
-}
-
-fn entropy(label: &str, number: usize) -> [u8; 32] {
-    *blake3::hash(format!("{label} {number}").as_bytes()).as_bytes()
-}
-
-/// A database whose last slots, at most two, are padding.
-fn filled((q, m, record_bytes): (u64, u64, u64)) -> Database<Merkle> {
-    let layout = Layout::new((q * m).saturating_sub(2).max(1), record_bytes, q, m).unwrap();
-    database(layout, &bytes("records", layout.records() * layout.record_bytes()))
-}
-
-fn commitments(database: &Database<Merkle>) -> Vec<u8> {
-    (0..database.layout().partitions()).flat_map(|q| database.commitment(q).unwrap()).collect()
-}
-
 /// The answers of one server to a whole request, up to eight queries in each pass.
 fn answers(database: &Database<Merkle>, layout: &Layout, body: &[u8], at: At) -> Vec<u8> {
     let keys: Vec<_> = queries(layout, body).unwrap().map(|key| (key, at)).collect();
@@ -71,7 +52,7 @@ fn look_up(database: &Database<Merkle>, indices: &[u32], entropy: &[u8; 32]) -> 
     let layout = database.layout();
     let pending = query(layout, indices, entropy).unwrap();
     let [a, b] = [0, 1].map(|server| answers(database, layout, pending.request(server).unwrap(), At::Newest));
-    recon(&pending, &commitments(database), &[&a, &b]).unwrap()
+    recon(&pending, &database.commitments().unwrap(), &[&a, &b]).unwrap()
 }
 
 #[test]
@@ -186,48 +167,34 @@ fn answers_are_those_of_the_vectors_that_the_keys_stand_for() {
     }
 }
 
-#[test]
-fn two_keys_differ_at_their_point_alone() {
-    for domain_log in [7, 8, 9, 11] {
-        let points = 1 << domain_log;
-        for point in (0..points).step_by(if points > 600 { 37 } else { 1 }).chain([points - 1]) {
-            let seeds: Vec<Seed> =
-                (0..2).map(|i| entropy("seed", 2 * point + i).first_chunk().copied().unwrap()).collect();
-            let keys = generate(domain_log, point, &[seeds[0], seeds[1]]);
-            let [zero, one] =
-                [0, 1].map(|party| (0..points).map(|at| evaluate_at(&keys[party], domain_log, at)).collect::<Vec<_>>());
-            let differing: Vec<_> = (0..points).filter(|&at| zero[at] != one[at]).collect();
-            assert_eq!(differing, [point], "domain 2^{domain_log}");
-        }
-    }
-}
-
 // ---- what a lying server learns --------------------------------------------------------------------------------
 
 /// Databases so small that every bit of every answer can be changed: (3, 13, 64) has short last groups of one record, (2, 5, 64)
 /// has those too, and missing siblings; (2, 3, 300) has groups of one record.
 const LIED_IN: [(u64, u64, u64); 4] = [(3, 13, 64), (2, 5, 64), (2, 3, 300), (1, 6, 100)];
 
+/// Changes a bit in `every` of either answer, for every record.
+fn refuses_changes(database: &Database<Merkle>, every: usize) {
+    let (layout, commitments) = (database.layout(), database.commitments().unwrap());
+    for index in 0..layout.records() as u32 {
+        let pending = query(layout, &[index], &entropy("lies", index as usize)).unwrap();
+        let mut answers = [0, 1].map(|server| answers(database, layout, pending.request(server).unwrap(), At::Newest));
+        for server in 0..2 {
+            for bit in (0..answers[server].len() * 8).step_by(every) {
+                answers[server][bit / 8] ^= 1 << (bit % 8);
+                let found = recon(&pending, &commitments, &[&answers[0], &answers[1]]).unwrap();
+                assert!(found.is_none(), "{layout:?}, record {index}, server {server}, bit {bit}");
+                answers[server][bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+        let found = recon(&pending, &commitments, &[&answers[0], &answers[1]]).unwrap();
+        assert_eq!(found.unwrap(), database.record(index as usize).unwrap());
+    }
+}
+
 #[test]
 fn every_changed_bit_of_either_answer_is_refused_for_every_index() {
-    for dimensions in LIED_IN {
-        let database = filled(dimensions);
-        let (layout, commitments) = (database.layout(), commitments(&database));
-        for index in 0..layout.records() as u32 {
-            let pending = query(layout, &[index], &entropy("lies", index as usize)).unwrap();
-            let mut answers =
-                [0, 1].map(|server| answers(&database, layout, pending.request(server).unwrap(), At::Newest));
-            for server in 0..2 {
-                for bit in 0..answers[server].len() * 8 {
-                    answers[server][bit / 8] ^= 1 << (bit % 8);
-                    let found = recon(&pending, &commitments, &[&answers[0], &answers[1]]).unwrap();
-                    assert!(found.is_none(), "{dimensions:?}, record {index}, server {server}, bit {bit}");
-                    answers[server][bit / 8] ^= 1 << (bit % 8);
-                }
-            }
-            assert!(recon(&pending, &commitments, &[&answers[0], &answers[1]]).unwrap().is_some());
-        }
-    }
+    LIED_IN.into_iter().for_each(|dimensions| refuses_changes(&filled(dimensions), 1));
 }
 
 /// A client: whether it accepts a sum that is off by `difference`, when it asks for `index`.
@@ -239,7 +206,7 @@ fn careful(database: &Database<Merkle>, index: u32, difference: &[u8]) -> bool {
     let pending = query(layout, &[index], &entropy("client", index as usize)).unwrap();
     let [mut a, b] = [0, 1].map(|server| answers(database, layout, pending.request(server).unwrap(), At::Newest));
     a.iter_mut().zip(difference).for_each(|(byte, difference)| *byte ^= difference);
-    recon(&pending, &commitments(database), &[&a, &b]).unwrap().is_some()
+    recon(&pending, &database.commitments().unwrap(), &[&a, &b]).unwrap().is_some()
 }
 
 /// Ignores the bytes beyond the partition's end.
@@ -261,75 +228,41 @@ fn verifies_the_leaf_alone(database: &Database<Merkle>, index: u32, difference: 
     careful(database, index, &looked_at)
 }
 
-/// Whether a lie exists that is accepted for some records and refused for others: it reveals what was asked.
-fn verdicts_tell(client: Client, database: &Database<Merkle>) -> bool {
-    let bytes = answer_bytes(database.layout());
-    (0..bytes * 8).any(|bit| {
-        let mut difference = vec![0; bytes];
-        difference[bit / 8] ^= 1 << (bit % 8);
-        let mut verdicts = (0..database.layout().records() as u32).map(|index| client(database, index, &difference));
-        let first = verdicts.next();
-        verdicts.any(|verdict| Some(verdict) != first)
-    })
-}
-
 #[test]
 fn verdicts_tell_nothing_but_those_of_faulty_clients_do() {
     let database = filled(LIED_IN[0]);
-    assert!(!verdicts_tell(careful, &database));
-    assert!(verdicts_tell(ignores_padding, &database), "the enumeration must see a client that ignores padding");
-    assert!(verdicts_tell(verifies_the_leaf_alone, &database), "and one that verifies no more than its record");
+    let (records, bytes) = (database.layout().records(), answer_bytes(database.layout()));
+    let tells =
+        |client: Client| verdicts_tell(records, bytes, |index, difference| client(&database, index, difference));
+    assert!(!tells(careful));
+    assert!(tells(ignores_padding), "the enumeration must see a client that ignores padding");
+    assert!(tells(verifies_the_leaf_alone), "and one that verifies no more than its record");
 }
 
 #[test]
 fn a_server_with_another_database_is_refused() {
     let database = filled((3, 13, 64));
     let layout = *database.layout();
-    let other = common::database::<Merkle>(layout, &bytes("other records", layout.records() * 64));
+    let other = common::database::<Merkle>(layout, &stream("other records", layout.records() * 64));
     for index in 0..layout.records() as u32 {
         let pending = query(&layout, &[index], &entropy("other", index as usize)).unwrap();
         let a = answers(&database, &layout, pending.request(0).unwrap(), At::Newest);
         let b = answers(&other, &layout, pending.request(1).unwrap(), At::Newest);
-        assert_eq!(recon(&pending, &commitments(&database), &[&a, &b]).unwrap(), None);
+        assert_eq!(recon(&pending, &database.commitments().unwrap(), &[&a, &b]).unwrap(), None);
         let both = answers(&other, &layout, pending.request(0).unwrap(), At::Newest);
-        assert_eq!(recon(&pending, &commitments(&database), &[&both, &b]).unwrap(), None);
+        assert_eq!(recon(&pending, &database.commitments().unwrap(), &[&both, &b]).unwrap(), None);
     }
 }
 
 // ---- what a server sees ----------------------------------------------------------------------------------------
 
-/// The digits of an odometer, for all outcomes of a few small draws.
-struct Odometer(Vec<(u8, u8)>, usize);
-
-impl Odometer {
-    fn draw(&mut self, bound: u8) -> u8 {
-        if self.1 == self.0.len() {
-            self.0.push((0, bound));
-        }
-        self.1 += 1;
-        self.0[self.1 - 1].0
-    }
-
-    fn step(&mut self) -> bool {
-        self.1 = 0;
-        for (value, bound) in self.0.iter_mut().rev() {
-            *value += 1;
-            if *value < *bound {
-                return true;
-            }
-            *value = 0;
-        }
-        false
-    }
-}
-
 /// For each party, how often it sees what, over all outcomes: its key, and everything that the generator gives on its path.
 fn views(point: usize, ideal: bool) -> [HashMap<Vec<u8>, u32>; 2] {
     let mut counts = [HashMap::new(), HashMap::new()];
-    let mut odometer = Odometer(Vec::new(), 0);
+    let mut odometer = Enumerate::default();
     loop {
-        let draw_seed = |odometer: &mut Odometer, bound| -> Seed {
-            std::array::from_fn(|i| if i == 0 { odometer.draw(bound) } else { 0 })
+        let draw_seed = |odometer: &mut Enumerate, bound| -> Seed {
+            std::array::from_fn(|i| if i == 0 { odometer.below(bound) as u8 } else { 0 })
         };
         let seeds = [draw_seed(&mut odometer, 2), draw_seed(&mut odometer, 2)];
         let (mut outputs, mut levels) = ([Vec::new(), Vec::new()], 0);
@@ -338,7 +271,7 @@ fn views(point: usize, ideal: bool) -> [HashMap<Vec<u8>, u32>; 2] {
             let mut draw_children = || match levels {
                 1 => Children {
                     seeds: [draw_seed(&mut odometer, 2), draw_seed(&mut odometer, 2)],
-                    controls: [odometer.draw(2), odometer.draw(2)],
+                    controls: [odometer.below(2) as u8, odometer.below(2) as u8],
                 },
                 // Only the left seed of a leaf is used.
                 _ => Children { seeds: [draw_seed(&mut odometer, 4), Seed::default()], controls: [0, 0] },
@@ -426,9 +359,9 @@ fn both_epochs_are_answered_in_one_pass() {
     // 3 partitions of 13, with two free slots; then edits, deletes, and adds that open two more partitions.
     let mut database = filled((3, 13, 64));
     for round in 0..3 {
-        let (before, old_commitments) = (*database.layout(), commitments(&database));
+        let (before, old_commitments) = (*database.layout(), database.commitments().unwrap());
         let old: Vec<u8> = (0..before.slots()).flat_map(|i| database.record(i).unwrap().to_vec()).collect();
-        let fresh = bytes(&format!("round {round}"), 40 * 64);
+        let fresh = stream(&format!("round {round}"), 40 * 64);
         let mut records = fresh.chunks_exact(64);
         let mut batch: Vec<Operation<'_>> = [0, 7, 12, 13, 25, 36]
             .map(|index| Operation::EditIndex(index, records.next().unwrap()))
@@ -442,7 +375,7 @@ fn both_epochs_are_answered_in_one_pass() {
         let after = *database.layout();
         assert_eq!(after.partitions() > before.partitions(), round == 1);
 
-        let commitments = commitments(&database);
+        let commitments = database.commitments().unwrap();
         for index in 0..before.records() as u32 {
             let number = index as usize;
             let [previous, newest] = [(&before, 0), (&after, 1)]
@@ -534,7 +467,7 @@ proptest! {
         let database = filled((3, 13, 64));
         let bytes = answer_bytes(database.layout());
         let pending = query(database.layout(), &[20], &[1; 32]).unwrap();
-        let commitments = commitments(&database);
+        let commitments = database.commitments().unwrap();
         if a.len() != bytes || b.len() != bytes {
             prop_assert!(recon(&pending, &commitments, &[&a, &b]).is_err());
         }
@@ -556,23 +489,8 @@ fn directory_of(keys: u32) -> Directory {
 
 #[test]
 fn changed_bits_of_either_answer_are_refused_for_every_block_of_a_directory() {
-    let blocks = directory_of(40).database().unwrap();
-    let (layout, commitment) = (blocks.layout(), commitments(&blocks));
     let every = if thorough() { 1 } else { 5 }; // which is prime to a byte's bits
-    for number in 0..layout.records() as u32 {
-        let pending = query(layout, &[number], &entropy("block lies", number as usize)).unwrap();
-        let mut answers = [0, 1].map(|server| answers(&blocks, layout, pending.request(server).unwrap(), At::Newest));
-        for server in 0..2 {
-            for bit in (0..answers[server].len() * 8).step_by(every) {
-                answers[server][bit / 8] ^= 1 << (bit % 8);
-                let found = recon(&pending, &commitment, &[&answers[0], &answers[1]]).unwrap();
-                assert!(found.is_none(), "block {number}, server {server}, bit {bit}");
-                answers[server][bit / 8] ^= 1 << (bit % 8);
-            }
-        }
-        let found = recon(&pending, &commitment, &[&answers[0], &answers[1]]).unwrap();
-        assert_eq!(found.unwrap(), blocks.record(number as usize).unwrap());
-    }
+    refuses_changes(&directory_of(40).database().unwrap(), every);
 }
 
 #[test]
@@ -594,11 +512,13 @@ fn blocks_are_answered_at_both_epochs_and_lead_where_the_directory_of_each_does(
     // A restarted server has the newest directory and the list.
     assert_eq!(second.undone(&epoch.list).unwrap().encode(), first.encode());
     let mut blocks = first.database().unwrap();
-    let before = commitments(&blocks);
+    let before = blocks.commitments().unwrap();
     second.bring(&mut blocks).unwrap();
-    assert_eq!(commitments(&blocks), commitments(&second.database().unwrap()));
+    assert_eq!(blocks.commitments().unwrap(), second.database().unwrap().commitments().unwrap());
 
-    for (at, directory, commitment) in [(At::Previous, &first, before), (At::Newest, &second, commitments(&blocks))] {
+    for (at, directory, commitment) in
+        [(At::Previous, &first, before), (At::Newest, &second, blocks.commitments().unwrap())]
+    {
         let shape = *directory.shape();
         for key in 0..100 {
             let print = print_of(key);
@@ -607,6 +527,7 @@ fn blocks_are_answered_at_both_epochs_and_lead_where_the_directory_of_each_does(
             let block = recon(&pending, &commitment, &[&a, &b]).unwrap().expect("both servers are honest");
             let alone = shape.index(&block, &print, records).unwrap();
             assert_eq!(alone, directory.index(&print, records).unwrap());
+            assert!(matches!(shape.index(&block[1..], &print, records), Err(Error::Length { .. })));
         }
     }
     let other = Directory::build(&(0..5000).flat_map(print_of).collect::<Vec<_>>(), 100_000).unwrap();

@@ -2,13 +2,12 @@
 
 mod common;
 
-use common::{builder_of, database, finish, receive};
+use common::{builder_of, finish, hint_of, random, receive};
 use keyhush_core::Error;
 use keyhush_core::commitment::{Merkle, POINTPROOF_BYTES, Proofs};
 use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::layout::Layout;
-use keyhush_core::random::ChaCha;
 use keyhush_core::scheme::State;
 use keyhush_core::suites::{answer, answer_bytes, query_limits, suites};
 use keyhush_core::tapir::hint::{Hint, HintBuilder};
@@ -19,9 +18,8 @@ const SUITE: u16 = 6;
 
 fn world() -> (Database<Merkle>, Vec<u8>, HintBuilder) {
     let layout = Layout::new(23, 3, 4, 6).unwrap();
-    let mut records = vec![0; layout.database_bytes()];
-    ChaCha::new(&[5; 32], 0).fill(&mut records[..23 * 3]);
-    let database: Database<Merkle> = database::<Merkle>(layout, &records).proved_by_caller();
+    let (database, records) = random(layout, 5);
+    let database = database.proved_by_caller();
     let mut builder = builder_of(&database, Proofs::Pointproofs, [1; 32]);
     for q in 0..3 {
         receive(&mut builder, 0, q, &records);
@@ -75,12 +73,7 @@ fn answers_are_records_with_room_for_one_proof_and_their_verdict_decides() {
 fn no_other_hint_takes_a_verdict() {
     let (database, records, _) = world();
     for proofs in [Proofs::Openings, Proofs::Tags] {
-        let mut builder = builder_of(&database, proofs, [1; 32]);
-        for q in 0..4 {
-            receive(&mut builder, 0, q, &records);
-            assert!(builder.fold(0).unwrap());
-        }
-        let mut hint = builder.finish().map_err(|(error, _)| error).unwrap();
+        let mut hint = hint_of(&database, proofs, [1; 32]);
         let mut pending = query(&mut hint, &[3], &[3; 32]).unwrap();
         let mut answer = database.answer(&pending.vectors(Role::Retrieve), proofs).unwrap();
         answer[0] ^= 1;
@@ -125,12 +118,7 @@ fn a_request_has_entries_for_256_pairings_or_a_single_query() {
         let database: Database<Merkle> = common::database::<Merkle>(layout, &[]).proved_by_caller();
         let limits = query_limits(SUITE, &database, At::Newest).unwrap();
         assert_eq!((limits, database.max_batch()), ((2 * partitions as usize, most), 64));
-        let mut builder = builder_of(&database, Proofs::Pointproofs, [1; 32]);
-        for q in 0..partitions as usize {
-            receive(&mut builder, 0, q, &vec![0; layout.database_bytes()]);
-            assert!(builder.fold(0).unwrap());
-        }
-        let hint = builder.finish().map_err(|(error, _)| error).unwrap();
+        let hint = hint_of(&database, Proofs::Pointproofs, [1; 32]);
         let carries = |queries| State::<Merkle>::carries(&hint, queries);
         assert_eq!((carries(most), carries(most + 1)), (true, false), "Q = {partitions}");
     }

@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{builder_of, database, finish, receive, tags_of};
+use common::{bare, builder_of, database, finish, fold_missing, hint_of, receive, tags_of};
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::epoch::{Operation, Reason, apply, apply_list};
 use keyhush_core::database::flat::Database;
@@ -15,7 +15,6 @@ use keyhush_core::directory::Directory;
 use keyhush_core::error::Error;
 use keyhush_core::key::fingerprint;
 use keyhush_core::layout::Layout;
-use keyhush_core::random::{ChaCha, Uniform};
 use keyhush_core::tapir::hint::{Hint, HintBuilder};
 use keyhush_core::tapir::query::{Pending, Role, query};
 use keyhush_core::tapir::recon::{recon, verify};
@@ -37,14 +36,6 @@ fn record(key: u16, value: u32) -> Vec<u8> {
 /// The value of a key in a recovered record.
 fn read(key: u16, record: &[u8]) -> Option<u32> {
     record.starts_with(&print_of(key)).then(|| u32::from_le_bytes(record[16..].try_into().unwrap()))
-}
-
-fn commitments(database: &Database<Merkle>) -> Vec<u8> {
-    (0..database.layout().partitions()).flat_map(|q| database.commitment(q).unwrap()).collect()
-}
-
-fn content_hashes(database: &Database<Merkle>) -> Vec<u8> {
-    (0..database.layout().partitions()).flat_map(|q| database.content_hash(q).unwrap()).collect()
 }
 
 /// A server of a keyed database, and the plain map with the same content.
@@ -114,29 +105,17 @@ impl World {
         epoch.list
     }
 
-    fn hint(&mut self, proofs: Proofs, entropy: u8) -> Hint {
-        let mut builder = builder_of(&self.database, proofs, [entropy; 32]);
-        fold_missing(&mut builder, &mut self.database);
-        builder.finish().map_err(|(error, _)| error).unwrap()
+    fn hint(&self, proofs: Proofs, entropy: u8) -> Hint {
+        hint_of(&self.database, proofs, [entropy; 32])
     }
 
     /// Compares everything with values computed from the records alone: nothing is stale.
     fn assert_consistent(&mut self) {
         let fresh = database::<Merkle>(*self.database.layout(), self.database.records_mut());
-        assert_eq!(commitments(&fresh), commitments(&self.database));
-        assert_eq!(content_hashes(&fresh), content_hashes(&self.database));
+        assert_eq!(fresh.commitments().unwrap(), self.database.commitments().unwrap());
+        assert_eq!(fresh.content_hashes().unwrap(), self.database.content_hashes().unwrap());
         for (&key, &value) in &self.model {
             assert_eq!(self.database.record(self.index(key) as usize).unwrap(), record(key, value));
-        }
-    }
-}
-
-fn fold_missing(builder: &mut HintBuilder, database: &mut Database<Merkle>) {
-    let records = database.records_mut().to_vec();
-    for q in 0..database.layout().partitions() {
-        if !builder.is_folded(q).unwrap() {
-            receive(builder, 0, q, &records);
-            assert!(builder.fold(0).unwrap());
         }
     }
 }
@@ -156,7 +135,7 @@ fn follow(hint: &mut Hint, pending: Option<&mut Pending>, world: &World, list: &
         some => update_hint(hint, some, &update).unwrap(),
     }
     assert!(replay(hint, &stored).is_err(), "applied once");
-    hint.rebind(&commitments(&world.database)).unwrap();
+    hint.rebind(&world.database.commitments().unwrap()).unwrap();
 }
 
 fn lookups(world: &World, hint: &mut Hint, keys: &[u16], entropy: u64) {
@@ -264,41 +243,17 @@ proptest! {
         let mut before = *world.database.layout();
         for choices in &epochs {
             let list = world.step(choices);
-            update_builder(&mut half, &received(&list, before), &commitments(&world.database), &content_hashes(&world.database)).unwrap();
+            update_builder(&mut half, &received(&list, before), &world.database.commitments().unwrap(), &world.database.content_hashes().unwrap()).unwrap();
             before = *world.database.layout();
             // It resumes after an interruption.
-            let hashes = content_hashes(&world.database);
-            half = HintBuilder::decode(&half.encode(&[1; 32]), before, &commitments(&world.database), &hashes, &[1; 32]).unwrap();
+            let hashes = world.database.content_hashes().unwrap();
+            half = HintBuilder::decode(&half.encode(&[1; 32]), before, &world.database.commitments().unwrap(), &hashes, &[1; 32]).unwrap();
         }
-        fold_missing(&mut half, &mut world.database);
+        fold_missing(&mut half, &world.database);
         let mut hint = half.finish().map_err(|(error, _)| error).unwrap();
         prop_assert!(tags_of(&hint) == tags_of(&world.hint(proofs, 5)));
         for batch in 0..30 {
             lookups(&world, &mut hint, &[batch * 3, batch * 3 + 1, batch * 3 + 2], u64::from(batch));
-        }
-    }
-
-    /// Servers answer at the previous epoch: clients that have not updated yet lose no lookup.
-    #[test]
-    fn the_previous_epoch_stays_answerable(keys in 1u16..40, partitions in 1u64..6, pack in 0u32..4, proofs in either(), first in choices(), second in choices()) {
-        let mut world = World::packed(keys, partitions, 1 << pack);
-        world.step(&first);
-        let old = database::<Merkle>(*world.database.layout(), world.database.records_mut());
-        let mut replayed = database::<Merkle>(*world.database.layout(), world.database.records_mut());
-        let layout = *old.layout();
-        let list = world.step(&second);
-        // A restarted server applies lists instead of batches.
-        apply_list(&mut replayed, &received(&list, layout)).unwrap();
-        prop_assert_eq!(replayed.records_mut(), world.database.records_mut());
-        prop_assert_eq!(commitments(&replayed), commitments(&world.database));
-        prop_assert_eq!(content_hashes(&replayed), content_hashes(&world.database));
-        let mut source = ChaCha::new(&[6; 32], 0);
-        for _ in 0..40 {
-            let vectors: Vec<u8> = (0..layout.partitions())
-                .flat_map(|_| (source.below(layout.partition_records() as u32) as u16).to_le_bytes())
-                .collect();
-            prop_assert_eq!(world.database.answer_previous(&vectors, proofs).unwrap(), old.answer(&vectors, proofs).unwrap());
-            prop_assert_eq!(replayed.answer_previous(&vectors, proofs), world.database.answer_previous(&vectors, proofs));
         }
     }
 
@@ -345,14 +300,14 @@ proptest! {
     fn a_database_for_tags_alone_answers_the_same(keys in 1u16..40, partitions in 1u64..6, pack in 0u32..4, epochs in prop::collection::vec(choices(), 1..4)) {
         let mut world = World::packed(keys, partitions, 1 << pack);
         let directory = Directory::decode(&world.directory.encode(), u32::from(keys)).unwrap();
-        let mut twin = World { database: bare(&mut world.database), directory, model: world.model.clone() };
+        let mut twin = World { database: bare(*world.database.layout(), world.database.records_mut()), directory, model: world.model.clone() };
         for (number, choices) in epochs.iter().enumerate() {
-            let mut replayed = bare(&mut world.database);
+            let mut replayed: Database<Merkle> = bare(*world.database.layout(), world.database.records_mut());
             let (list, same) = (world.step(choices), twin.step(choices));
             apply_list(&mut replayed, &list).unwrap();
             prop_assert_eq!(list, same);
-            prop_assert_eq!(content_hashes(&twin.database), content_hashes(&world.database));
-            prop_assert!(commitments(&twin.database).iter().all(|&byte| byte == 0));
+            prop_assert_eq!(twin.database.content_hashes().unwrap(), world.database.content_hashes().unwrap());
+            prop_assert!(twin.database.commitments().unwrap().iter().all(|&byte| byte == 0));
             let layout = *world.database.layout();
             let vectors: Vec<u8> = (0..layout.partitions()).flat_map(|q| ((q * 7 + number) as u16 % layout.partition_records() as u16).to_le_bytes()).collect();
             prop_assert_eq!(twin.database.answer(&vectors, Proofs::Tags), world.database.answer(&vectors, Proofs::Tags));
@@ -361,7 +316,7 @@ proptest! {
             prop_assert_eq!(twin.database.answer_previous(&before, Proofs::Tags), world.database.answer_previous(&before, Proofs::Tags));
             prop_assert!(matches!(twin.database.answer_previous(&before, Proofs::Openings), Err(Error::Phase(_))));
             prop_assert_eq!(replayed.records_mut(), twin.database.records_mut());
-            prop_assert_eq!(content_hashes(&replayed), content_hashes(&twin.database));
+            prop_assert_eq!(replayed.content_hashes().unwrap(), twin.database.content_hashes().unwrap());
             prop_assert_eq!(replayed.answer_previous(&before, Proofs::Tags), twin.database.answer_previous(&before, Proofs::Tags));
         }
         if !world.model.is_empty() {
@@ -370,8 +325,8 @@ proptest! {
                 (world.database, world.directory) = (database, directory.unwrap());
             }
             prop_assert_eq!(twin.database.layout(), world.database.layout());
-            prop_assert_eq!(content_hashes(&twin.database), content_hashes(&world.database));
-            prop_assert!(commitments(&twin.database).iter().all(|&byte| byte == 0));
+            prop_assert_eq!(twin.database.content_hashes().unwrap(), world.database.content_hashes().unwrap());
+            prop_assert!(twin.database.commitments().unwrap().iter().all(|&byte| byte == 0));
             let somewhere = vec![0; 2 * twin.database.layout().partitions()];
             prop_assert!(matches!(twin.database.answer(&somewhere, Proofs::Openings), Err(Error::Phase(_))));
             twin.step(&epochs[0]);
@@ -395,14 +350,6 @@ proptest! {
         prop_assert!(UpdateList::decode(&list.bytes()[..position], before, *list.after()).map_or(true, |short| short.bytes().len() == position));
         prop_assert!(UpdateList::decode(list.bytes(), *list.after(), before).is_err() || before == *list.after());
     }
-}
-
-/// The same records without openings.
-fn bare(database: &mut Database<Merkle>) -> Database<Merkle> {
-    let mut bare = Database::offering(*database.layout(), Proofs::Tags).unwrap();
-    bare.records_mut().copy_from_slice(database.records_mut());
-    (0..database.layout().partitions()).for_each(|q| bare.commit(q).unwrap());
-    bare
 }
 
 /// The number of partitions at the previous epoch, found by the length of its vectors.
@@ -458,8 +405,8 @@ fn nothing_is_verified_before_the_commitments_of_its_epoch_are_there() {
         let verified = verify::<Merkle>(&mut hint, &mut pending, Role::Refresh, &answer);
         assert_eq!(verified.as_ref().ok().copied(), verdict);
         assert!(verdict.is_some() || matches!(verified, Err(Error::Phase(_))) && !hint.is_condemned());
-        assert_eq!(hint.rebind(&commitments(&world.database)[1..]).is_ok(), proofs == Proofs::Tags);
-        hint.rebind(&commitments(&world.database)).unwrap();
+        assert_eq!(hint.rebind(&world.database.commitments().unwrap()[1..]).is_ok(), proofs == Proofs::Tags);
+        hint.rebind(&world.database.commitments().unwrap()).unwrap();
         finish(&world.database, &mut hint, pending);
     }
 }
@@ -544,7 +491,10 @@ fn a_new_generation_of_a_keyless_database_keeps_its_indices() {
     assert_eq!(&new.records_mut()[..records.len()], &records);
     assert!(new.records_mut()[records.len()..].iter().all(|&byte| byte == 0));
     let fresh = database::<Merkle>(after, &records);
-    assert_eq!((commitments(&new), content_hashes(&new)), (commitments(&fresh), content_hashes(&fresh)));
+    assert_eq!(
+        (new.commitments().unwrap(), new.content_hashes().unwrap()),
+        (fresh.commitments().unwrap(), fresh.content_hashes().unwrap())
+    );
 }
 
 #[test]
@@ -594,15 +544,6 @@ fn keyless_databases_are_updated_by_index() {
     }
 }
 
-/// An update costs 5 + ℓ bytes. With ℓ = 32 that is 37, where the paper has 83.
-#[test]
-fn an_update_costs_its_record_and_five_bytes() {
-    let mut world = World::new(50, 4);
-    let choices: Vec<(u16, u32)> = (0..20).map(|key| (key, 1)).collect();
-    let list = world.step(&choices);
-    assert_eq!(list.bytes().len(), 40 + 20 * (5 + RECORD_BYTES));
-}
-
 /// A batch loses no query when a partition opens: it can be sent, and is answered, at every Q of its generation, and at the
 /// previous epoch. The planner would allow seven queries for the seventeen partitions.
 #[test]
@@ -613,12 +554,7 @@ fn a_full_batch_that_is_pending_is_answered_after_partitions_opened() {
     for proofs in [Proofs::Openings, Proofs::Tags] {
         let mut database = database::<Merkle>(layout, &content);
         assert_eq!(database.max_batch(), 8);
-        let mut builder = builder_of(&database, proofs, [1; 32]);
-        for q in 0..16 {
-            receive(&mut builder, 0, q, &content);
-            assert!(builder.fold(0).unwrap());
-        }
-        let mut hint = builder.finish().map_err(|(error, _)| error).unwrap();
+        let mut hint = hint_of(&database, proofs, [1; 32]);
         let indices: Vec<u32> = (4..12).collect();
         let mut pending = query(&mut hint, &indices, &[2; 32]).unwrap();
         let before = pending.vectors(Role::Retrieve);
@@ -631,7 +567,7 @@ fn a_full_batch_that_is_pending_is_answered_after_partitions_opened() {
 
         let update = HintUpdate::new(&hint, received(&epoch.list, layout), &[3; 32]);
         update_hint(&mut hint, Some(&mut pending), &update).unwrap();
-        hint.rebind(&commitments(&database)).unwrap();
+        hint.rebind(&database.commitments().unwrap()).unwrap();
         let records = finish(&database, &mut hint, pending);
         assert!(records == content[4 * LONG..12 * LONG]);
         assert!(database.answer(&[0; 9 * 17 * 2], proofs).is_err(), "nine are refused at every Q");

@@ -4,7 +4,6 @@ mod common;
 
 use common::database;
 use keyhush_core::commitment::Merkle;
-use keyhush_core::cost::{DirectorySize, Mode, Offers, choose_mode};
 use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::flat::Database;
 use keyhush_core::database::list::UpdateList;
@@ -16,10 +15,6 @@ use proptest::prelude::*;
 const RECORD_BYTES: usize = 6;
 const ID: [u8; 16] = [3; 16];
 const BINDING: [u8; 32] = [7; 32];
-
-fn hashes(database: &Database<Merkle>) -> Vec<u8> {
-    (0..database.layout().partitions()).flat_map(|q| database.content_hash(q).unwrap()).collect()
-}
 
 /// In blocks of one, two or four records: a copy does not depend on blocks.
 fn server(records: usize, partitions: u64) -> Database<Merkle> {
@@ -66,7 +61,7 @@ fn arrive(local: &mut Local, hashes: &[u8]) -> Result<usize, Error> {
 }
 
 fn new(server: &Database<Merkle>) -> Local {
-    Local::new(*server.layout(), &hashes(server), ID).unwrap()
+    Local::new(*server.layout(), &server.content_hashes().unwrap(), ID).unwrap()
 }
 
 fn assert_same(local: &Local, server: &mut Database<Merkle>) {
@@ -140,7 +135,7 @@ proptest! {
         let mut whole = new(&server);
         fill(&mut whole, &mut server);
         whole.finish_at(4).unwrap();
-        let mut behind = Local::decode(&whole.encode(&BINDING), *server.layout(), &hashes(&server), &BINDING).unwrap();
+        let mut behind = Local::decode(&whole.encode(&BINDING), *server.layout(), &server.content_hashes().unwrap(), &BINDING).unwrap();
         let mut partial = new(&server);
         for q in 0..server.layout().partitions() {
             if there[q % there.len()] {
@@ -153,7 +148,7 @@ proptest! {
             let before = *server.layout();
             let made = step(&mut server, edits, *adds);
             let list = UpdateList::decode(made.bytes(), before, *server.layout()).unwrap();
-            let next = hashes(&server);
+            let next = server.content_hashes().unwrap();
             let mut wrong = next.clone();
             if list.entries().next().is_some() {
                 let q = list.entries().next().unwrap().index as usize / server.layout().stored().partition_records;
@@ -172,7 +167,7 @@ proptest! {
             behind.replay(entry).unwrap();
             prop_assert!(behind.replay(entry).is_err(), "applied once");
         }
-        arrive(&mut behind, &hashes(&server)).unwrap();
+        arrive(&mut behind, &server.content_hashes().unwrap()).unwrap();
         prop_assert_eq!(behind.stamp(), whole.stamp());
         assert_same(&behind, &mut server);
         fill(&mut partial, &mut server);
@@ -185,7 +180,7 @@ proptest! {
 fn stored_bytes_are_used_whole_or_not_at_all() {
     let mut server = server(20, 3);
     let mut local = new(&server);
-    let hashes = hashes(&server);
+    let hashes = server.content_hashes().unwrap();
     let bytes = partition(&mut server, 0);
     assert!(receive(&mut local, 0, 0, &bytes));
     let partial = local.encode(&BINDING);
@@ -213,7 +208,7 @@ fn large_partitions_are_checked_one_at_a_time_and_a_wrong_one_is_found_wherever_
     let mut server = database::<Merkle>(layout, &vec![7; 3 << 20]);
     let mut local = new(&server);
     fill(&mut local, &mut server);
-    let hashes = hashes(&server);
+    let hashes = server.content_hashes().unwrap();
     assert_eq!(arrive(&mut local, &hashes), Ok(3), "steps");
     for q in 0..3 {
         let mut other = hashes.clone();
@@ -221,20 +216,4 @@ fn large_partitions_are_checked_one_at_a_time_and_a_wrong_one_is_found_wherever_
         assert!(matches!(arrive(&mut local, &other), Err(Error::State(_))));
     }
     assert!(matches!(local.arrive(&hashes, 3), Err(Error::Index { .. })));
-}
-
-#[test]
-fn the_mode_follows_from_the_size_alone() {
-    let mode = |slots: u64, record_bytes| {
-        choose_mode(
-            &Layout::new(slots, record_bytes, 32, slots / 32).unwrap(),
-            &DirectorySize::default(),
-            Offers::default(),
-            0,
-        )
-    };
-    assert_eq!(mode(1 << 20, 16), Mode::Local); // 16 MiB
-    assert_eq!(mode((1 << 20) + 32, 16), Mode::Full);
-    assert_eq!(mode(1 << 10, 1 << 14), Mode::Local);
-    assert_eq!(mode(1 << 10, (1 << 14) + 1), Mode::Full);
 }

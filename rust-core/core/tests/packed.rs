@@ -4,14 +4,13 @@
 
 mod common;
 
-use common::{builder_of, database, finish, receive};
+use common::{database, finish, hint_of, random, verdicts_tell};
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::error::Error;
 use keyhush_core::instant;
 use keyhush_core::layout::Layout;
 use keyhush_core::random::ChaCha;
-use keyhush_core::tapir::hint::Hint;
 use keyhush_core::tapir::query::{Role, query};
 use keyhush_core::tapir::recon::verify;
 
@@ -19,19 +18,7 @@ const RECORD_BYTES: usize = 3;
 
 /// 13 records of three bytes, four in a block and eight in a partition: the last block has one record.
 fn packed() -> (Database<Merkle>, Vec<u8>) {
-    let layout = Layout::packed(13, RECORD_BYTES as u64, 2, 8, 4).unwrap();
-    let mut content = vec![0; layout.database_bytes()];
-    content[..13 * RECORD_BYTES].copy_from_slice(&blake3::hash(b"records").as_bytes().repeat(2)[..13 * RECORD_BYTES]);
-    (database::<Merkle>(layout, &content), content)
-}
-
-fn hint(database: &Database<Merkle>, content: &[u8], proofs: Proofs) -> Hint {
-    let mut builder = builder_of(database, proofs, [7; 32]);
-    for q in 0..database.layout().partitions() {
-        receive(&mut builder, 0, q, content);
-        assert!(builder.fold(0).unwrap());
-    }
-    builder.finish().map_err(|(error, _)| error).unwrap()
+    random(Layout::packed(13, RECORD_BYTES as u64, 2, 8, 4).unwrap(), 7)
 }
 
 /// Whether a client that asks for a record accepts a reply of `reply_bytes` that is off by a difference.
@@ -43,17 +30,6 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// Whether a lie exists that is accepted for some records and refused for others: it reveals what was asked.
-    fn verdicts_tell(&self, layout: &Layout, accepts: &dyn Fn(u32, &[u8]) -> bool) -> bool {
-        (0..self.reply_bytes * 8).any(|bit| {
-            let mut difference = vec![0; self.reply_bytes];
-            difference[bit / 8] ^= 1 << (bit % 8);
-            let mut verdicts = (0..layout.records() as u32).map(|index| accepts(index, &difference));
-            let first = verdicts.next();
-            verdicts.any(|verdict| Some(verdict) != first)
-        })
-    }
-
     /// The same client, if it checked only the wanted slot of each block.
     fn checks_its_own_record(&self, layout: &Layout, index: u32, difference: &[u8]) -> bool {
         let mut looked_at = difference.to_vec();
@@ -67,9 +43,12 @@ impl Client<'_> {
 
     fn assert_that_only_a_faulty_one_tells(&self, layout: &Layout) {
         assert!((self.accepts)(0, &vec![0; self.reply_bytes]), "an honest reply is accepted");
-        assert!(!self.verdicts_tell(layout, self.accepts));
+        assert!(!verdicts_tell(layout.records(), self.reply_bytes, self.accepts));
         let planted = |index, difference: &[u8]| self.checks_its_own_record(layout, index, difference);
-        assert!(self.verdicts_tell(layout, &planted), "the enumeration must see a client that checks its own record");
+        assert!(
+            verdicts_tell(layout.records(), self.reply_bytes, planted),
+            "the enumeration must see a client that checks its own record"
+        );
     }
 }
 
@@ -79,12 +58,12 @@ fn xor(into: &mut [u8], difference: &[u8]) {
 
 #[test]
 fn no_verdict_on_an_answer_depends_on_the_place_in_the_block() {
-    let (database, content) = packed();
+    let (database, _) = packed();
     let layout = *database.layout();
     for proofs in [Proofs::Openings, Proofs::Tags] {
         for role in [Role::Retrieve, Role::Refresh] {
             let accepts = |index: u32, difference: &[u8]| {
-                let mut hint = hint(&database, &content, proofs);
+                let mut hint = hint_of(&database, proofs, [7; 32]);
                 let mut pending = query(&mut hint, &[index], &[1; 32]).unwrap();
                 let mut answer = database.answer(&pending.vectors(role), proofs).unwrap();
                 xor(&mut answer, difference);
@@ -126,7 +105,7 @@ fn records_of_one_block_are_as_many_queries() {
     let layout = *database.layout();
     let record = |index: u32| &content[index as usize * RECORD_BYTES..][..RECORD_BYTES];
     for proofs in [Proofs::Openings, Proofs::Tags] {
-        let mut hint = hint(&database, &content, proofs);
+        let mut hint = hint_of(&database, proofs, [7; 32]);
         for (round, indices) in [[4, 5, 7], [4, 9, 12], [12, 12, 12], [0, 4, 8]].iter().enumerate() {
             let pending = query(&mut hint, indices, &[round as u8; 32]).unwrap();
             for role in [Role::Retrieve, Role::Refresh] {

@@ -6,8 +6,8 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{Enumerate, builder_of, database, finish, hint_from, receive, thorough};
-use keyhush_core::commitment::{CELL_BYTES, COMMITMENT_BYTES, Commit, Merkle, OpenEntry, Proofs};
+use common::{Enumerate, bare, database, finish, hint_from, hint_of, thorough};
+use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::list::UpdateList;
 use keyhush_core::layout::Layout;
@@ -16,43 +16,6 @@ use keyhush_core::tapir::hint::Hint;
 use keyhush_core::tapir::query::{Pending, Role, hazmat_query_from, query};
 use keyhush_core::tapir::recon::verify;
 use keyhush_core::tapir::update::hazmat_update_hint_from;
-
-/// Without proofs, so that millions of round trips take seconds. Vectors do not depend on proofs.
-struct Unproved;
-
-impl Commit for Unproved {
-    const NAME: &'static str = "unproved";
-    fn auxiliary_bytes(_: &Layout) -> usize {
-        0
-    }
-    fn build(_: &Layout, _: &[u8], _: &mut [u8]) {}
-    fn commitment(_: &[u8]) -> [u8; COMMITMENT_BYTES] {
-        [0; COMMITMENT_BYTES]
-    }
-    fn update_leaves<'a>(
-        _: &Layout,
-        _: &mut [u8],
-        _: impl Iterator<Item = (usize, &'a [u8])>,
-        _: &mut impl FnMut(usize, &[u8; CELL_BYTES]),
-    ) {
-    }
-    fn update_above(_: &Layout, _: &mut [u8], _: Vec<usize>, _: &mut impl FnMut(usize, &[u8; CELL_BYTES])) {}
-    fn changing_cells(_: &Layout, _: usize) -> usize {
-        0
-    }
-}
-
-impl OpenEntry for Unproved {
-    fn proof_bytes(_: &Layout) -> usize {
-        0
-    }
-    fn proof_cells(_: &Layout, _: usize) -> impl Iterator<Item = Option<usize>> {
-        std::iter::empty()
-    }
-    fn verify(_: &Layout, _: &[u8; COMMITMENT_BYTES], _: usize, _: &[u8], _: &[u8]) -> bool {
-        true
-    }
-}
 
 /// What each server saw in one run: retrieve vectors, refresh vectors.
 type Views = [Vec<u8>; 2];
@@ -86,8 +49,8 @@ fn sequences(records: usize, queries: usize) -> impl Iterator<Item = Vec<u32>> {
 /// The real client: the sequence divided into batches of the given sizes.
 fn real_client(layout: Layout, sequence: &[u32], batches: &[usize], source: &mut Enumerate) -> Views {
     let content: Vec<u8> = (0..layout.slots() as u8).collect();
-    let mut database = database::<Unproved>(layout, &content);
-    let mut hint = hint_from(&mut database, Proofs::Openings, source);
+    let mut database = bare::<Merkle>(layout, &content);
+    let mut hint = hint_from(&mut database, Proofs::Tags, source);
     let mut views: Views = Default::default();
     let mut rest = sequence;
     for &size in batches {
@@ -141,14 +104,14 @@ fn vectors_extended_by_an_update_are_jointly_uniform_whatever_was_asked() {
         for first in sequences(before.records(), batch) {
             for next in 0..3 {
                 let uniform = jointly_uniform(after, batch + 1, |source| {
-                    let mut database = database::<Unproved>(before, &[0, 1]);
-                    let mut hint = hint_from(&mut database, Proofs::Openings, source);
+                    let mut database = bare::<Merkle>(before, &[0, 1]);
+                    let mut hint = hint_from(&mut database, Proofs::Tags, source);
                     let mut pending = hazmat_query_from(&mut hint, &first, source).unwrap();
                     let sent = pending.vectors(Role::Retrieve);
                     let list = apply(&mut database, None, &[Operation::Add(&[2])]).unwrap().list;
                     let list = UpdateList::decode(list.bytes(), before, after).unwrap();
                     hazmat_update_hint_from(&mut hint, Some(&mut pending), &list, source).unwrap();
-                    hint.rebind(&[0; 2 * COMMITMENT_BYTES]).unwrap();
+                    hint.rebind(&[]).unwrap();
                     let mut views = [Role::Retrieve, Role::Refresh].map(|role| pending.vectors(role));
                     assert!(sent.chunks(2).zip(views[0].chunks(4)).all(|(sent, extended)| extended.starts_with(sent)));
                     let records: Vec<u32> = finish(&database, &mut hint, pending).into_iter().map(u32::from).collect();
@@ -221,8 +184,8 @@ fn copies_with_one_generator_state_and_other_keys_never_have_equal_names() {
             let mut batches: Vec<Pending> = Vec::new();
             for batch in sequences(layout.records(), size) {
                 source.position = 0;
-                let mut database = database::<Unproved>(layout, &vec![0; layout.slots()]);
-                let mut hint = hint_from(&mut database, Proofs::Openings, &mut source);
+                let mut database = bare::<Merkle>(layout, &vec![0; layout.slots()]);
+                let mut hint = hint_from(&mut database, Proofs::Tags, &mut source);
                 batches.push(hazmat_query_from(&mut hint, &batch, &mut source).unwrap());
             }
             for (number, one) in batches.iter().enumerate() {
@@ -244,17 +207,9 @@ fn copies_with_one_generator_state_and_other_keys_never_have_equal_names() {
 fn entropy_that_comes_twice_gives_other_draws_for_other_indices_versions_and_hints() {
     let layout = Layout::new(4096, 1, 16, 256).unwrap();
     let database = database::<Merkle>(layout, &vec![7; layout.slots()]);
-    let hint_under = |entropy: u8| {
-        let mut builder = builder_of(&database, Proofs::Openings, [entropy; 32]);
-        for q in 0..layout.partitions() {
-            receive(&mut builder, 0, q, &vec![7; layout.slots()]);
-            assert!(builder.fold(0).unwrap());
-        }
-        builder.finish().map_err(|(error, _)| error).unwrap()
-    };
     let mut seen = HashMap::new();
     for hint_entropy in [1, 2] {
-        let mut hint = hint_under(hint_entropy);
+        let mut hint = hint_of(&database, Proofs::Openings, [hint_entropy; 32]);
         for version in 0..3 {
             for batch in [vec![5], vec![6], vec![5, 6], vec![6, 5], vec![5, 5]] {
                 let drawn = |hint: &mut Hint| query(hint, &batch, &[9; 32]).unwrap();

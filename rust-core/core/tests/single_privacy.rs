@@ -12,7 +12,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{Enumerate, database, thorough};
+use common::{Enumerate, database, keep, thorough};
 use keyhush_core::commitment::Merkle;
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::layout::Layout;
@@ -96,10 +96,7 @@ fn client_with(
     builder.hazmat_in_rows(keeper.is_some());
     builder.hazmat_extras(&slots.iter().map(|slot| slot.1).collect::<Vec<_>>()).unwrap();
     for q in 0..layout.partitions() {
-        builder.begin(0, q).unwrap();
-        builder.lane_bytes(0).unwrap().copy_from_slice(database.partition(q).unwrap());
-        builder.absorb(0, S as usize).unwrap();
-        assert!(builder.keep(0).unwrap());
+        assert!(keep(&mut builder, 0, q, database.partition(q).unwrap()));
     }
     while builder.step().unwrap() {}
     while let Some(row) = builder.next_row() {

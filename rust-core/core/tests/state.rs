@@ -2,12 +2,11 @@
 
 mod common;
 
-use common::{builder_of, database, finish, receive};
+use common::{builder_of, finish, fold_missing, hint_of, random, receive};
 use keyhush_core::Error;
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::flat::Database;
 use keyhush_core::layout::Layout;
-use keyhush_core::random::ChaCha;
 use keyhush_core::tapir::hint::{Hint, HintBuilder};
 use keyhush_core::tapir::query::{Pending, Role, query};
 use keyhush_core::tapir::recon::{Effect, recon, replay, verify};
@@ -29,17 +28,9 @@ struct World {
 
 impl World {
     fn new(layout: Layout, proofs: Proofs, seed: u8) -> Self {
-        let mut content = vec![0; layout.database_bytes()];
-        ChaCha::new(&[seed; 32], 7).fill(&mut content[..layout.records() * layout.stored().record_bytes]);
-        let database = database::<Merkle>(layout, &content);
-        let partitions = 0..layout.partitions();
-        World {
-            proofs,
-            commitments: partitions.clone().flat_map(|q| database.commitment(q).unwrap()).collect(),
-            content_hashes: partitions.flat_map(|q| database.content_hash(q).unwrap()).collect(),
-            database,
-            content,
-        }
+        let (database, content) = random(layout, seed);
+        let (commitments, content_hashes) = (database.commitments().unwrap(), database.content_hashes().unwrap());
+        World { proofs, database, content, commitments, content_hashes }
     }
 
     fn layout(&self) -> Layout {
@@ -51,18 +42,7 @@ impl World {
     }
 
     fn hint(&self, entropy: u8) -> Hint {
-        let mut builder = self.builder(entropy);
-        self.fold_missing(&mut builder);
-        builder.finish().map_err(|(error, _)| error).unwrap()
-    }
-
-    fn fold_missing(&self, builder: &mut HintBuilder) {
-        for q in 0..self.layout().partitions() {
-            if !builder.is_folded(q).unwrap() {
-                receive(builder, 0, q, &self.content);
-                assert!(builder.fold(0).unwrap());
-            }
-        }
+        hint_of(&self.database, self.proofs, [entropy; 32])
     }
 
     /// Looks up a batch, and returns its stored effect.
@@ -153,16 +133,9 @@ proptest! {
         drop(first);
         let mut second = world.resume(&partial).unwrap();
         prop_assert_eq!(second.encode(&BINDING), partial);
-        world.fold_missing(&mut second);
+        fold_missing(&mut second, &world.database);
         let hint = second.finish().map_err(|(error, _)| error).unwrap();
         prop_assert!(hint.encode(&BINDING).unwrap() == world.hint(seed).encode(&BINDING).unwrap());
-    }
-
-    #[test]
-    fn arbitrary_bytes_are_no_state(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let world = small(Proofs::Tags);
-        prop_assert!(world.reopen(&bytes).is_err() && world.resume(&bytes).is_err());
-        prop_assert!(Effect::decode(&bytes, &world.layout()).is_err());
     }
 }
 
@@ -314,13 +287,6 @@ fn state_of_another_version_layout_manifest_hint_or_moment_is_refused() {
     assert!(replay(&mut hint, &effect).is_err(), "applied already");
     assert!(replay(&mut world.hint(3), &effect).is_err(), "another hint");
     replay(&mut world.hint(2), &effect).unwrap();
-}
-
-#[test]
-fn a_condemned_hint_is_not_kept() {
-    let mut hint = small(Proofs::Openings).hint(2);
-    hint.condemn();
-    assert_eq!(hint.encode(&BINDING).err(), Some(Error::Condemned));
 }
 
 /// A form's length reveals nothing: it depends on the layout and the number of queries alone.

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::database;
+use common::{bare, database};
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::epoch::{Draft, Drafted, Operation, Reason};
 use keyhush_core::database::flat::{At, Database};
@@ -34,13 +34,6 @@ fn answers(database: &Database<Merkle>, at: At) -> Option<Answers> {
         At::Previous => database.answer_previous(vector, proofs).unwrap(),
     };
     Some(Answers(layout, vectors(&layout).iter().map(answer).collect()))
-}
-
-fn bare(layout: Layout, content: &[u8]) -> Database<Merkle> {
-    let mut database = Database::offering(layout, Proofs::Tags).unwrap();
-    database.records_mut()[..content.len()].copy_from_slice(content);
-    (0..layout.partitions()).for_each(|q| database.commit(q).unwrap());
-    database
 }
 
 /// A database built from the records alone.

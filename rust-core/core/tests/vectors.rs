@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::{database, tags_of};
+use common::{database, hint_of, keep, stream, tags_of};
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::epoch::{Operation, apply, apply_list};
 use keyhush_core::database::flat::{At, Database};
@@ -20,7 +20,6 @@ use keyhush_core::layout::Layout;
 use keyhush_core::scheme::Asked;
 use keyhush_core::single::making::Builder;
 use keyhush_core::suites::answer;
-use keyhush_core::tapir::hint::HintBuilder;
 use keyhush_core::tapir::permutation::Permutations;
 use keyhush_core::tapir::query::{Role, query};
 use keyhush_core::tapir::recon::{recon, verify};
@@ -30,13 +29,6 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/interop/v
 
 fn hex(bytes: impl AsRef<[u8]>) -> String {
     bytes.as_ref().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
-}
-
-/// BLAKE3's output stream for a label: everybody can compute these bytes.
-fn stream(label: &str, count: usize) -> Vec<u8> {
-    let mut bytes = vec![0; count];
-    blake3::Hasher::new().update(label.as_bytes()).finalize_xof().fill(&mut bytes);
-    bytes
 }
 
 fn layout_json(layout: &Layout) -> Value {
@@ -51,6 +43,10 @@ fn layout_json(layout: &Layout) -> Value {
         out["blockRecords"] = stored.block_records.into();
     }
     out
+}
+
+fn print_of(key: u32) -> [u8; 16] {
+    fingerprint(format!("key {key}").as_bytes())
 }
 
 fn keys() -> Value {
@@ -117,7 +113,7 @@ fn directories() -> Value {
     [1u32, 2, 16, 17, 700]
         .map(|count| {
             let slots = 2 * count as usize;
-            let prints: Vec<u8> = (0..count).flat_map(|i| fingerprint(format!("key {i}").as_bytes())).collect();
+            let prints: Vec<u8> = (0..count).flat_map(print_of).collect();
             let directory = Directory::build(&prints, slots).unwrap();
             let shape = directory.shape();
             let numbers: Vec<_> = prints.as_chunks().0.iter().map(|print| shape.number(print)).collect();
@@ -143,7 +139,7 @@ fn directories() -> Value {
 fn large_directories() -> Value {
     [(1u32, 6150usize), (1, 1288), (200, 3200), (18_433, 18_433)]
         .map(|(count, slots)| {
-            let prints: Vec<u8> = (0..count).flat_map(|i| fingerprint(format!("key {i}").as_bytes())).collect();
+            let prints: Vec<u8> = (0..count).flat_map(print_of).collect();
             let directory = Directory::build(&prints, slots).unwrap();
             let indices = directory.indices(&prints, count).unwrap();
             json!({
@@ -206,7 +202,7 @@ fn directory_reading() -> Value {
         words[levels - 1] = 1;
         [head(length), directory_block(0, 1, &words, &[]), directory_block(1, 0, &[], &[])].concat()
     };
-    let keys: Vec<u8> = (0..16).flat_map(|i| fingerprint(format!("key {i}").as_bytes())).chain(zero.concat()).collect();
+    let keys: Vec<u8> = (0..16).flat_map(print_of).chain(zero.concat()).collect();
     let taken = [
         ("three levels, the first of two words, and an overlay", 50u32, good.clone()),
         ("as many keys as records", 43, blocks(40, &LEVELS, &[(zero[0], 3)], &[])),
@@ -271,7 +267,7 @@ fn directory_blocks() -> Value {
         changed[at] = byte;
         changed
     };
-    let probes: Vec<_> = (0..8).map(|i| fingerprint(format!("key {i}").as_bytes())).chain(mine.clone()).collect();
+    let probes: Vec<_> = (0..8).map(print_of).chain(mine.clone()).collect();
     let beyond = probes.iter().find(|print| shape.index(&padded(40, 40, &LEVELS, &[]), print, N).is_err());
     // One key, in the last possible level.
     let lone = |levels: usize| [vec![0; levels - 1], vec![1]].concat();
@@ -330,19 +326,14 @@ fn generations() -> Value {
                 .enumerate()
                 .flat_map(|(i, value)| match keyed {
                     true if i % 3 == 2 => vec![0; 20],
-                    true => [fingerprint(format!("key {i}").as_bytes()).as_slice(), value].concat(),
+                    true => [print_of(i as u32).as_slice(), value].concat(),
                     false => value.to_vec(),
                 })
                 .collect();
-            let mut old = Database::<Merkle>::new(layout).unwrap();
-            old.records_mut()[..records.len()].copy_from_slice(&records);
-            (0..layout.partitions()).for_each(|q| old.commit(q).unwrap());
+            let old = common::database::<Merkle>(layout, &records);
             let mut next = NextGeneration::new(&old, keyed, headroom).unwrap();
             while next.step(&old).unwrap() {}
             let (database, directory) = next.finish().unwrap();
-            let digests = |of: &dyn Fn(usize) -> [u8; 32]| -> Vec<u8> {
-                (0..database.layout().partitions()).flat_map(of).collect()
-            };
             json!({
                 "keyed": keyed,
                 "layout": layout_json(&layout),
@@ -350,8 +341,8 @@ fn generations() -> Value {
                 "headroom": headroom,
                 "next": layout_json(database.layout()),
                 "directory": hex(directory.map(|directory| directory.encode()).unwrap_or_default()),
-                "commitments": hex(digests(&|q| database.commitment(q).unwrap())),
-                "contentHashes": hex(digests(&|q| database.content_hash(q).unwrap())),
+                "commitments": hex(database.commitments().unwrap()),
+                "contentHashes": hex(database.content_hashes().unwrap()),
             })
         })
         .into()
@@ -375,25 +366,9 @@ fn lookups(proofs: Proofs) -> Value {
         .chain(packed)
         .map(|(n, l, q, m, g)| {
             let layout = Layout::packed(n, l, q, m, g).unwrap();
-            let record_bytes = layout.stored().record_bytes;
-            let mut database = Database::<Merkle>::new(layout).unwrap();
-            let bytes = layout.records() * record_bytes;
-            database.records_mut()[..bytes].copy_from_slice(&stream(&format!("records {n} {l}"), bytes));
-            let content = database.records_mut().to_vec();
-            (0..layout.partitions()).for_each(|q| database.commit(q).unwrap());
-            let commitments: Vec<u8> = (0..layout.partitions()).flat_map(|q| database.commitment(q).unwrap()).collect();
-            let hashes: Vec<u8> = (0..layout.partitions()).flat_map(|q| database.content_hash(q).unwrap()).collect();
-
+            let (label, database, commitments) = labelled(layout);
             let seed = stream(&format!("hint {n} {l}"), 32);
-            let entropy = seed.as_slice().try_into().unwrap();
-            let mut builder = HintBuilder::new(layout, proofs, &commitments, &hashes, entropy).unwrap();
-            for (q, partition) in content.chunks_exact(layout.partition_bytes()).enumerate() {
-                builder.begin(0, q).unwrap();
-                builder.lane_bytes(0).unwrap().copy_from_slice(partition);
-                builder.absorb(0, partition.len()).unwrap();
-                assert!(builder.fold(0).unwrap());
-            }
-            let mut hint = builder.finish().map_err(|(error, _)| error).unwrap();
+            let mut hint = hint_of(&database, proofs, seed.as_slice().try_into().unwrap());
             let tags = tags_of(&hint);
 
             let last = n as u32 - 1;
@@ -408,18 +383,16 @@ fn lookups(proofs: Proofs) -> Value {
                     assert!(verify::<Merkle>(&mut hint, &mut pending, role, &answer).unwrap());
                 }
                 let records = recon(&mut hint, pending).map_err(|(error, _)| error).unwrap().records;
-                for (record, index) in records.chunks_exact(record_bytes).zip(&indices) {
-                    let at = *index as usize * record_bytes;
-                    assert_eq!(record, &content[at..at + record_bytes]);
-                }
+                let asked = indices.iter().flat_map(|&index| database.record(index as usize).unwrap().to_vec());
+                assert_eq!(records, asked.collect::<Vec<_>>());
                 out["records"] = hex(records).into();
                 out
             });
             let mut life = json!({
                 "layout": layout_json(&layout),
-                "recordsLabel": format!("records {n} {l}"),
+                "recordsLabel": label,
                 "commitments": hex(commitments),
-                "contentHashes": hex(hashes),
+                "contentHashes": hex(database.content_hashes().unwrap()),
                 "hintEntropy": hex(seed),
                 "batches": batches,
             });
@@ -437,7 +410,7 @@ fn labelled(layout: Layout) -> (String, Database<Merkle>, Vec<u8>) {
     let label = format!("records {} {}", layout.records(), layout.stored().record_bytes);
     let records = stream(&label, layout.records() * layout.stored().record_bytes);
     let database = common::database::<Merkle>(layout, &records);
-    let commitments = (0..layout.partitions()).flat_map(|q| database.commitment(q).unwrap()).collect();
+    let commitments = database.commitments().unwrap();
     (label, database, commitments)
 }
 
@@ -521,7 +494,7 @@ fn any_of_k() -> Value {
 /// Instant lookups of directory blocks, of existing keys and a missing one.
 fn instant_directory() -> Value {
     let (count, slots) = (17u32, 34);
-    let prints: Vec<[u8; 16]> = (0..count).map(|i| fingerprint(format!("key {i}").as_bytes())).collect();
+    let prints: Vec<[u8; 16]> = (0..count).map(print_of).collect();
     let directory = Directory::build(prints.as_flattened(), slots).unwrap();
     let (shape, database) = (directory.shape(), directory.database().unwrap());
     let commitment = database.commitment(0).unwrap();
@@ -644,10 +617,7 @@ fn single() -> Value {
             let hashes = database.content_hashes().unwrap();
             let mut builder = Builder::new(layout, &hashes, 12, entropy.as_slice().try_into().unwrap()).unwrap();
             for partition in 0..layout.partitions() {
-                builder.begin(0, partition).unwrap();
-                builder.lane_bytes(0).unwrap().copy_from_slice(database.partition(partition).unwrap());
-                builder.absorb(0, layout.partition_bytes()).unwrap();
-                assert!(builder.keep(0).unwrap());
+                assert!(keep(&mut builder, 0, partition, database.partition(partition).unwrap()));
             }
             let hint = builder.finish_at(0).map_err(|(error, _)| error).unwrap();
             let mut asked: Asked<Merkle, _> = Asked::new(hint);
@@ -724,10 +694,6 @@ struct Step {
     key: Option<u32>,
     index: Option<u32>,
     value: Vec<u8>,
-}
-
-fn print_of(key: u32) -> [u8; 16] {
-    fingerprint(format!("key {key}").as_bytes())
 }
 
 impl Step {
@@ -815,14 +781,13 @@ fn lives() -> Value {
         .into()
 }
 
-fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
+/// The database with which a life begins, of five records with `values` of four bytes each.
+fn first_of(keyed: bool, g: u64, values: impl Fn(usize) -> Vec<u8>) -> (Database<Merkle>, Option<Directory>) {
     let layout = Layout::plan_packed(5, if keyed { 20 } else { 4 }, Some(2), g).unwrap();
-    let label = format!("values of {name}");
-    let values = stream(&label, 4 * layout.records());
     let prints: Vec<u8> = (0..5).flat_map(print_of).collect();
-    let mut directory = keyed.then(|| Directory::build(&prints, layout.room()).unwrap());
+    let directory = keyed.then(|| Directory::build(&prints, layout.room()).unwrap());
     let mut content = vec![0; layout.records() * layout.stored().record_bytes];
-    for (i, value) in values.chunks_exact(4).enumerate() {
+    for (i, value) in values(4 * layout.records()).chunks_exact(4).enumerate() {
         let place = match &directory {
             Some(directory) => directory.index(&print_of(i as u32), 5).unwrap() as usize,
             None => i,
@@ -830,10 +795,15 @@ fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
         let record = if keyed { [print_of(i as u32).as_slice(), value].concat() } else { value.to_vec() };
         content[place * record.len()..][..record.len()].copy_from_slice(&record);
     }
-    let mut newest = database::<Merkle>(layout, &content);
+    (database::<Merkle>(layout, &content), directory)
+}
+
+fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
+    let label = format!("values of {name}");
+    let (mut newest, mut directory) = first_of(keyed, g, |count| stream(&label, count));
     let first = json!({
         "name": name,
-        "layout": layout_json(&layout),
+        "layout": layout_json(newest.layout()),
         "valuesLabel": label,
         "directory": hex(directory.as_ref().map(Directory::encode).unwrap_or_default()),
     });
@@ -865,16 +835,13 @@ fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
             assert_eq!(elsewhere.records_mut(), newest.records_mut());
             let followed = old.as_ref().map(|old| old.updated(&list).unwrap().encode());
             assert_eq!(followed, directory.as_ref().map(Directory::encode));
-            let digests = |of: &dyn Fn(usize) -> [u8; 32]| -> Vec<u8> {
-                (0..newest.layout().partitions()).flat_map(of).collect()
-            };
             json!({
                 "operations": steps.iter().map(Step::json).collect::<Vec<_>>(),
                 "layout": layout_json(newest.layout()),
                 "list": hex(epoch.list.bytes()),
                 "directory": hex(directory.as_ref().map(Directory::encode).unwrap_or_default()),
-                "commitments": hex(digests(&|q| newest.commitment(q).unwrap())),
-                "contentHashes": hex(digests(&|q| newest.content_hash(q).unwrap())),
+                "commitments": hex(newest.commitments().unwrap()),
+                "contentHashes": hex(newest.content_hashes().unwrap()),
             })
         })
         .collect();
@@ -886,15 +853,9 @@ fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
 /// Batches on the database with which the keyed life begins. They add more keys to one directory block, or to two, than it has room
 /// for. Each has the number of the impossible operation, from 0, or none. A key's value is four zero bytes.
 fn overfull() -> Value {
-    let layout = Layout::plan_packed(5, 20, Some(2), 1).unwrap();
-    let prints: Vec<u8> = (0..5).flat_map(print_of).collect();
-    let directory = Directory::build(&prints, layout.room()).unwrap();
+    let (mut first, directory) = first_of(true, 1, |count| vec![0; count]);
+    let (layout, content, directory) = (*first.layout(), first.records_mut().to_vec(), directory.unwrap());
     let shape = directory.shape();
-    let mut content = vec![0; 100];
-    for key in 0..5 {
-        let at = 20 * directory.index(&print_of(key), 5).unwrap() as usize;
-        content[at..at + 16].copy_from_slice(&print_of(key));
-    }
     let taken: Vec<u32> = (0..5).map(|key| shape.number(&print_of(key))).collect();
     let free: Vec<u32> = (0..1 << shape.log()).filter(|number| !taken.contains(number)).collect();
     let (low, high) = (free[20], free[60]);

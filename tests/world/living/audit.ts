@@ -18,6 +18,7 @@ import { encodeQuery } from '../../interop/reference/message.js'
 import { type Geometry, geometryOf } from '../../interop/reference/single.js'
 import { claimFor, nameOfClaim, splitClaim } from '../fence.js'
 import { decodePending, decodeSinglePending } from '../forms.js'
+import { hexOf } from '../hex.js'
 import { after, type Head, type Write } from '../ledger.js'
 import { SERVERS, type ServerName } from '../network.js'
 
@@ -60,9 +61,7 @@ interface Hint {
 const TELLING = 16
 
 /** A query in hex, without the suite: that is for life, and the reference knows only the first. */
-const nameOf = (body: Uint8Array) => hex(body.subarray(8))
-
-const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
+const nameOf = (body: Uint8Array) => hexOf(body.subarray(8))
 
 export class Audit {
   /** the first broken rule */
@@ -106,7 +105,7 @@ export class Audit {
 
   /** These heads are safe from a power loss. */
   flushed(heads: readonly (Head | undefined)[]): void {
-    for (const head of heads) if (head?.pending) this.#safe.add(hex(head.pending))
+    for (const head of heads) if (head?.pending) this.#safe.add(hexOf(head.pending))
   }
 
   /** An older copy of the state is restored. */
@@ -182,12 +181,12 @@ export class Audit {
     hint.batches.set(version, batch)
     const manifest = decodeManifest(Buffer.from(bytes, 'hex'))
     const expect = (server: ServerName, query: string, vectors: Vectors) =>
-      this.#requests.set(`${server} ${query}`, { hint, batch, vectors, pending: hex(pending!) })
+      this.#requests.set(`${server} ${query}`, { hint, batch, vectors, pending: hexOf(pending!) })
     if (hint.retrieveServer === undefined) {
       const { queries } = decodeSinglePending(pending!, manifest)
       const head = encodeQuery(manifest, Array<[]>(queries.length).fill([]))
       const vectors = queries.map(query => subsetsIn(query, geometryOf(manifest)))
-      for (const server of SERVERS) expect(server, nameOf(head) + queries.map(hex).join(''), vectors)
+      for (const server of SERVERS) expect(server, nameOf(head) + queries.map(hexOf).join(''), vectors)
       return
     }
     const { retrieve, refresh } = decodePending(pending!, manifest)
@@ -227,12 +226,12 @@ export class Draws {
   readonly #unused = new Set<string>()
 
   drew(bytes: Uint8Array): void {
-    if (bytes.length === 32) this.#unused.add(hex(bytes))
+    if (bytes.length === 32) this.#unused.add(hexOf(bytes))
   }
 
   /** Throws if these are not random bytes that were drawn and not used before. */
   use(bytes: Uint8Array): void {
-    if (!this.#unused.delete(hex(bytes))) throw new Error('random bytes that were not drawn, or used before (d)')
+    if (!this.#unused.delete(hexOf(bytes))) throw new Error('random bytes that were not drawn, or used before (d)')
   }
 }
 

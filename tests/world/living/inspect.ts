@@ -6,27 +6,26 @@ import { encodeRecord } from '../../interop/reference/record.js'
 import { answer } from '../../interop/reference/single.js'
 import { fromStored, layoutHandle, reopenSingle } from '../../support/wasm.js'
 import type { Disk } from '../disk.js'
+import { hexOf } from '../hex.js'
 import { storedHint } from '../inspect.js'
 import type { Head } from '../ledger.js'
 import { core, type Tab } from './client.js'
 import { bytesOf } from './databases.js'
 import type { Version } from './model.js'
 
-const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
-
 /** A whole hint is stored, of this epoch, and its parities are those of these records under its permutations. */
 export async function assertStored(disk: Disk, version: Version, manifestBytes: Uint8Array): Promise<void> {
   const { head } = disk
   if (head?.stage !== 'whole' || head.condemned) throw new Error('no hint is stored')
-  if (head.manifest !== hex(manifestBytes)) throw new Error(`the stored hint is of another epoch`)
+  if (head.manifest !== hexOf(manifestBytes)) throw new Error(`the stored hint is of another epoch`)
   if (head.pending !== undefined) throw new Error('a batch is still pending')
   const manifest = decodeManifest(manifestBytes)
   const { scheme } = (await disk.store.read())!.record
   if (scheme === 'local') return await assertStoredWhole(disk, head.hint, version, manifestBytes)
   if (scheme === 'single') return await assertStoredSingle(disk, head, version, manifestBytes)
   const stored = await storedHint(core, disk, head.hint, manifestBytes)
-  if (hex(stored.hintId) !== head.hint || stored.version !== head.version) throw new Error('another hint is stored')
-  if (manifest.keyed && hex(hash(stored.directory)) !== hex(manifest.directoryHash)) {
+  if (hexOf(stored.hintId) !== head.hint || stored.version !== head.version) throw new Error('another hint is stored')
+  if (manifest.keyed && hexOf(hash(stored.directory)) !== hexOf(manifest.directoryHash)) {
     throw new Error('the stored directory is not the one that a new client is given')
   }
   const { partitionRecords, recordBytes, blockRecords } = manifest
@@ -43,7 +42,7 @@ export async function assertStored(disk: Disk, version: Version, manifestBytes: 
     })
   })
   if (seen.size !== manifest.partitions * partitionRecords) throw new Error('what is stored is no permutation')
-  if (hex(parities) !== hex(stored.parities)) throw new Error('the stored parities are wrong')
+  if (hexOf(parities) !== hexOf(stored.parities)) throw new Error('the stored parities are wrong')
 }
 
 /** Every record that is stored is the one of this epoch. */
@@ -60,7 +59,7 @@ async function assertStoredWhole({ store }: Disk, hint: string, version: Version
     const all = local.records(Uint32Array.from({ length: now.records }, (_, index) => index))
     for (let index = 0; index < now.records; index++) {
       const record = all.subarray(index * now.recordBytes, (index + 1) * now.recordBytes)
-      if (hex(record) !== hex(recordAt(version, index, now))) throw new Error('a stored record is wrong')
+      if (hexOf(record) !== hexOf(recordAt(version, index, now))) throw new Error('a stored record is wrong')
     }
   } finally {
     local.free()
@@ -78,16 +77,17 @@ async function assertStoredSingle({ store }: Disk, head: Head, version: Version,
   const hints = reopenSingle(core, checkpoint, layout, core.blake3(bytes))
   try {
     for (const entry of entries) hints.replay(entry)
-    if (hex(hints.hintId) !== head.hint || hints.version !== head.version) throw new Error('other hints are stored')
+    if (hexOf(hints.hintId) !== head.hint || hints.version !== head.version) throw new Error('other hints are stored')
     const recordsOf = (q: number) =>
       Array.from({ length: now.partitionRecords }, (_, m) => recordAt(version, q * now.partitionRecords + m, now))
     const partitions = Array.from({ length: now.partitions }, (_, q) => Buffer.concat(recordsOf(q)))
     for (const index of [0, now.records >> 1, now.records - 1].slice(0, hints.left)) {
       hints.query(Uint32Array.of(index), new Uint8Array(32)) // of a copy, which is thrown away
       const wanted = hints.wants()
-      if (wanted.length > 0) hints.hold(await store.readRow(hintId, hex(wanted), stored.version))
+      if (wanted.length > 0) hints.hold(await store.readRow(hintId, hexOf(wanted), stored.version))
       if (!hints.verify(answer(now, partitions, hints.request()))) throw new Error('the stored tags are wrong')
-      if (hex(hints.recon()) !== hex(recordAt(version, index, now))) throw new Error('the stored parities are wrong')
+      if (hexOf(hints.recon()) !== hexOf(recordAt(version, index, now)))
+        throw new Error('the stored parities are wrong')
     }
   } finally {
     hints.free()
@@ -97,7 +97,7 @@ async function assertStoredSingle({ store }: Disk, head: Head, version: Version,
 
 /** Checks that tabs have the same directory, byte for byte. (That of an earlier hint may be there until the tab's next call.) */
 export function assertDirectory(tab: Tab, fresh: Tab): void {
-  const [own, other] = [tab, fresh].map(({ directories }) => [...directories].map(each => hex(each.encode())).at(-1))
+  const [own, other] = [tab, fresh].map(({ directories }) => [...directories].map(each => hexOf(each.encode())).at(-1))
   // Hints that run out are made beside others.
   if (tab.directories.size > (tab.map?.mode === 'single' ? 3 : 2))
     throw new Error(`${tab.name} keeps ${tab.directories.size} directories`)

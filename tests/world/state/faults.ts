@@ -44,6 +44,11 @@ export interface FaultProfile {
   }
 }
 
+const NOTHING_LEFT: FaultProfile['left'] = {
+  ...{ calls: 0, resets: 0, closes: 0, withdrawals: 0, kills: 0, powerLosses: 0, rollbacks: 0 },
+  ...{ freezes: 0, outages: 0, publications: 0, tears: 0 },
+}
+
 /** No faults: three lookups, and the ordained misfortune. */
 export function noFaults(change: Partial<FaultProfile>): FaultProfile {
   return {
@@ -58,19 +63,7 @@ export function noFaults(change: Partial<FaultProfile>): FaultProfile {
     delays: 0,
     journal: 500,
     steps: 1500,
-    left: {
-      calls: 3,
-      resets: 0,
-      closes: 0,
-      withdrawals: 0,
-      kills: 0,
-      powerLosses: 0,
-      rollbacks: 0,
-      freezes: 0,
-      outages: 0,
-      publications: 0,
-      tears: 0,
-    },
+    left: { ...NOTHING_LEFT, calls: 3 },
     ...change,
   }
 }

@@ -18,7 +18,7 @@ import { splitClaim } from '../fence.js'
 import { decodePending } from '../forms.js'
 import { hexOf } from '../hex.js'
 import type { Write } from '../ledger.js'
-import { SERVERS } from '../network.js'
+import { responseOf, SERVERS } from '../network.js'
 import { DATABASES } from './databases.js'
 import type { Servers } from './servers.js'
 import type { Tab } from './tab.js'
@@ -223,14 +223,10 @@ export const MUTANTS: readonly Mutant[] = [
       const response = await fetch(url, init)
       if (!isQuery(url)) return response
       const reader = response.body!.getReader()
-      const read = async () => {
-        const { done, value } = await reader.read()
-        return { done, value: value && granted(value) }
-      }
-      return {
-        ...response,
-        body: { ...response.body, getReader: () => ({ read, cancel: async () => {} }) },
-      } as unknown as Response
+      return responseOf(response.status, Object.fromEntries(response.headers), async () => {
+        const { value } = await reader.read()
+        return value && granted(value)
+      })
     },
   },
   {
@@ -280,9 +276,7 @@ function takenAsGranted(fetch: Fetch, kind: FenceKind): Fetch {
   return async (url, init) => {
     if (!isClaim(url) || decodeFenceRequest(init.body as Uint8Array).kind !== kind) return await fetch(url, init)
     const pieces = [encodeFenceReply('granted')]
-    const read = async () => ({ done: pieces.length === 0, value: pieces.shift() })
-    const body = { getReader: () => ({ read, cancel: async () => {} }) }
-    return { status: 200, headers: new Headers(), redirected: false, body } as unknown as Response
+    return responseOf(200, {}, async () => pieces.shift())
   }
 }
 

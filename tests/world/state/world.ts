@@ -185,10 +185,23 @@ export class World extends Simulation<Tab> {
 
   // ---- what people do ----------------------------------------------------------------------------
 
-  #moves(): Move[] {
-    const { chance, faults } = this
+  /** Moves are gathered here; one `of` some that are left counts when it happens. */
+  #gathered() {
     const moves: Move[] = []
     const may = (weight: number, happen: Move['happen']) => void moves.push({ weight, happen })
+    const mayStill = (of: keyof FaultProfile['left'], weight: number, happen: Move['happen']) => {
+      if (this.#left[of] === 0) return
+      may(weight, () => {
+        this.#left[of]--
+        return happen()
+      })
+    }
+    return { moves, may, mayStill }
+  }
+
+  #moves(): Move[] {
+    const { chance, faults } = this
+    const { moves, may, mayStill } = this.#gathered()
     const alive = this.tabs.filter(({ state }) => state !== 'dead')
     if (alive.length < faults.tabs) may(alive.length === 0 ? 10 : 1, () => void this.#newTab())
     for (const tab of alive.filter(({ state }) => state === 'running')) {
@@ -196,29 +209,15 @@ export class World extends Simulation<Tab> {
         if (tab.waiting === 0) may(20, () => tab.open())
         continue
       }
-      if (tab.waiting < 3 && this.#left.calls > 0) {
-        may(10, () => {
-          this.#left.calls--
-          tab.ask(anyQuestion(chance))
-        })
-      }
-      if (this.#left.resets > 0) {
-        may(2, () => {
-          this.#left.resets--
-          this.count('resets')
-          tab.reset()
-        })
-      }
-      if (this.#left.closes > 0) {
-        may(1, () => {
-          this.#left.closes--
-          tab.close()
-        })
-      }
+      if (tab.waiting < 3) mayStill('calls', 10, () => void tab.ask(anyQuestion(chance)))
+      mayStill('resets', 2, () => {
+        this.count('resets')
+        tab.reset()
+      })
+      mayStill('closes', 1, () => void tab.close())
       const doubtful = tab.calls.filter(({ outcome, question }) => outcome === undefined && question !== undefined)
-      if (doubtful.length > 0 && this.#left.withdrawals > 0) {
-        may(2, () => {
-          this.#left.withdrawals--
+      if (doubtful.length > 0) {
+        mayStill('withdrawals', 2, () => {
           this.note(tab, 'gives a call up')
           chance.pick(doubtful).giveUp.abort()
         })
@@ -230,23 +229,11 @@ export class World extends Simulation<Tab> {
   // ---- what happens to them ----------------------------------------------------------------------
 
   #misfortunes(): Move[] {
-    const moves: Move[] = []
-    const may = (weight: number, happen: Move['happen']) => void moves.push({ weight, happen })
-    const left = this.#left
+    const { moves, may, mayStill } = this.#gathered()
     const alive = this.tabs.filter(({ state }) => state !== 'dead')
     for (const tab of alive) {
-      if (left.kills > 0) {
-        may(4, () => {
-          left.kills--
-          this.kill(tab)
-        })
-      }
-      if (left.freezes > 0 && tab.state === 'running') {
-        may(3, () => {
-          left.freezes--
-          this.#freeze(tab)
-        })
-      }
+      mayStill('kills', 4, () => this.kill(tab))
+      if (tab.state === 'running') mayStill('freezes', 3, () => this.#freeze(tab))
       if (tab.state === 'frozen') {
         may(2, () => {
           this.note(tab, 'thaws')
@@ -254,38 +241,23 @@ export class World extends Simulation<Tab> {
         })
       }
     }
-    if (left.powerLosses > 0) {
-      may(3, async () => {
-        left.powerLosses--
-        await this.losePower(this.disk)
-      })
-    }
-    if (left.rollbacks > 0 && this.disk.writes > 0) {
-      may(3, async () => {
-        left.rollbacks--
-        await this.#putBack()
-      })
-    }
+    mayStill('powerLosses', 3, () => this.losePower(this.disk))
+    if (this.disk.writes > 0) mayStill('rollbacks', 3, () => this.#putBack())
     for (const server of SERVERS) {
       if (this.servers.down.has(server)) may(4, () => void this.servers.down.delete(server))
-      else if (left.outages > 0) {
-        may(2, () => {
-          left.outages--
+      else {
+        mayStill('outages', 2, () => {
           this.note(undefined, `${server} is down`)
           this.servers.down.add(server)
         })
       }
-      if (left.publications > 0) {
-        may(1, () => {
-          left.publications--
-          this.note(undefined, `${server} publishes another epoch`)
-          this.servers.publish(server)
-        })
-      }
+      mayStill('publications', 1, () => {
+        this.note(undefined, `${server} publishes another epoch`)
+        this.servers.publish(server)
+      })
     }
-    if (left.tears > 0 && this.disk.head !== undefined && !this.disk.torn) {
-      may(1, () => {
-        left.tears--
+    if (this.disk.head !== undefined && !this.disk.torn) {
+      mayStill('tears', 1, () => {
         this.note(undefined, 'what is stored is torn')
         this.disk.torn = true
         this.model.diskFails()

@@ -136,15 +136,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn partitions_and_seeds_have_independent_streams() {
-        let layout = Layout::new(1, 1, 2, 64).unwrap();
-        let one = Permutations::from_entropy(&layout, &[1; 32]);
-        let two = Permutations::from_entropy(&layout, &[2; 32]);
-        assert_ne!(one.of(0), one.of(1));
-        assert_ne!(one.of(0), two.of(0));
-    }
-
     /// Pearson's χ² over all 24 permutations of 4, in 240 000 draws. The critical value of χ²(23) at 10⁻⁹ is 93.8.
     #[test]
     fn shuffles_are_uniform() {

@@ -3,10 +3,12 @@
 #![allow(dead_code)] // not every test crate needs every helper
 
 use keyhush_core::commitment::tags::TAG_BYTES;
-use keyhush_core::commitment::{Proofs, VectorCommitment};
+use keyhush_core::commitment::{Merkle, Proofs, VectorCommitment};
 use keyhush_core::database::flat::Database;
 use keyhush_core::layout::Layout;
-use keyhush_core::random::Uniform;
+use keyhush_core::random::{ChaCha, Uniform};
+use keyhush_core::single::making::Builder;
+use keyhush_core::single::streams::Function;
 use keyhush_core::tapir::hint::{Hint, HintBuilder};
 use keyhush_core::tapir::query::{Pending, Role};
 use keyhush_core::tapir::recon::{recon, verify};
@@ -24,18 +26,43 @@ pub fn database<C: VectorCommitment>(layout: Layout, content: &[u8]) -> Database
     database
 }
 
-/// A builder for `database`, of a hint that checks openings. Nothing is folded yet.
-pub fn builder<C: VectorCommitment>(database: &Database<C>, entropy: [u8; 32]) -> HintBuilder {
-    builder_of(database, Proofs::Openings, entropy)
+/// BLAKE3's output stream for a label: everybody can compute these bytes.
+pub fn stream(label: &str, count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    blake3::Hasher::new().update(label.as_bytes()).finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+/// 32 bytes of a label.
+pub fn entropy(label: &str, number: usize) -> [u8; 32] {
+    *blake3::hash(format!("{label} {number}").as_bytes()).as_bytes()
+}
+
+/// A database of Q partitions of M records whose last slots, at most two, are padding.
+pub fn filled((q, m, record_bytes): (u64, u64, u64)) -> Database<Merkle> {
+    let layout = Layout::new((q * m).saturating_sub(2).max(1), record_bytes, q, m).unwrap();
+    database(layout, &stream("records", layout.records() * layout.record_bytes()))
+}
+
+/// A committed database of records drawn from `seed`, and all its Q·M·ℓ bytes.
+pub fn random<C: VectorCommitment>(layout: Layout, seed: u8) -> (Database<C>, Vec<u8>) {
+    let mut content = vec![0; layout.database_bytes()];
+    ChaCha::new(&[seed; 32], 7).fill(&mut content[..layout.records() * layout.stored().record_bytes]);
+    (database(layout, &content), content)
+}
+
+/// A committed database without openings.
+pub fn bare<C: VectorCommitment>(layout: Layout, content: &[u8]) -> Database<C> {
+    let mut bare = Database::offering(layout, Proofs::Tags).unwrap();
+    bare.records_mut()[..content.len()].copy_from_slice(content);
+    (0..layout.partitions()).for_each(|q| bare.commit(q).unwrap());
+    bare
 }
 
 /// A builder for `database`, with this kind of proof. Nothing is folded yet.
 pub fn builder_of<C: VectorCommitment>(database: &Database<C>, proofs: Proofs, entropy: [u8; 32]) -> HintBuilder {
-    let layout = *database.layout();
-    let partitions = 0..layout.partitions();
-    let commitments: Vec<u8> = partitions.clone().flat_map(|q| database.commitment(q).unwrap()).collect();
-    let hashes: Vec<u8> = partitions.flat_map(|q| database.content_hash(q).unwrap()).collect();
-    HintBuilder::new(layout, proofs, &commitments, &hashes, entropy).unwrap()
+    let (commitments, hashes) = (database.commitments().unwrap(), database.content_hashes().unwrap());
+    HintBuilder::new(*database.layout(), proofs, &commitments, &hashes, entropy).unwrap()
 }
 
 /// Receives partition `q` of `content` (all Q·M·ℓ bytes) in `lane`, in two pieces.
@@ -45,6 +72,37 @@ pub fn receive(builder: &mut HintBuilder, lane: usize, q: usize, content: &[u8])
     builder.lane_bytes(lane).unwrap().copy_from_slice(&content[q * bytes..][..bytes]);
     builder.absorb(lane, bytes / 3).unwrap();
     builder.absorb(lane, bytes - bytes / 3).unwrap();
+}
+
+/// Folds what is missing.
+pub fn fold_missing<C: VectorCommitment>(builder: &mut HintBuilder, database: &Database<C>) {
+    let content: Vec<u8> =
+        (0..database.layout().partitions()).flat_map(|q| database.partition(q).unwrap().to_vec()).collect();
+    for q in 0..database.layout().partitions() {
+        if !builder.is_folded(q).unwrap() {
+            receive(builder, 0, q, &content);
+            assert!(builder.fold(0).unwrap());
+        }
+    }
+}
+
+/// The hint of a database.
+pub fn hint_of<C: VectorCommitment>(database: &Database<C>, proofs: Proofs, entropy: [u8; 32]) -> Hint {
+    let mut builder = builder_of(database, proofs, entropy);
+    fold_missing(&mut builder, database);
+    builder.finish().map_err(|(error, _)| error).unwrap()
+}
+
+/// Receives a partition for hints of one server through a lane, in pieces. Whether its hash is the one expected.
+pub fn keep<F: Function>(builder: &mut Builder<F>, lane: usize, q: usize, partition: &[u8]) -> bool {
+    builder.begin(lane, q).unwrap();
+    let mut at = 0;
+    for piece in partition.chunks(777) {
+        builder.lane_bytes(lane).unwrap()[at..at + piece.len()].copy_from_slice(piece);
+        builder.absorb(lane, piece.len()).unwrap();
+        at += piece.len();
+    }
+    builder.keep(lane).unwrap()
 }
 
 /// The hint of a database, with permutations drawn from `source`.
@@ -58,7 +116,6 @@ pub fn hint_from<C: VectorCommitment>(database: &mut Database<C>, proofs: Proofs
 }
 
 /// Verifies both honest answers and applies the batch. Returns its records.
-#[allow(dead_code)] // not every test crate wants the records alone
 pub fn finish<C: VectorCommitment>(database: &Database<C>, hint: &mut Hint, mut pending: Pending) -> Vec<u8> {
     for role in [Role::Retrieve, Role::Refresh] {
         let answer = database.answer(&pending.vectors(role), hint.proofs()).unwrap();
@@ -75,6 +132,18 @@ pub fn tags_of(hint: &Hint) -> Vec<u8> {
     let stored = hint.encode(&[0; 32]).unwrap();
     let end = stored.len() - 16; // checksum
     stored[end - TAG_BYTES - hint.tag_bytes()..end].to_vec()
+}
+
+/// Whether a lie of one bit is accepted for some records and refused for others: it reveals what was asked. `accepts`: whether a
+/// client that asks for a record takes a reply that is off by a difference.
+pub fn verdicts_tell(records: usize, reply_bytes: usize, accepts: impl Fn(u32, &[u8]) -> bool) -> bool {
+    (0..reply_bytes * 8).any(|bit| {
+        let mut difference = vec![0; reply_bytes];
+        difference[bit / 8] ^= 1 << (bit % 8);
+        let mut verdicts = (0..records as u32).map(|index| accepts(index, &difference));
+        let first = verdicts.next();
+        verdicts.any(|verdict| Some(verdict) != first)
+    })
 }
 
 /// Replays a sequence of draws. It steps through all sequences as an odometer does.

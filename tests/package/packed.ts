@@ -1,0 +1,39 @@
+// The tarballs that npm would publish, and commands of apps that have installed them.
+
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+export const root = fileURLToPath(new URL('../..', import.meta.url))
+
+/** npm uses its cache. */
+export const env: NodeJS.ProcessEnv = {
+  ...process.env,
+  ...{ npm_config_prefer_offline: 'true', npm_config_audit: 'false', npm_config_fund: 'false' },
+}
+
+/** Runs a command; its error shows what it printed. */
+export async function run(cwd: string, command: string, ...args: string[]): Promise<string> {
+  return await runWith(env, cwd, command, ...args)
+}
+
+/** The same, with these variables. */
+export async function runWith(env: NodeJS.ProcessEnv, cwd: string, command: string, ...args: string[]) {
+  try {
+    return (await promisify(execFile)(command, args, { cwd, env, maxBuffer: 1e8 })).stdout
+  } catch (error) {
+    const { stdout, stderr } = error as { stdout?: string; stderr?: string }
+    throw new Error(`${command} ${args.join(' ')}\n${stdout ?? ''}${stderr ?? error}`)
+  }
+}
+
+/** Packs workspaces into a folder. The files. */
+export async function pack(workspaces: readonly string[], folder: string): Promise<string[]> {
+  const flags = workspaces.flatMap(name => ['-w', name])
+  const printed = await run(root, 'npm', 'pack', ...flags, '--pack-destination', folder, '--silent')
+  return printed
+    .trim()
+    .split('\n')
+    .map(name => join(folder, name))
+}
