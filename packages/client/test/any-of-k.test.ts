@@ -370,6 +370,17 @@ describe('with atLeast 3 of five servers', () => {
     expect(Math.max(...waits)).toBeLessThanOrEqual(2 * 3 * 10_500) // both steps, a deadline for each subset with one that lags
   })
 
+  test('one that says it offers no instant lookups keeps nobody out', async () => {
+    const { database } = keyed()
+    const network = among(5, database)
+    network.misbehave[SERVERS[2]!] = on('/v1/info', () => {
+      const info = network.info(SERVERS[2]!)
+      return Response.json({ ...info, offers: { ...info.offers, instant: false } })
+    })
+    const { map, drive } = await opened(network, 5, { atLeast: 3 })
+    expect(await drive(map.get(NAMES[0]!))).toEqual(database.contents.values[0])
+  })
+
   test('2 of three: one pair of keys is asked, and another where a server fails', async () => {
     const { database } = keyed()
     const { map, drive, network } = await opened(among(3, database), 3, { atLeast: 2 })
