@@ -116,17 +116,19 @@ export class StatelessSession implements Session {
     await Promise.all([this.#moveToNewest(signal, greeting), this.#assertOffered(greeting)])
   }
 
-  /** Throws UnsupportedError, before any lookup, if a server does not offer this mode. */
+  /** Throws UnsupportedError, before any lookup, if too few servers offer this mode. */
   async #assertOffered({ infos }: Greeting): Promise<void> {
     const replies = await infos
-    replies.forEach((info, i) => {
-      if (info === undefined || this.#scheme.isOffered(info.offers)) return
-      const { name } = this.#downloads[i]!.server
-      throw new UnsupportedError(
-        'offer',
-        `expected servers with lookups of mode '${this.#scheme.name}', but ${name} does not offer them; open the map in another mode`,
-      )
+    const without = this.#downloads.filter((_, i) => {
+      const info = replies[i]
+      return info !== undefined && !this.#scheme.isOffered(info.offers)
     })
+    if (replies.length - without.length >= this.#parts.atLeast) return
+    const { name } = without[0]!.server
+    throw new UnsupportedError(
+      'offer',
+      `expected servers with lookups of mode '${this.#scheme.name}', but ${name} does not offer them; open the map in another mode`,
+    )
   }
 
   listen(): void {
