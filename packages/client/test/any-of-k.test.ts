@@ -381,6 +381,55 @@ describe('with atLeast 3 of five servers', () => {
     expect(await drive(map.get(NAMES[0]!))).toEqual(database.contents.values[0])
   })
 
+  test('one that is slow costs one call its time, and then is asked last', async () => {
+    const { database } = keyed()
+    const { map, drive, network, harness } = await five(database, { timeoutMs: 15_000 })
+    network.misbehave[SERVERS[2]!] = on(INSTANT_PATH, async genuine => {
+      await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 9_000))
+      return genuine
+    })
+    const waits: number[] = []
+    for (const [i, name] of NAMES.slice(0, 6).entries()) {
+      const begun = harness.clock.now()
+      expect(await drive(map.get(name))).toEqual(database.contents.values[i])
+      waits.push(harness.clock.now() - begun)
+    }
+    expect(waits).toEqual([9_000, 0, 0, 0, 0, 0])
+  })
+
+  test('one that keeps silent costs one call ten seconds, and then is asked last', async () => {
+    const { database } = keyed()
+    for (let seed = 1; seed <= 10; seed++) {
+      const { map, drive, network, harness } = await five(database, {}, seed)
+      network.misbehave[SERVERS[2]!] = hang(INSTANT_PATH)
+      const waits: number[] = []
+      for (const other of [0, 1, 3, 4]) {
+        network.misbehave[SERVERS[other]!] = downs[1] // says so at once
+        const begun = harness.clock.now()
+        await drive(map.get(NAMES[other]!))
+        waits.push(harness.clock.now() - begun)
+        network.misbehave[SERVERS[other]!] = undefined
+      }
+      expect([seed, waits]).toEqual([seed, [10_000, 0, 0, 0]])
+    }
+  })
+
+  test('two that lie late cost one call ten seconds, and no lookup', async () => {
+    const { database } = keyed()
+    for (let seed = 1; seed <= 10; seed++) {
+      const { map, drive, network, harness } = await five(database, { timeoutMs: 15_000 }, seed)
+      for (const liar of [1, 4]) {
+        network.misbehave[SERVERS[liar]!] = on(INSTANT_PATH, async genuine => {
+          await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 9_000))
+          return ok(changed(await bytesOf(genuine), HEADER_BYTES + 1, 1))
+        })
+      }
+      const begun = harness.clock.now()
+      expect(await drive(map.get(NAMES[3]!))).toEqual(database.contents.values[3])
+      expect([seed, harness.clock.now() - begun]).toEqual([seed, 9_000])
+    }
+  })
+
   test('2 of three: one pair of keys is asked, and another where a server fails', async () => {
     const { database } = keyed()
     const { map, drive, network } = await opened(among(3, database), 3, { atLeast: 2 })
