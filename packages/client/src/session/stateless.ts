@@ -5,7 +5,7 @@
 import type { InstantOf, Manifest } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
-import { ATTEMPTS } from '../base/constants.js'
+import { ATTEMPTS, SLOW_MS } from '../base/constants.js'
 import { ClosedError, ServerError, TamperedError, UnsupportedError, UsageError } from '../base/errors.js'
 import type { StorageKind } from '../base/events.js'
 import type { OnProgress, ProgressMeter } from '../base/progress.js'
@@ -202,9 +202,20 @@ export class StatelessSession implements Session {
     const failures: ServerError[] = []
     for (let links = attempts.next(); links !== undefined; links = attempts.next()) {
       const asked = links
+      const late = new Set(asked)
+      const begun = environment.clock.now()
+      const onReplied = (party: number) => {
+        if (environment.clock.now() - begun < SLOW_MS) late.delete(asked[party]!)
+      }
+      const onFailed = (party: number) => {
+        onReplied(party)
+        attempts.away.add(asked[party]!)
+      }
       try {
-        const once = { attempts: 1, onFailed: (party: number) => void attempts.away.add(asked[party]!) }
-        const found = await this.#askOf(asked, manifest, of, indices, once)
+        const once = { attempts: 1, onReplied, onFailed }
+        const found = await this.#askOf(asked, manifest, of, indices, once).finally(() =>
+          this.#subsets.late(asked, late),
+        )
         this.#subsets.answered(asked)
         return found
       } catch (error) {
@@ -224,7 +235,7 @@ export class StatelessSession implements Session {
     manifest: Manifest,
     of: InstantOf,
     indices: Uint32Array,
-    how: Pick<Exchange, 'attempts' | 'onFailed'> = {},
+    how: Pick<Exchange, 'attempts' | 'onReplied' | 'onFailed'> = {},
   ): Promise<Uint8Array> {
     const { stats } = this.#parts
     const names = links.map(({ server }) => server.name)
