@@ -83,6 +83,27 @@ test('three liars of eight cannot have the same wrong subsets asked again: of a 
   }
 })
 
+test.each([
+  [4, 3],
+  [5, 4],
+  [8, 6],
+] as const)('of %i servers with atLeast %i: fewer that collude cannot have an honest one named', (servers, atLeast) => {
+  // They lie where the one they want to be named is asked along.
+  const links = linksOf(servers)
+  const framed = links[servers - 1]!
+  const liars = links.slice(0, atLeast - 1)
+  for (let seed = 1; seed <= MAPS / 20; seed++) {
+    const subsets = new Subsets(links, atLeast, seededRandom(seed))
+    for (let lookup = 0; lookup < LOOKUPS; lookup++) {
+      const attempts = subsets.forLookup()
+      for (let subset = attempts.next(); subset !== undefined; subset = attempts.next()) {
+        if (!subset.includes(framed) || !subset.some(link => liars.includes(link))) break
+        expect(subsets.wrong(subset)).not.toBe(framed)
+      }
+    }
+  }
+})
+
 test('more liars than there may be: nobody is named, whoever it is', () => {
   for (let seed = 1; seed <= 200; seed++) {
     const { named } = lives(seed, 5, 3, [0, 1, 2, 3, 4], () => true)
