@@ -66,11 +66,12 @@ export class Subsets {
 
   /**
    * The subset's answers were wrong. Returns the server that has lied, if that is proved: if each set of as many servers as may lie, which
-   * has a member in every subset that was ever wrong, contains it. An answer that was right proves nothing of anybody.
+   * has a member in every subset that was ever wrong, contains it. As many may lie as may be left out, and as may collude. An answer that
+   * was right proves nothing of anybody.
    */
   wrong(subset: Links): Link | undefined {
     this.#wrong.add(this.#bits(subset))
-    const most = this.#links.length - this.#atLeast
+    const most = Math.max(this.#links.length - this.#atLeast, this.#atLeast - 1)
     const suspects = Array.from({ length: most }, (_, i) => subsetsOf(this.#links.length, i + 1))
       .flat()
       .filter(liars => [...this.#wrong].every(bits => (bits & liars) !== 0))
