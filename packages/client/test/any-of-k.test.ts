@@ -430,6 +430,46 @@ describe('with atLeast 3 of five servers', () => {
     }
   })
 
+  /** Sends a byte each nine seconds, without end. */
+  const drip =
+    (harness: Harness, path: string): Misbehave =>
+    ({ path: asked, init }) => {
+      if (!asked.startsWith(path)) return undefined
+      const body = new ReadableStream<Uint8Array>({
+        async pull(controller) {
+          await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 9_000))
+          if (!init.signal?.aborted) controller.enqueue(Uint8Array.of(0))
+        },
+      })
+      return new Response(body, { headers: { 'content-type': 'application/octet-stream' } })
+    }
+
+  test('one that drips keeps a map from opening and following for ten seconds at most', async () => {
+    const { newest } = livingKeyed()
+    const living = new Living(among(5, newest), newest)
+    const harness = new Harness(living.network)
+    living.network.misbehave[SERVERS[1]!] = drip(harness, '/v1/manifest')
+    const map = await harness.open({ servers: SERVERS.slice(0, 5), atLeast: 3, mode: 'instant', push: false })
+    expect(harness.clock.now()).toBeLessThanOrEqual(10_000)
+    const begun = harness.clock.now()
+    living.publish([change(NAMES[0]!, 'new')], SERVERS.slice(0, 5))
+    await harness.drive(map.sync())
+    expect(harness.clock.now() - begun).toBeLessThanOrEqual(10_000)
+    expect(await harness.drive(map.getText(NAMES[0]!))).toBe('new')
+  })
+
+  test('two that show newer epochs, and drip those before, keep a map from opening for ten seconds at most', async () => {
+    const { newest } = livingKeyed()
+    const living = new Living(among(5, newest), newest)
+    const harness = new Harness(living.network)
+    living.publish([change(NAMES[0]!, 'new')], [SERVERS[1]!, SERVERS[3]!])
+    living.publish([change(NAMES[0]!, 'newer')], [SERVERS[1]!])
+    for (const i of [1, 3]) living.network.misbehave[SERVERS[i]!] = drip(harness, '/v1/manifest?')
+    const map = await harness.open({ servers: SERVERS.slice(0, 5), atLeast: 3, mode: 'instant', push: false })
+    expect(harness.clock.now()).toBeLessThanOrEqual(10_000)
+    expect(await harness.drive(map.get(NAMES[1]!))).toEqual(newest.contents.values[1])
+  })
+
   test('2 of three: one pair of keys is asked, and another where a server fails', async () => {
     const { database } = keyed()
     const { map, drive, network } = await opened(among(3, database), 3, { atLeast: 2 })
