@@ -1,8 +1,8 @@
 // Repeats requests that failed on the way, in the offline phase and to the fence, where nothing secret is sent. Lookups have stricter
 // rules (lookup/exchange.ts).
 
-import { onAbort } from '../base/abort.js'
-import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
+import { onAbort, scoped } from '../base/abort.js'
+import { ATTEMPTS, BACKOFF_MS, SILENCE_MS } from '../base/constants.js'
 import { joined, NetworkError, RateLimitedError, ServerError, TamperedError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import type { Link, Links } from './transport.js'
@@ -52,25 +52,45 @@ export async function askAll<T>(links: Links, ask: (link: Link) => Promise<T>): 
   throw failures.length < errors.length ? errors.find(error => !(error instanceof ServerError)) : worstOf(failures)
 }
 
-/** As `askAll`, but only `atLeast` of them have to reply: undefined for those that did not. */
+/**
+ * As `askAll`, but only `atLeast` of them have to reply: undefined for those that did not. Once so many have, the others get ten seconds
+ * from the start, or as long again. Who has not replied by then is called off.
+ */
 export async function askSome<T>(
   links: Links,
   atLeast: number,
-  ask: (link: Link) => Promise<T>,
+  signal: AbortSignal,
+  ask: (link: Link, signal: AbortSignal) => Promise<T>,
 ): Promise<readonly (T | undefined)[]> {
-  if (atLeast === links.length) return await askAll(links, ask)
+  if (atLeast === links.length) return await askAll(links, link => ask(link, signal))
   const failures: ServerError[] = []
-  const replies = await Promise.all(
-    links.map(link =>
-      ask(link).catch((error: unknown) => {
+  const replies: (T | undefined)[] = links.map(() => undefined)
+  let replied = 0
+  let isEnough = () => {}
+  const enough = new Promise<void>(resolve => {
+    isEnough = resolve
+  })
+  await scoped([signal], async signal => {
+    const { clock } = links[0]!.environment
+    const start = clock.now()
+    const one = async (link: Link, i: number) => {
+      try {
+        replies[i] = await ask(link, signal)
+        if (++replied === atLeast) isEnough()
+      } catch (error) {
         if (!(error instanceof ServerError)) throw error
         failures.push(error)
-        return undefined
-      }),
-    ),
-  )
-  if (links.length - failures.length < atLeast) throw worstOf(failures)
-  return replies
+      }
+    }
+    const others = async () => {
+      await enough
+      const taken = clock.now() - start
+      await sleep(clock, Math.max(SILENCE_MS - taken, taken), signal)
+    }
+    await Promise.race([Promise.all(links.map(one)), others()])
+  })
+  if (replied < atLeast) throw worstOf(failures)
+  return [...replies]
 }
 
 /** The servers' failures as one error. */
