@@ -5,8 +5,9 @@ import { decodeInstantQuery, HEADER_BYTES, INSTANT_PATH, toHex } from '@keyhush/
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import type { MapEvent } from '../src/index.js'
+import { discardStateWith } from '../src/open.js'
 import { chooseScheme, SCHEMES } from '../src/scheme/table.js'
-import { type OpenWithOptions, openWith } from '../src/testing.js'
+import { type Environment, MemoryStore, type OpenWithOptions, openWith } from '../src/testing.js'
 import { rest } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { core, Harness, keyed, NAMES } from './support/harness.js'
@@ -479,6 +480,33 @@ describe('with atLeast 3 of five servers', () => {
     network.misbehave[[...pair][0]!] = downs[1]
     expect(await drive(map.get(NAMES[4]!))).toEqual(database.contents.values[4])
     expect(map.stats.incidents.map(({ server }) => server)).toEqual([[...pair][0]])
+  })
+})
+
+describe('a stored state', () => {
+  test('on which fewer servers agreed than the app now asks for answers no lookup', async () => {
+    const { database } = keyed()
+    const values = database.contents.values.map(value => value.map(byte => byte ^ 1))
+    const other = buildDatabase(core, { ...database.contents, values })
+    const network = among(3, database)
+    for (const server of SERVERS.slice(0, 2)) network.replace(server, other)
+    const disks = new Map<string, MemoryStore>()
+    const openStore: Environment['openStore'] = async identity => {
+      const disk = disks.get(identity.join(' ')) ?? new MemoryStore({ durable: true })
+      disks.set(identity.join(' '), disk)
+      return { store: disk, storage: 'best-effort' }
+    }
+    const options = { servers: SERVERS.slice(0, 3), mode: 'local', push: false } as const
+    const before = new Harness(network, 1, { openStore })
+    const weaker = await before.open({ ...options, atLeast: 2 })
+    expect(await before.drive(weaker.get(NAMES[3]!))).toEqual(values[3])
+    await before.drive(weaker.close())
+
+    const now = new Harness(network, 2, { openStore })
+    const asked = now.open(options).then(async map => await now.drive(map.get(NAMES[3]!)))
+    await expect(asked).rejects.toMatchObject({ name: 'ServersDisagreeError' })
+    await discardStateWith({ openStore }, options)
+    for (const disk of disks.values()) expect(await disk.read()).toBeUndefined()
   })
 })
 
