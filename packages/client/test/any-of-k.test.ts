@@ -471,6 +471,14 @@ describe('with atLeast 3 of five servers', () => {
     expect(await harness.drive(map.get(NAMES[1]!))).toEqual(newest.contents.values[1])
   })
 
+  test.each([0, 1])('with one that is away a map in mode single is made, and answers (%i)', async how => {
+    const { database } = keyed()
+    const network = among(5, database)
+    network.misbehave[SERVERS[1]!] = [on('', () => problem(500, 'internal')), hang('')][how]
+    const { map, drive } = await opened(network, 5, { atLeast: 3, mode: 'single', push: false, storage: 'memory' })
+    expect(await drive(map.get(NAMES[3]!))).toEqual(database.contents.values[3])
+  })
+
   test('2 of three: one pair of keys is asked, and another where a server fails', async () => {
     const { database } = keyed()
     const { map, drive, network } = await opened(among(3, database), 3, { atLeast: 2 })
