@@ -479,6 +479,22 @@ describe('with atLeast 3 of five servers', () => {
     expect(await drive(map.get(NAMES[3]!))).toEqual(database.contents.values[3])
   })
 
+  test.each([undefined, 3])(
+    'a device that loses its connection for a moment loses no lookup (atLeast %s)',
+    async atLeast => {
+      const { database } = keyed()
+      const { map, drive, network } = await opened(among(5, database), 5, { atLeast })
+      for (const server of SERVERS.slice(0, 5)) {
+        let requests = 0
+        network.misbehave[server] = on(INSTANT_PATH, genuine => {
+          if (requests++ === 0) throw new TypeError('Failed to fetch')
+          return genuine
+        })
+      }
+      expect(await drive(map.get(NAMES[3]!))).toEqual(database.contents.values[3])
+    },
+  )
+
   test('2 of three: one pair of keys is asked, and another where a server fails', async () => {
     const { database } = keyed()
     const { map, drive, network } = await opened(among(3, database), 3, { atLeast: 2 })
