@@ -34,13 +34,18 @@ async function retried<T>(link: Link, signal: AbortSignal, work: () => Promise<T
     try {
       return await work()
     } catch (error) {
-      const lost = error instanceof NetworkError && error.retryable && (evenSilence || !error.timedOut)
-      const passing = lost || error instanceof RateLimitedError
-      if (!passing || attempt === ATTEMPTS) throw error
+      const silent = evenSilence && error instanceof NetworkError && error.timedOut
+      if (!(silent || isPassing(error)) || attempt === ATTEMPTS) throw error
     }
     await sleep(link.environment.clock, BACKOFF_MS, signal)
     signal.throwIfAborted()
   }
+}
+
+/** Whether the connection broke or was refused: it may be there again in a moment. */
+export function isPassing(error: unknown): boolean {
+  const lost = error instanceof NetworkError && error.retryable && !error.timedOut
+  return lost || error instanceof RateLimitedError
 }
 
 /** Asks all servers at the same time, and waits for all. The error names every server that failed. */
