@@ -12,16 +12,16 @@ import {
   TamperedError,
   UsageError,
 } from '@keyhush/client'
-import { type FakeMap, type FakeOptions, fakeMap } from '@keyhush/client/testing'
+import { type FakeChange, type FakeMap, type FakeOptions, fakeMap } from '@keyhush/client/testing'
 import { startServers, type TestServers } from '@keyhush/server/testing'
 import { afterAll, afterEach, beforeAll, describe, expect, expectTypeOf, test, vi } from 'vitest'
 
 const ENTRIES = { otter: 'river', heron: 'shore', json: '{"a":1}' }
-const EDIT = [{ op: 'edit', key: 'otter', value: 'lakes' }] as const
+const EDIT: readonly FakeChange[] = [{ op: 'edit', key: 'otter', value: 'lakes' }]
 
 interface Subject {
   readonly map: KeyhushMap
-  publish(changes: typeof EDIT): Promise<void>
+  publish(changes: readonly FakeChange[]): Promise<void>
   /** makes lookups fail with TamperedError, or go on as before */
   lie(lies: boolean): void
   close(): Promise<void>
@@ -139,12 +139,26 @@ describe.each([
     expect(events.filter(({ type }) => type === 'updated')).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
   })
 
+  test('has as many servers in its counters as it asks', () => {
+    const traffic = { bytesUp: expect.any(Number), bytesDown: expect.any(Number) }
+    const each = { server: expect.stringMatching(/^https?:/), offline: traffic, lookups: traffic, fence: traffic }
+    expect(map.stats.servers).toEqual([each, each])
+  })
+
+  test('a key that is added takes the place of one that was deleted', async () => {
+    await subject.publish([{ op: 'delete', key: 'json' }])
+    expect([map.size, await map.has('json')]).toEqual([3, false])
+    await subject.publish([{ op: 'add', key: 'newt', value: 'pond' }])
+    expect([map.size, await map.getText('newt')]).toEqual([3, 'pond'])
+  })
+
   test('is condemned by a lie until reset()', async () => {
     subject.lie(true)
     await expect(map.get('otter')).rejects.toBeInstanceOf(TamperedError)
     subject.lie(false)
     await expect(map.get('otter')).rejects.toBeInstanceOf(CondemnedError)
     expect(map.condemned?.server).toMatch(/^https?:/)
+    expect(map.mode).toBeUndefined()
     await expect.poll(() => events.some(({ type }) => type === 'condemned')).toBe(true)
     const phases: string[] = []
     await map.reset({ onProgress: ({ phase }) => void phases.push(phase) })

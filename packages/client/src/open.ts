@@ -62,9 +62,15 @@ export async function discardStateWith(
   { servers }: Pick<OpenOptions, 'servers'>,
 ): Promise<void> {
   const parsed = parseServers(servers)
-  const kinds: readonly Apart[] = parsed.length === 1 ? [1] : [1, parsed.length]
+  const { length } = parsed
+  const kinds: readonly Apart[] = length === 1 ? [1] : [1, length]
+  const fewer = Array.from({ length: Math.max(0, length - 2) }, (_, i) => identityOf(parsed, length, i + 2))
   try {
-    for (const identity of [...kinds.map(apart => identityOf(parsed, apart)), shownIdentity(parsed)]) {
+    for (const identity of [
+      ...kinds.map(apart => identityOf(parsed, apart, length)),
+      ...fewer,
+      shownIdentity(parsed),
+    ]) {
       const { store } = await openStore(identity, 'required')
       try {
         await store.erase()

@@ -5,8 +5,9 @@ import { decodeInstantQuery, HEADER_BYTES, INSTANT_PATH, toHex } from '@keyhush/
 import { describe, expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
 import { estimate, type MapEvent } from '../src/index.js'
+import { discardStateWith } from '../src/open.js'
 import { chooseScheme, SCHEMES } from '../src/scheme/table.js'
-import { type OpenWithOptions, openWith } from '../src/testing.js'
+import { type Environment, MemoryStore, type OpenWithOptions, openWith } from '../src/testing.js'
 import { rest } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { core, Harness, keyed, NAMES, refusedBy } from './support/harness.js'
@@ -380,27 +381,121 @@ describe('with atLeast 3 of five servers', () => {
     }
   })
 
-  test('one that drips all it says holds up neither open() nor sync() for longer than one that is silent', async () => {
+  test('one that says it offers no instant lookups keeps nobody out', async () => {
     const { database } = keyed()
     const network = among(5, database)
-    const harness = new Harness(network)
-    network.misbehave[SERVERS[1]!] = on('/v1/', async genuine => {
-      const bytes = await bytesOf(genuine)
-      let at = 0
-      const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
-        await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 9_000))
-        if (at < bytes.length) controller.enqueue(bytes.subarray(at, ++at))
-      }
-      return new Response(new ReadableStream({ pull }, { highWaterMark: 0 }))
+    network.misbehave[SERVERS[2]!] = on('/v1/info', () => {
+      const info = network.info(SERVERS[2]!)
+      return Response.json({ ...info, offers: { ...info.offers, instant: false } })
     })
-    const servers = SERVERS.slice(0, 5)
-    const map = await harness.open({ servers, mode: 'instant', push: false, atLeast: 3 })
-    expect(harness.clock.now()).toBeLessThanOrEqual(10_500)
-    await harness.drive(map.sync())
-    expect(harness.clock.now()).toBeLessThanOrEqual(2 * 10_500)
-    expect(await harness.drive(map.get(NAMES[1]!))).toEqual(database.contents.values[1])
-    await harness.drive(map.close())
+    const { map, drive } = await opened(network, 5, { atLeast: 3 })
+    expect(await drive(map.get(NAMES[0]!))).toEqual(database.contents.values[0])
   })
+
+  test('one that is slow costs one call its time, and then is asked last', async () => {
+    const { database } = keyed()
+    const { map, drive, network, harness } = await five(database, { timeoutMs: 15_000 })
+    network.misbehave[SERVERS[2]!] = on(INSTANT_PATH, async genuine => {
+      await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 9_000))
+      return genuine
+    })
+    const waits: number[] = []
+    for (const [i, name] of NAMES.slice(0, 6).entries()) {
+      const begun = harness.clock.now()
+      expect(await drive(map.get(name))).toEqual(database.contents.values[i])
+      waits.push(harness.clock.now() - begun)
+    }
+    expect(waits).toEqual([9_000, 0, 0, 0, 0, 0])
+  })
+
+  test('one that keeps silent costs one call ten seconds, and then is asked last', async () => {
+    const { database } = keyed()
+    for (let seed = 1; seed <= 10; seed++) {
+      const { map, drive, network, harness } = await five(database, {}, seed)
+      network.misbehave[SERVERS[2]!] = hang(INSTANT_PATH)
+      const waits: number[] = []
+      for (const other of [0, 1, 3, 4]) {
+        network.misbehave[SERVERS[other]!] = downs[1] // says so at once
+        const begun = harness.clock.now()
+        await drive(map.get(NAMES[other]!))
+        waits.push(harness.clock.now() - begun)
+        network.misbehave[SERVERS[other]!] = undefined
+      }
+      expect([seed, waits]).toEqual([seed, [10_000, 0, 0, 0]])
+    }
+  })
+
+  test('two that lie late cost one call ten seconds, and no lookup', async () => {
+    const { database } = keyed()
+    for (let seed = 1; seed <= 10; seed++) {
+      const { map, drive, network, harness } = await five(database, { timeoutMs: 15_000 }, seed)
+      for (const liar of [1, 4]) {
+        network.misbehave[SERVERS[liar]!] = on(INSTANT_PATH, async genuine => {
+          await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 9_000))
+          return ok(changed(await bytesOf(genuine), HEADER_BYTES + 1, 1))
+        })
+      }
+      const begun = harness.clock.now()
+      expect(await drive(map.get(NAMES[3]!))).toEqual(database.contents.values[3])
+      expect([seed, harness.clock.now() - begun]).toEqual([seed, 9_000])
+    }
+  })
+
+  /** Sends a byte each nine seconds, without end. */
+  const drip =
+    (harness: Harness, path: string): Misbehave =>
+    ({ path: asked, init }) => {
+      if (!asked.startsWith(path)) return undefined
+      const body = new ReadableStream<Uint8Array>({
+        async pull(controller) {
+          await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 9_000))
+          if (!init.signal?.aborted) controller.enqueue(Uint8Array.of(0))
+        },
+      })
+      return new Response(body, { headers: { 'content-type': 'application/octet-stream' } })
+    }
+
+  test('one that drips keeps a map from opening and following for ten seconds at most', async () => {
+    const { newest } = livingKeyed()
+    const living = new Living(among(5, newest), newest)
+    const harness = new Harness(living.network)
+    living.network.misbehave[SERVERS[1]!] = drip(harness, '/v1/manifest')
+    const map = await harness.open({ servers: SERVERS.slice(0, 5), atLeast: 3, mode: 'instant', push: false })
+    expect(harness.clock.now()).toBeLessThanOrEqual(10_000)
+    const begun = harness.clock.now()
+    living.publish([change(NAMES[0]!, 'new')], SERVERS.slice(0, 5))
+    await harness.drive(map.sync())
+    expect(harness.clock.now() - begun).toBeLessThanOrEqual(10_000)
+    expect(await harness.drive(map.getText(NAMES[0]!))).toBe('new')
+  })
+
+  test('two that show newer epochs, and drip those before, keep a map from opening for ten seconds at most', async () => {
+    const { newest } = livingKeyed()
+    const living = new Living(among(5, newest), newest)
+    const harness = new Harness(living.network)
+    living.publish([change(NAMES[0]!, 'new')], [SERVERS[1]!, SERVERS[3]!])
+    living.publish([change(NAMES[0]!, 'newer')], [SERVERS[1]!])
+    for (const i of [1, 3]) living.network.misbehave[SERVERS[i]!] = drip(harness, '/v1/manifest?')
+    const map = await harness.open({ servers: SERVERS.slice(0, 5), atLeast: 3, mode: 'instant', push: false })
+    expect(harness.clock.now()).toBeLessThanOrEqual(10_000)
+    expect(await harness.drive(map.get(NAMES[1]!))).toEqual(newest.contents.values[1])
+  })
+
+  test.each([undefined, 3])(
+    'a device that loses its connection for a moment loses no lookup (atLeast %s)',
+    async atLeast => {
+      const { database } = keyed()
+      const { map, drive, network } = await opened(among(5, database), 5, { atLeast })
+      for (const server of SERVERS.slice(0, 5)) {
+        let requests = 0
+        network.misbehave[server] = on(INSTANT_PATH, genuine => {
+          if (requests++ === 0) throw new TypeError('Failed to fetch')
+          return genuine
+        })
+      }
+      expect(await drive(map.get(NAMES[3]!))).toEqual(database.contents.values[3])
+    },
+  )
 
   test('2 of three: one pair of keys is asked, and another where a server fails', async () => {
     const { database } = keyed()
@@ -423,5 +518,32 @@ describe('with atLeast 3 of five servers', () => {
     await drive(map.get('absent'))
     const { lookupBytesUp: bytesUp, lookupBytesDown: bytesDown } = modes.instant!
     expect(map.stats.lastLookup).toMatchObject({ bytesUp, bytesDown })
+  })
+})
+
+describe('a stored state', () => {
+  test('on which fewer servers agreed than the app now asks for answers no lookup', async () => {
+    const { database } = keyed()
+    const values = database.contents.values.map(value => value.map(byte => byte ^ 1))
+    const other = buildDatabase(core, { ...database.contents, values })
+    const network = among(3, database)
+    for (const server of SERVERS.slice(0, 2)) network.replace(server, other)
+    const disks = new Map<string, MemoryStore>()
+    const openStore: Environment['openStore'] = async identity => {
+      const disk = disks.get(identity.join(' ')) ?? new MemoryStore({ durable: true })
+      disks.set(identity.join(' '), disk)
+      return { store: disk, storage: 'best-effort' }
+    }
+    const options = { servers: SERVERS.slice(0, 3), mode: 'local', push: false } as const
+    const before = new Harness(network, 1, { openStore })
+    const weaker = await before.open({ ...options, atLeast: 2 })
+    expect(await before.drive(weaker.get(NAMES[3]!))).toEqual(values[3])
+    await before.drive(weaker.close())
+
+    const now = new Harness(network, 2, { openStore })
+    const asked = now.open(options).then(async map => await now.drive(map.get(NAMES[3]!)))
+    await expect(asked).rejects.toMatchObject({ name: 'ServersDisagreeError' })
+    await discardStateWith({ openStore }, options)
+    for (const disk of disks.values()) expect(await disk.read()).toBeUndefined()
   })
 })

@@ -4,10 +4,11 @@
 import { encodeEvent, encodeManifest, longestUpdateList, type Manifest } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import type { Agreed } from '../src/servers/manifests.js'
+import type { Servers } from '../src/servers/parties.js'
 import { StatsKeeper } from '../src/servers/stats.js'
 import { linksOf } from '../src/servers/transport.js'
 import { epochsAfter } from '../src/servers/updates.js'
-import { ManualClock, settle, until } from './support/clock.js'
+import { drive, ManualClock, settle, until } from './support/clock.js'
 import { core, Harness, keyless } from './support/harness.js'
 import { livingKeyless } from './support/living.js'
 import { A, B, ok, on, problem } from './support/network.js'
@@ -128,6 +129,35 @@ describe('beyond what the other server remembers', () => {
     const { after, chains } = following(chain, chain.at(-1)!, 64 * first.bytes.length, 100)
     expect((await after(first)).length).toBe(1000)
     expect(chains()).toBe(16)
+  })
+})
+
+describe('where some of five servers suffice', () => {
+  test('a chain that one makes up, and gives epoch by epoch, keeps nobody from following the others', async () => {
+    const chain = chainOf(first, 40)
+    const newest = chain.at(-1)!
+    const madeUp = [first, ...chainOf(made(first, { expires: 2 ** 40 }), 38)]
+    const clock = new ManualClock()
+    const fetch = async (url: string) => {
+      const since = Number(/since=(\d+)$/.exec(url)?.[1])
+      if (Number.isNaN(since)) return ok(newest.bytes)
+      const rest = (of: readonly Agreed[]) => of.slice(of.findIndex(({ manifest }) => manifest.epoch === since + 1))
+      if (!url.startsWith('https://a.')) return ok(Buffer.concat(rest(chain).map(({ bytes }) => bytes)))
+      await new Promise<void>(resolve => void clock.setTimeout(resolve, 9_000))
+      return ok(
+        Buffer.concat(
+          rest(madeUp)
+            .slice(0, 2)
+            .map(({ bytes }) => bytes),
+        ),
+      )
+    }
+    const servers = [...'abcde'].map(letter => ({ name: `https://${letter}.example` })) as unknown as Servers
+    const links = linksOf(servers, { clock, fetch })
+    const parts = { core, links, atLeast: 3, publisher: undefined, stats: new StatsKeeper(servers) }
+    const followed = await drive(clock, epochsAfter(first, parts, new AbortController().signal))
+    expect(followed.map(({ manifest }) => manifest.epoch)).toEqual(chain.slice(1).map(({ manifest }) => manifest.epoch))
+    expect(clock.now()).toBeLessThanOrEqual(10_000)
   })
 })
 

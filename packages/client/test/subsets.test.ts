@@ -91,6 +91,33 @@ test.each([
   },
 )
 
+test('three liars of eight cannot have the same wrong subsets asked again: of a map’s lookups few are lost', () => {
+  for (let seed = 1; seed <= MAPS / 10; seed++) {
+    expect(lives(seed, 8, 5, [0, 3, 7], () => true).lost).toBeLessThan(56 / MOST_SUBSETS) // 5 of 8
+  }
+})
+
+test.each([
+  [4, 3],
+  [6, 5],
+  [8, 7],
+] as const)('of %i servers with atLeast %i: fewer that collude cannot have an honest one named', (servers, atLeast) => {
+  // They lie where the one they want to be named is asked along.
+  const links = linksOf(servers)
+  const framed = links[servers - 1]!
+  const liars = links.slice(0, atLeast - 1)
+  for (let seed = 1; seed <= MAPS / 20; seed++) {
+    const subsets = new Subsets(links, atLeast, seededRandom(seed))
+    for (let lookup = 0; lookup < LOOKUPS; lookup++) {
+      const attempts = subsets.forLookup()
+      for (let subset = attempts.next(); subset !== undefined; subset = attempts.next()) {
+        if (!subset.includes(framed) || !subset.some(link => liars.includes(link))) break
+        expect(subsets.wrong(subset)).not.toBe(framed)
+      }
+    }
+  }
+})
+
 test('more liars than there may be: nobody is named, whoever it is', () => {
   for (let seed = 1; seed <= 200; seed++) {
     const { named } = lives(seed, 5, 3, [0, 1, 2, 3, 4], () => true)

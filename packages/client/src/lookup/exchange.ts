@@ -29,6 +29,8 @@ export interface Exchange {
   readonly fence?: { readonly party: number; readonly claim: FenceClaim } | undefined
   /** how often a request is sent; missing: ATTEMPTS */
   readonly attempts?: number
+  /** A party has replied, whatever it is. */
+  readonly onReplied?: (party: number) => void
   /** A party has failed, for this exchange. */
   readonly onFailed?: (party: number) => void
   /** A party's answer was forged. Called at once, whatever the others do. */
@@ -79,6 +81,7 @@ async function askWithRetry(exchange: Exchange, state: Progress, party: number):
   for (let attempt = 1; ; attempt++) {
     try {
       const { answer, verdict } = await answerOf(exchange, party)
+      exchange.onReplied?.(party)
       if (!state.over) await judge(exchange, state, party, answer)
       return verdict
     } catch (error) {

@@ -23,7 +23,7 @@ export function greet(
 ): Greeting {
   const infos = async () => {
     await pause() // a request takes a phone milliseconds to make
-    return await askSome(links, atLeast, link => infoOf(link, signal))
+    return await askSome(links, atLeast, signal, infoOf)
   }
   const greeting = { agreed: agree(links, signal, atLeast), infos: infos() }
   for (const part of Object.values(greeting)) part.catch(() => {})

@@ -2,10 +2,11 @@
 // manifests are right, and all downloads are checked against them. With one server the publisher's signature decides.
 
 import { decodeManifest, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest, WireError } from '@keyhush/protocol'
+import { scoped } from '../base/abort.js'
 import { ATTEMPTS } from '../base/constants.js'
 import { ProtocolError, ServersDisagreeError, VersionError } from '../base/errors.js'
 import { namesOf } from './parties.js'
-import { askAll, askSome, inGoodTime, withRetry } from './retry.js'
+import { askAll, askSome, withRetry } from './retry.js'
 import { getBounded, type Link, type Links } from './transport.js'
 
 export interface Agreed {
@@ -23,13 +24,13 @@ export async function agree(links: Links, signal: AbortSignal, atLeast = links.l
 
 /** The newest manifest that `atLeast` servers show, byte for byte. */
 async function agreeAmong(links: Links, atLeast: number, signal: AbortSignal): Promise<Agreed> {
-  const newest = await askSome(links, atLeast, link => newestOf(link, signal))
-  const shows = async (i: number, one: Agreed) => {
+  const newest = await askSome(links, atLeast, signal, newestOf)
+  const shows = async (i: number, one: Agreed, signal: AbortSignal) => {
     const own = newest[i]
     const order = own === undefined ? -1 : compareEpochs(own.manifest, one.manifest)
     if (order < 0) return false
-    const ask = () => manifestOf(links[i]!, one.manifest, signal)
-    const [at] = order === 0 ? [own] : await askSome([links[i]!], 0, ask)
+    const ask = (link: Link, signal: AbortSignal) => manifestOf(link, one.manifest, signal)
+    const [at] = order === 0 ? [own] : await askSome([links[i]!], 0, signal, ask)
     return at !== undefined && equalBytes(at.bytes, one.bytes)
   }
   const candidates = newest.filter(each => each !== undefined)
@@ -38,15 +39,28 @@ async function agreeAmong(links: Links, atLeast: number, signal: AbortSignal): P
   for (const one of candidates) {
     if (found !== undefined && compareEpochs(one.manifest, found.manifest) < 0) break
     if (found !== undefined && equalBytes(one.bytes, found.bytes)) continue
-    const asked = links.map(async (_, i) => (await shows(i, one)) || undefined)
-    const showing = await inGoodTime(links, atLeast, asked)
-    if (showing.filter(shown => shown).length < atLeast) continue
+    const votes = (signal: AbortSignal) => links.map((_, i) => shows(i, one, signal))
+    if (!(await scoped([signal], signal => decided(votes(signal), atLeast)))) continue
     if (found !== undefined)
       throw disagree(links, `equally many show different manifests of epoch ${one.manifest.epoch}`)
     found = one
   }
   if (found === undefined) throw disagree(links, `fewer than ${atLeast} of them agree`)
   return found
+}
+
+/** Whether `atLeast` of these become true, as soon as that is certain: fewer cannot hold it up. */
+function decided(votes: readonly Promise<boolean>[], atLeast: number): Promise<boolean> {
+  let [yes, no] = [0, 0]
+  return new Promise((resolve, reject) => {
+    const count = (vote: boolean) => {
+      if (vote) yes++
+      else no++
+      if (yes >= atLeast) resolve(true)
+      if (no > votes.length - atLeast) resolve(false)
+    }
+    for (const vote of votes) vote.then(count, reject)
+  })
 }
 
 async function agreeAll(links: Links, signal: AbortSignal): Promise<Agreed> {

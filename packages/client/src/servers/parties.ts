@@ -4,7 +4,7 @@
 import { MAX_SERVERS } from '@keyhush/protocol'
 import { expected, oneOf } from '../base/boundary.js'
 import { UsageError } from '../base/errors.js'
-import { type Identity, ONE_PARTY } from '../store/identity.js'
+import { agreedBy, type Identity, ONE_PARTY } from '../store/identity.js'
 
 export interface Server {
   /** origin and path without a final slash: the server's name in errors and in stored state */
@@ -14,10 +14,14 @@ export interface Server {
 /** One or more, in ascending order of their names, so that nothing depends on the caller's order (S5). */
 export type Servers = readonly [Server, ...Server[]]
 
-/** The name of a state: the same for any order of `servers`. Modes for one party and for two do not share a state. */
-export function identityOf(servers: Servers, apart: Apart): Identity {
+/**
+ * The name of a state: the same for any order of `servers`. Modes for one party and for two do not share a state, nor do maps on whose
+ * database other numbers of servers have to agree.
+ */
+export function identityOf(servers: Servers, apart: Apart, atLeast: number): Identity {
   const names = servers.map(({ name }) => name)
-  return servers.length > apart ? [...names, ONE_PARTY] : names
+  if (servers.length > apart) return [...names, ONE_PARTY]
+  return atLeast < servers.length ? [...names, agreedBy(atLeast)] : names
 }
 
 /** Of the store for what was shown (session/shown.ts). It names no server, so that states of other sets of servers leave it alone (S5). */

@@ -34,13 +34,18 @@ async function retried<T>(link: Link, signal: AbortSignal, work: () => Promise<T
     try {
       return await work()
     } catch (error) {
-      const lost = error instanceof NetworkError && error.retryable && (evenSilence || !error.timedOut)
-      const passing = lost || error instanceof RateLimitedError
-      if (!passing || attempt === ATTEMPTS) throw error
+      const silent = evenSilence && error instanceof NetworkError && error.timedOut
+      if (!(silent || isPassing(error)) || attempt === ATTEMPTS) throw error
     }
     await sleep(link.environment.clock, BACKOFF_MS, signal)
     signal.throwIfAborted()
   }
+}
+
+/** Whether the connection broke or was refused: it may be there again in a moment. */
+export function isPassing(error: unknown): boolean {
+  const lost = error instanceof NetworkError && error.retryable && !error.timedOut
+  return lost || error instanceof RateLimitedError
 }
 
 /** Asks all servers at the same time, and waits for all. The error names every server that failed. */
@@ -53,49 +58,44 @@ export async function askAll<T>(links: Links, ask: (link: Link) => Promise<T>): 
 }
 
 /**
- * As `askAll`, but only `atLeast` of them have to reply: undefined for those that did not. Once so many have, the others get as long again,
- * and SILENCE_MS: a server that drips must not hold up those that suffice.
+ * As `askAll`, but only `atLeast` of them have to reply: undefined for those that did not. Once so many have, the others get ten seconds
+ * from the start, or as long again. Who has not replied by then is called off.
  */
 export async function askSome<T>(
   links: Links,
   atLeast: number,
-  ask: (link: Link) => Promise<T>,
+  signal: AbortSignal,
+  ask: (link: Link, signal: AbortSignal) => Promise<T>,
 ): Promise<readonly (T | undefined)[]> {
-  if (atLeast === links.length) return await askAll(links, ask)
+  if (atLeast === links.length) return await askAll(links, link => ask(link, signal))
   const failures: ServerError[] = []
-  const asked = links.map(link =>
-    ask(link).catch((error: unknown) => {
-      if (!(error instanceof ServerError)) throw error
-      failures.push(error)
-      return undefined
-    }),
-  )
-  const replies = await inGoodTime(links, atLeast, asked)
-  if (links.length - failures.length < atLeast) throw worstOf(failures)
-  return replies
-}
-
-/** What becomes of all, undefined for what takes far longer than the first `atLeast` that became something. */
-export async function inGoodTime<T>(
-  links: Links,
-  atLeast: number,
-  asked: readonly Promise<T | undefined>[],
-): Promise<readonly (T | undefined)[]> {
-  const { clock } = links[0]!.environment
-  const start = clock.now()
-  const found: (T | undefined)[] = asked.map(() => undefined)
-  return await scoped([], signal => {
-    let missing = atLeast
-    return new Promise((resolve, reject) => {
-      const end = () => resolve([...found])
-      const note = async (each: Promise<T | undefined>, i: number) => {
-        found[i] = await each
-        if (found[i] === undefined || --missing !== 0) return
-        void sleep(clock, clock.now() - start + SILENCE_MS, signal).then(end)
-      }
-      Promise.all(asked.map(note)).then(end, reject)
-    })
+  const replies: (T | undefined)[] = links.map(() => undefined)
+  let replied = 0
+  let isEnough = () => {}
+  const enough = new Promise<void>(resolve => {
+    isEnough = resolve
   })
+  await scoped([signal], async signal => {
+    const { clock } = links[0]!.environment
+    const start = clock.now()
+    const one = async (link: Link, i: number) => {
+      try {
+        replies[i] = await ask(link, signal)
+        if (++replied === atLeast) isEnough()
+      } catch (error) {
+        if (!(error instanceof ServerError)) throw error
+        failures.push(error)
+      }
+    }
+    const others = async () => {
+      await enough
+      const taken = clock.now() - start
+      await sleep(clock, Math.max(SILENCE_MS - taken, taken), signal)
+    }
+    await Promise.race([Promise.all(links.map(one)), others()])
+  })
+  if (replied < atLeast) throw worstOf(failures)
+  return [...replies]
 }
 
 /** The servers' failures as one error. */

@@ -3,6 +3,7 @@
 
 import { checkFollows, decodeManifests, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
+import { scoped } from '../base/abort.js'
 import { deadlineMs } from '../base/constants.js'
 import { VersionError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
@@ -57,7 +58,7 @@ const LONGEST_CHAIN = Math.max(CHAIN_BYTES, LONGEST_MANIFEST_BYTES)
  */
 export async function epochsAfter(base: Base, following: Following, signal: AbortSignal): Promise<readonly Agreed[]> {
   const { links, atLeast, publisher } = following
-  const replies = await askSome(links, atLeast, link => chainFrom(link, base, signal))
+  const replies = await askSome(links, atLeast, signal, (link, signal) => chainFrom(link, base, signal))
   const chains = replies.map(chain => chain ?? 'forgotten')
   const told = chains.filter(chain => chain !== 'forgotten')
   const all = atLeast === links.length && told.length === chains.length
@@ -98,15 +99,14 @@ async function upToAgreed(
   const same = equalBytes(newest.manifest.databaseId, base.manifest.databaseId)
   if (same && newest.manifest.epoch < base.manifest.epoch) return [] // a server is behind the client
   if (!same || newest.manifest.epoch === base.manifest.epoch) throw new OutdatedError('manifest')
-  for (const [s, chain] of chains.entries()) {
-    if (chain === 'forgotten') continue
-    const { clock } = links[s]!.environment
+  const upTo = async (link: Link, chain: readonly Agreed[] | 'forgotten', signal: AbortSignal) => {
+    const { clock } = link.environment
     const start = clock.now()
     const kept: Agreed[] = []
     let keptBytes = 0
     let last = base
     // A long chain comes in pieces.
-    for (let piece: readonly Agreed[] | 'forgotten' = chain; piece !== 'forgotten'; ) {
+    for (let piece = chain; piece !== 'forgotten'; ) {
       const before = last
       for (const next of linkedTo(core, last, piece)) {
         if (!canLeadTo(newest.manifest, next.manifest)) break
@@ -116,10 +116,22 @@ async function upToAgreed(
         if (equalBytes(next.bytes, newest.bytes)) return kept
       }
       if (last === before || !isFull(piece, newest) || clock.now() - start > deadlineMs(keptBytes)) break
-      const [more] = await askSome([links[s]!], atLeast < links.length ? 0 : 1, link => chainFrom(link, last, signal))
+      const from = (link: Link, signal: AbortSignal) => chainFrom(link, last, signal)
+      const [more] = await askSome([link], atLeast < links.length ? 0 : 1, signal, from)
       piece = more ?? 'forgotten'
     }
+    return undefined
   }
+  const all = chains.map((chain, s) => (signal: AbortSignal) => upTo(links[s]!, chain, signal))
+  const found = await scoped([signal], async signal => {
+    if (atLeast < links.length) return await firstOf(all.map(one => one(signal))) // else a chain that is made up could hold up the others
+    for (const one of all) {
+      const found = await one(signal)
+      if (found !== undefined) return found
+    }
+    return undefined
+  })
+  if (found !== undefined) return found
   throw new OutdatedError('history')
 }
 
@@ -131,6 +143,16 @@ function isFull(piece: readonly Agreed[], newest: Agreed): boolean {
   const bytes = piece.reduce((sum, { bytes }) => sum + bytes.length, 0)
   const longest = Math.max(...[...piece, newest].map(({ bytes }) => bytes.length))
   return piece.length >= CHAIN_MANIFESTS || bytes + longest > CHAIN_BYTES
+}
+
+/** The first that is not undefined; undefined if none is. */
+function firstOf<T>(all: readonly Promise<T | undefined>[]): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    const found = (one: T | undefined) => {
+      if (one !== undefined) resolve(one)
+    }
+    Promise.all(all.map(one => one.then(found))).then(() => resolve(undefined), reject)
+  })
 }
 
 /** Whether an epoch can come before `newest`, or be it. A new generation with fewer partitions is treated as if it could not. */

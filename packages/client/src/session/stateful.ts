@@ -64,7 +64,7 @@ export class StatefulSession implements Session {
   readonly #renewals = new WeakMap<Hint, number>()
 
   private constructor(machine: Machine) {
-    const { environment, servers, apart } = machine.parts
+    const { environment, servers, apart, atLeast } = machine.parts
     this.#machine = machine
     this.#admission = new Admission(machine)
     this.#rebuilding = new Rebuilding(machine, this.#ending.signal)
@@ -75,13 +75,13 @@ export class StatefulSession implements Session {
       tidy: () => machine.freeRetired(),
       rest: (isWaitedFor: () => boolean) => this.#rest(isWaitedFor),
     }
-    const lockName = `keyhush ${identityOf(servers, apart).join(' ')}`
+    const lockName = `keyhush ${identityOf(servers, apart, atLeast).join(' ')}`
     this.#queue = new Queue(environment, lockName, guarded, this.#closing.signal)
   }
 
   static async withStore(parts: Parts): Promise<StatefulSession> {
-    const { environment, servers, apart, preference, announce } = parts
-    const opened = await openStorage(environment, identityOf(servers, apart), preference, announce)
+    const { environment, servers, apart, atLeast, preference, announce } = parts
+    const opened = await openStorage(environment, identityOf(servers, apart, atLeast), preference, announce)
     return new StatefulSession(new Machine(parts, opened))
   }
 

@@ -5,7 +5,7 @@
 import type { InstantOf, Manifest } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
-import { ATTEMPTS } from '../base/constants.js'
+import { ATTEMPTS, BACKOFF_MS, SLOW_MS } from '../base/constants.js'
 import { ClosedError, ServerError, TamperedError, UnsupportedError, UsageError } from '../base/errors.js'
 import type { StorageKind } from '../base/events.js'
 import type { OnProgress, ProgressMeter } from '../base/progress.js'
@@ -19,7 +19,7 @@ import type { SchemeContext, StatelessScheme } from '../scheme/scheme.js'
 import { type Greeting, greet } from '../servers/greeting.js'
 import { type Agreed, agree } from '../servers/manifests.js'
 import { listed, namesOf } from '../servers/parties.js'
-import { worstOf } from '../servers/retry.js'
+import { isPassing, sleep, worstOf } from '../servers/retry.js'
 import type { Place } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
 import { type Links, linksOf } from '../servers/transport.js'
@@ -27,7 +27,7 @@ import { epochsAfter, OutdatedError } from '../servers/updates.js'
 import type { Parts } from '../state/machine.js'
 import { followEvents } from './events.js'
 import type { Session } from './session.js'
-import { Subsets } from './subsets.js'
+import { type Attempts, MOST_SUBSETS, Subsets } from './subsets.js'
 
 export type StatelessParts = Omit<Parts, 'choose' | 'schemes'>
 
@@ -116,17 +116,19 @@ export class StatelessSession implements Session {
     await Promise.all([this.#moveToNewest(signal, greeting), this.#assertOffered(greeting)])
   }
 
-  /** Throws UnsupportedError, before any lookup, if a server does not offer this mode. */
+  /** Throws UnsupportedError, before any lookup, if too few servers offer this mode. */
   async #assertOffered({ infos }: Greeting): Promise<void> {
     const replies = await infos
-    replies.forEach((info, i) => {
-      if (info === undefined || this.#scheme.isOffered(info.offers)) return
-      const { name } = this.#downloads[i]!.server
-      throw new UnsupportedError(
-        'offer',
-        `expected servers with lookups of mode '${this.#scheme.name}', but ${name} does not offer them; open the map in another mode`,
-      )
+    const without = this.#downloads.filter((_, i) => {
+      const info = replies[i]
+      return info !== undefined && !this.#scheme.isOffered(info.offers)
     })
+    if (replies.length - without.length >= this.#parts.atLeast) return
+    const { name } = without[0]!.server
+    throw new UnsupportedError(
+      'offer',
+      `expected servers with lookups of mode '${this.#scheme.name}', but ${name} does not offer them; open the map in another mode`,
+    )
   }
 
   listen(): void {
@@ -196,24 +198,55 @@ export class StatelessSession implements Session {
     if (atLeast === this.#lookups.length) {
       return await this.#askOf(shuffled(this.#lookups, environment.random), manifest, of, indices)
     }
-    const attempts = this.#subsets.forLookup()
-    const failures: ServerError[] = []
-    for (let links = attempts.next(); links !== undefined; links = attempts.next()) {
-      const asked = links
-      try {
-        const once = { attempts: 1, onFailed: (party: number) => void attempts.away.add(asked[party]!) }
-        const found = await this.#askOf(asked, manifest, of, indices, once)
-        this.#subsets.answered(asked)
-        return found
-      } catch (error) {
-        if (!(error instanceof ServerError)) throw error
-        failures.push(error)
-        if (!(error instanceof TamperedError)) continue
-        const liar = this.#subsets.wrong(asked)
-        stats.incident(liar?.server.name ?? `one of ${namesOf(asked.map(({ server }) => server))}`, error.code)
+    let asked = 0
+    for (let round = 1; ; round++) {
+      const failures: ServerError[] = []
+      const attempts = this.#subsets.forLookup()
+      for (let links = attempts.next(); links !== undefined && asked < MOST_SUBSETS; links = attempts.next()) {
+        asked++
+        try {
+          return await this.#askSubset(links, attempts, manifest, of, indices)
+        } catch (error) {
+          if (!(error instanceof ServerError)) throw error
+          failures.push(error)
+          if (!(error instanceof TamperedError)) continue
+          const liar = this.#subsets.wrong(links)
+          stats.incident(liar?.server.name ?? `one of ${namesOf(links.map(({ server }) => server))}`, error.code)
+        }
       }
+      // The device may have lost its connection for a moment.
+      if (round === ATTEMPTS || !failures.every(isPassing)) {
+        throw failures.find(error => hasTurned(error, manifest)) ?? worstOf(failures)
+      }
+      await sleep(environment.clock, BACKOFF_MS)
     }
-    throw failures.find(error => hasTurned(error, manifest)) ?? worstOf(failures)
+  }
+
+  /** Asks a subset, and notes what has come of it. */
+  async #askSubset(
+    links: Links,
+    { away }: Attempts,
+    manifest: Manifest,
+    of: InstantOf,
+    indices: Uint32Array,
+  ): Promise<Uint8Array> {
+    const { clock } = this.#parts.environment
+    const begun = clock.now()
+    const late = new Set(links)
+    const onReplied = (party: number) => {
+      if (clock.now() - begun < SLOW_MS) late.delete(links[party]!)
+    }
+    const onFailed = (party: number) => {
+      onReplied(party)
+      away.add(links[party]!)
+    }
+    try {
+      const found = await this.#askOf(links, manifest, of, indices, { attempts: 1, onReplied, onFailed })
+      this.#subsets.answered(links)
+      return found
+    } finally {
+      this.#subsets.late(links, late)
+    }
   }
 
   /** Asks these servers, whose order says which gets which request. Throws TamperedError, of nobody, if their answers are wrong. */
@@ -222,7 +255,7 @@ export class StatelessSession implements Session {
     manifest: Manifest,
     of: InstantOf,
     indices: Uint32Array,
-    how: Pick<Exchange, 'attempts' | 'onFailed'> = {},
+    how: Pick<Exchange, 'attempts' | 'onReplied' | 'onFailed'> = {},
   ): Promise<Uint8Array> {
     const { stats } = this.#parts
     const names = links.map(({ server }) => server.name)

@@ -1,6 +1,6 @@
 // Which servers a lookup asks, if not all of them have to answer (docs/threat-model.md, Three servers or more). A subset has `atLeast`
-// members, never fewer: servers that fail lookups on purpose lead a map to the subsets that are left. The order follows from failures
-// and chance, never from what is asked.
+// members, never fewer: servers that fail lookups on purpose lead a map to the subsets that are left. The order follows from failures,
+// delays and chance, never from what is asked.
 
 import { randomBelow, shuffled } from '../base/random.js'
 import type { Environment } from '../platform/environment.js'
@@ -15,6 +15,8 @@ export class Subsets {
   readonly #random: Environment['random']
   /** as bits: those whose answers were wrong, in the life of the map */
   readonly #wrong = new Set<number>()
+  /** servers that were late when they were asked last */
+  readonly #late = new Set<Link>()
   /** the one that answered last; at first all, or any two where two suffice */
   #last: number
 
@@ -26,7 +28,10 @@ export class Subsets {
     this.#last = bitsOf(atLeast === 2 ? shuffled(all, random).slice(0, 2) : all)
   }
 
-  /** For one lookup, which begins with the subset that answered last. */
+  /**
+   * For one lookup, which begins with the subset that answered last. Those that were wrong before come last, and before them those with
+   * servers that were late. So liars cannot have the same subsets asked again and again, and who is late costs one call its time.
+   */
   forLookup(): Attempts {
     const tried = new Set<number>()
     const away = new Set<Link>()
@@ -35,8 +40,11 @@ export class Subsets {
       away,
       next: () => {
         if (tried.size === MOST_SUBSETS) return undefined
-        const left = subsetsOf(this.#links.length, this.#atLeast).filter(isUsable)
-        const bits = isUsable(this.#last) ? this.#last : left[randomBelow(Math.max(1, left.length), this.#random)]
+        const left = [this.#last, ...subsetsOf(this.#links.length, this.#atLeast).filter(bits => bits !== this.#last)]
+        const usable = left.filter(isUsable)
+        const least = Math.min(...usable.map(bits => this.#rank(bits)))
+        const best = usable.filter(bits => this.#rank(bits) === least)
+        const bits = best[0] === this.#last ? this.#last : best[randomBelow(Math.max(1, best.length), this.#random)]
         if (bits === undefined) return undefined
         tried.add(bits)
         return shuffled(this.#membersOf(bits), this.#random)
@@ -48,10 +56,18 @@ export class Subsets {
     this.#last = this.#bits(subset)
   }
 
+  /** The subset was asked, and these of it were late, whatever they answered. */
+  late(subset: Links, late: ReadonlySet<Link>): void {
+    for (const link of subset) {
+      if (late.has(link)) this.#late.add(link)
+      else this.#late.delete(link)
+    }
+  }
+
   /**
    * The subset's answers were wrong. Returns the server that has lied, if that is proved: if each set of as many servers as may lie, which
-   * has a member in every subset that was ever wrong, contains it. As many may lie as a map goes on without, and as many as may collude:
-   * fewer than answer. An answer that was right proves nothing of anybody.
+   * has a member in every subset that was ever wrong, contains it. As many may lie as may be left out, and as may collude. An answer that
+   * was right proves nothing of anybody.
    */
   wrong(subset: Links): Link | undefined {
     this.#wrong.add(this.#bits(subset))
@@ -61,6 +77,12 @@ export class Subsets {
       .filter(liars => [...this.#wrong].every(bits => (bits & liars) !== 0))
     const inAll = suspects.reduce((common, liars) => common & liars, suspects.length > 0 ? -1 : 0)
     return this.#membersOf(inAll)[0]
+  }
+
+  /** Subsets of the least are asked first. */
+  #rank(bits: number): number {
+    const late = this.#membersOf(bits).filter(link => this.#late.has(link)).length
+    return late + (this.#wrong.has(bits) ? this.#links.length + 1 : 0)
   }
 
   #membersOf(bits: number): Link[] {

@@ -165,7 +165,8 @@ export class Machine {
   }
 
   get #identity(): Identity {
-    return identityOf(this.parts.servers, this.parts.apart)
+    const { servers, apart, atLeast } = this.parts
+    return identityOf(servers, apart, atLeast)
   }
 
   /** The tabs that prepare hints in this store; undefined: not known. */
@@ -371,8 +372,8 @@ export class Machine {
 }
 
 /** The name by which the tabs of one identity find each other. */
-export function tabsName({ servers, apart }: Pick<Parts, 'servers' | 'apart'>): string {
-  return `keyhush tabs ${identityOf(servers, apart).join(' ')}`
+export function tabsName({ servers, apart, atLeast }: Pick<Parts, 'servers' | 'apart' | 'atLeast'>): string {
+  return `keyhush tabs ${identityOf(servers, apart, atLeast).join(' ')}`
 }
 
 /** The error of an operation that has started over too often. */

@@ -8,7 +8,7 @@ import { dirname, join, resolve } from 'node:path'
 import { UsageError } from '../base/errors.js'
 import type { Disk, OpenFile } from './disk.js'
 import { FileStore } from './file.js'
-import { isRival, ONE_PARTY } from './identity.js'
+import { isCondition, isRival } from './identity.js'
 import { type DurableStore, StateUnreadableError, StoreUnavailableError } from './store.js'
 
 /**
@@ -18,7 +18,7 @@ import { type DurableStore, StateUnreadableError, StoreUnavailableError } from '
  */
 export async function openFileStore(parent: string, servers: readonly string[]): Promise<DurableStore> {
   await assertLocks()
-  const parts = [...servers].sort().map(part => (part === ONE_PARTY ? part : shortHash(part)))
+  const parts = [...servers].sort().map(part => (isCondition(part) ? part : shortHash(part)))
   const name = parts.join('-')
   const folder = resolve(parent, name)
   try {

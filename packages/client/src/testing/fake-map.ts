@@ -12,7 +12,7 @@ import type { OnProgress } from '../base/progress.js'
 import { type Key, keyBytes, type Normalize } from '../lookup/keys.js'
 import type { Place, Question } from '../lookup/question.js'
 import { type KeyhushMap, OpenedMap } from '../map.js'
-import type { Stats } from '../servers/stats.js'
+import type { Stats, Traffic } from '../servers/stats.js'
 import type { Awaited, Wait } from '../servers/waiting.js'
 import type { Session } from '../session/session.js'
 
@@ -88,6 +88,8 @@ const CLOCK: Wait['clock'] = {
   clearTimeout: timer => clearTimeout(timer as ReturnType<typeof setTimeout>),
 }
 
+const NOTHING: Traffic = { bytesUp: 0, bytesDown: 0 }
+
 const SERVERS = ['https://a.example', 'https://b.example']
 
 class Fake extends OpenedMap implements FakeMap {
@@ -129,7 +131,7 @@ class FakeSession implements Session, Awaited {
   readonly storage = 'memory'
   readonly arrived = 0
   readonly downloaded = 0
-  mode: Mode
+  #mode: Mode
   condemned: Condemnation | undefined
   failure: KeyhushError | undefined
   readonly #delayMs: number
@@ -146,8 +148,12 @@ class FakeSession implements Session, Awaited {
     this.#delayMs = delayMs
     this.#maxBatch = maxBatch
     this.failure = failWith
-    this.mode = mode
+    this.#mode = mode
     this.#slots = Object.entries(entries).map(([key, value]) => ({ key: nameOf(key), value: bytesOf(value) }))
+  }
+
+  get mode(): Mode | undefined {
+    return this.condemned === undefined ? this.#mode : undefined
   }
 
   get manifest(): Manifest {
@@ -162,7 +168,8 @@ class FakeSession implements Session, Awaited {
 
   get stats(): Stats {
     return {
-      ...{ commonHost: undefined, fenced: undefined, servers: [], held: {}, lookupsLeft: undefined, incidents: [] },
+      ...{ commonHost: undefined, fenced: undefined, held: {}, lookupsLeft: undefined, incidents: [] },
+      servers: SERVERS.map(server => ({ server, offline: NOTHING, lookups: NOTHING, fence: NOTHING })),
       ...{ lookups: this.#lookups, lastLookup: this.#lastLookup },
     }
   }
@@ -201,7 +208,7 @@ class FakeSession implements Session, Awaited {
   async prepare(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted()
     if (this.condemned !== undefined) throw new CondemnedError(this.condemned.server)
-    if (this.mode !== 'instant') return
+    if (this.#mode !== 'instant') return
     this.announce({ type: 'preparing' })
     try {
       await this.#run(() => this.#pass(), signal)
@@ -211,9 +218,9 @@ class FakeSession implements Session, Awaited {
       throw cause
     }
     onProgress({ phase: 'ready', loadedBytes: 1, totalBytes: 1 })
-    this.mode = 'local'
+    this.#mode = 'local'
     this.announce({ type: 'prepared' })
-    this.announce({ type: 'mode', mode: this.mode })
+    this.announce({ type: 'mode', mode: this.#mode })
   }
 
   async close(): Promise<void> {
@@ -243,8 +250,10 @@ class FakeSession implements Session, Awaited {
         throw new UsageError(`publish: ${change.op}: its key is ${slot === undefined ? 'not there' : 'there already'}`)
       }
       const next = change.op === 'delete' ? EMPTY : { key, value: bytesOf(change.value) }
-      if (slot === undefined) this.#slots.push(next)
-      else this.#slots[this.#slots.indexOf(slot)] = next
+      const free = this.#slots.findIndex(slot => slot.key === undefined)
+      const at = slot === undefined ? free : this.#slots.indexOf(slot)
+      if (at < 0) this.#slots.push(next)
+      else this.#slots[at] = next
     }
     this.#epoch++
     this.announce({ type: 'updated', generation: 1, epoch: this.#epoch })
@@ -263,7 +272,7 @@ class FakeSession implements Session, Awaited {
     if (this.#delayMs > 0) await new Promise(resolve => setTimeout(resolve, this.#delayMs))
     const { failure } = this
     if (failure === undefined) return
-    if (failure instanceof TamperedError && this.mode !== 'instant') {
+    if (failure instanceof TamperedError && this.#mode !== 'instant') {
       this.condemned = { server: failure.server }
       this.announce({ type: 'condemned', server: failure.server })
     }

@@ -1,0 +1,184 @@
+// What servers see of a life with three servers or more is the same whatever is asked, also while fewer than `atLeast` of them deviate at
+// random; and no value is wrong. Who got the vector is drawn anew, so lengths of bodies are left out.
+
+import { HEADER_BYTES, toHex } from '@keyhush/protocol'
+import { describe, expect, test } from 'vitest'
+import { THOROUGH } from '../../../tests/support/thorough.js'
+import { InternalError, KeyhushError, type KeyhushMap } from '../src/index.js'
+import { openWith } from '../src/testing.js'
+import { rest } from './support/clock.js'
+import { CHANGES } from './support/deviating.js'
+import { nextEpoch } from './support/epochs.js'
+import { core, Harness, hex, keyed, NAMES } from './support/harness.js'
+import { bytesOf, epochUnknown, Network, ok, problem } from './support/network.js'
+import { seededRandom } from './support/random.js'
+
+const RUNS = THOROUGH ? 300 : 12
+const SERVERS = Array.from({ length: 8 }, (_, i) => `https://${'abcdefgh'[i]}.example`)
+const epochs = [keyed().database]
+for (const operations of CHANGES) epochs.push(nextEpoch(core, epochs.at(-1)!, operations))
+
+const patterns: Record<string, (i: number) => string> = {
+  present: i => NAMES[(7 * i + 3) % 20]!,
+  absent: () => 'absent.example',
+  repeated: () => NAMES[5]!,
+  changing: i => [NAMES[0]!, NAMES[1]!, 'added.example', 'more-3'][i % 4]!,
+}
+
+const text = (value: string) => hex(new TextEncoder().encode(value))
+const possible = (key: string): string[] => {
+  const i = NAMES.indexOf(key)
+  const first = i < 0 ? 'absent' : hex(epochs[0]!.contents.values[i]!)
+  const later: Record<string, string[]> = {
+    [NAMES[0]!]: [text('edited')],
+    [NAMES[1]!]: ['absent'],
+    'added.example': [text('new')],
+    'more-3': [text('m')],
+  }
+  return [first, ...(later[key] ?? [])]
+}
+
+async function seenIn(seed: number, count: number, atLeast: number, keyOf: (i: number) => string): Promise<string[]> {
+  const random = seededRandom(seed + 1000)
+  const draw = (bound: number) => random(1)[0]! % bound
+  const names = SERVERS.slice(0, count)
+  const network = new Network(Object.fromEntries(names.map(name => [name, [epochs[0]!]])))
+  const harness = new Harness(network, seed)
+  const liars = [...names]
+    .sort(() => draw(3) - 1)
+    .slice(0, atLeast === count ? 1 : Math.min(atLeast - 1, count - atLeast))
+  const published = new Map(names.map(name => [name, 0]))
+  const publish = (server: string) => {
+    const at = published.get(server)!
+    if (at === epochs.length - 1) return
+    published.set(server, at + 1)
+    network.publish(server, epochs[at + 1]!)
+  }
+  const kept = new Map<string, Uint8Array>()
+  for (const liar of liars) {
+    // Each liar's dice are its own: in what order replies come must not matter here.
+    const own = seededRandom(seed * 100 + names.indexOf(liar))
+    const roll = (bound: number) => own(1)[0]! % bound
+    network.misbehave[liar] = async ({ path, init }, genuine) => {
+      const bytes = await bytesOf(genuine)
+      const again = () => new Response(bytes.slice() as Uint8Array<ArrayBuffer>, genuine)
+      if (roll(3) === 0) return again()
+      const replayed = kept.get(liar + path)
+      kept.set(liar + path, bytes)
+      switch (roll(10)) {
+        case 0:
+        case 1: {
+          const lie = bytes.slice()
+          if (lie.length > 0) lie[lie.length - 1 - (roll(200) % lie.length)]! ^= 1 << roll(8)
+          return ok(lie)
+        }
+        case 2:
+          return ok(bytes.slice(0, bytes.length >> 1))
+        case 3:
+          return epochUnknown({ generation: 1, epoch: roll(9) })
+        case 4:
+          return problem(429, 'rate_limited', { 'retry-after': `${roll(200)}` })
+        case 5:
+          return problem(503, 'instant_full', { 'retry-after': '1' })
+        case 6:
+          return await new Promise<Response>((_, reject) => {
+            init.signal?.addEventListener('abort', () => reject(init.signal?.reason))
+          })
+        case 7:
+          await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 100 * roll(95)))
+          return again()
+        case 8:
+          publish(liar)
+          return again()
+        default:
+          return ok(replayed ?? new Uint8Array(bytes.length))
+      }
+    }
+  }
+  const seen: string[] = []
+  const environment = {
+    ...harness.environment,
+    fetch: (url: string, init: RequestInit) => {
+      const head = (init.body as Uint8Array | undefined)?.slice(0, atLeast === 2 ? HEADER_BYTES : HEADER_BYTES + 1) // and the form
+      seen.push(`${harness.clock.now()} ${init.method} ${url} ${head === undefined ? '' : toHex(head)}`)
+      return network.fetch(url, init)
+    },
+  }
+  const failures: unknown[] = []
+  const attempt = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await harness.drive(work())
+    } catch (error) {
+      failures.push(error)
+      return undefined
+    }
+  }
+  const options = {
+    servers: names,
+    atLeast,
+    mode: 'instant',
+    push: false,
+    timeoutMs: Number.POSITIVE_INFINITY,
+  } as const
+  let map: KeyhushMap | undefined
+  for (let i = 0; i < 12; i++) {
+    map ??= await attempt(() => openWith(environment, options))
+    seen.push(`call ${i}`)
+    if (map === undefined) continue
+    const open = map
+    const [key, other] = [keyOf(i), keyOf(i + 1)]
+    const check = (asked: string, value: Uint8Array | undefined) =>
+      expect(possible(asked)).toContain(value === undefined ? 'absent' : hex(value))
+    switch (draw(7)) {
+      case 0: {
+        const values = await attempt(() => open.getMany([key, other], { padTo: 3 }))
+        if (values !== undefined) [key, other].forEach((asked, n) => void check(asked, values[n]))
+        break
+      }
+      case 1:
+        await attempt(() => open.sync())
+        break
+      case 2: {
+        const number = draw(count)
+        for (const server of names.slice(0, number)) publish(server)
+        break
+      }
+      case 3:
+        for (const server of names) publish(server)
+        break
+      default: {
+        const before = failures.length
+        const value = await attempt(() => open.get(key))
+        if (failures.length === before) check(key, value)
+      }
+    }
+  }
+  if (map !== undefined) {
+    for (const { server, code } of map.stats.incidents) {
+      if (code === 'tampered' && !server.startsWith('one of')) expect(liars).toContain(server)
+    }
+    await harness.drive(map.close())
+  }
+  await rest()
+  for (const error of failures) {
+    expect(error).toBeInstanceOf(KeyhushError)
+    expect(error, String((error as Error).cause)).not.toBeInstanceOf(InternalError)
+  }
+  return seen
+}
+
+describe.each([
+  [3, 3],
+  [3, 2],
+  [5, 3],
+  [5, 4],
+  [8, 5],
+])('of %i servers at least %i', (count, atLeast) => {
+  test('deviating servers see the same whatever is asked', async () => {
+    for (let seed = 1; seed <= RUNS; seed++) {
+      const all = []
+      for (const pattern of Object.values(patterns)) all.push(await seenIn(seed, count, atLeast, pattern))
+      for (const seen of all) expect(seen).toEqual(all[0])
+    }
+  })
+})
