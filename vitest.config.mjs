@@ -48,25 +48,26 @@ const rest = THOROUGH ? [] : ['**/*.all.test.ts']
 /** Tests of everything also run on the oldest PostgreSQL that is claimed, where it is to be had. */
 const oldestPostgres = THOROUGH ? await findOldestPostgres() : undefined
 
-/** How many times as long as on quiet cores of 2026 the same work takes now; once at least, and eight times at most. */
+/** How many times as long as on quiet cores of 2026 the same work takes now; once at least, and four times at most. */
 async function slowness() {
   const work = () => promisify(pbkdf2)('', '', 1_000_000, 32, 'sha256')
   const start = performance.now()
   await Promise.all(Array.from({ length: availableParallelism() }, work))
   const milliseconds = performance.now() - start
-  return Math.min(8, Math.max(1, milliseconds / 160))
+  return Math.min(4, Math.max(1, milliseconds / 160))
 }
 
 // The limits of all tests, so that none names its own: they end what hangs, and say nothing about time.
-const limit = (THOROUGH ? 600_000 : 180_000) * (await slowness())
-const wait = limit / 4
+const times = await slowness()
+const limit = (THOROUGH ? 600_000 : 180_000) * times
+const wait = (THOROUGH ? 90_000 : 45_000) * times
 
 const common = {
   // As Node loads it for everybody else, once a process, rather than compiled again by Vite.
   server: { deps: { external: [/\/(packages\/\w+|server)\/(dist|generated)\/|\/demo\/build\//] } },
   setupFiles: ['tests/support/bytes.ts', 'tests/support/waiting.ts'],
   testTimeout: limit,
-  hookTimeout: limit,
+  hookTimeout: 180_000 * times,
   expect: { poll: { timeout: wait } },
   env: { KEYHUSH_WAIT_MILLISECONDS: String(wait) },
 }
