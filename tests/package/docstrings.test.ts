@@ -31,7 +31,9 @@ function functionsOf(file: string): Declared[] {
   // A loader that loads once is a constant.
   const own = [
     ...text.matchAll(new RegExp(`^${DOCSTRING}export (async function|function|const(?= load)) (\\w+)`, 'gm')),
-  ].map(([, docstring, how, name]) => ({ name: name!, isAsync: how !== 'function', docstring }))
+  ]
+    .map(([, docstring, how, name]) => ({ name: name!, isAsync: how !== 'function', docstring }))
+    .filter(({ name }, i, all) => all[i - 1]?.name !== name) // of overloads the first has the docstring
   const classes = [...text.matchAll(/^export (?:abstract )?class (\w+)[\s\S]*?^\}$/gm)].flatMap(([body, name]) =>
     // No getters: asynchronous methods, and the subscription.
     [...body.matchAll(new RegExp(`^  ${DOCSTRING}(static async |async |)(\\w+)[<(]`, 'gm'))]
