@@ -9,6 +9,7 @@ import { VERSION } from './base/version.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
 import { proofsPackage } from './dataset/proof-kinds.js'
+import { LOCATIONS } from './storage/storages.js'
 import { MISBEHAVIOURS } from './testing/misbehaving.js'
 
 const portNumber = ranged(0, 65_535)
@@ -87,7 +88,7 @@ program
   .option('--dataset <[name=]dir...>', 'dataset directory, served under /v1; with a name, under /name/v1')
   .option(
     '--store <[name=]dir...>',
-    'updatable database: directory (LMDB) or postgres:// URL; created from the --dataset of that name if empty',
+    `updatable database: ${LOCATIONS}; created from the --dataset of that name if empty`,
   )
   .option('--replica', 'with --store postgres://…: only answer; another process takes the batches')
   .requiredOption('--port <port>', 'port to listen on; 0: any free one', portNumber)
