@@ -32,10 +32,8 @@ interface Place {
   readonly location: string
 }
 
-export interface PostgresOptions {
-  /** 'writer' (default): one process at a time, which alone has transactions */
-  readonly role?: 'writer' | 'replica' | undefined
-}
+/** `writer`: one process at a time, which alone has transactions */
+export type Role = 'writer' | 'replica'
 
 export interface PostgresStorage extends Storage {
   readonly engine: Engine
@@ -48,7 +46,7 @@ export interface PostgresStorage extends Storage {
  * @example
  * const storage = await openPostgres('postgres://keyhush@db.example/keyhush?schema=phishing')
  */
-export async function openPostgres(url: string, { role = 'writer' }: PostgresOptions = {}): Promise<PostgresStorage> {
+export async function openPostgres(url: string, { role = 'writer' }: { role?: Role } = {}): Promise<PostgresStorage> {
   const place = placeOf(url)
   const pg = await loaded(place.location)
   const pool = new pg.Pool({ ...place.config, max: MOST_CONNECTIONS })

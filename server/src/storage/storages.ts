@@ -1,6 +1,6 @@
 // The storages that `serve --store` takes.
 
-import type { PostgresOptions } from './postgres.js'
+import type { Role } from './postgres.js'
 import type { Storage } from './storage.js'
 
 interface StorageKind {
@@ -9,7 +9,7 @@ interface StorageKind {
   /** whether several processes may serve from it */
   readonly isShared: boolean
   readonly has: (location: string) => boolean
-  readonly open: (location: string, options: Pick<PostgresOptions, 'role'>) => Promise<Storage>
+  readonly open: (location: string, as: { role: Role }) => Promise<Storage>
 }
 
 const STORAGES: readonly StorageKind[] = [
@@ -23,7 +23,7 @@ const STORAGES: readonly StorageKind[] = [
     says: 'postgres:// URL',
     isShared: true,
     has: location => /^postgres(ql)?:/i.test(location),
-    open: async (location, options) => await (await import('./postgres.js')).openPostgres(location, options),
+    open: async (location, as) => await (await import('./postgres.js')).openPostgres(location, as),
   },
 ]
 
