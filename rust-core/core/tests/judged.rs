@@ -19,7 +19,7 @@ const SUITE: u16 = 6;
 fn world() -> (Database<Merkle>, Vec<u8>, HintBuilder) {
     let layout = Layout::new(23, 3, 4, 6).unwrap();
     let (database, records) = random(layout, 5);
-    let database = database.proved_by_caller();
+    let database = database.proved_by_caller(Proofs::Pointproofs);
     let mut builder = builder_of(&database, Proofs::Pointproofs, [1; 32]);
     for q in 0..3 {
         receive(&mut builder, 0, q, &records);
@@ -104,7 +104,8 @@ fn no_update_takes_from_a_request_what_it_was_made_with() {
     // With four partitions, 64 queries have 256 entries, which are allowed. With 17 partitions 15 queries would be allowed, not 16.
     for (partitions, refused) in [(3, false), (4, true), (16, true), (129, false)] {
         let layout = Layout::new(2 * partitions, 1, partitions, 2).unwrap();
-        let mut database: Database<Merkle> = common::database::<Merkle>(layout, &[]).proved_by_caller();
+        let mut database: Database<Merkle> =
+            common::database::<Merkle>(layout, &[]).proved_by_caller(Proofs::Pointproofs);
         let applied = apply(&mut database, None, &[Operation::Add(&[1])]);
         assert_eq!(applied.is_err(), refused, "Q = {partitions}");
         assert_eq!(database.layout().partitions(), partitions as usize + usize::from(!refused));
@@ -115,7 +116,7 @@ fn no_update_takes_from_a_request_what_it_was_made_with() {
 fn a_request_has_entries_for_256_pairings_or_a_single_query() {
     for (partitions, most) in [(1, 64), (4, 64), (5, 51), (16, 16), (129, 1), (300, 1)] {
         let layout = Layout::new(2 * partitions, 1, partitions, 2).unwrap();
-        let database: Database<Merkle> = common::database::<Merkle>(layout, &[]).proved_by_caller();
+        let database: Database<Merkle> = common::database::<Merkle>(layout, &[]).proved_by_caller(Proofs::Pointproofs);
         let limits = query_limits(SUITE, &database, At::Newest).unwrap();
         assert_eq!((limits, database.max_batch()), ((2 * partitions as usize, most), 64));
         let hint = hint_of(&database, Proofs::Pointproofs, [1; 32]);

@@ -136,9 +136,25 @@ pub const POINTPROOF_BYTES: usize = 48;
 /// The most entries of such an answer, unless a single query has more: verifying takes a pairing for each.
 const POINTPROOF_ENTRIES: usize = 256;
 
-/// Declares all kinds of proof, one row each, so that no list of them can be incomplete.
+/// Who makes the proofs of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proved {
+    /// the database opens its commitments, and the hint verifies
+    ByCommitments,
+    /// nobody: the hint has a tag of every record
+    ByTags,
+    /// who calls this crate makes and verifies them
+    ByCaller {
+        /// bytes behind all entries of an answer, for which this crate leaves room
+        answer_bytes: usize,
+        /// the most entries of an answer, unless a single query has more
+        entries: usize,
+    },
+}
+
+/// Declares all kinds of proof, one row each, so that no list of them can be incomplete. Stored forms have a kind's number: append rows.
 macro_rules! kinds {
-    ($($(#[doc = $doc:literal])+ $kind:ident = $name:literal, suite $suite:literal;)+) => {
+    ($($(#[doc = $doc:literal])+ $kind:ident = $name:literal, suite $suite:literal, $proved:expr;)+) => {
         /// How an answer is proved. A server may offer several kinds; the client chooses one for the life of a hint.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Proofs {
@@ -164,18 +180,26 @@ macro_rules! kinds {
                     $(Proofs::$kind => $suite,)+
                 }
             }
+
+            /// Who makes these proofs.
+            #[must_use]
+            pub const fn proved(self) -> Proved {
+                match self {
+                    $(Proofs::$kind => $proved,)+
+                }
+            }
         }
     };
 }
 
 kinds! {
     /// openings of the partitions' commitments: one after each record, or one for all
-    Openings = "merkle", suite 1;
+    Openings = "merkle", suite 1, Proved::ByCommitments;
     /// no proof: the client has a tag of every record, and entries are records alone
-    Tags = "tags", suite 2;
-    /// one proof after all entries, which are records alone. `packages/pointproofs` makes and verifies it; this crate leaves
-    /// room for it.
-    Pointproofs = "pointproofs", suite 6;
+    Tags = "tags", suite 2, Proved::ByTags;
+    /// one proof after all entries, which are records alone. `packages/pointproofs` makes and verifies it.
+    Pointproofs = "pointproofs", suite 6,
+        Proved::ByCaller { answer_bytes: POINTPROOF_BYTES, entries: POINTPROOF_ENTRIES };
 }
 
 impl Proofs {
@@ -189,18 +213,18 @@ impl Proofs {
     #[must_use]
     pub fn entry_bytes<C: VectorCommitment>(self, layout: &Layout) -> usize {
         layout.record_bytes()
-            + match self {
-                Proofs::Openings => C::entry_proof_bytes(layout),
-                Proofs::Tags | Proofs::Pointproofs => 0,
+            + match self.proved() {
+                Proved::ByCommitments => C::entry_proof_bytes(layout),
+                Proved::ByTags | Proved::ByCaller { .. } => 0,
             }
     }
 
     /// The most queries of a request. `limit` is the generation's batch limit.
     #[must_use]
     pub fn max_batch(self, layout: &Layout, limit: usize) -> usize {
-        match self {
-            Proofs::Openings | Proofs::Tags => limit,
-            Proofs::Pointproofs => limit.min((POINTPROOF_ENTRIES / layout.partitions()).max(1)),
+        match self.proved() {
+            Proved::ByCommitments | Proved::ByTags => limit,
+            Proved::ByCaller { entries, .. } => limit.min((entries / layout.partitions()).max(1)),
         }
     }
 
@@ -208,11 +232,16 @@ impl Proofs {
     #[must_use]
     pub fn answer_bytes<C: VectorCommitment>(self, layout: &Layout, queries: usize) -> usize {
         queries * layout.partitions() * self.entry_bytes::<C>(layout)
-            + match self {
-                Proofs::Openings => C::answer_proof_bytes(layout),
-                Proofs::Tags => 0,
-                Proofs::Pointproofs => POINTPROOF_BYTES,
+            + match self.proved() {
+                Proved::ByCommitments => C::answer_proof_bytes(layout),
+                Proved::ByTags => 0,
+                Proved::ByCaller { answer_bytes, .. } => answer_bytes,
             }
+    }
+
+    /// The number in stored forms.
+    pub(crate) const fn number(self) -> u32 {
+        self as u32 + 1
     }
 }
 
@@ -222,8 +251,8 @@ pub(crate) enum Checks {
     Commitments(Vec<u8>),
     /// A tag of every record.
     Tags(Tags),
-    /// Nothing: the caller verifies answers ([`Proofs::Pointproofs`]).
-    ByCaller,
+    /// Nothing: the caller verifies answers with proofs of this kind ([`Proved::ByCaller`]).
+    ByCaller(Proofs),
 }
 
 impl Checks {
@@ -238,7 +267,7 @@ impl Checks {
         match self {
             Checks::Commitments(_) => Proofs::Openings,
             Checks::Tags(_) => Proofs::Tags,
-            Checks::ByCaller => Proofs::Pointproofs,
+            Checks::ByCaller(kind) => *kind,
         }
     }
 
@@ -246,7 +275,7 @@ impl Checks {
     pub(crate) fn check_commitments(&self, layout: &Layout, commitments: &[u8]) -> Result<(), Error> {
         match self {
             Checks::Commitments(_) => expect_length("commitments", commitments, layout.partitions() * COMMITMENT_BYTES),
-            Checks::Tags(_) | Checks::ByCaller => Ok(()),
+            Checks::Tags(_) | Checks::ByCaller(_) => Ok(()),
         }
     }
 
@@ -260,7 +289,7 @@ impl Checks {
     /// Reserves the memory that [`Checks::leave_epoch`] needs.
     pub(crate) fn reserve(&mut self, after: &Layout) -> Result<(), Error> {
         match self {
-            Checks::Commitments(_) | Checks::ByCaller => Ok(()),
+            Checks::Commitments(_) | Checks::ByCaller(_) => Ok(()),
             Checks::Tags(tags) => tags.reserve(after.slots()),
         }
     }
@@ -270,7 +299,7 @@ impl Checks {
         match self {
             Checks::Commitments(commitments) => commitments.clear(),
             Checks::Tags(tags) => tags.grow(after.slots()),
-            Checks::ByCaller => {}
+            Checks::ByCaller(_) => {}
         }
     }
 
@@ -299,7 +328,7 @@ impl Checks {
                 });
                 Ok(differences == 0)
             }
-            Checks::ByCaller => Err(Error::Phase("the caller verifies proofs of this kind; pass the verdict")),
+            Checks::ByCaller(_) => Err(Error::Phase("the caller verifies proofs of this kind; pass the verdict")),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! What a hint costs, for each kind of proof.
 
+use super::proofs::ProofCosts;
 use super::sizes::{
-    BINDING_BYTES, COUNT_BYTES, FENCE_REPLY_BYTES, FENCE_REQUEST_BYTES, FRAME_BYTES, KIND_BYTES, LAYOUT_BYTES,
-    MANIFEST_HEADER_BYTES, MANIFEST_PARTITION_BYTES, MANIFEST_POINTPROOFS_BYTES, MESSAGE_HEADER_BYTES, OFFSET_BYTES,
-    POINTPROOFS_KEY_BYTES, POINTPROOFS_OPENING_BYTES, POINTPROOFS_ROW_LIST_HEADER_BYTES, POINTPROOFS_ROW_RECORDS,
-    SERVERS, UPDATE_ENTRY_HEAD_BYTES, UPDATE_LIST_HEADER_BYTES, journal_limit,
+    BINDING_BYTES, COUNT_BYTES, FENCE_REPLY_BYTES, FENCE_REQUEST_BYTES, FRAME_BYTES, LAYOUT_BYTES,
+    MANIFEST_HEADER_BYTES, MANIFEST_PARTITION_BYTES, MESSAGE_HEADER_BYTES, OFFSET_BYTES, SERVERS,
+    UPDATE_ENTRY_HEAD_BYTES, UPDATE_LIST_HEADER_BYTES, journal_limit,
 };
 use super::workload::{Workload, micros};
 use crate::commitment::tags::TAG_BYTES;
-use crate::commitment::{Commit, Merkle, POINTPROOF_BYTES, Proofs};
+use crate::commitment::{Merkle, Proofs};
 use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
 use crate::database::lanes::LANES;
 use crate::key::SECRET_BYTES;
@@ -98,34 +98,15 @@ impl Costs {
         let [partition_bytes, database_bytes] =
             [layout.partition_bytes(), layout.database_bytes()].map(|number| number as u64);
         let Workload { batch, changes_per_day: changes, lookups_per_day: lookups, .. } = *workload;
-        let [entry_bytes, auxiliary_bytes] =
-            [proofs.entry_bytes::<Merkle>(layout), Merkle::auxiliary_bytes(layout)].map(|number| number as u64);
-
+        let entry_bytes = proofs.entry_bytes::<Merkle>(layout) as u64;
         let entries = SERVERS * partitions;
-        let (tag_bytes, tag_key_bytes, tree_bytes, lookup_hashes) = match proofs {
-            Proofs::Openings => {
-                (0, 0, partitions * auxiliary_bytes, batch * entries * Merkle::hashes_of_entry(layout) as u64)
-            }
-            // The recovered block of each query is checked too.
-            Proofs::Tags => (TAG_BYTES as u64 * slots, TAG_BYTES as u64, 0, batch * (entries + 1)),
-            Proofs::Pointproofs => {
-                (0, KIND_BYTES, partitions * auxiliary_bytes + POINTPROOFS_OPENING_BYTES * slots, batch * entries)
-            }
-        };
-        let rows = layout.partition_records().div_ceil(POINTPROOFS_ROW_RECORDS) as u64;
-        let (verifier_bytes, manifest_more, touched_bytes) = match proofs {
-            Proofs::Openings | Proofs::Tags => (0, 0, 0),
-            Proofs::Pointproofs => (
-                POINTPROOFS_KEY_BYTES
-                    + partitions * (POINTPROOFS_ROW_LIST_HEADER_BYTES + rows * POINTPROOF_BYTES as u64),
-                MANIFEST_POINTPROOFS_BYTES,
-                // at worst each change is in a row of its own
-                changes.min(partitions * rows) * POINTPROOF_BYTES as u64,
-            ),
-        };
+        let kind = ProofCosts::of(proofs, layout);
+        let (tag_bytes, verifier_bytes, tree_bytes) = (kind.tag_bytes, kind.verifier_bytes, kind.tree_bytes);
+        let lookup_hashes = batch * (entries * kind.entry_hashes + kind.recovered_hashes);
+        let touched_bytes = changes.min(kind.rows) * kind.row_bytes; // at worst each change is in a row of its own
 
         let permutation_bytes = OFFSET_BYTES * slots;
-        let manifest_bytes = MANIFEST_HEADER_BYTES + MANIFEST_PARTITION_BYTES * partitions + manifest_more;
+        let manifest_bytes = MANIFEST_HEADER_BYTES + MANIFEST_PARTITION_BYTES * partitions + kind.manifest_bytes;
         let offline_bytes = SERVERS * manifest_bytes + directory_bytes + database_bytes + verifier_bytes;
 
         let lookup_bytes_up = SERVERS * (MESSAGE_HEADER_BYTES + OFFSET_BYTES * partitions * batch);
@@ -176,7 +157,7 @@ impl Costs {
                 + SECRET_BYTES as u64
                 + permutation_bytes
                 + partition_bytes
-                + tag_key_bytes
+                + kind.kind_bytes
                 + tag_bytes,
             pending_bytes: batch_form_bytes(3 * OFFSET_BYTES * partitions) + NAME_BYTES as u64,
             effect_bytes,

@@ -7,6 +7,7 @@
 mod hint;
 mod modes;
 mod plan;
+mod proofs;
 mod sizes;
 mod workload;
 

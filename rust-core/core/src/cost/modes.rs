@@ -1,12 +1,13 @@
 //! What each mode costs, and which mode a client should be in if the app leaves the choice to it.
 
 use super::hint::{Costs, suitable_proofs};
+use super::proofs::ProofCosts;
 use super::sizes::{
     BINDING_BYTES, COUNT_BYTES, FRAME_BYTES, LAYOUT_BYTES, MESSAGE_HEADER_BYTES, SERVERS, SHARING_BYTES, journal_limit,
 };
 use super::workload::{DEFAULT_MEMORY_BYTES, Workload, micros};
-use crate::commitment::Proofs;
 use crate::commitment::tags::TAG_BYTES;
+use crate::commitment::{Proofs, Proved};
 use crate::directory;
 use crate::instant;
 use crate::key::{ROW_NAME_BYTES, SECRET_BYTES};
@@ -169,8 +170,6 @@ impl Speeds {
     const ENTRY: u64 = 150;
     /// bytes of an entry's proof in a microsecond
     const PROOF: u64 = 540;
-    /// more nanoseconds for an entry, if one proof is for the whole answer
-    const PROVED_TOGETHER: u64 = 300_000;
     /// nanoseconds for a stripe of a query to one server
     const STRIPE: u64 = 40;
 
@@ -197,11 +196,8 @@ pub fn modes(layout: &Layout, directory: &DirectorySize, proofs: &[Proofs], work
         rows.push(instantly(layout, directory, &merkle, workload));
     }
     for &kind in Proofs::ALL {
-        let offered = match kind {
-            Proofs::Openings | Proofs::Pointproofs => proofs.contains(&kind),
-            Proofs::Tags => true, // they need nothing from a server
-        };
-        if offered {
+        // Tags need nothing from a server.
+        if kind.proved() == Proved::ByTags || proofs.contains(&kind) {
             rows.push(fully(layout, &costs(kind), kind, workload));
         }
     }
@@ -339,10 +335,7 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
 
 fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> ModeCosts {
     let entries = workload.batch * layout.partitions() as u64;
-    let together = match proofs {
-        Proofs::Openings | Proofs::Tags => 0,
-        Proofs::Pointproofs => entries * Speeds::PROVED_TOGETHER / 1000,
-    };
+    let proving = entries * ProofCosts::of(proofs, layout).entry_nanos / 1000;
     ModeCosts {
         mode: Mode::Full,
         proofs: Some(proofs),
@@ -366,6 +359,6 @@ fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> 
             + hint.pending_bytes
             + hint.journal_bytes,
         server_lookup_micros: SERVERS
-            * (Speeds::answer(entries, hint.entry_bytes - layout.record_bytes() as u64) + together),
+            * (Speeds::answer(entries, hint.entry_bytes - layout.record_bytes() as u64) + proving),
     }
 }

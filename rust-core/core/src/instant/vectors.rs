@@ -42,7 +42,11 @@ pub enum Form {
 /// The groups for this number of servers: the least a for which requests and answers of all servers together are shortest.
 #[must_use]
 pub fn shape(layout: &Layout, servers: usize) -> Shape {
-    let bodies = |shape: &Shape| (servers - 1) * SEED_BYTES + shape.vector_bytes() + servers * shape.answer_bytes();
+    // In 64 bits: eight answers with a group of a whole partition each may have more than 4 GiB.
+    let bodies = |shape: &Shape| {
+        let seeds_and_vector = (servers - 1) * SEED_BYTES + shape.vector_bytes();
+        seeds_and_vector as u64 + servers as u64 * shape.answer_bytes() as u64
+    };
     let mut best = grouped(layout, 0);
     for group_log in 1..=layout.depth() {
         let shape = grouped(layout, group_log);

@@ -1,12 +1,13 @@
 //! The stored form of a whole hint, bound to one manifest by the manifest's hash.
 //!
 //! Body: layout, binding (32 bytes), the hint's secret (32), permutations (Q·M u16), parities (M·ℓ bytes). Then, if the hint
-//! keeps tags, their point (8) and all tags (Q·M u64). If the caller verifies answers instead, the number 3 (u32).
+//! keeps tags, their point (8) and all tags (Q·M u64). If the caller verifies answers instead, the number of their kind
+//! (u32).
 
 use super::frame::{Reader, Writer};
 use super::{BINDING_BYTES, Form, Unsealed};
 use crate::commitment::tags::TAG_BYTES;
-use crate::commitment::{Checks, Tags};
+use crate::commitment::{Checks, Proofs, Proved, Tags};
 use crate::error::Error;
 use crate::key::{SECRET_BYTES, Secret};
 use crate::layout::Layout;
@@ -14,8 +15,12 @@ use crate::tapir::hint::Hint;
 use crate::tapir::permutation::Permutations;
 
 const KIND: [u8; 4] = *b"PIRc";
-/// In place of tags: the caller verifies answers.
-pub(super) const BY_CALLER: u32 = 3;
+
+/// In place of tags: the number of the kind of proof that the caller verifies.
+pub(super) fn kind_of_caller(reader: &mut Reader) -> Option<Proofs> {
+    let kinds = Proofs::ALL.iter().copied().filter(|kind| matches!(kind.proved(), Proved::ByCaller { .. }));
+    kinds.into_iter().find(|kind| reader.is_last_u32(kind.number()))
+}
 
 impl Hint {
     /// The stored form, bound to the manifest whose hash is `binding`. Secret.
@@ -48,7 +53,7 @@ impl Hint {
                 out.bytes(tags.key());
                 out.u64s(tags.all());
             }
-            Checks::ByCaller => out.u32(BY_CALLER as usize),
+            Checks::ByCaller(kind) => out.u32(kind.number() as usize),
         }
         Ok(out.written())
     }
@@ -73,8 +78,8 @@ impl Hint {
         let permutations = Permutations::from_entries(&layout, reader.u16s(layout.slots())?)
             .ok_or(Error::State("a permutation has an entry twice, or beyond its partition"))?;
         let parities = reader.bytes(layout.partition_bytes())?.to_vec();
-        let checks = if reader.is_last_u32(BY_CALLER) {
-            Checks::ByCaller
+        let checks = if let Some(kind) = kind_of_caller(&mut reader) {
+            Checks::ByCaller(kind)
         } else if reader.is_empty() {
             Checks::commitments(&layout, commitments)?
         } else {
