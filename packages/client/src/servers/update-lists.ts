@@ -28,9 +28,10 @@ export async function stepsAfter(
   const wanted = await epochsAfter(base, following, signal)
   const steps: Step[] = []
   const failed = new Set<Link>()
+  const spentMs = new Map<Link, number>()
   try {
     for (const next of wanted) {
-      const bytes = await updateList(following, next.manifest, failed, signal)
+      const bytes = await updateList(following, next.manifest, { failed, spentMs }, signal)
       const whole = { list: bytes, rows: new Uint8Array() }
       steps.push({ ...next, ...(hasRows(next.manifest) ? splitUpdateList(bytes) : whole) })
     }
@@ -43,19 +44,32 @@ export async function stepsAfter(
   return steps
 }
 
-/** The update list of a manifest, from the first server whose bytes have its hash. Servers in `failed` are asked last. */
+/** What came of the lists before. */
+interface Before {
+  readonly failed: Set<Link>
+  /** what each server has taken for them, in milliseconds */
+  readonly spentMs: Map<Link, number>
+}
+
+/**
+ * The update list of a manifest, from the first server whose bytes have its hash. Servers that have failed are asked last, and before
+ * them those that have taken longest: a slow one holds all lists up for as long as the others, and once more.
+ */
 async function updateList(
   { core, links, stats }: Following,
   manifest: Manifest,
-  failed: Set<Link>,
+  { failed, spentMs }: Before,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
   const { updateListHash: expected, updateListBytes: length } = manifest
   // Taking turns shares the load. It tells nothing: every client fetches all lists in the same order.
   const order = manifest.epoch % 2 === 0 ? [...links] : [...links].reverse()
-  order.sort((a, b) => Number(failed.has(a)) - Number(failed.has(b)))
+  const spent = (link: Link) => (failed.has(link) ? Number.POSITIVE_INFINITY : (spentMs.get(link) ?? 0))
+  order.sort((a, b) => (spent(a) === spent(b) ? 0 : spent(a) - spent(b)))
   const failures: ServerError[] = []
   for (const link of order) {
+    const { clock } = link.environment
+    const begun = clock.now()
     try {
       return await withRetry(link, signal, async () => {
         const bytes = await getWholeBlob(link, toHex(expected), length, signal)
@@ -71,6 +85,8 @@ async function updateList(
       stats.incident(link.server.name, error.code)
       failures.push(error)
       failed.add(link)
+    } finally {
+      spentMs.set(link, (spentMs.get(link) ?? 0) + clock.now() - begun)
     }
   }
   throw worstOf(failures)
