@@ -227,3 +227,16 @@ describe('behind a server’s events', () => {
     expect(map.epoch).toBe(2)
   })
 })
+
+test('a reply with more manifests than it may have is refused before it is decoded: 8 MiB of small ones would hold the page up for seconds', async () => {
+  const chain = chainOf(first, 65)
+  const newest = made(chain.at(-1)!, { expires: 2 ** 40 })
+  await expect(following(chain, newest).after(first)).rejects.toMatchObject({
+    code: 'protocol',
+    server: A,
+    message: expect.stringMatching(/at most 64 manifests/),
+  })
+  const { after, chains } = following(chain.slice(0, 64), newest)
+  await expect(after(first)).rejects.toMatchObject({ name: 'OutdatedError', reason: 'history' })
+  expect(chains()).toBe(2)
+})
