@@ -193,7 +193,7 @@ async function chainFrom(link: Link, base: Agreed, signal: AbortSignal): Promise
   const path = `/v1/manifests?since=${epoch - 1}`
   try {
     const chain = await withRetry(link, signal, () => getBounded(link, path, LONGEST_CHAIN, signal))
-    return fromWire(link, () => decodeManifests(chain))
+    return fromWire(link, () => decodeManifests(chain, CHAIN_MANIFESTS))
   } catch (error) {
     if (!(error instanceof VersionError) || error.newest === undefined) throw error
     return error.newest.epoch < epoch ? [] : 'forgotten'
