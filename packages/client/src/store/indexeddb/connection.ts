@@ -14,7 +14,25 @@ import {
 } from './schema.js'
 
 /** How long opening may take. A frozen tab that keeps its connection can hold up every later one for ever. */
-const OPENING_MS = 3_000
+const OPENING_SECONDS = 3
+
+/**
+ * How long a transaction may wait for its turn. A page that stands still within one, for example because it shows alert(), holds up
+ * those of all other pages: in Chromium for a minute, in Firefox for ever.
+ */
+const TURN_SECONDS = 10
+
+/** Runs `late` after so many seconds; those in which the page is frozen, or the device sleeps, do not count. Returns what ends that. */
+function unlessIn(seconds: number, late: () => void): () => void {
+  let left = seconds
+  const tick = () => {
+    if (left-- === 0) late()
+    else timer = setTimeout(tick, 1000)
+  }
+  let timer: ReturnType<typeof setTimeout>
+  tick()
+  return () => clearTimeout(timer)
+}
 
 /** A connection that is opened when it is needed, and again when it was lost. `lost` is called then. */
 export class Connection {
@@ -72,14 +90,11 @@ function connect(lost: () => void): Promise<Database> {
   return new Promise((resolve, reject) => {
     let refused = false
     const giveUp = (reason: unknown) => {
-      clearTimeout(timer)
+      answered()
       refused = true
       void asStoreError(reason).then(reject)
     }
-    const timer = setTimeout(() => {
-      const what = `expected IndexedDB to open within ${OPENING_MS / 1000} s; it has not answered`
-      giveUp(new StoreUnavailableError(`${what}. Another tab may be frozen: close other tabs of this site`))
-    }, OPENING_MS)
+    const answered = unlessIn(OPENING_SECONDS, () => giveUp(heldUp('IndexedDB to open', OPENING_SECONDS)))
     const opening = Promise.resolve().then(() =>
       openDB<Schema>(DATABASE, SCHEMA_VERSION, {
         upgrade(database) {
@@ -105,10 +120,28 @@ function connect(lost: () => void): Promise<Database> {
         const what = `the IndexedDB database '${DATABASE}' of this origin has no ${missing.join(', ')}`
         giveUp(new StoreUnavailableError(`${what}: other code made it. Delete it, or rename it in that code`))
       }
-      clearTimeout(timer)
+      answered()
       if (refused) database.close()
       else resolve(database)
     }, giveUp)
+  })
+}
+
+function heldUp(what: string, seconds: number): StoreUnavailableError {
+  const expected = `expected ${what} within ${seconds} s; it has not answered`
+  return new StoreUnavailableError(`${expected}. Another tab may be frozen: close other tabs of this site`)
+}
+
+/** Rejects if the transaction does not begin in time. */
+async function begun(tx: { objectStore(name: 'heads'): { get(key: string): Promise<unknown> } }): Promise<void> {
+  const first = tx.objectStore('heads').get('')
+  await new Promise<void>((resolve, reject) => {
+    const answered = unlessIn(TURN_SECONDS, () => reject(heldUp('a transaction of IndexedDB to begin', TURN_SECONDS)))
+    const over = () => {
+      answered()
+      resolve() // one that has failed says why itself
+    }
+    first.then(over, over)
   })
 }
 
@@ -122,7 +155,7 @@ async function run<T, Tx extends Reading | Writing | WritingHead>(
   try {
     tx = begin()
     ended = tx.done.catch((error: unknown) => error ?? new StoreUnavailableError('a transaction failed'))
-    const result = await work(tx)
+    const [result] = await Promise.all([work(tx), begun(tx as Parameters<typeof begun>[0])])
     commit(tx)
     const failure = await ended
     if (failure !== undefined) throw failure
