@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'vitest'
 import type { DownloadOffer, MapEvent } from '../src/index.js'
+import { downloadBytes } from '../src/scheme/download.js'
 import { tapir } from '../src/scheme/tapir/tapir.js'
 import type { OpenWithOptions } from '../src/testing.js'
 import { rest } from './support/clock.js'
@@ -41,10 +42,12 @@ test.each([true, false])(
       await world.drive(map.at(i))
       await rest()
     }
-    await world.drive(Promise.resolve())
     await rest()
     expect(blobs(world.network)).toEqual([])
-    expect(offers.map(({ bytes }) => bytes)).toEqual([2_424_832])
+    expect(offers.map(({ bytes }) => bytes)).toEqual([downloadBytes(large.manifest)])
+    expect(life.events.map(({ type }) => type)).toEqual(['preparing', 'preparing-failed'])
+    await world.drive(map.prepare())
+    expect([map.mode, map.epoch]).toEqual(['local', 2])
   },
 )
 
