@@ -27,11 +27,10 @@ export async function stepsAfter(
 ): Promise<Step[]> {
   const wanted = await epochsAfter(base, following, signal)
   const steps: Step[] = []
-  const failed = new Set<Link>()
   const spentMs = new Map<Link, number>()
   try {
     for (const next of wanted) {
-      const bytes = await updateList(following, next.manifest, { failed, spentMs }, signal)
+      const bytes = await updateList(following, next.manifest, spentMs, signal)
       const whole = { list: bytes, rows: new Uint8Array() }
       steps.push({ ...next, ...(hasRows(next.manifest) ? splitUpdateList(bytes) : whole) })
     }
@@ -44,28 +43,22 @@ export async function stepsAfter(
   return steps
 }
 
-/** What came of the lists before. */
-interface Before {
-  readonly failed: Set<Link>
-  /** what each server has taken for them, in milliseconds */
-  readonly spentMs: Map<Link, number>
-}
-
 /**
- * The update list of a manifest, from the first server whose bytes have its hash. Servers that have failed are asked last, and before
- * them those that have taken longest: a slow one holds all lists up for as long as the others, and once more.
+ * The update list of a manifest, from the first server whose bytes have its hash. `spentMs`: what each server has taken for the lists
+ * before; without end if it has failed. Who has taken least is asked first: a slow one holds all lists up for as long as the others, and
+ * once more.
  */
 async function updateList(
   { core, links, stats }: Following,
   manifest: Manifest,
-  { failed, spentMs }: Before,
+  spentMs: Map<Link, number>,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
   const { updateListHash: expected, updateListBytes: length } = manifest
   // Taking turns shares the load. It tells nothing: every client fetches all lists in the same order.
   const order = manifest.epoch % 2 === 0 ? [...links] : [...links].reverse()
-  const spent = (link: Link) => (failed.has(link) ? Number.POSITIVE_INFINITY : (spentMs.get(link) ?? 0))
-  order.sort((a, b) => (spent(a) === spent(b) ? 0 : spent(a) - spent(b)))
+  const spent = (link: Link) => spentMs.get(link) ?? 0
+  order.sort((a, b) => spent(a) - spent(b) || 0)
   const failures: ServerError[] = []
   for (const link of order) {
     const { clock } = link.environment
@@ -84,9 +77,9 @@ async function updateList(
       if (signal.aborted || !(error instanceof ServerError)) throw error
       stats.incident(link.server.name, error.code)
       failures.push(error)
-      failed.add(link)
+      spentMs.set(link, Number.POSITIVE_INFINITY)
     } finally {
-      spentMs.set(link, (spentMs.get(link) ?? 0) + clock.now() - begun)
+      spentMs.set(link, spent(link) + clock.now() - begun)
     }
   }
   throw worstOf(failures)
