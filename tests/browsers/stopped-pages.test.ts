@@ -1,10 +1,13 @@
-// A page that stands still in the middle of a transaction of IndexedDB, for example because it shows alert(): other pages of its origin
-// wait for a time, and go on without storage.
+// IndexedDB does not go on. A page that stands still in the middle of a transaction, for example because it shows alert(): other pages of
+// its origin wait for a time, and go on without storage. Or the browser closes the connection: the transaction is made once more.
 
 import type { Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { withBrowsers } from '../support/needs.js'
+import { launchBrowser } from '../../tools/browsers.mjs'
+import { needsBrowser, withBrowsers } from '../support/needs.js'
 import { lookUp, openMap, recordAt, Stage } from './stage.js'
+
+const CHROMIUM = await needsBrowser('chromium')
 
 let stage: Stage
 beforeAll(async () => {
@@ -56,3 +59,25 @@ await withBrowsers(['chromium', 'firefox'], 'in %s', (_name, browser) => {
     await context.close()
   })
 })
+
+test(
+  'site data is cleared during lookups: none fails, and the map keeps its state in the store',
+  CHROMIUM,
+  async () => {
+    const browser = await launchBrowser('chromium')
+    for (let round = 0; round < 5; round++) {
+      const context = await browser.createBrowserContext()
+      const page = await stage.page(context)
+      const events = await openMap(page, stage.servers, 'preferred')
+      expect(events).toEqual([])
+      const wanted = Array.from({ length: 30 }, (_, i) => i)
+      const looking = lookUp(page, wanted)
+      const cdp = await page.createCDPSession()
+      await cdp.send('Storage.clearDataForOrigin', { origin: stage.url, storageTypes: 'all' })
+      expect(await looking).toEqual(wanted.map(recordAt))
+      expect(await page.evaluate(() => globalThis.opened!.map.storage)).not.toBe('memory')
+      await context.close()
+    }
+    await browser.close()
+  },
+)

@@ -16,6 +16,9 @@ import {
 /** How long opening may take. A frozen tab that keeps its connection can hold up every later one for ever. */
 const OPENING_SECONDS = 3
 
+/** How long after a failed transaction it is known whether the connection is lost; and a database that is being deleted is gone then. */
+const LOST_MS = 200
+
 /**
  * How long a transaction may wait for its turn. A page that stands still within one, for example because it shows alert(), holds up
  * those of all other pages: in Chromium for a minute, in Firefox for ever.
@@ -44,20 +47,35 @@ export class Connection {
     this.#lost = lost
   }
 
-  async read<T>(work: (tx: Reading) => Promise<T>): Promise<T> {
-    const database = await this.#open()
-    return await run(() => database.transaction(STORES, 'readonly'), work)
+  read<T>(work: (tx: Reading) => Promise<T>): Promise<T> {
+    return this.#run(database => database.transaction(STORES, 'readonly'), work)
   }
 
-  async write<T>(durability: 'strict' | 'relaxed', work: (tx: Writing) => Promise<T>): Promise<T> {
-    const database = await this.#open()
-    return await run(() => database.transaction(STORES, 'readwrite', { durability }), work)
+  write<T>(durability: 'strict' | 'relaxed', work: (tx: Writing) => Promise<T>): Promise<T> {
+    return this.#run(database => database.transaction(STORES, 'readwrite', { durability }), work)
   }
 
   /** A strict transaction on heads alone, which begins and ends a little sooner. */
-  async writeHead<T>(work: (tx: WritingHead) => Promise<T>): Promise<T> {
+  writeHead<T>(work: (tx: WritingHead) => Promise<T>): Promise<T> {
+    return this.#run(database => database.transaction(['heads'], 'readwrite', { durability: 'strict' }), work)
+  }
+
+  /** Once more if the connection is lost meanwhile, as when site data is cleared. What was written then is refused a second time. */
+  async #run<T, Tx extends Reading | Writing | WritingHead>(
+    begin: (database: Database) => Tx,
+    work: (tx: Tx) => Promise<T>,
+  ): Promise<T> {
     const database = await this.#open()
-    return await run(() => database.transaction(['heads'], 'readwrite', { durability: 'strict' }), work)
+    const opened = this.#database
+    try {
+      return await run(() => begin(database), work)
+    } catch (error) {
+      if (!(error instanceof StoreUnavailableError)) throw error
+      await new Promise<void>(resolve => setTimeout(resolve, LOST_MS)) // the transaction fails first
+      if (this.#closed || this.#database === opened) throw error
+    }
+    const anew = await this.#open()
+    return await run(() => begin(anew), work)
   }
 
   async close(): Promise<void> {
