@@ -58,7 +58,7 @@ async function updateList(
   // Taking turns shares the load. It tells nothing: every client fetches all lists in the same order.
   const order = manifest.epoch % 2 === 0 ? [...links] : [...links].reverse()
   const spent = (link: Link) => spentMs.get(link) ?? 0
-  order.sort((a, b) => spent(a) - spent(b) || 0)
+  order.sort((a, b) => spent(a) - spent(b)) // (two that have failed: NaN, which counts as 0)
   const failures: ServerError[] = []
   for (const link of order) {
     const { clock } = link.environment

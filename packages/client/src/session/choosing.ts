@@ -295,9 +295,9 @@ export class ChoosingSession implements Session {
     const offer = { mode, bytes: downloadBytes(manifest) }
     if (this.#consent.allows(offer.bytes)) return
     if (this.#next !== undefined) {
-      if (offer.bytes > this.#allowed) await this.#consent.ask({ ...this.#offer(), ...offer }, signal)
-      this.#allowed = Math.max(this.#allowed, offer.bytes)
-      return
+      if (offer.bytes <= this.#allowed) return
+      this.#allowed = offer.bytes
+      return await this.#consent.ask({ ...this.#offer(), ...offer }, signal)
     }
     if (this.#due === 'needed') return await this.#consent.ask({ ...offer, reason: 'needed' }, signal)
     if (this.#begun && this.#preparing === undefined) this.#prepareBy(this.#goBack())

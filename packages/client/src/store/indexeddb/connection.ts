@@ -65,17 +65,17 @@ export class Connection {
     begin: (database: Database) => Tx,
     work: (tx: Tx) => Promise<T>,
   ): Promise<T> {
-    const database = await this.#open()
-    const opened = this.#database
-    try {
-      return await run(() => begin(database), work)
-    } catch (error) {
-      if (!(error instanceof StoreUnavailableError)) throw error
-      await new Promise<void>(resolve => setTimeout(resolve, LOST_MS)) // the transaction fails first
-      if (this.#closed || this.#database === opened) throw error
+    for (let again = false; ; again = true) {
+      const database = await this.#open()
+      const opened = this.#database
+      try {
+        return await run(() => begin(database), work)
+      } catch (error) {
+        if (again || !(error instanceof StoreUnavailableError)) throw error
+        await new Promise<void>(resolve => setTimeout(resolve, LOST_MS)) // the transaction fails first
+        if (this.#database === opened) throw error
+      }
     }
-    const anew = await this.#open()
-    return await run(() => begin(anew), work)
   }
 
   async close(): Promise<void> {
@@ -112,7 +112,7 @@ function connect(lost: () => void): Promise<Database> {
       refused = true
       void asStoreError(reason).then(reject)
     }
-    const answered = unlessIn(OPENING_SECONDS, () => giveUp(heldUp('IndexedDB to open', OPENING_SECONDS)))
+    const answered = unlessIn(OPENING_SECONDS, () => giveUp(heldUp(OPENING_SECONDS)))
     const opening = Promise.resolve().then(() =>
       openDB<Schema>(DATABASE, SCHEMA_VERSION, {
         upgrade(database) {
@@ -145,21 +145,20 @@ function connect(lost: () => void): Promise<Database> {
   })
 }
 
-function heldUp(what: string, seconds: number): StoreUnavailableError {
-  const expected = `expected ${what} within ${seconds} s; it has not answered`
+function heldUp(seconds: number): StoreUnavailableError {
+  const expected = `expected IndexedDB to answer within ${seconds} s`
   return new StoreUnavailableError(`${expected}. Another tab may be frozen: close other tabs of this site`)
 }
 
 /** Rejects if the transaction does not begin in time. */
-async function begun(tx: { objectStore(name: 'heads'): { get(key: string): Promise<unknown> } }): Promise<void> {
-  const first = tx.objectStore('heads').get('')
-  await new Promise<void>((resolve, reject) => {
-    const answered = unlessIn(TURN_SECONDS, () => reject(heldUp('a transaction of IndexedDB to begin', TURN_SECONDS)))
-    const over = () => {
-      answered()
-      resolve() // one that has failed says why itself
-    }
-    first.then(over, over)
+function begun(tx: { objectStore(name: 'heads'): { get(key: string): Promise<unknown> } }): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const answered = unlessIn(TURN_SECONDS, () => reject(heldUp(TURN_SECONDS)))
+    const first = tx
+      .objectStore('heads')
+      .get('')
+      .catch(() => {}) // one that has failed says why itself
+    first.then(answered).then(resolve)
   })
 }
 
