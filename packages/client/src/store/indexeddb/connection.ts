@@ -28,13 +28,10 @@ const TURN_SECONDS = 10
 /** Runs `late` after so many seconds; those in which the page is frozen, or the device sleeps, do not count. Returns what ends that. */
 function unlessIn(seconds: number, late: () => void): () => void {
   let left = seconds
-  const tick = () => {
-    if (left-- === 0) late()
-    else timer = setTimeout(tick, 1000)
-  }
-  let timer: ReturnType<typeof setTimeout>
-  tick()
-  return () => clearTimeout(timer)
+  const timer = setInterval(() => {
+    if (--left === 0) late()
+  }, 1000)
+  return () => clearInterval(timer)
 }
 
 /** A connection that is opened when it is needed, and again when it was lost. `lost` is called then. */
@@ -147,7 +144,7 @@ function connect(lost: () => void): Promise<Database> {
 
 function heldUp(seconds: number): StoreUnavailableError {
   const expected = `expected IndexedDB to answer within ${seconds} s`
-  return new StoreUnavailableError(`${expected}. Another tab may be frozen: close other tabs of this site`)
+  return new StoreUnavailableError(`${expected}. Another tab may be frozen: close it`)
 }
 
 /** Rejects if the transaction does not begin in time. */
@@ -158,7 +155,7 @@ function begun(tx: { objectStore(name: 'heads'): { get(key: string): Promise<unk
       .objectStore('heads')
       .get('')
       .catch(() => {}) // one that has failed says why itself
-    first.then(answered).then(resolve)
+    first.then(answered).then(resolve, reject)
   })
 }
 
