@@ -1,6 +1,7 @@
 // The connection to the database, transactions on it, and what their failures are called.
 
 import { openDB } from 'idb'
+import { ATTEMPTS } from '../../base/constants.js'
 import { StateMovedError, StateUnreadableError, StoreFullError, StoreUnavailableError } from '../store.js'
 import {
   DATABASE,
@@ -17,7 +18,7 @@ import {
 const OPENING_SECONDS = 3
 
 /** How long after a failed transaction it is known whether the connection is lost; and a database that is being deleted is gone then. */
-const LOST_MS = 200
+const LOST_MS = 500
 
 /**
  * How long a transaction may wait for its turn. A page that stands still within one, for example because it shows alert(), holds up
@@ -57,20 +58,22 @@ export class Connection {
     return this.#run(database => database.transaction(['heads'], 'readwrite', { durability: 'strict' }), work)
   }
 
-  /** Once more if the connection is lost meanwhile, as when site data is cleared. What was written then is refused a second time. */
+  /** Again if the connection is lost meanwhile, as when site data is cleared. What was written then is refused a second time. */
   async #run<T, Tx extends Reading | Writing | WritingHead>(
     begin: (database: Database) => Tx,
     work: (tx: Tx) => Promise<T>,
   ): Promise<T> {
-    for (let again = false; ; again = true) {
-      const database = await this.#open()
+    let database: Database | undefined = await this.#open()
+    for (let attempt = 1; ; attempt++) {
       const opened = this.#database
       try {
-        return await run(() => begin(database), work)
+        const here = database ?? (await this.#open())
+        return await run(() => begin(here), work)
       } catch (error) {
-        if (again || !(error instanceof StoreUnavailableError)) throw error
+        if (attempt === ATTEMPTS || !(error instanceof StoreUnavailableError)) throw error
         await new Promise<void>(resolve => setTimeout(resolve, LOST_MS)) // the transaction fails first
-        if (this.#database === opened) throw error
+        if (opened !== undefined && this.#database === opened) throw error
+        database = undefined
       }
     }
   }
@@ -151,11 +154,8 @@ function heldUp(seconds: number): StoreUnavailableError {
 function begun(tx: { objectStore(name: 'heads'): { get(key: string): Promise<unknown> } }): Promise<void> {
   return new Promise((resolve, reject) => {
     const answered = unlessIn(TURN_SECONDS, () => reject(heldUp(TURN_SECONDS)))
-    const first = tx
-      .objectStore('heads')
-      .get('')
-      .catch(() => {}) // one that has failed says why itself
-    first.then(answered).then(resolve, reject)
+    const first = tx.objectStore('heads').get('')
+    first.then(answered, answered).then(resolve, reject) // one that has failed says why itself
   })
 }
 
