@@ -212,3 +212,38 @@ describe.each([A, B])('%s', liar => {
     expect((await life.failure(life.openIdle(options))).code).toBe('servers_disagree')
   })
 })
+
+describe.each([A, B])('%s', liar => {
+  test.each<Partial<OpenWithOptions>>([
+    { mode: 'local' },
+    { mode: 'auto' },
+    { mode: 'local', publisherKey },
+    { mode: 'auto', publisherKey },
+  ])('withholds a new download: a copy from which no update leads on opens, answers and stays (%j)', async wish => {
+    const { publisherKey } = wish
+    const epochs = epochsOf(5)
+    const there = of(...epochs.slice(0, 1))
+    await stored(there, { mode: 'local', ...(publisherKey && { publisherKey }) })
+    // Both have forgotten epoch 1.
+    there.network.replaceOnBoth(epochs[3]!)
+    there.network.publishOnBoth(epochs[4]!)
+    there.network.signatures.splice(0, Number.POSITIVE_INFINITY, signatureOf(epochs[4]!))
+    let asked = 0
+    there.network.misbehave[liar] = on('/v1/manifest', async (genuine, { path }) => {
+      if (path !== '/v1/manifest' || asked++ === 0) return genuine
+      const bytes = await bytesOf(genuine)
+      bytes[56]! ^= 1 // expiry
+      return ok(bytes)
+    })
+    for (let visit = 0; visit < 2; visit++) {
+      const { map } = await there.opened(wish)
+      await there.drive(map.sync().catch(() => {}))
+      expect(await there.drive(map.at(3))).toEqual(epochs[0]!.byIndex[3])
+      await there.drive(map.close())
+    }
+    there.network.misbehave[liar] = undefined
+    const { map } = await there.opened(wish)
+    await there.drive(map.sync())
+    expect(await there.drive(map.at(3))).toEqual(epochs[4]!.byIndex[3])
+  })
+})

@@ -204,11 +204,15 @@ function decodeFirst(bytes: Uint8Array): { readonly manifest: Manifest; readonly
 /**
  * The manifests of a chain, one after the other as `/v1/manifests` gives them. Throws WireError if one is malformed or
  * does not continue the one before it: consecutive epochs, and within a generation everything that never changes. The
- * previous manifests' hashes are the caller's to check.
+ * previous manifests' hashes are the caller's to check. More than `most` are not decoded.
  */
-export function decodeManifests(bytes: Uint8Array): { readonly manifest: Manifest; readonly bytes: Uint8Array }[] {
+export function decodeManifests(
+  bytes: Uint8Array,
+  most = Number.POSITIVE_INFINITY,
+): { readonly manifest: Manifest; readonly bytes: Uint8Array }[] {
   const chain: { readonly manifest: Manifest; readonly bytes: Uint8Array }[] = []
   for (let at = 0; at < bytes.length; ) {
+    if (chain.length === most) malformed('chain', `at most ${most} manifests`, 'more')
     const { manifest, length } = decodeFirst(bytes.subarray(at))
     const previous = chain.at(-1)
     if (previous !== undefined) checkFollows(previous.manifest, manifest)

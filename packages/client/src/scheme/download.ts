@@ -140,22 +140,26 @@ export async function downloadPartitions(
   const total = missing.length
   const taken = servers.map(() => 0)
   const turns = new Turns()
+  let isSlow = false // a slow server's turns would each hold up the others
   const serve = async (s: number, lane: number, signal: AbortSignal) => {
     const link = servers[s]!
     const next = async () => {
       const q = missing.shift()
       if (q === undefined) return
       taken[s]!++
+      const begun = clock.now()
       try {
         await throughOffline(link, signal, () => receive(context, manifest, folding, link, lane, q, received, signal))
       } catch (error) {
         failures.note(s, error, signal)
         missing.push(q)
         return
+      } finally {
+        isSlow ||= clock.now() - begun > SLOW_DOWNLOAD_MS
       }
       await save()
     }
-    while (!failures.failed[s] && missing.length > 0) await (gently ? turns.take(next) : next())
+    while (!failures.failed[s] && missing.length > 0) await (gently && !isSlow ? turns.take(next) : next())
   }
   // Two servers at a time. Each gives the next partition as soon as it has given one, so a slow one gives fewer. That tells nothing:
   // every client downloads everything. One that has failed leaves its last partition to others, which may have finished: hence the loop.

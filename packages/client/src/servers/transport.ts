@@ -163,23 +163,28 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
   const withdraw = outer && onAbort(outer, () => callOff(outer.reason))
 
   const start = clock.now()
-  const allowedMs = request.lasting ? Number.POSITIVE_INFINITY : deadlineMs(atMost + (request.body?.length ?? 0))
+  let received = 0
+  /** If the length is not known, what has come counts: a server that drips has no more time than one that keeps silent. */
+  const allowedMs = () => {
+    if (request.lasting) return Number.POSITIVE_INFINITY
+    return deadlineMs((request.exactly ? atMost : received) + (request.body?.length ?? 0))
+  }
   /** since when we wait for the server; undefined: we work on what it has sent */
   let silentSince: number | undefined = start
   // One timer, which starts again if the deadline has moved: a timer for each chunk would double the time.
   const watch = () => {
     const now = clock.now()
     const silentFor = silentSince === undefined ? 0 : now - silentSince
-    const left = Math.min(silenceMs - silentFor, allowedMs - (now - start))
+    const left = Math.min(silenceMs - silentFor, allowedMs() - (now - start))
     if (left > 0) {
       timer = clock.setTimeout(watch, left)
       return
     }
-    const ms = silentFor < silenceMs ? allowedMs : silenceMs
+    const ms = silentFor < silenceMs ? allowedMs() : silenceMs
     const message = `expected an answer within ${ms} ms, got none; the server is unreachable, overloaded or withholds it: call again later`
     callOff(new NetworkError(name, message, { timedOut: true }))
   }
-  let timer = clock.setTimeout(watch, Math.min(silenceMs, allowedMs))
+  let timer = clock.setTimeout(watch, Math.min(silenceMs, allowedMs()))
   /** Waits for the server: one promise at a time, which `callOff` rejects. */
   const onWire = <T>(work: Promise<T>): Promise<T> =>
     new Promise((resolve, reject) => {
@@ -205,7 +210,6 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
     const limit = response.status === 200 ? atMost : ERROR_REPLY_BYTES
     if (response.status === 200) checkHead(name, request, response)
 
-    let received = 0
     const refused: Uint8Array[] = []
     reader = response.body?.getReader()
     for (;;) {

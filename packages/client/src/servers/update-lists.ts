@@ -27,10 +27,10 @@ export async function stepsAfter(
 ): Promise<Step[]> {
   const wanted = await epochsAfter(base, following, signal)
   const steps: Step[] = []
-  const failed = new Set<Link>()
+  const spentMs = new Map<Link, number>()
   try {
     for (const next of wanted) {
-      const bytes = await updateList(following, next.manifest, failed, signal)
+      const bytes = await updateList(following, next.manifest, spentMs, signal)
       const whole = { list: bytes, rows: new Uint8Array() }
       steps.push({ ...next, ...(hasRows(next.manifest) ? splitUpdateList(bytes) : whole) })
     }
@@ -43,19 +43,26 @@ export async function stepsAfter(
   return steps
 }
 
-/** The update list of a manifest, from the first server whose bytes have its hash. Servers in `failed` are asked last. */
+/**
+ * The update list of a manifest, from the first server whose bytes have its hash. `spentMs`: what each server has taken for the lists
+ * before; without end if it has failed. Who has taken least is asked first: a slow one holds all lists up for as long as the others, and
+ * once more.
+ */
 async function updateList(
   { core, links, stats }: Following,
   manifest: Manifest,
-  failed: Set<Link>,
+  spentMs: Map<Link, number>,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
   const { updateListHash: expected, updateListBytes: length } = manifest
   // Taking turns shares the load. It tells nothing: every client fetches all lists in the same order.
   const order = manifest.epoch % 2 === 0 ? [...links] : [...links].reverse()
-  order.sort((a, b) => Number(failed.has(a)) - Number(failed.has(b)))
+  const spent = (link: Link) => spentMs.get(link) ?? 0
+  order.sort((a, b) => spent(a) - spent(b)) // (two that have failed: NaN, which counts as 0)
   const failures: ServerError[] = []
   for (const link of order) {
+    const { clock } = link.environment
+    const begun = clock.now()
     try {
       return await withRetry(link, signal, async () => {
         const bytes = await getWholeBlob(link, toHex(expected), length, signal)
@@ -70,7 +77,9 @@ async function updateList(
       if (signal.aborted || !(error instanceof ServerError)) throw error
       stats.incident(link.server.name, error.code)
       failures.push(error)
-      failed.add(link)
+      spentMs.set(link, Number.POSITIVE_INFINITY)
+    } finally {
+      spentMs.set(link, spent(link) + clock.now() - begun)
     }
   }
   throw worstOf(failures)

@@ -105,8 +105,8 @@ async function upToAgreed(
     const kept: Agreed[] = []
     let keptBytes = 0
     let last = base
-    // A long chain comes in pieces.
-    for (let piece = chain; piece !== 'forgotten'; ) {
+    // A long chain comes in pieces. The first may be older than `newest`: another server's may have come late.
+    for (let [piece, first] = [chain, true]; piece !== 'forgotten'; first = false) {
       const before = last
       for (const next of linkedTo(core, last, piece)) {
         if (!canLeadTo(newest.manifest, next.manifest)) break
@@ -115,7 +115,7 @@ async function upToAgreed(
         if (keptBytes <= LONGEST_CHAIN) kept.push(next)
         if (equalBytes(next.bytes, newest.bytes)) return kept
       }
-      if (last === before || !isFull(piece, newest) || clock.now() - start > deadlineMs(keptBytes)) break
+      if (last === before || !(first || isFull(piece, newest)) || clock.now() - start > deadlineMs(keptBytes)) break
       const from = (link: Link, signal: AbortSignal) => chainFrom(link, last, signal)
       const [more] = await askSome([link], atLeast < links.length ? 0 : 1, signal, from)
       piece = more ?? 'forgotten'
@@ -193,7 +193,7 @@ async function chainFrom(link: Link, base: Agreed, signal: AbortSignal): Promise
   const path = `/v1/manifests?since=${epoch - 1}`
   try {
     const chain = await withRetry(link, signal, () => getBounded(link, path, LONGEST_CHAIN, signal))
-    return fromWire(link, () => decodeManifests(chain))
+    return fromWire(link, () => decodeManifests(chain, CHAIN_MANIFESTS))
   } catch (error) {
     if (!(error instanceof VersionError) || error.newest === undefined) throw error
     return error.newest.epoch < epoch ? [] : 'forgotten'

@@ -69,6 +69,8 @@ export class ChoosingSession implements Session {
   /** why a state is due, however few lookups there were */
   #due: DownloadOffer['reason'] | undefined
   readonly #consent: Consent
+  /** what the preparation may download unasked: the database may have grown since the app was asked */
+  #allowed = 0
   readonly #shown: Shown | undefined
   /** those of prepare() */
   readonly #listeners = new Set<OnProgress>()
@@ -163,6 +165,7 @@ export class ChoosingSession implements Session {
   async prepare(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted()
     this.#consent.demand()
+    this.#allowed = Number.POSITIVE_INFINITY
     this.#listeners.add(onProgress)
     try {
       for (;;) {
@@ -285,12 +288,17 @@ export class ChoosingSession implements Session {
   }
 
   /**
-   * Asked before each download. One that is prepared was allowed before. A state that cannot go on without one makes room for lookups
+   * Asked before each download. One that is prepared was allowed before, if it is not larger now. A state that cannot go on without one makes room for lookups
    * without a state, so that none waits for the app; where there are none, the app is asked.
    */
   async #mayDownload(mode: string, manifest: Manifest, signal: AbortSignal): Promise<void> {
     const offer = { mode, bytes: downloadBytes(manifest) }
-    if (this.#next !== undefined || this.#consent.allows(offer.bytes)) return
+    if (this.#consent.allows(offer.bytes)) return
+    if (this.#next !== undefined) {
+      if (offer.bytes <= this.#allowed) return
+      this.#allowed = offer.bytes
+      return await this.#consent.ask({ ...this.#offer(), ...offer }, signal)
+    }
     if (this.#due === 'needed') return await this.#consent.ask({ ...offer, reason: 'needed' }, signal)
     if (this.#begun && this.#preparing === undefined) this.#prepareBy(this.#goBack())
     throw refusalOf(offer)
@@ -344,12 +352,16 @@ export class ChoosingSession implements Session {
     this.#basis.lookups = this.#ended
     this.#notBefore = 2 * this.#ended + 1 // if it fails
     await scoped([wanted, this.#closing.signal, this.#calledOff.signal], async signal => {
+      let begun = false
       try {
-        if (!demanded) await this.#consent.ask(this.#offer(), signal)
+        const offer = this.#offer()
+        this.#allowed = demanded ? Number.POSITIVE_INFINITY : offer.bytes
+        if (!demanded) await this.#consent.ask(offer, signal)
         this.#parts.announce({ type: 'preparing' })
+        begun = true
         await this.#makeNext(signal)
       } catch (error) {
-        this.#announceFailure(signal.aborted ? undefined : error)
+        this.#announceFailure(signal.aborted ? undefined : error, begun)
         throw signal.aborted ? new CalledOff() : error
       }
     })
@@ -378,9 +390,9 @@ export class ChoosingSession implements Session {
     return { mode, bytes: downloadBytes(manifest), reason }
   }
 
-  /** Not if the app has said no: it knows. */
-  #announceFailure(cause: unknown): void {
-    if (isRefusal(cause) && cause.cause === undefined) return
+  /** Not if the app has said no before it began: it knows. */
+  #announceFailure(cause: unknown, begun: boolean): void {
+    if (!begun && isRefusal(cause) && cause.cause === undefined) return
     const error = cause === undefined || cause instanceof KeyhushError ? cause : new InternalError(cause)
     const retryAfterLookups = this.#consent.refused ? undefined : Math.max(0, this.#notBefore - this.#ended)
     this.#parts.announce({ type: 'preparing-failed', error, retryAfterLookups })

@@ -274,8 +274,9 @@ export class StatefulSession implements Session {
       }
       if (!(error instanceof OutdatedError)) throw error
       const { reason } = error
-      // Servers still answer an old generation while the new one is downloaded, but nothing else that is outdated.
-      if (reason === 'generation') {
+      // Servers still answer an old generation while the new one is downloaded, but nothing else that is outdated. A map with all
+      // records needs no server: else one that withholds the download would take them away.
+      if (reason === 'generation' || (await this.#needsNoServer())) {
         this.#rebuild(reason)
         return
       }

@@ -1,6 +1,7 @@
 // The connection to the database, transactions on it, and what their failures are called.
 
 import { openDB } from 'idb'
+import { ATTEMPTS } from '../../base/constants.js'
 import { StateMovedError, StateUnreadableError, StoreFullError, StoreUnavailableError } from '../store.js'
 import {
   DATABASE,
@@ -14,7 +15,25 @@ import {
 } from './schema.js'
 
 /** How long opening may take. A frozen tab that keeps its connection can hold up every later one for ever. */
-const OPENING_MS = 3_000
+const OPENING_SECONDS = 3
+
+/** How long after a failed transaction it is known whether the connection is lost; and a database that is being deleted is gone then. */
+const LOST_MS = 500
+
+/**
+ * How long a transaction may wait for its turn. A page that stands still within one, for example because it shows alert(), holds up
+ * those of all other pages: in Chromium for a minute, in Firefox for ever.
+ */
+const TURN_SECONDS = 10
+
+/** Runs `late` after so many seconds; those in which the page is frozen, or the device sleeps, do not count. Returns what ends that. */
+function unlessIn(seconds: number, late: () => void): () => void {
+  let left = seconds
+  const timer = setInterval(() => {
+    if (--left === 0) late()
+  }, 1000)
+  return () => clearInterval(timer)
+}
 
 /** A connection that is opened when it is needed, and again when it was lost. `lost` is called then. */
 export class Connection {
@@ -26,20 +45,37 @@ export class Connection {
     this.#lost = lost
   }
 
-  async read<T>(work: (tx: Reading) => Promise<T>): Promise<T> {
-    const database = await this.#open()
-    return await run(() => database.transaction(STORES, 'readonly'), work)
+  read<T>(work: (tx: Reading) => Promise<T>): Promise<T> {
+    return this.#run(database => database.transaction(STORES, 'readonly'), work)
   }
 
-  async write<T>(durability: 'strict' | 'relaxed', work: (tx: Writing) => Promise<T>): Promise<T> {
-    const database = await this.#open()
-    return await run(() => database.transaction(STORES, 'readwrite', { durability }), work)
+  write<T>(durability: 'strict' | 'relaxed', work: (tx: Writing) => Promise<T>): Promise<T> {
+    return this.#run(database => database.transaction(STORES, 'readwrite', { durability }), work)
   }
 
   /** A strict transaction on heads alone, which begins and ends a little sooner. */
-  async writeHead<T>(work: (tx: WritingHead) => Promise<T>): Promise<T> {
-    const database = await this.#open()
-    return await run(() => database.transaction(['heads'], 'readwrite', { durability: 'strict' }), work)
+  writeHead<T>(work: (tx: WritingHead) => Promise<T>): Promise<T> {
+    return this.#run(database => database.transaction(['heads'], 'readwrite', { durability: 'strict' }), work)
+  }
+
+  /** Again if the connection is lost meanwhile, as when site data is cleared. What was written then is refused a second time. */
+  async #run<T, Tx extends Reading | Writing | WritingHead>(
+    begin: (database: Database) => Tx,
+    work: (tx: Tx) => Promise<T>,
+  ): Promise<T> {
+    let database: Database | undefined = await this.#open()
+    for (let attempt = 1; ; attempt++) {
+      const opened = this.#database
+      try {
+        const here = database ?? (await this.#open())
+        return await run(() => begin(here), work)
+      } catch (error) {
+        if (attempt === ATTEMPTS || !(error instanceof StoreUnavailableError)) throw error
+        await new Promise<void>(resolve => setTimeout(resolve, LOST_MS)) // the transaction fails first
+        if (opened !== undefined && this.#database === opened) throw error
+        database = undefined
+      }
+    }
   }
 
   async close(): Promise<void> {
@@ -72,14 +108,11 @@ function connect(lost: () => void): Promise<Database> {
   return new Promise((resolve, reject) => {
     let refused = false
     const giveUp = (reason: unknown) => {
-      clearTimeout(timer)
+      answered()
       refused = true
       void asStoreError(reason).then(reject)
     }
-    const timer = setTimeout(() => {
-      const what = `expected IndexedDB to open within ${OPENING_MS / 1000} s; it has not answered`
-      giveUp(new StoreUnavailableError(`${what}. Another tab may be frozen: close other tabs of this site`))
-    }, OPENING_MS)
+    const answered = unlessIn(OPENING_SECONDS, () => giveUp(heldUp(OPENING_SECONDS)))
     const opening = Promise.resolve().then(() =>
       openDB<Schema>(DATABASE, SCHEMA_VERSION, {
         upgrade(database) {
@@ -105,10 +138,24 @@ function connect(lost: () => void): Promise<Database> {
         const what = `the IndexedDB database '${DATABASE}' of this origin has no ${missing.join(', ')}`
         giveUp(new StoreUnavailableError(`${what}: other code made it. Delete it, or rename it in that code`))
       }
-      clearTimeout(timer)
+      answered()
       if (refused) database.close()
       else resolve(database)
     }, giveUp)
+  })
+}
+
+function heldUp(seconds: number): StoreUnavailableError {
+  const expected = `expected IndexedDB to answer within ${seconds} s`
+  return new StoreUnavailableError(`${expected}. Another tab may be frozen: close it`)
+}
+
+/** Rejects if the transaction does not begin in time. */
+function begun(tx: { objectStore(name: 'heads'): { get(key: string): Promise<unknown> } }): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const answered = unlessIn(TURN_SECONDS, () => reject(heldUp(TURN_SECONDS)))
+    const first = tx.objectStore('heads').get('')
+    first.then(answered, answered).then(resolve, reject) // one that has failed says why itself
   })
 }
 
@@ -122,7 +169,7 @@ async function run<T, Tx extends Reading | Writing | WritingHead>(
   try {
     tx = begin()
     ended = tx.done.catch((error: unknown) => error ?? new StoreUnavailableError('a transaction failed'))
-    const result = await work(tx)
+    const [result] = await Promise.all([work(tx), begun(tx as Parameters<typeof begun>[0])])
     commit(tx)
     const failure = await ended
     if (failure !== undefined) throw failure

@@ -1,0 +1,101 @@
+// One server that takes as long as it may, or holds a reply back until something has happened: it costs a call once what it may take, and
+// no map its state.
+
+import { describe, expect, test } from 'vitest'
+import type { MapEvent, OpenOptions } from '../src/index.js'
+import { Harness, keyed, NAMES } from './support/harness.js'
+import { edit, livingKeyless } from './support/living.js'
+import { A, B, blobs, epochUnknown, type Misbehave, on } from './support/network.js'
+import { World } from './support/world.js'
+
+/** The genuine reply, so much later. */
+const late = ({ clock }: Pick<Harness, 'clock'>, path: string, ms: number): Misbehave =>
+  on(path, async genuine => {
+    await new Promise<void>(resolve => void clock.setTimeout(resolve, ms))
+    return genuine
+  })
+
+/** Replies of a byte a second, without end. */
+const dripping = ({ clock }: Pick<Harness, 'clock'>, path: string): Misbehave =>
+  on(path, (_genuine, { init }) => {
+    let over = false
+    const body = new ReadableStream<Uint8Array>({
+      async start(controller) {
+        init.signal?.addEventListener('abort', () => {
+          if (!over) controller.error(init.signal?.reason)
+          over = true
+        })
+        while (!over) {
+          controller.enqueue(new Uint8Array(1))
+          await new Promise<void>(resolve => void clock.setTimeout(resolve, 1_000))
+        }
+      },
+    })
+    return new Response(body)
+  })
+
+describe.each([A, B])('%s', slow => {
+  test('gives partitions just within their deadline: a download that goes on is not shared out in turns', async () => {
+    const world = new World()
+    await world.halfDownloaded(2)
+    world.blobMs = 0
+    const before = blobs(world.network).length
+    world.network.misbehave[slow] = late(world, '/v1/blobs/', 9_000)
+    const start = world.clock.now()
+    const { map } = await world.opened()
+    const asked = blobs(world.network).slice(before)
+    expect(asked.filter(({ server }) => server === slow).length).toBeLessThanOrEqual(2)
+    expect(world.clock.now() - start).toBeLessThan(2 * 10_000)
+    await world.checkValues(map)
+  })
+
+  test('gives update lists just within their deadline: it is waited for once', async () => {
+    const living = livingKeyless()
+    const { network } = living
+    const harness = new Harness(network)
+    const map = await harness.open({ mode: 'local' })
+    const before = blobs(network).length
+    network.misbehave[slow] = late(harness, '/v1/blobs/', 9_000)
+    for (let i = 0; i < 20; i++) living.publish([edit(i % 15, `n ${`${i}`.padEnd(3)}`)])
+    await harness.drive(map.sync())
+    expect(map.epoch).toBe(21)
+    const asked = blobs(network).slice(before)
+    expect(asked.filter(({ server }) => server === slow)).toHaveLength(1)
+  })
+
+  test.each<Partial<OpenOptions>>([{ mode: 'full' }, { mode: 'local' }])(
+    'says that it has forgotten epochs, and says so only once there is a newer one: no state is downloaded again (%j)',
+    async options => {
+      const living = livingKeyless()
+      const { network } = living
+      const harness = new Harness(network)
+      const events: MapEvent[] = []
+      const map = await harness.open({ ...options, onEvent: event => void events.push(event) })
+      living.publish([edit(1, 'n 1  ')])
+      const { newest } = living
+      let held = 0
+      network.misbehave[slow] = on('/v1/manifests', async () => {
+        await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 9_000))
+        if (held++ === 0) living.publish([edit(2, 'n 2  ')])
+        return epochUnknown(newest.manifest)
+      })
+      await harness.drive(map.sync())
+      expect(events.map(({ type }) => type)).not.toContain('outdated')
+      expect(map.epoch).toBe(3)
+    },
+  )
+
+  test.each<Partial<OpenOptions>>([{ mode: 'instant' }, { mode: 'full' }])(
+    'drips its manifest: open() waits for it no longer than if it kept silent (%j)',
+    async options => {
+      const { network } = keyed()
+      const harness = new Harness(network)
+      network.misbehave[slow] = dripping(harness, '/v1/manifest')
+      const error = await harness.failure(harness.open({ ...options, timeoutMs: 15_000 }))
+      expect(error).toMatchObject({ code: 'network', server: slow })
+      expect(harness.clock.now()).toBeLessThan(11_000)
+      network.misbehave[slow] = undefined
+      expect((await harness.open(options)).size).toBe(NAMES.length)
+    },
+  )
+})
