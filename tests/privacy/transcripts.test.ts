@@ -1,5 +1,5 @@
 // Everything that either server can see of the SDK over real HTTP. The same number of lookups gives the same transcript,
-// whatever is looked up, except for the offsets of the vectors; uniformity.test.ts and rust-core check those.
+// whatever is looked up, except for the offsets of the vectors; rust-core/core/tests/privacy.rs checks those.
 //
 // The refresh server is drawn at random, and transcripts show it: it alone is asked for the fence, and gets a claim with each
 // query. So runs with equal roles are compared: each seed stands for a series, whose first member with these roles is used.
