@@ -1,5 +1,6 @@
 // `npm run matrix -- [SETUP…]`: the packages as published, in bundlers, runtimes and frameworks. Each setup is an app outside of
 // this repository that has installed the tarballs, and looks up in every mode. Versions: matrix/package-lock.json.
+// (package.test.ts has CommonJS in Node, esbuild for Node, and TypeScript.)
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -78,35 +79,10 @@ const lastLine = (text: string) => text.trim().split('\n').at(-1)!
 const setups: Record<string, (app: App) => Promise<string>> = {
   'Node, import': async app => lastLine(await app.run('node', 'program.mjs')),
 
-  'Node, require': async ({ path, run }) => {
-    await writeFile(
-      join(path, 'program.cjs'),
-      `const { open } = require('@keyhush/client')
-       Promise.all([import('./probe.mjs'), import('./servers.mjs')])
-         .then(([{ probe }, { servers }]) => probe(open, servers)).then(console.log)`,
-    )
-    return lastLine(await run('node', '--no-warnings', 'program.cjs'))
-  },
-
   Bun: async app => lastLine(await app.run('bun', 'run', 'program.mjs')),
 
   Deno: async app =>
     lastLine(await app.run('deno', 'run', '--allow-all', '--no-lock', '--node-modules-dir=manual', 'program.mjs')),
-
-  ...Object.fromEntries(
-    (['esm', 'cjs'] as const).map(format => [
-      `esbuild for Node, ${format}`,
-      async ({ path, run }: App) => {
-        const file = join(
-          await mkdir(join(path, '..', `node-${format}`), { recursive: true }).then(String),
-          `app.${format === 'esm' ? 'mjs' : 'cjs'}`,
-        )
-        const options = [`--format=${format}`, `--outfile=${file}`, '--bundle', '--minify', '--platform=node']
-        await run('esbuild', format === 'esm' ? 'program.mjs' : 'printing.mjs', ...options)
-        return lastLine(await run('node', file))
-      },
-    ]),
-  ),
 
   'esbuild for browsers, in parts': async app => await app.titleOf(await esbuilt(app)),
 
@@ -259,25 +235,6 @@ const setups: Record<string, (app: App) => Promise<string>> = {
     await run('node', 'node_modules/jest/bin/jest.js', '--config', 'jest-cjs/jest.config.json')
     return EXPECTED
   },
-
-  ...Object.fromEntries(
-    (['bundler', 'nodenext'] as const).map(resolution => [
-      `TypeScript, ${resolution}, without skipLibCheck`,
-      async ({ path, run }: App) => {
-        await writeFile(
-          join(path, 'types.ts'),
-          `import { open, type Found } from '@keyhush/client'
-           export { open as openInstant } from '@keyhush/client/instant'
-           export { fakeMap } from '@keyhush/client/testing'
-           export const ask = async (key: string): Promise<Found> => (await open({ servers: ['https://a.example', 'https://b.example'] })).get(key)`,
-        )
-        const kind = resolution === 'bundler' ? ['esnext', '--moduleResolution', 'bundler'] : ['nodenext']
-        const options = ['--strict', '--noEmit', '--skipLibCheck', 'false', '--lib', 'es2022,dom', '--target', 'es2022']
-        await run('tsc', ...options, '--types', '', '--module', ...kind, 'types.ts')
-        return EXPECTED
-      },
-    ]),
-  ),
 }
 
 async function jestModules({ path, run }: App, folder: string, test: string): Promise<string> {
@@ -375,7 +332,6 @@ export async function matrix(wanted: readonly string[]): Promise<number> {
     await writeFile(join(path, 'entries.mjs'), ENTRIES)
     await writeFile(join(path, 'servers.mjs'), `export const servers = ${JSON.stringify(servers.urls)}\n`)
     await writeFile(join(path, 'program.mjs'), `${PROGRAM}console.log(await probe(open, servers))\n`)
-    await writeFile(join(path, 'printing.mjs'), `${PROGRAM}probe(open, servers).then(console.log)\n`)
 
     /** What `work` finds in a tab of its own. */
     const inTab = async <T>(url: string, work: (tab: Page) => Promise<T>) => {

@@ -194,12 +194,17 @@ test('a feature of a separate package names the package to install', async () =>
   )
 })
 
-/** One lookup, of an app that is bundled for Node. */
-const lookUpOnce = (urls: readonly string[]) => `
-  const { mode } = await estimate(${JSON.stringify(urls)})
-  const map = await open({ servers: ${JSON.stringify(urls)} })
-  console.log(mode, await map.getText('otter'))
-  await map.close()`
+/** What an app in Node does with `estimate` and `open`: a lookup in every mode. */
+const lookUp = (servers: readonly string[]) => `
+  const servers = ${JSON.stringify(servers)}
+  console.log((await estimate(servers)).mode)
+  const alone = { servers: [servers[0]], integrity: 'server' }
+  for (const options of [{ mode: 'local' }, { mode: 'instant' }, { mode: 'full' }, { mode: 'single', ...alone }]) {
+    const map = await open({ servers, storage: 'memory', ...options })
+    console.log(map.mode, await map.getText('otter'))
+    await map.close()
+  }`
+const FOUND = 'local\nlocal river\ninstant river\nfull river\nsingle river\n'
 
 describe('where only one file of JavaScript is, as on a server that renders pages', () => {
   let servers: Awaited<ReturnType<typeof startPair>>
@@ -210,13 +215,13 @@ describe('where only one file of JavaScript is, as on a server that renders page
 
   test.each(['esm', 'cjs'] as const)('esbuild for Node, %s', async format => {
     const elsewhere = join(folder.path, `bundled-${format}`)
-    const work = `(async () => {${lookUpOnce(servers.urls)}})()`
+    const work = `(async () => {${lookUp(servers.urls)}})()`
     const entry = join(app, 'node.js')
     await writeFile(entry, `import { estimate, open } from '@keyhush/client'\n${work}`)
     const outfile = join(elsewhere, format === 'esm' ? 'app.mjs' : 'app.cjs')
     await esbuild({ entryPoints: [entry], outfile, bundle: true, minify: true, platform: 'node', format })
     expect(await readdir(elsewhere)).toHaveLength(1)
-    expect(await run(elsewhere, process.execPath, outfile)).toBe('local river\n')
+    expect(await run(elsewhere, process.execPath, outfile)).toBe(FOUND)
   })
 
   test('every file on its own as CommonJS, as Jest makes of it', async () => {
@@ -237,37 +242,38 @@ describe('where only one file of JavaScript is, as on a server that renders page
     }
     await writeFile(
       join(outdir, '../app.js'),
-      `const { estimate, open } = require('@keyhush/client')\n;(async () => {${lookUpOnce(servers.urls)}})()`,
+      `const { estimate, open } = require('@keyhush/client')\n;(async () => {${lookUp(servers.urls)}})()`,
     )
     await writeFile(join(outdir, '../package.json'), '{}')
-    expect(await run(join(outdir, '..'), process.execPath, 'app.js')).toBe('local river\n')
+    expect(await run(join(outdir, '..'), process.execPath, 'app.js')).toBe(FOUND)
   })
 
   test('the one file that the package has for pages without a bundler', async () => {
     const elsewhere = join(folder.path, 'one-file')
     await mkdir(elsewhere)
     await cp(join(app, 'node_modules/@keyhush/client/dist/keyhush.js'), join(elsewhere, 'keyhush.mjs'))
-    const program = `import { estimate, open } from './keyhush.mjs'\n${lookUpOnce(servers.urls)}`
+    const program = `import { estimate, open } from './keyhush.mjs'\n${lookUp(servers.urls)}`
     await writeFile(join(elsewhere, 'app.mjs'), program)
-    expect(await run(elsewhere, process.execPath, 'app.mjs')).toBe('local river\n')
+    expect(await run(elsewhere, process.execPath, 'app.mjs')).toBe(FOUND)
   })
 
   test('required rather than imported, from CommonJS', async () => {
-    const script = `const { estimate, open } = require('@keyhush/client')\n;(async () => {${lookUpOnce(servers.urls)}})()`
+    const script = `const { estimate, open } = require('@keyhush/client')\n;(async () => {${lookUp(servers.urls)}})()`
     await writeFile(join(app, 'required.cjs'), script)
-    expect(await run(app, process.execPath, '--no-warnings', 'required.cjs')).toBe('local river\n')
+    expect(await run(app, process.execPath, '--no-warnings', 'required.cjs')).toBe(FOUND)
   })
 
   test('with the module handed in: none is bundled, and the file of the package will do', async () => {
     const entry = join(app, 'slim.js')
     const file = join(app, 'node_modules/@keyhush/wasm/generated/client_bg.wasm')
     const wasm = `() => require('node:fs').readFileSync(${JSON.stringify(file)})`
-    const work = lookUpOnce(servers.urls).replace('await estimate', 'await (async () => ({ mode: `given` }))')
     await writeFile(
       entry,
-      `import { open as any } from '@keyhush/client'
-       const open = options => any({ ...options, wasm: ${wasm} })
-       ;(async () => {${work}})()`,
+      `import { open } from '@keyhush/client'
+       open({ servers: ${JSON.stringify(servers.urls)}, wasm: ${wasm} }).then(async map => {
+         console.log(await map.getText('otter'))
+         await map.close()
+       })`,
     )
     const outdir = join(folder.path, 'slim')
     const { metafile } = await esbuild({
@@ -282,7 +288,7 @@ describe('where only one file of JavaScript is, as on a server that renders page
     )!
     await rm(join(process.cwd(), name))
     await writeFile(join(outdir, 'package.json'), '{ "type": "module" }')
-    expect(await run(outdir, process.execPath, 'slim.js')).toBe('given river\n')
+    expect(await run(outdir, process.execPath, 'slim.js')).toBe('river\n')
   })
 })
 

@@ -1,19 +1,21 @@
-//! Tests instant lookups with three servers or more (docs/protocol.md, Any one of k): every record is found; any coalition of all
-//! servers but one sees the same whatever was asked, and the enumeration notices clients for which that is not so; every changed
-//! bit of any answer is refused; both epochs are answered.
+//! Tests instant lookups with any number of servers (docs/protocol.md, Any one of k): every record is found, and a server with
+//! another database is refused. With three servers or more, any coalition of all servers but one sees the same whatever was asked,
+//! and the enumeration notices clients for which that is not so; every changed bit of any answer is refused; both epochs are
+//! answered. (instant.rs has more on two servers.)
 
 mod common;
 
 use std::collections::HashMap;
 use std::iter;
 
-use common::{entropy, filled, stream};
+use common::{SHAPES, entropy, filled, stream};
 use keyhush_core::Error;
 use keyhush_core::commitment::Merkle;
 use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::flat::{At, Database};
-use keyhush_core::instant::pass::{Pass, answer_vectors, check_vectors};
-use keyhush_core::instant::query::{Pending, query_any_of};
+use keyhush_core::instant;
+use keyhush_core::instant::pass::{Pass, answer, answer_vectors, check_vectors};
+use keyhush_core::instant::query::{Pending, query, query_any_of};
 use keyhush_core::instant::recon::recon;
 use keyhush_core::instant::vectors::{Form, MAX_SERVERS, hazmat_last_share, max_batch, queries, shape, share};
 use keyhush_core::layout::Layout;
@@ -21,16 +23,23 @@ use keyhush_kernels::scan::Shape;
 use proptest::prelude::*;
 use zeroize::Zeroizing;
 
-/// (Q, M, ℓ). Among them: one record, one partition, odd M, short last groups, and a number of groups that fills its last byte.
-const SHAPES: [(u64, u64, u64); 8] =
-    [(1, 1, 8), (1, 5, 64), (3, 21, 100), (2, 5, 1), (16, 3, 300), (7, 200, 32), (8, 2, 900), (1, 1000, 33)];
+fn ask(layout: &Layout, servers: usize, indices: &[u32], entropy: &[u8; 32]) -> Pending {
+    if servers == 2 {
+        query(layout, indices, entropy).unwrap()
+    } else {
+        query_any_of(layout, servers, indices, entropy).unwrap()
+    }
+}
 
-/// The answers of one server to its whole request.
+/// The answers of one server to its whole request, up to eight queries in each pass.
 fn answers(database: &Database<Merkle>, pending: &Pending, server: usize, at: At) -> Vec<u8> {
-    let (servers, form) = (pending.servers(), pending.form(server).unwrap());
-    let shape = shape(pending.layout(), servers);
-    let asked: Vec<_> =
-        queries(&shape, form, pending.request(server).unwrap()).unwrap().map(|q| (form, q, at)).collect();
+    let (layout, request) = (pending.layout(), pending.request(server).unwrap());
+    let Some(form) = pending.form(server) else {
+        let keys: Vec<_> = instant::queries(layout, request).unwrap().map(|key| (key, at)).collect();
+        return keys.chunks(8).flat_map(|keys| answer(database, keys).unwrap()).flatten().collect();
+    };
+    let servers = pending.servers();
+    let asked: Vec<_> = queries(&shape(layout, servers), form, request).unwrap().map(|q| (form, q, at)).collect();
     asked.chunks(8).flat_map(|asked| answer_vectors(database, servers, asked).unwrap()).flatten().collect()
 }
 
@@ -48,10 +57,10 @@ fn every_record_of_every_shape_is_found_by_any_number_of_servers() {
     for dimensions in SHAPES {
         let database = filled(dimensions);
         let layout = database.layout();
-        for servers in [3, 4, 5, MAX_SERVERS] {
+        for servers in [2, 3, 4, 5, MAX_SERVERS] {
             let indices: Vec<u32> = (0..layout.records() as u32).collect();
             for (number, batch) in indices.chunks(max_batch(&shape(layout, servers)).min(40)).enumerate() {
-                let pending = query_any_of(layout, servers, batch, &entropy("lookup", number)).unwrap();
+                let pending = ask(layout, servers, batch, &entropy("lookup", number));
                 let answers = all_answers(&database, &pending, At::Newest);
                 let found =
                     records(&pending, &database.commitments().unwrap(), &answers).expect("all servers are honest");
@@ -199,24 +208,21 @@ fn lies_that_cancel_each_other_change_nothing() {
 }
 
 #[test]
-fn a_server_with_another_database_is_refused_also_by_one_that_others_help() {
+fn servers_with_another_database_are_refused_whoever_they_are() {
     let database = filled((3, 13, 64));
     let other = common::database::<Merkle>(*database.layout(), &stream("other records", 37 * 64));
-    for index in 0..37 {
-        let pending = query_any_of(database.layout(), 3, &[index], &entropy("other", index as usize)).unwrap();
-        for liars in 1u8..8 {
-            let answers: Vec<_> = (0..3)
+    for (servers, index) in [2, 3].into_iter().flat_map(|servers| (0..37).map(move |index| (servers, index))) {
+        let pending = ask(database.layout(), servers, &[index], &entropy("other", index as usize));
+        for liars in 1u8..1 << servers {
+            let answers: Vec<_> = (0..servers)
                 .map(|server| {
                     let from = if liars >> server & 1 == 1 { &other } else { &database };
                     answers(from, &pending, server, At::Newest)
                 })
                 .collect();
             // A group whose sum comes out right in spite of it would be another database's only by chance.
-            assert_eq!(
-                records(&pending, &database.commitments().unwrap(), &answers),
-                None,
-                "record {index}, liars {liars:b}"
-            );
+            let found = records(&pending, &database.commitments().unwrap(), &answers);
+            assert_eq!(found, None, "{servers} servers, record {index}, liars {liars:b}");
         }
     }
 }

@@ -38,6 +38,25 @@ pub fn entropy(label: &str, number: usize) -> [u8; 32] {
     *blake3::hash(format!("{label} {number}").as_bytes()).as_bytes()
 }
 
+/// Shapes for instant lookups: (Q, M, ℓ). Among them: odd M, one partition, one record, groups as long as a partition or longer,
+/// groups of one record, short last groups, more than one leaf of the point function, a number of groups that fills its last byte.
+pub const SHAPES: [(u64, u64, u64); 14] = [
+    (3, 21, 100),
+    (2, 21, 32),
+    (4, 16, 32),
+    (1, 1, 8),
+    (1, 5, 64),
+    (5, 37, 64),
+    (3, 13, 257),
+    (2, 5, 1),
+    (16, 3, 300),
+    (7, 200, 128),
+    (1, 1000, 33),
+    (2, 65, 48),
+    (130, 2, 256),
+    (8, 2, 900),
+];
+
 /// A database of Q partitions of M records whose last slots, at most two, are padding.
 pub fn filled((q, m, record_bytes): (u64, u64, u64)) -> Database<Merkle> {
     let layout = Layout::new((q * m).saturating_sub(2).max(1), record_bytes, q, m).unwrap();
