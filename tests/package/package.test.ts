@@ -5,14 +5,13 @@ import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { build as esbuild } from 'esbuild'
 import { build as vite } from 'vite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freePort } from '../../server/test/helpers.js'
 import { distinctRecords, startPair, temporaryFolder } from '../support/servers.js'
 import { THOROUGH } from '../support/thorough.js'
 import { env, pack, root, run } from './packed.js'
@@ -393,7 +392,7 @@ test('the commands of the README and of Going to production run word for word an
   const printed = await run(app, 'bash', '-euc', start)
   expect(printed).toContain('river\nfalse\n[\n  Uint8Array(5)')
 
-  const ports = await freePorts()
+  const ports = [await freePort(), await freePort()]
   const withPorts = (text: string) => text.replaceAll('8801', `${ports[0]}`).replaceAll('8802', `${ports[1]}`)
   await run(app, 'bash', '-euc', withPorts(publisher))
   const a = await begin(app, withPorts(one), 'listening on ')
@@ -446,18 +445,6 @@ async function begin(cwd: string, commands: string, until: string) {
       await ended
     },
   }
-}
-
-/** Two free ports. */
-async function freePorts(): Promise<[number, number]> {
-  const servers = [createServer(), createServer()]
-  const ports: number[] = []
-  for (const server of servers) {
-    await once(server.listen(0, '127.0.0.1'), 'listening')
-    ports.push((server.address() as AddressInfo).port)
-  }
-  for (const server of servers) await once(server.close(), 'close')
-  return ports as [number, number]
 }
 
 const values = distinctRecords(20, 16)

@@ -54,19 +54,22 @@ fn records(pending: &Pending, commitments: &[u8], answers: &[Vec<u8>]) -> Option
 
 #[test]
 fn every_record_of_every_shape_is_found_by_any_number_of_servers() {
-    for dimensions in SHAPES {
-        let database = filled(dimensions);
+    let packed = [(13, 3, 2, 4), (100, 40, 3, 8), (9, 200, 1, 2), (300, 7, 5, 32), (5, 4, 2, 8)].map(|(n, l, q, g)| {
+        let layout = Layout::plan_packed(n, l, Some(q), g).unwrap();
+        common::database::<Merkle>(layout, &stream("records", (n * l) as usize))
+    });
+    for database in SHAPES.map(filled).iter().chain(&packed) {
         let layout = database.layout();
         for servers in [2, 3, 4, 5, MAX_SERVERS] {
             let indices: Vec<u32> = (0..layout.records() as u32).collect();
             for (number, batch) in indices.chunks(max_batch(&shape(layout, servers)).min(40)).enumerate() {
                 let pending = ask(layout, servers, batch, &entropy("lookup", number));
-                let answers = all_answers(&database, &pending, At::Newest);
+                let answers = all_answers(database, &pending, At::Newest);
                 let found =
                     records(&pending, &database.commitments().unwrap(), &answers).expect("all servers are honest");
                 let expected: Vec<u8> =
                     batch.iter().flat_map(|&index| database.record(index as usize).unwrap().to_vec()).collect();
-                assert_eq!(found, expected, "{dimensions:?}, {servers} servers, from record {}", batch[0]);
+                assert_eq!(found, expected, "{layout:?}, {servers} servers, from record {}", batch[0]);
             }
         }
     }

@@ -301,8 +301,14 @@ fn a_repetition_shares_nothing_with_what_was_sent_before() {
 
 #[test]
 fn both_epochs_are_answered_in_one_pass() {
-    // 3 partitions of 13, with two free slots; then edits, deletes, and adds that open two more partitions.
-    let mut database = filled((3, 13, 64));
+    // 3 partitions of 13 records, and of 4 blocks of 4 records; two slots and more are free.
+    answers_both_epochs(filled((3, 13, 64)));
+    let layout = Layout::packed(37, 64, 3, 16, 4).unwrap();
+    answers_both_epochs(common::database(layout, &stream("records", 37 * 64)));
+}
+
+/// After edits, deletes, and adds that open partitions.
+fn answers_both_epochs(mut database: Database<Merkle>) {
     for round in 0..3 {
         let (before, old_commitments) = (*database.layout(), database.commitments().unwrap());
         let old: Vec<u8> = (0..before.slots()).flat_map(|i| database.record(i).unwrap().to_vec()).collect();

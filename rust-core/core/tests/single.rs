@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{keep, random, thorough};
+use common::{keep, random, resealed, sealed, thorough, torn};
 use keyhush_core::Error;
 use keyhush_core::commitment::Merkle;
 use keyhush_core::database::epoch::{Operation, apply};
@@ -776,34 +776,26 @@ fn stored_bytes_are_used_whole_or_not_at_all() {
     let Stored { layout, hashes, before, partial, pending, effect, checkpoint, .. } = Stored::new();
     assert!(matches!(Hint::decode(&checkpoint, layout, &[8; 32]).err(), Some(Error::State(_))));
     assert!(matches!(Builder::decode(&partial, layout, &hashes, &[8; 32]).err(), Some(Error::State(_))));
-    let every = |stored: &[u8], refused: &mut dyn FnMut(&[u8]) -> bool| {
-        for at in 0..stored.len() {
-            let mut bad = stored.to_vec();
-            bad[at] ^= 0x10;
-            assert!(refused(&bad) && refused(&stored[..at]), "byte {at}");
-            // A torn form with the right checksum.
-            let end = stored.len() - 16;
-            let mut bad = stored[..end].to_vec();
-            bad.truncate(at.min(end));
-            bad.extend_from_slice(&blake3::hash(&bad.clone()).as_bytes()[..16]);
-            assert!(at >= end || refused(&bad), "cut at byte {at}");
+    let is_refused = |error: Option<Error>| matches!(error, Some(Error::State(_)));
+    let resume = |bytes: &[u8]| Asked::<Merkle, _>::new(before_of(&before)).resume(bytes).err();
+    let replay = |bytes: &[u8]| Asked::<Merkle, _>::new(before_of(&before)).replay(bytes).err();
+    let shorter = |form: &[u8]| (0..form.len() - 16).map(|end| sealed(&form[..end])).collect::<Vec<_>>();
+    for bytes in torn(&pending).chain(shorter(&pending)) {
+        assert!(is_refused(resume(&bytes)), "{bytes:?}");
+    }
+    for bytes in torn(&effect).chain(shorter(&effect)) {
+        assert!(is_refused(replay(&bytes)), "{bytes:?}");
+    }
+    for (form, is_partial) in [(&checkpoint, false), (&partial, true)] {
+        for bytes in torn(form).step_by(form.len() / 100 + 1) {
+            let error = if is_partial {
+                Builder::decode(&bytes, layout, &hashes, &BINDING).err()
+            } else {
+                Hint::decode(&bytes, layout, &BINDING).err()
+            };
+            assert!(is_refused(error), "{bytes:?}");
         }
-    };
-    let state = |error: Option<Error>| matches!(error, Some(Error::State(_)));
-    every(&pending, &mut |bytes| state(Asked::<Merkle, _>::new(before_of(&before)).resume(bytes).err()));
-    every(&effect, &mut |bytes| state(Asked::<Merkle, _>::new(before_of(&before)).replay(bytes).err()));
-    let step = checkpoint.len() / 400 + 1;
-    let some = |stored: &[u8], error: &dyn Fn(&[u8]) -> Option<Error>| {
-        for at in (0..stored.len()).step_by(step) {
-            let mut bad = stored.to_vec();
-            bad[at] ^= 1;
-            for bad in [&bad[..], &stored[..at]] {
-                assert!(state(error(bad)), "byte {at}");
-            }
-        }
-    };
-    some(&checkpoint, &|bytes| Hint::decode(bytes, layout, &BINDING).err());
-    some(&partial, &|bytes| Builder::decode(bytes, layout, &hashes, &BINDING).err());
+    }
 }
 
 /// Reads a stored form, and goes on with it.
@@ -853,14 +845,9 @@ fn stored_bytes_with_the_right_checksum_are_refused_or_can_be_used() {
         }),
     ];
     for (form, read) in forms {
-        let body = &form[..form.len() - 16];
-        for at in (0..body.len()).filter(|at| *at < 400 || at % 97 == 0) {
+        for at in (0..form.len() - 16).filter(|at| *at < 400 || at % 97 == 0) {
             for change in [1, 0x80, 0xff] {
-                let mut bad = body.to_vec();
-                bad[at] ^= change;
-                let checksum = *blake3::hash(&bad).as_bytes();
-                bad.extend_from_slice(&checksum[..16]);
-                read(&bad);
+                read(&resealed(form, at, &[form[at] ^ change]));
             }
         }
     }

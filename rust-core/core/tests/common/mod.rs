@@ -153,6 +153,28 @@ pub fn tags_of(hint: &Hint) -> Vec<u8> {
     stored[end - TAG_BYTES - hint.tag_bytes()..end].to_vec()
 }
 
+/// A stored form of these bytes, with the right checksum.
+pub fn sealed(body: &[u8]) -> Vec<u8> {
+    [body, &blake3::hash(body).as_bytes()[..16]].concat()
+}
+
+/// A stored form with other bytes at `at`, and the right checksum.
+pub fn resealed(form: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut body = form[..form.len() - 16].to_vec();
+    body[at..at + bytes.len()].copy_from_slice(bytes);
+    sealed(&body)
+}
+
+/// A stored form cut at each length, and with each bit flipped.
+pub fn torn(form: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let flipped = (0..form.len() * 8).map(|bit| {
+        let mut flipped = form.to_vec();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        flipped
+    });
+    (0..form.len()).map(|cut| form[..cut].to_vec()).chain(flipped)
+}
+
 /// Whether a lie of one bit is accepted for some records and refused for others: it reveals what was asked. `accepts`: whether a
 /// client that asks for a record takes a reply that is off by a difference.
 pub fn verdicts_tell(records: usize, reply_bytes: usize, accepts: impl Fn(u32, &[u8]) -> bool) -> bool {
