@@ -311,7 +311,7 @@ fn both_epochs_are_answered_in_one_pass() {
 fn answers_both_epochs(mut database: Database<Merkle>) {
     for round in 0..3 {
         let (before, old_commitments) = (*database.layout(), database.commitments().unwrap());
-        let old: Vec<u8> = (0..before.slots()).flat_map(|i| database.record(i).unwrap().to_vec()).collect();
+        let old: Vec<u8> = (0..before.records()).flat_map(|i| database.record(i).unwrap().to_vec()).collect();
         let fresh = stream(&format!("round {round}"), 40 * 64);
         let mut records = fresh.chunks_exact(64);
         let mut batch: Vec<Operation<'_>> = [0, 7, 12, 13, 25, 36]
