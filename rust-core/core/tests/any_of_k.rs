@@ -139,42 +139,6 @@ fn all_servers_but_one_learn_nothing_and_the_enumeration_sees_clients_of_which_t
     }
 }
 
-#[test]
-fn queries_have_one_length_whatever_is_asked_and_each_server_carries_the_vector_as_often() {
-    const LOOKUPS: u32 = 3000;
-    let layout = Layout::new(4096, 32, 4, 1024).unwrap();
-    let shape = shape(&layout, 3);
-    for index in [0, 4095] {
-        let mut carried = [0u32; 3];
-        let mut bits = [0u32; 3];
-        for number in 0..LOOKUPS {
-            let pending = query_any_of(&layout, 3, &[index], &entropy("view", number as usize)).unwrap();
-            for server in 0..3 {
-                let request = pending.request(server).unwrap();
-                let vector = pending.form(server) == Some(Form::Vector);
-                assert_eq!(request.len(), if vector { shape.vector_bytes() } else { 32 });
-                carried[server] += u32::from(vector);
-                bits[server] += u32::from(request[0] & 1);
-            }
-        }
-        let near = |count: u32, share: f64| {
-            (f64::from(count) - f64::from(LOOKUPS) * share).abs()
-                < 7.5 * (f64::from(LOOKUPS) * share * (1.0 - share)).sqrt()
-        };
-        assert!(carried.iter().all(|&count| near(count, 1.0 / 3.0)), "{carried:?}");
-        assert!(bits.iter().all(|&count| near(count, 0.5)), "{bits:?}");
-    }
-    let seeds = |number| {
-        let pending = query_any_of(&layout, 3, &[9, 9], &entropy("again", number)).unwrap();
-        (0..3)
-            .filter(|&server| pending.form(server) == Some(Form::Seed))
-            .flat_map(|server| pending.request(server).unwrap().chunks(32).map(<[u8]>::to_vec).collect::<Vec<_>>())
-            .collect::<Vec<_>>()
-    };
-    let all: Vec<_> = [seeds(1), seeds(2)].concat();
-    assert_eq!(all.iter().collect::<std::collections::HashSet<_>>().len(), 8, "no seed is used twice");
-}
-
 // ---- what lying servers learn -----------------------------------------------------------------------------------
 
 #[test]

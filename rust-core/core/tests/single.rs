@@ -499,18 +499,26 @@ fn partitions_come_in_any_order_and_making_may_be_interrupted_and_overtaken_by_u
         assert_eq!(whole.encode(&BINDING).unwrap(), straight.encode(&BINDING).unwrap());
 
         resumed.begin(0, 1).unwrap();
+        // Kept, and not folded yet: they change as folded ones do.
+        let mut kept = builder(&database, 50, 9);
+        receive_all(&mut kept, &database, [2, 0]);
         let m = layout.stored().partition_records as u32;
         let list = edit(&mut database, [0, 1, m, layout.records() as u32 - 1], 0xab);
-        for builder in [&mut resumed, &mut early] {
+        for builder in [&mut resumed, &mut early, &mut kept] {
             builder.update(&list, &database.content_hashes().unwrap()).unwrap();
         }
         assert!(matches!(resumed.absorb(0, 1), Err(Error::Phase(_))), "given up: it changed");
-        receive_all(&mut resumed, &database, (0..q).filter(|partition| ![0, 2].contains(partition)));
-        let mut made = finished(resumed, 1);
+        let missing = |builder: &mut Builder| {
+            receive_all(builder, &database, (0..q).filter(|partition| ![0, 2].contains(partition)));
+        };
+        missing(&mut resumed);
+        missing(&mut kept);
+        let [mut made, mut kept] = [resumed, kept].map(|builder| finished(builder, 1));
         let mut anew = builder(&database, 50, 9);
         receive_all(&mut anew, &database, 0..q);
         let mut anew = finished(anew, 1);
         assert_eq!(made.encode(&BINDING).unwrap(), anew.encode(&BINDING).unwrap());
+        assert_eq!(kept.encode(&BINDING).unwrap(), anew.encode(&BINDING).unwrap());
         receive_all(&mut early, &database, 0..q);
         let mut early = finished(early, 1);
         assert_eq!(early.encode(&BINDING).unwrap(), anew.encode(&BINDING).unwrap());
@@ -519,22 +527,6 @@ fn partitions_come_in_any_order_and_making_may_be_interrupted_and_overtaken_by_u
         follow(&mut followed, &database, &list);
         assert_eq!(followed.encode(&BINDING).unwrap(), anew.encode(&BINDING).unwrap());
     }
-}
-
-/// The result does not depend on who steps: a partition that was kept and is not folded yet changes as the folded ones do.
-#[test]
-fn an_update_meets_a_partition_that_was_kept_and_not_folded() {
-    let layout = Layout::new(4096, 32, 16, 256).unwrap();
-    let mut database = server(layout, 60);
-    let mut builder = builder(&database, 50, 9);
-    assert!(keep(&mut builder, 0, 3, database.partition(3).unwrap()));
-    assert!(builder.is_folded(3).unwrap());
-    let list = edit(&mut database, [3 * 256 + 5], 0xab);
-    builder.update(&list, &database.content_hashes().unwrap()).unwrap();
-    receive_all(&mut builder, &database, (0..16).filter(|&partition| partition != 3));
-    let mut made = finished(builder, 0);
-    let mut straight = client(&database, 50, 9);
-    assert_eq!(made.encode(&BINDING).unwrap(), straight.encode(&BINDING).unwrap());
 }
 
 /// Most of an update's work is divided into steps, so that a page stays responsive. Calls that need it finished do the rest.
