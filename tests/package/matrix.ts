@@ -10,7 +10,7 @@ import { startServers } from '@keyhush/server/testing'
 import type { Page } from 'puppeteer-core'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import { startPair, temporaryFolder } from '../support/servers.js'
-import { serve } from '../support/web.js'
+import { serveFiles } from '../support/web.js'
 import { env as npm, pack, root, runWith } from './packed.js'
 
 const workspaces = ['packages/protocol', 'packages/wasm', 'packages/client', 'server']
@@ -387,17 +387,8 @@ export async function matrix(wanted: readonly string[]): Promise<number> {
         })
       },
       async titleOf(folder, policy) {
-        const site = await serve((request, response) => {
-          const name = request.url === '/' ? 'index.html' : request.url!.slice(1)
-          const type = name.endsWith('.html') ? 'text/html' : 'text/javascript'
-          readFile(join(path, folder, name)).then(
-            bytes =>
-              response
-                .writeHead(200, { 'content-type': type, ...(policy && { 'content-security-policy': policy }) })
-                .end(bytes),
-            () => response.writeHead(404).end(),
-          )
-        })
+        const headers = policy === undefined ? {} : { 'content-security-policy': policy }
+        const site = await serveFiles(join(path, folder), headers)
         return await titleAt(`${site.url}/`).finally(() => site.close())
       },
     }
