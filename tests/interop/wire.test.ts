@@ -65,6 +65,12 @@ const POINTPROOFS = {
   development: false,
 }
 
+const THREE_VECTORS = [
+  [1, 3],
+  [2, 2],
+  [4, 0],
+]
+
 const NOBODY: FenceFields = { ...CLAIM, kind: 'register', version: 0, name: '00'.repeat(32) }
 
 if (process.env['KEYHUSH_WRITE_VECTORS']) {
@@ -265,15 +271,14 @@ function makeVectors() {
       [
         ['smallest', 1, [[0]]],
         ['keyed', 1, [[0, 4]]],
-        ['keyed', 1, [1, 3, 2, 2, 4, 0]],
-        ['keyed', 2, [1, 3, 2, 2, 4, 0]],
+        ['keyed', 1, THREE_VECTORS],
+        ['keyed', 2, THREE_VECTORS],
         ['without commitments', 2, [[2, 1]]],
         ['largest partitions', 1, [[65_535, 256]]],
         ['with Pointproofs', 6, [[0, 2]]],
         ['with Pointproofs', 1, [[2, 2]]],
-      ] as [string, Suite, (number | number[])[]][]
-    ).map(([manifest, suite, offsets]) => {
-      const vectors = typeof offsets[0] === 'number' ? pairs(offsets as number[]) : (offsets as number[][])
+      ] as [string, Suite, number[][]][]
+    ).map(([manifest, suite, vectors]) => {
       return { manifest, suite, vectors, bytes: reference.encodeQuery(bytesOf(manifest), vectors, suite) }
     }),
     answers: (
@@ -468,7 +473,7 @@ function makePublished(bytesOf: (name: string) => string) {
 /** Claims: a query and a claim in one request, an answer and a verdict in one reply. */
 function makeFenced(bytesOf: (name: string) => string) {
   const asked = [NOBODY, CLAIM, { ...CLAIM, name: NOBODY.name }, { ...CLAIM, version: Number.MAX_SAFE_INTEGER }]
-  const query = reference.encodeQuery(bytesOf('keyed'), pairs([1, 3, 2, 2, 4, 0]), 2)
+  const query = reference.encodeQuery(bytesOf('keyed'), THREE_VECTORS, 2)
   const entries = Array.from({ length: 6 }, (_, i) => bytes(`entry ${i}`, 24))
   const answer = reference.encodeAnswer(bytesOf('keyed'), 3, entries, 2)
   const fenceReplies = (['granted', 'refused'] as const).map(verdict => ({
@@ -552,10 +557,6 @@ function makeRefusedBeside(bytesOf: (name: string) => string): Refused[] {
     verdict: [['7 bytes of one', reply.slice(0, -2)]],
   }
   return Object.entries(cases).flatMap(([kind, list]) => refused(kind as Kind, list))
-}
-
-function pairs(offsets: readonly number[]): number[][] {
-  return Array.from({ length: offsets.length / 2 }, (_, i) => offsets.slice(2 * i, 2 * i + 2))
 }
 
 /** Bytes named by what they stand for, in hex. */

@@ -204,22 +204,21 @@ fn verdicts_tell_nothing_but_those_of_faulty_clients_do() {
 /// For each party, how often it sees what, over all outcomes: its key, and everything that the generator gives on its path.
 fn views(point: usize, ideal: bool) -> [HashMap<Vec<u8>, u32>; 2] {
     let mut counts = [HashMap::new(), HashMap::new()];
-    let mut odometer = Enumerate::default();
-    loop {
+    Enumerate::all(|odometer| {
         let draw_seed = |odometer: &mut Enumerate, bound| -> Seed {
             std::array::from_fn(|i| if i == 0 { odometer.below(bound) as u8 } else { 0 })
         };
-        let seeds = [draw_seed(&mut odometer, 2), draw_seed(&mut odometer, 2)];
+        let seeds = [draw_seed(odometer, 2), draw_seed(odometer, 2)];
         let (mut outputs, mut levels) = ([Vec::new(), Vec::new()], 0);
         let keys = hazmat_generate_with(8, point, &seeds, |_| {
             levels += 1;
             let mut draw_children = || match levels {
                 1 => Children {
-                    seeds: [draw_seed(&mut odometer, 2), draw_seed(&mut odometer, 2)],
+                    seeds: [draw_seed(odometer, 2), draw_seed(odometer, 2)],
                     controls: [odometer.below(2) as u8, odometer.below(2) as u8],
                 },
                 // Only the left seed of a leaf is used.
-                _ => Children { seeds: [draw_seed(&mut odometer, 4), Seed::default()], controls: [0, 0] },
+                _ => Children { seeds: [draw_seed(odometer, 4), Seed::default()], controls: [0, 0] },
             };
             let zero = draw_children();
             let both = [zero, if ideal { draw_children() } else { zero }];
@@ -232,10 +231,8 @@ fn views(point: usize, ideal: bool) -> [HashMap<Vec<u8>, u32>; 2] {
         for ((counts, key), outputs) in counts.iter_mut().zip(keys).zip(outputs) {
             *counts.entry([key, outputs].concat()).or_insert(0) += 1;
         }
-        if !odometer.step() {
-            return counts;
-        }
-    }
+    });
+    counts
 }
 
 /// Exact privacy, with an ideal generator instead of ChaCha20: its outputs are uniform, and independent of those for any other

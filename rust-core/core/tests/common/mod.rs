@@ -209,6 +209,15 @@ impl Uniform for Enumerate {
 }
 
 impl Enumerate {
+    /// Runs it once for every sequence of draws.
+    pub fn all(mut run: impl FnMut(&mut Self)) {
+        let mut source = Self::default();
+        run(&mut source);
+        while source.step() {
+            run(&mut source);
+        }
+    }
+
     /// Goes to the next sequence. Returns false after the last.
     pub fn step(&mut self) -> bool {
         self.position = 0;
