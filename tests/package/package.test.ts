@@ -14,7 +14,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { freePort } from '../../server/test/helpers.js'
 import { distinctRecords, startPair, temporaryFolder } from '../support/servers.js'
 import { THOROUGH } from '../support/thorough.js'
-import { env, pack, root, run } from './packed.js'
+import { env, pack, ran, root, run, write } from './packed.js'
 
 const packages = { protocol: 'packages/protocol', wasm: 'packages/wasm', client: 'packages/client', server: 'server' }
 type PackageName = keyof typeof packages
@@ -117,8 +117,7 @@ describe('the SDK without the servers', () => {
   let warned: string
   beforeAll(async () => {
     alone = join(folder.path, 'alone')
-    await mkdir(alone)
-    await writeFile(join(alone, 'package.json'), '{ "type": "module" }')
+    await write(alone, { 'package.json': '{ "type": "module" }' })
     const files = (['protocol', 'wasm', 'client'] as const).map(name => tarballs[name])
     warned = (await promisify(execFile)('npm', ['install', ...files], { cwd: alone, env })).stderr
   })
@@ -130,8 +129,9 @@ describe('the SDK without the servers', () => {
   })
 
   test("names the package that Node's file store needs, whatever storage is asked for", async () => {
-    await writeFile(
-      join(alone, 'main.js'),
+    const printed = await ran(
+      alone,
+      'main.js',
       `import { open } from '@keyhush/client'
        import { fileStore } from '@keyhush/client/node'
        const servers = ['http://127.0.0.1:1', 'http://127.0.0.1:2']
@@ -140,27 +140,28 @@ describe('the SDK without the servers', () => {
          console.log(error.code, error.message)
        }`,
     )
-    const [preferred, required] = (await run(alone, process.execPath, 'main.js')).split('\n')
+    const [preferred, required] = printed.split('\n')
     expect(preferred).toMatch(/^usage fileStore: .*npm install fs-native-extensions$/)
     expect(required).toBe(preferred)
   })
 
   test('imports its entries, but for that of React, which says what it needs', async () => {
-    await writeFile(
-      join(alone, 'entries.js'),
+    const printed = await ran(
+      alone,
+      'entries.js',
       `import { fakeMap } from '@keyhush/client/testing'
        import { open } from '@keyhush/client/instant'
        console.log(typeof open, await fakeMap({ otter: 'river' }).getText('otter'))
        await import('@keyhush/client/react').catch(({ message }) => console.log(message))`,
     )
-    const printed = await run(alone, process.execPath, 'entries.js')
     expect(printed).toMatch(/^function river\n.*'react'/)
   })
 })
 
 test('in Node the packages build, serve and look up', async () => {
-  await writeFile(
-    join(app, 'main.js'),
+  const printed = await ran(
+    app,
+    'main.js',
     `import { open } from '@keyhush/client'
      import { buildDataset, createServer, loadDataset } from '@keyhush/server'
      await buildDataset({ data: 'animals.csv', out: 'animals' }) // the README's
@@ -171,7 +172,7 @@ test('in Node the packages build, serve and look up', async () => {
      await map.close()
      for (const app of apps) app.server.closeAllConnections(), await app.close()`,
   )
-  expect(await run(app, process.execPath, 'main.js')).toBe('river false\n')
+  expect(printed).toBe('river false\n')
   expect(await run(app, join(app, 'node_modules/.bin/keyhush'), '--version')).toMatch(/^\d+\.\d+\.\d+\n$/)
 })
 
@@ -181,13 +182,14 @@ test('a feature of a separate package names the package to install', async () =>
   await expect(asked).rejects.toThrow(
     'keyhush: pointproofs need a package of their own: npm install @keyhush/pointproofs',
   )
-  await writeFile(
-    join(app, 'proofs.js'),
+  const printed = await ran(
+    app,
+    'proofs.js',
     `import { open } from '@keyhush/client'
      const servers = ['https://a.example', 'https://b.example']
      await open({ servers, mode: 'full', proofs: 'pointproofs' }).catch(({ code, message }) => console.log(code, message))`,
   )
-  expect(await run(app, process.execPath, 'proofs.js')).toBe(
+  expect(printed).toBe(
     "usage proofs: expected for 'pointproofs' its package, got none: npm install @keyhush/pointproofs, " +
       "and pass open({ pointproofs: () => import('@keyhush/pointproofs') })\n",
   )
@@ -203,6 +205,8 @@ const lookUp = (servers: readonly string[]) => `
     console.log(map.mode, await map.getText('otter'))
     await map.close()
   }`
+const required = (servers: readonly string[]) =>
+  `const { estimate, open } = require('@keyhush/client')\n;(async () => {${lookUp(servers)}})()`
 const FOUND = 'local\nlocal river\ninstant river\nfull river\nsingle river\n'
 
 describe('where only one file of JavaScript is, as on a server that renders pages', () => {
@@ -239,12 +243,8 @@ describe('where only one file of JavaScript is, as on a server that renders page
       const { exports } = JSON.parse(await readFile(join(from, 'package.json'), 'utf8'))
       await writeFile(join(outdir, name, 'package.json'), JSON.stringify({ name, exports }))
     }
-    await writeFile(
-      join(outdir, '../app.js'),
-      `const { estimate, open } = require('@keyhush/client')\n;(async () => {${lookUp(servers.urls)}})()`,
-    )
-    await writeFile(join(outdir, '../package.json'), '{}')
-    expect(await run(join(outdir, '..'), process.execPath, 'app.js')).toBe(FOUND)
+    await write(join(outdir, '..'), { 'package.json': '{}' })
+    expect(await ran(join(outdir, '..'), 'app.js', required(servers.urls))).toBe(FOUND)
   })
 
   test('the one file that the package has for pages without a bundler', async () => {
@@ -252,14 +252,11 @@ describe('where only one file of JavaScript is, as on a server that renders page
     await mkdir(elsewhere)
     await cp(join(app, 'node_modules/@keyhush/client/dist/keyhush.js'), join(elsewhere, 'keyhush.mjs'))
     const program = `import { estimate, open } from './keyhush.mjs'\n${lookUp(servers.urls)}`
-    await writeFile(join(elsewhere, 'app.mjs'), program)
-    expect(await run(elsewhere, process.execPath, 'app.mjs')).toBe(FOUND)
+    expect(await ran(elsewhere, 'app.mjs', program)).toBe(FOUND)
   })
 
   test('required rather than imported, from CommonJS', async () => {
-    const script = `const { estimate, open } = require('@keyhush/client')\n;(async () => {${lookUp(servers.urls)}})()`
-    await writeFile(join(app, 'required.cjs'), script)
-    expect(await run(app, process.execPath, '--no-warnings', 'required.cjs')).toBe(FOUND)
+    expect(await ran(app, 'required.cjs', required(servers.urls), '--no-warnings')).toBe(FOUND)
   })
 
   test('with the module handed in: none is bundled, and the file of the package will do', async () => {
@@ -365,8 +362,9 @@ describe('types', () => {
 })
 
 test('the conformance suites for stores and storages run outside of this repository', async () => {
-  await writeFile(
-    join(app, 'suites.js'),
+  const printed = await ran(
+    app,
+    'suites.js',
     `import { MemoryStore } from '@keyhush/client/environment'
      import { conformance as storeLaws } from '@keyhush/client/testing/store'
      import { MemoryStorage } from '@keyhush/server'
@@ -378,7 +376,7 @@ test('the conformance suites for stores and storages run outside of this reposit
      for (const { run } of storageLaws) await run(new MemoryStorage())
      console.log(storeLaws.length > 20, storageLaws.length > 5)`,
   )
-  expect(await run(app, process.execPath, 'suites.js')).toBe('true true\n')
+  expect(printed).toBe('true true\n')
 })
 
 test('the commands of the README and of Going to production run word for word and print what it says', async () => {
