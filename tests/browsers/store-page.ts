@@ -73,6 +73,14 @@ async function fill(store: StateStore): Promise<void> {
   await store.putPending(A.hintId, 3, bytes('pending 3', 50))
 }
 
+/** The store of a new pair of servers, filled. */
+async function filled() {
+  const servers = newPair()
+  const { store } = await openIndexedDbStore(servers)
+  await fill(store)
+  return { servers, store }
+}
+
 async function lookUp(store: StateStore, version: number): Promise<void> {
   await store.putPending(A.hintId, version, bytes(`pending ${version}`, 50))
   await store.commit(A.hintId, version, bytes(`effect ${version}`, 20))
@@ -108,9 +116,7 @@ const specials: Record<string, () => Promise<void>> = {
   },
 
   async 'the key is kept, cannot be exported, and nothing secret is stored unsealed'() {
-    const servers = newPair()
-    const { store } = await openIndexedDbStore(servers)
-    await fill(store)
+    const { servers, store } = await filled()
     const key = await raw('keys', keys => keys.get(identityOf(servers)))
     expectEqual([key instanceof CryptoKey, key.extractable], [true, false])
     const { pending } = await raw('heads', heads => heads.get(identityOf(servers)))
@@ -147,9 +153,7 @@ const specials: Record<string, () => Promise<void>> = {
       'no directory': drop(servers, 'values', 'directory'),
     })
     for (const what of Object.keys(planted(newPair()))) {
-      const servers = newPair()
-      const { store } = await openIndexedDbStore(servers)
-      await fill(store)
+      const { servers, store } = await filled()
       await planted(servers)[what]!()
       for (const handle of [store, (await openIndexedDbStore(servers)).store]) {
         await expectRejection(observe(handle), UNREADABLE, what)
@@ -163,9 +167,7 @@ const specials: Record<string, () => Promise<void>> = {
   },
 
   async 'the state of a newer release in another tab is neither read nor replaced, and goes with no other state'() {
-    const servers = newPair()
-    const { store } = await openIndexedDbStore(servers)
-    await fill(store)
+    const { servers, store } = await filled()
     const row = await raw('heads', heads => heads.get(identityOf(servers)))
     const newer = { ...row, format: row.format + 1, other: 'fields' }
     await raw('heads', heads => heads.put(newer, identityOf(servers)))
@@ -276,9 +278,7 @@ const specials: Record<string, () => Promise<void>> = {
   },
 
   async 'a database deleted under us: no state, late writes are refused, a new state can be begun and reopened'() {
-    const servers = newPair()
-    const { store } = await openIndexedDbStore(servers)
-    await fill(store)
+    const { servers, store } = await filled()
     await settled(indexedDB.deleteDatabase(DATABASE)) // does not wait for the store to be closed
     await expectRejection(store.commit(A.hintId, 3, bytes('effect 3', 20)), 'StateMovedError')
     await expectRejection(store.putPending(A.hintId, 3, bytes('pending 3', 50)), 'StateMovedError')
@@ -292,8 +292,7 @@ const specials: Record<string, () => Promise<void>> = {
   },
 
   async 'a newer version of the database in another tab is not held up, and is left alone'() {
-    const { store } = await openIndexedDbStore(newPair())
-    await fill(store)
+    const { store } = await filled()
     const upgrading = indexedDB.open(DATABASE, SCHEMA_VERSION + 1)
     const newer = await new Promise<IDBDatabase>((resolve, reject) => {
       upgrading.onblocked = () => reject(new Error('the upgrade was blocked'))
@@ -310,8 +309,7 @@ const specials: Record<string, () => Promise<void>> = {
   async 'an empty database of our name is given its stores; one of other code is said to be that, and is left alone'() {
     await settled(indexedDB.deleteDatabase(DATABASE))
     ;(await settled(indexedDB.open(DATABASE))).close() // as other code does that only looks
-    const { store } = await openIndexedDbStore(newPair())
-    await fill(store)
+    const { store } = await filled()
     await store.close()
     await settled(indexedDB.deleteDatabase(DATABASE))
     const making = indexedDB.open(DATABASE, SCHEMA_VERSION)
@@ -551,8 +549,7 @@ async function replaced<T>(owner: object, name: string, by: PropertyDescriptor, 
 
 /** Fills the quota. Resolves once a checkpoint has been refused and lookups have gone on. */
 async function overflow(): Promise<void> {
-  const { store } = await openIndexedDbStore(newPair())
-  await fill(store)
+  const { store } = await filled()
   const before = await observe(store)
   await expectRejection(
     store.putCheckpoint(A.hintId, 3, { checkpoint: new Uint8Array(20 * 2 ** 20), ...epochOf(1) }),

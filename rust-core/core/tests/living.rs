@@ -147,6 +147,14 @@ fn lookups(world: &World, hint: &mut Hint, keys: &[u16], entropy: u64) {
     }
 }
 
+/// Looks up every key that there may be.
+fn look_up_all(world: &World, hint: &mut Hint, entropy: u64) {
+    let every: Vec<u16> = (0..90).collect();
+    for (batch, keys) in (0..).zip(every.chunks(3)) {
+        lookups(world, hint, keys, entropy + batch);
+    }
+}
+
 fn choices() -> impl Strategy<Value = Vec<(u16, u32)>> {
     prop::collection::vec((0u16..90, any::<u32>()), 0..25)
 }
@@ -172,10 +180,7 @@ proptest! {
             world.assert_consistent();
             // With the same entropy and key, each tag is that of the current database.
             prop_assert!(tags_of(&hint) == tags_of(&world.hint(proofs, 1)));
-            let every: Vec<u16> = (0..90).collect();
-            for (batch, keys) in every.chunks(3).enumerate() {
-                lookups(&world, &mut hint, keys, (number * 100 + batch) as u64);
-            }
+            look_up_all(&world, &mut hint, number as u64 * 100);
         }
         let mut fresh = world.hint(proofs, 2);
         lookups(&world, &mut fresh, &(0..60).collect::<Vec<_>>(), 1);
@@ -219,9 +224,7 @@ proptest! {
         for (recovered, &index) in records.chunks_exact(RECORD_BYTES).zip(&indices) {
             prop_assert_eq!(recovered, world.database.record(index as usize).unwrap());
         }
-        for batch in 0..30 {
-            lookups(&world, &mut hint, &[batch * 3, batch * 3 + 1, batch * 3 + 2], 50 + u64::from(batch));
-        }
+        look_up_all(&world, &mut hint, 50);
     }
 
     /// The same while the offline phase is half done.
@@ -252,9 +255,7 @@ proptest! {
         fold_missing(&mut half, &world.database);
         let mut hint = half.finish().map_err(|(error, _)| error).unwrap();
         prop_assert!(tags_of(&hint) == tags_of(&world.hint(proofs, 5)));
-        for batch in 0..30 {
-            lookups(&world, &mut hint, &[batch * 3, batch * 3 + 1, batch * 3 + 2], u64::from(batch));
-        }
+        look_up_all(&world, &mut hint, 0);
     }
 
     /// A new generation equals a database built from the existing keys. It can be updated as any other.
