@@ -20,9 +20,17 @@ pub fn thorough() -> bool {
 
 /// A committed database of `layout`. Its records are `content`, then zeros.
 pub fn database<C: VectorCommitment>(layout: Layout, content: &[u8]) -> Database<C> {
-    let mut database = Database::new(layout).unwrap();
+    committed(Database::new(layout).unwrap(), content)
+}
+
+/// The same without openings.
+pub fn bare<C: VectorCommitment>(layout: Layout, content: &[u8]) -> Database<C> {
+    committed(Database::offering(layout, Proofs::Tags).unwrap(), content)
+}
+
+fn committed<C: VectorCommitment>(mut database: Database<C>, content: &[u8]) -> Database<C> {
     database.records_mut()[..content.len()].copy_from_slice(content);
-    (0..layout.partitions()).for_each(|q| database.commit(q).unwrap());
+    (0..database.layout().partitions()).for_each(|q| database.commit(q).unwrap());
     database
 }
 
@@ -68,14 +76,6 @@ pub fn random<C: VectorCommitment>(layout: Layout, seed: u8) -> (Database<C>, Ve
     let mut content = vec![0; layout.database_bytes()];
     ChaCha::new(&[seed; 32], 7).fill(&mut content[..layout.records() * layout.stored().record_bytes]);
     (database(layout, &content), content)
-}
-
-/// A committed database without openings.
-pub fn bare<C: VectorCommitment>(layout: Layout, content: &[u8]) -> Database<C> {
-    let mut bare = Database::offering(layout, Proofs::Tags).unwrap();
-    bare.records_mut()[..content.len()].copy_from_slice(content);
-    (0..layout.partitions()).for_each(|q| bare.commit(q).unwrap());
-    bare
 }
 
 /// A builder for `database`, with this kind of proof. Nothing is folded yet.
