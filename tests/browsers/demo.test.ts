@@ -41,11 +41,17 @@ async function answerOf(page: Page): Promise<Answer> {
   return await answer!.evaluate(shown => ({ kind: shown.getAttribute('data-kind')!, text: shown.textContent ?? '' }))
 }
 
-/** Types into the field of the first page and presses Enter. */
-async function ask(page: Page, text: string): Promise<Answer> {
-  const input = (await page.waitForSelector('#home input[name=text]'))!
+/** Types into a field, in place of what is there. */
+async function fill(page: Page, field: string, text: string) {
+  const input = (await page.waitForSelector(field))!
   await input.evaluate(element => (element as HTMLInputElement).select())
   await input.type(text)
+  return input
+}
+
+/** Types into the field of the first page and presses Enter. */
+async function ask(page: Page, text: string): Promise<Answer> {
+  const input = await fill(page, '#home input[name=text]', text)
   await page.$eval('#result', result => result.replaceChildren())
   await input.press('Enter')
   return await answerOf(page)
@@ -362,9 +368,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
       expect(await other.$eval('#looked', ({ textContent }) => textContent)).toMatch(/: (not )?on the phishing list\.$/)
       const domain = `${name}.publishing.example`
       const publish = async (op: 'add' | 'delete', domain: string) => {
-        const input = (await other.$('#add [name=domain]'))!
-        await input.evaluate(element => (element as HTMLInputElement).select())
-        await input.type(domain)
+        await fill(other, '#add [name=domain]', domain)
         await other.click(`#add [value=${op}]`)
         await other.waitForSelector('#add [value=add]:not([disabled])')
         return (await other.$eval('#published', ({ textContent }) => textContent))!
@@ -412,11 +416,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
       }))
     const says = (text: string) =>
       page.waitForFunction(text => document.querySelector('#plan-verdict')?.textContent?.includes(text), {}, text)
-    const type = async (name: string, text: string) => {
-      const input = (await page.$(`#cost [name=${name}]`))!
-      await input.evaluate(element => (element as HTMLInputElement).select())
-      await input.type(text)
-    }
+    const type = (name: string, text: string) => fill(page, `#cost [name=${name}]`, text)
     await says('4,500,000 records')
     const lists = await page.$$('#cost .examples button')
     expect(lists).toHaveLength(3)

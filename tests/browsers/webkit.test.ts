@@ -1,18 +1,14 @@
 // The SDK in WebKit, where code of a page runs on after a reload: its promises settle, and its `window` has the functions of
 // the new page.
 
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { KeyhushMap } from '@keyhush/client'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startDemo } from '../../demo/build/node/start.js'
-import { runKeyhush } from '../../server/test/command.js'
 import { launchWebKit, type WebKit } from '../../tools/webkit.mjs'
 import { inBrowsers } from '../support/needs.js'
-import { type ServerProcess, startServerProcess } from '../support/processes.js'
-import { temporaryFolder } from '../support/servers.js'
+import { type ServerPair, startPair } from '../support/servers.js'
 import { THOROUGH } from '../support/thorough.js'
-import { startPage } from '../support/web.js'
+import { type Site, startPage } from '../support/web.js'
 import { expectToldOfPolicy } from './policy.js'
 
 declare global {
@@ -22,24 +18,16 @@ declare global {
 
 const names = Array.from({ length: 300 }, (_, i) => `name ${i} é`)
 
-let folder: Awaited<ReturnType<typeof temporaryFolder>>
-let servers: ServerProcess[]
+let servers: ServerPair
 let urls: [string, string]
-let site: Awaited<ReturnType<typeof startPage>>
+let site: Site
 let webkit: WebKit
-
-const path = (name: string) => join(folder.path, name)
 
 await inBrowsers(['webkit'], 'in %s', () => {
   beforeAll(async () => {
-    folder = await temporaryFolder()
-    await writeFile(path('names.csv'), `key,value\n${names.map(name => `${name},"hello, ${name}"\n`).join('')}`)
-    const key = (await runKeyhush('keygen', '--out', path('key'))).trim().replace('public key: ', '')
-    await runKeyhush('build', path('names.csv'), '--out', path('dataset'), '--record', path('key.record'))
-    const serve = (store: string) =>
-      startServerProcess('--dataset', path('dataset'), '--store', path(store), '--publisher-key', key)
-    servers = [await serve('a'), await serve('b')]
-    urls = servers.map(({ url }) => url) as [string, string]
+    const lines = names.map(name => `${name},"hello, ${name}"\n`)
+    servers = await startPair({ format: 'csv', content: `key,value\n${lines.join('')}` }, { living: true })
+    urls = [...servers.urls]
     site = await startPage(urls)
     webkit = await launchWebKit()
     await webkit.goto(site.url)
@@ -47,8 +35,7 @@ await inBrowsers(['webkit'], 'in %s', () => {
   afterAll(async () => {
     await webkit?.close()
     await site?.close()
-    for (const server of servers ?? []) await server.stop()
-    await folder.remove()
+    await servers?.close()
   })
 
   test.each(['full', 'local', 'instant'] as const)(
@@ -107,8 +94,7 @@ await inBrowsers(['webkit'], 'in %s', () => {
       }, urls)
     expect(await open()).toBe(1)
     await webkit.goto(`${site.url}elsewhere`)
-    await writeFile(path('batch.jsonl'), '{"op":"edit","key":"name 1 é","value":"changed"}\n')
-    await runKeyhush('publish', '--servers', urls.join(), '--key', path('key'), '--no-generation', path('batch.jsonl'))
+    await servers.publish([{ op: 'edit', key: 'name 1 é', value: 'changed' }])
     await webkit.back()
     const isKept = await webkit.evaluate(() => globalThis.kept !== undefined)
     console.log(isKept ? 'the page came back from the page cache' : 'the page was loaded anew')

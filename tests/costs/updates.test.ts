@@ -1,37 +1,9 @@
 // What a day's changes cost a client, as planned and as two real servers send it; and the fence's part in a lookup.
 
-import { decodeManifest, encodeBatch, FENCE_REPLY_BYTES, FENCE_REQUEST_BYTES, fromHex, toHex } from '@keyhush/protocol'
-import { createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '@keyhush/server'
+import { decodeManifest, FENCE_REPLY_BYTES, FENCE_REQUEST_BYTES, toHex } from '@keyhush/protocol'
 import { loadCore, type Workload } from '@keyhush/wasm'
 import { expect, onTestFinished, test } from 'vitest'
-import { buildInto, type Data, distinctRecords, temporaryFolder } from '../support/servers.js'
-
-/** One of the two servers: the database after one batch, and the length of what it sends for a path. */
-async function changedServer(data: Data, operations: readonly object[]) {
-  const folder = await temporaryFolder()
-  onTestFinished(folder.remove)
-  const dataset = await loadDataset(await buildInto(folder.path, data))
-  const storage = new MemoryStorage()
-  await UpdatableDatabase.create(storage, dataset)
-  dataset.close()
-  const living = await UpdatableDatabase.open(storage)
-  onTestFinished(() => living.close())
-  const { manifest, manifestHash } = living.newest
-  await living.publish(
-    encodeBatch({
-      encoding: 'utf8',
-      databaseId: manifest.databaseId,
-      generation: manifest.generation,
-      epoch: manifest.epoch + 1,
-      expires: 0,
-      previousManifest: fromHex(manifestHash),
-      operations: new TextEncoder().encode(operations.map(each => `${JSON.stringify(each)}\n`).join('')),
-    }),
-  )
-  const app = await createServer({ datasets: [{ updatable: living }] })
-  onTestFinished(() => app.close())
-  return { living, get: async (path: string) => new Uint8Array((await app.inject(path)).rawPayload) }
-}
+import { type Data, distinctRecords, startPair } from '../support/servers.js'
 
 const keys = Array.from({ length: 300 }, (_, i) => `key-${i}`)
 const cases: Record<string, { data: Data; workload: Workload; operations: readonly object[] }> = {
@@ -53,12 +25,16 @@ const cases: Record<string, { data: Data; workload: Workload; operations: readon
 }
 
 const core = await loadCore()
+const fetched = async (url: string) => new Uint8Array(await (await fetch(url)).arrayBuffer())
 
 test.each(Object.entries(cases))('%s', async (_, { data, workload, operations }) => {
   const plan = core.plan({ ...workload, changesPerDay: operations.length })
-  const [a, b] = [await changedServer(data, operations), await changedServer(data, operations)]
-  const manifests = [await a.get('/v1/manifests?since=1'), await b.get('/v1/manifests?since=1')] as const
-  const list = await a.get(`/v1/blobs/${toHex(decodeManifest(manifests[0]).updateListHash)}`)
+  const servers = await startPair(data, { living: true })
+  onTestFinished(servers.close)
+  await servers.publish(operations)
+  const [a, b] = servers.urls
+  const manifests = [await fetched(`${a}/v1/manifests?since=1`), await fetched(`${b}/v1/manifests?since=1`)] as const
+  const list = await fetched(`${a}/v1/blobs/${toHex(decodeManifest(manifests[0]).updateListHash)}`)
   for (const costs of [plan.merkle, plan.tags]) {
     expect(list.length).toBe(costs.updateListBytes)
     expect(list.length + manifests[0].length + manifests[1].length).toBe(costs.updateBytes)

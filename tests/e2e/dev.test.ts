@@ -6,7 +6,7 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import type { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { type KeyhushError, open } from '@keyhush/client'
+import { type KeyhushError, type KeyhushMap, open } from '@keyhush/client'
 import { openWith, platformEnvironment } from '@keyhush/client/environment'
 import { MISBEHAVIOURS, type Misbehaviour } from '@keyhush/server/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -108,6 +108,14 @@ const isRunning = (pid: number) =>
 
 const text = (value: Uint8Array | undefined) => value && new TextDecoder().decode(value)
 
+/** A map has what is there, and then what is published. */
+async function expectToFollow(running: Awaited<ReturnType<typeof dev>>, map: KeyhushMap): Promise<void> {
+  expect([text(await map.get('otter')), await map.get('auk')]).toEqual(['river', undefined])
+  await publish(running, { op: 'add', key: 'auk', value: 'cliff' })
+  await map.sync()
+  expect(text(await map.get('auk'))).toBe('cliff')
+}
+
 test('with --servers 3 all three answer for a file, accept signed batches, and one that lies is not believed', async () => {
   const running = await dev({}, '--servers', '3', '--misbehave', 'c=lie')
   const { servers, publisherKey } = running
@@ -120,10 +128,7 @@ test('with --servers 3 all three answer for a file, accept signed batches, and o
   const honest = await dev({}, '--servers', '3')
   const { servers: urls, publisherKey: key } = honest
   const other = await open({ servers: urls, publisherKey: key, mode: 'instant' })
-  expect([text(await other.get('otter')), await other.get('auk')]).toEqual(['river', undefined])
-  await publish(honest, { op: 'add', key: 'auk', value: 'cliff' })
-  await other.sync()
-  expect(text(await other.get('auk'))).toBe('cliff')
+  await expectToFollow(honest, other)
   await other.close()
   expect(await honest.stop('SIGINT')).toBe(0)
 })
@@ -133,10 +138,7 @@ test('two servers answer for a file, accept signed batches, and end with Ctrl-C 
   const { servers, publisherKey } = running
   expect(new Set(servers.map(url => new URL(url).port)).size).toBe(2)
   const map = await open({ servers, publisherKey })
-  expect([text(await map.get('otter')), await map.get('auk')]).toEqual(['river', undefined])
-  await publish(running, { op: 'add', key: 'auk', value: 'cliff' })
-  await map.sync()
-  expect(text(await map.get('auk'))).toBe('cliff')
+  await expectToFollow(running, map)
   for (const [origin, allowed] of [
     ['http://localhost:5173', true],
     ['http://127.0.0.1:8080', true],

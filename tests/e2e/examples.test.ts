@@ -2,9 +2,7 @@
 
 import { execFile } from 'node:child_process'
 import { cp, readFile, symlink, writeFile } from 'node:fs/promises'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { extname, join, normalize } from 'node:path'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { startServers, type TestServers } from '@keyhush/server/testing'
 import type { Browser } from 'puppeteer-core'
@@ -13,13 +11,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import { needsBrowser } from '../support/needs.js'
 import { temporaryFolder } from '../support/servers.js'
+import { type Site, serveFiles } from '../support/web.js'
 
 const root = join(import.meta.dirname, '../..')
 
 let both: TestServers
 let directory: TestServers
 let folder: Awaited<ReturnType<typeof temporaryFolder>>
-let site: Server
+let site: Site
 let browser: Browser
 
 /** The examples and what is installed, side by side in one folder. */
@@ -39,21 +38,12 @@ beforeAll(async () => {
     await cp(join(root, 'packages/client/dist/keyhush.js'), path(`examples/${name}/keyhush.js`))
   }
   await writeFile(path('package.json'), '{ "type": "module" }')
-  site = createServer((request, response) => {
-    const file = normalize(new URL(request.url!, 'http://site').pathname)
-    const types: Record<string, string> = { '.html': 'text/html', '.js': 'text/javascript' }
-    readFile(path(file.endsWith('/') ? `${file}index.html` : file)).then(
-      bytes => response.setHeader('content-type', types[extname(file)] ?? 'text/html').end(bytes),
-      () => response.writeHead(404).end(),
-    )
-  })
-  await new Promise<void>(resolve => void site.listen(0, '127.0.0.1', resolve))
+  site = await serveFiles(folder.path)
   browser = await launchBrowser('chromium')
 })
 afterAll(async () => {
   await browser?.close()
-  site?.closeAllConnections()
-  await new Promise(resolve => void site?.close(resolve))
+  await site?.close()
   await folder?.remove()
   await both?.close()
   await directory?.close()
@@ -71,7 +61,7 @@ async function ask(at: string, name: string, typed: readonly string[]): Promise<
   const page = await browser.newPage()
   const errors: string[] = []
   page.on('pageerror', error => void errors.push(String(error)))
-  await page.goto(`http://127.0.0.1:${(site.address() as AddressInfo).port}${at}`)
+  await page.goto(site.url + at)
   const said: string[] = []
   for (const text of typed) {
     await page.$eval('[role=status]', status => {

@@ -213,40 +213,40 @@ test('a map that cannot be opened says why, and tries again', async () => {
   expect(opened.at(-1)!.status).toBe('open')
 })
 
-test('a map that opens slowly says which servers it waits for, and the app hears it, too', async () => {
-  let hear: OnEvent = () => {}
+/** Opens a map when `come` is called. */
+function late() {
   let come: (map: KeyhushMap) => void = () => {}
-  const openLate = ({ onEvent }: PrivateMapOptions) => {
-    hear = onEvent!
-    return new Promise<KeyhushMap>(resolve => {
-      come = resolve
-    })
+  const promise = new Promise<KeyhushMap>(resolve => {
+    come = resolve
+  })
+  const asked: { signal?: AbortSignal; onEvent?: OnEvent | undefined } = {}
+  const openLate: Opened['open'] = ({ signal, onEvent }) => {
+    Object.assign(asked, { signal, onEvent })
+    return promise
   }
+  return { openLate, come, asked }
+}
+
+test('a map that opens slowly says which servers it waits for, and the app hears it, too', async () => {
+  const { openLate, come, asked } = late()
   const heard: string[] = []
   await mount({ options: { servers, onEvent: ({ type }) => void heard.push(type) }, open: openLate })
   expect(opened.at(-1)).toEqual({ status: 'opening' })
   const slow = { type: 'slow', servers: [servers[1]] } as const
-  await act(() => hear(slow))
+  await act(() => asked.onEvent!(slow))
   expect(opened.at(-1)).toMatchObject({ status: 'opening', slow: [servers[1]] })
   await act(async () => come(fakeMap({ otter: 'river' })))
-  await act(() => hear(slow)) // of a call: not the opening
+  await act(() => asked.onEvent!(slow)) // of a call: not the opening
   expect([opened.at(-1)!.status, opened.at(-1)!.slow, heard]).toEqual(['open', undefined, ['slow', 'slow']])
 })
 
 test('opening is called off when the page is left; a map that comes after all is closed', async () => {
   const map = fakeMap({ otter: 'river' })
-  let signal: AbortSignal | undefined
-  let come: (map: KeyhushMap) => void = () => {}
-  const openLate = (options: { readonly signal: AbortSignal }) => {
-    signal = options.signal
-    return new Promise<KeyhushMap>(resolve => {
-      come = resolve
-    })
-  }
+  const { openLate, come, asked } = late()
   await mount({ options: { servers }, open: openLate })
   await act(() => root.render(null))
   await passed()
-  expect(signal?.aborted).toBe(true)
+  expect(asked.signal?.aborted).toBe(true)
   come(map)
   await passed()
   await expect(map.get('otter')).rejects.toMatchObject({ code: 'closed' })

@@ -1,12 +1,8 @@
-// Extreme sizes from end to end: the command builds, two processes serve, the SDK looks up.
+// Extreme sizes from end to end: two servers build and serve, the SDK looks up.
 
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { open } from '@keyhush/client'
-import { buildDataset } from '@keyhush/server'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type ServerProcess, startServerProcess } from '../support/processes.js'
-import { distinctRecords, temporaryFolder } from '../support/servers.js'
+import { expect, onTestFinished, test } from 'vitest'
+import { distinctRecords, startPair } from '../support/servers.js'
 import { THOROUGH } from '../support/thorough.js'
 
 interface Size {
@@ -33,36 +29,18 @@ const sizes: Record<string, Size> = {
   'M = 65 536': { records: 65_536, bytes: 2, partitions: 1 },
   'M = 65 536 twice, not full': { records: 131_071, bytes: 3, partitions: 2 },
 }
-const id = (name: string) => `s${Object.keys(sizes).indexOf(name)}`
 
-let folder: Awaited<ReturnType<typeof temporaryFolder>>
-let servers: ServerProcess[]
-
-beforeAll(async () => {
-  folder = await temporaryFolder()
-  const mounts: string[] = []
-  for (const [name, { records, bytes, partitions }] of Object.entries(sizes)) {
-    const [data, out] = [join(folder.path, `${id(name)}.bin`), join(folder.path, id(name))]
-    await writeFile(data, Buffer.concat(distinctRecords(records, bytes)))
-    await buildDataset({ data, out, recordBytes: bytes, ...(partitions && { partitions }) })
-    mounts.push('--dataset', `${id(name)}=${out}`)
-  }
-  servers = [await startServerProcess(...mounts), await startServerProcess(...mounts)]
-})
-afterAll(async () => {
-  for (const server of servers) await server.stop()
-  await folder.remove()
-})
-
-test.each(Object.entries(sizes))('%s', async (name, { records, bytes }) => {
-  const [a, b] = servers.map(({ url }) => `${url}/${id(name)}`)
+test.each(Object.entries(sizes))('%s', async (_name, { records, bytes, partitions }) => {
   const values = distinctRecords(records, bytes)
+  const data = { format: 'bin', content: Buffer.concat(values), recordBytes: bytes, partitions } as const
+  const { urls, close } = await startPair(data)
+  onTestFinished(close)
   // All of a few records; of many the first, the last and some between. Each again after the hint was shuffled.
   const step = Math.max(1, Math.floor(records / 37))
   const indices = [0, records - 1, ...Array.from({ length: Math.ceil(records / step) }, (_, i) => i * step)]
   const ways = [
-    { servers: [a!, b!], mode: 'full' },
-    { servers: [a!], mode: 'single', integrity: 'server' },
+    { servers: urls, mode: 'full' },
+    { servers: urls.slice(0, 1), mode: 'single', integrity: 'server' },
   ] as const
   for (const way of ways) {
     const map = await open(way)

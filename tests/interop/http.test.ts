@@ -14,9 +14,19 @@ const keyless: Data = { format: 'bin', content: Uint8Array.from(values.flatMap(v
 
 const names = Array.from({ length: 60 }, (_, i) => `name ${i}`)
 const greeting = (name: string) => `hello, ${name}${'!'.repeat(Number(name.slice(5)) % 7)}`
+const entries = names.map(name => [utf8ToBytes(name), utf8ToBytes(greeting(name))] as const)
 const keyed: Data = {
   format: 'csv',
   content: `key,value\n${names.map(name => `${name},"${greeting(name)}"\n`).join('')}`,
+}
+
+/** Asks for present and absent keys, four at a time, and expects what is right. */
+async function expectAllKeys(ask: (keys: readonly string[]) => Promise<readonly (Uint8Array | undefined)[]>) {
+  for (let i = 0; i < names.length; i += 3) {
+    const asked = [names[i]!, `absent ${i}`, names[i + 1]!, names[i + 2]!]
+    const expected = asked.map(key => (key.startsWith('absent') ? undefined : utf8ToBytes(greeting(key))))
+    expect(await ask(asked)).toEqual(expected)
+  }
 }
 
 async function startServers(data: Data): Promise<readonly [string, string]> {
@@ -46,11 +56,7 @@ describe('the reference client at real servers', () => {
     [2, 'tags'],
   ] as const)('in suite %d finds every key and no other, in batches', async (suite, proofs) => {
     const client = await ReferenceClient.open(...(await startServers({ ...keyed, proofs })), suite)
-    for (let i = 0; i < names.length; i += 3) {
-      const asked = [names[i]!, `absent ${i}`, names[i + 1]!, names[i + 2]!]
-      const found = await client.get(asked.map(utf8ToBytes))
-      expect(found).toEqual(asked.map(key => (key.startsWith('absent') ? undefined : utf8ToBytes(greeting(key)))))
-    }
+    await expectAllKeys(keys => client.get(keys.map(utf8ToBytes)))
   })
 
   test('is refused proofs where the database has none', async () => {
@@ -68,13 +74,8 @@ describe('the SDK at reference servers', () => {
   })
 
   test('finds every key and no other, in batches', async () => {
-    const entries = names.map(name => [utf8ToBytes(name), utf8ToBytes(greeting(name))] as const)
     const map = await open({ mode: 'full', servers: await startReferenceServers(keyedDataset(entries)) })
-    for (let i = 0; i < names.length; i += 3) {
-      const asked = [names[i]!, `absent ${i}`, names[i + 1]!, names[i + 2]!]
-      const found = await map.getMany(asked, { padTo: 6 })
-      expect(found).toEqual(asked.map(key => (key.startsWith('absent') ? undefined : utf8ToBytes(greeting(key)))))
-    }
+    await expectAllKeys(keys => map.getMany(keys, { padTo: 6 }))
     await map.close()
   })
 })
@@ -82,7 +83,7 @@ describe('the SDK at reference servers', () => {
 test.each([
   ['keyless', keyless, () => keylessDataset(values)],
   ['keyless, for tags', { ...keyless, proofs: 'tags' } as const, () => keylessDataset(values, undefined, 2)],
-  ['keyed', keyed, () => keyedDataset(names.map(name => [utf8ToBytes(name), utf8ToBytes(greeting(name))] as const))],
+  ['keyed', keyed, () => keyedDataset(entries)],
 ] as const)('from the same %s data both make the same manifest', async (_, data, reference) => {
   const [url] = await startServers(data)
   const manifest = new Uint8Array(await (await fetch(`${url}/v1/manifest`)).arrayBuffer())

@@ -106,6 +106,11 @@ export interface Exchange {
   readonly answer: Uint8Array
 }
 
+const digestsOf = ({ commitments, contentHashes }: Database) => ({
+  commitments: concatBytes(...commitments),
+  contentHashes: concatBytes(...contentHashes),
+})
+
 export const reference: Implementation = {
   fingerprint,
   databaseId,
@@ -124,24 +129,16 @@ export const reference: Implementation = {
   sizes: (layout, suite) => ({ entryBytes: entryBytes(layout, suite), maxBatch: maxBatch(layout, suite) }),
   nextGeneration(before, records, keyed, headroom) {
     const { layout, directory, records: placed } = nextGeneration(before, records, keyed, headroom)
-    const { commitments, contentHashes } = new Database(layout, placed)
-    return {
-      ...{ layout, directory },
-      commitments: concatBytes(...commitments),
-      contentHashes: concatBytes(...contentHashes),
-    }
+    return { layout, directory, ...digestsOf(new Database(layout, placed)) }
   },
   update({ layout: before, records: old, directory: bytes }, operations) {
     const directory = bytes.length === 0 ? undefined : decodeDirectory(bytes, before.records)
     const { layout, records, entries } = applyBatch(before, old, directory, operations)
     const list = encodeList(before, layout, entries)
     const followed = directory && nextDirectory(directory, decodeList(list, before, layout), operations)
-    const { commitments, contentHashes } = new Database(layout, records)
     return {
-      ...{ layout, records, list },
+      ...{ layout, records, list, ...digestsOf(new Database(layout, records)) },
       directory: followed === undefined ? bytes : encodeDirectory(followed),
-      commitments: concatBytes(...commitments),
-      contentHashes: concatBytes(...contentHashes),
     }
   },
   follow({ layout: before, records, directory }, list, layout) {
@@ -159,8 +156,7 @@ export const reference: Implementation = {
     const tags = new Writer()
     for (const tag of hint.tags) tags.u64(tag)
     return {
-      commitments: concatBytes(...database.commitments),
-      contentHashes: concatBytes(...database.contentHashes),
+      ...digestsOf(database),
       tags: tags.bytes(),
       lookUp(indices, entropy) {
         const batch = hint.query(indices, entropy)

@@ -1,16 +1,17 @@
 // `npm run matrix -- [SETUP…]`: the packages as published, in bundlers, runtimes and frameworks. Each setup is an app outside of
 // this repository that has installed the tarballs, and looks up in every mode. Versions: matrix/package-lock.json.
+// (package.test.ts has CommonJS in Node, esbuild for Node, and TypeScript.)
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { cp, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { startServers } from '@keyhush/server/testing'
 import type { Page } from 'puppeteer-core'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import { startPair, temporaryFolder } from '../support/servers.js'
-import { serve } from '../support/web.js'
-import { env as npm, pack, root, runWith } from './packed.js'
+import { serveFiles } from '../support/web.js'
+import { env as npm, pack, root, runWith, write } from './packed.js'
 
 const workspaces = ['packages/protocol', 'packages/wasm', 'packages/client', 'server']
 const { NODE_ENV: _, ...inherited } = npm // of what compiles this; apps choose their own
@@ -78,35 +79,10 @@ const lastLine = (text: string) => text.trim().split('\n').at(-1)!
 const setups: Record<string, (app: App) => Promise<string>> = {
   'Node, import': async app => lastLine(await app.run('node', 'program.mjs')),
 
-  'Node, require': async ({ path, run }) => {
-    await writeFile(
-      join(path, 'program.cjs'),
-      `const { open } = require('@keyhush/client')
-       Promise.all([import('./probe.mjs'), import('./servers.mjs')])
-         .then(([{ probe }, { servers }]) => probe(open, servers)).then(console.log)`,
-    )
-    return lastLine(await run('node', '--no-warnings', 'program.cjs'))
-  },
-
   Bun: async app => lastLine(await app.run('bun', 'run', 'program.mjs')),
 
   Deno: async app =>
     lastLine(await app.run('deno', 'run', '--allow-all', '--no-lock', '--node-modules-dir=manual', 'program.mjs')),
-
-  ...Object.fromEntries(
-    (['esm', 'cjs'] as const).map(format => [
-      `esbuild for Node, ${format}`,
-      async ({ path, run }: App) => {
-        const file = join(
-          await mkdir(join(path, '..', `node-${format}`), { recursive: true }).then(String),
-          `app.${format === 'esm' ? 'mjs' : 'cjs'}`,
-        )
-        const options = [`--format=${format}`, `--outfile=${file}`, '--bundle', '--minify', '--platform=node']
-        await run('esbuild', format === 'esm' ? 'program.mjs' : 'printing.mjs', ...options)
-        return lastLine(await run('node', file))
-      },
-    ]),
-  ),
 
   'esbuild for browsers, in parts': async app => await app.titleOf(await esbuilt(app)),
 
@@ -130,55 +106,43 @@ const setups: Record<string, (app: App) => Promise<string>> = {
   },
 
   'webpack 5': async ({ run, path, titleOf }) => {
-    await writeFile(join(path, 'page.mjs'), IN_PAGE)
-    await writeFile(
-      join(path, 'webpack.cjs'),
-      `require('webpack')({ mode: 'production', entry: './page.mjs', output: { path: __dirname + '/out-webpack' } }, (error, stats) => {
+    await write(path, {
+      'page.mjs': IN_PAGE,
+      'webpack.cjs': `require('webpack')({ mode: 'production', entry: './page.mjs', output: { path: __dirname + '/out-webpack' } }, (error, stats) => {
          if (error ?? stats.hasErrors()) throw error ?? new Error(stats.toString())
        })`,
-    )
+      'out-webpack/index.html': page('<script src="/main.js"></script>'),
+    })
     await run('node', 'webpack.cjs')
-    await writeFile(join(path, 'out-webpack/index.html'), page('<script src="/main.js"></script>'))
     return await titleOf('out-webpack')
   },
 
   'no bundler, one file': async ({ path, titleOf }) => {
-    await oneFile(path)
-    await writeFile(join(path, 'out-file/page.js'), IN_PAGE.replace('@keyhush/client', './keyhush.js'))
+    await oneFile(path, { 'page.js': IN_PAGE.replace('@keyhush/client', './keyhush.js') })
     return await titleOf('out-file', `${STRICT} 'wasm-unsafe-eval'`)
   },
 
   'a module worker': async ({ path, titleOf }) => {
-    await oneFile(path)
     const program = PROGRAM.replace('@keyhush/client', './keyhush.js')
-    await writeFile(
-      join(path, 'out-file/worker.js'),
-      `${program}probe(open, servers).then(postMessage, error => postMessage('failed: ' + error))`,
-    )
-    await writeFile(
-      join(path, 'out-file/page.js'),
-      `new Worker('/worker.js', { type: 'module' }).onmessage = ({ data }) => { document.title = data }`,
-    )
+    await oneFile(path, {
+      'worker.js': `${program}probe(open, servers).then(postMessage, error => postMessage('failed: ' + error))`,
+      'page.js': `new Worker('/worker.js', { type: 'module' }).onmessage = ({ data }) => { document.title = data }`,
+    })
     return await titleOf('out-file')
   },
 
   'a service worker': async ({ path, titleOf }) => {
-    await oneFile(path)
     const program = PROGRAM.replace('@keyhush/client', './keyhush.js')
-    await writeFile(
-      join(path, 'out-file/service.js'),
-      `${program}addEventListener('activate', event => event.waitUntil(clients.claim()))
+    await oneFile(path, {
+      'service.js': `${program}addEventListener('activate', event => event.waitUntil(clients.claim()))
        addEventListener('fetch', event => {
          if (event.request.url.endsWith('/ask')) event.respondWith(probe(open, servers).then(said => new Response(said), error => new Response('failed: ' + error)))
        })`,
-    )
-    await writeFile(
-      join(path, 'out-file/page.js'),
-      `const controlled = new Promise(resolve => { navigator.serviceWorker.oncontrollerchange = resolve })
+      'page.js': `const controlled = new Promise(resolve => { navigator.serviceWorker.oncontrollerchange = resolve })
        await navigator.serviceWorker.register('/service.js', { type: 'module' })
        await controlled
        document.title = await (await fetch('/ask')).text()`,
-    )
+    })
     return await titleOf('out-file')
   },
 
@@ -200,11 +164,7 @@ const setups: Record<string, (app: App) => Promise<string>> = {
       const lines = Object.entries({ servers, publisherKey }).map(
         ([name, value]) => `export const ${name} = ${JSON.stringify(value)}\n`,
       )
-      await writeFile(join(path, 'next-example/servers.js'), lines.join(''))
-      await writeFile(
-        join(path, 'next-example/next.config.mjs'),
-        `export default { reactStrictMode: true, turbopack: { root: ${JSON.stringify(path)} } }`,
-      )
+      await write(path, { 'next-example/servers.js': lines.join(''), 'next-example/next.config.mjs': nextConfig(path) })
       await run('next', 'build', 'next-example')
       const url = await serve('next', 'start', 'next-example', '--port', '0', '--hostname', '127.0.0.1')
       const said = (await askAt(url, ['otter', 'auk'])).join(' ')
@@ -215,8 +175,7 @@ const setups: Record<string, (app: App) => Promise<string>> = {
   },
 
   'Vitest with jsdom': async ({ path, run }) => {
-    await mkdir(join(path, 'vitest'), { recursive: true })
-    await writeFile(join(path, 'vitest/app.test.mjs'), testOf(`import { expect, test } from 'vitest'\n`, '../'))
+    await write(path, { 'vitest/app.test.mjs': testOf(`import { expect, test } from 'vitest'\n`, '../') })
     await run('vitest', 'run', '--root', 'vitest', '--environment', 'jsdom', '--globals', 'false')
     return EXPECTED
   },
@@ -239,79 +198,56 @@ const setups: Record<string, (app: App) => Promise<string>> = {
     ),
 
   'Jest, CommonJS': async ({ path, run }) => {
-    await mkdir(join(path, 'jest-cjs'), { recursive: true })
-    const transform = `const { transformSync } = require('esbuild')
-      exports.process = (source, file) => transformSync(source, { format: 'cjs', platform: 'node', sourcefile: file, supported: { 'dynamic-import': false } })`
-    await writeFile(join(path, 'jest-cjs/transform.cjs'), transform)
-    for (const name of MODULES) {
+    const sources = MODULES.map(async name => {
       const module = await readFile(join(path, `${name}.mjs`), 'utf8')
-      await writeFile(join(path, `jest-cjs/${name}.js`), module.replaceAll('.mjs', '.js'))
-    }
-    await writeFile(join(path, 'jest-cjs/app.test.js'), testOf('', './').replaceAll('.mjs', '.js'))
-    await writeFile(
-      join(path, 'jest-cjs/jest.config.json'),
-      JSON.stringify({
+      return [`jest-cjs/${name}.js`, module.replaceAll('.mjs', '.js')] as const
+    })
+    await write(path, {
+      ...Object.fromEntries(await Promise.all(sources)),
+      'jest-cjs/transform.cjs': `const { transformSync } = require('esbuild')
+        exports.process = (source, file) => transformSync(source, { format: 'cjs', platform: 'node', sourcefile: file, supported: { 'dynamic-import': false } })`,
+      'jest-cjs/app.test.js': testOf('', './').replaceAll('.mjs', '.js'),
+      'jest-cjs/jest.config.json': JSON.stringify({
         testMatch: ['**/*.test.js'],
         transform: { '\\.js$': '<rootDir>/transform.cjs' },
         transformIgnorePatterns: [],
       }),
-    )
+    })
     await run('node', 'node_modules/jest/bin/jest.js', '--config', 'jest-cjs/jest.config.json')
     return EXPECTED
   },
-
-  ...Object.fromEntries(
-    (['bundler', 'nodenext'] as const).map(resolution => [
-      `TypeScript, ${resolution}, without skipLibCheck`,
-      async ({ path, run }: App) => {
-        await writeFile(
-          join(path, 'types.ts'),
-          `import { open, type Found } from '@keyhush/client'
-           export { open as openInstant } from '@keyhush/client/instant'
-           export { fakeMap } from '@keyhush/client/testing'
-           export const ask = async (key: string): Promise<Found> => (await open({ servers: ['https://a.example', 'https://b.example'] })).get(key)`,
-        )
-        const kind = resolution === 'bundler' ? ['esnext', '--moduleResolution', 'bundler'] : ['nodenext']
-        const options = ['--strict', '--noEmit', '--skipLibCheck', 'false', '--lib', 'es2022,dom', '--target', 'es2022']
-        await run('tsc', ...options, '--types', '', '--module', ...kind, 'types.ts')
-        return EXPECTED
-      },
-    ]),
-  ),
 }
 
 async function jestModules({ path, run }: App, folder: string, test: string): Promise<string> {
-  await mkdir(join(path, folder), { recursive: true })
-  await writeFile(join(path, folder, 'app.test.mjs'), test)
   const config = `${folder}/jest.config.json`
-  await writeFile(join(path, config), '{ "testMatch": ["**/*.test.mjs"], "transform": {} }')
+  await write(path, {
+    [`${folder}/app.test.mjs`]: test,
+    [config]: '{ "testMatch": ["**/*.test.mjs"], "transform": {} }',
+  })
   await run('node', '--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--config', config)
   return EXPECTED
 }
 
 /** The folder of a page in parts. */
 async function esbuilt({ path, run }: App): Promise<string> {
-  await writeFile(join(path, 'page.mjs'), IN_PAGE)
+  await write(path, { 'page.mjs': IN_PAGE, 'out-esbuild/index.html': MODULE_PAGE })
   const options = ['--bundle', '--minify', '--splitting', '--format=esm', '--outdir=out-esbuild']
   await run('esbuild', 'page.mjs', ...options)
-  await writeFile(join(path, 'out-esbuild/index.html'), MODULE_PAGE)
   return 'out-esbuild'
 }
 
 async function vitePage(path: string): Promise<void> {
-  await mkdir(join(path, 'vite'), { recursive: true })
+  await write(path, { 'vite/page.js': IN_PAGE, 'vite/index.html': MODULE_PAGE })
   await copyModules(path, 'vite')
-  await writeFile(join(path, 'vite/page.js'), IN_PAGE)
-  await writeFile(join(path, 'vite/index.html'), MODULE_PAGE)
 }
 
-/** The package's one file, and the probe. */
-async function oneFile(path: string): Promise<void> {
+/** The package's one file, the probe, and these files. */
+async function oneFile(path: string, files: Record<string, string>): Promise<void> {
+  const page = { 'entries.mjs': 'export const entries = []', 'index.html': MODULE_PAGE }
   await mkdir(join(path, 'out-file'), { recursive: true })
   await cp(join(path, 'node_modules/@keyhush/client/dist/keyhush.js'), join(path, 'out-file/keyhush.js'))
   await copyModules(path, 'out-file')
-  await writeFile(join(path, 'out-file/entries.mjs'), 'export const entries = []')
-  await writeFile(join(path, 'out-file/index.html'), MODULE_PAGE)
+  await write(join(path, 'out-file'), { ...page, ...files })
 }
 
 async function copyModules(path: string, folder: string): Promise<void> {
@@ -320,33 +256,25 @@ async function copyModules(path: string, folder: string): Promise<void> {
 
 /** A page whose server component looks up while it renders, and whose client component does afterwards. */
 async function nextApp(path: string): Promise<void> {
-  await mkdir(join(path, 'next/app'), { recursive: true })
-  await copyModules(path, 'next/app')
-  await writeFile(
-    join(path, 'next/next.config.mjs'),
-    `export default { reactStrictMode: true, turbopack: { root: ${JSON.stringify(path)} } }`,
-  )
-  await writeFile(
-    join(path, 'next/app/layout.jsx'),
-    `export default ({ children }) => <html lang="en"><body>{children}</body></html>`,
-  )
-  await writeFile(
-    join(path, 'next/app/page.jsx'),
-    `${PROGRAM}import { Client } from './client'
+  await write(path, {
+    'next/next.config.mjs': nextConfig(path),
+    'next/app/layout.jsx': `export default ({ children }) => <html lang="en"><body>{children}</body></html>`,
+    'next/app/page.jsx': `${PROGRAM}import { Client } from './client'
      export const dynamic = 'force-dynamic'
      export default async function Page() { return <Client server={await probe(open, servers)} /> }`,
-  )
-  await writeFile(
-    join(path, 'next/app/client.jsx'),
-    `'use client'
+    'next/app/client.jsx': `'use client'
      import { useEffect } from 'react'
      ${PROGRAM}
      export function Client({ server }) {
        useEffect(() => { probe(open, servers).then(said => { document.title = server + '|' + said }, error => { document.title = 'failed: ' + error }) }, [server])
        return <p>{server}</p>
      }`,
-  )
+  })
+  await copyModules(path, 'next/app')
 }
+
+const nextConfig = (path: string) =>
+  `export default { reactStrictMode: true, turbopack: { root: ${JSON.stringify(path)} } }`
 
 const both = (title: string) => (title === `${EXPECTED}|${EXPECTED}` ? EXPECTED : title)
 
@@ -371,11 +299,12 @@ export async function matrix(wanted: readonly string[]): Promise<number> {
     console.log('Installing what apps are built with, and the tarballs')
     const tarballs = await pack(workspaces, folder.path)
     await runAt(path, 'npm', 'install', '--no-save', ...tarballs)
-    await writeFile(join(path, 'probe.mjs'), PROBE)
-    await writeFile(join(path, 'entries.mjs'), ENTRIES)
-    await writeFile(join(path, 'servers.mjs'), `export const servers = ${JSON.stringify(servers.urls)}\n`)
-    await writeFile(join(path, 'program.mjs'), `${PROGRAM}console.log(await probe(open, servers))\n`)
-    await writeFile(join(path, 'printing.mjs'), `${PROGRAM}probe(open, servers).then(console.log)\n`)
+    await write(path, {
+      'probe.mjs': PROBE,
+      'entries.mjs': ENTRIES,
+      'servers.mjs': `export const servers = ${JSON.stringify(servers.urls)}\n`,
+      'program.mjs': `${PROGRAM}console.log(await probe(open, servers))\n`,
+    })
 
     /** What `work` finds in a tab of its own. */
     const inTab = async <T>(url: string, work: (tab: Page) => Promise<T>) => {
@@ -431,17 +360,8 @@ export async function matrix(wanted: readonly string[]): Promise<number> {
         })
       },
       async titleOf(folder, policy) {
-        const site = await serve((request, response) => {
-          const name = request.url === '/' ? 'index.html' : request.url!.slice(1)
-          const type = name.endsWith('.html') ? 'text/html' : 'text/javascript'
-          readFile(join(path, folder, name)).then(
-            bytes =>
-              response
-                .writeHead(200, { 'content-type': type, ...(policy && { 'content-security-policy': policy }) })
-                .end(bytes),
-            () => response.writeHead(404).end(),
-          )
-        })
+        const headers = policy === undefined ? {} : { 'content-security-policy': policy }
+        const site = await serveFiles(join(path, folder), headers)
         return await titleAt(`${site.url}/`).finally(() => site.close())
       },
     }

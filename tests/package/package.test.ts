@@ -5,17 +5,16 @@ import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { build as esbuild } from 'esbuild'
 import { build as vite } from 'vite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freePort } from '../../server/test/helpers.js'
 import { distinctRecords, startPair, temporaryFolder } from '../support/servers.js'
 import { THOROUGH } from '../support/thorough.js'
-import { env, pack, root, run } from './packed.js'
+import { env, pack, ran, root, run, write } from './packed.js'
 
 const packages = { protocol: 'packages/protocol', wasm: 'packages/wasm', client: 'packages/client', server: 'server' }
 type PackageName = keyof typeof packages
@@ -118,8 +117,7 @@ describe('the SDK without the servers', () => {
   let warned: string
   beforeAll(async () => {
     alone = join(folder.path, 'alone')
-    await mkdir(alone)
-    await writeFile(join(alone, 'package.json'), '{ "type": "module" }')
+    await write(alone, { 'package.json': '{ "type": "module" }' })
     const files = (['protocol', 'wasm', 'client'] as const).map(name => tarballs[name])
     warned = (await promisify(execFile)('npm', ['install', ...files], { cwd: alone, env })).stderr
   })
@@ -131,8 +129,9 @@ describe('the SDK without the servers', () => {
   })
 
   test("names the package that Node's file store needs, whatever storage is asked for", async () => {
-    await writeFile(
-      join(alone, 'main.js'),
+    const printed = await ran(
+      alone,
+      'main.js',
       `import { open } from '@keyhush/client'
        import { fileStore } from '@keyhush/client/node'
        const servers = ['http://127.0.0.1:1', 'http://127.0.0.1:2']
@@ -141,27 +140,28 @@ describe('the SDK without the servers', () => {
          console.log(error.code, error.message)
        }`,
     )
-    const [preferred, required] = (await run(alone, process.execPath, 'main.js')).split('\n')
+    const [preferred, required] = printed.split('\n')
     expect(preferred).toMatch(/^usage fileStore: .*npm install fs-native-extensions$/)
     expect(required).toBe(preferred)
   })
 
   test('imports its entries, but for that of React, which says what it needs', async () => {
-    await writeFile(
-      join(alone, 'entries.js'),
+    const printed = await ran(
+      alone,
+      'entries.js',
       `import { fakeMap } from '@keyhush/client/testing'
        import { open } from '@keyhush/client/instant'
        console.log(typeof open, await fakeMap({ otter: 'river' }).getText('otter'))
        await import('@keyhush/client/react').catch(({ message }) => console.log(message))`,
     )
-    const printed = await run(alone, process.execPath, 'entries.js')
     expect(printed).toMatch(/^function river\n.*'react'/)
   })
 })
 
 test('in Node the packages build, serve and look up', async () => {
-  await writeFile(
-    join(app, 'main.js'),
+  const printed = await ran(
+    app,
+    'main.js',
     `import { open } from '@keyhush/client'
      import { buildDataset, createServer, loadDataset } from '@keyhush/server'
      await buildDataset({ data: 'animals.csv', out: 'animals' }) // the README's
@@ -172,7 +172,7 @@ test('in Node the packages build, serve and look up', async () => {
      await map.close()
      for (const app of apps) app.server.closeAllConnections(), await app.close()`,
   )
-  expect(await run(app, process.execPath, 'main.js')).toBe('river false\n')
+  expect(printed).toBe('river false\n')
   expect(await run(app, join(app, 'node_modules/.bin/keyhush'), '--version')).toMatch(/^\d+\.\d+\.\d+\n$/)
 })
 
@@ -182,24 +182,32 @@ test('a feature of a separate package names the package to install', async () =>
   await expect(asked).rejects.toThrow(
     'keyhush: pointproofs need a package of their own: npm install @keyhush/pointproofs',
   )
-  await writeFile(
-    join(app, 'proofs.js'),
+  const printed = await ran(
+    app,
+    'proofs.js',
     `import { open } from '@keyhush/client'
      const servers = ['https://a.example', 'https://b.example']
      await open({ servers, mode: 'full', proofs: 'pointproofs' }).catch(({ code, message }) => console.log(code, message))`,
   )
-  expect(await run(app, process.execPath, 'proofs.js')).toBe(
+  expect(printed).toBe(
     "usage proofs: expected for 'pointproofs' its package, got none: npm install @keyhush/pointproofs, " +
       "and pass open({ pointproofs: () => import('@keyhush/pointproofs') })\n",
   )
 })
 
-/** One lookup, of an app that is bundled for Node. */
-const lookUpOnce = (urls: readonly string[]) => `
-  const { mode } = await estimate(${JSON.stringify(urls)})
-  const map = await open({ servers: ${JSON.stringify(urls)} })
-  console.log(mode, await map.getText('otter'))
-  await map.close()`
+/** What an app in Node does with `estimate` and `open`: a lookup in every mode. */
+const lookUp = (servers: readonly string[]) => `
+  const servers = ${JSON.stringify(servers)}
+  console.log((await estimate(servers)).mode)
+  const alone = { servers: [servers[0]], integrity: 'server' }
+  for (const options of [{ mode: 'local' }, { mode: 'instant' }, { mode: 'full' }, { mode: 'single', ...alone }]) {
+    const map = await open({ servers, storage: 'memory', ...options })
+    console.log(map.mode, await map.getText('otter'))
+    await map.close()
+  }`
+const required = (servers: readonly string[]) =>
+  `const { estimate, open } = require('@keyhush/client')\n;(async () => {${lookUp(servers)}})()`
+const FOUND = 'local\nlocal river\ninstant river\nfull river\nsingle river\n'
 
 describe('where only one file of JavaScript is, as on a server that renders pages', () => {
   let servers: Awaited<ReturnType<typeof startPair>>
@@ -210,13 +218,13 @@ describe('where only one file of JavaScript is, as on a server that renders page
 
   test.each(['esm', 'cjs'] as const)('esbuild for Node, %s', async format => {
     const elsewhere = join(folder.path, `bundled-${format}`)
-    const work = `(async () => {${lookUpOnce(servers.urls)}})()`
+    const work = `(async () => {${lookUp(servers.urls)}})()`
     const entry = join(app, 'node.js')
     await writeFile(entry, `import { estimate, open } from '@keyhush/client'\n${work}`)
     const outfile = join(elsewhere, format === 'esm' ? 'app.mjs' : 'app.cjs')
     await esbuild({ entryPoints: [entry], outfile, bundle: true, minify: true, platform: 'node', format })
     expect(await readdir(elsewhere)).toHaveLength(1)
-    expect(await run(elsewhere, process.execPath, outfile)).toBe('local river\n')
+    expect(await run(elsewhere, process.execPath, outfile)).toBe(FOUND)
   })
 
   test('every file on its own as CommonJS, as Jest makes of it', async () => {
@@ -235,39 +243,33 @@ describe('where only one file of JavaScript is, as on a server that renders page
       const { exports } = JSON.parse(await readFile(join(from, 'package.json'), 'utf8'))
       await writeFile(join(outdir, name, 'package.json'), JSON.stringify({ name, exports }))
     }
-    await writeFile(
-      join(outdir, '../app.js'),
-      `const { estimate, open } = require('@keyhush/client')\n;(async () => {${lookUpOnce(servers.urls)}})()`,
-    )
-    await writeFile(join(outdir, '../package.json'), '{}')
-    expect(await run(join(outdir, '..'), process.execPath, 'app.js')).toBe('local river\n')
+    await write(join(outdir, '..'), { 'package.json': '{}' })
+    expect(await ran(join(outdir, '..'), 'app.js', required(servers.urls))).toBe(FOUND)
   })
 
   test('the one file that the package has for pages without a bundler', async () => {
     const elsewhere = join(folder.path, 'one-file')
     await mkdir(elsewhere)
     await cp(join(app, 'node_modules/@keyhush/client/dist/keyhush.js'), join(elsewhere, 'keyhush.mjs'))
-    const program = `import { estimate, open } from './keyhush.mjs'\n${lookUpOnce(servers.urls)}`
-    await writeFile(join(elsewhere, 'app.mjs'), program)
-    expect(await run(elsewhere, process.execPath, 'app.mjs')).toBe('local river\n')
+    const program = `import { estimate, open } from './keyhush.mjs'\n${lookUp(servers.urls)}`
+    expect(await ran(elsewhere, 'app.mjs', program)).toBe(FOUND)
   })
 
   test('required rather than imported, from CommonJS', async () => {
-    const script = `const { estimate, open } = require('@keyhush/client')\n;(async () => {${lookUpOnce(servers.urls)}})()`
-    await writeFile(join(app, 'required.cjs'), script)
-    expect(await run(app, process.execPath, '--no-warnings', 'required.cjs')).toBe('local river\n')
+    expect(await ran(app, 'required.cjs', required(servers.urls), '--no-warnings')).toBe(FOUND)
   })
 
   test('with the module handed in: none is bundled, and the file of the package will do', async () => {
     const entry = join(app, 'slim.js')
     const file = join(app, 'node_modules/@keyhush/wasm/generated/client_bg.wasm')
     const wasm = `() => require('node:fs').readFileSync(${JSON.stringify(file)})`
-    const work = lookUpOnce(servers.urls).replace('await estimate', 'await (async () => ({ mode: `given` }))')
     await writeFile(
       entry,
-      `import { open as any } from '@keyhush/client'
-       const open = options => any({ ...options, wasm: ${wasm} })
-       ;(async () => {${work}})()`,
+      `import { open } from '@keyhush/client'
+       open({ servers: ${JSON.stringify(servers.urls)}, wasm: ${wasm} }).then(async map => {
+         console.log(await map.getText('otter'))
+         await map.close()
+       })`,
     )
     const outdir = join(folder.path, 'slim')
     const { metafile } = await esbuild({
@@ -282,7 +284,7 @@ describe('where only one file of JavaScript is, as on a server that renders page
     )!
     await rm(join(process.cwd(), name))
     await writeFile(join(outdir, 'package.json'), '{ "type": "module" }')
-    expect(await run(outdir, process.execPath, 'slim.js')).toBe('given river\n')
+    expect(await run(outdir, process.execPath, 'slim.js')).toBe('river\n')
   })
 })
 
@@ -360,8 +362,9 @@ describe('types', () => {
 })
 
 test('the conformance suites for stores and storages run outside of this repository', async () => {
-  await writeFile(
-    join(app, 'suites.js'),
+  const printed = await ran(
+    app,
+    'suites.js',
     `import { MemoryStore } from '@keyhush/client/environment'
      import { conformance as storeLaws } from '@keyhush/client/testing/store'
      import { MemoryStorage } from '@keyhush/server'
@@ -373,7 +376,7 @@ test('the conformance suites for stores and storages run outside of this reposit
      for (const { run } of storageLaws) await run(new MemoryStorage())
      console.log(storeLaws.length > 20, storageLaws.length > 5)`,
   )
-  expect(await run(app, process.execPath, 'suites.js')).toBe('true true\n')
+  expect(printed).toBe('true true\n')
 })
 
 test('the commands of the README and of Going to production run word for word and print what it says', async () => {
@@ -387,7 +390,7 @@ test('the commands of the README and of Going to production run word for word an
   const printed = await run(app, 'bash', '-euc', start)
   expect(printed).toContain('river\nfalse\n[\n  Uint8Array(5)')
 
-  const ports = await freePorts()
+  const ports = [await freePort(), await freePort()]
   const withPorts = (text: string) => text.replaceAll('8801', `${ports[0]}`).replaceAll('8802', `${ports[1]}`)
   await run(app, 'bash', '-euc', withPorts(publisher))
   const a = await begin(app, withPorts(one), 'listening on ')
@@ -440,18 +443,6 @@ async function begin(cwd: string, commands: string, until: string) {
       await ended
     },
   }
-}
-
-/** Two free ports. */
-async function freePorts(): Promise<[number, number]> {
-  const servers = [createServer(), createServer()]
-  const ports: number[] = []
-  for (const server of servers) {
-    await once(server.listen(0, '127.0.0.1'), 'listening')
-    ports.push((server.address() as AddressInfo).port)
-  }
-  for (const server of servers) await once(server.close(), 'close')
-  return ports as [number, number]
 }
 
 const values = distinctRecords(20, 16)

@@ -1,7 +1,8 @@
 // The tarballs that npm would publish, and commands of apps that have installed them.
 
 import { execFile } from 'node:child_process'
-import { join } from 'node:path'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
@@ -26,6 +27,20 @@ export async function runWith(env: NodeJS.ProcessEnv, cwd: string, command: stri
     const { stdout, stderr } = error as { stdout?: string; stderr?: string }
     throw new Error(`${command} ${args.join(' ')}\n${stdout ?? ''}${stderr ?? error}`)
   }
+}
+
+/** Writes files below a folder, with the folders that they are in. */
+export async function write(folder: string, files: Readonly<Record<string, string>>): Promise<void> {
+  for (const [name, text] of Object.entries(files)) {
+    await mkdir(dirname(join(folder, name)), { recursive: true })
+    await writeFile(join(folder, name), text)
+  }
+}
+
+/** What a script prints that is written into a folder. `flags`: Node's. */
+export async function ran(folder: string, name: string, source: string, ...flags: string[]): Promise<string> {
+  await write(folder, { [name]: source })
+  return await run(folder, process.execPath, ...flags, name)
 }
 
 /** Packs workspaces into a folder. The files. */

@@ -1,5 +1,5 @@
 // Everything that either server can see of the SDK over real HTTP. The same number of lookups gives the same transcript,
-// whatever is looked up, except for the offsets of the vectors; uniformity.test.ts and rust-core check those.
+// whatever is looked up, except for the offsets of the vectors; rust-core/core/tests/privacy.rs checks those.
 //
 // The refresh server is drawn at random, and transcripts show it: it alone is asked for the fence, and gets a claim with each
 // query. So runs with equal roles are compared: each seed stands for a series, whose first member with these roles is used.
@@ -206,31 +206,24 @@ test('a redirect brings the server it points to no query of the other', async ()
   await client.run(map.close())
 })
 
-test('both servers are asked before either has answered', async () => {
-  const { client, map } = await opened(keyless, 'both', { refresh: 1 })
+test.each([
+  ['both servers are asked before either has answered', 'confirm'],
+  ['with rollback strict, both servers are asked once the fence has replied', 'strict'],
+] as const)('%s', async (_, rollback) => {
+  const { client, map } = await opened(keyless, 'both', { refresh: 1, rollback })
+  const [first, second] = keyless.proxies
+  const asked = [`fetch called ${first.url}/v1/answer`, `fetch called ${second.url}/v1/answer`]
+  const fenced = ['fetch called', 'response begun', 'response read'].map(kind => `${kind} ${second.url}/v1/fence`)
+  const ahead = rollback === 'strict' ? fenced : []
   for (let lookup = 0; lookup < 3; lookup++) {
     client.events.length = 0
     await client.run(map.at(5))
-    const asked = client.events.slice(0, 2)
-    expect(asked.map(({ kind }) => kind)).toEqual(Array(2).fill('fetch called'))
-    const [first, second] = keyless.proxies
-    expect(asked.map(({ url }) => url).sort()).toEqual([`${first.url}/v1/answer`, `${second.url}/v1/answer`].sort())
-    const rest = client.events.slice(2).map(({ kind }) => kind)
-    expect(rest.sort()).toEqual([...Array(2).fill('response begun'), ...Array(2).fill('response read')])
-  }
-  await client.run(map.close())
-})
-
-test('with rollback strict, both servers are asked once the fence has replied', async () => {
-  const { client, map } = await opened(keyless, 'strict', { refresh: 1, rollback: 'strict' })
-  for (let lookup = 0; lookup < 3; lookup++) {
-    client.events.length = 0
-    await client.run(map.at(5))
-    const path = (url: string) => new URL(url).pathname
-    expect(client.events.slice(0, 5).map(({ kind, url }) => `${kind} ${path(url)}`)).toEqual([
-      ...['fetch called /v1/fence', 'response begun /v1/fence', 'response read /v1/fence'],
-      ...['fetch called /v1/answer', 'fetch called /v1/answer'],
-    ])
+    const all = client.events.map(({ kind, url }) => `${kind} ${url}`)
+    expect(all.slice(0, ahead.length)).toEqual(ahead)
+    const [both, rest] = [all.slice(ahead.length, ahead.length + 2), client.events.slice(ahead.length + 2)]
+    expect(both.sort()).toEqual([...asked].sort())
+    const kinds = rest.map(({ kind }) => kind)
+    expect(kinds.sort()).toEqual([...Array(2).fill('response begun'), ...Array(2).fill('response read')])
   }
   await client.run(map.close())
 })

@@ -1,9 +1,9 @@
 // One address before several processes on one store. Lookups go to any process that runs, batches to the one that writes. It
 // repeats nothing: a client of a process that dies has to ask again.
 
-import { createServer, request, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { ServerProcess } from '../support/processes.js'
+import { type Site, serve } from '../support/web.js'
 
 export class Balancer {
   /** the processes that answer */
@@ -11,43 +11,43 @@ export class Balancer {
   /** the process that writes; undefined: it is away */
   writer: string | undefined
   readonly #choose: (count: number) => number
-  readonly #server: Server
+  #site!: Site
 
   private constructor(choose: (count: number) => number) {
     this.#choose = choose
-    this.#server = createServer((incoming, outgoing) => {
-      const path = incoming.url ?? '/'
-      const publishes = incoming.method === 'POST' && /^\/v1\/(epochs|signatures)/.test(path)
-      const target = publishes ? this.writer : this.targets[this.#choose(this.targets.length)]?.url
-      if (target === undefined) {
-        outgoing.destroy()
-        return
-      }
-      const { method, headers } = incoming
-      const passing = request(`${target}${path}`, { method, headers, agent: false }, reply => {
-        outgoing.writeHead(reply.statusCode!, reply.headers)
-        reply.pipe(outgoing)
-        reply.once('error', () => outgoing.destroy())
-      })
-      passing.once('error', () => outgoing.destroy())
-      outgoing.once('close', () => passing.destroy())
-      incoming.pipe(passing)
-    })
   }
 
   /** `choose`: a number below `count`. */
   static async start(choose: (count: number) => number): Promise<Balancer> {
     const balancer = new Balancer(choose)
-    await new Promise<void>(resolve => void balancer.#server.listen(0, '127.0.0.1', resolve))
+    balancer.#site = await serve((...exchange) => balancer.#pass(...exchange))
     return balancer
   }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    return this.#site.url
   }
 
-  async close(): Promise<void> {
-    this.#server.closeAllConnections()
-    await new Promise(resolve => this.#server.close(resolve))
+  close(): Promise<void> {
+    return this.#site.close()
+  }
+
+  #pass(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    const path = incoming.url ?? '/'
+    const publishes = incoming.method === 'POST' && /^\/v1\/(epochs|signatures)/.test(path)
+    const target = publishes ? this.writer : this.targets[this.#choose(this.targets.length)]?.url
+    if (target === undefined) {
+      outgoing.destroy()
+      return
+    }
+    const { method, headers } = incoming
+    const passing = request(`${target}${path}`, { method, headers, agent: false }, reply => {
+      outgoing.writeHead(reply.statusCode!, reply.headers)
+      reply.pipe(outgoing)
+      reply.once('error', () => outgoing.destroy())
+    })
+    passing.once('error', () => outgoing.destroy())
+    outgoing.once('close', () => passing.destroy())
+    incoming.pipe(passing)
   }
 }

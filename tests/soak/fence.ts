@@ -15,7 +15,7 @@ import { mostNew } from '../../server/dist/database/fence.js'
 import { PostgresFence } from '../../server/dist/database/postgres-fence.js'
 import { openPostgres } from '../../server/dist/storage/postgres.js'
 import { aligned, writeBetween } from '../bench/document.js'
-import { PostgresServer, queryStore, storeAt } from '../support/postgres.js'
+import { newStore, queryStore } from '../support/postgres.js'
 import { temporaryFolder } from '../support/servers.js'
 import { DAYS, type Measured, measured } from './fence-process.mjs'
 
@@ -65,10 +65,8 @@ async function inLmdb(count: number): Promise<Findings> {
 }
 
 async function inPostgres(count: number): Promise<Findings> {
-  const named = process.env['KEYHUSH_POSTGRES']
-  const postgres = named === undefined ? await PostgresServer.begin() : undefined
+  const { store: url, remove } = await newStore()
   try {
-    const url = storeAt(postgres?.url ?? named!)
     const storage = await openPostgres(url, { role: 'writer' })
     try {
       let passed = 0
@@ -99,7 +97,7 @@ async function inPostgres(count: number): Promise<Findings> {
       await storage.close()
     }
   } finally {
-    await postgres?.remove()
+    await remove()
   }
 }
 

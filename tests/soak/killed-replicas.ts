@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type KeyhushMap, open } from '@keyhush/client'
 import { decodeFenceReply, decodeManifest, encodeFenceRequest, type FenceRequest } from '@keyhush/protocol'
 import { buildDataset, createKeyFile, PublisherRecord, publish } from '@keyhush/server'
-import { PostgresServer, storeAt } from '../support/postgres.js'
+import { newStore } from '../support/postgres.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
 import { draws } from '../world/chance.js'
@@ -74,10 +74,8 @@ class World {
     chance: (count: number) => number,
     cleanups: (() => Promise<unknown>)[],
   ): Promise<World> {
-    const named = process.env['KEYHUSH_POSTGRES']
-    const postgres = named === undefined ? await PostgresServer.begin() : undefined
-    if (postgres !== undefined) cleanups.push(() => postgres.remove())
-    const store = storeAt(postgres?.url ?? named!)
+    const { store, remove } = await newStore()
+    cleanups.push(remove)
     const data = join(dir, 'data.csv')
     const dataset = join(dir, 'dataset')
     const lines = Array.from({ length: KEYS }, (_, key) => `key ${key},value ${key}\n`)

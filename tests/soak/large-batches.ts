@@ -8,7 +8,7 @@ import { open } from '@keyhush/client'
 import { encodeQuery } from '@keyhush/protocol'
 import { batchOn } from '../bench/large-batches.js'
 import { newestManifest, Stage } from '../bench/stage.js'
-import { PostgresServer, queryStore, storeAt } from '../support/postgres.js'
+import { newStore, queryStore } from '../support/postgres.js'
 import { type ServerProcess, startServerProcess } from '../support/processes.js'
 import { PUBLISHER_KEY, signed } from '../support/publishing.js'
 
@@ -22,10 +22,8 @@ export async function largeBatches(
   chance: (count: number) => number,
 ): Promise<void> {
   await Stage.with(async stage => {
-    const named = process.env['KEYHUSH_POSTGRES']
-    const postgres = named === undefined ? await PostgresServer.begin() : undefined
-    if (postgres !== undefined) stage.closeLast(() => postgres.remove())
-    const store = storeAt(postgres?.url ?? named!)
+    const { store, remove } = await newStore()
+    stage.closeLast(remove)
     const rows = Array.from({ length: operations }, (_, key) => `${key},0\n`)
     const dataset = await stage.build('csv', `key,value\n${rows.join('')}`, '--max-value-bytes', '14')
     const serve = async (...args: string[]) => {

@@ -25,6 +25,14 @@ export function storeAt(server: string): string {
   return url.href
 }
 
+/** A new store on the server that KEYHUSH_POSTGRES names, or on one of its own, and how to remove that. */
+export async function newStore(): Promise<{ readonly store: string; remove(): Promise<void> }> {
+  const named = process.env['KEYHUSH_POSTGRES']
+  if (named !== undefined) return { store: storeAt(named), remove: async () => {} }
+  const postgres = await PostgresServer.begin()
+  return { store: storeAt(postgres.url), remove: () => postgres.remove() }
+}
+
 /** Asks the database of a store, `schema` in the text standing for the store's. */
 export async function queryStore(store: string, text: string): Promise<Record<string, unknown>[]> {
   const url = new URL(store)

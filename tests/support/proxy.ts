@@ -1,10 +1,10 @@
 // A proxy before a real server. It records all that the server sees, and can lie. It serves one test at a time and never waits
 // by the clock: requests that it keeps waiting are in `held`.
 
-import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
+import { type Site, serve } from './web.js'
 
 /** One request and the reply to it, as they passed. */
 export interface Exchange {
@@ -42,28 +42,26 @@ export class LyingProxy {
   target: string
   /** streams of events that are open */
   streams = 0
-  readonly #server: Server
+  #site!: Site
 
   private constructor(target: string) {
     this.target = target
-    this.#server = createServer((incoming, outgoing) => {
-      this.#pass(incoming, outgoing).catch(() => outgoing.destroy())
-    })
   }
 
   static async start(target: string): Promise<LyingProxy> {
     const proxy = new LyingProxy(target)
-    await new Promise<void>(resolve => void proxy.#server.listen(0, '127.0.0.1', resolve))
+    proxy.#site = await serve((incoming, outgoing) => {
+      proxy.#pass(incoming, outgoing).catch(() => outgoing.destroy())
+    })
     return proxy
   }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    return this.#site.url
   }
 
-  async close(): Promise<void> {
-    this.#server.closeAllConnections()
-    await new Promise(resolve => void this.#server.close(resolve))
+  close(): Promise<void> {
+    return this.#site.close()
   }
 
   async #pass(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {

@@ -77,21 +77,22 @@ export function startPage(servers: readonly string[], scripts = "'self' 'wasm-un
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript',
+  '.mjs': 'text/javascript',
   '.css': 'text/css',
   '.svg': 'image/svg+xml',
   '.json': 'application/json',
   '.wasm': 'application/wasm',
 }
 
-/** A web server that knows nothing but the files of a folder. */
-export function serveFiles(folder: string): Promise<Site> {
+/** A web server that knows nothing but the files of a folder. `headers`: of every reply. */
+export function serveFiles(folder: string, headers: Record<string, string> = {}): Promise<Site> {
   return serve(async (request, response) => {
     const asked = decodeURIComponent(new URL(request.url!, 'http://localhost').pathname)
     const path = asked.endsWith('/') ? `${asked}index.html` : asked
     const type = TYPES[extname(path)] ?? 'application/octet-stream'
     const file = await readFile(join(folder, path)).catch(() => undefined)
     if (file === undefined) response.writeHead(404).end()
-    else response.writeHead(200, { 'content-type': type }).end(file)
+    else response.writeHead(200, { ...headers, 'content-type': type }).end(file)
   })
 }
 

@@ -146,6 +146,13 @@ export abstract class Simulation<Tab extends SimulatedTab, Who extends Tab | str
     for (const tab of this.tabs) if (tab.state !== 'dead') this.kill(tab)
   }
 
+  protected freeze(tab: Tab, locks: Locks | undefined): void {
+    this.note(tab as Who, 'freezes')
+    tab.state = 'frozen'
+    // Browsers tell a page, which releases its lock; but not if the whole machine is suspended.
+    if (this.chance.happens(0.5)) locks?.letGo(tab)
+  }
+
   protected async losePower(disk: Disk): Promise<void> {
     this.killAll()
     const lost = this.chance.below(disk.unflushed + 1)

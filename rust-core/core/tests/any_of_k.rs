@@ -1,19 +1,21 @@
-//! Tests instant lookups with three servers or more (docs/protocol.md, Any one of k): every record is found; any coalition of all
-//! servers but one sees the same whatever was asked, and the enumeration notices clients for which that is not so; every changed
-//! bit of any answer is refused; both epochs are answered.
+//! Tests instant lookups with any number of servers (docs/protocol.md, Any one of k): every record is found, and a server with
+//! another database is refused. With three servers or more, any coalition of all servers but one sees the same whatever was asked,
+//! and the enumeration notices clients for which that is not so; every changed bit of any answer is refused; both epochs are
+//! answered. (instant.rs has more on two servers.)
 
 mod common;
 
 use std::collections::HashMap;
 use std::iter;
 
-use common::{entropy, filled, stream};
+use common::{SHAPES, entropy, filled, stream};
 use keyhush_core::Error;
 use keyhush_core::commitment::Merkle;
 use keyhush_core::database::epoch::{Operation, apply};
 use keyhush_core::database::flat::{At, Database};
-use keyhush_core::instant::pass::{Pass, answer_vectors, check_vectors};
-use keyhush_core::instant::query::{Pending, query_any_of};
+use keyhush_core::instant;
+use keyhush_core::instant::pass::{Pass, answer, answer_vectors, check_vectors};
+use keyhush_core::instant::query::{Pending, query, query_any_of};
 use keyhush_core::instant::recon::recon;
 use keyhush_core::instant::vectors::{Form, MAX_SERVERS, hazmat_last_share, max_batch, queries, shape, share};
 use keyhush_core::layout::Layout;
@@ -21,16 +23,23 @@ use keyhush_kernels::scan::Shape;
 use proptest::prelude::*;
 use zeroize::Zeroizing;
 
-/// (Q, M, ℓ). Among them: one record, one partition, odd M, short last groups, and a number of groups that fills its last byte.
-const SHAPES: [(u64, u64, u64); 8] =
-    [(1, 1, 8), (1, 5, 64), (3, 21, 100), (2, 5, 1), (16, 3, 300), (7, 200, 32), (8, 2, 900), (1, 1000, 33)];
+fn ask(layout: &Layout, servers: usize, indices: &[u32], entropy: &[u8; 32]) -> Pending {
+    if servers == 2 {
+        query(layout, indices, entropy).unwrap()
+    } else {
+        query_any_of(layout, servers, indices, entropy).unwrap()
+    }
+}
 
-/// The answers of one server to its whole request.
+/// The answers of one server to its whole request, up to eight queries in each pass.
 fn answers(database: &Database<Merkle>, pending: &Pending, server: usize, at: At) -> Vec<u8> {
-    let (servers, form) = (pending.servers(), pending.form(server).unwrap());
-    let shape = shape(pending.layout(), servers);
-    let asked: Vec<_> =
-        queries(&shape, form, pending.request(server).unwrap()).unwrap().map(|q| (form, q, at)).collect();
+    let (layout, request) = (pending.layout(), pending.request(server).unwrap());
+    let Some(form) = pending.form(server) else {
+        let keys: Vec<_> = instant::queries(layout, request).unwrap().map(|key| (key, at)).collect();
+        return keys.chunks(8).flat_map(|keys| answer(database, keys).unwrap()).flatten().collect();
+    };
+    let servers = pending.servers();
+    let asked: Vec<_> = queries(&shape(layout, servers), form, request).unwrap().map(|q| (form, q, at)).collect();
     asked.chunks(8).flat_map(|asked| answer_vectors(database, servers, asked).unwrap()).flatten().collect()
 }
 
@@ -45,19 +54,22 @@ fn records(pending: &Pending, commitments: &[u8], answers: &[Vec<u8>]) -> Option
 
 #[test]
 fn every_record_of_every_shape_is_found_by_any_number_of_servers() {
-    for dimensions in SHAPES {
-        let database = filled(dimensions);
+    let packed = [(13, 3, 2, 4), (100, 40, 3, 8), (9, 200, 1, 2), (300, 7, 5, 32), (5, 4, 2, 8)].map(|(n, l, q, g)| {
+        let layout = Layout::plan_packed(n, l, Some(q), g).unwrap();
+        common::database::<Merkle>(layout, &stream("records", (n * l) as usize))
+    });
+    for database in SHAPES.map(filled).iter().chain(&packed) {
         let layout = database.layout();
-        for servers in [3, 4, 5, MAX_SERVERS] {
+        for servers in [2, 3, 4, 5, MAX_SERVERS] {
             let indices: Vec<u32> = (0..layout.records() as u32).collect();
             for (number, batch) in indices.chunks(max_batch(&shape(layout, servers)).min(40)).enumerate() {
-                let pending = query_any_of(layout, servers, batch, &entropy("lookup", number)).unwrap();
-                let answers = all_answers(&database, &pending, At::Newest);
+                let pending = ask(layout, servers, batch, &entropy("lookup", number));
+                let answers = all_answers(database, &pending, At::Newest);
                 let found =
                     records(&pending, &database.commitments().unwrap(), &answers).expect("all servers are honest");
                 let expected: Vec<u8> =
                     batch.iter().flat_map(|&index| database.record(index as usize).unwrap().to_vec()).collect();
-                assert_eq!(found, expected, "{dimensions:?}, {servers} servers, from record {}", batch[0]);
+                assert_eq!(found, expected, "{layout:?}, {servers} servers, from record {}", batch[0]);
             }
         }
     }
@@ -127,42 +139,6 @@ fn all_servers_but_one_learn_nothing_and_the_enumeration_sees_clients_of_which_t
     }
 }
 
-#[test]
-fn queries_have_one_length_whatever_is_asked_and_each_server_carries_the_vector_as_often() {
-    const LOOKUPS: u32 = 3000;
-    let layout = Layout::new(4096, 32, 4, 1024).unwrap();
-    let shape = shape(&layout, 3);
-    for index in [0, 4095] {
-        let mut carried = [0u32; 3];
-        let mut bits = [0u32; 3];
-        for number in 0..LOOKUPS {
-            let pending = query_any_of(&layout, 3, &[index], &entropy("view", number as usize)).unwrap();
-            for server in 0..3 {
-                let request = pending.request(server).unwrap();
-                let vector = pending.form(server) == Some(Form::Vector);
-                assert_eq!(request.len(), if vector { shape.vector_bytes() } else { 32 });
-                carried[server] += u32::from(vector);
-                bits[server] += u32::from(request[0] & 1);
-            }
-        }
-        let near = |count: u32, share: f64| {
-            (f64::from(count) - f64::from(LOOKUPS) * share).abs()
-                < 7.5 * (f64::from(LOOKUPS) * share * (1.0 - share)).sqrt()
-        };
-        assert!(carried.iter().all(|&count| near(count, 1.0 / 3.0)), "{carried:?}");
-        assert!(bits.iter().all(|&count| near(count, 0.5)), "{bits:?}");
-    }
-    let seeds = |number| {
-        let pending = query_any_of(&layout, 3, &[9, 9], &entropy("again", number)).unwrap();
-        (0..3)
-            .filter(|&server| pending.form(server) == Some(Form::Seed))
-            .flat_map(|server| pending.request(server).unwrap().chunks(32).map(<[u8]>::to_vec).collect::<Vec<_>>())
-            .collect::<Vec<_>>()
-    };
-    let all: Vec<_> = [seeds(1), seeds(2)].concat();
-    assert_eq!(all.iter().collect::<std::collections::HashSet<_>>().len(), 8, "no seed is used twice");
-}
-
 // ---- what lying servers learn -----------------------------------------------------------------------------------
 
 #[test]
@@ -199,24 +175,21 @@ fn lies_that_cancel_each_other_change_nothing() {
 }
 
 #[test]
-fn a_server_with_another_database_is_refused_also_by_one_that_others_help() {
+fn servers_with_another_database_are_refused_whoever_they_are() {
     let database = filled((3, 13, 64));
     let other = common::database::<Merkle>(*database.layout(), &stream("other records", 37 * 64));
-    for index in 0..37 {
-        let pending = query_any_of(database.layout(), 3, &[index], &entropy("other", index as usize)).unwrap();
-        for liars in 1u8..8 {
-            let answers: Vec<_> = (0..3)
+    for (servers, index) in [2, 3].into_iter().flat_map(|servers| (0..37).map(move |index| (servers, index))) {
+        let pending = ask(database.layout(), servers, &[index], &entropy("other", index as usize));
+        for liars in 1u8..1 << servers {
+            let answers: Vec<_> = (0..servers)
                 .map(|server| {
                     let from = if liars >> server & 1 == 1 { &other } else { &database };
                     answers(from, &pending, server, At::Newest)
                 })
                 .collect();
             // A group whose sum comes out right in spite of it would be another database's only by chance.
-            assert_eq!(
-                records(&pending, &database.commitments().unwrap(), &answers),
-                None,
-                "record {index}, liars {liars:b}"
-            );
+            let found = records(&pending, &database.commitments().unwrap(), &answers);
+            assert_eq!(found, None, "{servers} servers, record {index}, liars {liars:b}");
         }
     }
 }

@@ -5,9 +5,7 @@ mod common;
 
 use common::{database, hint_from, keep};
 use keyhush_core::commitment::{Merkle, Proofs};
-use keyhush_core::cost::{
-    Costs, DirectorySize, Mode, ModeCosts, Offers, Plan, Workload, choose_mode, journal_limit, modes,
-};
+use keyhush_core::cost::{DirectorySize, Mode, ModeCosts, Offers, Plan, Workload, choose_mode, journal_limit, modes};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::error::Error;
 use keyhush_core::instant;
@@ -27,19 +25,6 @@ fn made(plan: &Plan, proofs: Proofs) -> (Database<Merkle>, Hint) {
     let mut database = database::<Merkle>(plan.layout, &content);
     let hint = hint_from(&mut database, proofs, &mut ChaCha::new(&[1; 32], 0));
     (database, hint)
-}
-
-#[test]
-fn the_million_small_records_cost_what_the_architecture_says() {
-    let Plan { layout, merkle, tags, recommended, .. } = Plan::new(&Workload::new(1 << 20, 32)).unwrap();
-    assert_eq!((layout.partitions(), merkle.permutation_bytes, merkle.hint_bytes), (16, 2 << 20, 2 << 20));
-    assert_eq!(tags.tag_bytes, 8 << 20);
-    let lookup = |costs: &Costs| costs.lookup_bytes_up + costs.lookup_bytes_down;
-    assert_eq!((lookup(&merkle), lookup(&tags)), (17_632, 1248)); // ≤ 18 KiB and ≤ 1.3 KiB
-    assert_eq!((merkle.lookup_hashes, tags.lookup_hashes), (2 * 16 * 17, 2 * 16 + 1));
-    assert_eq!((merkle.tree_bytes, tags.tree_bytes), (16 * 32 * ((2 << 16) - 1), 0));
-    assert_eq!(tags.checkpoint_bytes - merkle.checkpoint_bytes, 8 + (8 << 20));
-    assert_eq!(recommended, Proofs::Tags);
 }
 
 #[test]
@@ -172,16 +157,6 @@ fn with_three_servers_or_more_a_map_never_prepares_hints_for_two() {
             assert!(instant || !modes.contains(&Mode::Instant), "{records}: {modes:?}");
         }
     }
-}
-
-/// The figures of docs/costs.md on blocks. They are not the default, because every answer is longer with them.
-#[test]
-fn blocks_are_not_the_default_and_make_answers_longer() {
-    let (single, packed) = (Plan::new(&Workload::new(1 << 20, 32)).unwrap(), packed(1 << 20, 32));
-    assert_eq!([&single, &packed].map(|plan| plan.layout.stored().block_records), [1, 8]);
-    let full = |plan: &Plan, kind: usize| rows(plan, Mode::Full)[kind].lookup_bytes_down;
-    assert_eq!((full(&single, 0), full(&packed, 0)), (80 + 32 * 544, 80 + 32 * 672));
-    assert_eq!((full(&single, 1), full(&packed, 1)), (80 + 32 * 32, 80 + 32 * 256));
 }
 
 #[test]

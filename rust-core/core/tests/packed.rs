@@ -1,16 +1,15 @@
 //! Tests blocks of several records. A query asks for a block. A record is cut out of it after the whole block was verified and
 //! recovered. Other tests run at every g, and show that packed databases are updated, stored and looked up as others are
-//! (living.rs, state.rs, scheme.rs, local.rs).
+//! (living.rs, state.rs, local.rs, any_of_k.rs, instant.rs).
 
 mod common;
 
-use common::{database, finish, hint_of, random, verdicts_tell};
+use common::{finish, hint_of, random, verdicts_tell};
 use keyhush_core::commitment::{Merkle, Proofs};
 use keyhush_core::database::flat::{At, Database};
 use keyhush_core::error::Error;
 use keyhush_core::instant;
 use keyhush_core::layout::Layout;
-use keyhush_core::random::ChaCha;
 use keyhush_core::tapir::query::{Role, query};
 use keyhush_core::tapir::recon::verify;
 
@@ -117,42 +116,6 @@ fn records_of_one_block_are_as_many_queries() {
     }
     let pending = instant::query::query(&layout, &[4, 5], &[3; 32]).unwrap();
     assert_eq!(pending.request(0).unwrap().len(), 2 * instant::request_bytes(&layout));
-}
-
-#[test]
-fn instant_lookups_find_every_record_at_every_g_and_at_both_epochs() {
-    for (n, l, q, pack) in [(13u64, 3u64, 2u64, 2u32), (100, 40, 3, 3), (9, 200, 1, 1), (300, 7, 5, 5), (5, 4, 2, 3)] {
-        let layout = Layout::plan_packed(n, l, Some(q), 1 << pack).unwrap();
-        let mut content = vec![0; (n * l) as usize];
-        ChaCha::new(&[n as u8; 32], 0).fill(&mut content);
-        let mut database = database::<Merkle>(layout, &content);
-        let find = |database: &Database<Merkle>, at, index: u32, commitments: &[u8]| {
-            let layout = *database.layout_at(at).unwrap();
-            let pending = instant::query::query(&layout, &[index], &[4; 32]).unwrap();
-            let answers = [0, 1].map(|server| {
-                instant::pass::answer(database, &[(pending.request(server).unwrap(), at)]).unwrap().remove(0)
-            });
-            instant::recon::recon(&pending, commitments, &[&answers[0], &answers[1]]).unwrap().unwrap()
-        };
-        let before = database.commitments().unwrap();
-        // Into the last block, and beyond it if it is full.
-        let (edited, added) = (vec![0xee; l as usize], vec![0xaa; l as usize]);
-        let batch = [
-            keyhush_core::database::epoch::Operation::EditIndex(1, &edited),
-            keyhush_core::database::epoch::Operation::Add(&added),
-        ];
-        keyhush_core::database::epoch::apply(&mut database, None, &batch).unwrap();
-        for index in 0..n as u32 {
-            let old = &content[index as usize * l as usize..][..l as usize];
-            assert_eq!(find(&database, At::Previous, index, &before), old, "{layout:?} {index}");
-        }
-        let after = database.commitments().unwrap();
-        for index in 0..=n as u32 {
-            let new = database.record(index as usize).unwrap().to_vec();
-            assert_eq!(find(&database, At::Newest, index, &after), new, "{layout:?} {index}");
-        }
-        assert_eq!(find(&database, At::Newest, n as u32, &after), added);
-    }
 }
 
 #[test]

@@ -22,16 +22,12 @@ type Views = [Vec<u8>; 2];
 
 /// Runs `client` for every outcome of its draws. Returns whether both servers' views are jointly uniform over [M]^(Q·queries).
 fn jointly_uniform(layout: Layout, queries: usize, mut client: impl FnMut(&mut Enumerate) -> Views) -> bool {
-    let mut source = Enumerate::default();
     let mut counts = [HashMap::new(), HashMap::new()];
-    loop {
-        for (view, counts) in client(&mut source).into_iter().zip(&mut counts) {
+    Enumerate::all(|source| {
+        for (view, counts) in client(source).into_iter().zip(&mut counts) {
             *counts.entry(view).or_insert(0u64) += 1;
         }
-        if !source.step() {
-            break;
-        }
-    }
+    });
     let outcomes = layout.partition_records().pow((layout.partitions() * queries) as u32);
     counts.iter().all(|counts| {
         let mut counts = counts.values();
@@ -146,11 +142,10 @@ fn whether_a_lie_is_noticed_tells_nothing_of_what_was_asked() {
             .flat_map(|role| (0..layout.slots()).map(move |slot| (role, slot)))
         {
             let mut views = (0..layout.records() as u32).map(|index| {
-                let mut source = Enumerate::default();
                 let mut counts = HashMap::new();
-                loop {
-                    let mut hint = hint_from(&mut database, proofs, &mut source);
-                    let mut pending = hazmat_query_from(&mut hint, &[index], &mut source).unwrap();
+                Enumerate::all(|source| {
+                    let mut hint = hint_from(&mut database, proofs, source);
+                    let mut pending = hazmat_query_from(&mut hint, &[index], source).unwrap();
                     let vectors = pending.vectors(role);
                     let mut answer = database.answer(&vectors, proofs).unwrap();
                     let lied = vectors.as_chunks().0[forged / m] == (forged as u16 % m as u16).to_le_bytes();
@@ -160,10 +155,8 @@ fn whether_a_lie_is_noticed_tells_nothing_of_what_was_asked() {
                     let noticed = !verify::<Merkle>(&mut hint, &mut pending, role, &answer).unwrap();
                     assert_eq!(noticed, lied);
                     *counts.entry((vectors, noticed)).or_insert(0u64) += 1;
-                    if !source.step() {
-                        break counts;
-                    }
-                }
+                });
+                counts
             });
             let first = views.next().unwrap();
             assert!(first.keys().any(|(_, noticed)| *noticed), "some lies are told");
@@ -178,15 +171,14 @@ fn whether_a_lie_is_noticed_tells_nothing_of_what_was_asked() {
 #[test]
 fn copies_with_one_generator_state_and_other_keys_never_have_equal_names() {
     for (layout, size) in [(tiny(2, 2), 1), (tiny(2, 2), 2), (tiny(1, 3), 1), (tiny(3, 2), 1), (tiny(2, 3), 1)] {
-        let mut source = Enumerate::default();
         let mut offsets_collide = false;
-        loop {
+        Enumerate::all(|source| {
             let mut batches: Vec<Pending> = Vec::new();
             for batch in sequences(layout.records(), size) {
                 source.position = 0;
                 let mut database = bare::<Merkle>(layout, &vec![0; layout.slots()]);
-                let mut hint = hint_from(&mut database, Proofs::Tags, &mut source);
-                batches.push(hazmat_query_from(&mut hint, &batch, &mut source).unwrap());
+                let mut hint = hint_from(&mut database, Proofs::Tags, source);
+                batches.push(hazmat_query_from(&mut hint, &batch, source).unwrap());
             }
             for (number, one) in batches.iter().enumerate() {
                 for other in &batches[..number] {
@@ -194,10 +186,7 @@ fn copies_with_one_generator_state_and_other_keys_never_have_equal_names() {
                     offsets_collide |= one.vectors(Role::Refresh) == other.vectors(Role::Refresh);
                 }
             }
-            if !source.step() {
-                break;
-            }
-        }
+        });
         assert!(offsets_collide, "{layout:?}: the enumeration would notice a name that is made of too little");
     }
 }

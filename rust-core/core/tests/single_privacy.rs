@@ -136,16 +136,12 @@ fn code(query: &[u8], q: u32) -> u32 {
 fn law_of_query(hint: &mut Hint<Table>, index: u32, q: u32) -> (HashMap<u32, f64>, bool) {
     let found = (0..hint.geometry().hints())
         .any(|slot| hint.hazmat_own(slot)[(index / S) as usize] == (true, (index % S) as u16));
-    let (mut source, mut weights, mut runs) = (Enumerate::default(), HashMap::new(), 0.0);
-    loop {
-        source.position = 0;
-        let pending = hazmat_query_from(hint, &[index], &mut source).unwrap();
+    let (mut weights, mut runs) = (HashMap::new(), 0.0);
+    Enumerate::all(|source| {
+        let pending = hazmat_query_from(hint, &[index], source).unwrap();
         *weights.entry(code(pending.queries(), q)).or_insert(0.0) += 1.0;
         runs += 1.0;
-        if !source.step() {
-            break;
-        }
-    }
+    });
     weights.values_mut().for_each(|weight| *weight /= runs);
     (weights, found)
 }
@@ -190,8 +186,7 @@ fn what_the_real_client_sends_is_uniform_and_leaves_fresh_hints() {
             if q == 2 && h < 3 {
                 assert_eq!(joint, one_step(q, h, index, !in_rows));
             }
-            let halves = f64::from((0..1u32 << q).filter(|half| half.count_ones() == q / 2).count() as u32);
-            let queries = halves * f64::from(1 << q);
+            let queries = codes_of(q).len() as f64;
             // q/2 + 1 stripes of q, and an offset in each stripe.
             let sets = f64::from((0..1u32 << q).filter(|set| set.count_ones() == q / 2 + 1).count() as u32)
                 * f64::from(1 << q);
@@ -220,10 +215,8 @@ fn batches_of_one_to_three_look_alike_whatever_is_asked() {
                 for number in 0..spares.len().pow(count - 1) {
                     let of = |place: u32| spares[number / spares.len().pow(place) % spares.len()];
                     let mut hint = client(&database, &[*slot], &(0..count).map(of).collect::<Vec<_>>());
-                    let mut source = Enumerate::default();
-                    loop {
-                        source.position = 0;
-                        let pending = hazmat_query_from(&mut hint, &sequence, &mut source).unwrap();
+                    Enumerate::all(|source| {
+                        let pending = hazmat_query_from(&mut hint, &sequence, source).unwrap();
                         let queries = pending.queries().chunks_exact(5).map(|query| code(query, q));
                         let mut codes: Vec<u32> = queries.collect();
                         // One last backup stands for all.
@@ -231,10 +224,7 @@ fn batches_of_one_to_three_look_alike_whatever_is_asked() {
                             codes[count as usize - 1] = u32::MAX;
                         }
                         *law.entry(codes).or_insert(0.0) += 1.0;
-                        if !source.step() {
-                            break;
-                        }
-                    }
+                    });
                 }
             }
             let total: f64 = law.values().sum();
@@ -316,7 +306,6 @@ fn whether_a_lie_is_noticed_tells_nothing_and_would_tell_a_bit_if_the_record_alo
             for slot in hints(q) {
                 let mut source = Enumerate::default();
                 loop {
-                    source.position = 0;
                     let mut keeper = (index == 7).then(HashMap::new); // wherever tags are kept
                     let mut hint = client_with(&database, &[slot], &[(0b0101, 0b0110)], &mut keeper);
                     let found = hint.hazmat_own(0)[(index / S) as usize] == (true, (index % S) as u16);
@@ -400,22 +389,23 @@ type Model = (Vec<(u8, u8)>, Option<u8>);
 
 const STRIPES: u8 = 4;
 
-fn subsets_of(size: usize) -> Vec<Vec<u8>> {
+/// All sets of so many stripes, with all offsets.
+fn contents_of(size: usize) -> Vec<Vec<(u8, u8)>> {
     let sets = (0..1u8 << STRIPES).filter(|set| set.count_ones() as usize == size);
-    sets.map(|set| (0..STRIPES).filter(|stripe| set >> stripe & 1 == 1).collect()).collect()
+    let contents = |set: u8| {
+        let stripes: Vec<u8> = (0..STRIPES).filter(|stripe| set >> stripe & 1 == 1).collect();
+        (0..1u8 << size).map(move |offsets| (0..size).map(|at| (stripes[at], offsets >> at & 1)).collect())
+    };
+    sets.flat_map(contents).collect()
 }
 
 fn models(with_extra: bool) -> Vec<Model> {
     let mut models = Vec::new();
-    for stripes in subsets_of(3) {
-        for offsets in 0..8u8 {
-            let contents: Vec<(u8, u8)> =
-                stripes.iter().enumerate().map(|(at, &stripe)| (stripe, offsets >> at & 1)).collect();
-            if with_extra {
-                models.extend(stripes.iter().map(|&stripe| (contents.clone(), Some(stripe))));
-            } else {
-                models.push((contents, None));
-            }
+    for contents in contents_of(3) {
+        if with_extra {
+            models.extend(contents.iter().map(|&(stripe, _)| (contents.clone(), Some(stripe))));
+        } else {
+            models.push((contents, None));
         }
     }
     models
@@ -454,28 +444,19 @@ fn queries_by(contents: &[(u8, u8)], (stripe, offset): (u8, u8), turn: Turn) -> 
     codes
 }
 
-/// The hint after a backup that chooses the stripe too: it contains two stripes only.
-fn halved() -> Vec<Model> {
-    let offsets_of = |half: Vec<u8>| {
-        (0..4u8).map(move |offsets| (half.iter().enumerate().map(|(at, &k)| (k, offsets >> at & 1)).collect(), None))
-    };
-    subsets_of(2).into_iter().flat_map(offsets_of).collect()
-}
-
+/// The hints that a backup and the record make.
 fn replacements((stripe, offset): (u8, u8), models: &[Model], turn: Turn) -> Vec<usize> {
     let mut fresh = Vec::new();
-    for half in subsets_of(2) {
-        if half.contains(&stripe) && turn != Turn::BackupMayChoose {
+    for mut contents in contents_of(2) {
+        let before = contents.len();
+        contents.retain(|(k, _)| *k != stripe);
+        if contents.len() < before && turn != Turn::BackupMayChoose {
             continue;
         }
-        for offsets in 0..4u8 {
-            let mut contents: Vec<(u8, u8)> = half.iter().enumerate().map(|(at, &k)| (k, offsets >> at & 1)).collect();
-            contents.retain(|(k, _)| *k != stripe);
-            contents.push((stripe, offset));
-            contents.sort_unstable();
-            let extra = models[0].1.map(|_| stripe);
-            fresh.extend(models.iter().position(|model| *model == (contents.clone(), extra)));
-        }
+        contents.push((stripe, offset));
+        contents.sort_unstable();
+        let made = (contents, models[0].1.map(|_| stripe));
+        fresh.extend(models.iter().position(|model| *model == made));
     }
     fresh
 }
@@ -556,7 +537,8 @@ const PAIRS: [[(u8, u8); 2]; 6] =
 fn told(h: usize, queries: usize, turn: Turn) -> f64 {
     let mut models = models(turn == Turn::SearchIgnoresExtra);
     if turn == Turn::BackupMayChoose {
-        models.extend(halved());
+        // A backup that chooses the stripe too leaves a hint of two stripes.
+        models.extend(contents_of(2).into_iter().map(|contents| (contents, None)));
     }
     worst(&PAIRS.map(|sequence| law(&sequence[2 - queries..], h, &models, turn)))
 }

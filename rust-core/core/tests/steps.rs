@@ -76,15 +76,20 @@ fn operations(batch: &[(Option<u32>, Vec<u8>)]) -> Vec<Operation<'_>> {
     operations
 }
 
+/// A batch of a database without keys, drafted in all its steps.
+fn drafted(database: &Database<Merkle>, batch: &[Operation<'_>]) -> Drafted {
+    let mut draft = Draft::of_batch(database, false, batch);
+    while draft.step(database, None, batch).unwrap() {}
+    draft.finish().unwrap()
+}
+
 /// Makes an epoch, and checks the existing epochs after every step. Returns the number of steps after which the records in
 /// memory were those of neither epoch.
 fn make(database: &mut Database<Merkle>, batch: &[Operation<'_>], before: &Plain, after: &Plain) -> usize {
     let openings = database.offers(Proofs::Openings);
     let (newest, previous) = (answers(database, At::Newest), answers(database, At::Previous));
     assert_eq!(newest, answers(&built(*database.layout(), before, openings), At::Newest));
-    let mut draft = Draft::of_batch(database, false, batch);
-    while draft.step(database, None, batch).unwrap() {}
-    let mut write = draft.finish().unwrap().write;
+    let mut write = drafted(database, batch).write;
     let unchanged = |database: &Database<Merkle>| {
         assert_eq!(answers(database, At::Newest), newest, "the newest, before its successor begins");
         assert_eq!(answers(database, At::Previous), previous, "the one before it");
@@ -171,10 +176,7 @@ fn a_write_that_is_given_up_leaves_nothing_behind() {
     let (mut database, plain) = long();
     let added = |value: u8| -> Changes { vec![(None, vec![value; LONG]); 5] };
     let given_up = added(0xee);
-    let batch = operations(&given_up);
-    let mut draft = Draft::of_batch(&database, false, &batch[..]);
-    while draft.step(&database, None, &batch[..]).unwrap() {}
-    let mut write = draft.finish().unwrap().write;
+    let mut write = drafted(&database, &operations(&given_up)).write;
     while write.step(&mut database).unwrap() {}
     drop(write);
     assert_eq!((database.layout().partitions(), database.records_mut().len()), (2, 80 * LONG));
@@ -202,9 +204,7 @@ fn what_cannot_be_changes_nothing() {
     assert!(draft.finish().is_err());
 
     let add = [Operation::Add(&record)];
-    let mut draft = Draft::of_batch(&database, false, &add[..]);
-    while draft.step(&database, None, &add[..]).unwrap() {}
-    let mut write = draft.finish().unwrap().write;
+    let mut write = drafted(&database, &add).write;
     assert!(matches!(write.begin(&mut database), Err(Error::Phase(_))), "it is not ready");
     let after = [plain.clone(), vec![record.clone()]].concat();
     make(&mut database, &add, &plain, &after);

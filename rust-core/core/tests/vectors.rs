@@ -724,6 +724,33 @@ impl Step {
     }
 }
 
+/// Steps, with what their operations borrow.
+struct Batch<'a> {
+    steps: &'a [Step],
+    records: Vec<Vec<u8>>,
+    prints: Vec<[u8; 16]>,
+}
+
+impl<'a> Batch<'a> {
+    fn of(steps: &'a [Step]) -> Self {
+        let print = |step: &Step| step.key.map(print_of).unwrap_or_default();
+        let (records, prints) = (steps.iter().map(Step::record).collect(), steps.iter().map(print).collect());
+        Batch { steps, records, prints }
+    }
+
+    fn operations(&self) -> Vec<Operation<'_>> {
+        let operation = |(i, step): (usize, &Step)| match (step.op, step.key, step.index) {
+            ("add", ..) => Operation::Add(&self.records[i]),
+            ("edit", Some(_), _) => Operation::EditKey(&self.records[i]),
+            ("delete", Some(_), _) => Operation::DeleteKey(&self.prints[i]),
+            ("edit", None, Some(index)) => Operation::EditIndex(index, &self.records[i]),
+            ("delete", None, Some(index)) => Operation::DeleteIndex(index),
+            other => panic!("no operation: {other:?}"),
+        };
+        self.steps.iter().enumerate().map(operation).collect()
+    }
+}
+
 /// The first key from `key` on that is not in the first directory of a life, but is still mapped to `index` of `records`, because no
 /// level has it.
 fn key_by_fallback(key: u32, index: u32, records: u32) -> u32 {
@@ -810,20 +837,8 @@ fn life(name: &str, keyed: bool, g: u64, epochs: &[Vec<Step>]) -> Value {
     let epochs: Vec<Value> = epochs
         .iter()
         .map(|steps| {
-            let records: Vec<Vec<u8>> = steps.iter().map(Step::record).collect();
-            let prints: Vec<[u8; 16]> = steps.iter().map(|step| step.key.map(print_of).unwrap_or_default()).collect();
-            let operations: Vec<Operation<'_>> = steps
-                .iter()
-                .enumerate()
-                .map(|(i, step)| match (step.op, step.key, step.index) {
-                    ("add", ..) => Operation::Add(&records[i]),
-                    ("edit", Some(_), _) => Operation::EditKey(&records[i]),
-                    ("delete", Some(_), _) => Operation::DeleteKey(&prints[i]),
-                    ("edit", None, Some(index)) => Operation::EditIndex(index, &records[i]),
-                    ("delete", None, Some(index)) => Operation::DeleteIndex(index),
-                    other => panic!("no operation: {other:?}"),
-                })
-                .collect();
+            let batch = Batch::of(steps);
+            let operations = batch.operations();
             let before = *newest.layout();
             let old = directory.take();
             let mut elsewhere = database::<Merkle>(before, newest.records_mut());
@@ -888,17 +903,10 @@ fn overfull() -> Value {
     ];
     cases
         .map(|(because, steps, operation)| {
-            let records: Vec<_> = steps.iter().map(|(_, key)| [print_of(*key).as_slice(), &[0; 4]].concat()).collect();
-            let prints: Vec<_> = steps.iter().map(|(_, key)| print_of(*key)).collect();
-            let operations: Vec<_> = steps
-                .iter()
-                .enumerate()
-                .map(|(i, (op, _))| match *op {
-                    "add" => Operation::Add(&records[i]),
-                    _ => Operation::DeleteKey(&prints[i]),
-                })
-                .collect();
-            let refused = apply(&mut database::<Merkle>(layout, &content), Some(&directory), &operations).err();
+            let step = |&(op, key)| Step { op, key: Some(key), index: None, value: vec![0; 4] };
+            let made: Vec<Step> = steps.iter().map(step).collect();
+            let batch = Batch::of(&made);
+            let refused = apply(&mut database::<Merkle>(layout, &content), Some(&directory), &batch.operations()).err();
             assert_eq!(refused.map(|refused| refused.operation as u64), operation, "{because}");
             let steps: Vec<_> = steps.iter().map(|(op, key)| format!("{op} key {key}")).collect();
             json!({ "because": because, "operations": steps, "refusedAt": operation })

@@ -23,33 +23,13 @@ export interface Query {
   readonly swaps: readonly number[]
 }
 
-/** The planted defects of tests/privacy. A client with any of them gives away what it asks for. */
-export interface Defects {
-  readonly noSwap?: boolean
-  /** r* is never m* */
-  readonly dummyAvoidsRecord?: boolean
-  /** r_q is never ind */
-  readonly refreshAvoidsColumn?: boolean
-}
-
 /** Point 4 for one index. The permutations are as they are before its swaps, and stay so. */
-export function query(
-  layout: Layout,
-  sigma: readonly number[][],
-  index: number,
-  words: Words,
-  defects: Defects = {},
-): Query {
+function query(layout: Layout, sigma: readonly number[][], index: number, words: Words): Query {
   const { partitionRecords: m } = blocksOf(layout)
   const { q: partition, m: wanted } = placeOf(layout, index)
   const column = sigma[partition]!.indexOf(wanted)
-  const draw = (avoided: number | false) => {
-    let drawn = words.below(m)
-    while (drawn === avoided) drawn = words.below(m)
-    return drawn
-  }
-  const dummy = draw(defects.dummyAvoidsRecord === true && wanted)
-  const swaps = sigma.map(() => draw(defects.refreshAvoidsColumn === true && column))
+  const dummy = words.below(m)
+  const swaps = sigma.map(() => words.below(m))
   return {
     index,
     retrieve: sigma.map((permutation, q) => (q === partition ? dummy : permutation[column]!)),
@@ -61,12 +41,7 @@ export function query(
 }
 
 /** The swaps of one query: its effect on the permutations. */
-export function applySwaps(
-  sigma: readonly number[][],
-  { partition, column, swaps }: Query,
-  defects: Defects = {},
-): void {
-  if (defects.noSwap) return
+function applySwaps(sigma: readonly number[][], { partition, column, swaps }: Query): void {
   sigma.forEach((permutation, q) => {
     if (q !== partition) swap(permutation, column, swaps[q]!)
   })

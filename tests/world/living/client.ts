@@ -5,11 +5,9 @@ import { type Environment, type OpenedStore, openWith, type StateStore, type Tab
 import {
   type AskedHandle,
   type ClientHandle,
-  type HintBuilderHandle,
   loadCore,
   type ServerDirectoryHandle,
-  type SingleBuilderHandle,
-  type SingleReopeningHandle,
+  type SingleHandle,
 } from '@keyhush/wasm'
 import { Disk, type OnWrite } from '../disk.js'
 import { Locks } from '../locks.js'
@@ -271,33 +269,31 @@ export class Tab extends ClientTab<Tab, Question, Facts> {
 
   /** The core, with its random bytes and directories watched. */
   #watchedCore(): typeof core {
+    const asClient = (client: ClientHandle) => this.#watchedClient(client)
+    const asSingle = (single: SingleHandle) => this.#watchedQueries(single)
     return {
       ...core,
       decodeDirectory: (bytes, records) => this.#watchedDirectory(core.decodeDirectory(bytes, records)),
       newHintBuilder: (layout, commitments, contentHashes, entropy, proofs) => {
         this.#use(entropy)
-        return this.#watchedBuilder(core.newHintBuilder(layout, commitments, contentHashes, entropy, proofs))
+        return this.#making(core.newHintBuilder(layout, commitments, contentHashes, entropy, proofs), asClient)
       },
-      resumeHintBuilder: (...stored) => this.#watchedBuilder(core.resumeHintBuilder(...stored)),
+      resumeHintBuilder: (...stored) => this.#making(core.resumeHintBuilder(...stored), asClient),
       reopenClient: (...stored) => this.#watchedClient(core.reopenClient(...stored)),
       newSingleBuilder: (layout, contentHashes, entropy, lookups) => {
         this.#use(entropy)
         const { rows } = this.world.faults
-        return this.#watchedSingleBuilder(core.newSingleBuilder(layout, contentHashes, entropy, lookups, rows))
+        return this.#making(core.newSingleBuilder(layout, contentHashes, entropy, lookups, rows), asSingle)
       },
-      resumeSingleBuilder: (...stored) => this.#watchedSingleBuilder(core.resumeSingleBuilder(...stored)),
-      reopenSingle: (...stored) => this.#watchedReading(core.reopenSingle(...stored)),
+      resumeSingleBuilder: (...stored) => this.#making(core.resumeSingleBuilder(...stored), asSingle),
+      reopenSingle: (...stored) => this.#making(core.reopenSingle(...stored), asSingle),
     }
   }
 
-  #watchedSingleBuilder(builder: SingleBuilderHandle): SingleBuilderHandle {
-    const finish = builder.finish.bind(builder)
-    return Object.assign(builder, { finish: (version: number) => this.#watchedQueries(finish(version)) })
-  }
-
-  #watchedReading(reading: SingleReopeningHandle): SingleReopeningHandle {
-    const finish = reading.finish.bind(reading)
-    return Object.assign(reading, { finish: () => this.#watchedQueries(finish()) })
+  /** A maker of handles, each of which is watched. */
+  #making<P extends unknown[], H, M extends { finish(...all: P): H }>(maker: M, watched: (handle: H) => H): M {
+    const finish = maker.finish.bind(maker)
+    return Object.assign(maker, { finish: (...all: P) => watched(finish(...all)) })
   }
 
   #watchedQueries<H extends AskedHandle>(handle: H): H {
@@ -310,11 +306,6 @@ export class Tab extends ClientTab<Tab, Question, Facts> {
         query(indices, entropy)
       },
     })
-  }
-
-  #watchedBuilder(builder: HintBuilderHandle): HintBuilderHandle {
-    const finish = builder.finish.bind(builder)
-    return Object.assign(builder, { finish: (version?: number) => this.#watchedClient(finish(version)) })
   }
 
   #watchedClient(client: ClientHandle): ClientHandle {

@@ -438,11 +438,8 @@ export class World extends Simulation<Tab, Who> {
 
   #freeze(tab: Tab): void {
     this.#unfortunate('tabs frozen')
-    this.note(tab, 'freezes')
-    tab.state = 'frozen'
     this.#until.set(tab, this.#moment + this.chance.between(1, 8))
-    // Browsers tell a page, which releases its lock; but not if the whole machine is suspended.
-    if (this.chance.happens(0.5)) tab.profile.locks?.letGo(tab)
+    this.freeze(tab, tab.profile.locks)
   }
 
   #holdBack(coming: Coming<Who>): void {

@@ -163,35 +163,6 @@ export const MUTANTS: readonly Mutant[] = [
       }),
   },
   {
-    name: 'a pending batch is dropped when the state is opened',
-    seed: 2,
-    shows: /a second batch for version \d+: the first was shown|another batch was stored over a pending one/,
-    store: (store, { disk }) => {
-      let opened = false
-      return changed(store, {
-        read: async () => {
-          const head = await store.read()
-          if (opened || head?.pending === undefined) return head
-          opened = true
-          await disk.forget(isIntent(head.record.hintId, head.version))
-          return { ...head, pending: undefined }
-        },
-      })
-    },
-  },
-  {
-    name: 'roles follow the order of the servers',
-    seed: 3,
-    shows: /is not the one stored \(S1\)/,
-    store: (store, { tab }) =>
-      changed(store, {
-        read: async () => {
-          const head = await store.read()
-          return head && { ...head, record: { ...head.record, parties: tab.servers as [string, string] } }
-        },
-      }),
-  },
-  {
     name: 'each server is sent what the other is to have',
     seed: 1,
     shows: /is not the one stored \(S1\)/,

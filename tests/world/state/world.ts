@@ -233,7 +233,7 @@ export class World extends Simulation<Tab> {
     const alive = this.tabs.filter(({ state }) => state !== 'dead')
     for (const tab of alive) {
       mayStill('kills', 4, () => this.kill(tab))
-      if (tab.state === 'running') mayStill('freezes', 3, () => this.#freeze(tab))
+      if (tab.state === 'running') mayStill('freezes', 3, () => this.freeze(tab, this.locks))
       if (tab.state === 'frozen') {
         may(2, () => {
           this.note(tab, 'thaws')
@@ -271,20 +271,12 @@ export class World extends Simulation<Tab> {
     if (what === 'power loss') await this.losePower(this.disk)
     else if (what === 'rollback') await this.#putBack()
     else if (what === 'kill') this.kill(first!)
-    else this.#freeze(first!)
+    else this.freeze(first!, this.locks)
   }
 
   protected kill(tab: Tab): void {
     for (const { what } of this.abandon(tab)) this.count(`killed before: ${what.replace(/ \d+/, '')}`)
     this.locks?.leave(tab)
-  }
-
-  #freeze(tab: Tab): void {
-    this.note(tab, 'freezes')
-    this.count('tabs frozen')
-    tab.state = 'frozen'
-    // Browsers tell a page, which releases its lock; but not if the whole machine is suspended.
-    if (this.chance.happens(0.5)) this.locks?.letGo(tab)
   }
 
   /** A backup is restored, for which all tabs are stopped. */

@@ -20,9 +20,17 @@ pub fn thorough() -> bool {
 
 /// A committed database of `layout`. Its records are `content`, then zeros.
 pub fn database<C: VectorCommitment>(layout: Layout, content: &[u8]) -> Database<C> {
-    let mut database = Database::new(layout).unwrap();
+    committed(Database::new(layout).unwrap(), content)
+}
+
+/// The same without openings.
+pub fn bare<C: VectorCommitment>(layout: Layout, content: &[u8]) -> Database<C> {
+    committed(Database::offering(layout, Proofs::Tags).unwrap(), content)
+}
+
+fn committed<C: VectorCommitment>(mut database: Database<C>, content: &[u8]) -> Database<C> {
     database.records_mut()[..content.len()].copy_from_slice(content);
-    (0..layout.partitions()).for_each(|q| database.commit(q).unwrap());
+    (0..database.layout().partitions()).for_each(|q| database.commit(q).unwrap());
     database
 }
 
@@ -38,6 +46,25 @@ pub fn entropy(label: &str, number: usize) -> [u8; 32] {
     *blake3::hash(format!("{label} {number}").as_bytes()).as_bytes()
 }
 
+/// Shapes for instant lookups: (Q, M, ℓ). Among them: odd M, one partition, one record, groups as long as a partition or longer,
+/// groups of one record, short last groups, more than one leaf of the point function, a number of groups that fills its last byte.
+pub const SHAPES: [(u64, u64, u64); 14] = [
+    (3, 21, 100),
+    (2, 21, 32),
+    (4, 16, 32),
+    (1, 1, 8),
+    (1, 5, 64),
+    (5, 37, 64),
+    (3, 13, 257),
+    (2, 5, 1),
+    (16, 3, 300),
+    (7, 200, 128),
+    (1, 1000, 33),
+    (2, 65, 48),
+    (130, 2, 256),
+    (8, 2, 900),
+];
+
 /// A database of Q partitions of M records whose last slots, at most two, are padding.
 pub fn filled((q, m, record_bytes): (u64, u64, u64)) -> Database<Merkle> {
     let layout = Layout::new((q * m).saturating_sub(2).max(1), record_bytes, q, m).unwrap();
@@ -49,14 +76,6 @@ pub fn random<C: VectorCommitment>(layout: Layout, seed: u8) -> (Database<C>, Ve
     let mut content = vec![0; layout.database_bytes()];
     ChaCha::new(&[seed; 32], 7).fill(&mut content[..layout.records() * layout.stored().record_bytes]);
     (database(layout, &content), content)
-}
-
-/// A committed database without openings.
-pub fn bare<C: VectorCommitment>(layout: Layout, content: &[u8]) -> Database<C> {
-    let mut bare = Database::offering(layout, Proofs::Tags).unwrap();
-    bare.records_mut()[..content.len()].copy_from_slice(content);
-    (0..layout.partitions()).for_each(|q| bare.commit(q).unwrap());
-    bare
 }
 
 /// A builder for `database`, with this kind of proof. Nothing is folded yet.
@@ -134,6 +153,28 @@ pub fn tags_of(hint: &Hint) -> Vec<u8> {
     stored[end - TAG_BYTES - hint.tag_bytes()..end].to_vec()
 }
 
+/// A stored form of these bytes, with the right checksum.
+pub fn sealed(body: &[u8]) -> Vec<u8> {
+    [body, &blake3::hash(body).as_bytes()[..16]].concat()
+}
+
+/// A stored form with other bytes at `at`, and the right checksum.
+pub fn resealed(form: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut body = form[..form.len() - 16].to_vec();
+    body[at..at + bytes.len()].copy_from_slice(bytes);
+    sealed(&body)
+}
+
+/// A stored form cut at each length, and with each bit flipped.
+pub fn torn(form: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let flipped = (0..form.len() * 8).map(|bit| {
+        let mut flipped = form.to_vec();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        flipped
+    });
+    (0..form.len()).map(|cut| form[..cut].to_vec()).chain(flipped)
+}
+
 /// Whether a lie of one bit is accepted for some records and refused for others: it reveals what was asked. `accepts`: whether a
 /// client that asks for a record takes a reply that is off by a difference.
 pub fn verdicts_tell(records: usize, reply_bytes: usize, accepts: impl Fn(u32, &[u8]) -> bool) -> bool {
@@ -168,6 +209,15 @@ impl Uniform for Enumerate {
 }
 
 impl Enumerate {
+    /// Runs it once for every sequence of draws.
+    pub fn all(mut run: impl FnMut(&mut Self)) {
+        let mut source = Self::default();
+        run(&mut source);
+        while source.step() {
+            run(&mut source);
+        }
+    }
+
     /// Goes to the next sequence. Returns false after the last.
     pub fn step(&mut self) -> bool {
         self.position = 0;
