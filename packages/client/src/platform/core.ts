@@ -1,4 +1,4 @@
-// Calls into the WebAssembly core. A trap (`WebAssembly.RuntimeError`) leaves its memory in an unknown state, so that
+// Calls into the core. A trap of WebAssembly (`WebAssembly.RuntimeError`) leaves its memory in an unknown state, so that
 // instance and every map on it end; `loadCore()` gives later maps a fresh one.
 
 import type { ClientCore, Core } from '@keyhush/wasm/client'
@@ -55,11 +55,16 @@ function guarded<T>(core: Core, work: () => T): T {
   try {
     return work()
   } catch (error) {
-    if (!(error instanceof WebAssembly.RuntimeError)) throw error
+    if (!isTrap(error)) throw error
     dead.add(core)
     discardInstance(core)
     throw trapped(error)
   }
+}
+
+/** Where there is no WebAssembly, nothing traps. */
+function isTrap(error: unknown): boolean {
+  return typeof WebAssembly === 'object' && error instanceof WebAssembly.RuntimeError
 }
 
 /** Frees a handle, unless its instance is gone. Handles overwrite their secrets when they are freed. */

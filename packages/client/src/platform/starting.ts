@@ -1,17 +1,37 @@
-// Starts the WebAssembly modules, and says why if that fails.
+// Starts the WebAssembly modules, and says why if that fails. Instant lookups do without, in JavaScript.
 
 import type { Build, Cores } from '@keyhush/wasm/client'
 import { UnsupportedError, type UnsupportedReason } from '../base/errors.js'
 import type { Environment } from './environment.js'
+import { loadPart } from './parts.js'
 
-/** The running core. To start it is a task by itself. Throws UnsupportedError. */
+/**
+ * The running core. To start it is a task by itself. Where the platform or the page's policy allows no WebAssembly with SIMD, instant
+ * lookups get the core in JavaScript. Throws UnsupportedError.
+ */
 export async function startCore<B extends Build>(
   { loadCore, pause }: Pick<Environment, 'loadCore' | 'pause'>,
   build: B,
 ): Promise<Cores[B]> {
-  const core = await started(() => loadCore(build))
+  const core =
+    build === 'instant' && !runsModules() ? ((await loadScript()) as Cores[B]) : await started(() => loadCore(build))
   await pause()
   return core
+}
+
+/** A file of its own, for the few that need it. */
+async function loadScript(): Promise<Cores['instant']> {
+  const { scriptCore } = await loadPart(() => import('@keyhush/wasm/script'))
+  return scriptCore
+}
+
+/** Asked before a module is downloaded. Policies let modules be validated, but not compiled. */
+function runsModules(): boolean {
+  try {
+    return new WebAssembly.Module(SIMD) !== undefined
+  } catch {
+    return false
+  }
 }
 
 /** Starts a package that the app has passed in. Throws UnsupportedError. */
@@ -37,10 +57,11 @@ function reasonOf(cause: unknown): keyof typeof MESSAGES {
 }
 
 const MESSAGES = {
-  webassembly: 'expected a platform that has WebAssembly with SIMD, got one without; update it',
+  webassembly:
+    "expected a platform that has WebAssembly with SIMD, got one without; update it, or use mode 'instant', which needs none",
   memory: 'expected memory for the WebAssembly core, got none; close other pages',
   policy:
-    "expected WebAssembly to be allowed, but the page's content security policy refuses it; add 'wasm-unsafe-eval' to its script-src",
+    "expected WebAssembly to be allowed, but the page's content security policy refuses it; add 'wasm-unsafe-eval' to its script-src, or use mode 'instant', which needs none",
   module: 'expected the WebAssembly core, got the failure in `cause`; if your bundler left it out, pass open({ wasm })',
 } as const satisfies Partial<Record<UnsupportedReason, string>>
 
