@@ -29,6 +29,7 @@ afterEach(() => void vi.unstubAllGlobals())
 describe.each<[string, typeof WebAssembly | undefined, string]>([
   ['no WebAssembly', undefined, 'webassembly'],
   ['no SIMD', noSimd, 'webassembly'],
+  ['a policy that forbids large modules', platform, 'policy'],
   [
     'a policy that forbids it',
     compilingNothing(new EvalError('Refused to create a WebAssembly object'), true),
@@ -37,7 +38,7 @@ describe.each<[string, typeof WebAssembly | undefined, string]>([
 ])('with %s', (_, wasm, reason) => {
   /** As the loaders do. */
   const loadCore = async () => {
-    throw wasm === undefined ? new ReferenceError('WebAssembly is not defined') : new EvalError('Refused')
+    throw wasm === undefined ? new ReferenceError('WebAssembly is not defined') : new EvalError('Refused to create it')
   }
 
   test.each([

@@ -13,14 +13,21 @@ export async function startCore<B extends Build>(
   { loadCore, pause }: Pick<Environment, 'loadCore' | 'pause'>,
   build: B,
 ): Promise<Cores[B]> {
-  const core =
-    build === 'instant' && !runsModules() ? ((await loadScript()) as Cores[B]) : await started(() => loadCore(build))
+  const load = () => started(() => loadCore(build))
+  const core = build === 'instant' ? ((await instantCore(load)) as Cores[B]) : await load()
   await pause()
   return core
 }
 
-/** A file of its own, for the few that need it. */
-async function loadScript(): Promise<Cores['instant']> {
+/** From WebAssembly, or else the core in JavaScript, a file of its own for the few that need it. */
+async function instantCore(load: () => Promise<Cores['instant']>): Promise<Cores['instant']> {
+  try {
+    if (runsModules()) return await load()
+  } catch (error) {
+    // Only here does WebKit heed a policy.
+    if (!(error instanceof UnsupportedError) || (error.reason !== 'policy' && error.reason !== 'webassembly'))
+      throw error
+  }
   const { scriptCore } = await loadPart(() => import('@keyhush/wasm/script'))
   return scriptCore
 }
