@@ -20,6 +20,8 @@ declare global {
 
 const KINDS = ['wasm', 'script'] as const
 const LOOKUPS = 40
+/** How many times slower than this machine a phone is. */
+const SLOWED = 6
 const FINGERPRINT_BYTES = 16
 
 export async function script({ shape: { records, recordBytes }, repeats }: Options): Promise<Section[]> {
@@ -42,18 +44,22 @@ export async function script({ shape: { records, recordBytes }, repeats }: Optio
     const site = await startModule('tests/bench/script-page.ts', 'cores')
     const running = await launchBrowser(browser)
     try {
-      for (const kind of KINDS) {
-        const samples: number[] = []
-        for (let run = 0; run < 3 * repeats; run++) {
-          const context = await running.createBrowserContext()
-          const tab = await context.newPage()
-          await tab.goto(site.url)
-          samples.push(
-            await tab.evaluate((...given) => cores.first(...given), kind, described, lookups[run % LOOKUPS]!),
-          )
-          await context.close()
+      for (const slowed of browser === 'chromium' ? [1, SLOWED] : [1]) {
+        const column = slowed === 1 ? browser : `${browser}, slowed ${slowed} times`
+        for (const kind of KINDS) {
+          const samples: number[] = []
+          for (let run = 0; run < 3 * repeats; run++) {
+            const context = await running.createBrowserContext()
+            const tab = await context.newPage()
+            if (slowed > 1) await tab.emulateCPUThrottling(slowed)
+            await tab.goto(site.url)
+            samples.push(
+              await tab.evaluate((...given) => cores.first(...given), kind, described, lookups[run % LOOKUPS]!),
+            )
+            await context.close()
+          }
+          figures.push({ name: `${kind}: start and first lookup`, column, unit: 'ms', samples })
         }
-        figures.push({ name: `${kind}: start and first lookup`, column: browser, unit: 'ms', samples })
       }
       const tab = await running.newPage()
       await tab.goto(site.url)
