@@ -55,16 +55,12 @@ function guarded<T>(core: Core, work: () => T): T {
   try {
     return work()
   } catch (error) {
-    if (!isTrap(error)) throw error
+    // Where there is no WebAssembly, nothing traps.
+    if (typeof WebAssembly !== 'object' || !(error instanceof WebAssembly.RuntimeError)) throw error
     dead.add(core)
     discardInstance(core)
     throw trapped(error)
   }
-}
-
-/** Where there is no WebAssembly, nothing traps. */
-function isTrap(error: unknown): boolean {
-  return typeof WebAssembly === 'object' && error instanceof WebAssembly.RuntimeError
 }
 
 /** Frees a handle, unless its instance is gone. Handles overwrite their secrets when they are freed. */

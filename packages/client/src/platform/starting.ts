@@ -14,7 +14,7 @@ export async function startCore<B extends Build>(
   build: B,
 ): Promise<Cores[B]> {
   const load = () => started(() => loadCore(build))
-  const core = build === 'instant' ? ((await instantCore(load)) as Cores[B]) : await load()
+  const core = await (build === 'instant' ? (instantCore(load) as Promise<Cores[B]>) : load())
   await pause()
   return core
 }
@@ -22,23 +22,17 @@ export async function startCore<B extends Build>(
 /** From WebAssembly, or else the core in JavaScript, a file of its own for the few that need it. */
 async function instantCore(load: () => Promise<Cores['instant']>): Promise<Cores['instant']> {
   try {
-    if (runsModules()) return await load()
+    if (hasModules()) return await load()
   } catch (error) {
-    // Only here does WebKit heed a policy.
-    if (!(error instanceof UnsupportedError) || (error.reason !== 'policy' && error.reason !== 'webassembly'))
-      throw error
+    if ((error as UnsupportedError).reason !== 'policy') throw error
   }
   const { scriptCore } = await loadPart(() => import('@keyhush/wasm/script'))
   return scriptCore
 }
 
-/** Asked before a module is downloaded. Policies let modules be validated, but not compiled. */
-function runsModules(): boolean {
-  try {
-    return new WebAssembly.Module(SIMD) !== undefined
-  } catch {
-    return false
-  }
+/** Asked before a module is downloaded. (A policy shows only when it is compiled.) */
+function hasModules(): boolean {
+  return typeof WebAssembly === 'object' && WebAssembly.validate(SIMD)
 }
 
 /** Starts a package that the app has passed in. Throws UnsupportedError. */
@@ -56,7 +50,7 @@ async function started<T>(load: () => Promise<T>): Promise<T> {
 }
 
 function reasonOf(cause: unknown): keyof typeof MESSAGES {
-  if (typeof WebAssembly !== 'object' || !WebAssembly.validate(SIMD)) return 'webassembly'
+  if (!hasModules()) return 'webassembly'
   if (cause instanceof RangeError) return 'memory'
   // The module is valid, so a policy refuses it. Engines differ in which of the two errors they throw.
   if (cause instanceof WebAssembly.CompileError || cause instanceof EvalError) return 'policy'
@@ -64,11 +58,10 @@ function reasonOf(cause: unknown): keyof typeof MESSAGES {
 }
 
 const MESSAGES = {
-  webassembly:
-    "expected a platform that has WebAssembly with SIMD, got one without; update it, or use mode 'instant', which needs none",
+  webassembly: "expected WebAssembly with SIMD, got none; update the platform, or use 'instant'",
   memory: 'expected memory for the WebAssembly core, got none; close other pages',
   policy:
-    "expected WebAssembly to be allowed, but the page's content security policy refuses it; add 'wasm-unsafe-eval' to its script-src, or use mode 'instant', which needs none",
+    "expected WebAssembly to be allowed, but the page's content security policy refuses it; add 'wasm-unsafe-eval' to its script-src, or use 'instant'",
   module: 'expected the WebAssembly core, got the failure in `cause`; if your bundler left it out, pass open({ wasm })',
 } as const satisfies Partial<Record<UnsupportedReason, string>>
 

@@ -1,6 +1,6 @@
 // The choice of a client's mode, by the costs of rust-core/core/src/cost/modes.rs.
 
-import type { DirectorySize, Mode } from '../core.js'
+import type { DirectorySize, Mode } from '../core/costs.js'
 import { DIGEST_BYTES } from './hashes.js'
 import { type Layout, layoutOfBlocks } from './layout.js'
 import { keyShape, shapeFor } from './shape.js'

@@ -3,14 +3,15 @@
 // Its steps do not depend on what is asked (masks.ts). It overwrites entropy, seeds and queries after use. JavaScript promises
 // neither: engines may take longer for some numbers, and move or copy buffers.
 
-import type { InstantCore, LayoutHandle } from '../core.js'
+import type { LayoutHandle } from '../core/base.js'
+import type { InstantCore } from '../core/instant.js'
 import { chooseMode } from './choice.js'
 import { DirectoryShape } from './directory.js'
 import { blake3, fingerprint } from './hashes.js'
 import { Layout } from './layout.js'
 import { Query } from './query.js'
 
-export type { InstantCore } from '../core.js'
+export type { InstantCore } from '../core/instant.js'
 
 /** Our interface has the layouts of all builds, with sizes that only hints need. */
 function own(layout: LayoutHandle): Layout {

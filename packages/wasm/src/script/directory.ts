@@ -2,7 +2,7 @@
 // read, whether the key is there or not. How a block divides into levels, overlay and padding decides a few steps: that depends on
 // the block, not on which of its keys is asked for.
 
-import type { DirectoryShapeHandle, LayoutHandle } from '../core.js'
+import type { DirectoryShapeHandle, LayoutHandle } from '../core/base.js'
 import { directoryError, expectLength } from './failure.js'
 import { FINGERPRINT_BYTES } from './hashes.js'
 import { type Layout, layoutOfBlocks } from './layout.js'

@@ -1,6 +1,6 @@
 // The errors of the Rust core (rust-core/core/src/error.rs), with the same codes and messages.
 
-import type { CoreError, CoreErrorCode } from '../core.js'
+import type { CoreError, CoreErrorCode } from '../core/base.js'
 
 function failure(code: CoreErrorCode, message: string): CoreError {
   return Object.assign(new Error(message), { code })

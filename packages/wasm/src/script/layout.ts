@@ -1,6 +1,7 @@
 // The layout (N, ℓ, Q, M, g), with the checks of rust-core/core/src/layout.rs. A block is g stored records. ℓ′ and M′ count blocks.
 
-import type { InstantCore, LayoutHandle } from '../core.js'
+import type { LayoutHandle } from '../core/base.js'
+import type { InstantCore } from '../core/instant.js'
 import { expectBelow, layoutError } from './failure.js'
 import { keyShape, shapeFor } from './shape.js'
 

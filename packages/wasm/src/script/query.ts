@@ -1,6 +1,6 @@
 // Instant queries, and the verification of their answers (rust-core/core/src/instant).
 
-import type { InstantQueryHandle } from '../core.js'
+import type { InstantQueryHandle } from '../core/instant.js'
 import { KEY_BYTES, SEED_BYTES, streamOf, Uniform } from './chacha.js'
 import { domainLog, generate } from './dpf.js'
 import { expectBelow, expectLength, indexError, lengthError } from './failure.js'
