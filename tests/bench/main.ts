@@ -7,8 +7,8 @@
 //                    [--sizes N,…]  the papers' tables at other N
 //                    [--visits N,…] first visits at other N
 //                    [--only PART]  compute, lookups, single, instant, living, visits, tasks (of a page's main thread), demo (its
-//                                   page with the large set, which is fetched, and built for a minute), proved, papers; or
-//                                   several with commas
+//                                   page with the large set, which is fetched, and built for a minute), proved, script
+//                                   (instant lookups without WebAssembly), papers; or several with commas
 //                    [--adds n]     operations of the largest batch that is published, to five keys for four of them
 //                    [--proved N,…] databases with Pointproofs at other N   [--prover COMMAND] what is larger than 2^16 proved natively
 //                    [--write]      all of it into docs/benchmarks.md, its plots into docs/plots
@@ -26,6 +26,7 @@ import { lookups } from './lookups.js'
 import { type Options, type Part, readOptions } from './options.js'
 import { proved } from './proved.js'
 import { passed, report, type Section } from './report.js'
+import { script } from './script.js'
 import { single } from './single.js'
 import { papers, type SizeFigures } from './sweep.js'
 import { tasks } from './tasks.js'
@@ -41,6 +42,7 @@ const JUDGED: Record<Exclude<Part, 'papers' | 'visits'>, (options: Options) => P
   tasks,
   demo: demoPage,
   proved,
+  script,
 }
 
 /** Runs the bench and prints its tables; returns the exit code. */

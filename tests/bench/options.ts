@@ -14,12 +14,13 @@ export const PARTS = [
   'tasks',
   'demo',
   'proved',
+  'script',
   'papers',
 ] as const
 export type Part = (typeof PARTS)[number]
 
 /** Not asked for unless by name, or everything is. */
-const LONG: readonly Part[] = ['demo', 'proved', 'papers']
+const LONG: readonly Part[] = ['demo', 'proved', 'script', 'papers']
 
 /** The papers' N. */
 const SIZES = [2 ** 16, 2 ** 18, 2 ** 20, 3_000_000, 2 ** 22, 2 ** 24]

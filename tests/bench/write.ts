@@ -113,6 +113,8 @@ instructions.`,
   'Instant lookups': `Servers have one worker thread. Eight in flight are clients that each send one lookup after the other; a lookup's share is the
 time divided by the lookups. Processor time is of all threads. The queue is full when the server refuses lookups. A client
 makes requests and verifies answers. For memory, all threads have worked.`,
+  'Instant lookups without WebAssembly': `What a client computes for a lookup of a key, both steps, without network: in JavaScript beside WebAssembly, in turn. The first
+lookup of a fresh page includes compiling. Sizes are of each core alone, with all that it imports.`,
   'A database that changes': `Stores are on disk (LMDB). A batch takes from the request to the reply, which comes when it is on disk. An open page follows
 from the start of \`publish\`, to both servers, until the map has turned.`,
   'A batch as large': `Another thread sends lookups one after the other, 2 ms apart; the longest wait counts.`,

@@ -1,7 +1,8 @@
-// Holds the WebAssembly core and the independent reference to the instant lookups of vectors/core.json,
-// which the native core made.
+// Holds the WebAssembly core, the core without WebAssembly and the independent reference to the instant lookups of
+// vectors/core.json, which the native core made.
 
-import { type DatabaseHandle, type LayoutHandle, loadCore } from '@keyhush/wasm'
+import { type DatabaseHandle, type InstantCore, type LayoutHandle, loadCore } from '@keyhush/wasm'
+import { scriptCore } from '@keyhush/wasm/script'
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
 import { commitDatabase, layoutHandle, memory } from '../support/wasm.js'
@@ -106,14 +107,21 @@ const reference: Implementation = {
   check: instant.splitQueries,
 }
 
+/** `client` makes the queries and verifies the answers of the WebAssembly core. */
 function lookUpIn(
+  client: InstantCore,
   { handle, commitments }: { handle: DatabaseHandle; commitments: Uint8Array },
-  layout: LayoutHandle,
+  layout: Layout,
   indices: readonly number[],
   entropy: string,
   servers = 2,
 ): Lookup {
-  const query = core.newInstantQuery(layout, Uint32Array.from(indices), hexToBytes(entropy), servers)
+  const query = client.newInstantQuery(
+    layoutHandle(client, layout),
+    Uint32Array.from(indices),
+    hexToBytes(entropy),
+    servers,
+  )
   const all = Array.from({ length: servers }, (_, server) => server)
   const isVector = (server: number) => servers > 2 && query.isVector(server)
   const requests = all.map(server => query.request(server))
@@ -121,7 +129,7 @@ function lookUpIn(
     requests,
     vectorsFrom: all.find(isVector),
     answers: requests.map((request, server) => {
-      core.checkInstantQueries(layout, request, servers, isVector(server))
+      core.checkInstantQueries(layoutHandle(core, layout), request, servers, isVector(server))
       const kinds = new Uint8Array(indices.length).fill(2 * Number(isVector(server)))
       const pass = core.newInstantPass(handle, request, kinds, servers)
       while (pass.step(handle));
@@ -135,13 +143,12 @@ function lookUpIn(
   }
 }
 
-const wasm: Implementation = {
-  lookUp: (layout, content, ...asked) =>
-    lookUpIn(commitDatabase(core, layout, content), layoutHandle(core, layout), ...asked),
+const implementationBy = (client: InstantCore): Implementation => ({
+  lookUp: (layout, content, ...asked) => lookUpIn(client, commitDatabase(core, layout, content), layout, ...asked),
   directory(prints, slots) {
     const directory = core.buildDirectory(concatBytes(...prints), slots)
     const { blockLog, blockBytes, seed } = directory
-    const shape = core.directoryShape(blockLog, blockBytes, seed)
+    const shape = client.directoryShape(blockLog, blockBytes, seed)
     const handle = directory.database()
     const commitment = handle.commitment(0)
     return {
@@ -149,15 +156,20 @@ const wasm: Implementation = {
       blocks: split(memory(core, handle.recordsPointer(), blockBytes * 2 ** blockLog).slice(), blockBytes),
       blockOf: print => shape.number(print),
       indexBy: (block, print, records) => shape.index(block, print, records),
-      lookUp: (...asked) => lookUpIn({ handle, commitments: commitment }, shape.layout, ...asked),
+      lookUp: (...asked) => lookUpIn(client, { handle, commitments: commitment }, layoutOf(shape.layout), ...asked),
     }
   },
   check: (layout, request) => core.checkInstantQueries(layoutHandle(core, layout), request),
+})
+
+function layoutOf({ records, recordBytes, partitions, partitionRecords, blockRecords }: LayoutHandle): Layout {
+  return { records, recordBytes, partitions, partitionRecords, blockRecords }
 }
 
 describe.each([
   ['the reference', reference],
-  ['the WebAssembly core', wasm],
+  ['the WebAssembly core', implementationBy(core)],
+  ['the core without WebAssembly', implementationBy(scriptCore)],
 ])('%s', (_, implementation) => {
   const changed = (answers: readonly Uint8Array[], server: number, at: number) =>
     answers.map((answer, s) => (s === server ? answer.map((byte, i) => (i === at ? byte ^ 1 : byte)) : answer))

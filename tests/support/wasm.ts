@@ -5,6 +5,7 @@ import type {
   ClientHandle,
   Core,
   DatabaseHandle,
+  InstantCore,
   LayoutHandle,
   Proofs,
   ReceivedFormHandle,
@@ -21,7 +22,10 @@ export interface CommittedDatabase {
   readonly partitions: readonly Uint8Array[]
 }
 
-export function layoutHandle(core: Core, { records, recordBytes, partitions, partitionRecords, blockRecords }: Layout) {
+export function layoutHandle(
+  core: InstantCore,
+  { records, recordBytes, partitions, partitionRecords, blockRecords }: Layout,
+) {
   return core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
 }
 

@@ -22,6 +22,7 @@ export function instantCore(
   memory: WebAssembly.Memory,
 ): InstantCore & { memory: WebAssembly.Memory } {
   return {
+    kind: 'wasm',
     memory,
     layout: (...numbers) => new glue.LayoutHandle(...numbers) as unknown as LayoutHandle,
     blake3: glue.blake3,

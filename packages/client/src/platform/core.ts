@@ -1,4 +1,4 @@
-// Calls into the WebAssembly core. A trap (`WebAssembly.RuntimeError`) leaves its memory in an unknown state, so that
+// Calls into the core. A trap of WebAssembly (`WebAssembly.RuntimeError`) leaves its memory in an unknown state, so that
 // instance and every map on it end; `loadCore()` gives later maps a fresh one.
 
 import type { ClientCore, Core } from '@keyhush/wasm/client'
@@ -55,7 +55,8 @@ function guarded<T>(core: Core, work: () => T): T {
   try {
     return work()
   } catch (error) {
-    if (!(error instanceof WebAssembly.RuntimeError)) throw error
+    // Where there is no WebAssembly, nothing traps.
+    if (typeof WebAssembly !== 'object' || !(error instanceof WebAssembly.RuntimeError)) throw error
     dead.add(core)
     discardInstance(core)
     throw trapped(error)

@@ -1,17 +1,38 @@
-// Starts the WebAssembly modules, and says why if that fails.
+// Starts the WebAssembly modules, and says why if that fails. Instant lookups do without, in JavaScript.
 
 import type { Build, Cores } from '@keyhush/wasm/client'
 import { UnsupportedError, type UnsupportedReason } from '../base/errors.js'
 import type { Environment } from './environment.js'
+import { loadPart } from './parts.js'
 
-/** The running core. To start it is a task by itself. Throws UnsupportedError. */
+/**
+ * The running core. To start it is a task by itself. Where the platform or the page's policy allows no WebAssembly with SIMD, instant
+ * lookups get the core in JavaScript. Throws UnsupportedError.
+ */
 export async function startCore<B extends Build>(
   { loadCore, pause }: Pick<Environment, 'loadCore' | 'pause'>,
   build: B,
 ): Promise<Cores[B]> {
-  const core = await started(() => loadCore(build))
+  const load = () => started(() => loadCore(build))
+  const core = await (build === 'instant' ? (instantCore(load) as Promise<Cores[B]>) : load())
   await pause()
   return core
+}
+
+/** From WebAssembly, or else the core in JavaScript, a file of its own for the few that need it. */
+async function instantCore(load: () => Promise<Cores['instant']>): Promise<Cores['instant']> {
+  try {
+    if (hasModules()) return await load()
+  } catch (error) {
+    if ((error as UnsupportedError).reason !== 'policy') throw error
+  }
+  const { scriptCore } = await loadPart(() => import('@keyhush/wasm/script'))
+  return scriptCore
+}
+
+/** Asked before a module is downloaded. (A policy shows only when it is compiled.) */
+function hasModules(): boolean {
+  return typeof WebAssembly === 'object' && WebAssembly.validate(SIMD)
 }
 
 /** Starts a package that the app has passed in. Throws UnsupportedError. */
@@ -29,7 +50,7 @@ async function started<T>(load: () => Promise<T>): Promise<T> {
 }
 
 function reasonOf(cause: unknown): keyof typeof MESSAGES {
-  if (typeof WebAssembly !== 'object' || !WebAssembly.validate(SIMD)) return 'webassembly'
+  if (!hasModules()) return 'webassembly'
   if (cause instanceof RangeError) return 'memory'
   // The module is valid, so a policy refuses it. Engines differ in which of the two errors they throw.
   if (cause instanceof WebAssembly.CompileError || cause instanceof EvalError) return 'policy'
@@ -37,10 +58,10 @@ function reasonOf(cause: unknown): keyof typeof MESSAGES {
 }
 
 const MESSAGES = {
-  webassembly: 'expected a platform that has WebAssembly with SIMD, got one without; update it',
+  webassembly: "expected WebAssembly with SIMD, got none; update the platform, or use 'instant'",
   memory: 'expected memory for the WebAssembly core, got none; close other pages',
   policy:
-    "expected WebAssembly to be allowed, but the page's content security policy refuses it; add 'wasm-unsafe-eval' to its script-src",
+    "expected WebAssembly to be allowed, but the page's content security policy refuses it; add 'wasm-unsafe-eval' to its script-src, or use 'instant'",
   module: 'expected the WebAssembly core, got the failure in `cause`; if your bundler left it out, pass open({ wasm })',
 } as const satisfies Partial<Record<UnsupportedReason, string>>
 

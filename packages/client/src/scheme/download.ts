@@ -203,7 +203,8 @@ async function receive(
   told: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const { core, environment } = context
+  const { environment } = context
+  const core = hintsOf(context.core)
   let received = 0
   let work = 0
   const take = async (chunk: Uint8Array) => {

@@ -25,6 +25,8 @@ export interface Stats {
    * Undefined: each server has a host of its own.
    */
   readonly commonHost: string | undefined
+  /** What makes queries and checks answers: WebAssembly. In mode `instant`, JavaScript (`script`) where there is no WebAssembly. */
+  readonly core: 'wasm' | 'script'
   /**
    * Whether the rollback fence of each server that lookups may ask knows the state. Undefined: there is no state, it is condemned, or
    * it needs no fence.
@@ -142,7 +144,7 @@ export class StatsKeeper implements Awaited {
     this.#lastLookup = { ms, bytesUp: now.bytesUp - before.bytesUp, bytesDown: now.bytesDown - before.bytesDown }
   }
 
-  snapshot(sizes: Pick<Stats, 'fenced' | 'held' | 'lookupsLeft'>): Stats {
+  snapshot(sizes: Pick<Stats, 'core' | 'fenced' | 'held' | 'lookupsLeft'>): Stats {
     return {
       commonHost: commonHost(this.#servers),
       servers: this.#servers.map(({ name }, s) => ({

@@ -7,6 +7,8 @@
 //        ▲                                                                                  │
 //        └── stateless answers ◄────────────── no update leads on, and the app has a say ───┘
 //
+// Where the core is JavaScript (no WebAssembly), lookups stay without a state, and a stored one waits.
+//
 // When a state is due, and which one, depends on the manifest, on how many lookups have ended, and on whether there was one before. It
 // never depends on what was asked, on what came back, nor on what the app has aborted (P5, I3).
 
@@ -118,6 +120,10 @@ export class ChoosingSession implements Session {
     }
   }
 
+  get #isScript(): boolean {
+    return this.#core.kind === 'script'
+  }
+
   get dead(): boolean {
     return this.#now.dead
   }
@@ -212,7 +218,7 @@ export class ChoosingSession implements Session {
     const stored = await stateful.stored()
     const seen = newer(stored?.manifest, this.#shown?.place)
     this.#due = stored && 'unfinished'
-    if (stored?.stage === 'whole') {
+    if (stored?.stage === 'whole' && !this.#isScript) {
       if (await this.#beginsWithStored(stateful, progress, signal)) return this.#assertSuccession(seen, stateful)
       this.#due = 'outdated'
     }
@@ -270,7 +276,7 @@ export class ChoosingSession implements Session {
 
   #consider(): void {
     const { manifest } = this.#now
-    if (this.#next === undefined || this.#preparing !== undefined || manifest === undefined) return
+    if (this.#next === undefined || this.#preparing !== undefined || manifest === undefined || this.#isScript) return
     if (this.#closing.signal.aborted || this.dead || this.#ended < this.#notBefore) return
     if (this.#listeners.size > 0) return // prepare() begins it, which asks nobody
     if (this.#due === undefined && !this.#choice.pays(this.#core, manifest, this.#ended, this.#basis.apart)) return

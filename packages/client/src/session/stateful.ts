@@ -111,7 +111,7 @@ export class StatefulSession implements Session {
     const { sizes = {}, lookupsLeft } = known?.state ?? {}
     const fences = known && fenceLinks(known.scheme, known.record, this.#machine.fences)
     const fenced = fences?.length ? fences.every(({ server }) => known?.record.fenced.includes(server.name)) : undefined
-    return parts.stats.snapshot({ fenced, held: sizes, lookupsLeft })
+    return parts.stats.snapshot({ core: parts.core.kind, fenced, held: sizes, lookupsLeft })
   }
 
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {

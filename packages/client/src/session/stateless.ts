@@ -99,7 +99,12 @@ export class StatelessSession implements Session {
   }
 
   get stats(): Stats {
-    return this.#parts.stats.snapshot({ fenced: undefined, held: {}, lookupsLeft: undefined })
+    return this.#parts.stats.snapshot({
+      core: this.#parts.core.kind,
+      fenced: undefined,
+      held: {},
+      lookupsLeft: undefined,
+    })
   }
 
   get base(): Agreed | undefined {

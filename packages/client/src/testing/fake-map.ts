@@ -168,7 +168,14 @@ class FakeSession implements Session, Awaited {
 
   get stats(): Stats {
     return {
-      ...{ commonHost: undefined, fenced: undefined, held: {}, lookupsLeft: undefined, incidents: [] },
+      ...{
+        commonHost: undefined,
+        core: 'wasm' as const,
+        fenced: undefined,
+        held: {},
+        lookupsLeft: undefined,
+        incidents: [],
+      },
       servers: SERVERS.map(server => ({ server, offline: NOTHING, lookups: NOTHING, fence: NOTHING })),
       ...{ lookups: this.#lookups, lastLookup: this.#lastLookup },
     }

@@ -18,9 +18,10 @@ export interface InstantQueryHandle {
   free(): void
 }
 
-/** An instance of the WASM module, with what every client has: instant lookups and the choice of a mode. */
+/** The core's part that every client has: instant lookups and the choice of a mode. */
 export interface InstantCore {
-  readonly memory: { readonly buffer: ArrayBuffer }
+  /** an instance of the WebAssembly module, or the same in JavaScript */
+  readonly kind: 'wasm' | 'script'
   /** the layout of a manifest's numbers; `blockRecords`: g, default 1 */
   layout(
     records: number,
