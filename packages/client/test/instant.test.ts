@@ -23,7 +23,7 @@ import {
   remove,
   utf8,
 } from './support/living.js'
-import { A, after, B, bytesOf, hang, Network, ok, on, problem, type Seen } from './support/network.js'
+import { A, after, B, bytesOf, hang, Network, offersNoInstant, ok, on, problem, type Seen } from './support/network.js'
 
 const asked = (network: Network, skip = 0): Seen[] =>
   network.seen.filter(({ path }) => path === INSTANT_PATH).slice(skip)
@@ -478,12 +478,7 @@ describe('servers', () => {
     'of which %s offers no instant lookups are refused by name, unasked',
     async (...not) => {
       const { network } = keyed()
-      for (const server of not) {
-        const { offers, ...info } = network.info(server)
-        network.misbehave[server] = on('/v1/info', () =>
-          Response.json({ ...info, offers: { ...offers, instant: false } }),
-        )
-      }
+      for (const server of not) network.misbehave[server] = offersNoInstant(network, server)
       await expect(opened(network)).rejects.toMatchObject({
         name: 'UnsupportedError',
         message: expect.stringContaining(`${not[0]!.slice(8)} does not offer`.replace(/^.*\//, '')),

@@ -143,7 +143,7 @@ describe('where some of five servers suffice', () => {
       if (Number.isNaN(since)) return ok(newest.bytes)
       const rest = (of: readonly Agreed[]) => of.slice(of.findIndex(({ manifest }) => manifest.epoch === since + 1))
       if (!url.startsWith('https://a.')) return ok(Buffer.concat(rest(chain).map(({ bytes }) => bytes)))
-      await new Promise<void>(resolve => void clock.setTimeout(resolve, 9_000))
+      await clock.wait(9_000)
       return ok(
         Buffer.concat(
           rest(madeUp)

@@ -161,7 +161,7 @@ describe.each([A, B])('an answer from %s', server => {
     harness.network.misbehave[server] = answers(bytes => {
       let at = 0
       const drip = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
-        await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 5_000))
+        await harness.clock.wait(5_000)
         controller.enqueue(bytes.slice(at, ++at) as Uint8Array<ArrayBuffer>)
       }
       return new Response(new ReadableStream({ pull: drip }))
@@ -222,7 +222,7 @@ describe('a lie', () => {
   test('stops the retries of the other server', async () => {
     const { network, harness, map } = await openedOn(keyless(RECORDS))
     network.misbehave[A] = on('/v1/answer', async (genuine, seen) => {
-      await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 500)) // during B's backoff
+      await harness.clock.wait(500) // during B's backoff
       return (await lie(seen, genuine))!
     })
     network.misbehave[B] = on('/v1/answer', () => problem(503, 'not_ready'))

@@ -9,7 +9,7 @@ import { deferred, rest, settle, watch } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
 import { core, hex, NAMES, sameOnBoth } from './support/harness.js'
-import { A, B, blobs, hang, on, problem } from './support/network.js'
+import { A, B, blobs, hang, late, on, problem } from './support/network.js'
 import { type Life, World } from './support/world.js'
 
 /** 2.3 MiB: more than is downloaded without asking. */
@@ -293,12 +293,7 @@ describe('servers that answer nothing without a state', () => {
 
 test('two servers without instant lookups, and a state of an earlier visit from which no changes lead on: the app is asked', async () => {
   const w = world(large)
-  for (const server of [A, B]) {
-    w.network.misbehave[server] = on('/v1/info', () => {
-      const info = w.network.info(server)
-      return Response.json({ ...info, offers: { ...info.offers, instant: false } })
-    })
-  }
+  w.network.instant = false
   const offers: DownloadOffer[] = []
   const download = (offer: DownloadOffer) => offers.push(offer) > 0
   await w.drive((await opened(w.life(), { download })).close())
@@ -494,15 +489,13 @@ describe('what servers see, and what the app is asked', () => {
 describe('prepare() beside other calls', () => {
   test('is waited for while its download goes on, however many lookups are under way', async () => {
     const w = world()
-    const late = (path: string, ms: number) =>
-      on(path, genuine => new Promise(resolve => void w.clock.setTimeout(() => resolve(genuine), ms)))
-    const [slowBlobs, slowLookups] = [late('/v1/blobs/', 9_000), late('/v1/instant', 1_700)]
+    const [slowBlobs, slowLookups] = [late(w.clock, '/v1/blobs/', 9_000), late(w.clock, '/v1/instant', 1_700)]
     w.network.both((seen, genuine) => slowBlobs(seen, genuine) ?? slowLookups(seen, genuine))
     const map = await opened(w.life(), { download: 'never', timeoutMs: 15_000 })
     const prepared = map.prepare()
     const prepare = watch(prepared)
     const lookUpAfter = async (ms: number) => {
-      await new Promise<void>(resolve => void w.clock.setTimeout(resolve, ms))
+      await w.clock.wait(ms)
       while (prepare.value === undefined) await map.at(1)
     }
     const lookups = Promise.all([100, 800, 1_450].map(lookUpAfter)) // at any time one is under way

@@ -1,6 +1,6 @@
-// A server that deviates at will, which may be the other as well: it changes, cuts, lengthens, replays, refuses or withholds what it likes, announces epochs and brings
-// them about. Whatever it does, what both servers see is the same whatever is looked up; what is found is right at some epoch
-// there was; and what a caller gets is a KeyhushError, which says of nobody else that it has lied.
+// A server that deviates at will, which may be the other as well: it changes, cuts, lengthens, replays, refuses or withholds what it
+// likes, announces epochs and brings them about. Whatever it does, what both servers see is the same whatever is looked up; what is
+// found is right at some epoch there was; and what a caller gets is a KeyhushError, which says of nobody else that it has lied.
 
 import { describe, expect, test } from 'vitest'
 import { InternalError, KeyhushError, type KeyhushMap, type OpenOptions } from '../../src/index.js'
@@ -10,12 +10,12 @@ import { openWith } from '../../src/testing.js'
 import type { Database } from './database.js'
 import { nextEpoch, type Operation } from './epochs.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './harness.js'
-import { A, B, bytesOf, epochUnknown, ok, problem } from './network.js'
+import { A, B, bytesOf, epochUnknown, ok, problem, silence } from './network.js'
 import { drawing } from './random.js'
 import { World } from './world.js'
 
 const text = (value: string) => new TextEncoder().encode(value)
-/** What is published, one after the other, into a database of NAMES. */
+/** What is published, one after the other, into the database of `keyed()`. */
 export const CHANGES: Operation[][] = [
   [{ op: 'edit', key: NAMES[0]!, value: text('edited') }],
   [
@@ -25,11 +25,12 @@ export const CHANGES: Operation[][] = [
   Array.from({ length: 6 }, (_, i) => ({ op: 'add', key: `more-${i}`, value: text('m') })),
   [{ op: 'delete', key: 'added.example' }],
 ]
-/** without anything special */
-const plain = [keyed().database]
+/** The epochs that these changes make. */
+export const plain = [keyed().database]
 for (const operations of CHANGES) plain.push(nextEpoch(core, plain.at(-1)!, operations))
 const { contents } = plain[0]!
 
+/** What each name may be found to have, at one epoch or another. */
 const possible = new Map<string, Set<string>>()
 {
   const now = new Map(NAMES.map((name, i) => [name, hex(contents.values[i]!)]))
@@ -55,11 +56,41 @@ const possible = new Map<string, Set<string>>()
 }
 
 /** Present, absent, repeated, changed meanwhile: by the number of the call. */
-const patterns: Record<string, (i: number) => string> = {
+export const patterns: Record<string, (i: number) => string> = {
   present: i => NAMES[(7 * i + 3) % 20]!,
   absent: () => 'absent.example',
   repeated: () => NAMES[5]!,
   changing: i => [NAMES[0]!, NAMES[1]!, 'added.example', 'more-3'][i % 4]!,
+}
+
+/** Expects a value that there was at some epoch. */
+export function expectPossible(key: string, value: Uint8Array | undefined): void {
+  expect(possible.get(key)).toContain(value === undefined ? 'absent' : hex(value))
+}
+
+/** Calls that may fail, and the errors they failed with: KeyhushErrors, and none of a fault of ours. */
+export function attempting(drive: <T>(work: Promise<T>) => Promise<T>) {
+  const failures: unknown[] = []
+  const attempt = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await drive(work())
+    } catch (error) {
+      expect(error).toBeInstanceOf(KeyhushError)
+      expect(error, String((error as Error).cause)).not.toBeInstanceOf(InternalError)
+      failures.push(error)
+      return undefined
+    }
+  }
+  /** Of one key, or of two in one call. */
+  const lookUp = async (map: KeyhushMap, key: string, other?: string): Promise<void> => {
+    const before = failures.length
+    const keys = other === undefined ? [key] : [key, other]
+    const values = await attempt(async () =>
+      other === undefined ? [await map.get(key)] : await map.getMany(keys, { padTo: 3 }),
+    )
+    if (failures.length === before) keys.forEach((asked, i) => void expectPossible(asked, values![i]))
+  }
+  return { attempt, lookUp, failures }
 }
 
 /** Everything both servers see of one life in which these keys are looked up; the adversary acts by what it sees of that. */
@@ -109,10 +140,7 @@ async function seenIn(
       case 6:
         return new Response('<html>'.repeat(1 + draw(1000)), { status: 500 + draw(5) })
       case 7:
-        return await new Promise<Response>((_, reject) => {
-          if (signal?.aborted) reject(signal.reason)
-          signal?.addEventListener('abort', () => reject(signal.reason))
-        })
+        return await silence(signal)
       case 8:
         if (replayed === undefined) return again
         // In a database this small a query may repeat by chance: its old answer is then the right one, and would be no lie.
@@ -138,33 +166,20 @@ async function seenIn(
       return network.fetch(url, init)
     },
   })
-  const failures: unknown[] = []
-  const attempt = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
-    try {
-      return await w.drive(work())
-    } catch (error) {
-      failures.push(error)
-      return undefined
-    }
-  }
+  const { attempt, lookUp, failures } = attempting(work => w.drive(work))
   const pays = (_core: unknown, _manifest: unknown, lookups: number) => lookups >= 4
   const parties = mode === 'single' ? { collusion: hint, lookups: 24 } : {}
   const options = { servers: [A, B], mode, push: false, ...wishes, ...parties } as never
   let map: KeyhushMap | undefined
-  const found: [string, Uint8Array | undefined][] = []
   for (let i = 0; i < 16; i++) {
     map ??= await attempt(() => openWith(life.environment, options, SCHEMES, pays, choose))
     seen.push(`call ${i}`)
     if (map === undefined) continue
     const open = map
-    const [key, other] = [keyOf(i), keyOf(i + 1)]
-    const before = failures.length
     switch (draw(8)) {
-      case 0: {
-        const values = await attempt(() => open.getMany([key, other], { padTo: 3 }))
-        if (values !== undefined) found.push([key, values[0]], [other, values[1]])
+      case 0:
+        await lookUp(open, keyOf(i), keyOf(i + 1))
         break
-      }
       case 1:
         await attempt(() => open.sync())
         break
@@ -175,10 +190,8 @@ async function seenIn(
       case 3:
         await attempt(() => open.reset())
         break
-      default: {
-        const value = await attempt(() => open.get(key))
-        if (failures.length === before) found.push([key, value])
-      }
+      default:
+        await lookUp(open, keyOf(i))
     }
   }
   const told = [...failures, ...(map?.stats.incidents ?? [])] as { code: string; server: string | undefined }[]
@@ -186,11 +199,6 @@ async function seenIn(
   for (const { code, server } of told) {
     if (code === 'tampered' || code === 'condemned') expect([liar, undefined]).toContain(server)
   }
-  for (const error of failures) {
-    expect(error).toBeInstanceOf(KeyhushError)
-    expect(error, String((error as Error).cause)).not.toBeInstanceOf(InternalError)
-  }
-  for (const [key, value] of found) expect(possible.get(key)).toContain(value === undefined ? 'absent' : hex(value))
   return seen
 }
 

@@ -12,6 +12,7 @@ import {
   type Locks,
   MemoryStore,
   noTabs,
+  type OpenStore,
   type OpenWithOptions,
   openWith,
   type StateHead,
@@ -470,6 +471,18 @@ function intended({ pending, record }: StateHead, server: string, bytes: number)
 
 /** A platform without locks. */
 export const noLocks: Partial<Environment> = { locks: { hold: (_name, _patienceMs, task) => task() } }
+
+/** One origin's stores, by identity. */
+export function origin() {
+  const stores = new Map<string, MemoryStore>()
+  const openStore: OpenStore = async identity => {
+    const name = identity.join(' ')
+    const store = stores.get(name) ?? new MemoryStore({ durable: true })
+    stores.set(name, store)
+    return { store, storage: 'best-effort' }
+  }
+  return { stores, openStore }
+}
 
 /** A world with one tab, and its map. */
 export async function openedWorld(options: Partial<OpenWithOptions> = {}, setting: Setting = {}) {
