@@ -2,6 +2,7 @@
 // likes, announces epochs and brings them about. Whatever it does, what both servers see is the same whatever is looked up; what is
 // found is right at some epoch there was; and what a caller gets is a KeyhushError, which says of nobody else that it has lied.
 
+import { HEADER_BYTES } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { InternalError, KeyhushError, type KeyhushMap, type OpenOptions } from '../../src/index.js'
 import { type Choose, chooseScheme, SCHEMES } from '../../src/scheme/table.js'
@@ -10,6 +11,7 @@ import { openWith } from '../../src/testing.js'
 import type { Database } from './database.js'
 import { nextEpoch, type Operation } from './epochs.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './harness.js'
+import { among, SERVERS } from './many.js'
 import { A, B, bytesOf, epochUnknown, ok, problem, silence } from './network.js'
 import { drawing } from './random.js'
 import { World } from './world.js'
@@ -56,7 +58,7 @@ const possible = new Map<string, Set<string>>()
 }
 
 /** Present, absent, repeated, changed meanwhile: by the number of the call. */
-export const patterns: Record<string, (i: number) => string> = {
+const patterns: Record<string, (i: number) => string> = {
   present: i => NAMES[(7 * i + 3) % 20]!,
   absent: () => 'absent.example',
   repeated: () => NAMES[5]!,
@@ -64,12 +66,12 @@ export const patterns: Record<string, (i: number) => string> = {
 }
 
 /** Expects a value that there was at some epoch. */
-export function expectPossible(key: string, value: Uint8Array | undefined): void {
+function expectPossible(key: string, value: Uint8Array | undefined): void {
   expect(possible.get(key)).toContain(value === undefined ? 'absent' : hex(value))
 }
 
 /** Calls that may fail, and the errors they failed with: KeyhushErrors, and none of a fault of ours. */
-export function attempting(drive: <T>(work: Promise<T>) => Promise<T>) {
+function attempting(drive: <T>(work: Promise<T>) => Promise<T>) {
   const failures: unknown[] = []
   const attempt = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
     try {
@@ -93,83 +95,99 @@ export function attempting(drive: <T>(work: Promise<T>) => Promise<T>) {
   return { attempt, lookUp, failures }
 }
 
-/** Everything both servers see of one life in which these keys are looked up; the adversary acts by what it sees of that. */
+/** Everything that servers see of one life in which these keys are looked up; the adversary acts by what it sees of that. */
 async function seenIn(
   which: string,
   seed: number,
   keyOf: (i: number) => string,
-  { epochs, ...wishes }: Deviating,
+  { epochs, servers: count = 2, atLeast = count, ...wishes }: Deviating,
 ): Promise<string[]> {
   const [mode, hint] = which.split(' ') as [string, string?]
   const choose: Choose = which === 'auto full' ? () => tapir : chooseScheme
 
-  const network = sameOnBoth(epochs[0]!)
+  const servers = count === 2 ? [A, B] : SERVERS.slice(0, count)
+  const network = count === 2 ? sameOnBoth(epochs[0]!) : among(count, epochs[0]!)
   const w = new World({ network, database: epochs[0]!, seed })
   const draw = drawing(seed)
-  const liar = draw(2) === 0 ? A : B
+  const most = atLeast === count ? 1 : Math.min(atLeast - 1, count - atLeast)
+  const liars = [...servers].sort(() => draw(3) - 1).slice(0, most)
   const kept = new Map<string, Uint8Array>()
   const seen: string[] = []
-  const published: Record<string, number> = { [A]: 0, [B]: 0 }
-  const publish = (server: string) => {
-    if (published[server]! < epochs.length - 1) network.publish(server, epochs[++published[server]!]!)
-  }
-  const eagerness = 1 + draw(6)
-  const lie = async (path: string, genuine: Response, signal: AbortSignal | null | undefined) => {
-    const bytes = await bytesOf(genuine)
-    const replayed = kept.get(path)
-    kept.set(path, bytes)
-    const again = new Response(bytes.slice() as Uint8Array<ArrayBuffer>, genuine)
-    if (draw(6) >= eagerness) return again
-    const at = draw(Math.max(1, bytes.length))
-    switch (draw(12)) {
-      case 0: {
-        const changed = bytes.slice()
-        if (changed.length > 0) changed[at]! ^= 1 << draw(8)
-        return ok(changed)
-      }
-      case 1:
-        return ok(bytes.slice(0, at))
-      case 2:
-        return ok(Buffer.concat([bytes, Buffer.alloc(1 + draw(100))]))
-      case 3:
-        return epochUnknown({ generation: 1, epoch: draw(9) })
-      case 4:
-        return problem(429, 'rate_limited', { 'retry-after': `${draw(100_000)}` })
-      case 5:
-        return problem(503, 'instant_full', { 'retry-after': '1' })
-      case 6:
-        return new Response('<html>'.repeat(1 + draw(1000)), { status: 500 + draw(5) })
-      case 7:
-        return await silence(signal)
-      case 8:
-        if (replayed === undefined) return again
-        // In a database this small a query may repeat by chance: its old answer is then the right one, and would be no lie.
-        if (path === '/v1/answer' && hex(replayed) === hex(bytes)) replayed[replayed.length - 1]! ^= 1
-        return ok(replayed)
-      case 9:
-        publish(liar)
-        return again
-      case 10:
-        for (const server of [A, B]) publish(server)
-        return again
-      default:
-        return ok(new Uint8Array(bytes.length))
+  const published = new Map<string, number>()
+  const publish = (...to: readonly string[]) => {
+    for (const server of to) {
+      const next = 1 + (published.get(server) ?? 0)
+      if (next === epochs.length) continue
+      published.set(server, next)
+      network.publish(server, epochs[next]!)
     }
   }
-  network.misbehave[liar] = ({ path, init }, genuine) => lie(path, genuine, init.signal)
+  const eagerness = 1 + draw(6)
+  for (const liar of liars) {
+    // Each liar's dice are its own: in what order replies come does not matter.
+    const draw = drawing(100 * seed + servers.indexOf(liar))
+    network.misbehave[liar] = async ({ path, init }, genuine) => {
+      const bytes = await bytesOf(genuine)
+      const replayed = kept.get(liar + path)
+      kept.set(liar + path, bytes)
+      const again = new Response(bytes.slice() as Uint8Array<ArrayBuffer>, genuine)
+      if (draw(6) >= eagerness) return again
+      // Among many, how long a reply is depends on chance: then it is changed near its end, behind the header.
+      const at = count === 2 ? draw(Math.max(1, bytes.length)) : bytes.length - 1 - (draw(200) % bytes.length)
+      switch (draw(13)) {
+        case 0: {
+          const changed = bytes.slice()
+          if (changed.length > 0) changed[at]! ^= 1 << draw(8)
+          return ok(changed)
+        }
+        case 1:
+          return ok(bytes.slice(0, at))
+        case 2:
+          return ok(Buffer.concat([bytes, Buffer.alloc(1 + draw(100))]))
+        case 3:
+          return epochUnknown({ generation: 1, epoch: draw(9) })
+        case 4:
+          return problem(429, 'rate_limited', { 'retry-after': `${draw(100_000)}` })
+        case 5:
+          return problem(503, 'instant_full', { 'retry-after': '1' })
+        case 6:
+          return new Response('<html>'.repeat(1 + draw(1000)), { status: 500 + draw(5) })
+        case 7:
+          return await silence(init.signal)
+        case 8:
+          if (replayed === undefined) return again
+          // In a database this small a query may repeat by chance: its old answer is then the right one, and would be no lie.
+          if (path === '/v1/answer' && hex(replayed) === hex(bytes)) replayed[replayed.length - 1]! ^= 1
+          return ok(replayed)
+        case 9:
+          publish(liar)
+          return again
+        case 10:
+          publish(...servers)
+          return again
+        case 11:
+          await w.clock.wait(100 * draw(95))
+          return again
+        default:
+          return ok(new Uint8Array(bytes.length))
+      }
+    }
+  }
   const life = w.life({
     fetch: (url, init) => {
-      const body = init.body as Uint8Array | undefined
-      seen.push(
-        `${w.clock.now()} ${init.method} ${url} ${body?.length} ${body === undefined ? '' : hex(body.subarray(0, 40))}`,
-      )
+      const body = (init.body ?? new Uint8Array()) as Uint8Array
+      // Among many, chance says who gets the vector: then lengths say nothing, and the form stands behind the header.
+      const length = count === 2 ? body.length : 'some'
+      const head = hex(body.subarray(0, atLeast === 2 ? HEADER_BYTES : HEADER_BYTES + 1))
+      seen.push(`${w.clock.now()} ${init.method} ${url} ${length} ${head}`)
       return network.fetch(url, init)
     },
   })
   const { attempt, lookUp, failures } = attempting(work => w.drive(work))
   const pays = (_core: unknown, _manifest: unknown, lookups: number) => lookups >= 4
   const parties = mode === 'single' ? { collusion: hint, lookups: 24 } : {}
-  const options = { servers: [A, B], mode, push: false, ...wishes, ...parties } as never
+  const atLeastOf = count === 2 ? {} : { atLeast }
+  const options = { servers, mode, push: false, ...atLeastOf, ...wishes, ...parties } as never
   let map: KeyhushMap | undefined
   for (let i = 0; i < 16; i++) {
     map ??= await attempt(() => openWith(life.environment, options, SCHEMES, pays, choose))
@@ -190,6 +208,9 @@ async function seenIn(
       case 3:
         await attempt(() => open.reset())
         break
+      case 4:
+        publish(...servers.slice(0, draw(count + 1)))
+        break
       default:
         await lookUp(open, keyOf(i))
     }
@@ -197,14 +218,17 @@ async function seenIn(
   const told = [...failures, ...(map?.stats.incidents ?? [])] as { code: string; server: string | undefined }[]
   if (map !== undefined) await w.drive(map.close())
   for (const { code, server } of told) {
-    if (code === 'tampered' || code === 'condemned') expect([liar, undefined]).toContain(server)
+    if (server?.startsWith('one of ')) continue
+    if (code === 'tampered' || code === 'condemned') expect([...liars, undefined]).toContain(server)
   }
   return seen
 }
 
-export interface Deviating extends Pick<OpenOptions, 'proofs' | 'pointproofs'> {
+export interface Deviating extends Pick<OpenOptions, 'proofs' | 'pointproofs' | 'atLeast' | 'timeoutMs'> {
   /** of the database, as CHANGES make them */
   readonly epochs: readonly Database[]
+  /** how many; two by default */
+  readonly servers?: number
 }
 
 /** Tests of each of these modes, `runs` of each. */
