@@ -114,7 +114,7 @@ describe('getMany', () => {
     })
   })
 
-  test.each(['abc', undefined, 5])('refuses %s, which is no list of keys', async keys => {
+  test.each(['abc', undefined, null, 5, {}, new ArrayBuffer(3)])('refuses %s, which is no list of keys', async keys => {
     await withMap(contents, async (map, harness) => {
       expect((await harness.failure(map.getMany(keys as unknown as string[]))).code).toBe('usage')
       expect(harness.network.queries()).toEqual([])
@@ -129,9 +129,9 @@ describe('getMany', () => {
     })
   })
 
-  test.each([1, 2.5, -1, Number.NaN])('refuses padTo %d for two keys', async padTo => {
+  test.each([1, 2.5, -1, Number.NaN, '3'])('refuses padTo %s for two keys', async padTo => {
     await withMap(contents, async (map, harness) => {
-      expect((await harness.failure(map.getMany(['a', 'b'], { padTo }))).code).toBe('usage')
+      expect((await harness.failure(map.getMany(['a', 'b'], { padTo: padTo as number }))).code).toBe('usage')
     })
   })
 })

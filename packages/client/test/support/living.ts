@@ -1,6 +1,6 @@
 // Two servers whose database changes, and what a test says to change it.
 
-import { toHex } from '@keyhush/protocol'
+import { type Manifest, toHex } from '@keyhush/protocol'
 import { expect } from 'vitest'
 import type { KeyhushMap, MapEvent } from '../../src/index.js'
 import type { OpenWithOptions } from '../../src/testing.js'
@@ -22,8 +22,9 @@ export class Living {
   /** update lists so far, by their hash in hex: servers keep them, other than partitions and directories */
   readonly lists = new Set<string>()
 
-  publish(operations: readonly Operation[], servers: readonly string[] = [A, B]): Database {
-    this.newest = nextEpoch(core, this.newest, operations)
+  /** `change`: fields of the manifest that are to be other than usual. */
+  publish(operations: readonly Operation[], servers: readonly string[] = [A, B], change: Partial<Manifest> = {}) {
+    this.newest = nextEpoch(core, this.newest, operations, change)
     this.lists.add(toHex(this.newest.manifest.updateListHash))
     for (const server of servers) this.network.publish(server, this.newest)
     return this.newest
