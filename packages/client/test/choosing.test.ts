@@ -5,24 +5,12 @@ import { decodeInstantQuery, encodeInstantAnswer, INSTANT_PATH, type Manifest } 
 import { describe, expect, test } from 'vitest'
 import { InternalError, KeyhushError, type KeyhushMap } from '../src/index.js'
 import { paysAfter } from '../src/scheme/table.js'
-import { type Environment, MemoryStore, type OpenWithOptions, type StateStore } from '../src/testing.js'
+import type { Environment, OpenWithOptions } from '../src/testing.js'
 import { rest, settle } from './support/clock.js'
 import { buildDatabase, later, someValues, withMalformedBlock } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
-import {
-  A,
-  B,
-  blobs,
-  bytesOf,
-  hang,
-  type Misbehave,
-  type Network,
-  ok,
-  on,
-  problem,
-  type Seen,
-} from './support/network.js'
+import { A, B, blobs, bytesOf, hang, type Network, ok, on, problem, type Seen } from './support/network.js'
 import { drawing, seededRandom } from './support/random.js'
 import { type Life, records, World } from './support/world.js'
 
@@ -57,9 +45,6 @@ const paths = ({ seen }: Network, skip = 0) =>
   seen.slice(skip).map(({ server, path, body }) => `${server} ${path} ${body.length}`)
 const count = (network: Network, path: string) => network.seen.filter(seen => seen.path.startsWith(path)).length
 const types = (life: Life) => life.events.map(({ type }) => type)
-const misbehaving = ({ misbehave }: Network, how: Misbehave | undefined) => {
-  for (const server of [A, B]) misbehave[server] = how
-}
 
 describe('with nothing stored', () => {
   // Whoever made the database could plant one, and see in either server's requests who asks for a key in it.
@@ -304,19 +289,19 @@ describe('lookups that fail', () => {
     const w = world()
     const life = w.life()
     const map = await openedBy(life)
-    misbehaving(w.network, on(INSTANT_PATH, how))
+    w.network.both(on(INSTANT_PATH, how))
     for (let i = 1; i < PAYS - 1; i++) {
       await expect(w.drive(map.at(i))).rejects.toMatchObject({ code })
       await rest()
     }
-    misbehaving(w.network, undefined)
+    w.network.both(undefined)
     await lookUp(w, map, [1])
     expect([map.mode, types(life), count(w.network, '/v1/blobs/')]).toEqual(['instant', [], 0])
-    misbehaving(w.network, on(INSTANT_PATH, how))
+    w.network.both(on(INSTANT_PATH, how))
     await expect(w.drive(map.at(2))).rejects.toMatchObject({ code })
     await rest()
     expect(map.mode).toBe('full') // as many as pay
-    misbehaving(w.network, undefined)
+    w.network.both(undefined)
     await lookUp(w, map, [1])
   })
 })
@@ -416,26 +401,16 @@ test('servers without instant lookups: the preparation is repeated after a failu
   expect(map.mode).toBe('local')
 })
 
-test('a map opens although its storage, which is only preferred, cannot be read', async () => {
-  const failing = (): StateStore =>
-    new (class extends MemoryStore {
-      override async read(): Promise<never> {
-        throw new Error('the disk is gone')
-      }
-    })({ durable: true })
-  const opened = async (mode: string) => {
-    const w = new World()
-    const life = w.life({
-      openStore: async (_identity, preference) =>
-        preference === 'memory'
-          ? { store: new MemoryStore(), storage: 'memory' }
-          : { store: failing(), storage: 'best-effort' },
+test.each(['full', 'auto'])(
+  'mode %s opens although its storage, which is only preferred, cannot be read',
+  async mode => {
+    const life = new World().life()
+    life.at('read', 'before', () => {
+      throw new Error('the disk is gone')
     })
     await life.open({ storage: 'preferred', mode, push: false } as never)
-  }
-  await opened('full') // as docs/threat-model.md has it: the store, twice in a row
-  await opened('auto')
-})
+  },
+)
 
 test('close() does not wait for a lock that another tab holds, also while a state is prepared', async () => {
   const { w, map } = await begun()

@@ -305,13 +305,11 @@ describe('state put back', () => {
     'from the middle of its download': async () => {
       const world = new World()
       const life = world.life()
-      let copy: World | undefined
-      life.interfere = (method, when) => {
-        if (method === 'putPartial' && when === 'after') copy ??= world.copy()
-      }
+      const copies: World[] = []
+      life.at('putPartial', 'after', () => void copies.push(world.copy()), 1)
       const map = await life.open()
       await world.checkValues(map, [1])
-      return { world, map, copy: copy! }
+      return { world, map, copy: copies[0]! }
     },
   }
 
@@ -415,18 +413,17 @@ describe('state put back', () => {
   test('a power failure takes the last effect with it, also after another life was opened: nothing is condemned', async () => {
     const { world, life, map } = await opened()
     await world.checkValues(map, [1])
-    let before: World | undefined
-    life.interfere = (method, when) => {
-      if (method === 'commit' && when === 'before') before = world.copy()
-    }
+    const copies: World[] = []
+    life.at('commit', 'before', () => void copies.push(world.copy()))
     await world.checkValues(map, [2])
     await world.drive(map.close())
     life.kill()
     const second = world.life()
     await second.open() // the fence has confirmed the version after
     second.kill()
-    const next = before!.life()
-    await before!.checkValues(await next.open())
+    const before = copies[0]!
+    const next = before.life()
+    await before.checkValues(await next.open())
     expect(next.events).not.toContainEqual(condemned)
     expect(contradictions(world.network, (await rolesOf(world)).retrieve)).toBe(0)
   })
@@ -481,16 +478,15 @@ describe('two live copies', () => {
     const living = new Living(sameOnBoth(records), records)
     const world = new World({ network: living.network, database: records })
     const life = world.life()
-    let copy: World | undefined
-    life.interfere = (method, when) => {
-      if (method === 'putPartial' && when === 'after') copy ??= world.copy()
-    }
+    const copies: World[] = []
+    life.at('putPartial', 'after', () => void copies.push(world.copy()), 1)
     const map = await life.open({ rollback })
     const { retrieve } = await rolesOf(world)
     for (let epoch = 0; epoch < 3; epoch++) living.publish([edit(epoch, padded(`epoch ${epoch}`))])
-    const copied = await copy!.life().open({ rollback })
+    const copy = copies[0]!
+    const copied = await copy.life().open({ rollback })
     expect([map.epoch, copied.epoch]).toEqual([1, 4])
-    for (const index of [1, 1]) expect(await copy!.drive(copied.at(index))).toEqual(living.newest.byIndex[index])
+    for (const index of [1, 1]) expect(await copy.drive(copied.at(index))).toEqual(living.newest.byIndex[index])
     for (let i = 0; i < 2; i++) expect((await life.failure(map.at(1))).code).toBe('condemned')
     // Shown again at the epoch that servers answer: the same vectors under another head.
     const vectors = new Set(world.auditor.bodies.get(retrieve)!.map(body => body.slice(2 * HEADER_BYTES)))

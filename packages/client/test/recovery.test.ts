@@ -7,7 +7,7 @@ import { deferred, settle } from './support/clock.js'
 import { buildDatabase, later as laterEpoch, someValues } from './support/database.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
 import { A, B, blobs, busy, flip, Network, on, problem } from './support/network.js'
-import { type Life, openedWorld, records, World } from './support/world.js'
+import { type Life, type Method, openedWorld, records, World } from './support/world.js'
 
 /** Whatever a store gives out, for tests that garble it. */
 // biome-ignore lint/suspicious/noExplicitAny: each test knows what it is
@@ -197,29 +197,17 @@ describe('a condemned hint', () => {
 })
 
 describe('state that cannot be used', () => {
-  /** Something else for what the next life reads. */
-  function reading(life: Life, method: string, change: (value: Stored) => unknown): void {
-    const { openStore } = life.environment
-    Object.assign(life.environment, {
-      openStore: async (...parameters: Parameters<typeof openStore>) => {
-        const opened = await openStore(...parameters)
-        const store = new Proxy(opened.store, {
-          get(store, name) {
-            const member: unknown = Reflect.get(store, name)
-            if (typeof member !== 'function') return member
-            const call = (...parameters: unknown[]) => member.apply(store, parameters)
-            return name === method ? async (...p: unknown[]) => change(await call(...p)) : call
-          },
-        })
-        return { ...opened, store }
-      },
-    })
+  /** The next life, which reads something else. */
+  const reading = (world: World, method: Method, change: (value: Stored) => unknown): Life => {
+    const life = world.life()
+    life.reads = (called, value) => (called === method ? change(value) : value)
+    return life
   }
   const flipped = (bytes: Uint8Array, at = bytes.length >> 1) => bytes.map((byte, i) => (i === at ? byte ^ 1 : byte))
   const unreadable = () => {
     throw new StateUnreadableError('torn')
   }
-  const torn: [string, string, (value: Stored) => unknown][] = [
+  const torn: [string, Method, (value: Stored) => unknown][] = [
     ['a hint the store cannot read', 'readHint', unreadable],
     ['a checkpoint with a flipped bit', 'readHint', hint => ({ ...hint, checkpoint: flipped(hint.checkpoint) })],
     ['a checkpoint cut short', 'readHint', hint => ({ ...hint, checkpoint: hint.checkpoint.slice(1) })],
@@ -248,8 +236,7 @@ describe('state that cannot be used', () => {
     world.network.misbehave[A] = undefined
     const old = (await world.head())!.record.hintId
     const downloads = blobs(world.network).length
-    const life = world.life()
-    reading(life, method, change)
+    const life = reading(world, method, change)
     const map = await life.open()
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
     expect(blobs(world.network).length - downloads).toBe(16)
@@ -277,8 +264,7 @@ describe('state that cannot be used', () => {
     // The other's lives have the same randomness, so give it another hint.
     await world.drive((await world.life().open()).reset())
     const foreign = await other.disk.readHint((await other.head())!.record.hintId)
-    const life = world.life()
-    reading(life, 'readHint', () => foreign)
+    const life = reading(world, 'readHint', () => foreign)
     await world.checkValues(await life.open())
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
   })
@@ -289,8 +275,7 @@ describe('state that cannot be used', () => {
     const first = world.life()
     await first.open()
     first.kill()
-    const life = world.life()
-    reading(life, 'readHint', hint => ({ ...hint, directory: flipped(hint.directory) }))
+    const life = reading(world, 'readHint', hint => ({ ...hint, directory: flipped(hint.directory) }))
     const map = await life.open()
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
     expect(await world.drive(map.get(NAMES[7]!))).toEqual(database.contents.values[7])
@@ -303,8 +288,7 @@ describe('state that cannot be used', () => {
   ])('a half-made hint %s: discarded', async (_what, change) => {
     const world = new World()
     await world.halfDownloaded(5)
-    const life = world.life()
-    reading(life, 'readPartial', value => ({ ...value, partial: change(value.partial) }))
+    const life = reading(world, 'readPartial', value => ({ ...value, partial: change(value.partial) }))
     const map = await life.open()
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
     await world.checkValues(map)

@@ -136,16 +136,6 @@ describe('a function', () => {
     expect(map.mode).toBe('local')
     answer.resolve()
   })
-
-  test('of another map is another say: they share no session; the same one, one', async () => {
-    const w = world()
-    const life = w.life()
-    const [no, yes] = [() => false, () => true]
-    const maps: KeyhushMap[] = []
-    for (const download of [no, no, yes]) maps.push(await opened(life, { download, pays: () => true }))
-    await rest()
-    expect(maps.map(({ mode }) => mode)).toEqual(['instant', 'instant', 'local'])
-  })
 })
 
 describe("'never'", () => {

@@ -551,7 +551,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await w.halfDownloaded(3, { proofs })
       const [two, three] = [w.life(noLocks), w.life(noLocks)]
       const { promise: late, resolve: release } = deferred()
-      two.interfere = (method, moment) => (method === 'readPartial' && moment === 'after' ? late : undefined)
+      two.at('readPartial', 'after', () => late)
       const opening = two.openIdle({ proofs })
       await settle()
       const map = await three.open({ proofs })

@@ -196,9 +196,7 @@ describe('a tab that stands still while it holds the lock', () => {
   test.each(moments)('%s (%s), and whose lookup is given up meanwhile: servers see the same', async (method, when) => {
     const shown = async (isGivenUp: boolean) => {
       const { world, one, first, second } = await twoTabs()
-      one.interfere = (what, moment) => {
-        if (what === method && moment === when) one.freeze()
-      }
+      one.at(method, when, () => one.freeze())
       const controller = new AbortController()
       const found = first.at(6, { signal: controller.signal }).catch(error => error)
       await settle()
@@ -232,9 +230,7 @@ describe('a tab that stands still while it holds the lock', () => {
 
   test('closed instead: the next goes on at once', async () => {
     const { world, one, first, second } = await twoTabs()
-    one.interfere = method => {
-      if (method === 'commit') one.kill()
-    }
+    one.at('commit', 'before', () => one.kill())
     first.at(6).catch(() => {})
     await settle()
     const start = world.clock.now()
@@ -245,10 +241,7 @@ describe('a tab that stands still while it holds the lock', () => {
   test('while it downloads: the other goes on with what it has stored', async () => {
     const world = new World()
     const [one, two] = [world.life(), world.life()]
-    let saved = 0
-    one.interfere = (method, when) => {
-      if (method === 'putPartial' && when === 'after' && ++saved === 4) one.freeze()
-    }
+    one.at('putPartial', 'after', () => one.freeze(), 4)
     const opening = one.openIdle()
     await settle()
     const second = await two.open()

@@ -120,11 +120,9 @@ export class World {
   }
 
   /** A tab that was killed when it was about to call its store so. */
-  async killedAt(method: string): Promise<Life> {
+  async killedAt(method: Method): Promise<Life> {
     const life = this.life()
-    life.interfere = called => {
-      if (called === method) life.kill()
-    }
+    life.at(method, 'before', () => life.kill())
     life.openIdle().catch(() => {})
     await settle()
     expect(life.killed).toBe(true)
@@ -134,10 +132,7 @@ export class World {
   /** A tab that was killed when so many partitions were stored. */
   async halfDownloaded(partitions: number, options: Partial<OpenWithOptions> = {}): Promise<void> {
     const life = this.life()
-    let saved = 0
-    life.interfere = (method, when) => {
-      if (method === 'putPartial' && when === 'after' && ++saved === partitions) life.kill()
-    }
+    life.at('putPartial', 'after', () => life.kill(), partitions)
     life.openIdle(options).catch(() => {})
     for (let i = 0; i < 250 && !life.killed; i++) await settle()
     expect(life.killed).toBe(true)
@@ -250,6 +245,8 @@ export class Life {
   /** calls of the store that have been carried out */
   readonly writes: Method[] = []
   interfere: Interfere = () => {}
+  /** what the life gets to read of what is stored */
+  reads = (_method: Method, value: unknown): unknown => value
   #gate: Promise<void> | undefined
   #thaw = () => {}
   killed = false
@@ -289,6 +286,16 @@ export class Life {
       loadCore: async () => core,
       pause: async () => {},
       ...change,
+    }
+  }
+
+  /** Acts when the store is called so: each time, or the `nth` time. */
+  at(method: Method, when: 'before' | 'after', act: () => void | Promise<void>, nth?: number): void {
+    let calls = 0
+    this.interfere = (called, moment) => {
+      if (called !== method || moment !== when) return
+      calls++
+      if (nth === undefined || calls === nth) return act()
     }
   }
 
@@ -377,7 +384,7 @@ export class Life {
         return async (...parameters: unknown[]) => {
           await this.interfere(method, 'before')
           for (let stop = this.#stopped; stop; stop = this.#stopped) await stop.over
-          const result: unknown = await member.apply(disk, parameters)
+          const result = this.reads(method, await member.apply(disk, parameters))
           this.writes.push(method)
           await this.interfere(method, 'after')
           for (let stop = this.#stopped; stop; stop = this.#stopped) await stop.over
@@ -467,6 +474,13 @@ function intended({ pending, record }: StateHead, server: string, bytes: number)
   const vectorsEnd = pending.length - 32 - 16 // the batch's name and the checksum
   const end = record.parties.length > 1 && server === record.parties[0] ? vectorsEnd - bytes : vectorsEnd
   return pending.slice(end - bytes, end)
+}
+
+/** A life whose stores are opened otherwise. */
+export function openingOtherwise(world: World, change: (openStore: OpenStore) => OpenStore): Life {
+  const life = world.life()
+  Object.assign(life.environment, { openStore: change(life.environment.openStore) })
+  return life
 }
 
 /** A platform without locks. */
