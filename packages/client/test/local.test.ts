@@ -8,10 +8,10 @@ import type { Database } from './support/database.js'
 import { laidOutAnew, nextEpoch, type Operation } from './support/epochs.js'
 import { core, keyed, keyless, NAMES } from './support/harness.js'
 import {
-  append,
   checkAll,
   edit,
   expectFollowed,
+  expectGrown,
   Living,
   livingKeyed,
   livingKeyless,
@@ -80,39 +80,13 @@ describe('the download', () => {
     expect(map.stats.incidents).toEqual([{ server: liar, code: 'tampered' }])
     await checkAll(drive, map, database)
   })
-
-  test('interrupted at any moment, it goes on where it was', async () => {
-    let resumed = 0
-    for (let turns = 10, over = false; !over; turns += 25) {
-      const world = new World()
-      over = await world.life().killAfter(turns, world.lives.at(-1)!.openIdle({ mode }))
-      const there = (await world.head())?.stage
-      const asked = blobs(world.network).length
-      const { life, map } = await world.opened({ mode })
-      if (there === 'partial' && life.events[0]?.type === 'resumed') resumed++
-      expect(blobs(world.network).length - asked).toBeLessThanOrEqual(16)
-      await world.checkValues(map)
-      life.kill()
-    }
-    expect(resumed).toBeGreaterThan(3)
-  })
 })
 
 describe('a database that changes', () => {
-  const operations = (round: number): Operation[] => [
-    edit(round, `e${round}...`),
-    ...Array.from({ length: [1, 13, 0, 2, 4, 9][round]! }, (_, i) => append(`${round}.${`${i}`.padStart(3)}`)),
-  ]
-
-  test('by index: lookups equal the database over all epochs; nothing else is downloaded than what changed', async () => {
-    const { living, map, network, drive } = await opened(livingKeyless())
-    const before = blobs(network).length
-    for (let round = 0; round < 6; round++) {
-      living.publish(operations(round))
-      await drive(map.sync())
-      await checkAll(drive, map, living.newest)
-    }
-    expect(blobs(network)).toHaveLength(before + 6)
+  test('by index: what changes, and comes, opening several partitions at once', async () => {
+    const living = livingKeyless()
+    const { network, ...there } = await opened(living)
+    await expectGrown(living, there)
     expect(secret(network)).toEqual([])
   })
 

@@ -86,43 +86,49 @@ describe('beyond what the other server remembers', () => {
     expect(await after(followed.at(-1)!)).toEqual([])
   })
 
-  test('one with more partitions than the newest epoch has is not read further', async () => {
-    const newest = chainOf(first, 30).at(-1)!
-    const { after, chains } = following(chainOf(first, 29, { partitions: 2 ** 15 }), newest)
-    await expect(after(first)).rejects.toMatchObject({ name: 'OutdatedError', reason: 'history' })
-    expect(chains()).toBe(1)
-  })
-
-  test('nor one that goes on in a generation above the newest epoch’s', async () => {
-    const newest = chainOf(first, 30).at(-1)!
-    const { generation } = first.manifest
-    const { after, chains } = following(chainOf(first, 29, { generation: generation + 1 }), newest)
-    await expect(after(first)).rejects.toMatchObject({ name: 'OutdatedError', reason: 'history' })
-    expect(chains()).toBe(1)
-  })
-
-  test('nor one beyond the newest epoch', async () => {
-    const newest = chainOf(first, 5).at(-1)!
-    const other = made(first, { expires: 2 ** 40 })
-    const { after, chains } = following([first, ...chainOf(other, 40)], newest, 3 * first.bytes.length)
-    await expect(after(first)).rejects.toMatchObject({ name: 'OutdatedError', reason: 'history' })
-    expect(chains()).toBeLessThan(5)
-  })
-
-  test('nor one that comes an epoch at a time', async () => {
-    const newest = chainOf(made(first, { expires: 2 ** 40 }), 400).at(-1)!
-    const { after, chains } = following(chainOf(first, 400), newest, 2 * first.bytes.length)
-    await expect(after(first)).rejects.toMatchObject({ name: 'OutdatedError', reason: 'history' })
-    expect(chains()).toBe(1)
-  })
-
-  test('nor one of whole pieces that are held back', async () => {
-    const newest = chainOf(made(first, { expires: 2 ** 40 }), 3000).at(-1)!
-    const { after, chains, clock } = following(chainOf(first, 3000), newest, 64 * first.bytes.length, 9000)
-    await expect(after(first)).rejects.toMatchObject({ name: 'OutdatedError', reason: 'history' })
-    expect(chains()).toBeLessThan(5)
-    expect(clock.now()).toBeLessThan(60_000)
-  })
+  const { generation } = first.manifest
+  const longer = made(first, { expires: 2 ** 40 })
+  const ofPieces = (epochs: number) => epochs * first.bytes.length
+  test.each<[string, Agreed, readonly Agreed[], { most?: number; ms?: number; asked: number }]>([
+    [
+      'with more partitions than that has',
+      chainOf(first, 30).at(-1)!,
+      chainOf(first, 29, { partitions: 2 ** 15 }),
+      { asked: 1 },
+    ],
+    [
+      'in a later generation than that',
+      chainOf(first, 30).at(-1)!,
+      chainOf(first, 29, { generation: generation + 1 }),
+      { asked: 1 },
+    ],
+    [
+      'nor one beyond that',
+      chainOf(first, 5).at(-1)!,
+      [first, ...chainOf(longer, 40)],
+      { most: ofPieces(3), asked: 4 },
+    ],
+    [
+      'that comes an epoch at a time',
+      chainOf(longer, 400).at(-1)!,
+      chainOf(first, 400),
+      { most: ofPieces(2), asked: 1 },
+    ],
+    [
+      'of pieces that are held back',
+      chainOf(longer, 3000).at(-1)!,
+      chainOf(first, 3000),
+      { most: ofPieces(64), ms: 9000, asked: 4 },
+    ],
+  ])(
+    'a chain to another epoch than the newest is not read on, %s',
+    async (_what, newest, chain, { most, ms, asked }) => {
+      const { after, chains, clock } = following(chain, newest, most, ms)
+      await expect(after(first)).rejects.toMatchObject({ name: 'OutdatedError', reason: 'history' })
+      expect(chains()).toBeLessThanOrEqual(asked)
+      expect(clock.now()).toBeLessThan(60_000)
+    },
+  )
 
   test('a true one of whole pieces is followed, however many there are', async () => {
     const chain = chainOf(first, 1000)

@@ -366,12 +366,6 @@ test.each(['auto', 'tags', 'merkle'] as const)(
   },
 )
 
-test('estimate() refuses what open() refuses', async () => {
-  await expect(estimate([A, `${A}/other`])).rejects.toMatchObject({ code: 'usage' })
-  const network = new Network({ [A]: epochs(1), [B]: epochs(3) })
-  await expect(estimate([A, B], { fetch: network.fetch })).rejects.toMatchObject({ code: 'servers_disagree' })
-})
-
 // Servers that take as long as they may: the other one does their work, and is not made to wait for them again and again.
 test.each([
   [A, B],

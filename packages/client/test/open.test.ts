@@ -7,7 +7,7 @@ import { fileStore } from '../src/node.js'
 import { openWith } from '../src/testing.js'
 import { drive } from './support/clock.js'
 import { core, Harness, keyed, keyless, NAMES, openedOn, refusedBy, withHandles } from './support/harness.js'
-import { A, B, flip, hang } from './support/network.js'
+import { A, B, flip } from './support/network.js'
 
 describe('servers', () => {
   const refused: [string, unknown][] = [
@@ -238,15 +238,6 @@ describe('maps of one identity', () => {
     expect(await harness.drive(map.at(1))).toEqual(database.byIndex[1])
     second.abort() // too late to matter
     expect(await harness.drive(map.at(2))).toEqual(database.byIndex[2])
-  })
-
-  test('a failed open() is not shared with the next', async () => {
-    const { network } = keyless()
-    const harness = new Harness(network)
-    network.misbehave[A] = hang('/v1/manifest')
-    expect((await harness.failure(harness.open())).code).toBe('network')
-    network.misbehave[A] = undefined
-    await harness.open()
   })
 
   test('of another environment share nothing', async () => {

@@ -386,6 +386,29 @@ describe('an interrupted download', () => {
     await world.checkValues(map)
   })
 
+  test.each([
+    ['local', {}],
+    ['single', { servers: [A], integrity: 'server', lookups: 60 }],
+  ] as const)('goes on where it was in mode %s, whenever it was killed', async (mode, options) => {
+    let resumed = 0
+    for (let turns = 10, over = false; !over; turns += 45) {
+      const world = new World()
+      const wish = { mode, ...options } as const
+      over = await world.life().killAfter(turns, world.lives.at(-1)!.openIdle(wish))
+      const partial = (await world.head())?.stage === 'partial'
+      const asked = blobs(world.network).length
+      const { life, map } = await world.opened(wish)
+      if (partial) expect(life.events[0]).toEqual({ type: 'resumed', what: 'download', pending: false })
+      if (partial && asked > 8) {
+        resumed++
+        expect(blobs(world.network).length - asked).toBeLessThan(16)
+      }
+      await world.checkValues(map)
+      life.kill()
+    }
+    expect(resumed).toBeGreaterThan(0)
+  })
+
   test('with tags, of many partitions: two bytes are stored for each one downloaded, at most', async () => {
     const many = buildDatabase(core, { values: someValues(512, 16), partitions: 64 })
     const world = new World({ network: sameOnBoth(many), database: many, audited: false })

@@ -15,6 +15,7 @@ import {
   checkAll,
   edit,
   expectFollowed,
+  expectGrown,
   forgetFirst,
   type Living,
   livingKeyed,
@@ -49,30 +50,12 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(map.epoch).toBe(1)
     })
 
-    test('edits: only the list is downloaded, and every record is right', async () => {
-      const { living, harness, map, events, network } = await opened(livingKeyless())
-      const before = blobs(network).length
-      const epoch = living.publish([edit(3, 'three'), edit(14, 'last.')])
-      await harness.drive(map.sync())
-      expect(blobs(network).slice(before)).toHaveLength(1)
-      expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
-      await checkAll(harness.drive, map, epoch)
+    test('by index: what changes, and comes, opening several partitions at once', async () => {
+      const living = livingKeyless()
+      await expectGrown(living, await opened(living))
     })
 
-    test('many epochs, with appends that open several partitions at once, and lookups in between', async () => {
-      const { living, harness, map, events } = await opened(livingKeyless())
-      const sizes = [1, 13, 0, 2, 4, 9]
-      for (const [round, size] of sizes.entries()) {
-        const appended = Array.from({ length: size }, (_, i) => append(`${round}.${`${i}`.padStart(3)}`))
-        living.publish([edit(round, `e${round}...`), ...appended])
-        if (round % 2 === 0) await harness.drive(map.sync())
-      }
-      await harness.drive(map.sync())
-      await checkAll(harness.drive, map, living.newest)
-      expect(events).toEqual(sizes.map((_, i) => ({ type: 'updated', generation: 1, epoch: i + 2 })))
-    })
-
-    test('of a keyed database: adds, edits and deletes, and a slot that is used again', async () => {
+    test('by key: what goes, changes, comes and stays', async () => {
       const living = livingKeyed()
       await expectFollowed(living, await opened(living))
     })

@@ -7,7 +7,7 @@ import type { OpenWithOptions } from '../../src/testing.js'
 import { buildDatabase, type Database, someValues } from './database.js'
 import { nextEpoch, type Operation } from './epochs.js'
 import { core, Harness, keyed, NAMES, sameOnBoth } from './harness.js'
-import { A, B, epochUnknown, type Network, on, problem, type Seen } from './network.js'
+import { A, B, blobs, epochUnknown, type Network, on, problem, type Seen } from './network.js'
 import { records, World } from './world.js'
 
 export const utf8 = (text: string) => new TextEncoder().encode(text)
@@ -92,6 +92,21 @@ interface Opened {
   readonly harness: Harness
   readonly map: KeyhushMap
   readonly events: readonly MapEvent[]
+}
+
+/** `sync()` brings a map of `livingKeyless()` through epochs that append, one or two at a time; it downloads their lists alone. */
+export async function expectGrown(living: Living, { harness, map, events }: Opened): Promise<void> {
+  const before = blobs(living.network).length
+  const sizes = [1, 13, 0, 2, 4, 9]
+  for (const [round, size] of sizes.entries()) {
+    const appended = Array.from({ length: size }, (_, i) => append(`${round}.${`${i}`.padStart(3)}`))
+    living.publish([edit(round, `e${round}...`), ...appended])
+    if (round === 2) continue
+    await harness.drive(map.sync())
+    await checkAll(harness.drive, map, living.newest)
+  }
+  expect(events).toEqual(sizes.map((_, i) => ({ type: 'updated', generation: 1, epoch: i + 2 })))
+  expect(blobs(living.network)).toHaveLength(before + sizes.length)
 }
 
 /** `sync()` brings a map of the database of `keyed()` to the next epochs, and it finds what goes, changes, comes and stays. */
