@@ -82,18 +82,23 @@ function lying(network: Network, server: string, lie: (answer: Uint8Array) => vo
   })
 }
 
-describe.each([3, 4, 5, 8])('with %i servers', count => {
-  test('keys and indices are found, alone and in batches', async () => {
+describe.each([2, 3, 4, 5, 8])('with %i servers', count => {
+  test('keys and indices are found, alone and in batches, after nothing but manifests and what is offered', async () => {
     const { map, drive, network } = await opened(among(count, database), count)
-    expect([map.mode, map.stats.servers.length, map.stats.commonHost]).toEqual(['instant', count, undefined])
+    expect([map.mode, map.storage, map.stats.servers.length]).toEqual(['instant', 'memory', count])
+    expect(map.stats).toMatchObject({ held: {}, lookupsLeft: undefined, commonHost: undefined })
+    const paths = network.seen.map(({ path }) => path).sort()
+    expect(paths).toEqual(['/v1/info', '/v1/manifest'].flatMap(path => Array(count).fill(path)))
     for (const [i, name] of NAMES.entries()) expect(await drive(map.get(name))).toEqual(values[i])
     expect(await drive(map.get('absent.example'))).toBeUndefined()
-    expect(await drive(map.getMany([NAMES[7]!, 'absent.example'], { padTo: 5 }))).toEqual([values[7], undefined])
+    expect([await drive(map.has(NAMES[3]!)), await drive(map.has('absent.example'))]).toEqual([true, false])
+    const keys = [NAMES[7]!, 'absent.example', NAMES[7]!]
+    expect(await drive(map.getMany(keys, { padTo: 5 }))).toEqual([values[7], undefined, values[7]])
     for (let i = 0; i < map.size; i++) expect(await drive(map.at(i))).toEqual(database.byIndex[i])
     const one = asked(network).slice(0, 2 * count)
     expect(new Set(one.map(({ tick }) => tick)).size).toBe(2) // each step leaves at once
     const queries = one.map(({ body }) => decodeInstantQuery(body))
-    expect(queries.filter(({ vectors }) => vectors).length).toBe(2)
+    expect(queries.filter(({ vectors }) => vectors).length).toBe(count === 2 ? 0 : 2)
     expect(queries.every(({ servers }) => servers === count)).toBe(true)
   })
 
@@ -236,29 +241,7 @@ describe('with three servers', () => {
 describe('with atLeast 3 of five servers', () => {
   const five = (options: Partial<OpenWithOptions> = {}, seed = 1) =>
     opened(among(5, database), 5, { atLeast: 3, ...options }, seed)
-  const downs = [
-    hang(INSTANT_PATH),
-    on(INSTANT_PATH, () => problem(503, 'not_ready')),
-    on('', () => problem(500, 'internal')),
-  ]
-
-  test('all are asked while all work', async () => {
-    const { map, drive, network } = await five()
-    expect(await drive(map.get(NAMES[1]!))).toEqual(values[1])
-    expect(new Set(asked(network).map(({ server }) => server)).size).toBe(5)
-  })
-
-  test.each([0, 1, 2])('two that are away or refuse cost no lookup (%i)', async how => {
-    for (const seed of [1, 2, 3]) {
-      const { map, drive, network } = await five({}, seed)
-      for (const i of [seed % 5, (seed + 2) % 5]) network.misbehave[SERVERS[i]!] = downs[how]
-      for (const [i, name] of NAMES.slice(0, 4).entries()) {
-        expect(await drive(map.get(name))).toEqual(values[i])
-      }
-      const away = [seed % 5, (seed + 2) % 5].map(i => SERVERS[i]!)
-      for (const { server, code } of map.stats.incidents) expect([away.includes(server), code]).not.toContain(false)
-    }
-  })
+  const notReady = on(INSTANT_PATH, () => problem(503, 'not_ready'))
 
   test('a map opens and follows while two are away, and from what three show', async () => {
     const { newest } = livingKeyed()
@@ -275,24 +258,6 @@ describe('with atLeast 3 of five servers', () => {
     expect(await drive(map.getText(NAMES[0]!))).toBe('new')
   })
 
-  test('one that lies at random is not believed, costs no lookup, and nobody honest is named', async () => {
-    for (const seed of [1, 2, 3, 4]) {
-      const { map, drive, network } = await five({}, seed)
-      const liar = SERVERS[seed]!
-      let answers = 0
-      lying(network, liar, answer => {
-        if (seed === 1 || answers++ % 3 !== 1) answer[HEADER_BYTES + 5]! ^= 1
-      })
-      for (const [i, name] of NAMES.slice(0, 8).entries()) {
-        expect(await drive(map.get(name))).toEqual(values[i])
-      }
-      expect(await drive(map.get('absent.example'))).toBeUndefined()
-      const named = map.stats.incidents.map(({ server }) => server).filter(server => !server.startsWith('one of '))
-      for (const server of named) expect(server).toBe(liar)
-      expect(map.stats.incidents.some(({ code }) => code === 'tampered')).toBe(true)
-    }
-  })
-
   test('two that show another database, alone or together, cannot stop it; three can', async () => {
     const other = otherThan(database)
     const network = among(5, database)
@@ -307,30 +272,9 @@ describe('with atLeast 3 of five servers', () => {
 
   test('three that are away fail the call, which says who', async () => {
     const { map, harness, network } = await five()
-    for (const i of [0, 1, 2]) network.misbehave[SERVERS[i]!] = downs[1]
+    for (const i of [0, 1, 2]) network.misbehave[SERVERS[i]!] = notReady
     const error = await harness.failure(map.get(NAMES[0]!))
     expect([error.code, SERVERS.slice(0, 3)]).toEqual(['network', expect.arrayContaining([error.server])])
-  })
-
-  test('what is sent looks alike for present, absent and repeated keys while one lies and one is away', async () => {
-    const views = []
-    for (const keys of LOOKED_UP) {
-      const { map, drive, network } = await five()
-      lying(network, SERVERS[1]!, answer => {
-        answer[HEADER_BYTES]! ^= 1
-      })
-      network.misbehave[SERVERS[4]!] = downs[1]
-      for (const key of keys) await drive(map.get(key))
-      views.push(
-        asked(network).map(({ server, body }) => [
-          server,
-          toHex(body.slice(0, HEADER_BYTES)),
-          decodeInstantQuery(body).servers,
-        ]),
-      )
-    }
-    expect(views[1]).toEqual(views[0])
-    expect(views[2]).toEqual(views[0])
   })
 
   test(`${LOOKUPS} lookups, of which each meets up to two servers that are away, lag or lie: no wrong value, and none is lost`, async () => {
@@ -358,21 +302,8 @@ describe('with atLeast 3 of five servers', () => {
       waits.push(harness.clock.now() - begun)
     }
     expect(map.stats.lookups).toBe(LOOKUPS)
+    expect(new Set(map.stats.incidents.map(({ code }) => code))).toContain('tampered')
     expect(Math.max(...waits)).toBeLessThanOrEqual(2 * 3 * 10_500) // both steps, a deadline for each subset with one that lags
-  })
-
-  test('two of six that lie, of which five have to answer, have nobody honest named', async () => {
-    for (let seed = 1; seed <= 10; seed++) {
-      const { map, harness, network } = await opened(among(6, database), 6, { atLeast: 5 }, seed)
-      for (const i of [0, 1]) {
-        lying(network, SERVERS[i]!, answer => {
-          answer[HEADER_BYTES]! ^= 1 + i
-        })
-      }
-      expect(await harness.failure(map.get(NAMES[0]!))).toMatchObject({ name: 'TamperedError', server: undefined })
-      const named = map.stats.incidents.filter(({ server }) => !server.startsWith('one of '))
-      expect([seed, named]).toEqual([seed, []])
-    }
   })
 
   test('one that says it offers no instant lookups keeps nobody out', async () => {
@@ -400,7 +331,7 @@ describe('with atLeast 3 of five servers', () => {
       network.misbehave[SERVERS[2]!] = hang(INSTANT_PATH)
       const waits: number[] = []
       for (const other of [0, 1, 3, 4]) {
-        network.misbehave[SERVERS[other]!] = downs[1] // says so at once
+        network.misbehave[SERVERS[other]!] = notReady // says so at once
         const begun = harness.clock.now()
         await drive(map.get(NAMES[other]!))
         waits.push(harness.clock.now() - begun)
@@ -471,7 +402,7 @@ describe('with atLeast 3 of five servers', () => {
     expect(await drive(map.get(NAMES[3]!))).toEqual(values[3])
     const pair = new Set(asked(network).map(({ server }) => server))
     expect([pair.size, decodeInstantQuery(asked(network)[0]!.body).servers]).toEqual([2, 2])
-    network.misbehave[[...pair][0]!] = downs[1]
+    network.misbehave[[...pair][0]!] = notReady
     expect(await drive(map.get(NAMES[4]!))).toEqual(values[4])
     expect(map.stats.incidents.map(({ server }) => server)).toEqual([[...pair][0]])
   })

@@ -7,7 +7,7 @@ import { FENCE_REST_MS } from '../src/base/constants.js'
 import type { KeyhushMap, MapEvent } from '../src/index.js'
 import { deferred, settle } from './support/clock.js'
 import { hex, keyed, keyless, NAMES, openedOn, sameOnBoth } from './support/harness.js'
-import { append, edit, Living } from './support/living.js'
+import { edit, Living } from './support/living.js'
 import {
   A,
   B,
@@ -816,19 +816,6 @@ describe('what servers see', () => {
 })
 
 describe('updates', () => {
-  test('between a query and its answer: the batch keeps its name, and nothing is condemned', async () => {
-    const { living, world, life, map } = await openedChanging()
-    const old = living.newest
-    living.publish([edit(3, padded('three'))])
-    living.publish(Array.from({ length: 70 }, (_, i) => append(padded(`new ${i}`))))
-    expect(living.newest.manifest.partitions).toBeGreaterThan(old.manifest.partitions)
-    const before = world.network.claims().length
-    expect(await world.drive(map.at(3))).toEqual(living.newest.byIndex[3])
-    const claims = world.network.claims(before)
-    expect(claims).toEqual([claims[0], claims[0]]) // at the old epoch, and at the new one
-    expect(life.events).not.toContainEqual(condemned)
-  })
-
   test('do not count: the version of the next lookup is the one after the last', async () => {
     const { living, world, map } = await openedChanging()
     await world.drive(map.at(1))

@@ -70,15 +70,6 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(map.epoch).toBe(1)
     })
 
-    test.each([A, B])('only %s at the next: nobody notices, and sync() stays', async server => {
-      const { living, harness, map } = await opened(livingKeyless())
-      const old = living.newest
-      living.publish([edit(3, 'three')], [server])
-      await harness.drive(map.sync())
-      expect(await harness.drive(map.at(3))).toEqual(old.byIndex[3])
-      expect(map.epoch).toBe(1)
-    })
-
     test.each([A, B])('one epoch apart, %s ahead, a client two behind: it goes to the one both have', async ahead => {
       const { living, harness, map, events } = await opened(livingKeyless())
       living.publish([edit(3, 'three')])
@@ -502,18 +493,6 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
         { type: 'updated', generation: 1, epoch: 5 },
       ])
       for (let i = 0; i < again.size; i += 7) expect(await w.drive(again.at(i))).toEqual(living.newest.byIndex[i])
-    })
-
-    test('two tabs: what one has applied, the other finds in the store', async () => {
-      const { living, world: w } = livingWorld()
-      const [{ map: a }, { map: b }] = [await w.opened({ proofs }), await w.opened({ proofs })]
-      living.publish(someEdits(1))
-      await w.drive(a.sync())
-      const lists = () => blobs(w.network).length
-      const before = lists()
-      expect(await w.drive(b.at(1))).toEqual(living.newest.byIndex[1])
-      expect([b.epoch, lists()]).toEqual([2, before])
-      expect(await w.drive(a.at(1000))).toEqual(living.newest.byIndex[1000])
     })
 
     test('a tab that is too far behind finds in the store what another tab has followed in time', async () => {
