@@ -7,7 +7,7 @@ import { FENCE_REST_MS } from '../src/base/constants.js'
 import type { KeyhushMap, MapEvent } from '../src/index.js'
 import { deferred, settle } from './support/clock.js'
 import { hex, keyed, keyless, NAMES, openedOn, sameOnBoth } from './support/harness.js'
-import { edit, Living } from './support/living.js'
+import { edit, Living, livingWorld } from './support/living.js'
 import {
   A,
   B,
@@ -116,7 +116,7 @@ const condemned: MapEvent = { type: 'condemned', server: undefined }
 /** The same, of a database that changes. */
 async function openedChanging(options = {}, seed = 1) {
   const living = new Living(sameOnBoth(records), records)
-  return { living, ...(await opened(options, { network: living.network, database: records, seed })) }
+  return { living, ...(await opened(options, { living, seed })) }
 }
 
 describe('a new hint', () => {
@@ -295,9 +295,7 @@ describe('state put back', () => {
     },
     'with a batch pending that was finished since, and another made': async () => {
       const { world, life, map } = await opened()
-      world.network.misbehave[A] = on('/v1/answer', () => problem(503, 'not_ready'))
-      await life.failure(map.at(9))
-      world.network.misbehave[A] = undefined
+      await world.interrupt(life, map)
       const copy = world.copy()
       await world.checkValues(map, [1])
       return { world, map, copy }
@@ -396,9 +394,7 @@ describe('state put back', () => {
 
   test('with the pending batch that was the last: the same bytes go out, and nothing is condemned', async () => {
     const { world, life, map } = await opened()
-    world.network.misbehave[B] = on('/v1/answer', () => problem(503, 'not_ready'))
-    await life.failure(map.at(9))
-    world.network.misbehave[B] = undefined
+    await world.interrupt(life, map, B)
     const copy = world.copy()
     const before = world.network.queries().map(({ body }) => hex(body))
     const sent = world.network.queries().length
@@ -475,8 +471,7 @@ describe('two live copies', () => {
   })
 
   test.each(['confirm', 'strict'] as const)('%s: of a half-made hint, whole at different epochs', async rollback => {
-    const living = new Living(sameOnBoth(records), records)
-    const world = new World({ network: living.network, database: records })
+    const { living, world } = livingWorld()
     const life = world.life()
     const copies: World[] = []
     life.at('putPartial', 'after', () => void copies.push(world.copy()), 1)
@@ -670,14 +665,6 @@ describe('the fence on the way', () => {
     expect(life.events.filter(({ type }) => type === 'condemned')).toEqual([condemned])
   })
 
-  test('a forged answer beside a silent fence: the liar is named', async () => {
-    const { world, life, map, refresh, retrieve } = await opened()
-    world.network.misbehave[refresh] = silent
-    world.network.misbehave[retrieve] = flip(50)
-    expect(await life.failure(map.at(6))).toMatchObject({ name: 'TamperedError', server: retrieve })
-    expect(await life.failure(map.at(6))).toMatchObject({ name: 'CondemnedError', server: retrieve })
-  })
-
   test('a refusal while the other server hangs is raised when its time is over (P6)', async () => {
     const { world, life, map, refresh, retrieve } = await opened()
     world.network.misbehave[refresh] = says(() => REFUSED)
@@ -703,14 +690,20 @@ describe('the fence on the way', () => {
     expect(world.network.queries(sent)).toHaveLength(2)
   })
 
-  test('a refusal behind a forged answer: the liar is named', async () => {
-    const { world, life, map, refresh } = await opened()
-    world.network.misbehave[refresh] = async (seen, genuine) => {
-      const forged = (await flip(50)(seen, genuine)) ?? genuine
-      return (await says(() => REFUSED)(seen, forged)) ?? forged
-    }
-    expect(await life.failure(map.at(6))).toMatchObject({ name: 'TamperedError', server: refresh })
-    expect(await life.failure(map.at(6))).toMatchObject({ name: 'CondemnedError', server: refresh })
+  const refusedBehind: Misbehave = async (seen, genuine) => {
+    const forged = (await flip(50)(seen, genuine)) ?? genuine
+    return (await says(() => REFUSED)(seen, forged)) ?? forged
+  }
+  test.each<[string, 'refresh' | 'retrieve', Misbehave, Misbehave | undefined]>([
+    ['beside a silent fence', 'retrieve', silent, flip(50)],
+    ['with a refusal behind it', 'refresh', refusedBehind, undefined],
+  ])('a forged answer %s: the liar is named', async (_what, liar, byRefresh, byRetrieve) => {
+    const { world, life, map, ...servers } = await opened()
+    world.network.misbehave[servers.refresh] = byRefresh
+    world.network.misbehave[servers.retrieve] = byRetrieve
+    const server = servers[liar]
+    expect(await life.failure(map.at(6))).toMatchObject({ name: 'TamperedError', server })
+    expect(await life.failure(map.at(6))).toMatchObject({ name: 'CondemnedError', server })
   })
 })
 
@@ -878,9 +871,7 @@ describe('several tabs on one store never condemn one another', () => {
     const { life: one, release } = held(world)
     const opening = one.openIdle()
     await settle()
-    world.network.misbehave[A] = on('/v1/answer', () => problem(503, 'not_ready'))
-    expect((await two.failure(second.at(6))).code).toBe('network')
-    world.network.misbehave[A] = undefined
+    await world.interrupt(two, second)
     release()
     const first = await world.drive(opening)
     expect((await world.head())!.pending).toBeUndefined()

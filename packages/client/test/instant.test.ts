@@ -481,26 +481,6 @@ describe('servers', () => {
   })
 })
 
-test('given up at any await after its beginning, the servers see the same', async () => {
-  const views: string[][] = []
-  for (let turns = -1; turns < 60; turns += 3) {
-    const living = livingKeyless()
-    const { harness, map, network } = await opened(living.network)
-    for (let round = 0; round < 3; round++) living.publish([edit(3, `no. ${round}`)])
-    const controller = new AbortController()
-    const call = map.at(3, { signal: controller.signal }).catch(() => {})
-    if (turns >= 0) {
-      for (let i = 0; i < turns; i++) await Promise.resolve()
-      controller.abort()
-    }
-    await call
-    await harness.drive(map.close())
-    views.push(network.seen.map(({ server, path, body }) => `${server}${path} ${[...body]}`))
-  }
-  expect(views[0]!.filter(view => view.includes(INSTANT_PATH))).toHaveLength(4)
-  for (const view of views) expect(view).toEqual(views[0])
-})
-
 test('close() does not wait for a sync() that was given up', async () => {
   const { harness, map, network } = await opened(keyless().network)
   network.misbehave[A] = hang('/v1/manifest')

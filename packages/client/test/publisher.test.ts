@@ -47,7 +47,7 @@ class Publishing extends Living {
 /** A publisher, and a device that its servers have seen nothing of. */
 function published(change: Partial<Contents> = {}) {
   const publishing = new Publishing(change)
-  return { publishing, device: new World({ network: publishing.network, database: publishing.newest }) }
+  return { publishing, device: new World({ living: publishing }) }
 }
 
 /** A map with the key on this disk, or the error with which it does not open. */

@@ -3,10 +3,9 @@
 import { partitionBytes } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { StateUnreadableError } from '../src/testing.js'
-import { deferred, settle } from './support/clock.js'
 import { buildDatabase, later as laterEpoch, someValues } from './support/database.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
-import { A, B, blobs, busy, flip, Network, on, problem } from './support/network.js'
+import { A, B, blobs, flip, Network, on, problem } from './support/network.js'
 import { type Life, type Method, openedWorld, records, World } from './support/world.js'
 
 /** Whatever a store gives out, for tests that garble it. */
@@ -28,8 +27,7 @@ async function lived({ lookups = 3, world = new World() } = {}): Promise<World> 
 async function interrupted(silent: string): Promise<World> {
   const world = await lived()
   const { life, map } = await world.opened()
-  world.network.misbehave[silent] = busy
-  expect((await life.failure(map.at(6))).code).toBe('network')
+  await world.interrupt(life, map, silent)
   life.kill()
   return world
 }
@@ -100,7 +98,6 @@ describe.each([A, B])('a lookup that %s had not answered', silent => {
     const last = (server: string) => world.auditor.bodies.get(server)!.at(-1)
     const [a, b] = [last(A), last(B)]
     const { length } = world.network.queries()
-    world.network.misbehave[silent] = undefined
     const { life, map } = await world.opened()
     expect(life.events).toEqual([{ type: 'resumed', what: 'hint', pending: true }])
     const resent = world.network.queries(length)
@@ -116,6 +113,7 @@ describe.each([A, B])('a lookup that %s had not answered', silent => {
 
   test('and still does not: the map opens, the batch stays, and the next lookup finishes it first', async () => {
     const world = await interrupted(silent)
+    world.network.misbehave[silent] = busy
     const before = await world.head()
     const map = await world.life().open()
     expect(await world.head()).toEqual(before)
@@ -233,7 +231,6 @@ describe('state that cannot be used', () => {
   ]
   test.each(torn)('%s: discarded with an event, and a new hint downloaded', async (_what, method, change) => {
     const world = await interrupted(A)
-    world.network.misbehave[A] = undefined
     const old = (await world.head())!.record.hintId
     const downloads = blobs(world.network).length
     const life = reading(world, method, change)
@@ -463,32 +460,5 @@ describe('an interrupted download', () => {
     expect([...first.writes, ...second.writes].filter(method => /Partial$/.test(method))).toEqual(['readPartial'])
     expect(blobs(world.network)).toHaveLength(32)
     await world.checkValues(map)
-  })
-
-  test('is stored by one save at a time, while the download goes on', async () => {
-    const world = new World()
-    const life = world.life()
-    const { promise: stored, resolve: release } = deferred()
-    let underWay = 0
-    life.interfere = (method, when) => {
-      if (method !== 'putPartial') return
-      underWay += when === 'before' ? 1 : -1
-      expect(underWay).toBeLessThanOrEqual(1)
-      return when === 'before' ? stored : undefined
-    }
-    let asked = 0
-    world.network.both(
-      on('/v1/blobs/', async genuine => {
-        if (++asked === 10) await stored
-        return genuine
-      }),
-    )
-    const opening = life.openIdle()
-    await settle()
-    // The server that is not waited for has gone on.
-    expect([underWay, asked]).toEqual([1, 10])
-    release()
-    await world.checkValues(await world.drive(opening))
-    expect(life.writes.filter(method => method === 'putPartial').length).toBeGreaterThan(1)
   })
 })

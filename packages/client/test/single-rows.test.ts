@@ -6,7 +6,7 @@ import { THOROUGH } from '../../../tests/support/thorough.js'
 import type { KeyhushMap } from '../src/index.js'
 import { settle } from './support/clock.js'
 import { Harness, keyless } from './support/harness.js'
-import { A, busy } from './support/network.js'
+import { A } from './support/network.js'
 import { anotherIn, loadCore, many, openedInRows, options, worldInRows } from './support/rows.js'
 import type { Method } from './support/world.js'
 
@@ -18,9 +18,7 @@ describe('tags in rows', () => {
     const rows = disk.all.size
     expect(rows).toBe(64)
     for (let round = 0; round < (THOROUGH ? 40 : 6); round++) {
-      for (const index of [3, 3, (37 * round) % 1000, 999]) {
-        expect(await world.drive(map.at(index))).toEqual(living.newest.byIndex[index])
-      }
+      await world.checkValues(map, [3, 3, (37 * round) % 1000, 999])
       living.publish(many(round))
       await world.drive(map.sync())
       await world.drive(map.at(round)) // an operation after which a checkpoint is written, if it is due
@@ -84,9 +82,7 @@ describe('tags in rows', () => {
     expect(reached).toBe(true)
     const { map: again } = await anotherIn(world)
     await world.drive(again.sync())
-    for (const index of [0, 37, 74, 500]) {
-      expect(await world.drive(again.at(index))).toEqual(living.newest.byIndex[index])
-    }
+    await world.checkValues(again, [0, 37, 74, 500])
   })
 
   test('two tabs: where one has made rows anew and written a checkpoint, the other goes on', async () => {
@@ -136,9 +132,7 @@ describe('tags in rows', () => {
 
   test('of a batch that was stored, a damaged row leaves it pending: the same bytes once it is there', async () => {
     const { disk, world, life, map } = await openedInRows()
-    world.network.misbehave[A] = busy
-    await life.failure(map.at(5))
-    world.network.misbehave[A] = undefined
+    await world.interrupt(life, map)
     disk.instead = row => row.slice(8)
     await world.drive(map.close())
     const next = world.life({ loadCore })

@@ -10,7 +10,7 @@ import { fileStore } from '../src/node.js'
 import { type OpenStore, StoreFullError } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { hex, keyless } from './support/harness.js'
-import { A, B, blobs, busy, flip } from './support/network.js'
+import { A, B, blobs, flip } from './support/network.js'
 import { type Life, type Method, openedWorld, openingOtherwise, records, World } from './support/world.js'
 
 /** Lets a method of a life's store fail, `times` times: before it has done anything, or when it has. */
@@ -256,9 +256,7 @@ describe('navigator.storage.persist()', () => {
 
   test('is asked for once, after the first lookup that went well', async () => {
     const { world, life, map, persist } = await persisting(async () => true)
-    world.network.misbehave[A] = busy
-    await life.failure(map.at(1))
-    world.network.misbehave[A] = undefined
+    await world.interrupt(life, map)
     expect(persist).not.toHaveBeenCalled()
     await world.checkValues(map)
     await settle()

@@ -68,7 +68,7 @@ export async function checkAll(drive: Harness['drive'], map: KeyhushMap, { manif
 /** A world whose database changes: 1000 values of 8 bytes. */
 export function livingWorld(): { living: Living; world: World } {
   const living = new Living(sameOnBoth(records), records)
-  return { living, world: new World({ network: living.network, database: records }) }
+  return { living, world: new World({ living }) }
 }
 
 /** A batch on that database that opens partitions, round after round. */

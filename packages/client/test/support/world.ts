@@ -21,7 +21,7 @@ import {
 import { drive, ManualClock, settle } from './clock.js'
 import { buildDatabase, type Database, someValues } from './database.js'
 import { core, type Failure, failureOf, hex, proofsWith, sameOnBoth } from './harness.js'
-import { A, B, claimedQuery, type Network, queryIn } from './network.js'
+import { A, B, busy, claimedQuery, type Network, queryIn } from './network.js'
 import { seededRandom } from './random.js'
 
 /** Large enough that two fresh vectors have little in common: 16 offsets below 63. */
@@ -39,6 +39,8 @@ export interface Planner {
 
 export interface Setting {
   readonly network?: Network
+  /** a database that changes, and its network */
+  readonly living?: { readonly newest: Database; readonly network: Network }
   readonly database?: Database
   readonly before?: World
   readonly disk?: MemoryStore
@@ -63,12 +65,13 @@ export class World {
   blobMs = SAVE_PAUSE_MS
 
   readonly network: Network
-  readonly database: Database
   readonly seed: number
+  readonly #newest: () => Database
 
   /** `before`: the world as it was; its disk remains, and no randomness comes again. */
   constructor({
-    network = sameOnBoth(records),
+    living,
+    network = living?.network ?? sameOnBoth(records),
     database = records,
     before,
     disk,
@@ -77,7 +80,7 @@ export class World {
     audited = true,
   }: Setting = {}) {
     this.network = network
-    this.database = database
+    this.#newest = () => living?.newest ?? database
     this.disk = before?.disk ?? disk ?? new MemoryStore({ durable: true })
     this.shown = before?.shown ?? shown ?? new MemoryStore({ durable: true })
     this.lives = before?.lives ?? []
@@ -88,6 +91,11 @@ export class World {
       for (const { life, map } of left) if (!life.stands) await drive(clock, map.close())
       if (audited) await auditor.assertSound()
     })
+  }
+
+  /** as the servers have it; the newest epoch of one that changes */
+  get database(): Database {
+    return this.#newest()
   }
 
   /** Another device with what the disk holds now: a backup, a cloned profile. It has a clock and chance of its own. */
@@ -144,6 +152,13 @@ export class World {
 
   async head(): Promise<StateHead | undefined> {
     return await this.disk.read()
+  }
+
+  /** A lookup that `silent` does not answer: its batch stays pending. */
+  async interrupt(life: Life, map: KeyhushMap, silent = A): Promise<void> {
+    this.network.misbehave[silent] = busy
+    expect((await life.failure(map.at(9))).code).toBe('network')
+    this.network.misbehave[silent] = undefined
   }
 
   /** Right values, whatever has happened before. */
