@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { StateUnreadableError } from '../src/testing.js'
 import { buildDatabase, later as laterEpoch, someValues } from './support/database.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
-import { A, B, blobs, flip, Network, on, problem } from './support/network.js'
+import { A, B, blobs, busy, flip, Network, on, problem } from './support/network.js'
 import { type Life, type Method, openedWorld, records, World } from './support/world.js'
 
 /** Whatever a store gives out, for tests that garble it. */
