@@ -1,17 +1,17 @@
 // Mode `auto`: lookups are answered from the first moment on, a state is made behind them when it pays, and when that is
 // depends on nothing but the manifest, the number of lookups, and whether servers fail.
 
-import { decodeInstantQuery, encodeInstantAnswer, INSTANT_PATH, type Manifest } from '@keyhush/protocol'
+import { INSTANT_PATH, type Manifest } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { InternalError, KeyhushError, type KeyhushMap } from '../src/index.js'
 import { paysAfter } from '../src/scheme/table.js'
 import type { Environment, OpenWithOptions } from '../src/testing.js'
 import { rest, settle } from './support/clock.js'
 import { buildDatabase, later, someValues, withMalformedBlock } from './support/database.js'
-import { nextEpoch } from './support/epochs.js'
+import { lying } from './support/deviating.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
 import { A, B, blobs, bytesOf, hang, type Network, ok, on, problem, type Seen } from './support/network.js'
-import { drawing, seededRandom } from './support/random.js'
+import { drawing } from './support/random.js'
 import { type Life, records, World } from './support/world.js'
 
 /** Too large to be kept whole without being asked for. */
@@ -504,50 +504,21 @@ const REPLIES = 500
 
 test.each([1])(`after ${REPLIES} random replies nothing was downloaded (seed %i)`, async seed => {
   const { database } = keyed()
-  const next = nextEpoch(core, database, [{ op: 'edit', key: NAMES[0]!, value: new Uint8Array([1]) }])
   const network = sameOnBoth(database)
   const w = new World({ network, database, seed })
   const draw = drawing(seed)
-  const random = seededRandom(seed)
-  const kept: Uint8Array[] = []
-  const replies: readonly ((genuine: Uint8Array, seen: Seen) => Response)[] = [
-    genuine => ok(genuine.slice(0, draw(genuine.length))),
-    genuine => ok(kept[draw(kept.length)] ?? genuine), // another lookup's
-    () => new Response('<html>'.repeat(1 + draw(400)), { headers: { 'content-type': 'text/html' } }),
-    genuine => ok(Buffer.concat([genuine, random(1 + draw(100))])),
-    genuine => ok(random(genuine.length)),
-    (_genuine, { body }) => {
-      const { of, count, queries } = decodeInstantQuery(body)
-      return ok(encodeInstantAnswer(next.manifest, of, count, database.answerInstantly(of, queries)))
-    },
-    () => Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: draw(9) }, { status: 404 }),
-    () => problem(400 + draw(40), ['bad_request', 'not_found', 'nothing known'][draw(3)]!),
-    () => problem(429, 'rate_limited', { 'retry-after': `${draw(100_000)}` }),
-    () => problem(503, 'instant_full', { 'retry-after': '1' }),
-    () => new Response(random(draw(200)) as Uint8Array<ArrayBuffer>, { status: 500 + draw(12) }),
-    () => {
-      throw new TypeError('Failed to fetch')
-    },
-  ]
-  let lying: readonly string[] = []
-  let how = replies[0]!
+  const lie = lying(draw)
+  let liars: readonly string[] = []
   for (const server of [A, B]) {
-    network.misbehave[server] = (seen, genuine) => {
-      if (seen.path !== INSTANT_PATH) return undefined
-      return bytesOf(genuine).then(bytes => {
-        if (lying.includes(server)) return how(bytes, seen)
-        if (kept.length < 50) kept.push(bytes)
-        return ok(bytes)
-      })
-    }
+    network.misbehave[server] = (seen, genuine) =>
+      seen.path === INSTANT_PATH && liars.includes(server) ? lie(seen, genuine) : undefined
   }
   const { life, map } = await w.opened({ mode: 'auto', push: false, timeoutMs: undefined }, { pays: () => false })
   const codes = new Map<string, number>()
   for (let i = 0; i < REPLIES; i++) {
     const key = i % 3 === 0 ? 'absent.example' : NAMES[draw(NAMES.length)]!
     const right = i % 3 === 0 ? undefined : database.contents.values[NAMES.indexOf(key)]
-    lying = [[A], [B], [A, B]][draw(3)]!
-    how = replies[i % replies.length]!
+    liars = [[A], [B], [A, B]][draw(3)]!
     try {
       expect(await w.drive(map.get(key))).toEqual(right)
     } catch (error) {
@@ -556,7 +527,7 @@ test.each([1])(`after ${REPLIES} random replies nothing was downloaded (seed %i)
       const { code } = error as KeyhushError
       codes.set(code, 1 + (codes.get(code) ?? 0))
     }
-    lying = []
+    liars = []
     expect(await w.drive(map.get(key))).toEqual(right)
   }
   await rest()

@@ -16,7 +16,6 @@ import {
   livingKeyed,
   livingKeyless,
   livingWorld,
-  newestAlone,
   openedLiving,
   someEdits,
   utf8,
@@ -120,22 +119,6 @@ describe('a database that changes', () => {
     await drive(map.sync())
     await checkAll(drive, map, next)
     expect(events.map(({ type }) => type)).toEqual(['outdated', 'outdated', 'updated'])
-  })
-
-  test('while it is downloaded: what is there is brought along', async () => {
-    const { living, world } = livingWorld()
-    await world.halfDownloaded(4, { mode })
-    living.publish([
-      { op: 'edit', index: 1, value: utf8('edited..') },
-      { op: 'add', value: utf8('added...') },
-    ])
-    world.network.both((seen, genuine) =>
-      seen.path.startsWith('/v1/blobs/') ? newestAlone(living, genuine, seen) : undefined,
-    )
-    const map = await world.life().open({ mode })
-    expect(map.epoch).toBe(2)
-    for (let i = 0; i < map.size; i += 7) expect(await world.drive(map.at(i))).toEqual(living.newest.byIndex[i])
-    expect(await world.drive(map.at(1000))).toEqual(utf8('added...'))
   })
 })
 

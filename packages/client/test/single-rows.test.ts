@@ -85,22 +85,6 @@ describe('tags in rows', () => {
     await world.checkValues(again, [0, 37, 74, 500])
   })
 
-  test('two tabs: where one has made rows anew and written a checkpoint, the other goes on', async () => {
-    const { living, world, ...one } = await openedInRows()
-    const other = await anotherIn(world)
-    const maps = [one.map, other.map] as const
-    for (let round = 0; round < 4; round++) {
-      living.publish(many(round))
-      const [first, second] = round % 2 === 0 ? maps : ([maps[1], maps[0]] as const)
-      await world.drive(first.sync())
-      for (const index of [0, 37, 999]) {
-        expect(await world.drive(first.at(index))).toEqual(living.newest.byIndex[index])
-        expect(await world.drive(second.at(index))).toEqual(living.newest.byIndex[index])
-      }
-    }
-    expect([...one.life.writes, ...other.life.writes]).toContain('putCheckpoint')
-  })
-
   test.each([
     ['has rotted', (row: Uint8Array) => row.map((byte, i) => (i === 5 ? byte ^ 4 : byte))],
     ['is cut off', (row: Uint8Array) => row.slice(8)],

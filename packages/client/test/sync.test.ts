@@ -322,24 +322,6 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(map.epoch).toBe(living.newest.manifest.epoch)
       await checkAll(harness.drive, map, living.newest)
     })
-
-    test('of a keyed database whose directory is replaced before it was fetched', async () => {
-      const living = livingKeyed()
-      const { network } = living
-      let first = true
-      network.both(
-        on('/v1/blobs/', (genuine, seen) => {
-          if (first) {
-            first = false
-            living.publish([add('new.example', 'added')])
-          }
-          return newestAlone(living, genuine, seen)
-        }),
-      )
-      const { harness, map } = await openedOn({ network }, { proofs })
-      expect(await harness.drive(map.get('new.example'))).toEqual(utf8('added'))
-      expect(await harness.drive(map.get(NAMES[9]!))).toEqual(living.newest.contents.values[9])
-    })
   })
 
   describe('push', () => {
@@ -476,25 +458,6 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
   })
 
   describe('durable state', () => {
-    test('a later life takes up updates and effects in their order, and follows what it has missed', async () => {
-      const { living, world: w } = livingWorld()
-      const { life: first, map } = await w.opened({ proofs })
-      for (let round = 1; round < 4; round++) {
-        await w.drive(map.at(round))
-        living.publish(someEdits(round))
-        await w.drive(map.sync())
-        await w.drive(map.at(round + 100))
-      }
-      first.kill()
-      living.publish(someEdits(4))
-      const { life, map: again } = await w.opened({ proofs })
-      expect(life.events).toEqual([
-        { type: 'resumed', what: 'hint', pending: false },
-        { type: 'updated', generation: 1, epoch: 5 },
-      ])
-      for (let i = 0; i < again.size; i += 7) expect(await w.drive(again.at(i))).toEqual(living.newest.byIndex[i])
-    })
-
     test('a tab that is too far behind finds in the store what another tab has followed in time', async () => {
       const { living, world: w } = livingWorld()
       const [{ map: a }, { life: two, map: b }] = [await w.opened({ proofs }), await w.opened({ proofs })]

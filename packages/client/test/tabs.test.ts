@@ -101,29 +101,6 @@ describe.each([
     for (const map of maps) await world.checkValues(map)
     expect((await world.head())!.record.hintId).toEqual(hintId)
   })
-
-  test('reset() in one tab while another has a lookup under way: its answer is right, and it goes on in the new life', async () => {
-    for (let moment = 0; moment < 60; moment += 3) {
-      const world = new World()
-      const [one, two] = [world.life(environment), world.life(noLocks)]
-      const [first, second] = [await one.open(), await two.open()]
-      const found = first.at(6)
-      await turns(moment)
-      await world.drive(second.reset())
-      expect(await world.drive(found)).toEqual(world.database.byIndex[6])
-      const { hintId } = (await world.head())!.record
-      await world.checkValues(first)
-      await world.checkValues(second)
-      expect((await world.head())!.record.hintId).toEqual(hintId)
-    }
-  })
-
-  test('two resets at once: one new life, and both go on in it', async () => {
-    const { world, first, second } = await twoTabs(environment)
-    await world.drive(Promise.all([first.reset(), second.reset()]))
-    await world.checkValues(first)
-    await world.checkValues(second)
-  })
 })
 
 describe('between lookups', () => {

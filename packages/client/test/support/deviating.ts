@@ -12,7 +12,7 @@ import type { Database } from './database.js'
 import { nextEpoch, type Operation } from './epochs.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './harness.js'
 import { among, SERVERS } from './many.js'
-import { A, B, bytesOf, epochUnknown, ok, problem, silence } from './network.js'
+import { A, B, bytesOf, epochUnknown, ok, problem, type Seen, silence } from './network.js'
 import { drawing } from './random.js'
 import { World } from './world.js'
 
@@ -95,6 +95,64 @@ function attempting(drive: <T>(work: Promise<T>) => Promise<T>) {
   return { attempt, lookUp, failures }
 }
 
+/**
+ * Replies of all kinds, by the dice. Where lengths depend on chance, a lie stands `nearEnd`, behind the header. It can publish the
+ * next epoch, on all servers or its own, and wait.
+ */
+export function lying(
+  roll: (sides: number) => number,
+  nearEnd = false,
+  { publish = (_all: boolean) => {}, wait = async (_ms: number) => {} } = {},
+): (seen: Seen, genuine: Response) => Promise<Response> {
+  const kept = new Map<string, Uint8Array>()
+  return async ({ path, init }, genuine) => {
+    const bytes = await bytesOf(genuine)
+    const replayed = kept.get(path)
+    kept.set(path, bytes)
+    const again = new Response(bytes.slice() as Uint8Array<ArrayBuffer>, genuine)
+    const at = nearEnd ? bytes.length - 1 - (roll(200) % bytes.length) : roll(Math.max(1, bytes.length))
+    switch (roll(14)) {
+      case 0: {
+        const changed = bytes.slice()
+        if (changed.length > 0) changed[at]! ^= 1 << roll(8)
+        return ok(changed)
+      }
+      case 1:
+        return ok(bytes.slice(0, at))
+      case 2:
+        return ok(Buffer.concat([bytes, Buffer.alloc(1 + roll(100))]))
+      case 3:
+        return epochUnknown({ generation: 1, epoch: roll(9) })
+      case 4:
+        return problem(429, 'rate_limited', { 'retry-after': `${roll(100_000)}` })
+      case 5:
+        return problem(503, 'instant_full', { 'retry-after': '1' })
+      case 6:
+        return new Response('<html>'.repeat(1 + roll(1000)), { status: [200, 400, 404, 500, 504][roll(5)]! })
+      case 7:
+        return await silence(init.signal)
+      case 8:
+        if (replayed === undefined) return again
+        // In a database this small a query may repeat by chance: its old answer is then the right one, and would be no lie.
+        if (path === '/v1/answer' && hex(replayed) === hex(bytes)) replayed[replayed.length - 1]! ^= 1
+        return ok(replayed)
+      case 9:
+        publish(false)
+        return again
+      case 10:
+        publish(true)
+        return again
+      case 11:
+        await wait(100 * roll(95))
+        return again
+      case 12:
+        throw new TypeError('Failed to fetch')
+      default:
+        return ok(new Uint8Array(bytes.length))
+    }
+  }
+}
+
 /** Everything that servers see of one life in which these keys are looked up; the adversary acts by what it sees of that. */
 async function seenIn(
   which: string,
@@ -111,7 +169,6 @@ async function seenIn(
   const draw = drawing(seed)
   const most = atLeast === count ? 1 : Math.min(atLeast - 1, count - atLeast)
   const liars = [...servers].sort(() => draw(3) - 1).slice(0, most)
-  const kept = new Map<string, Uint8Array>()
   const seen: string[] = []
   const published = new Map<string, number>()
   const publish = (...to: readonly string[]) => {
@@ -125,53 +182,9 @@ async function seenIn(
   const eagerness = 1 + draw(6)
   for (const liar of liars) {
     // Each liar's dice are its own: in what order replies come does not matter.
-    const draw = drawing(100 * seed + servers.indexOf(liar))
-    network.misbehave[liar] = async ({ path, init }, genuine) => {
-      const bytes = await bytesOf(genuine)
-      const replayed = kept.get(liar + path)
-      kept.set(liar + path, bytes)
-      const again = new Response(bytes.slice() as Uint8Array<ArrayBuffer>, genuine)
-      if (draw(6) >= eagerness) return again
-      // Among many, how long a reply is depends on chance: then it is changed near its end, behind the header.
-      const at = count === 2 ? draw(Math.max(1, bytes.length)) : bytes.length - 1 - (draw(200) % bytes.length)
-      switch (draw(13)) {
-        case 0: {
-          const changed = bytes.slice()
-          if (changed.length > 0) changed[at]! ^= 1 << draw(8)
-          return ok(changed)
-        }
-        case 1:
-          return ok(bytes.slice(0, at))
-        case 2:
-          return ok(Buffer.concat([bytes, Buffer.alloc(1 + draw(100))]))
-        case 3:
-          return epochUnknown({ generation: 1, epoch: draw(9) })
-        case 4:
-          return problem(429, 'rate_limited', { 'retry-after': `${draw(100_000)}` })
-        case 5:
-          return problem(503, 'instant_full', { 'retry-after': '1' })
-        case 6:
-          return new Response('<html>'.repeat(1 + draw(1000)), { status: 500 + draw(5) })
-        case 7:
-          return await silence(init.signal)
-        case 8:
-          if (replayed === undefined) return again
-          // In a database this small a query may repeat by chance: its old answer is then the right one, and would be no lie.
-          if (path === '/v1/answer' && hex(replayed) === hex(bytes)) replayed[replayed.length - 1]! ^= 1
-          return ok(replayed)
-        case 9:
-          publish(liar)
-          return again
-        case 10:
-          publish(...servers)
-          return again
-        case 11:
-          await w.clock.wait(100 * draw(95))
-          return again
-        default:
-          return ok(new Uint8Array(bytes.length))
-      }
-    }
+    const roll = drawing(100 * seed + servers.indexOf(liar))
+    const lie = lying(roll, count > 2, { publish: all => publish(...(all ? servers : [liar])), wait: w.clock.wait })
+    network.misbehave[liar] = (seen, genuine) => (roll(6) < eagerness ? lie(seen, genuine) : undefined)
   }
   const life = w.life({
     fetch: (url, init) => {
