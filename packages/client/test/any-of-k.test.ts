@@ -43,7 +43,7 @@ async function opened(network: Network, count: number, options: Partial<OpenWith
   const servers = SERVERS.slice(0, count)
   const onEvent = (event: MapEvent) => void events.push(event)
   const map = await harness.open({ servers, mode: 'instant', push: false, onEvent, ...options })
-  return { harness, map, network, events, drive: <T>(work: Promise<T>) => harness.drive(work) }
+  return { harness, map, network, events, drive: harness.drive }
 }
 
 const asked = ({ seen }: Network, skip = 0): Seen[] => seen.filter(({ path }) => path === INSTANT_PATH).slice(skip)

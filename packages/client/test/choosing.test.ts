@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { InternalError, KeyhushError, type KeyhushMap } from '../src/index.js'
 import { paysAfter } from '../src/scheme/table.js'
 import type { Environment, OpenWithOptions } from '../src/testing.js'
-import { rest, settle } from './support/clock.js'
+import { deferred, rest, settle } from './support/clock.js'
 import { buildDatabase, later, someValues, withMalformedBlock } from './support/database.js'
 import { lying } from './support/deviating.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
@@ -114,20 +114,14 @@ describe('with nothing stored', () => {
 
   test('a database that is best kept whole is fetched at once, and lookups do not wait for it', async () => {
     const w = new World()
-    const release: (() => void)[] = []
-    w.network.both(
-      on('/v1/blobs/', async genuine => {
-        await new Promise<void>(resolve => void release.push(resolve))
-        return genuine
-      }),
-    )
+    const held = deferred()
+    w.network.both(after('/v1/blobs/', held.promise))
     const life = w.life()
     const map = await openedBy(life)
     expect([map.mode, types(life)]).toEqual(['instant', ['preparing']])
     await lookUp(w, map, [0, 999])
     expect(map.mode).toBe('instant')
-    w.network.both(undefined)
-    for (const go of release.splice(0)) go()
+    held.resolve()
     await rest()
     expect(map.mode).toBe('local')
     const before = w.network.seen.length
@@ -355,19 +349,12 @@ test.each(['stored before', 'begun in this life'])('reset() drops a state in the
 /** A map whose preparation of a state has failed, with lookups meanwhile: the preparation may be repeated. */
 async function afterAFailure() {
   const w = new World()
-  const release: (() => void)[] = []
-  w.network.both(
-    on('/v1/blobs/', async () => {
-      await new Promise<void>(resolve => void release.push(resolve))
-      return problem(404, 'not_found')
-    }),
-  )
+  const held = deferred()
+  w.network.both(on('/v1/blobs/', () => held.promise.then(() => problem(404, 'not_found'))))
   const map = await openedBy(w.life())
   for (const index of [1, 2, 3]) await w.drive(map.at(index))
-  for (let i = 0; i < 4; i++) {
-    for (const go of release.splice(0)) go()
-    await rest()
-  }
+  held.resolve()
+  await rest()
   expect(map.mode).toBe('instant')
   return { w, map, seen: w.network.seen.length }
 }

@@ -189,22 +189,14 @@ describe('a new hint', () => {
     expect(await world.head()).toBeUndefined()
   })
 
-  describe.each<[string, 'none' | 'full', (network: Network) => void]>([
-    [
-      'no fence',
-      'none',
-      network => {
-        network.fence = false
-      },
-    ],
-    [
-      'a full one',
-      'full',
-      network => {
-        network.both(on(FENCE, () => problem(503, 'fence_full')))
-      },
-    ],
-  ])('of a server with %s', (_what, reason, without) => {
+  describe.each([
+    ['no fence', 'none'],
+    ['a full one', 'full'],
+  ])('of a server with %s', (_what, reason) => {
+    const without = (network: Network) => {
+      if (reason === 'none') network.fence = false
+      else network.both(on(FENCE, () => problem(503, 'fence_full')))
+    }
     const begun = async () => {
       const world = new World()
       without(world.network)

@@ -11,18 +11,7 @@ import { openWith } from '../src/testing.js'
 import { deferred, settle } from './support/clock.js'
 import { answering, buildDatabase, type Database, later, someValues, withMalformedBlock } from './support/database.js'
 import { core, Harness, hex, keyed, keyless, NAMES, sameOnBoth } from './support/harness.js'
-import {
-  add,
-  append,
-  change,
-  edit,
-  expectFollowed,
-  Living,
-  livingKeyed,
-  livingKeyless,
-  remove,
-  utf8,
-} from './support/living.js'
+import { add, append, change, edit, Living, livingKeyless, remove, utf8 } from './support/living.js'
 import { A, after, B, bytesOf, hang, Network, offersNoInstant, ok, on, problem, type Seen } from './support/network.js'
 
 const asked = (network: Network, skip = 0): Seen[] =>
@@ -350,11 +339,6 @@ describe('a lie', () => {
 })
 
 describe('a database that changes', () => {
-  test('is followed by sync(), keys included', async () => {
-    const living = livingKeyed()
-    await expectFollowed(living, await opened(living.network))
-  })
-
   test.each([1, 2, 3, 9])(
     '%i epochs further between block and record: both are of one epoch, and traffic is the same for all keys',
     async epochs => {

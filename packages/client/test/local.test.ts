@@ -10,10 +10,8 @@ import { core, keyed, keyless, NAMES } from './support/harness.js'
 import {
   checkAll,
   edit,
-  expectFollowed,
   expectGrown,
   Living,
-  livingKeyed,
   livingKeyless,
   livingWorld,
   openedLiving,
@@ -21,7 +19,7 @@ import {
   utf8,
 } from './support/living.js'
 import { A, B, blobs, flip, hang, type Network, on, problem } from './support/network.js'
-import { type Life, World } from './support/world.js'
+import { World } from './support/world.js'
 
 const mode = 'local'
 const secret = (network: Network) => network.seen.filter(({ path }) => path === '/v1/answer' || path === '/v1/fence')
@@ -87,11 +85,6 @@ describe('a database that changes', () => {
     const { network, ...there } = await opened(living)
     await expectGrown(living, there)
     expect(secret(network)).toEqual([])
-  })
-
-  test('by key: what goes, changes, comes and stays', async () => {
-    const living = livingKeyed()
-    await expectFollowed(living, await opened(living))
   })
 
   test('a list that both publish, and that does not lead to the contents they publish: nothing changes', async () => {
@@ -185,19 +178,22 @@ describe('stored', () => {
     await checkSome(w, map, living.newest)
   })
 
-  test('an app that names the other mode gets it; an app that names none keeps the stored one', async () => {
+  test('keeps its mode and its proofs; an app that names others gets them', async () => {
     const w = new World()
-    const lives: [string, string | undefined][] = [
-      ['local', undefined],
-      ['full', 'discarded'],
-      ['auto', 'resumed'],
-      ['local', 'discarded'],
-      ['auto', 'resumed'],
+    const lives: [Partial<OpenWithOptions>, kept: 'records' | 'tags' | 'parities', string | undefined][] = [
+      [{ mode: 'local' }, 'records', undefined],
+      [{ mode: 'full', proofs: 'tags' }, 'tags', 'discarded'],
+      [{ mode: 'full', proofs: 'auto' }, 'tags', 'resumed'],
+      [{ mode: 'full', proofs: 'merkle' }, 'parities', 'discarded'],
+      [{ mode: 'full', proofs: 'auto' }, 'parities', 'resumed'],
+      [{ mode: 'auto' }, 'parities', 'resumed'],
+      [{ mode: 'local' }, 'records', 'discarded'],
+      [{ mode: 'auto' }, 'records', 'resumed'],
     ]
-    for (const [wish, event] of lives) {
-      const life: Life = w.life()
-      const map = await life.open({ mode: wish as 'auto' })
-      expect(life.events[0]?.type).toBe(event)
+    for (const [wish, kept, event] of lives) {
+      const { life, map } = await w.opened(wish)
+      const { records, tags } = map.stats.held
+      expect([records ? 'records' : tags ? 'tags' : 'parities', life.events[0]?.type]).toEqual([kept, event])
       await w.checkValues(map, [1, 999])
       await w.drive(map.close())
     }

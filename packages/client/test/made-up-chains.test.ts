@@ -183,14 +183,6 @@ describe('behind a server’s events', () => {
     return { living, network, harness, map, passed }
   }
 
-  test('one manifest is read to see that the server has what it announces', async () => {
-    const { network, passed } = await listening()
-    const before = network.seen.length
-    for (const stream of network.streams) if (stream.server === A) stream.tell(encodeEvent({ generation: 1, epoch: 9 }))
-    await passed(2000)
-    expect(network.seen.slice(before).map(({ server, path }) => server + path)).toEqual([`${A}/v1/manifest`])
-  })
-
   test('a server that has a chain for everything it announces is heard ten times, then once an hour', async () => {
     const { living, network, harness, map, passed } = await listening()
     const chain = chainOf({ manifest: living.newest.manifest, bytes: living.newest.manifestBytes }, 20)

@@ -9,7 +9,7 @@ import { deferred, rest, settle, watch } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
 import { core, hex, NAMES, sameOnBoth } from './support/harness.js'
-import { A, B, blobs, hang, late, on, problem } from './support/network.js'
+import { A, blobs, hang, late, on, problem } from './support/network.js'
 import { type Life, World } from './support/world.js'
 
 /** 2.3 MiB: more than is downloaded without asking. */
@@ -85,7 +85,7 @@ describe('a function', () => {
     expect(map.mode).toBe('local')
     const edits = [1, 2, 3].map(index => ({ op: 'edit' as const, index, value: new Uint8Array(8) }))
     const later = edits.reduce((database, edit) => nextEpoch(core, database, [edit]), small)
-    for (const server of [A, B]) w.network.replace(server, later) // no list of changes leads there
+    w.network.replaceOnBoth(later) // no list of changes leads there
     await w.drive(map.sync())
     expect([map.mode, map.epoch]).toEqual(['local', 4])
   })
@@ -290,7 +290,7 @@ test('two servers without instant lookups, and a state of an earlier visit from 
   const life = w.life()
   const map = await opened(life, { download })
   expect([map.mode, offers.length]).toEqual(['local', 1])
-  for (const server of [A, B]) w.network.replace(server, epochs[4]!)
+  w.network.replaceOnBoth(epochs[4]!)
   expect(await life.failure(map.sync())).toMatchObject({ reason: 'download' })
   await rest()
   await w.drive(map.sync())

@@ -21,18 +21,7 @@ import {
   sameOnBoth,
   withHandles,
 } from './support/harness.js'
-import {
-  add,
-  append,
-  change,
-  edit,
-  expectFollowed,
-  Living,
-  livingKeyless,
-  openedLiving,
-  remove,
-  utf8,
-} from './support/living.js'
+import { add, append, change, edit, Living, livingKeyless, openedLiving, remove, utf8 } from './support/living.js'
 import {
   A,
   after,
@@ -243,12 +232,6 @@ describe('a server that lies', () => {
 })
 
 describe('updates', () => {
-  test('are followed: keys that go, change, come and stay', async () => {
-    const { network, database } = keyed({ partitions: 6, partitionRecords: 4 }) // with room for a key more
-    const living = new Living(network, database)
-    await expectFollowed(living, await opened(living))
-  })
-
   test('are applied in steps that yield the thread while no lookup waits; a lookup applies the rest before it ends', async () => {
     const living = livingKeyless()
     const seen: string[] = []

@@ -218,18 +218,6 @@ describe('a store that fails', () => {
     expect(world.network.queries()).toHaveLength(2)
   })
 
-  test('and the page dies before a lie is remembered: the liar is shown the same bytes again, and nothing else', async () => {
-    const { world, life, map } = await openedWorld()
-    failing(life, ['condemn'], 'before')
-    world.network.misbehave[B] = flip(50)
-    expect((await life.failure(map.at(6))).name).toBe('TamperedError')
-    life.kill()
-    const next = world.life()
-    expect((await next.failure(next.openIdle())).name).toBe('TamperedError')
-    expect(world.auditor.distinct(B)).toBe(1)
-    expect((await world.head())?.condemned).toEqual({ culprit: B })
-  })
-
   test('during reset(): StorageError if it cannot begin, and what the store holds is used', async () => {
     for (const method of ['begin', 'complete'] as const) {
       for (const when of ['before', 'after'] as const) {

@@ -3,11 +3,11 @@
 
 import { contentHash, decodeQuery, encodeEvent, encodeManifest, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
-import { MemoryStore, type Tabs } from '../src/testing.js'
+import { MemoryStore, type OpenWithOptions, type Tabs } from '../src/testing.js'
 import { deferred, settle, until } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { laidOutAnew, nextEpoch } from './support/epochs.js'
-import { core, Harness, NAMES, openedOn } from './support/harness.js'
+import { core, Harness, keyed, NAMES, openedOn } from './support/harness.js'
 import {
   add,
   append,
@@ -17,7 +17,7 @@ import {
   expectFollowed,
   expectGrown,
   forgetFirst,
-  type Living,
+  Living,
   livingKeyed,
   livingKeyless,
   livingWorld,
@@ -53,11 +53,6 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
     test('by index: what changes, and comes, opening several partitions at once', async () => {
       const living = livingKeyless()
       await expectGrown(living, await opened(living))
-    })
-
-    test('by key: what goes, changes, comes and stays', async () => {
-      const living = livingKeyed()
-      await expectFollowed(living, await opened(living))
     })
   })
 
@@ -261,8 +256,6 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
   })
 
   describe('a database that no update leads to', () => {
-    const replaced = () => buildDatabase(core, { values: someValues(30, 5).slice(9), partitions: 3 })
-
     test('history exceeded while open: a new hint is made, and the lookup that found out is answered', async () => {
       const { living, harness, map, events } = await opened(livingKeyless())
       for (let i = 0; i < 4; i++) living.publish([edit(i, `new ${i}`)])
@@ -292,11 +285,9 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
 
     test('another database in its place: sync() makes a new hint', async () => {
       const { harness, map, events, network } = await opened(livingKeyless())
-      const other = replaced()
-      for (const server of [A, B]) {
-        const manifest = { ...other.manifest, databaseId: new Uint8Array(16).fill(7) }
-        network.replace(server, { ...other, manifest, manifestBytes: encodeManifest(manifest) })
-      }
+      const other = buildDatabase(core, { values: someValues(30, 5).slice(9), partitions: 3 })
+      const manifest = { ...other.manifest, databaseId: new Uint8Array(16).fill(7) }
+      network.replaceOnBoth({ ...other, manifest, manifestBytes: encodeManifest(manifest) })
       await harness.drive(map.sync())
       expect(events[0]).toEqual({ type: 'outdated', reason: 'manifest' })
       await checkAll(harness.drive, map, other)
@@ -448,13 +439,6 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await harness.drive(map.close())
       expect([heard.size, harness.clock.waiting]).toEqual([0, 0])
     })
-
-    test('lines are hints to look, no more: false ones change nothing', async () => {
-      const { living, harness, map, network } = await hearing(livingKeyless())
-      for (const stream of network.streams) stream.tell(encodeEvent({ generation: 7, epoch: 900 }))
-      await settle()
-      await checkAll(harness.drive, map, living.newest)
-    })
   })
 
   describe('durable state', () => {
@@ -509,12 +493,10 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(three.events[0]).toEqual({ type: 'resumed', what: 'download', pending: false })
       living.publish(someEdits(1))
       await w.drive(map.sync())
-      // Both have forgotten epoch 1.
-      for (const server of [A, B]) {
-        const blobs = network.misbehave[server]!
-        network.misbehave[server] = (seen, genuine) =>
-          seen.path === '/v1/manifests?since=0' ? epochUnknown({ generation: 1, epoch: 2 }) : blobs(seen, genuine)
-      }
+      const blobs = network.misbehave[A]! // of both
+      network.both((seen, genuine) =>
+        seen.path === '/v1/manifests?since=0' ? epochUnknown({ generation: 1, epoch: 2 }) : blobs(seen, genuine),
+      )
       release()
       const other = await w.drive(opening)
       expect(two.events.map(({ type }) => type)).not.toContain('discarded')
@@ -674,6 +656,18 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(harness.clock.waiting).toBe(0)
     })
   })
+})
+
+test.each<[string, Partial<OpenWithOptions>]>([
+  ['full', { proofs: 'merkle' }],
+  ['full', { proofs: 'tags' }],
+  ['local', {}],
+  ['instant', {}],
+  ['single', { servers: [A], integrity: 'server', lookups: 60 }],
+])('mode %s follows by key what goes, changes, comes and stays (%o)', async (mode, options) => {
+  const { network, database } = keyed({ partitions: 6, partitionRecords: 4 }) // with room for a key more
+  const living = new Living(network, database)
+  await expectFollowed(living, await openedLiving(living, { mode: mode as 'full', ...options }))
 })
 
 // Bringing a hint to the next epoch, while the effect of the lookup before is still being stored.

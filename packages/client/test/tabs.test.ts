@@ -2,7 +2,6 @@
 // right, every call makes one query of its own, and no column is shown twice with different contents.
 
 import { describe, expect, test } from 'vitest'
-import type { StoredHint } from '../src/testing.js'
 import { settle, turns, until } from './support/clock.js'
 import { A, B, blobs, busy, flip } from './support/network.js'
 import { drawing } from './support/random.js'
@@ -49,20 +48,6 @@ describe.each([
     }
     await world.checkValues(first, [6])
     expect(reads).toEqual(['putPending', 'read', 'readEntries', 'putPending', 'commit'])
-  })
-
-  test('and reads the hint again where a checkpoint has replaced the journal', async () => {
-    const { world, first, second } = await twoTabs(environment)
-    await world.checkValues(second, [1, 2, 3])
-    const { record, version } = (await world.head())!
-    const stored = await world.disk.readHint(record.hintId)
-    expect(stored.entries).toHaveLength(version)
-    const third = world.life(environment)
-    // A checkpoint as the second tab would write one: after three effects.
-    const checkpoint = await replayed(world, stored)
-    await world.disk.putCheckpoint(record.hintId, version, { ...stored, checkpoint })
-    await world.checkValues(first)
-    await world.checkValues(await third.open())
   })
 
   test.each([A, B])('a batch that another tab could not finish is finished first; %s was silent', async silent => {
@@ -259,16 +244,3 @@ test('giving up while another tab holds the lock is immediate, and nothing is se
   await world.checkValues(second, [2])
   expect(world.auditor.distinct(A)).toBe(2)
 })
-
-/** The checkpoint after some effects, made by the core itself. */
-async function replayed(world: World, { checkpoint, entries }: StoredHint): Promise<Uint8Array> {
-  const { core } = await import('./support/harness.js')
-  const { records, recordBytes, partitions, partitionRecords, commitments } = world.database.manifest
-  const layout = core.layout(records, recordBytes, partitions, partitionRecords)
-  const binding = core.blake3(world.database.manifestBytes)
-  const form = core.newReceivedForm(checkpoint.length)
-  form.take(checkpoint)
-  const client = core.reopenClient(form, layout, commitments, binding)
-  for (const entry of entries) client.replay(entry)
-  return client.checkpoint(binding).take()
-}

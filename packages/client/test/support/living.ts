@@ -55,8 +55,7 @@ export async function openedLiving(living: Living, options: Partial<OpenWithOpti
   const events: MapEvent[] = []
   const onEvent = (event: MapEvent) => void events.push(event)
   const map = await harness.open({ storage: 'memory', onEvent, ...options })
-  const drive = <T>(work: Promise<T>) => harness.drive(work)
-  return { living, harness, map, events, network: living.network, drive }
+  return { living, harness, map, events, network: living.network, drive: harness.drive }
 }
 
 /** At this epoch, with all its records. */
