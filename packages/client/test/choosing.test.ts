@@ -10,7 +10,7 @@ import { deferred, rest, settle } from './support/clock.js'
 import { buildDatabase, later, someValues, withMalformedBlock } from './support/database.js'
 import { lying } from './support/deviating.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
-import { A, B, blobs, bytesOf, hang, type Network, ok, on, problem, type Seen } from './support/network.js'
+import { A, after, B, blobs, bytesOf, hang, type Network, ok, on, problem, type Seen } from './support/network.js'
 import { drawing } from './support/random.js'
 import { type Life, records, World } from './support/world.js'
 
