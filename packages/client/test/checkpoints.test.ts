@@ -144,11 +144,3 @@ test('a tab that is behind when it writes one does no harm', async () => {
   other.kill()
   await batches(world, await world.life().open(), 1)
 })
-
-test('no state in memory has checkpoints', async () => {
-  const world = new World({ network: sameOnBoth(large), database: large, audited: false })
-  const map = await world.life().open({ storage: 'memory' })
-  await batches(world, map, 12)
-  await settle()
-  expect(world.lives[0]!.writes).toEqual([])
-})

@@ -800,19 +800,6 @@ describe('what servers see', () => {
   })
 })
 
-describe('updates', () => {
-  test('do not count: the version of the next lookup is the one after the last', async () => {
-    const { living, world, map } = await openedChanging()
-    await world.drive(map.at(1))
-    for (let epoch = 0; epoch < 3; epoch++) living.publish([edit(epoch, padded(`epoch ${epoch}`))])
-    await world.drive(map.sync())
-    expect(map.epoch).toBe(4)
-    await world.drive(map.at(1))
-    const [first, second] = world.network.claims().filter(({ requestHash }) => requestHash.some(byte => byte !== 0))
-    expect(second!.version).toBe(first!.version + 1)
-  })
-})
-
 describe('several tabs on one store never condemn one another', () => {
   /** A tab whose requests to the fence wait until they are let through. */
   function held(world: World): { life: Life; release: () => void } {

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { StateUnreadableError } from '../src/testing.js'
 import { buildDatabase, later as laterEpoch, someValues } from './support/database.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
-import { A, B, blobs, busy, flip, Network, on, problem } from './support/network.js'
+import { A, B, blobs, busy, flip, Network } from './support/network.js'
 import { type Life, type Method, openedWorld, records, World } from './support/world.js'
 
 /** Whatever a store gives out, for tests that garble it. */
@@ -66,29 +66,6 @@ describe('a whole hint', () => {
     expect(life.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
     await world.checkValues(map)
     expect((await world.head())!.record).toEqual(record)
-  })
-
-  test('servers that cannot be reached: the map opens, its lookups say so, and are right once they are back', async () => {
-    const world = await lived()
-    const before = await world.head()
-    const away = on('/v1/', () => problem(503, 'not_ready'))
-    world.network.both(away)
-    const map = await world.life().open()
-    expect(map.mode).toBe('full')
-    expect(await world.head()).toEqual(before)
-    await expect(world.drive(map.at(6))).rejects.toMatchObject({ name: 'NetworkError' })
-    world.network.both(undefined)
-    await world.checkValues(map)
-    await world.drive(map.close())
-    await world.checkValues(await world.life().open())
-  })
-
-  test('nothing stored, and a server that cannot be reached: open() rejects', async () => {
-    const world = new World()
-    world.network.misbehave[B] = on('/v1/manifest', () => problem(503, 'not_ready'))
-    const life = world.life()
-    expect(await life.failure(life.openIdle())).toMatchObject({ name: 'NetworkError', server: B })
-    expect(await world.head()).toBeUndefined()
   })
 })
 

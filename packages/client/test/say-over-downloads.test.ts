@@ -367,21 +367,6 @@ describe('prepare()', () => {
     expect(map.mode).toBe('local')
   })
 
-  test('called off: the download ends, and another call begins it again', async () => {
-    const { w, map } = await begun()
-    w.network.both(hang('/v1/blobs/'))
-    const giving = new AbortController()
-    const given = map.prepare({ signal: giving.signal })
-    const other = map.prepare()
-    const outcome = given.catch((error: Error) => error.name)
-    await settle()
-    w.network.both(undefined)
-    giving.abort()
-    expect(await w.drive(outcome)).toBe('AbortError')
-    await w.drive(other)
-    expect(map.mode).toBe('local')
-  })
-
   test('a listener that throws fails its own call', async () => {
     const { w, map } = await begun()
     const onProgress = () => {

@@ -43,18 +43,6 @@ describe('tags in rows', () => {
     expect(there).toBeLessThan(2 * rows)
   })
 
-  test('one row is read for each query, before it is stored, whatever is asked', async () => {
-    const { world, life, map } = await openedInRows()
-    const order: Method[][] = []
-    for (const index of [0, 0, 1, 500, 999]) {
-      const from = life.writes.length
-      await world.checkValues(map, [index])
-      await settle()
-      order.push(life.writes.slice(from).filter(method => method !== 'read'))
-    }
-    for (const each of order) expect(each).toEqual(['readRow', 'putPending', 'commit'])
-  })
-
   test.each<[Method, 'before' | 'after']>([
     ['putRow', 'before'],
     ['putRow', 'after'],
