@@ -37,13 +37,13 @@ const moments: [string, (world: World, abort: () => void) => void][] = [
   ['before it is its turn', (_world, abort) => abort()],
   [
     'while servers answer',
-    ({ network }, abort) => {
-      for (const server of [A, B])
-        network.misbehave[server] = on('/v1/answer', genuine => {
+    ({ network }, abort) =>
+      network.both(
+        on('/v1/answer', genuine => {
           abort()
           return genuine
-        })
-    },
+        }),
+      ),
   ],
 ]
 

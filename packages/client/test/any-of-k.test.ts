@@ -7,22 +7,35 @@ import { THOROUGH } from '../../../tests/support/thorough.js'
 import { estimate, type MapEvent } from '../src/index.js'
 import { discardStateWith } from '../src/open.js'
 import { chooseScheme, SCHEMES } from '../src/scheme/table.js'
-import { type Environment, MemoryStore, type OpenWithOptions, openWith } from '../src/testing.js'
+import { type OpenWithOptions, openWith } from '../src/testing.js'
 import { rest } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { core, Harness, keyed, NAMES, refusedBy } from './support/harness.js'
 import { change, Living, livingKeyed } from './support/living.js'
-import { bytesOf, hang, type Misbehave, Network, ok, on, problem, type Seen } from './support/network.js'
+import { among, SERVERS } from './support/many.js'
+import {
+  bytesOf,
+  drip,
+  hang,
+  late,
+  type Misbehave,
+  type Network,
+  offersNoInstant,
+  ok,
+  on,
+  problem,
+  type Seen,
+} from './support/network.js'
 import { seededRandom } from './support/random.js'
 import { publisherKey, signatureOf } from './support/signed.js'
+import { origin } from './support/world.js'
 
 /** with faults */
 const LOOKUPS = THOROUGH ? 10_000 : 300
 
-const SERVERS = Array.from({ length: 8 }, (_, i) => `https://${'abcdefgh'[i]}.example`)
-
-const among = (count: number, ...databases: Database[]) =>
-  new Network(Object.fromEntries(SERVERS.slice(0, count).map(server => [server, databases])))
+/** of all tests but those that publish */
+const { database } = keyed()
+const { values } = database.contents
 
 async function opened(network: Network, count: number, options: Partial<OpenWithOptions> = {}, seed = 1) {
   const harness = new Harness(network, seed)
@@ -30,7 +43,7 @@ async function opened(network: Network, count: number, options: Partial<OpenWith
   const servers = SERVERS.slice(0, count)
   const onEvent = (event: MapEvent) => void events.push(event)
   const map = await harness.open({ servers, mode: 'instant', push: false, onEvent, ...options })
-  return { harness, map, network, events, drive: <T>(work: Promise<T>) => harness.drive(work) }
+  return { harness, map, network, events, drive: harness.drive }
 }
 
 const asked = ({ seen }: Network, skip = 0): Seen[] => seen.filter(({ path }) => path === INSTANT_PATH).slice(skip)
@@ -69,25 +82,27 @@ function lying(network: Network, server: string, lie: (answer: Uint8Array) => vo
   })
 }
 
-describe.each([3, 4, 5, 8])('with %i servers', count => {
-  test('keys and indices are found, alone and in batches', async () => {
-    const { database } = keyed()
+describe.each([2, 3, 4, 5, 8])('with %i servers', count => {
+  test('keys and indices are found, alone and in batches, after nothing but manifests and what is offered', async () => {
     const { map, drive, network } = await opened(among(count, database), count)
-    expect([map.mode, map.stats.servers.length, map.stats.commonHost]).toEqual(['instant', count, undefined])
-    const { values } = database.contents
+    expect([map.mode, map.storage, map.stats.servers.length]).toEqual(['instant', 'memory', count])
+    expect(map.stats).toMatchObject({ held: {}, lookupsLeft: undefined, commonHost: undefined })
+    const paths = network.seen.map(({ path }) => path).sort()
+    expect(paths).toEqual(['/v1/info', '/v1/manifest'].flatMap(path => Array(count).fill(path)))
     for (const [i, name] of NAMES.entries()) expect(await drive(map.get(name))).toEqual(values[i])
     expect(await drive(map.get('absent.example'))).toBeUndefined()
-    expect(await drive(map.getMany([NAMES[7]!, 'absent.example'], { padTo: 5 }))).toEqual([values[7], undefined])
+    expect([await drive(map.has(NAMES[3]!)), await drive(map.has('absent.example'))]).toEqual([true, false])
+    const keys = [NAMES[7]!, 'absent.example', NAMES[7]!]
+    expect(await drive(map.getMany(keys, { padTo: 5 }))).toEqual([values[7], undefined, values[7]])
     for (let i = 0; i < map.size; i++) expect(await drive(map.at(i))).toEqual(database.byIndex[i])
     const one = asked(network).slice(0, 2 * count)
     expect(new Set(one.map(({ tick }) => tick)).size).toBe(2) // each step leaves at once
     const queries = one.map(({ body }) => decodeInstantQuery(body))
-    expect(queries.filter(({ vectors }) => vectors).length).toBe(2)
+    expect(queries.filter(({ vectors }) => vectors).length).toBe(count === 2 ? 0 : 2)
     expect(queries.every(({ servers }) => servers === count)).toBe(true)
   })
 
   test('one that lies is never believed, and nobody is named', async () => {
-    const { database } = keyed()
     const liar = SERVERS[count - 2]!
     for (const [i, name] of [...NAMES.slice(0, 6), 'absent.example'].entries()) {
       const { map, harness, drive, network } = await opened(among(count, database), count)
@@ -99,14 +114,13 @@ describe.each([3, 4, 5, 8])('with %i servers', count => {
       for (const server of SERVERS.slice(0, count)) expect(error.message).toContain(server)
       expect(map.stats.incidents).toEqual([])
       network.misbehave[liar] = undefined
-      expect(await drive(map.get(name))).toEqual(database.contents.values[NAMES.indexOf(name)])
+      expect(await drive(map.get(name))).toEqual(values[NAMES.indexOf(name)])
     }
   })
 })
 
 describe('with three servers', () => {
   test('present, absent and repeated keys look alike to each', async () => {
-    const { database } = keyed()
     const views = []
     for (const keys of LOOKED_UP) {
       const { map, drive, network, events } = await opened(among(3, database), 3)
@@ -118,7 +132,6 @@ describe('with three servers', () => {
   })
 
   test('no server gets the vectors more often than the others, whatever is asked', async () => {
-    const { database } = keyed()
     for (const index of [0, 19]) {
       const { map, drive, network } = await opened(among(3, database), 3, {}, 5)
       for (let i = 0; i < 300; i++) await drive(map.at(index))
@@ -130,7 +143,6 @@ describe('with three servers', () => {
 
   // Otherwise those who see the lookups of both clones would hold equal seeds and other vectors.
   test('clones whose generators are in one state share no seed, unless they ask the same of the same servers', async () => {
-    const { database } = keyed()
     const sent = async (index: number, servers: readonly number[]) => {
       const harness = new Harness(among(8, database), 7)
       const names = servers.map(server => SERVERS[server]!)
@@ -152,25 +164,23 @@ describe('with three servers', () => {
   })
 
   test('one that is away fails the lookup by its name, and the next lookup works', async () => {
-    const { database } = keyed()
     const { map, harness, drive, network } = await opened(among(3, database), 3)
     for (const how of [hang(INSTANT_PATH), on(INSTANT_PATH, () => problem(503, 'not_ready'))]) {
       network.misbehave[SERVERS[1]!] = how
       const error = await harness.failure(map.get(NAMES[2]!))
       expect([error.code === 'tampered', error.server]).toEqual([false, SERVERS[1]])
       network.misbehave[SERVERS[1]!] = undefined
-      expect(await drive(map.get(NAMES[2]!))).toEqual(database.contents.values[2])
+      expect(await drive(map.get(NAMES[2]!))).toEqual(values[2])
     }
   })
 
   test('a reply that is malformed is named, and asked for anew', async () => {
-    const { database } = keyed()
     const { map, drive, network } = await opened(among(3, database), 3)
     let cut = 0
     network.misbehave[SERVERS[2]!] = on(INSTANT_PATH, async genuine =>
       cut++ === 0 ? ok((await bytesOf(genuine)).subarray(1)) : genuine,
     )
-    expect(await drive(map.get(NAMES[2]!))).toEqual(database.contents.values[2])
+    expect(await drive(map.get(NAMES[2]!))).toEqual(values[2])
     expect(map.stats.incidents.map(({ server }) => server)).toEqual([SERVERS[2]])
   })
 
@@ -187,7 +197,6 @@ describe('with three servers', () => {
   })
 
   test('servers that contradict each other are refused, whichever of them it is', async () => {
-    const { database } = keyed()
     const other = otherThan(database)
     for (const liar of SERVERS.slice(0, 3)) {
       const network = among(3, database)
@@ -198,11 +207,10 @@ describe('with three servers', () => {
   })
 
   test('a publisher signs for all, and an older epoch is refused', async () => {
-    const { database } = keyed()
     const network = among(3, database)
     network.signatures.push(signatureOf(database))
     const { map, drive } = await opened(network, 3, { publisherKey })
-    expect(await drive(map.get(NAMES[5]!))).toEqual(database.contents.values[5])
+    expect(await drive(map.get(NAMES[5]!))).toEqual(values[5])
     network.signatures.splice(0)
     const harness = new Harness(network)
     const unsigned = harness.open({ servers: SERVERS.slice(0, 3), mode: 'instant', push: false, publisherKey })
@@ -231,33 +239,9 @@ describe('with three servers', () => {
 })
 
 describe('with atLeast 3 of five servers', () => {
-  const five = (database: Database, options: Partial<OpenWithOptions> = {}, seed = 1) =>
+  const five = (options: Partial<OpenWithOptions> = {}, seed = 1) =>
     opened(among(5, database), 5, { atLeast: 3, ...options }, seed)
-  const downs = [
-    hang(INSTANT_PATH),
-    on(INSTANT_PATH, () => problem(503, 'not_ready')),
-    on('', () => problem(500, 'internal')),
-  ]
-
-  test('all are asked while all work', async () => {
-    const { database } = keyed()
-    const { map, drive, network } = await five(database)
-    expect(await drive(map.get(NAMES[1]!))).toEqual(database.contents.values[1])
-    expect(new Set(asked(network).map(({ server }) => server)).size).toBe(5)
-  })
-
-  test.each([0, 1, 2])('two that are away or refuse cost no lookup (%i)', async how => {
-    const { database } = keyed()
-    for (const seed of [1, 2, 3]) {
-      const { map, drive, network } = await five(database, {}, seed)
-      for (const i of [seed % 5, (seed + 2) % 5]) network.misbehave[SERVERS[i]!] = downs[how]
-      for (const [i, name] of NAMES.slice(0, 4).entries()) {
-        expect(await drive(map.get(name))).toEqual(database.contents.values[i])
-      }
-      const away = [seed % 5, (seed + 2) % 5].map(i => SERVERS[i]!)
-      for (const { server, code } of map.stats.incidents) expect([away.includes(server), code]).not.toContain(false)
-    }
-  })
+  const notReady = on(INSTANT_PATH, () => problem(503, 'not_ready'))
 
   test('a map opens and follows while two are away, and from what three show', async () => {
     const { newest } = livingKeyed()
@@ -274,32 +258,12 @@ describe('with atLeast 3 of five servers', () => {
     expect(await drive(map.getText(NAMES[0]!))).toBe('new')
   })
 
-  test('one that lies at random is not believed, costs no lookup, and nobody honest is named', async () => {
-    const { database } = keyed()
-    for (const seed of [1, 2, 3, 4]) {
-      const { map, drive, network } = await five(database, {}, seed)
-      const liar = SERVERS[seed]!
-      let answers = 0
-      lying(network, liar, answer => {
-        if (seed === 1 || answers++ % 3 !== 1) answer[HEADER_BYTES + 5]! ^= 1
-      })
-      for (const [i, name] of NAMES.slice(0, 8).entries()) {
-        expect(await drive(map.get(name))).toEqual(database.contents.values[i])
-      }
-      expect(await drive(map.get('absent.example'))).toBeUndefined()
-      const named = map.stats.incidents.map(({ server }) => server).filter(server => !server.startsWith('one of '))
-      for (const server of named) expect(server).toBe(liar)
-      expect(map.stats.incidents.some(({ code }) => code === 'tampered')).toBe(true)
-    }
-  })
-
   test('two that show another database, alone or together, cannot stop it; three can', async () => {
-    const { database } = keyed()
     const other = otherThan(database)
     const network = among(5, database)
     for (const i of [0, 3]) network.replace(SERVERS[i]!, other)
     const { map, drive } = await opened(network, 5, { atLeast: 3 })
-    for (const [i, name] of NAMES.entries()) expect(await drive(map.get(name))).toEqual(database.contents.values[i])
+    for (const [i, name] of NAMES.entries()) expect(await drive(map.get(name))).toEqual(values[i])
     network.replace(SERVERS[1]!, other)
     const harness = new Harness(network)
     const opening = harness.open({ servers: SERVERS.slice(0, 5), atLeast: 4, mode: 'instant', push: false })
@@ -307,39 +271,14 @@ describe('with atLeast 3 of five servers', () => {
   })
 
   test('three that are away fail the call, which says who', async () => {
-    const { database } = keyed()
-    const { map, harness, network } = await five(database)
-    for (const i of [0, 1, 2]) network.misbehave[SERVERS[i]!] = downs[1]
+    const { map, harness, network } = await five()
+    for (const i of [0, 1, 2]) network.misbehave[SERVERS[i]!] = notReady
     const error = await harness.failure(map.get(NAMES[0]!))
     expect([error.code, SERVERS.slice(0, 3)]).toEqual(['network', expect.arrayContaining([error.server])])
   })
 
-  test('what is sent looks alike for present, absent and repeated keys while one lies and one is away', async () => {
-    const { database } = keyed()
-    const views = []
-    for (const keys of LOOKED_UP) {
-      const { map, drive, network } = await five(database)
-      lying(network, SERVERS[1]!, answer => {
-        answer[HEADER_BYTES]! ^= 1
-      })
-      network.misbehave[SERVERS[4]!] = downs[1]
-      for (const key of keys) await drive(map.get(key))
-      views.push(
-        asked(network).map(({ server, body }) => [
-          server,
-          toHex(body.slice(0, HEADER_BYTES)),
-          decodeInstantQuery(body).servers,
-        ]),
-      )
-    }
-    expect(views[1]).toEqual(views[0])
-    expect(views[2]).toEqual(views[0])
-  })
-
   test(`${LOOKUPS} lookups, of which each meets up to two servers that are away, lag or lie: no wrong value, and none is lost`, async () => {
-    const { database } = keyed()
-    const { values } = database.contents
-    const { map, drive, network, harness } = await five(database, {}, 9)
+    const { map, drive, network, harness } = await five({}, 9)
     const random = seededRandom(77)
     const below = (bound: number) => random(1)[0]! % bound
     const waits: number[] = []
@@ -363,59 +302,36 @@ describe('with atLeast 3 of five servers', () => {
       waits.push(harness.clock.now() - begun)
     }
     expect(map.stats.lookups).toBe(LOOKUPS)
+    expect(new Set(map.stats.incidents.map(({ code }) => code))).toContain('tampered')
     expect(Math.max(...waits)).toBeLessThanOrEqual(2 * 3 * 10_500) // both steps, a deadline for each subset with one that lags
   })
 
-  test('two of six that lie, of which five have to answer, have nobody honest named', async () => {
-    const { database } = keyed()
-    for (let seed = 1; seed <= 10; seed++) {
-      const { map, harness, network } = await opened(among(6, database), 6, { atLeast: 5 }, seed)
-      for (const i of [0, 1]) {
-        lying(network, SERVERS[i]!, answer => {
-          answer[HEADER_BYTES]! ^= 1 + i
-        })
-      }
-      expect(await harness.failure(map.get(NAMES[0]!))).toMatchObject({ name: 'TamperedError', server: undefined })
-      const named = map.stats.incidents.filter(({ server }) => !server.startsWith('one of '))
-      expect([seed, named]).toEqual([seed, []])
-    }
-  })
-
   test('one that says it offers no instant lookups keeps nobody out', async () => {
-    const { database } = keyed()
     const network = among(5, database)
-    network.misbehave[SERVERS[2]!] = on('/v1/info', () => {
-      const info = network.info(SERVERS[2]!)
-      return Response.json({ ...info, offers: { ...info.offers, instant: false } })
-    })
+    network.misbehave[SERVERS[2]!] = offersNoInstant(network, SERVERS[2]!)
     const { map, drive } = await opened(network, 5, { atLeast: 3 })
-    expect(await drive(map.get(NAMES[0]!))).toEqual(database.contents.values[0])
+    expect(await drive(map.get(NAMES[0]!))).toEqual(values[0])
   })
 
   test('one that is slow costs one call its time, and then is asked last', async () => {
-    const { database } = keyed()
-    const { map, drive, network, harness } = await five(database, { timeoutMs: 15_000 })
-    network.misbehave[SERVERS[2]!] = on(INSTANT_PATH, async genuine => {
-      await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 9_000))
-      return genuine
-    })
+    const { map, drive, network, harness } = await five({ timeoutMs: 15_000 })
+    network.misbehave[SERVERS[2]!] = late(harness.clock, INSTANT_PATH, 9_000)
     const waits: number[] = []
     for (const [i, name] of NAMES.slice(0, 6).entries()) {
       const begun = harness.clock.now()
-      expect(await drive(map.get(name))).toEqual(database.contents.values[i])
+      expect(await drive(map.get(name))).toEqual(values[i])
       waits.push(harness.clock.now() - begun)
     }
     expect(waits).toEqual([9_000, 0, 0, 0, 0, 0])
   })
 
   test('one that keeps silent costs one call ten seconds, and then is asked last', async () => {
-    const { database } = keyed()
     for (let seed = 1; seed <= 10; seed++) {
-      const { map, drive, network, harness } = await five(database, {}, seed)
+      const { map, drive, network, harness } = await five({}, seed)
       network.misbehave[SERVERS[2]!] = hang(INSTANT_PATH)
       const waits: number[] = []
       for (const other of [0, 1, 3, 4]) {
-        network.misbehave[SERVERS[other]!] = downs[1] // says so at once
+        network.misbehave[SERVERS[other]!] = notReady // says so at once
         const begun = harness.clock.now()
         await drive(map.get(NAMES[other]!))
         waits.push(harness.clock.now() - begun)
@@ -426,40 +342,25 @@ describe('with atLeast 3 of five servers', () => {
   })
 
   test('two that lie late cost one call ten seconds, and no lookup', async () => {
-    const { database } = keyed()
     for (let seed = 1; seed <= 10; seed++) {
-      const { map, drive, network, harness } = await five(database, { timeoutMs: 15_000 }, seed)
+      const { map, drive, network, harness } = await five({ timeoutMs: 15_000 }, seed)
       for (const liar of [1, 4]) {
         network.misbehave[SERVERS[liar]!] = on(INSTANT_PATH, async genuine => {
-          await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 9_000))
+          await harness.clock.wait(9_000)
           return ok(changed(await bytesOf(genuine), HEADER_BYTES + 1, 1))
         })
       }
       const begun = harness.clock.now()
-      expect(await drive(map.get(NAMES[3]!))).toEqual(database.contents.values[3])
+      expect(await drive(map.get(NAMES[3]!))).toEqual(values[3])
       expect([seed, harness.clock.now() - begun]).toEqual([seed, 9_000])
     }
   })
-
-  /** Sends a byte each nine seconds, without end. */
-  const drip =
-    (harness: Harness, path: string): Misbehave =>
-    ({ path: asked, init }) => {
-      if (!asked.startsWith(path)) return undefined
-      const body = new ReadableStream<Uint8Array>({
-        async pull(controller) {
-          await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 9_000))
-          if (!init.signal?.aborted) controller.enqueue(Uint8Array.of(0))
-        },
-      })
-      return new Response(body, { headers: { 'content-type': 'application/octet-stream' } })
-    }
 
   test('one that drips keeps a map from opening and following for ten seconds at most', async () => {
     const { newest } = livingKeyed()
     const living = new Living(among(5, newest), newest)
     const harness = new Harness(living.network)
-    living.network.misbehave[SERVERS[1]!] = drip(harness, '/v1/manifest')
+    living.network.misbehave[SERVERS[1]!] = drip(harness.clock, '/v1/manifest', 9_000)
     const map = await harness.open({ servers: SERVERS.slice(0, 5), atLeast: 3, mode: 'instant', push: false })
     expect(harness.clock.now()).toBeLessThanOrEqual(10_000)
     const begun = harness.clock.now()
@@ -475,7 +376,7 @@ describe('with atLeast 3 of five servers', () => {
     const harness = new Harness(living.network)
     living.publish([change(NAMES[0]!, 'new')], [SERVERS[1]!, SERVERS[3]!])
     living.publish([change(NAMES[0]!, 'newer')], [SERVERS[1]!])
-    for (const i of [1, 3]) living.network.misbehave[SERVERS[i]!] = drip(harness, '/v1/manifest?')
+    for (const i of [1, 3]) living.network.misbehave[SERVERS[i]!] = drip(harness.clock, '/v1/manifest?', 9_000)
     const map = await harness.open({ servers: SERVERS.slice(0, 5), atLeast: 3, mode: 'instant', push: false })
     expect(harness.clock.now()).toBeLessThanOrEqual(10_000)
     expect(await harness.drive(map.get(NAMES[1]!))).toEqual(newest.contents.values[1])
@@ -484,7 +385,6 @@ describe('with atLeast 3 of five servers', () => {
   test.each([undefined, 3])(
     'a device that loses its connection for a moment loses no lookup (atLeast %s)',
     async atLeast => {
-      const { database } = keyed()
       const { map, drive, network } = await opened(among(5, database), 5, { atLeast })
       for (const server of SERVERS.slice(0, 5)) {
         let requests = 0
@@ -493,18 +393,17 @@ describe('with atLeast 3 of five servers', () => {
           return genuine
         })
       }
-      expect(await drive(map.get(NAMES[3]!))).toEqual(database.contents.values[3])
+      expect(await drive(map.get(NAMES[3]!))).toEqual(values[3])
     },
   )
 
   test('2 of three: one pair of keys is asked, and another where a server fails', async () => {
-    const { database } = keyed()
     const { map, drive, network } = await opened(among(3, database), 3, { atLeast: 2 })
-    expect(await drive(map.get(NAMES[3]!))).toEqual(database.contents.values[3])
+    expect(await drive(map.get(NAMES[3]!))).toEqual(values[3])
     const pair = new Set(asked(network).map(({ server }) => server))
     expect([pair.size, decodeInstantQuery(asked(network)[0]!.body).servers]).toEqual([2, 2])
-    network.misbehave[[...pair][0]!] = downs[1]
-    expect(await drive(map.get(NAMES[4]!))).toEqual(database.contents.values[4])
+    network.misbehave[[...pair][0]!] = notReady
+    expect(await drive(map.get(NAMES[4]!))).toEqual(values[4])
     expect(map.stats.incidents.map(({ server }) => server)).toEqual([[...pair][0]])
   })
 
@@ -523,27 +422,20 @@ describe('with atLeast 3 of five servers', () => {
 
 describe('a stored state', () => {
   test('on which fewer servers agreed than the app now asks for answers no lookup', async () => {
-    const { database } = keyed()
-    const values = database.contents.values.map(value => value.map(byte => byte ^ 1))
-    const other = buildDatabase(core, { ...database.contents, values })
+    const other = otherThan(database)
     const network = among(3, database)
     for (const server of SERVERS.slice(0, 2)) network.replace(server, other)
-    const disks = new Map<string, MemoryStore>()
-    const openStore: Environment['openStore'] = async identity => {
-      const disk = disks.get(identity.join(' ')) ?? new MemoryStore({ durable: true })
-      disks.set(identity.join(' '), disk)
-      return { store: disk, storage: 'best-effort' }
-    }
+    const { stores, openStore } = origin()
     const options = { servers: SERVERS.slice(0, 3), mode: 'local', push: false } as const
     const before = new Harness(network, 1, { openStore })
     const weaker = await before.open({ ...options, atLeast: 2 })
-    expect(await before.drive(weaker.get(NAMES[3]!))).toEqual(values[3])
+    expect(await before.drive(weaker.get(NAMES[3]!))).toEqual(other.contents.values[3])
     await before.drive(weaker.close())
 
     const now = new Harness(network, 2, { openStore })
     const asked = now.open(options).then(async map => await now.drive(map.get(NAMES[3]!)))
     await expect(asked).rejects.toMatchObject({ name: 'ServersDisagreeError' })
     await discardStateWith({ openStore }, options)
-    for (const disk of disks.values()) expect(await disk.read()).toBeUndefined()
+    for (const disk of stores.values()) expect(await disk.read()).toBeUndefined()
   })
 })

@@ -56,10 +56,10 @@ describe.each([undefined, A, B])('a lookup given up (hanging: %s)', silent => {
   })
 })
 
-describe('a lookup that the servers answer only under a new hint, given up', () => {
+describe('a lookup that the servers answer only under a new hint, or at a new epoch, given up', () => {
   /** Index 6 is asked for; after `count` steps `giveUp` happens (undefined: never). Everything then comes to its end. */
-  async function outdated(count: number | undefined, giveUp: 'abort' | 'close') {
-    const { network, database, harness, map } = await openedOn(keyless(), {}, 3)
+  async function outdated(mode: 'full' | 'instant', giveUp: 'abort' | 'close', count?: number) {
+    const { network, database, harness, map } = await openedOn(keyless(), { mode }, 3)
     let newest = database
     for (const partitions of [3, 5]) {
       newest = laidOutAnew(newest, partitions)
@@ -83,11 +83,16 @@ describe('a lookup that the servers answer only under a new hint, given up', () 
     return { finished, view: network.seen.map(({ server, path, body }) => `${server}${path} ${[...body]}`) }
   }
 
-  test.each(['abort', 'close'] as const)('by %s, at any await after its intent: servers see the same', async giveUp => {
-    const { view } = await outdated(undefined, giveUp)
-    expect(view.filter(request => request.includes('/v1/answer'))).toHaveLength(4)
+  test.each([
+    ['full', 'abort'],
+    ['full', 'close'],
+    ['instant', 'abort'],
+    ['instant', 'close'],
+  ] as const)('in mode %s by %s, at any await after its intent: servers see the same', async (mode, giveUp) => {
+    const { view } = await outdated(mode, giveUp)
+    expect(view.filter(request => /answer|instant/.test(request))).toHaveLength(4)
     for (let count = 2; count < 200; count += 6) {
-      const given = await outdated(count, giveUp)
+      const given = await outdated(mode, giveUp, count)
       expect(given.view).toEqual(view)
     }
   })

@@ -100,11 +100,10 @@ test('none is written while a batch is pending', async () => {
 test('one that fails is tried again when the journal has grown as much again; lookups go on', async () => {
   const { world, life, map } = await opened()
   let attempts = 0
-  life.interfere = (method, when) => {
-    if (method !== 'putCheckpoint' || when !== 'before') return
+  life.at('putCheckpoint', 'before', () => {
     attempts++
     throw new Error('no space left')
-  }
+  })
   await unhurried(world, map, 11)
   expect(attempts).toBe(1)
   await unhurried(world, map, 1)
@@ -117,9 +116,7 @@ test('one that fails is tried again when the journal has grown as much again; lo
 
 test('a long journal that an earlier life has left is replaced after open()', async () => {
   const { world, life, map } = await opened()
-  life.interfere = method => {
-    if (method === 'putCheckpoint') life.kill()
-  }
+  life.at('putCheckpoint', 'before', () => life.kill())
   for (let i = 0; i < 6; i++) await batches(world, map, 1)
   await settle()
   expect(life.killed).toBe(true)
@@ -135,9 +132,7 @@ test('a tab that is behind when it writes one does no harm', async () => {
   const { life: other, map: second } = await world.opened()
   await batches(world, map, 5)
   // The first tab stands still right before its checkpoint; the second takes over.
-  life.interfere = method => {
-    if (method === 'putCheckpoint') life.freeze()
-  }
+  life.at('putCheckpoint', 'before', () => life.freeze())
   await batches(world, map, 1)
   await settle()
   await batches(world, second, 9)
@@ -148,12 +143,4 @@ test('a tab that is behind when it writes one does no harm', async () => {
   life.kill()
   other.kill()
   await batches(world, await world.life().open(), 1)
-})
-
-test('no state in memory has checkpoints', async () => {
-  const world = new World({ network: sameOnBoth(large), database: large, audited: false })
-  const map = await world.life().open({ storage: 'memory' })
-  await batches(world, map, 12)
-  await settle()
-  expect(world.lives[0]!.writes).toEqual([])
 })

@@ -1,29 +1,17 @@
 // Mode `auto`: lookups are answered from the first moment on, a state is made behind them when it pays, and when that is
 // depends on nothing but the manifest, the number of lookups, and whether servers fail.
 
-import { decodeInstantQuery, encodeInstantAnswer, INSTANT_PATH, type Manifest } from '@keyhush/protocol'
+import { INSTANT_PATH, type Manifest } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { InternalError, KeyhushError, type KeyhushMap } from '../src/index.js'
 import { paysAfter } from '../src/scheme/table.js'
-import { type Environment, MemoryStore, type OpenWithOptions, type StateStore } from '../src/testing.js'
-import { rest, settle } from './support/clock.js'
+import type { Environment, OpenWithOptions } from '../src/testing.js'
+import { deferred, rest, settle } from './support/clock.js'
 import { buildDatabase, later, someValues, withMalformedBlock } from './support/database.js'
-import { nextEpoch } from './support/epochs.js'
+import { lying } from './support/deviating.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
-import {
-  A,
-  B,
-  blobs,
-  bytesOf,
-  hang,
-  type Misbehave,
-  type Network,
-  ok,
-  on,
-  problem,
-  type Seen,
-} from './support/network.js'
-import { drawing, seededRandom } from './support/random.js'
+import { A, after, B, blobs, bytesOf, hang, type Network, ok, on, problem, type Seen } from './support/network.js'
+import { drawing } from './support/random.js'
 import { type Life, records, World } from './support/world.js'
 
 /** Too large to be kept whole without being asked for. */
@@ -57,9 +45,6 @@ const paths = ({ seen }: Network, skip = 0) =>
   seen.slice(skip).map(({ server, path, body }) => `${server} ${path} ${body.length}`)
 const count = (network: Network, path: string) => network.seen.filter(seen => seen.path.startsWith(path)).length
 const types = (life: Life) => life.events.map(({ type }) => type)
-const misbehaving = ({ misbehave }: Network, how: Misbehave | undefined) => {
-  for (const server of [A, B]) misbehave[server] = how
-}
 
 describe('with nothing stored', () => {
   // Whoever made the database could plant one, and see in either server's requests who asks for a key in it.
@@ -129,20 +114,14 @@ describe('with nothing stored', () => {
 
   test('a database that is best kept whole is fetched at once, and lookups do not wait for it', async () => {
     const w = new World()
-    const release: (() => void)[] = []
-    w.network.both(
-      on('/v1/blobs/', async genuine => {
-        await new Promise<void>(resolve => void release.push(resolve))
-        return genuine
-      }),
-    )
+    const held = deferred()
+    w.network.both(after('/v1/blobs/', held.promise))
     const life = w.life()
     const map = await openedBy(life)
     expect([map.mode, types(life)]).toEqual(['instant', ['preparing']])
     await lookUp(w, map, [0, 999])
     expect(map.mode).toBe('instant')
-    w.network.both(undefined)
-    for (const go of release.splice(0)) go()
+    held.resolve()
     await rest()
     expect(map.mode).toBe('local')
     const before = w.network.seen.length
@@ -304,19 +283,19 @@ describe('lookups that fail', () => {
     const w = world()
     const life = w.life()
     const map = await openedBy(life)
-    misbehaving(w.network, on(INSTANT_PATH, how))
+    w.network.both(on(INSTANT_PATH, how))
     for (let i = 1; i < PAYS - 1; i++) {
       await expect(w.drive(map.at(i))).rejects.toMatchObject({ code })
       await rest()
     }
-    misbehaving(w.network, undefined)
+    w.network.both(undefined)
     await lookUp(w, map, [1])
     expect([map.mode, types(life), count(w.network, '/v1/blobs/')]).toEqual(['instant', [], 0])
-    misbehaving(w.network, on(INSTANT_PATH, how))
+    w.network.both(on(INSTANT_PATH, how))
     await expect(w.drive(map.at(2))).rejects.toMatchObject({ code })
     await rest()
     expect(map.mode).toBe('full') // as many as pay
-    misbehaving(w.network, undefined)
+    w.network.both(undefined)
     await lookUp(w, map, [1])
   })
 })
@@ -370,19 +349,12 @@ test.each(['stored before', 'begun in this life'])('reset() drops a state in the
 /** A map whose preparation of a state has failed, with lookups meanwhile: the preparation may be repeated. */
 async function afterAFailure() {
   const w = new World()
-  const release: (() => void)[] = []
-  w.network.both(
-    on('/v1/blobs/', async () => {
-      await new Promise<void>(resolve => void release.push(resolve))
-      return problem(404, 'not_found')
-    }),
-  )
+  const held = deferred()
+  w.network.both(on('/v1/blobs/', () => held.promise.then(() => problem(404, 'not_found'))))
   const map = await openedBy(w.life())
   for (const index of [1, 2, 3]) await w.drive(map.at(index))
-  for (let i = 0; i < 4; i++) {
-    for (const go of release.splice(0)) go()
-    await rest()
-  }
+  held.resolve()
+  await rest()
   expect(map.mode).toBe('instant')
   return { w, map, seen: w.network.seen.length }
 }
@@ -416,26 +388,16 @@ test('servers without instant lookups: the preparation is repeated after a failu
   expect(map.mode).toBe('local')
 })
 
-test('a map opens although its storage, which is only preferred, cannot be read', async () => {
-  const failing = (): StateStore =>
-    new (class extends MemoryStore {
-      override async read(): Promise<never> {
-        throw new Error('the disk is gone')
-      }
-    })({ durable: true })
-  const opened = async (mode: string) => {
-    const w = new World()
-    const life = w.life({
-      openStore: async (_identity, preference) =>
-        preference === 'memory'
-          ? { store: new MemoryStore(), storage: 'memory' }
-          : { store: failing(), storage: 'best-effort' },
+test.each(['full', 'auto'])(
+  'mode %s opens although its storage, which is only preferred, cannot be read',
+  async mode => {
+    const life = new World().life()
+    life.at('read', 'before', () => {
+      throw new Error('the disk is gone')
     })
     await life.open({ storage: 'preferred', mode, push: false } as never)
-  }
-  await opened('full') // as docs/threat-model.md has it: the store, twice in a row
-  await opened('auto')
-})
+  },
+)
 
 test('close() does not wait for a lock that another tab holds, also while a state is prepared', async () => {
   const { w, map } = await begun()
@@ -529,50 +491,21 @@ const REPLIES = 500
 
 test.each([1])(`after ${REPLIES} random replies nothing was downloaded (seed %i)`, async seed => {
   const { database } = keyed()
-  const next = nextEpoch(core, database, [{ op: 'edit', key: NAMES[0]!, value: new Uint8Array([1]) }])
   const network = sameOnBoth(database)
   const w = new World({ network, database, seed })
   const draw = drawing(seed)
-  const random = seededRandom(seed)
-  const kept: Uint8Array[] = []
-  const replies: readonly ((genuine: Uint8Array, seen: Seen) => Response)[] = [
-    genuine => ok(genuine.slice(0, draw(genuine.length))),
-    genuine => ok(kept[draw(kept.length)] ?? genuine), // another lookup's
-    () => new Response('<html>'.repeat(1 + draw(400)), { headers: { 'content-type': 'text/html' } }),
-    genuine => ok(Buffer.concat([genuine, random(1 + draw(100))])),
-    genuine => ok(random(genuine.length)),
-    (_genuine, { body }) => {
-      const { of, count, queries } = decodeInstantQuery(body)
-      return ok(encodeInstantAnswer(next.manifest, of, count, database.answerInstantly(of, queries)))
-    },
-    () => Response.json({ code: 'epoch_unknown', message: '', generation: 1, epoch: draw(9) }, { status: 404 }),
-    () => problem(400 + draw(40), ['bad_request', 'not_found', 'nothing known'][draw(3)]!),
-    () => problem(429, 'rate_limited', { 'retry-after': `${draw(100_000)}` }),
-    () => problem(503, 'instant_full', { 'retry-after': '1' }),
-    () => new Response(random(draw(200)) as Uint8Array<ArrayBuffer>, { status: 500 + draw(12) }),
-    () => {
-      throw new TypeError('Failed to fetch')
-    },
-  ]
-  let lying: readonly string[] = []
-  let how = replies[0]!
+  const lie = lying(draw)
+  let liars: readonly string[] = []
   for (const server of [A, B]) {
-    network.misbehave[server] = (seen, genuine) => {
-      if (seen.path !== INSTANT_PATH) return undefined
-      return bytesOf(genuine).then(bytes => {
-        if (lying.includes(server)) return how(bytes, seen)
-        if (kept.length < 50) kept.push(bytes)
-        return ok(bytes)
-      })
-    }
+    network.misbehave[server] = (seen, genuine) =>
+      seen.path === INSTANT_PATH && liars.includes(server) ? lie(seen, genuine) : undefined
   }
   const { life, map } = await w.opened({ mode: 'auto', push: false, timeoutMs: undefined }, { pays: () => false })
   const codes = new Map<string, number>()
   for (let i = 0; i < REPLIES; i++) {
     const key = i % 3 === 0 ? 'absent.example' : NAMES[draw(NAMES.length)]!
     const right = i % 3 === 0 ? undefined : database.contents.values[NAMES.indexOf(key)]
-    lying = [[A], [B], [A, B]][draw(3)]!
-    how = replies[i % replies.length]!
+    liars = [[A], [B], [A, B]][draw(3)]!
     try {
       expect(await w.drive(map.get(key))).toEqual(right)
     } catch (error) {
@@ -581,7 +514,7 @@ test.each([1])(`after ${REPLIES} random replies nothing was downloaded (seed %i)
       const { code } = error as KeyhushError
       codes.set(code, 1 + (codes.get(code) ?? 0))
     }
-    lying = []
+    liars = []
     expect(await w.drive(map.get(key))).toEqual(right)
   }
   await rest()

@@ -7,7 +7,7 @@ import { FENCE_REST_MS } from '../src/base/constants.js'
 import type { KeyhushMap, MapEvent } from '../src/index.js'
 import { deferred, settle } from './support/clock.js'
 import { hex, keyed, keyless, NAMES, openedOn, sameOnBoth } from './support/harness.js'
-import { append, edit, Living } from './support/living.js'
+import { edit, Living, livingWorld } from './support/living.js'
 import {
   A,
   B,
@@ -116,7 +116,7 @@ const condemned: MapEvent = { type: 'condemned', server: undefined }
 /** The same, of a database that changes. */
 async function openedChanging(options = {}, seed = 1) {
   const living = new Living(sameOnBoth(records), records)
-  return { living, ...(await opened(options, { network: living.network, database: records, seed })) }
+  return { living, ...(await opened(options, { living, seed })) }
 }
 
 describe('a new hint', () => {
@@ -189,22 +189,14 @@ describe('a new hint', () => {
     expect(await world.head()).toBeUndefined()
   })
 
-  describe.each<[string, 'none' | 'full', (network: Network) => void]>([
-    [
-      'no fence',
-      'none',
-      network => {
-        network.fence = false
-      },
-    ],
-    [
-      'a full one',
-      'full',
-      network => {
-        network.both(on(FENCE, () => problem(503, 'fence_full')))
-      },
-    ],
-  ])('of a server with %s', (_what, reason, without) => {
+  describe.each([
+    ['no fence', 'none'],
+    ['a full one', 'full'],
+  ])('of a server with %s', (_what, reason) => {
+    const without = (network: Network) => {
+      if (reason === 'none') network.fence = false
+      else network.both(on(FENCE, () => problem(503, 'fence_full')))
+    }
     const begun = async () => {
       const world = new World()
       without(world.network)
@@ -295,9 +287,7 @@ describe('state put back', () => {
     },
     'with a batch pending that was finished since, and another made': async () => {
       const { world, life, map } = await opened()
-      world.network.misbehave[A] = on('/v1/answer', () => problem(503, 'not_ready'))
-      await life.failure(map.at(9))
-      world.network.misbehave[A] = undefined
+      await world.interrupt(life, map)
       const copy = world.copy()
       await world.checkValues(map, [1])
       return { world, map, copy }
@@ -305,13 +295,11 @@ describe('state put back', () => {
     'from the middle of its download': async () => {
       const world = new World()
       const life = world.life()
-      let copy: World | undefined
-      life.interfere = (method, when) => {
-        if (method === 'putPartial' && when === 'after') copy ??= world.copy()
-      }
+      const copies: World[] = []
+      life.at('putPartial', 'after', () => void copies.push(world.copy()), 1)
       const map = await life.open()
       await world.checkValues(map, [1])
-      return { world, map, copy: copy! }
+      return { world, map, copy: copies[0]! }
     },
   }
 
@@ -398,9 +386,7 @@ describe('state put back', () => {
 
   test('with the pending batch that was the last: the same bytes go out, and nothing is condemned', async () => {
     const { world, life, map } = await opened()
-    world.network.misbehave[B] = on('/v1/answer', () => problem(503, 'not_ready'))
-    await life.failure(map.at(9))
-    world.network.misbehave[B] = undefined
+    await world.interrupt(life, map, B)
     const copy = world.copy()
     const before = world.network.queries().map(({ body }) => hex(body))
     const sent = world.network.queries().length
@@ -415,18 +401,17 @@ describe('state put back', () => {
   test('a power failure takes the last effect with it, also after another life was opened: nothing is condemned', async () => {
     const { world, life, map } = await opened()
     await world.checkValues(map, [1])
-    let before: World | undefined
-    life.interfere = (method, when) => {
-      if (method === 'commit' && when === 'before') before = world.copy()
-    }
+    const copies: World[] = []
+    life.at('commit', 'before', () => void copies.push(world.copy()))
     await world.checkValues(map, [2])
     await world.drive(map.close())
     life.kill()
     const second = world.life()
     await second.open() // the fence has confirmed the version after
     second.kill()
-    const next = before!.life()
-    await before!.checkValues(await next.open())
+    const before = copies[0]!
+    const next = before.life()
+    await before.checkValues(await next.open())
     expect(next.events).not.toContainEqual(condemned)
     expect(contradictions(world.network, (await rolesOf(world)).retrieve)).toBe(0)
   })
@@ -478,19 +463,17 @@ describe('two live copies', () => {
   })
 
   test.each(['confirm', 'strict'] as const)('%s: of a half-made hint, whole at different epochs', async rollback => {
-    const living = new Living(sameOnBoth(records), records)
-    const world = new World({ network: living.network, database: records })
+    const { living, world } = livingWorld()
     const life = world.life()
-    let copy: World | undefined
-    life.interfere = (method, when) => {
-      if (method === 'putPartial' && when === 'after') copy ??= world.copy()
-    }
+    const copies: World[] = []
+    life.at('putPartial', 'after', () => void copies.push(world.copy()), 1)
     const map = await life.open({ rollback })
     const { retrieve } = await rolesOf(world)
     for (let epoch = 0; epoch < 3; epoch++) living.publish([edit(epoch, padded(`epoch ${epoch}`))])
-    const copied = await copy!.life().open({ rollback })
+    const copy = copies[0]!
+    const copied = await copy.life().open({ rollback })
     expect([map.epoch, copied.epoch]).toEqual([1, 4])
-    for (const index of [1, 1]) expect(await copy!.drive(copied.at(index))).toEqual(living.newest.byIndex[index])
+    for (const index of [1, 1]) expect(await copy.drive(copied.at(index))).toEqual(living.newest.byIndex[index])
     for (let i = 0; i < 2; i++) expect((await life.failure(map.at(1))).code).toBe('condemned')
     // Shown again at the epoch that servers answer: the same vectors under another head.
     const vectors = new Set(world.auditor.bodies.get(retrieve)!.map(body => body.slice(2 * HEADER_BYTES)))
@@ -674,14 +657,6 @@ describe('the fence on the way', () => {
     expect(life.events.filter(({ type }) => type === 'condemned')).toEqual([condemned])
   })
 
-  test('a forged answer beside a silent fence: the liar is named', async () => {
-    const { world, life, map, refresh, retrieve } = await opened()
-    world.network.misbehave[refresh] = silent
-    world.network.misbehave[retrieve] = flip(50)
-    expect(await life.failure(map.at(6))).toMatchObject({ name: 'TamperedError', server: retrieve })
-    expect(await life.failure(map.at(6))).toMatchObject({ name: 'CondemnedError', server: retrieve })
-  })
-
   test('a refusal while the other server hangs is raised when its time is over (P6)', async () => {
     const { world, life, map, refresh, retrieve } = await opened()
     world.network.misbehave[refresh] = says(() => REFUSED)
@@ -707,14 +682,20 @@ describe('the fence on the way', () => {
     expect(world.network.queries(sent)).toHaveLength(2)
   })
 
-  test('a refusal behind a forged answer: the liar is named', async () => {
-    const { world, life, map, refresh } = await opened()
-    world.network.misbehave[refresh] = async (seen, genuine) => {
-      const forged = (await flip(50)(seen, genuine)) ?? genuine
-      return (await says(() => REFUSED)(seen, forged)) ?? forged
-    }
-    expect(await life.failure(map.at(6))).toMatchObject({ name: 'TamperedError', server: refresh })
-    expect(await life.failure(map.at(6))).toMatchObject({ name: 'CondemnedError', server: refresh })
+  const refusedBehind: Misbehave = async (seen, genuine) => {
+    const forged = (await flip(50)(seen, genuine)) ?? genuine
+    return (await says(() => REFUSED)(seen, forged)) ?? forged
+  }
+  test.each<[string, 'refresh' | 'retrieve', Misbehave, Misbehave | undefined]>([
+    ['beside a silent fence', 'retrieve', silent, flip(50)],
+    ['with a refusal behind it', 'refresh', refusedBehind, undefined],
+  ])('a forged answer %s: the liar is named', async (_what, liar, byRefresh, byRetrieve) => {
+    const { world, life, map, ...servers } = await opened()
+    world.network.misbehave[servers.refresh] = byRefresh
+    world.network.misbehave[servers.retrieve] = byRetrieve
+    const server = servers[liar]
+    expect(await life.failure(map.at(6))).toMatchObject({ name: 'TamperedError', server })
+    expect(await life.failure(map.at(6))).toMatchObject({ name: 'CondemnedError', server })
   })
 })
 
@@ -819,32 +800,6 @@ describe('what servers see', () => {
   })
 })
 
-describe('updates', () => {
-  test('between a query and its answer: the batch keeps its name, and nothing is condemned', async () => {
-    const { living, world, life, map } = await openedChanging()
-    const old = living.newest
-    living.publish([edit(3, padded('three'))])
-    living.publish(Array.from({ length: 70 }, (_, i) => append(padded(`new ${i}`))))
-    expect(living.newest.manifest.partitions).toBeGreaterThan(old.manifest.partitions)
-    const before = world.network.claims().length
-    expect(await world.drive(map.at(3))).toEqual(living.newest.byIndex[3])
-    const claims = world.network.claims(before)
-    expect(claims).toEqual([claims[0], claims[0]]) // at the old epoch, and at the new one
-    expect(life.events).not.toContainEqual(condemned)
-  })
-
-  test('do not count: the version of the next lookup is the one after the last', async () => {
-    const { living, world, map } = await openedChanging()
-    await world.drive(map.at(1))
-    for (let epoch = 0; epoch < 3; epoch++) living.publish([edit(epoch, padded(`epoch ${epoch}`))])
-    await world.drive(map.sync())
-    expect(map.epoch).toBe(4)
-    await world.drive(map.at(1))
-    const [first, second] = world.network.claims().filter(({ requestHash }) => requestHash.some(byte => byte !== 0))
-    expect(second!.version).toBe(first!.version + 1)
-  })
-})
-
 describe('several tabs on one store never condemn one another', () => {
   /** A tab whose requests to the fence wait until they are let through. */
   function held(world: World): { life: Life; release: () => void } {
@@ -895,9 +850,7 @@ describe('several tabs on one store never condemn one another', () => {
     const { life: one, release } = held(world)
     const opening = one.openIdle()
     await settle()
-    world.network.misbehave[A] = on('/v1/answer', () => problem(503, 'not_ready'))
-    expect((await two.failure(second.at(6))).code).toBe('network')
-    world.network.misbehave[A] = undefined
+    await world.interrupt(two, second)
     release()
     const first = await world.drive(opening)
     expect((await world.head())!.pending).toBeUndefined()

@@ -123,14 +123,7 @@ test("mode 'auto': one download behind instant lookups", async () => {
 test('two tabs with one half-made hint: it lives in one of them alone', async () => {
   const disk = new FullDisk(ANY, 0)
   const world = new World({ disk })
-  const first = world.life()
-  let saved = 0
-  first.interfere = (method, moment) => {
-    if (method === 'putPartial' && moment === 'after' && ++saved === 3) first.kill()
-  }
-  first.openIdle().catch(() => {})
-  for (let i = 0; i < 200 && !first.killed; i++) await world.drive(settle())
-  expect(first.killed).toBe(true)
+  await world.halfDownloaded(3)
   const half = (await world.head())!.record.hintId
 
   const tabs = [world.life(noLocks), world.life(noLocks)]

@@ -181,7 +181,7 @@ describe.each([A, B])('%s', liar => {
           })
           while (dripping > 0) {
             controller.enqueue(new Uint8Array(1))
-            await new Promise<void>(resolve => void there.clock.setTimeout(resolve, 5_000))
+            await there.clock.wait(5_000)
           }
         },
       })

@@ -8,21 +8,18 @@ import type { Database } from './support/database.js'
 import { laidOutAnew, nextEpoch, type Operation } from './support/epochs.js'
 import { core, keyed, keyless, NAMES } from './support/harness.js'
 import {
-  append,
   checkAll,
   edit,
-  expectFollowed,
+  expectGrown,
   Living,
-  livingKeyed,
   livingKeyless,
   livingWorld,
-  newestAlone,
   openedLiving,
   someEdits,
   utf8,
 } from './support/living.js'
 import { A, B, blobs, flip, hang, type Network, on, problem } from './support/network.js'
-import { type Life, World } from './support/world.js'
+import { World } from './support/world.js'
 
 const mode = 'local'
 const secret = (network: Network) => network.seen.filter(({ path }) => path === '/v1/answer' || path === '/v1/fence')
@@ -80,45 +77,14 @@ describe('the download', () => {
     expect(map.stats.incidents).toEqual([{ server: liar, code: 'tampered' }])
     await checkAll(drive, map, database)
   })
-
-  test('interrupted at any moment, it goes on where it was', async () => {
-    let resumed = 0
-    for (let turns = 10, over = false; !over; turns += 25) {
-      const world = new World()
-      over = await world.life().killAfter(turns, world.lives.at(-1)!.openIdle({ mode }))
-      const there = (await world.head())?.stage
-      const asked = blobs(world.network).length
-      const { life, map } = await world.opened({ mode })
-      if (there === 'partial' && life.events[0]?.type === 'resumed') resumed++
-      expect(blobs(world.network).length - asked).toBeLessThanOrEqual(16)
-      await world.checkValues(map)
-      life.kill()
-    }
-    expect(resumed).toBeGreaterThan(3)
-  })
 })
 
 describe('a database that changes', () => {
-  const operations = (round: number): Operation[] => [
-    edit(round, `e${round}...`),
-    ...Array.from({ length: [1, 13, 0, 2, 4, 9][round]! }, (_, i) => append(`${round}.${`${i}`.padStart(3)}`)),
-  ]
-
-  test('by index: lookups equal the database over all epochs; nothing else is downloaded than what changed', async () => {
-    const { living, map, network, drive } = await opened(livingKeyless())
-    const before = blobs(network).length
-    for (let round = 0; round < 6; round++) {
-      living.publish(operations(round))
-      await drive(map.sync())
-      await checkAll(drive, map, living.newest)
-    }
-    expect(blobs(network)).toHaveLength(before + 6)
+  test('by index: what changes, and comes, opening several partitions at once', async () => {
+    const living = livingKeyless()
+    const { network, ...there } = await opened(living)
+    await expectGrown(living, there)
     expect(secret(network)).toEqual([])
-  })
-
-  test('by key: what goes, changes, comes and stays', async () => {
-    const living = livingKeyed()
-    await expectFollowed(living, await opened(living))
   })
 
   test('a list that both publish, and that does not lead to the contents they publish: nothing changes', async () => {
@@ -146,22 +112,6 @@ describe('a database that changes', () => {
     await drive(map.sync())
     await checkAll(drive, map, next)
     expect(events.map(({ type }) => type)).toEqual(['outdated', 'outdated', 'updated'])
-  })
-
-  test('while it is downloaded: what is there is brought along', async () => {
-    const { living, world } = livingWorld()
-    await world.halfDownloaded(4, { mode })
-    living.publish([
-      { op: 'edit', index: 1, value: utf8('edited..') },
-      { op: 'add', value: utf8('added...') },
-    ])
-    world.network.both((seen, genuine) =>
-      seen.path.startsWith('/v1/blobs/') ? newestAlone(living, genuine, seen) : undefined,
-    )
-    const map = await world.life().open({ mode })
-    expect(map.epoch).toBe(2)
-    for (let i = 0; i < map.size; i += 7) expect(await world.drive(map.at(i))).toEqual(living.newest.byIndex[i])
-    expect(await world.drive(map.at(1000))).toEqual(utf8('added...'))
   })
 })
 
@@ -228,19 +178,22 @@ describe('stored', () => {
     await checkSome(w, map, living.newest)
   })
 
-  test('an app that names the other mode gets it; an app that names none keeps the stored one', async () => {
+  test('keeps its mode and its proofs; an app that names others gets them', async () => {
     const w = new World()
-    const lives: [string, string | undefined][] = [
-      ['local', undefined],
-      ['full', 'discarded'],
-      ['auto', 'resumed'],
-      ['local', 'discarded'],
-      ['auto', 'resumed'],
+    const lives: [Partial<OpenWithOptions>, kept: 'records' | 'tags' | 'parities', string | undefined][] = [
+      [{ mode: 'local' }, 'records', undefined],
+      [{ mode: 'full', proofs: 'tags' }, 'tags', 'discarded'],
+      [{ mode: 'full', proofs: 'auto' }, 'tags', 'resumed'],
+      [{ mode: 'full', proofs: 'merkle' }, 'parities', 'discarded'],
+      [{ mode: 'full', proofs: 'auto' }, 'parities', 'resumed'],
+      [{ mode: 'auto' }, 'parities', 'resumed'],
+      [{ mode: 'local' }, 'records', 'discarded'],
+      [{ mode: 'auto' }, 'records', 'resumed'],
     ]
-    for (const [wish, event] of lives) {
-      const life: Life = w.life()
-      const map = await life.open({ mode: wish as 'auto' })
-      expect(life.events[0]?.type).toBe(event)
+    for (const [wish, kept, event] of lives) {
+      const { life, map } = await w.opened(wish)
+      const { records, tags } = map.stats.held
+      expect([records ? 'records' : tags ? 'tags' : 'parities', life.events[0]?.type]).toEqual([kept, event])
       await w.checkValues(map, [1, 999])
       await w.drive(map.close())
     }

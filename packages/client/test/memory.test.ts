@@ -7,7 +7,6 @@ import { MemoryStore, type StateStore } from '../src/testing.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
 import { core, Harness, sameOnBoth } from './support/harness.js'
-import { A, B } from './support/network.js'
 import { seededRandom } from './support/random.js'
 
 const WINDOW_BYTES = 16
@@ -87,8 +86,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       { op: 'edit', index: 5, value: new Uint8Array(24).fill(9) },
       ...Array.from({ length: 20 }, (_, i) => ({ op: 'add' as const, value: new Uint8Array(24).fill(i) })),
     ])
-    network.publish(A, next)
-    network.publish(B, next)
+    network.publishOnBoth(next)
     await harness.drive(map.sync())
     for (const index of [5, 1010]) await harness.drive(map.at(index))
     const open = recording.found()

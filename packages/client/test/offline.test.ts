@@ -9,7 +9,7 @@ import { settle, until } from './support/clock.js'
 import { buildDatabase, type Database, later, someValues } from './support/database.js'
 import { core, Harness, keyed, keyless, NAMES, openedOn, refusedBy, sameOnBoth } from './support/harness.js'
 import { edit, livingKeyless } from './support/living.js'
-import { A, B, blobs, bytesOf, flip, hang, type Misbehave, Network, ok, on, problem } from './support/network.js'
+import { A, B, blobs, bytesOf, flip, hang, late, type Misbehave, Network, ok, on, problem } from './support/network.js'
 
 const values = someValues(15, 5)
 const epochs = (...numbers: number[]): Database[] =>
@@ -366,12 +366,6 @@ test.each(['auto', 'tags', 'merkle'] as const)(
   },
 )
 
-test('estimate() refuses what open() refuses', async () => {
-  await expect(estimate([A, `${A}/other`])).rejects.toMatchObject({ code: 'usage' })
-  const network = new Network({ [A]: epochs(1), [B]: epochs(3) })
-  await expect(estimate([A, B], { fetch: network.fetch })).rejects.toMatchObject({ code: 'servers_disagree' })
-})
-
 // Servers that take as long as they may: the other one does their work, and is not made to wait for them again and again.
 test.each([
   [A, B],
@@ -380,10 +374,7 @@ test.each([
   const database = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
   const network = sameOnBoth(database)
   const harness = new Harness(network)
-  network.misbehave[slow] = on('/v1/blobs/', async genuine => {
-    await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 9_000))
-    return genuine
-  })
+  network.misbehave[slow] = late(harness.clock, '/v1/blobs/', 9_000)
   const map = await harness.open({ mode: 'local' })
   const given = (server: string) => blobs(network).filter(seen => seen.server === server).length
   expect([given(slow), given(other)]).toEqual([1, 15])

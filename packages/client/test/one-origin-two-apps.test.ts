@@ -7,25 +7,13 @@ import { describe, expect, test } from 'vitest'
 import { open } from '../src/index.js'
 import { fileStore } from '../src/node.js'
 import { isRival } from '../src/store/identity.js'
-import { discardStateWith, MemoryStore, type OpenStore } from '../src/testing.js'
+import { discardStateWith } from '../src/testing.js'
 import { keyless } from './support/harness.js'
 import { A, B, blobs } from './support/network.js'
-import { World } from './support/world.js'
+import { origin, World } from './support/world.js'
 
 const full = { mode: 'full' } as const
 const single = { mode: 'single', collusion: 'tolerated', lookups: 60 } as const
-
-/** One origin's stores, by identity. */
-function origin() {
-  const stores = new Map<string, MemoryStore>()
-  const openStore: OpenStore = async identity => {
-    const name = identity.join(' ')
-    const store = stores.get(name) ?? new MemoryStore({ durable: true })
-    stores.set(name, store)
-    return { store, storage: 'best-effort' }
-  }
-  return { stores, openStore }
-}
 
 test('with full and single in live maps: each keeps its state, lookup by lookup and in its next life', async () => {
   const world = new World({ audited: false })

@@ -7,7 +7,7 @@ import { fileStore } from '../src/node.js'
 import { openWith } from '../src/testing.js'
 import { drive } from './support/clock.js'
 import { core, Harness, keyed, keyless, NAMES, openedOn, refusedBy, withHandles } from './support/harness.js'
-import { A, B, flip, hang } from './support/network.js'
+import { A, B, flip } from './support/network.js'
 
 describe('servers', () => {
   const refused: [string, unknown][] = [
@@ -124,8 +124,12 @@ describe('keys', () => {
     ['a lone low surrogate', '\udc00a'],
     ['a number', 5],
     ['nothing', undefined],
+    ['null', null],
+    ['an object', {}],
+    ['a symbol', Symbol('x')],
     ['an array', [1, 2]],
     ['an ArrayBuffer', new ArrayBuffer(4)],
+    ['an array of 16 bits each', new Uint16Array(2)],
   ]
   test.each(refused)('%s: refused before any traffic', async (_what, key) => {
     const { network, harness, map } = await openedOn(keyed())
@@ -172,7 +176,7 @@ describe('keys', () => {
   })
 })
 
-test.each([-1, 15, 2 ** 32, 2 ** 53, 1.5, Number.NaN, '3', undefined])(
+test.each([-1, 15, 2 ** 32, 2 ** 53, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '3', 1n, {}, null, undefined])(
   'index %s: refused without traffic, and not repeated',
   async index => {
     const { network, harness, map } = await openedOn(keyless())
@@ -234,15 +238,6 @@ describe('maps of one identity', () => {
     expect(await harness.drive(map.at(1))).toEqual(database.byIndex[1])
     second.abort() // too late to matter
     expect(await harness.drive(map.at(2))).toEqual(database.byIndex[2])
-  })
-
-  test('a failed open() is not shared with the next', async () => {
-    const { network } = keyless()
-    const harness = new Harness(network)
-    network.misbehave[A] = hang('/v1/manifest')
-    expect((await harness.failure(harness.open())).code).toBe('network')
-    network.misbehave[A] = undefined
-    await harness.open()
   })
 
   test('of another environment share nothing', async () => {
@@ -396,14 +391,15 @@ describe('of an option that cannot be, the message says what was expected and wh
     ['no such storage', { storage: 'disk' }, /storage: expected 'required', 'preferred', 'memory', got "disk"/],
     ['a number for a word', { rollback: 1 }, /rollback: expected 'confirm', 'strict', got 1/],
     ['a long text', { proofs: 'x'.repeat(41) }, /pointproofs', got text of 41 characters/],
+    ['an object for a word', { mode: {} }, /mode: expected .* got an object \(Object\)/],
+    ['an object for a function or a word', { mode: 'auto', download: {} }, /'never' or a function, got an object/],
     ['no signal', { signal: {} }, /signal to be an AbortSignal, got an object \(Object\)/],
+    ['no function', { onProgress: 5 }, /onProgress to be a function, got 5/],
+    ['no listener', { onEvent: 5 }, /onEvent to be a function, got 5/],
+    ['nothing that normalizes', { normalize: 5 }, /normalize to be a function, got 5/],
     ['servers: a text', { servers: A }, /servers: expected \[one URL\].*got no list \(string\)/],
-    ['servers: none', { servers: [] }, /got a list of 0/],
-    [
-      'servers: nine',
-      { servers: Array.from({ length: 9 }, (_, i) => `https://${i}.example`) },
-      /up to 8 .* got a list of 9/,
-    ],
+    ['servers: what looks like a list', { servers: { length: 2, 0: A, 1: B } }, /got no list \(object\)/],
+    ['servers: a symbol', { servers: [Symbol('a'), B] }, /absolute URLs .* got symbol/],
     ['servers: one of three twice', { servers: [A, B, A] }, /got a\.example twice/],
     ['servers: two of three on one host', { servers: [A, B, 'https://b.example:444'] }, /they count as one operator/],
     ...[0, 1, 4, 2.5].map((atLeast): Refused => [`atLeast ${atLeast}`, { servers: THREE, atLeast }, /from 2 to 3/]),
@@ -431,7 +427,12 @@ describe('of an option that cannot be, the message says what was expected and wh
 
   test('nothing at all: open, discardState, estimate, fileStore', async () => {
     const nothing = undefined as never
-    const calls = [client.open(nothing), client.discardState(nothing), client.estimate(nothing)]
+    const calls = [
+      client.open(nothing),
+      client.open(null as never),
+      client.discardState(nothing),
+      client.estimate(nothing),
+    ]
     for (const call of calls) await expect(call).rejects.toMatchObject({ code: 'usage' })
     await expect(client.estimate([A, B], { lookupsPerDy: 5 } as never)).rejects.toMatchObject({ code: 'usage' })
     expect(() => fileStore(nothing)).toThrow("fileStore: expected a folder's path, got nothing")
@@ -450,20 +451,32 @@ describe('of an option that cannot be, the message says what was expected and wh
     await expect(broken).rejects.toMatchObject({ code: 'storage', message: expect.stringMatching(/no such folder/) })
   })
 
-  test('of a lookup: one that is misspelt would leave its number unhidden', async () => {
-    const { network } = keyed()
-    const map = await new Harness(network).open()
-    const calls = [
-      () => map.getMany(['a'], { padto: 8 } as never),
-      () => map.get('a', { padTo: 8 } as never),
-      () => map.getText('a', { sgnal: undefined, padTo: 8 } as never),
-      () => map.sync({ Signal: 1 } as never),
-      () => client.discardState({ servers: [A, B], stoer: 1 } as never),
+  // One that is misspelt would leave the number of keys unhidden.
+  test.each<[string, unknown, RegExp]>([
+    ['misspelt', { padto: 8, Signal: 1 }, /there is no option/],
+    ['null', null, /expected an object of options, got null/],
+    ['a number', 5, /expected an object of options, got 5/],
+    ['no signal', { signal: 5 }, /expected signal to be an AbortSignal, got 5/],
+    ['a signal of null', { signal: null }, /expected signal to be an AbortSignal, got null/],
+  ])('options of a call, %s', async (_what, given, message) => {
+    const { network, map } = await openedOn(keyed())
+    const options = given as never
+    const calls: Promise<unknown>[] = [
+      map.get('a', options),
+      map.getText('a', options),
+      map.has('a', options),
+      map.at(0, options),
     ]
-    for (const call of calls) {
-      await expect(call()).rejects.toMatchObject(says('usage', /there is no option/))
-    }
+    calls.push(map.getMany(['a'], options), map.sync(options), map.reset(options), map.prepare(options))
+    for (const call of calls) await expect(call).rejects.toMatchObject(says('usage', message))
     expect(network.queries()).toEqual([])
+  })
+
+  test('options of one call at another', async () => {
+    const { map } = await openedOn(keyed())
+    const calls: Promise<unknown>[] = [map.get('a', { padTo: 8 } as never), map.sync({ padTo: 8 } as never)]
+    calls.push(client.discardState({ servers: [A, B], stoer: 1 } as never))
+    for (const call of calls) await expect(call).rejects.toMatchObject(says('usage', /there is no option/))
   })
 
   test('an event that there is not', async () => {

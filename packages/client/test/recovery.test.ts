@@ -3,11 +3,10 @@
 import { partitionBytes } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { StateUnreadableError } from '../src/testing.js'
-import { deferred, settle } from './support/clock.js'
 import { buildDatabase, later as laterEpoch, someValues } from './support/database.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './support/harness.js'
-import { A, B, blobs, busy, flip, Network, on, problem } from './support/network.js'
-import { type Life, openedWorld, records, World } from './support/world.js'
+import { A, B, blobs, busy, flip, Network } from './support/network.js'
+import { type Life, type Method, openedWorld, records, World } from './support/world.js'
 
 /** Whatever a store gives out, for tests that garble it. */
 // biome-ignore lint/suspicious/noExplicitAny: each test knows what it is
@@ -28,8 +27,7 @@ async function lived({ lookups = 3, world = new World() } = {}): Promise<World> 
 async function interrupted(silent: string): Promise<World> {
   const world = await lived()
   const { life, map } = await world.opened()
-  world.network.misbehave[silent] = busy
-  expect((await life.failure(map.at(6))).code).toBe('network')
+  await world.interrupt(life, map, silent)
   life.kill()
   return world
 }
@@ -69,29 +67,6 @@ describe('a whole hint', () => {
     await world.checkValues(map)
     expect((await world.head())!.record).toEqual(record)
   })
-
-  test('servers that cannot be reached: the map opens, its lookups say so, and are right once they are back', async () => {
-    const world = await lived()
-    const before = await world.head()
-    const away = on('/v1/', () => problem(503, 'not_ready'))
-    world.network.both(away)
-    const map = await world.life().open()
-    expect(map.mode).toBe('full')
-    expect(await world.head()).toEqual(before)
-    await expect(world.drive(map.at(6))).rejects.toMatchObject({ name: 'NetworkError' })
-    world.network.both(undefined)
-    await world.checkValues(map)
-    await world.drive(map.close())
-    await world.checkValues(await world.life().open())
-  })
-
-  test('nothing stored, and a server that cannot be reached: open() rejects', async () => {
-    const world = new World()
-    world.network.misbehave[B] = on('/v1/manifest', () => problem(503, 'not_ready'))
-    const life = world.life()
-    expect(await life.failure(life.openIdle())).toMatchObject({ name: 'NetworkError', server: B })
-    expect(await world.head()).toBeUndefined()
-  })
 })
 
 describe.each([A, B])('a lookup that %s had not answered', silent => {
@@ -100,7 +75,6 @@ describe.each([A, B])('a lookup that %s had not answered', silent => {
     const last = (server: string) => world.auditor.bodies.get(server)!.at(-1)
     const [a, b] = [last(A), last(B)]
     const { length } = world.network.queries()
-    world.network.misbehave[silent] = undefined
     const { life, map } = await world.opened()
     expect(life.events).toEqual([{ type: 'resumed', what: 'hint', pending: true }])
     const resent = world.network.queries(length)
@@ -116,6 +90,7 @@ describe.each([A, B])('a lookup that %s had not answered', silent => {
 
   test('and still does not: the map opens, the batch stays, and the next lookup finishes it first', async () => {
     const world = await interrupted(silent)
+    world.network.misbehave[silent] = busy
     const before = await world.head()
     const map = await world.life().open()
     expect(await world.head()).toEqual(before)
@@ -197,29 +172,17 @@ describe('a condemned hint', () => {
 })
 
 describe('state that cannot be used', () => {
-  /** Something else for what the next life reads. */
-  function reading(life: Life, method: string, change: (value: Stored) => unknown): void {
-    const { openStore } = life.environment
-    Object.assign(life.environment, {
-      openStore: async (...parameters: Parameters<typeof openStore>) => {
-        const opened = await openStore(...parameters)
-        const store = new Proxy(opened.store, {
-          get(store, name) {
-            const member: unknown = Reflect.get(store, name)
-            if (typeof member !== 'function') return member
-            const call = (...parameters: unknown[]) => member.apply(store, parameters)
-            return name === method ? async (...p: unknown[]) => change(await call(...p)) : call
-          },
-        })
-        return { ...opened, store }
-      },
-    })
+  /** The next life, which reads something else. */
+  const reading = (world: World, method: Method, change: (value: Stored) => unknown): Life => {
+    const life = world.life()
+    life.reads = (called, value) => (called === method ? change(value) : value)
+    return life
   }
   const flipped = (bytes: Uint8Array, at = bytes.length >> 1) => bytes.map((byte, i) => (i === at ? byte ^ 1 : byte))
   const unreadable = () => {
     throw new StateUnreadableError('torn')
   }
-  const torn: [string, string, (value: Stored) => unknown][] = [
+  const torn: [string, Method, (value: Stored) => unknown][] = [
     ['a hint the store cannot read', 'readHint', unreadable],
     ['a checkpoint with a flipped bit', 'readHint', hint => ({ ...hint, checkpoint: flipped(hint.checkpoint) })],
     ['a checkpoint cut short', 'readHint', hint => ({ ...hint, checkpoint: hint.checkpoint.slice(1) })],
@@ -245,11 +208,9 @@ describe('state that cannot be used', () => {
   ]
   test.each(torn)('%s: discarded with an event, and a new hint downloaded', async (_what, method, change) => {
     const world = await interrupted(A)
-    world.network.misbehave[A] = undefined
     const old = (await world.head())!.record.hintId
     const downloads = blobs(world.network).length
-    const life = world.life()
-    reading(life, method, change)
+    const life = reading(world, method, change)
     const map = await life.open()
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
     expect(blobs(world.network).length - downloads).toBe(16)
@@ -277,8 +238,7 @@ describe('state that cannot be used', () => {
     // The other's lives have the same randomness, so give it another hint.
     await world.drive((await world.life().open()).reset())
     const foreign = await other.disk.readHint((await other.head())!.record.hintId)
-    const life = world.life()
-    reading(life, 'readHint', () => foreign)
+    const life = reading(world, 'readHint', () => foreign)
     await world.checkValues(await life.open())
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
   })
@@ -289,8 +249,7 @@ describe('state that cannot be used', () => {
     const first = world.life()
     await first.open()
     first.kill()
-    const life = world.life()
-    reading(life, 'readHint', hint => ({ ...hint, directory: flipped(hint.directory) }))
+    const life = reading(world, 'readHint', hint => ({ ...hint, directory: flipped(hint.directory) }))
     const map = await life.open()
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
     expect(await world.drive(map.get(NAMES[7]!))).toEqual(database.contents.values[7])
@@ -303,8 +262,7 @@ describe('state that cannot be used', () => {
   ])('a half-made hint %s: discarded', async (_what, change) => {
     const world = new World()
     await world.halfDownloaded(5)
-    const life = world.life()
-    reading(life, 'readPartial', value => ({ ...value, partial: change(value.partial) }))
+    const life = reading(world, 'readPartial', value => ({ ...value, partial: change(value.partial) }))
     const map = await life.open()
     expect(life.events).toEqual([{ type: 'discarded', reason: 'unreadable' }])
     await world.checkValues(map)
@@ -402,6 +360,29 @@ describe('an interrupted download', () => {
     await world.checkValues(map)
   })
 
+  test.each([
+    ['local', {}],
+    ['single', { servers: [A], integrity: 'server', lookups: 60 }],
+  ] as const)('goes on where it was in mode %s, whenever it was killed', async (mode, options) => {
+    let resumed = 0
+    for (let turns = 10, over = false; !over; turns += 45) {
+      const world = new World()
+      const wish = { mode, ...options } as const
+      over = await world.life().killAfter(turns, world.lives.at(-1)!.openIdle(wish))
+      const partial = (await world.head())?.stage === 'partial'
+      const asked = blobs(world.network).length
+      const { life, map } = await world.opened(wish)
+      if (partial) expect(life.events[0]).toEqual({ type: 'resumed', what: 'download', pending: false })
+      if (partial && asked > 8) {
+        resumed++
+        expect(blobs(world.network).length - asked).toBeLessThan(16)
+      }
+      await world.checkValues(map)
+      life.kill()
+    }
+    expect(resumed).toBeGreaterThan(0)
+  })
+
   test('with tags, of many partitions: two bytes are stored for each one downloaded, at most', async () => {
     const many = buildDatabase(core, { values: someValues(512, 16), partitions: 64 })
     const world = new World({ network: sameOnBoth(many), database: many, audited: false })
@@ -456,32 +437,5 @@ describe('an interrupted download', () => {
     expect([...first.writes, ...second.writes].filter(method => /Partial$/.test(method))).toEqual(['readPartial'])
     expect(blobs(world.network)).toHaveLength(32)
     await world.checkValues(map)
-  })
-
-  test('is stored by one save at a time, while the download goes on', async () => {
-    const world = new World()
-    const life = world.life()
-    const { promise: stored, resolve: release } = deferred()
-    let underWay = 0
-    life.interfere = (method, when) => {
-      if (method !== 'putPartial') return
-      underWay += when === 'before' ? 1 : -1
-      expect(underWay).toBeLessThanOrEqual(1)
-      return when === 'before' ? stored : undefined
-    }
-    let asked = 0
-    world.network.both(
-      on('/v1/blobs/', async genuine => {
-        if (++asked === 10) await stored
-        return genuine
-      }),
-    )
-    const opening = life.openIdle()
-    await settle()
-    // The server that is not waited for has gone on.
-    expect([underWay, asked]).toEqual([1, 10])
-    release()
-    await world.checkValues(await world.drive(opening))
-    expect(life.writes.filter(method => method === 'putPartial').length).toBeGreaterThan(1)
   })
 })

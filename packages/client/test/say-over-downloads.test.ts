@@ -9,7 +9,7 @@ import { deferred, rest, settle, watch } from './support/clock.js'
 import { buildDatabase, type Database, someValues } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
 import { core, hex, NAMES, sameOnBoth } from './support/harness.js'
-import { A, B, blobs, hang, on, problem } from './support/network.js'
+import { A, blobs, hang, late, on, problem } from './support/network.js'
 import { type Life, World } from './support/world.js'
 
 /** 2.3 MiB: more than is downloaded without asking. */
@@ -85,7 +85,7 @@ describe('a function', () => {
     expect(map.mode).toBe('local')
     const edits = [1, 2, 3].map(index => ({ op: 'edit' as const, index, value: new Uint8Array(8) }))
     const later = edits.reduce((database, edit) => nextEpoch(core, database, [edit]), small)
-    for (const server of [A, B]) w.network.replace(server, later) // no list of changes leads there
+    w.network.replaceOnBoth(later) // no list of changes leads there
     await w.drive(map.sync())
     expect([map.mode, map.epoch]).toEqual(['local', 4])
   })
@@ -135,16 +135,6 @@ describe('a function', () => {
     await w.drive(map.prepare())
     expect(map.mode).toBe('local')
     answer.resolve()
-  })
-
-  test('of another map is another say: they share no session; the same one, one', async () => {
-    const w = world()
-    const life = w.life()
-    const [no, yes] = [() => false, () => true]
-    const maps: KeyhushMap[] = []
-    for (const download of [no, no, yes]) maps.push(await opened(life, { download, pays: () => true }))
-    await rest()
-    expect(maps.map(({ mode }) => mode)).toEqual(['instant', 'instant', 'local'])
   })
 })
 
@@ -293,19 +283,14 @@ describe('servers that answer nothing without a state', () => {
 
 test('two servers without instant lookups, and a state of an earlier visit from which no changes lead on: the app is asked', async () => {
   const w = world(large)
-  for (const server of [A, B]) {
-    w.network.misbehave[server] = on('/v1/info', () => {
-      const info = w.network.info(server)
-      return Response.json({ ...info, offers: { ...info.offers, instant: false } })
-    })
-  }
+  w.network.instant = false
   const offers: DownloadOffer[] = []
   const download = (offer: DownloadOffer) => offers.push(offer) > 0
   await w.drive((await opened(w.life(), { download })).close())
   const life = w.life()
   const map = await opened(life, { download })
   expect([map.mode, offers.length]).toEqual(['local', 1])
-  for (const server of [A, B]) w.network.replace(server, epochs[4]!)
+  w.network.replaceOnBoth(epochs[4]!)
   expect(await life.failure(map.sync())).toMatchObject({ reason: 'download' })
   await rest()
   await w.drive(map.sync())
@@ -379,21 +364,6 @@ describe('prepare()', () => {
     expect(life.events.at(-1)).toEqual({ type: 'preparing-failed', error, retryAfterLookups: 1 })
     w.network.both(undefined)
     await lookUp(w, map, 1)
-    expect(map.mode).toBe('local')
-  })
-
-  test('called off: the download ends, and another call begins it again', async () => {
-    const { w, map } = await begun()
-    w.network.both(hang('/v1/blobs/'))
-    const giving = new AbortController()
-    const given = map.prepare({ signal: giving.signal })
-    const other = map.prepare()
-    const outcome = given.catch((error: Error) => error.name)
-    await settle()
-    w.network.both(undefined)
-    giving.abort()
-    expect(await w.drive(outcome)).toBe('AbortError')
-    await w.drive(other)
     expect(map.mode).toBe('local')
   })
 
@@ -494,15 +464,13 @@ describe('what servers see, and what the app is asked', () => {
 describe('prepare() beside other calls', () => {
   test('is waited for while its download goes on, however many lookups are under way', async () => {
     const w = world()
-    const late = (path: string, ms: number) =>
-      on(path, genuine => new Promise(resolve => void w.clock.setTimeout(() => resolve(genuine), ms)))
-    const [slowBlobs, slowLookups] = [late('/v1/blobs/', 9_000), late('/v1/instant', 1_700)]
+    const [slowBlobs, slowLookups] = [late(w.clock, '/v1/blobs/', 9_000), late(w.clock, '/v1/instant', 1_700)]
     w.network.both((seen, genuine) => slowBlobs(seen, genuine) ?? slowLookups(seen, genuine))
     const map = await opened(w.life(), { download: 'never', timeoutMs: 15_000 })
     const prepared = map.prepare()
     const prepare = watch(prepared)
     const lookUpAfter = async (ms: number) => {
-      await new Promise<void>(resolve => void w.clock.setTimeout(resolve, ms))
+      await w.clock.wait(ms)
       while (prepare.value === undefined) await map.at(1)
     }
     const lookups = Promise.all([100, 800, 1_450].map(lookUpAfter)) // at any time one is under way

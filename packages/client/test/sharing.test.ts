@@ -49,10 +49,19 @@ test.each(Object.entries(DIFFERENT).flatMap(([option, calls]) => (typeof calls =
   },
 )
 
-test('maps share a session if the import() of a package is written twice', () => {
-  const pointproofs = () => async () => undefined as never
-  const [one, other] = [wishesOf({ pointproofs: pointproofs() }), wishesOf({ pointproofs: pointproofs() })]
-  expect(isSameWish(one, other)).toBe(true)
+test.each<[string, Given, Given]>([
+  [
+    'the import() of a package',
+    { pointproofs: async () => undefined as never },
+    { pointproofs: async () => undefined as never },
+  ],
+  [
+    'a key, once as text and once as bytes',
+    { publisherKey: '0a'.repeat(32) },
+    { publisherKey: new Uint8Array(32).fill(10) },
+  ],
+])('maps share a session if %s is written twice', (_what, one, other) => {
+  expect(isSameWish(wishesOf(one), wishesOf(other))).toBe(true)
 })
 
 test('what is known of a scheme before its code is loaded is what the code says: mend facts.ts', () => {

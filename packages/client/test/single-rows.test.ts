@@ -6,7 +6,7 @@ import { THOROUGH } from '../../../tests/support/thorough.js'
 import type { KeyhushMap } from '../src/index.js'
 import { settle } from './support/clock.js'
 import { Harness, keyless } from './support/harness.js'
-import { A, busy } from './support/network.js'
+import { A } from './support/network.js'
 import { anotherIn, loadCore, many, openedInRows, options, worldInRows } from './support/rows.js'
 import type { Method } from './support/world.js'
 
@@ -18,9 +18,7 @@ describe('tags in rows', () => {
     const rows = disk.all.size
     expect(rows).toBe(64)
     for (let round = 0; round < (THOROUGH ? 40 : 6); round++) {
-      for (const index of [3, 3, (37 * round) % 1000, 999]) {
-        expect(await world.drive(map.at(index))).toEqual(living.newest.byIndex[index])
-      }
+      await world.checkValues(map, [3, 3, (37 * round) % 1000, 999])
       living.publish(many(round))
       await world.drive(map.sync())
       await world.drive(map.at(round)) // an operation after which a checkpoint is written, if it is due
@@ -45,18 +43,6 @@ describe('tags in rows', () => {
     expect(there).toBeLessThan(2 * rows)
   })
 
-  test('one row is read for each query, before it is stored, whatever is asked', async () => {
-    const { world, life, map } = await openedInRows()
-    const order: Method[][] = []
-    for (const index of [0, 0, 1, 500, 999]) {
-      const from = life.writes.length
-      await world.checkValues(map, [index])
-      await settle()
-      order.push(life.writes.slice(from).filter(method => method !== 'read'))
-    }
-    for (const each of order) expect(each).toEqual(['readRow', 'putPending', 'commit'])
-  })
-
   test.each<[Method, 'before' | 'after']>([
     ['putRow', 'before'],
     ['putRow', 'after'],
@@ -67,10 +53,12 @@ describe('tags in rows', () => {
     const { living, world, life, map } = await openedInRows()
     living.publish(many(0))
     await world.drive(map.sync())
-    let calls = 0
-    life.interfere = (called, moment) => {
-      if (called === method && moment === when && ++calls === 2 - Number(method === 'putCheckpoint')) life.kill()
+    let reached = false
+    const kill = () => {
+      reached = true
+      life.kill()
     }
+    life.at(method, when, kill, method === 'putCheckpoint' ? 1 : 2)
     living.publish(many(1))
     living.publish(many(2))
     map
@@ -79,29 +67,10 @@ describe('tags in rows', () => {
       .catch(() => {})
     await settle()
     await settle()
-    if (!life.killed) life.kill()
-    expect(calls).toBeGreaterThan(0)
+    expect(reached).toBe(true)
     const { map: again } = await anotherIn(world)
     await world.drive(again.sync())
-    for (const index of [0, 37, 74, 500]) {
-      expect(await world.drive(again.at(index))).toEqual(living.newest.byIndex[index])
-    }
-  })
-
-  test('two tabs: where one has made rows anew and written a checkpoint, the other goes on', async () => {
-    const { living, world, ...one } = await openedInRows()
-    const other = await anotherIn(world)
-    const maps = [one.map, other.map] as const
-    for (let round = 0; round < 4; round++) {
-      living.publish(many(round))
-      const [first, second] = round % 2 === 0 ? maps : ([maps[1], maps[0]] as const)
-      await world.drive(first.sync())
-      for (const index of [0, 37, 999]) {
-        expect(await world.drive(first.at(index))).toEqual(living.newest.byIndex[index])
-        expect(await world.drive(second.at(index))).toEqual(living.newest.byIndex[index])
-      }
-    }
-    expect([...one.life.writes, ...other.life.writes]).toContain('putCheckpoint')
+    await world.checkValues(again, [0, 37, 74, 500])
   })
 
   test.each([
@@ -135,9 +104,7 @@ describe('tags in rows', () => {
 
   test('of a batch that was stored, a damaged row leaves it pending: the same bytes once it is there', async () => {
     const { disk, world, life, map } = await openedInRows()
-    world.network.misbehave[A] = busy
-    await life.failure(map.at(5))
-    world.network.misbehave[A] = undefined
+    await world.interrupt(life, map)
     disk.instead = row => row.slice(8)
     await world.drive(map.close())
     const next = world.life({ loadCore })

@@ -21,18 +21,7 @@ import {
   sameOnBoth,
   withHandles,
 } from './support/harness.js'
-import {
-  add,
-  append,
-  change,
-  edit,
-  expectFollowed,
-  Living,
-  livingKeyless,
-  openedLiving,
-  remove,
-  utf8,
-} from './support/living.js'
+import { add, append, change, edit, Living, livingKeyless, openedLiving, remove, utf8 } from './support/living.js'
 import {
   A,
   after,
@@ -49,7 +38,7 @@ import {
   problem,
 } from './support/network.js'
 import { publisherKey, signedOnBoth } from './support/signed.js'
-import { type Life, openedWorld, records, World } from './support/world.js'
+import { type Life, openedWorld, World } from './support/world.js'
 
 const one = { servers: [A], integrity: 'server', mode: 'single', lookups: 60 } as const
 
@@ -113,8 +102,8 @@ describe('one server', () => {
 
 describe('lookups', () => {
   test('by index: every record is right, one request each, all alike', async () => {
-    const { network, database } = keyless()
-    const { map, drive } = await opened(new Living(network, database))
+    const { living, network, map, drive } = await opened(livingKeyless())
+    const database = living.newest
     for (let i = 0; i < map.size; i++) expect(await drive(map.at(i))).toEqual(database.byIndex[i])
     const asked = network.queries()
     expect(asked).toHaveLength(15)
@@ -240,22 +229,9 @@ describe('a server that lies', () => {
     expect(new Set(bodies).size).toBe(6)
     expect(bodies.filter((body, i) => bodies.indexOf(body) !== i && bodies[i - 1] !== body)).toEqual([])
   })
-
-  test('of partitions that are not the database: nothing of them is used', async () => {
-    const { network } = keyless()
-    network.misbehave[A] = flip(3, '/v1/blobs/')
-    expect(await refusedBy({ network }, one)).toMatchObject({ code: 'tampered', server: A })
-    expect(network.queries()).toEqual([])
-  })
 })
 
 describe('updates', () => {
-  test('are followed: keys that go, change, come and stay', async () => {
-    const { network, database } = keyed({ partitions: 6, partitionRecords: 4 }) // with room for a key more
-    const living = new Living(network, database)
-    await expectFollowed(living, await opened(living))
-  })
-
   test('are applied in steps that yield the thread while no lookup waits; a lookup applies the rest before it ends', async () => {
     const living = livingKeyless()
     const seen: string[] = []
@@ -392,50 +368,14 @@ describe('stored', () => {
     return { world, life, map }
   }
 
-  test('killed during the download, it goes on where it was', async () => {
-    let resumed = 0
-    for (let turns = 10, over = false; !over; turns += THOROUGH ? 5 : 45) {
-      const world = new World()
-      over = await world.life().killAfter(turns, world.lives.at(-1)!.openIdle(options))
-      const blobs = () => world.network.seen.filter(({ path }) => path.startsWith('/v1/blobs/')).length
-      const partial = (await world.head())?.stage === 'partial'
-      const asked = blobs()
-      const { life, map } = await world.opened(options)
-      if (partial) expect(life.events[0]).toEqual({ type: 'resumed', what: 'download', pending: false })
-      if (partial && asked > 8) {
-        resumed++
-        expect(blobs() - asked).toBeLessThan(16)
-      }
-      await world.checkValues(map)
-      life.kill()
-    }
-    expect(resumed).toBeGreaterThan(0)
-  })
-
-  test('is taken up with all that it has come to: lookups, updates and checkpoints', async () => {
-    const living = new Living(sameOnBoth(records), records)
-    const world = new World({ network: living.network })
-    for (let round = 0; round < 4; round++) {
-      const { life, map } = await world.opened(options)
-      if (round > 0) expect(life.events.map(({ type }) => type)).toEqual(['resumed'])
-      expect(map.lookupsLeft).toBe(200 - 5 * round)
-      for (const index of [3, 3, 40 + round, 999]) {
-        expect(await world.drive(map.at(index))).toEqual(living.newest.byIndex[index])
-      }
-      living.publish([edit(40 + round, `round  ${round}`), edit(41 + round, 'next one')])
-      await world.drive(map.sync())
-      expect(await world.drive(map.at(40 + round))).toEqual(utf8(`round  ${round}`))
-      await world.drive(map.close())
-    }
-  })
-
-  test('with keys, too: what lookups and updates have changed is replayed', async () => {
+  test('is taken up with all that lookups and updates have changed', async () => {
     const { network, database } = keyed({ partitions: 6, partitionRecords: 4 })
     const living = new Living(network, database)
     const world = new World({ network, database })
     for (let round = 0; round < 3; round++) {
       const { life, map } = await world.opened(options)
       if (round > 0) expect(life.events.map(({ type }) => type)).toEqual(['resumed'])
+      expect(map.lookupsLeft).toBe(200 - 4 * round)
       expect(await world.drive(map.getText(NAMES[3]!))).toBe(round === 0 ? 'vvv' : `round ${round - 1}`)
       living.publish([
         change(NAMES[3]!, `round ${round}`),

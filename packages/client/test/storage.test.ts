@@ -10,8 +10,8 @@ import { fileStore } from '../src/node.js'
 import { type OpenStore, StoreFullError } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import { hex, keyless } from './support/harness.js'
-import { A, B, blobs, busy, flip } from './support/network.js'
-import { type Life, type Method, openedWorld, records, World } from './support/world.js'
+import { A, B, blobs, flip } from './support/network.js'
+import { type Life, type Method, openedWorld, openingOtherwise, records, World } from './support/world.js'
 
 /** Lets a method of a life's store fail, `times` times: before it has done anything, or when it has. */
 function failing(
@@ -31,15 +31,10 @@ function openedBy(
   world: World,
   change: (opened: Awaited<ReturnType<OpenStore>>) => Partial<Awaited<ReturnType<OpenStore>>>,
 ) {
-  const life = world.life()
-  const { openStore } = life.environment
-  Object.assign(life.environment, {
-    openStore: async (...parameters: Parameters<OpenStore>) => {
-      const opened = await openStore(...parameters)
-      return { ...opened, ...change(opened) }
-    },
+  return openingOtherwise(world, openStore => async (...parameters) => {
+    const opened = await openStore(...parameters)
+    return { ...opened, ...change(opened) }
   })
-  return life
 }
 
 describe('storage', () => {
@@ -59,16 +54,11 @@ describe('storage', () => {
   test("'memory': nothing is opened, locked or written", async () => {
     const world = new World()
     const asked: string[] = []
-    const life = world.life({
-      locks: { hold: async () => Promise.reject(new Error('locked')) },
+    const life = openingOtherwise(world, openStore => (identity, preference) => {
+      asked.push(preference)
+      return openStore(identity, preference)
     })
-    const { openStore } = life.environment
-    Object.assign(life.environment, {
-      openStore: (identity: never, preference: never) => {
-        asked.push(preference)
-        return openStore(identity, preference)
-      },
-    })
+    Object.assign(life.environment, { locks: { hold: () => Promise.reject(new Error('locked')) } })
     const map = await life.open({ storage: 'memory' })
     expect(map.storage).toBe('memory')
     await world.checkValues(map)
@@ -79,13 +69,10 @@ describe('storage', () => {
 
   test.each(['required', 'preferred', undefined] as const)('%s, and there is none', async storage => {
     const world = new World()
-    const none: OpenStore = async (identity, preference) => {
+    const life = openingOtherwise(world, openStore => async (identity, preference) => {
       if (preference !== 'memory') throw new Error('private window')
       return await openStore(identity, preference)
-    }
-    const life = world.life()
-    const { openStore } = life.environment
-    Object.assign(life.environment, { openStore: none })
+    })
     if (storage === 'required') {
       expect(await life.failure(life.openIdle({ storage }))).toMatchObject({ name: 'StorageError', code: 'storage' })
       expect(world.network.seen).toEqual([])
@@ -113,17 +100,6 @@ describe('storage', () => {
     const none = openedBy(world, () => ({ discardOthers: async () => false }))
     await none.open()
     expect(none.events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
-  })
-
-  test('maps of one identity share a session if they have the same preference', async () => {
-    const world = new World()
-    const life = world.life()
-    const [a, b, c] = [await life.open(), await life.open(), await life.open({ storage: 'memory' })]
-    expect(blobs(world.network)).toHaveLength(2 * 16)
-    expect([a.storage, b.storage, c.storage]).toEqual(['best-effort', 'best-effort', 'memory'])
-    await world.checkValues(c)
-    await world.drive(a.close())
-    await world.checkValues(b)
   })
 })
 
@@ -242,18 +218,6 @@ describe('a store that fails', () => {
     expect(world.network.queries()).toHaveLength(2)
   })
 
-  test('and the page dies before a lie is remembered: the liar is shown the same bytes again, and nothing else', async () => {
-    const { world, life, map } = await openedWorld()
-    failing(life, ['condemn'], 'before')
-    world.network.misbehave[B] = flip(50)
-    expect((await life.failure(map.at(6))).name).toBe('TamperedError')
-    life.kill()
-    const next = world.life()
-    expect((await next.failure(next.openIdle())).name).toBe('TamperedError')
-    expect(world.auditor.distinct(B)).toBe(1)
-    expect((await world.head())?.condemned).toEqual({ culprit: B })
-  })
-
   test('during reset(): StorageError if it cannot begin, and what the store holds is used', async () => {
     for (const method of ['begin', 'complete'] as const) {
       for (const when of ['before', 'after'] as const) {
@@ -280,9 +244,7 @@ describe('navigator.storage.persist()', () => {
 
   test('is asked for once, after the first lookup that went well', async () => {
     const { world, life, map, persist } = await persisting(async () => true)
-    world.network.misbehave[A] = busy
-    await life.failure(map.at(1))
-    world.network.misbehave[A] = undefined
+    await world.interrupt(life, map)
     expect(persist).not.toHaveBeenCalled()
     await world.checkValues(map)
     await settle()

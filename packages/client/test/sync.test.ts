@@ -3,11 +3,11 @@
 
 import { contentHash, decodeQuery, encodeEvent, encodeManifest, toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
-import { MemoryStore, type Tabs } from '../src/testing.js'
+import { MemoryStore, type OpenWithOptions, type Tabs } from '../src/testing.js'
 import { deferred, settle, until } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { laidOutAnew, nextEpoch } from './support/epochs.js'
-import { core, Harness, NAMES, openedOn } from './support/harness.js'
+import { core, Harness, keyed, NAMES, openedOn } from './support/harness.js'
 import {
   add,
   append,
@@ -15,8 +15,9 @@ import {
   checkAll,
   edit,
   expectFollowed,
+  expectGrown,
   forgetFirst,
-  type Living,
+  Living,
   livingKeyed,
   livingKeyless,
   livingWorld,
@@ -49,32 +50,9 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(map.epoch).toBe(1)
     })
 
-    test('edits: only the list is downloaded, and every record is right', async () => {
-      const { living, harness, map, events, network } = await opened(livingKeyless())
-      const before = blobs(network).length
-      const epoch = living.publish([edit(3, 'three'), edit(14, 'last.')])
-      await harness.drive(map.sync())
-      expect(blobs(network).slice(before)).toHaveLength(1)
-      expect(events).toEqual([{ type: 'updated', generation: 1, epoch: 2 }])
-      await checkAll(harness.drive, map, epoch)
-    })
-
-    test('many epochs, with appends that open several partitions at once, and lookups in between', async () => {
-      const { living, harness, map, events } = await opened(livingKeyless())
-      const sizes = [1, 13, 0, 2, 4, 9]
-      for (const [round, size] of sizes.entries()) {
-        const appended = Array.from({ length: size }, (_, i) => append(`${round}.${`${i}`.padStart(3)}`))
-        living.publish([edit(round, `e${round}...`), ...appended])
-        if (round % 2 === 0) await harness.drive(map.sync())
-      }
-      await harness.drive(map.sync())
-      await checkAll(harness.drive, map, living.newest)
-      expect(events).toEqual(sizes.map((_, i) => ({ type: 'updated', generation: 1, epoch: i + 2 })))
-    })
-
-    test('of a keyed database: adds, edits and deletes, and a slot that is used again', async () => {
-      const living = livingKeyed()
-      await expectFollowed(living, await opened(living))
+    test('by index: what changes, and comes, opening several partitions at once', async () => {
+      const living = livingKeyless()
+      await expectGrown(living, await opened(living))
     })
   })
 
@@ -83,15 +61,6 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       const { living, harness, map } = await opened(livingKeyless())
       const old = living.newest
       living.publish([edit(3, 'three')])
-      expect(await harness.drive(map.at(3))).toEqual(old.byIndex[3])
-      expect(map.epoch).toBe(1)
-    })
-
-    test.each([A, B])('only %s at the next: nobody notices, and sync() stays', async server => {
-      const { living, harness, map } = await opened(livingKeyless())
-      const old = living.newest
-      living.publish([edit(3, 'three')], [server])
-      await harness.drive(map.sync())
       expect(await harness.drive(map.at(3))).toEqual(old.byIndex[3])
       expect(map.epoch).toBe(1)
     })
@@ -287,8 +256,6 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
   })
 
   describe('a database that no update leads to', () => {
-    const replaced = () => buildDatabase(core, { values: someValues(30, 5).slice(9), partitions: 3 })
-
     test('history exceeded while open: a new hint is made, and the lookup that found out is answered', async () => {
       const { living, harness, map, events } = await opened(livingKeyless())
       for (let i = 0; i < 4; i++) living.publish([edit(i, `new ${i}`)])
@@ -318,11 +285,9 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
 
     test('another database in its place: sync() makes a new hint', async () => {
       const { harness, map, events, network } = await opened(livingKeyless())
-      const other = replaced()
-      for (const server of [A, B]) {
-        const manifest = { ...other.manifest, databaseId: new Uint8Array(16).fill(7) }
-        network.replace(server, { ...other, manifest, manifestBytes: encodeManifest(manifest) })
-      }
+      const other = buildDatabase(core, { values: someValues(30, 5).slice(9), partitions: 3 })
+      const manifest = { ...other.manifest, databaseId: new Uint8Array(16).fill(7) }
+      network.replaceOnBoth({ ...other, manifest, manifestBytes: encodeManifest(manifest) })
       await harness.drive(map.sync())
       expect(events[0]).toEqual({ type: 'outdated', reason: 'manifest' })
       await checkAll(harness.drive, map, other)
@@ -347,24 +312,6 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       const { harness, map } = await openedOn({ network }, { proofs })
       expect(map.epoch).toBe(living.newest.manifest.epoch)
       await checkAll(harness.drive, map, living.newest)
-    })
-
-    test('of a keyed database whose directory is replaced before it was fetched', async () => {
-      const living = livingKeyed()
-      const { network } = living
-      let first = true
-      network.both(
-        on('/v1/blobs/', (genuine, seen) => {
-          if (first) {
-            first = false
-            living.publish([add('new.example', 'added')])
-          }
-          return newestAlone(living, genuine, seen)
-        }),
-      )
-      const { harness, map } = await openedOn({ network }, { proofs })
-      expect(await harness.drive(map.get('new.example'))).toEqual(utf8('added'))
-      expect(await harness.drive(map.get(NAMES[9]!))).toEqual(living.newest.contents.values[9])
     })
   })
 
@@ -492,47 +439,9 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await harness.drive(map.close())
       expect([heard.size, harness.clock.waiting]).toEqual([0, 0])
     })
-
-    test('lines are hints to look, no more: false ones change nothing', async () => {
-      const { living, harness, map, network } = await hearing(livingKeyless())
-      for (const stream of network.streams) stream.tell(encodeEvent({ generation: 7, epoch: 900 }))
-      await settle()
-      await checkAll(harness.drive, map, living.newest)
-    })
   })
 
   describe('durable state', () => {
-    test('a later life takes up updates and effects in their order, and follows what it has missed', async () => {
-      const { living, world: w } = livingWorld()
-      const { life: first, map } = await w.opened({ proofs })
-      for (let round = 1; round < 4; round++) {
-        await w.drive(map.at(round))
-        living.publish(someEdits(round))
-        await w.drive(map.sync())
-        await w.drive(map.at(round + 100))
-      }
-      first.kill()
-      living.publish(someEdits(4))
-      const { life, map: again } = await w.opened({ proofs })
-      expect(life.events).toEqual([
-        { type: 'resumed', what: 'hint', pending: false },
-        { type: 'updated', generation: 1, epoch: 5 },
-      ])
-      for (let i = 0; i < again.size; i += 7) expect(await w.drive(again.at(i))).toEqual(living.newest.byIndex[i])
-    })
-
-    test('two tabs: what one has applied, the other finds in the store', async () => {
-      const { living, world: w } = livingWorld()
-      const [{ map: a }, { map: b }] = [await w.opened({ proofs }), await w.opened({ proofs })]
-      living.publish(someEdits(1))
-      await w.drive(a.sync())
-      const lists = () => blobs(w.network).length
-      const before = lists()
-      expect(await w.drive(b.at(1))).toEqual(living.newest.byIndex[1])
-      expect([b.epoch, lists()]).toEqual([2, before])
-      expect(await w.drive(a.at(1000))).toEqual(living.newest.byIndex[1000])
-    })
-
     test('a tab that is too far behind finds in the store what another tab has followed in time', async () => {
       const { living, world: w } = livingWorld()
       const [{ map: a }, { life: two, map: b }] = [await w.opened({ proofs }), await w.opened({ proofs })]
@@ -551,7 +460,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       await w.halfDownloaded(3, { proofs })
       const [two, three] = [w.life(noLocks), w.life(noLocks)]
       const { promise: late, resolve: release } = deferred()
-      two.interfere = (method, moment) => (method === 'readPartial' && moment === 'after' ? late : undefined)
+      two.at('readPartial', 'after', () => late)
       const opening = two.openIdle({ proofs })
       await settle()
       const map = await three.open({ proofs })
@@ -584,12 +493,10 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(three.events[0]).toEqual({ type: 'resumed', what: 'download', pending: false })
       living.publish(someEdits(1))
       await w.drive(map.sync())
-      // Both have forgotten epoch 1.
-      for (const server of [A, B]) {
-        const blobs = network.misbehave[server]!
-        network.misbehave[server] = (seen, genuine) =>
-          seen.path === '/v1/manifests?since=0' ? epochUnknown({ generation: 1, epoch: 2 }) : blobs(seen, genuine)
-      }
+      const blobs = network.misbehave[A]! // of both
+      network.both((seen, genuine) =>
+        seen.path === '/v1/manifests?since=0' ? epochUnknown({ generation: 1, epoch: 2 }) : blobs(seen, genuine),
+      )
       release()
       const other = await w.drive(opening)
       expect(two.events.map(({ type }) => type)).not.toContain('discarded')
@@ -749,6 +656,18 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(harness.clock.waiting).toBe(0)
     })
   })
+})
+
+test.each<[string, Partial<OpenWithOptions>]>([
+  ['full', { proofs: 'merkle' }],
+  ['full', { proofs: 'tags' }],
+  ['local', {}],
+  ['instant', {}],
+  ['single', { servers: [A], integrity: 'server', lookups: 60 }],
+])('mode %s follows by key what goes, changes, comes and stays (%o)', async (mode, options) => {
+  const { network, database } = keyed({ partitions: 6, partitionRecords: 4 }) // with room for a key more
+  const living = new Living(network, database)
+  await expectFollowed(living, await openedLiving(living, { mode: mode as 'full', ...options }))
 })
 
 // Bringing a hint to the next epoch, while the effect of the lookup before is still being stored.

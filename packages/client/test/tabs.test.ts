@@ -2,7 +2,6 @@
 // right, every call makes one query of its own, and no column is shown twice with different contents.
 
 import { describe, expect, test } from 'vitest'
-import type { StoredHint } from '../src/testing.js'
 import { settle, turns, until } from './support/clock.js'
 import { A, B, blobs, busy, flip } from './support/network.js'
 import { drawing } from './support/random.js'
@@ -51,20 +50,6 @@ describe.each([
     expect(reads).toEqual(['putPending', 'read', 'readEntries', 'putPending', 'commit'])
   })
 
-  test('and reads the hint again where a checkpoint has replaced the journal', async () => {
-    const { world, first, second } = await twoTabs(environment)
-    await world.checkValues(second, [1, 2, 3])
-    const { record, version } = (await world.head())!
-    const stored = await world.disk.readHint(record.hintId)
-    expect(stored.entries).toHaveLength(version)
-    const third = world.life(environment)
-    // A checkpoint as the second tab would write one: after three effects.
-    const checkpoint = await replayed(world, stored)
-    await world.disk.putCheckpoint(record.hintId, version, { ...stored, checkpoint })
-    await world.checkValues(first)
-    await world.checkValues(await third.open())
-  })
-
   test.each([A, B])('a batch that another tab could not finish is finished first; %s was silent', async silent => {
     const { world, one, two, first, second } = await twoTabs(environment)
     await world.checkValues(second, [1])
@@ -100,29 +85,6 @@ describe.each([
     const { hintId } = (await world.head())!.record
     for (const map of maps) await world.checkValues(map)
     expect((await world.head())!.record.hintId).toEqual(hintId)
-  })
-
-  test('reset() in one tab while another has a lookup under way: its answer is right, and it goes on in the new life', async () => {
-    for (let moment = 0; moment < 60; moment += 3) {
-      const world = new World()
-      const [one, two] = [world.life(environment), world.life(noLocks)]
-      const [first, second] = [await one.open(), await two.open()]
-      const found = first.at(6)
-      await turns(moment)
-      await world.drive(second.reset())
-      expect(await world.drive(found)).toEqual(world.database.byIndex[6])
-      const { hintId } = (await world.head())!.record
-      await world.checkValues(first)
-      await world.checkValues(second)
-      expect((await world.head())!.record.hintId).toEqual(hintId)
-    }
-  })
-
-  test('two resets at once: one new life, and both go on in it', async () => {
-    const { world, first, second } = await twoTabs(environment)
-    await world.drive(Promise.all([first.reset(), second.reset()]))
-    await world.checkValues(first)
-    await world.checkValues(second)
   })
 })
 
@@ -196,9 +158,7 @@ describe('a tab that stands still while it holds the lock', () => {
   test.each(moments)('%s (%s), and whose lookup is given up meanwhile: servers see the same', async (method, when) => {
     const shown = async (isGivenUp: boolean) => {
       const { world, one, first, second } = await twoTabs()
-      one.interfere = (what, moment) => {
-        if (what === method && moment === when) one.freeze()
-      }
+      one.at(method, when, () => one.freeze())
       const controller = new AbortController()
       const found = first.at(6, { signal: controller.signal }).catch(error => error)
       await settle()
@@ -232,9 +192,7 @@ describe('a tab that stands still while it holds the lock', () => {
 
   test('closed instead: the next goes on at once', async () => {
     const { world, one, first, second } = await twoTabs()
-    one.interfere = method => {
-      if (method === 'commit') one.kill()
-    }
+    one.at('commit', 'before', () => one.kill())
     first.at(6).catch(() => {})
     await settle()
     const start = world.clock.now()
@@ -245,10 +203,7 @@ describe('a tab that stands still while it holds the lock', () => {
   test('while it downloads: the other goes on with what it has stored', async () => {
     const world = new World()
     const [one, two] = [world.life(), world.life()]
-    let saved = 0
-    one.interfere = (method, when) => {
-      if (method === 'putPartial' && when === 'after' && ++saved === 4) one.freeze()
-    }
+    one.at('putPartial', 'after', () => one.freeze(), 4)
     const opening = one.openIdle()
     await settle()
     const second = await two.open()
@@ -289,16 +244,3 @@ test('giving up while another tab holds the lock is immediate, and nothing is se
   await world.checkValues(second, [2])
   expect(world.auditor.distinct(A)).toBe(2)
 })
-
-/** The checkpoint after some effects, made by the core itself. */
-async function replayed(world: World, { checkpoint, entries }: StoredHint): Promise<Uint8Array> {
-  const { core } = await import('./support/harness.js')
-  const { records, recordBytes, partitions, partitionRecords, commitments } = world.database.manifest
-  const layout = core.layout(records, recordBytes, partitions, partitionRecords)
-  const binding = core.blake3(world.database.manifestBytes)
-  const form = core.newReceivedForm(checkpoint.length)
-  form.take(checkpoint)
-  const client = core.reopenClient(form, layout, commitments, binding)
-  for (const entry of entries) client.replay(entry)
-  return client.checkpoint(binding).take()
-}

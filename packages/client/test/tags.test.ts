@@ -3,10 +3,8 @@
 import { HEADER_BYTES, type Manifest } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import { chooseProofs } from '../src/scheme/tapir/proofs.js'
-import { buildDatabase, someValues } from './support/database.js'
-import { core, Harness, keyless, openedOn, sameOnBoth } from './support/harness.js'
+import { core, Harness, keyless, openedOn } from './support/harness.js'
 import { A, B, flip } from './support/network.js'
-import { World } from './support/world.js'
 
 test('every record and every absent key is right, over and over', async () => {
   const { database, harness, map } = await openedOn(keyless(23), { proofs: 'tags' })
@@ -34,24 +32,6 @@ describe('a lie', () => {
       await harness.drive(map.close())
     }
   })
-})
-
-test('a stored hint keeps its kind; an app that insists on the other gets a new one', async () => {
-  const database = buildDatabase(core, { values: someValues(1000, 8), partitions: 16 })
-  const world = new World({ network: sameOnBoth(database), database })
-  const lives: ['auto' | 'tags' | 'merkle', number, string | undefined][] = [
-    ['tags', 8 * 16 * 63, undefined],
-    ['auto', 8 * 16 * 63, 'resumed'],
-    ['merkle', 0, 'discarded'],
-    ['auto', 0, 'resumed'],
-    ['merkle', 0, 'resumed'],
-  ]
-  for (const [proofs, tagBytes, event] of lives) {
-    const { life, map } = await world.opened({ proofs })
-    expect([map.stats.held['tags'], life.events[0]?.type]).toEqual([tagBytes, event])
-    await world.checkValues(map)
-    life.kill()
-  }
 })
 
 test('auto: tags while all that is held fits 64 MB, whatever the device; proofs where tags are all there is, never', () => {

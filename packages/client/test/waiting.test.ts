@@ -127,7 +127,7 @@ describe('open()', () => {
     const { network } = keyed()
     const locks = {
       hold: async <T>(_name: string, _patience: number, task: () => Promise<T>) => {
-        await new Promise<void>(resolve => void harness.clock.setTimeout(resolve, 30_000))
+        await harness.clock.wait(30_000)
         return await task()
       },
     }

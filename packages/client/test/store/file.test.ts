@@ -453,14 +453,6 @@ describe('a full disk', () => {
   })
 })
 
-test('a folder has one store at a time', async () => {
-  const disk = new SimulatedDisk()
-  const store = await FileStore.open(disk)
-  await expect(FileStore.open(disk)).rejects.toThrow(StoreUnavailableError)
-  await store.close()
-  await (await FileStore.open(disk)).close()
-})
-
 describe('in a real folder', () => {
   const servers = ['https://b.example', 'https://a.example'] as const
   let parent: string

@@ -42,6 +42,9 @@ export class ManualClock implements Clock {
     while (this.#now < until) this.advance()
   }
 
+  /** Resolves when so much time has gone by. */
+  wait = (ms: number): Promise<void> => new Promise(resolve => void this.setTimeout(resolve, ms))
+
   /** Moves on to the earliest timer and runs it. */
   advance(): void {
     let first: [number, Timer] | undefined

@@ -1,13 +1,13 @@
 // Two servers whose database changes, and what a test says to change it.
 
-import { toHex } from '@keyhush/protocol'
+import { type Manifest, toHex } from '@keyhush/protocol'
 import { expect } from 'vitest'
 import type { KeyhushMap, MapEvent } from '../../src/index.js'
 import type { OpenWithOptions } from '../../src/testing.js'
 import { buildDatabase, type Database, someValues } from './database.js'
 import { nextEpoch, type Operation } from './epochs.js'
 import { core, Harness, keyed, NAMES, sameOnBoth } from './harness.js'
-import { A, B, epochUnknown, type Network, on, problem, type Seen } from './network.js'
+import { A, B, blobs, epochUnknown, type Network, on, problem, type Seen } from './network.js'
 import { records, World } from './world.js'
 
 export const utf8 = (text: string) => new TextEncoder().encode(text)
@@ -22,8 +22,9 @@ export class Living {
   /** update lists so far, by their hash in hex: servers keep them, other than partitions and directories */
   readonly lists = new Set<string>()
 
-  publish(operations: readonly Operation[], servers: readonly string[] = [A, B]): Database {
-    this.newest = nextEpoch(core, this.newest, operations)
+  /** `change`: fields of the manifest that are to be other than usual. */
+  publish(operations: readonly Operation[], servers: readonly string[] = [A, B], change: Partial<Manifest> = {}) {
+    this.newest = nextEpoch(core, this.newest, operations, change)
     this.lists.add(toHex(this.newest.manifest.updateListHash))
     for (const server of servers) this.network.publish(server, this.newest)
     return this.newest
@@ -54,8 +55,7 @@ export async function openedLiving(living: Living, options: Partial<OpenWithOpti
   const events: MapEvent[] = []
   const onEvent = (event: MapEvent) => void events.push(event)
   const map = await harness.open({ storage: 'memory', onEvent, ...options })
-  const drive = <T>(work: Promise<T>) => harness.drive(work)
-  return { living, harness, map, events, network: living.network, drive }
+  return { living, harness, map, events, network: living.network, drive: harness.drive }
 }
 
 /** At this epoch, with all its records. */
@@ -67,7 +67,7 @@ export async function checkAll(drive: Harness['drive'], map: KeyhushMap, { manif
 /** A world whose database changes: 1000 values of 8 bytes. */
 export function livingWorld(): { living: Living; world: World } {
   const living = new Living(sameOnBoth(records), records)
-  return { living, world: new World({ network: living.network, database: records }) }
+  return { living, world: new World({ living }) }
 }
 
 /** A batch on that database that opens partitions, round after round. */
@@ -91,6 +91,21 @@ interface Opened {
   readonly harness: Harness
   readonly map: KeyhushMap
   readonly events: readonly MapEvent[]
+}
+
+/** `sync()` brings a map of `livingKeyless()` through epochs that append, one or two at a time; it downloads their lists alone. */
+export async function expectGrown(living: Living, { harness, map, events }: Opened): Promise<void> {
+  const before = blobs(living.network).length
+  const sizes = [1, 13, 0, 2, 4, 9]
+  for (const [round, size] of sizes.entries()) {
+    const appended = Array.from({ length: size }, (_, i) => append(`${round}.${`${i}`.padStart(3)}`))
+    living.publish([edit(round, `e${round}...`), ...appended])
+    if (round === 2) continue
+    await harness.drive(map.sync())
+    await checkAll(harness.drive, map, living.newest)
+  }
+  expect(events).toEqual(sizes.map((_, i) => ({ type: 'updated', generation: 1, epoch: i + 2 })))
+  expect(blobs(living.network)).toHaveLength(before + sizes.length)
 }
 
 /** `sync()` brings a map of the database of `keyed()` to the next epochs, and it finds what goes, changes, comes and stays. */

@@ -24,6 +24,7 @@ import {
   withVerdict,
 } from '@keyhush/protocol'
 import type { Fetch } from '../../src/testing.js'
+import type { ManualClock } from './clock.js'
 import type { Database } from './database.js'
 
 export const A = 'https://a.example/pir'
@@ -304,12 +305,15 @@ export function flip(at: number, path = '/v1/answer'): Misbehave {
 
 /** Never replies. Like a real fetch, gives up when its signal aborts. */
 export function hang(path: string): Misbehave {
-  return (seen, _genuine) =>
-    seen.path.startsWith(path)
-      ? new Promise((_, reject) => {
-          seen.init.signal?.addEventListener('abort', () => reject(seen.init.signal?.reason))
-        })
-      : undefined
+  return on(path, (_genuine, { init }) => silence(init.signal))
+}
+
+/** No reply until the request is given up. */
+export function silence(signal: AbortSignal | null | undefined): Promise<Response> {
+  return new Promise((_, reject) => {
+    if (signal?.aborted) reject(signal.reason)
+    signal?.addEventListener('abort', () => reject(signal.reason))
+  })
 }
 
 /** The genuine reply, once `released` resolves. */
@@ -317,6 +321,35 @@ export function after(path: string, released: Promise<unknown>): Misbehave {
   return on(path, async genuine => {
     await released
     return genuine
+  })
+}
+
+/** The genuine reply, so much later. */
+export function late(clock: ManualClock, path: string, ms: number): Misbehave {
+  return on(path, async genuine => {
+    await clock.wait(ms)
+    return genuine
+  })
+}
+
+/** A byte now and then, without end. */
+export function drip(clock: ManualClock, path: string, ms: number): Misbehave {
+  return on(path, (_genuine, { init }) => {
+    const body = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        await clock.wait(ms)
+        if (!init.signal?.aborted) controller.enqueue(Uint8Array.of(0))
+      },
+    })
+    return new Response(body, { headers: { 'content-type': 'application/octet-stream' } })
+  })
+}
+
+/** Says that it answers no instant lookups. */
+export function offersNoInstant(network: Network, server: string): Misbehave {
+  return on('/v1/info', () => {
+    const { offers, ...info } = network.info(server)
+    return Response.json({ ...info, offers: { ...offers, instant: false } })
   })
 }
 

@@ -65,7 +65,7 @@ export class Rows extends MemoryStore {
 export function worldInRows(setting: Setting = {}) {
   const living = new Living(sameOnBoth(records), records)
   const disk = new Rows()
-  return { living, disk, world: new World({ network: living.network, disk, ...setting }) }
+  return { living, disk, world: new World({ living, disk, ...setting }) }
 }
 
 /** Another tab, and its map. */

@@ -12,6 +12,7 @@ import {
   type Locks,
   MemoryStore,
   noTabs,
+  type OpenStore,
   type OpenWithOptions,
   openWith,
   type StateHead,
@@ -20,7 +21,7 @@ import {
 import { drive, ManualClock, settle } from './clock.js'
 import { buildDatabase, type Database, someValues } from './database.js'
 import { core, type Failure, failureOf, hex, proofsWith, sameOnBoth } from './harness.js'
-import { A, B, claimedQuery, type Network, queryIn } from './network.js'
+import { A, B, busy, claimedQuery, type Network, queryIn } from './network.js'
 import { seededRandom } from './random.js'
 
 /** Large enough that two fresh vectors have little in common: 16 offsets below 63. */
@@ -38,6 +39,8 @@ export interface Planner {
 
 export interface Setting {
   readonly network?: Network
+  /** a database that changes, and its network */
+  readonly living?: { readonly newest: Database; readonly network: Network }
   readonly database?: Database
   readonly before?: World
   readonly disk?: MemoryStore
@@ -62,12 +65,13 @@ export class World {
   blobMs = SAVE_PAUSE_MS
 
   readonly network: Network
-  readonly database: Database
   readonly seed: number
+  readonly #newest: () => Database
 
   /** `before`: the world as it was; its disk remains, and no randomness comes again. */
   constructor({
-    network = sameOnBoth(records),
+    living,
+    network = living?.network ?? sameOnBoth(records),
     database = records,
     before,
     disk,
@@ -76,7 +80,7 @@ export class World {
     audited = true,
   }: Setting = {}) {
     this.network = network
-    this.database = database
+    this.#newest = () => living?.newest ?? database
     this.disk = before?.disk ?? disk ?? new MemoryStore({ durable: true })
     this.shown = before?.shown ?? shown ?? new MemoryStore({ durable: true })
     this.lives = before?.lives ?? []
@@ -87,6 +91,11 @@ export class World {
       for (const { life, map } of left) if (!life.stands) await drive(clock, map.close())
       if (audited) await auditor.assertSound()
     })
+  }
+
+  /** as the servers have it; the newest epoch of one that changes */
+  get database(): Database {
+    return this.#newest()
   }
 
   /** Another device with what the disk holds now: a backup, a cloned profile. It has a clock and chance of its own. */
@@ -119,11 +128,9 @@ export class World {
   }
 
   /** A tab that was killed when it was about to call its store so. */
-  async killedAt(method: string): Promise<Life> {
+  async killedAt(method: Method): Promise<Life> {
     const life = this.life()
-    life.interfere = called => {
-      if (called === method) life.kill()
-    }
+    life.at(method, 'before', () => life.kill())
     life.openIdle().catch(() => {})
     await settle()
     expect(life.killed).toBe(true)
@@ -133,10 +140,7 @@ export class World {
   /** A tab that was killed when so many partitions were stored. */
   async halfDownloaded(partitions: number, options: Partial<OpenWithOptions> = {}): Promise<void> {
     const life = this.life()
-    let saved = 0
-    life.interfere = (method, when) => {
-      if (method === 'putPartial' && when === 'after' && ++saved === partitions) life.kill()
-    }
+    life.at('putPartial', 'after', () => life.kill(), partitions)
     life.openIdle(options).catch(() => {})
     for (let i = 0; i < 250 && !life.killed; i++) await settle()
     expect(life.killed).toBe(true)
@@ -148,6 +152,13 @@ export class World {
 
   async head(): Promise<StateHead | undefined> {
     return await this.disk.read()
+  }
+
+  /** A lookup that `silent` does not answer: its batch stays pending. */
+  async interrupt(life: Life, map: KeyhushMap, silent = A): Promise<void> {
+    this.network.misbehave[silent] = busy
+    expect((await life.failure(map.at(9))).code).toBe('network')
+    this.network.misbehave[silent] = undefined
   }
 
   /** Right values, whatever has happened before. */
@@ -249,6 +260,8 @@ export class Life {
   /** calls of the store that have been carried out */
   readonly writes: Method[] = []
   interfere: Interfere = () => {}
+  /** what the life gets to read of what is stored */
+  reads = (_method: Method, value: unknown): unknown => value
   #gate: Promise<void> | undefined
   #thaw = () => {}
   killed = false
@@ -288,6 +301,16 @@ export class Life {
       loadCore: async () => core,
       pause: async () => {},
       ...change,
+    }
+  }
+
+  /** Acts when the store is called so: each time, or the `nth` time. */
+  at(method: Method, when: 'before' | 'after', act: () => void | Promise<void>, nth?: number): void {
+    let calls = 0
+    this.interfere = (called, moment) => {
+      if (called !== method || moment !== when) return
+      calls++
+      if (nth === undefined || calls === nth) return act()
     }
   }
 
@@ -376,7 +399,7 @@ export class Life {
         return async (...parameters: unknown[]) => {
           await this.interfere(method, 'before')
           for (let stop = this.#stopped; stop; stop = this.#stopped) await stop.over
-          const result: unknown = await member.apply(disk, parameters)
+          const result = this.reads(method, await member.apply(disk, parameters))
           this.writes.push(method)
           await this.interfere(method, 'after')
           for (let stop = this.#stopped; stop; stop = this.#stopped) await stop.over
@@ -468,8 +491,27 @@ function intended({ pending, record }: StateHead, server: string, bytes: number)
   return pending.slice(end - bytes, end)
 }
 
+/** A life whose stores are opened otherwise. */
+export function openingOtherwise(world: World, change: (openStore: OpenStore) => OpenStore): Life {
+  const life = world.life()
+  Object.assign(life.environment, { openStore: change(life.environment.openStore) })
+  return life
+}
+
 /** A platform without locks. */
 export const noLocks: Partial<Environment> = { locks: { hold: (_name, _patienceMs, task) => task() } }
+
+/** One origin's stores, by identity. */
+export function origin() {
+  const stores = new Map<string, MemoryStore>()
+  const openStore: OpenStore = async identity => {
+    const name = identity.join(' ')
+    const store = stores.get(name) ?? new MemoryStore({ durable: true })
+    stores.set(name, store)
+    return { store, storage: 'best-effort' }
+  }
+  return { stores, openStore }
+}
 
 /** A world with one tab, and its map. */
 export async function openedWorld(options: Partial<OpenWithOptions> = {}, setting: Setting = {}) {
