@@ -102,12 +102,7 @@ describe('beyond what the other server remembers', () => {
       chainOf(first, 29, { generation: generation + 1 }),
       { asked: 1 },
     ],
-    [
-      'beyond that',
-      chainOf(first, 5).at(-1)!,
-      [first, ...chainOf(longer, 40)],
-      { most: ofPieces(3), asked: 4 },
-    ],
+    ['beyond that', chainOf(first, 5).at(-1)!, [first, ...chainOf(longer, 40)], { most: ofPieces(3), asked: 4 }],
     [
       'that comes an epoch at a time',
       chainOf(longer, 400).at(-1)!,
