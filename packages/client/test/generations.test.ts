@@ -3,7 +3,7 @@
 
 import { encodeEvent } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
-import { settle } from './support/clock.js'
+import { settle, until } from './support/clock.js'
 import type { Database } from './support/database.js'
 import { laidOutAnew } from './support/epochs.js'
 import { Harness, openedOn } from './support/harness.js'
@@ -67,10 +67,10 @@ test('a server that announces a new generation as soon as the last one is there:
   network.push = true
   const { harness, map } = await openedOn({ network }, { ...one, mode: 'local', push: true })
   await settle()
-  const until = harness.clock.now() + 120_000
+  const end = harness.clock.now() + 120_000
   let generations = 0
   const tell = () => {
-    if (harness.clock.now() >= until) return
+    if (harness.clock.now() >= end) return
     if (map.epoch === living.newest.manifest.epoch) {
       generations++
       network.publish(A, nextGeneration(living))
@@ -78,10 +78,7 @@ test('a server that announces a new generation as soon as the last one is there:
     harness.clock.setTimeout(tell, 500)
   }
   tell()
-  while (harness.clock.now() < until) {
-    harness.clock.advance()
-    await settle()
-  }
+  await until(harness.clock, () => harness.clock.now() >= end)
   // after 2 s, 4 s, … 64 s
   expect(generations).toBeGreaterThan(4)
   expect(generations).toBeLessThan(10)

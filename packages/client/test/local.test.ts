@@ -28,8 +28,7 @@ const opened = (living: Living, options: Partial<OpenWithOptions> = {}) => opene
 
 describe('lookups', () => {
   test('by index: every record is right, and no request leaves', async () => {
-    const { network, database } = keyless()
-    const { map, drive } = await opened(new Living(network, database))
+    const { network, database, map, drive } = await opened(livingKeyless())
     const before = network.seen.length
     await checkAll(drive, map, database)
     expect(network.seen).toHaveLength(before)

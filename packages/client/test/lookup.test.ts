@@ -76,13 +76,6 @@ test('empty slots: at() gives undefined, a key that leads there is absent', asyn
   })
 })
 
-test('values of zero bytes are found', async () => {
-  await withMap({ keys: NAMES, values: NAMES.map(() => new Uint8Array(0)), partitions: 4 }, async (map, harness) => {
-    expect(await harness.drive(map.get(NAMES[3]!))).toEqual(new Uint8Array(0))
-    expect(await harness.drive(map.has('absent'))).toBe(false)
-  })
-})
-
 describe('getMany', () => {
   const contents = { keys: NAMES, values: someValues(NAMES.length, 4), partitions: 4 }
 

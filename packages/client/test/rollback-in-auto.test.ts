@@ -92,11 +92,8 @@ describe('a store that', () => {
     const w = new World({ network: signedOnBoth(first), database: first })
     const never = new Promise<never>(() => {})
     const { openStore } = w.life().environment
-    const stores: Partial<StateStore>[] = [{ durable: true, read: () => never, close: async () => {} }]
-    for (const store of [
-      never,
-      ...stores.map(async store => ({ store: store as StateStore, storage: 'best-effort' as const })),
-    ]) {
+    const silent = { durable: true, read: () => never, close: async () => {} } as unknown as StateStore
+    for (const store of [never, Promise.resolve({ store: silent, storage: 'best-effort' } as const)]) {
       const life = w.life({
         openStore: (identity, preference) => (identity.length === 1 ? store : openStore(identity, preference)),
       })

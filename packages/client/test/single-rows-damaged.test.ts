@@ -16,6 +16,12 @@ const full = () => {
   throw new StoreFullError('no space is left')
 }
 
+/** With rows, in files on this disk. */
+const onDisk = (disk: SimulatedDisk) => ({
+  loadCore,
+  openStore: async () => ({ store: await FileStore.open(disk), storage: 'persistent' }) as const,
+})
+
 describe('rows that are prepared for a hint that has not begun', () => {
   /** A tab that is preparing the tenth row of a hint behind the one in use. */
   async function preparing(act: (life: Life) => void | Promise<void>) {
@@ -145,10 +151,6 @@ describe('a folder whose files were changed', () => {
   async function changed(change: (files: string[], disk: SimulatedDisk) => SimulatedDisk) {
     const world = new World({ audited: false })
     const disk = new SimulatedDisk()
-    const onDisk = (disk: SimulatedDisk) => ({
-      loadCore,
-      openStore: async () => ({ store: await FileStore.open(disk), storage: 'persistent' }) as const,
-    })
     await world.drive((await world.life(onDisk(disk)).open(options)).close())
     const files = (await disk.list()).filter(name => ROW.test(name))
     expect(files).toHaveLength(64)
@@ -184,8 +186,7 @@ describe('a folder whose files were changed', () => {
   test('rows of another hint under the names of these', async () => {
     const world = new World({ seed: 9, audited: false })
     const other = new SimulatedDisk()
-    const openStore = async () => ({ store: await FileStore.open(other), storage: 'persistent' }) as const
-    await world.drive((await world.life({ loadCore, openStore }).open(options)).close())
+    await world.drive((await world.life(onDisk(other)).open(options)).close())
     const theirs = (await other.list()).filter(name => ROW.test(name))
     const {
       world: ours,
@@ -240,8 +241,7 @@ const ROWS = 64
 test('a server that withholds the end of every download does not fill the disk', async () => {
   const world = new World({ audited: false })
   const disk = new SimulatedDisk()
-  const openStore = async () => ({ store: await FileStore.open(disk), storage: 'persistent' }) as const
-  const life = world.life({ loadCore, openStore })
+  const life = world.life(onDisk(disk))
   const map = await life.open({ ...options, lookups: 8 })
   const rows = async () => (await disk.list()).filter(name => name.includes('.row.')).length
   expect(await rows()).toBe(ROWS)

@@ -102,8 +102,7 @@ describe('one server', () => {
 
 describe('lookups', () => {
   test('by index: every record is right, one request each, all alike', async () => {
-    const { living, network, map, drive } = await opened(livingKeyless())
-    const database = living.newest
+    const { network, database, map, drive } = await opened(livingKeyless())
     for (let i = 0; i < map.size; i++) expect(await drive(map.at(i))).toEqual(database.byIndex[i])
     const asked = network.queries()
     expect(asked).toHaveLength(15)
@@ -220,8 +219,7 @@ describe('a server that lies', () => {
   })
 
   test('that answers some lookups and not others learns nothing from what comes again', async () => {
-    const { network, database } = keyless()
-    const { map, harness } = await opened(new Living(network, database))
+    const { network, database, map, harness } = await opened(livingKeyless())
     let asked = 0
     network.misbehave[A] = on('/v1/answer', genuine => (asked++ % 4 === 0 ? problem(503, 'not_ready') : genuine))
     for (const index of [3, 3, 9, 3, 14, 3]) expect(await harness.drive(map.at(index))).toEqual(database.byIndex[index])
@@ -306,8 +304,7 @@ describe('hints that run out', () => {
   const partitions = ({ seen }: Network) => seen.filter(({ path }) => path.startsWith('/v1/blobs/')).length
 
   test('are replaced behind the lookups, at a quarter left, and no call is lost', async () => {
-    const { network, database } = keyless()
-    const { map, events, drive } = await opened(new Living(network, database), { lookups: 8 })
+    const { network, database, map, events, drive } = await opened(livingKeyless(), { lookups: 8 })
     const left: (number | undefined)[] = []
     for (let i = 0; i < 20; i++) {
       expect(await drive(map.at(i % 15))).toEqual(database.byIndex[i % 15])
@@ -414,16 +411,15 @@ describe('two servers that may be one party', () => {
 
   /** A map in memory that has asked once, and whom. */
   async function inUse() {
-    const { network, database } = keyless()
-    const there = await opened(new Living(network, database), { ...two, integrity: undefined })
+    const there = await opened(livingKeyless(), { ...two, integrity: undefined })
+    const { network, database } = there
     expect(await there.drive(there.map.at(1))).toEqual(database.byIndex[1])
     const home = network.queries()[0]!.server
     return { ...there, database, home, other: home === A ? B : A }
   }
 
   test('vouch for the data together, and one of them answers', async () => {
-    const { network, database } = keyless()
-    const { map, drive } = await opened(new Living(network, database), { ...two, integrity: undefined })
+    const { network, database, map, drive } = await opened(livingKeyless(), { ...two, integrity: undefined })
     for (let i = 0; i < map.size; i++) expect(await drive(map.at(i))).toEqual(database.byIndex[i])
     expect(new Set(network.queries().map(({ server }) => server)).size).toBe(1)
     expect(network.queries()).toHaveLength(15)

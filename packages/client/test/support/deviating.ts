@@ -11,21 +11,18 @@ import { openWith } from '../../src/testing.js'
 import type { Database } from './database.js'
 import { nextEpoch, type Operation } from './epochs.js'
 import { core, hex, keyed, NAMES, sameOnBoth } from './harness.js'
+import { add, change, remove } from './living.js'
 import { among, SERVERS } from './many.js'
 import { A, B, bytesOf, epochUnknown, ok, problem, type Seen, silence } from './network.js'
 import { drawing } from './random.js'
 import { World } from './world.js'
 
-const text = (value: string) => new TextEncoder().encode(value)
 /** What is published, one after the other, into the database of `keyed()`. */
 export const CHANGES: Operation[][] = [
-  [{ op: 'edit', key: NAMES[0]!, value: text('edited') }],
-  [
-    { op: 'delete', key: NAMES[1]! },
-    { op: 'add', key: 'added.example', value: text('new') },
-  ],
-  Array.from({ length: 6 }, (_, i) => ({ op: 'add', key: `more-${i}`, value: text('m') })),
-  [{ op: 'delete', key: 'added.example' }],
+  [change(NAMES[0]!, 'edited')],
+  [remove(NAMES[1]!), add('added.example', 'new')],
+  Array.from({ length: 6 }, (_, i) => add(`more-${i}`, 'm')),
+  [remove('added.example')],
 ]
 /** The epochs that these changes make. */
 export const plain = [keyed().database]

@@ -55,7 +55,8 @@ export async function openedLiving(living: Living, options: Partial<OpenWithOpti
   const events: MapEvent[] = []
   const onEvent = (event: MapEvent) => void events.push(event)
   const map = await harness.open({ storage: 'memory', onEvent, ...options })
-  return { living, harness, map, events, network: living.network, drive: harness.drive }
+  const { network, newest: database } = living
+  return { living, database, harness, map, events, network, drive: harness.drive }
 }
 
 /** At this epoch, with all its records. */

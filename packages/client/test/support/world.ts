@@ -462,13 +462,17 @@ export class Auditor {
     for (const earlier of before) {
       if (isExtension(body, Buffer.from(earlier, 'hex'))) continue // the very same vectors, at a later epoch
       const other = Buffer.from(earlier, 'hex').subarray(40)
-      let equal = 0
-      for (let i = first; i + 1 < vectors.length; i += 2) {
-        if (vectors[i] === other[i] && vectors[i + 1] === other[i + 1]) equal++
-      }
-      if (equal >= most) this.faults.push(`${server} saw a column twice with different contents`)
+      if (agreeing(vectors, other, first) >= most)
+        this.faults.push(`${server} saw a column twice with different contents`)
     }
   }
+}
+
+/** In how many places two vectors of 16-bit offsets agree. */
+export function agreeing(one: Uint8Array, other: Uint8Array, from = 0): number {
+  let equal = 0
+  for (let i = from; i + 1 < one.length; i += 2) if (one[i] === other[i] && one[i + 1] === other[i + 1]) equal++
+  return equal
 }
 
 /** Whether `later` is `earlier` at a later epoch: each of its vectors begins as before, and goes on in new partitions. */
