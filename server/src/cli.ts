@@ -9,6 +9,7 @@ import { VERSION } from './base/version.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
 import { proofsPackage } from './dataset/proof-kinds.js'
+import { STORAGE_KINDS } from './storage/kinds.js'
 import { MISBEHAVIOURS } from './testing/misbehaving.js'
 
 const portNumber = ranged(0, 65_535)
@@ -21,6 +22,8 @@ const PROOFS_HELP: Readonly<Record<Proofs, string>> = {
   tags: 'no commitments; clients keep tags',
   pointproofs: 'as merkle, with one short proof an answer; building takes 2 ms for each record on one core',
 }
+
+const STORES = Object.values(STORAGE_KINDS).map(({ form, name }) => `${form} (${name})`)
 
 const program = new Command('keyhush')
   .description('Private lookups: build a dataset from a file, serve it, and publish changes.')
@@ -87,7 +90,7 @@ program
   .option('--dataset <[name=]dir...>', 'dataset directory, served under /v1; with a name, under /name/v1')
   .option(
     '--store <[name=]dir...>',
-    'updatable database: directory (LMDB) or postgres:// URL; created from the --dataset of that name if empty',
+    `updatable database: ${STORES.join(' or ')}; created from the --dataset of that name if empty`,
   )
   .option('--replica', 'with --store postgres://…: only answer; another process takes the batches')
   .requiredOption('--port <port>', 'port to listen on; 0: any free one', portNumber)

@@ -7,8 +7,7 @@ import { BuildError, DatasetError, InUseError, readingFrom } from '../base/error
 import { UpdatableDatabase, type UpdatableOptions } from '../database/updatable.js'
 import { manifestPath } from '../dataset/directory.js'
 import { loadDataset } from '../dataset/load.js'
-import { openLmdb } from '../storage/lmdb.js'
-import { isPostgres, openPostgres } from '../storage/postgres.js'
+import { openStorage, storageKind } from '../storage/kinds.js'
 import type { Storage } from '../storage/storage.js'
 import { withProgress } from './progress.js'
 
@@ -25,11 +24,9 @@ export async function openStore(
   options: UpdatableOptions = {},
   name?: string,
 ): Promise<UpdatableDatabase> {
-  if (options.replica && !isPostgres(dir))
-    throw new BuildError('--replica: expected --store postgres://…, got a directory, which is for one process', dir)
-  const storage = await onceFree(async () =>
-    isPostgres(dir) ? openPostgres(dir, { role: options.replica ? 'replica' : 'writer' }) : openLmdb(dir),
-  )
+  if (options.replica && !storageKind(dir).isShared)
+    throw new BuildError('--replica: expected --store postgres://…, got a store for one process', dir)
+  const storage = await onceFree(() => openStorage(dir, options.replica ? 'replica' : 'writer'))
   try {
     return await openIn(storage, dataset, options, name)
   } catch (error) {

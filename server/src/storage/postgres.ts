@@ -24,11 +24,6 @@ const ROWS_READ_TOGETHER = 64
 /** Whatever the database's defaults are: a commit is on disk, and after waiting for a lock a statement sees the latest rows. */
 const OPTIONS = ['-c synchronous_commit=on', '-c default_transaction_isolation=read\\ committed']
 
-/** Whether a store's name is one of these, and not a directory. */
-export function isPostgres(store: string): boolean {
-  return /^postgres(ql)?:/i.test(store)
-}
-
 interface Place {
   readonly config: PoolConfig
   /** unquoted */
