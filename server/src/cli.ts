@@ -2,14 +2,14 @@
 
 import { isIP } from 'node:net'
 import { getSystemErrorMap } from 'node:util'
-import { MAX_SERVERS, PROOFS, type Proofs } from '@keyhush/protocol'
+import { type EntryProofs, MAX_SERVERS, PROOF_KINDS, PROOFS } from '@keyhush/protocol'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { OperatorError } from './base/errors.js'
 import { VERSION } from './base/version.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
-import { proofsPackage } from './dataset/proof-kinds.js'
-import { LOCATIONS } from './storage/storages.js'
+import { isPackaged, proofsPackage } from './dataset/proof-kinds.js'
+import { STORAGE_KINDS } from './storage/kinds.js'
 import { MISBEHAVIOURS } from './testing/misbehaving.js'
 
 const portNumber = ranged(0, 65_535)
@@ -17,11 +17,16 @@ const days = ranged(1, 36_500)
 /** Until the year 10000. Most clocks give milliseconds, which would be a time that never comes. */
 const seconds = ranged(0, 253_402_300_799, 'It must be in seconds; this seems to be milliseconds.')
 
-const PROOFS_HELP: Readonly<Record<Proofs, string>> = {
+const PROOFS_HELP: Readonly<Record<EntryProofs, string>> = {
   merkle: 'hash trees, so that clients choose between proofs and their own tags (default)',
   tags: 'no commitments; clients keep tags',
-  pointproofs: 'as merkle, with one short proof an answer; building takes 2 ms for each record on one core',
 }
+const PACKAGED_HELP = PROOFS.filter(isPackaged).map(proofs => [
+  proofs,
+  `as merkle, with the proofs of ${PROOF_KINDS[proofs].package}`,
+])
+
+const STORES = Object.values(STORAGE_KINDS).map(({ form, name }) => `${form} (${name})`)
 
 const program = new Command('keyhush')
   .description('Private lookups: build a dataset from a file, serve it, and publish changes.')
@@ -55,7 +60,7 @@ const layoutOptions = () => [
     '--headroom <n>',
     'records that can be added before the database needs more partitions (default: 0)',
   ).argParser(wholeNumber),
-  new Option('--proofs <kind>', descriptions(PROOFS_HELP)).choices(PROOFS),
+  new Option('--proofs <kind>', descriptions({ ...PROOFS_HELP, ...Object.fromEntries(PACKAGED_HELP) })).choices(PROOFS),
   new Option('--ceremony <transcript>', 'pointproofs: transcript of the ceremony that made the key'),
   new Option(
     '--receipt <file>',
@@ -88,7 +93,7 @@ program
   .option('--dataset <[name=]dir...>', 'dataset directory, served under /v1; with a name, under /name/v1')
   .option(
     '--store <[name=]dir...>',
-    `updatable database: ${LOCATIONS}; created from the --dataset of that name if empty`,
+    `updatable database: ${STORES.join(' or ')}; created from the --dataset of that name if empty`,
   )
   .option('--replica', 'with --store postgres://…: only answer; another process takes the batches')
   .requiredOption('--port <port>', 'port to listen on; 0: any free one', portNumber)

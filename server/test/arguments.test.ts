@@ -47,11 +47,6 @@ test.each([
     ['dev', 'animals.csv', '--servers', '3', '--ports', '8801,8802'],
     /--ports: expected 3, one a server, got 2/,
   ],
-  [
-    'a storage that there is not',
-    serve('--store', 'mysql://me:secret@x/y'),
-    /^(?!.*secret).*directory \(LMDB\) or postgres/,
-  ],
   ['a replica of a directory', serve('--replica', '--store', 'x'), /--replica: expected --store postgres:/],
   ['a password in a URL', serve('--store', 'postgres://a:hunter2@127.0.0.1/b'), /^(?!.*hunter2).*PGPASSFILE/],
   [

@@ -1,6 +1,6 @@
 // Each command has few flags, and the reference for operators has them as the command prints them.
 
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
@@ -45,7 +45,22 @@ test('every command is known here', () => {
   )
 })
 
-const REFERENCE = await readFile(new URL('../../docs/operations/reference.md', import.meta.url), 'utf8')
+const PAGE = new URL('../../docs/operations/reference.md', import.meta.url)
+if (process.env['KEYHUSH_WRITE_VECTORS']) await writeHelp()
+const REFERENCE = await readFile(PAGE, 'utf8')
+
+/** Writes each command's help into its section. */
+async function writeHelp(): Promise<void> {
+  let page = await readFile(PAGE, 'utf8')
+  for (const command of commands) {
+    const help = (await helpOf(command)).trimEnd()
+    page = page.replace(
+      new RegExp(`(\\n## ${command}\\n[^]*?\`\`\`text\\n)[^]*?(\\n\`\`\`)`),
+      (_, before, after) => before + help + after,
+    )
+  }
+  await writeFile(PAGE, page)
+}
 
 /** What the reference has under a heading. */
 function sectionOf(heading: string): string {
@@ -60,7 +75,9 @@ test.each(commands)('%s has few flags, and docs/operations/reference.md has its 
   expect(flags.length).toBeLessThanOrEqual(MOST_FLAGS[command] ?? 0)
   const section = sectionOf(command)
   const [, block] = /```text\n([\s\S]*?)\n```/.exec(section) ?? []
-  expect(block, `paste what keyhush ${command} --help prints into its section`).toBe((await helpOf(command)).trimEnd())
+  expect(block, 'expected what --help prints: KEYHUSH_WRITE_VECTORS=1 npm test -- flags.test.ts writes it').toBe(
+    (await helpOf(command)).trimEnd(),
+  )
   const noted = [...section.replace(block!, '').matchAll(/`(--[a-z-]+)/g)].map(([, flag]) => flag!)
   expect(noted.filter(flag => !flags.includes(flag))).toEqual([])
 })

@@ -9,6 +9,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { NEEDS_POSIX } from '../../tests/support/needs.js'
 import { StoredFence } from '../dist/database/stored-fence.js'
 import { DatasetError } from '../dist/index.js'
+import { openStorage, STORAGE_KINDS, storageKind } from '../dist/storage/kinds.js'
 import { causeOf, openLmdb } from '../dist/storage/lmdb.js'
 import { MemoryStorage } from '../dist/storage/memory.js'
 import type { Storage } from '../dist/storage/storage.js'
@@ -24,10 +25,16 @@ async function put(storage: Storage, key: string, value: Uint8Array): Promise<vo
   await storage.transact([], transaction => transaction.put(key, value))
 }
 
+/** Opens an empty one of each kind that is in a directory. The others, such as PostgreSQL, have a test file of their own. */
+const inDirectories = Object.values(STORAGE_KINDS).filter(({ form }) => form.includes('DIR'))
+
 describe.each<[string, () => Promise<Storage>]>([
-  ['in memory', async () => new MemoryStorage()],
-  ['in LMDB', async () => openLmdb(await temporaryDirectory())],
-])('a storage %s', (_, open) => {
+  ['memory', async () => new MemoryStorage()],
+  ...inDirectories.map(({ name, form }): [string, () => Promise<Storage>] => [
+    name,
+    async () => openStorage(form.replace('DIR', await temporaryDirectory())),
+  ]),
+])('a storage in %s', (_, open) => {
   test.each(conformance)('$name', async ({ run }) => {
     const storage = await open()
     onTestFinished(() => storage.close())
@@ -41,25 +48,26 @@ describe.each<[string, () => Promise<Storage>]>([
   })
 })
 
-/** Where the suite runs on each storage. */
-const SUITES: Readonly<Record<string, string>> = {
-  'lmdb.ts': 'storage.test.ts',
-  'memory.ts': 'storage.test.ts',
-  'postgres.ts': 'postgres.test.ts',
-}
-
-test('the suite runs on every storage there is', async () => {
+test('every storage has a row in STORAGE_KINDS, and the suite runs on it', async () => {
   const sources = new URL('../src/storage/', import.meta.url)
   const found: string[] = []
   for (const name of await readdir(sources)) {
     const source = await readFile(new URL(name, sources), 'utf8')
-    if (/class \w+ (extends \w+ )?implements \w*Storage\b/.test(source)) found.push(name)
+    if (/class \w+ (extends \w+ )?implements \w*Storage\b/.test(source)) found.push(name.slice(0, -'.ts'.length))
   }
-  const advice = 'run `conformance` of server/src/testing/storage.ts on a new storage, and name the test in SUITES'
-  expect(found.sort(), advice).toEqual(Object.keys(SUITES))
-  for (const file of Object.values(SUITES)) {
-    expect(await readFile(new URL(file, import.meta.url), 'utf8'), advice).toContain('test.each(conformance)')
+  const advice = 'give a new storage its row in server/src/storage/kinds.ts, named as its file: serve takes no other'
+  expect(found.filter(name => name !== 'memory').sort(), advice).toEqual(Object.keys(STORAGE_KINDS).sort())
+  for (const [name, kind] of Object.entries(STORAGE_KINDS)) {
+    if (inDirectories.includes(kind)) continue
+    const file = new URL(`${name}.test.ts`, import.meta.url)
+    expect(await readFile(file, 'utf8').catch(() => ''), `run conformance in server/test/${name}.test.ts`).toContain(
+      'test.each(conformance)',
+    )
   }
+})
+
+test('each store is of the kind whose form it has', () => {
+  for (const kind of Object.values(STORAGE_KINDS)) expect(storageKind(kind.form)).toBe(kind)
 })
 
 // The suite itself: a storage that does not keep a law is found out.

@@ -9,8 +9,8 @@ import { assertPlatform } from './platform/minimum.js'
 import { loadPart } from './platform/parts.js'
 import { startCore } from './platform/starting.js'
 import { platformEnvironment } from './platform/whole.js'
+import { PACKAGED, type ProofsPackages, packagesIn } from './scheme/kinds.js'
 import { KNOWN, schemesFor } from './scheme/known.js'
-import type { LoadProofs } from './scheme/packaged.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 import { agree } from './servers/manifests.js'
 import { apartOf, checkAtLeast, parseServers } from './servers/parties.js'
@@ -31,16 +31,14 @@ export interface Estimate {
   readonly modes: Readonly<Partial<Record<Mode, SchemeCosts>>>
 }
 
-/** Options of `estimate()`. */
-export interface EstimateOptions {
+/** Options of `estimate()`. With the package of a kind of proof, `proofs: 'auto'` may choose that kind; nothing is loaded. */
+export interface EstimateOptions extends ProofsPackages {
   /** as for `open()` */
   readonly fetch?: Fetch | undefined
   /** as for `open()` */
   readonly proofs?: ProofsPreference | undefined
   /** as for `open()` */
   readonly development?: boolean | undefined
-  /** as for `open()`: with it `proofs: 'auto'` may choose them. Nothing is loaded. */
-  readonly pointproofs?: LoadProofs | undefined
   /** as for `open()` */
   readonly collusion?: 'tolerated' | undefined
   /** as for `open()` */
@@ -53,11 +51,10 @@ export interface EstimateOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-const OPTIONS: Record<keyof EstimateOptions, true> = {
+const OPTIONS: Record<Exclude<keyof EstimateOptions, keyof ProofsPackages>, true> = {
   fetch: true,
   proofs: true,
   development: true,
-  pointproofs: true,
   collusion: true,
   atLeast: true,
   lookupsPerDay: true,
@@ -75,8 +72,8 @@ const OPTIONS: Record<keyof EstimateOptions, true> = {
  * const { prepareBytes, memoryBytes } = modes[mode]!
  */
 export async function estimate(servers: readonly (string | URL)[], options: EstimateOptions = {}): Promise<Estimate> {
-  checkOptions('estimate', options, ['fetch', 'pointproofs'], ['development'])
-  checkNames('estimate', options, Object.keys(OPTIONS))
+  checkOptions('estimate', options, ['fetch', ...PACKAGED], ['development'])
+  checkNames('estimate', options, [...Object.keys(OPTIONS), ...PACKAGED])
   for (const name of ['lookupsPerDay', 'changesPerDay'] as const) {
     const number = options[name]
     if (number !== undefined && !(Number.isSafeInteger(number) && number >= 0)) {
@@ -96,9 +93,9 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
       startCore(environment, buildFor('auto', apart, KNOWN)),
       loadPart(() => import('./scheme/table.js')),
     ])
-    const { proofs = 'auto', development, pointproofs, lookupsPerDay, changesPerDay } = options
+    const { proofs = 'auto', development, lookupsPerDay, changesPerDay } = options
     const schemeOptions = {
-      ...{ proofs, development, pointproofs },
+      ...{ proofs, development, ...packagesIn(options) },
       usage: { lookupsPerDay, changesPerDay, servers: atLeast === 2 ? 2 : Math.max(2, apart) }, // of two that suffice two are asked
     }
     const { name: mode } = chooseScheme(core, manifest, { lookups: 0, apart })

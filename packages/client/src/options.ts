@@ -8,9 +8,8 @@ import type { OnEvent } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
 import type { Normalize } from './lookup/keys.js'
 import type { Fetch } from './platform/environment.js'
-import { missingFor } from './scheme/kinds.js'
+import { missingFor, PACKAGED, type ProofsPackages, packagesIn } from './scheme/kinds.js'
 import { schemesFor } from './scheme/known.js'
-import type { LoadProofs } from './scheme/packaged.js'
 import type { KnownScheme, ProofsPreference } from './scheme/scheme.js'
 import type { RollbackPreference } from './servers/fence.js'
 import {
@@ -28,7 +27,7 @@ import type { Download } from './session/consent.js'
 import type { OpenDurableStore, StoragePreference } from './store/storage.js'
 
 /** The options of `open()` and of `openWith()`, by the question that they answer. */
-export interface OpenWithOptions extends Development {
+export interface OpenWithOptions extends Development, ProofsPackages {
   // Where?
 
   /**
@@ -135,16 +134,10 @@ export interface OpenWithOptions extends Development {
    *
    * - `tags`: the map keeps 8 bytes a record. A lookup is about a tenth as large as with `merkle`.
    * - `merkle`: the servers send proofs, and the map keeps nothing for them.
-   * - `pointproofs`: one proof of 48 bytes an answer. A lookup is as small as with tags, the map keeps little, and verifying takes about
-   *   a tenth of a second. The servers must offer it, and you pass its package in the option `pointproofs`.
+   * - `pointproofs`: you pass its package in the option of this name.
    * - `auto` (default): `tags`, if the map then takes at most 64 MB of memory; else `pointproofs`, if possible; else `merkle`.
    */
   readonly proofs?: ProofsPreference | undefined
-  /**
-   * The package that verifies `pointproofs`: `() => import('@keyhush/pointproofs')`. The SDK loads it when a map first needs it. Without
-   * it `proofs: 'auto'` never chooses that kind.
-   */
-  readonly pointproofs?: LoadProofs | undefined
   /**
    * When a server's rollback fence checks that the state is no copy, such as a restored backup or a cloned profile. Default: `confirm`.
    *
@@ -195,7 +188,7 @@ export interface Wishes {
   readonly rollback: RollbackPreference
   readonly proofs: ProofsPreference
   readonly development: boolean
-  readonly pointproofs: LoadProofs | undefined
+  readonly packages: ProofsPackages
   readonly lookups: number | undefined
   readonly mode: string
   readonly download: Download
@@ -209,15 +202,15 @@ export interface Wishes {
  * that are asked may differ in their answers.
  */
 export function isSameWish(a: Wishes, b: Wishes): boolean {
-  const loads = ({ pointproofs }: Wishes) => pointproofs !== undefined
-  const isSame = (wish: keyof Wishes) => (wish === 'pointproofs' ? loads(a) === loads(b) : a[wish] === b[wish])
-  return (Object.keys(a) as (keyof Wishes)[]).every(isSame)
+  const { packages: ofA, ...others } = a
+  const isGivenAlike = PACKAGED.every(kind => (ofA[kind] === undefined) === (b.packages[kind] === undefined))
+  return isGivenAlike && (Object.keys(others) as (keyof typeof others)[]).every(wish => a[wish] === b[wish])
 }
 
 /** `OpenWithOptions`, also for schemes that exist only in tests. */
 export type Options = Omit<OpenWithOptions, 'mode'> & { readonly mode?: string | undefined }
 
-const OPTIONS: Record<keyof OpenOptions, true> = {
+const OPTIONS: Record<Exclude<keyof OpenOptions, keyof ProofsPackages>, true> = {
   servers: true,
   publisherKey: true,
   atLeast: true,
@@ -237,15 +230,14 @@ const OPTIONS: Record<keyof OpenOptions, true> = {
   wasm: true,
   development: true,
   proofs: true,
-  pointproofs: true,
   rollback: true,
   lookups: true,
 }
 
 /** Throws UsageError for unknown options. */
 export function checkOpenOptions(options: OpenOptions): void {
-  checkOptions('open', options, ['fetch', 'store', 'pointproofs'])
-  checkNames('open', options, Object.keys(OPTIONS))
+  checkOptions('open', options, ['fetch', 'store', ...PACKAGED])
+  checkNames('open', options, [...Object.keys(OPTIONS), ...PACKAGED])
   checkKeyGiven(options)
 }
 
@@ -263,7 +255,7 @@ export function readOptions(
   options: Options,
   schemes: ReadonlyMap<string, KnownScheme>,
 ): { readonly servers: Servers; readonly usable: ReadonlyMap<string, KnownScheme>; readonly wishes: Wishes } {
-  checkOptions('open', options, ['onProgress', 'onEvent', 'normalize', 'pointproofs'], BOOLEANS)
+  checkOptions('open', options, ['onProgress', 'onEvent', 'normalize', ...PACKAGED], BOOLEANS)
   const { storage = 'preferred', rollback = 'confirm', proofs = 'auto', mode = 'auto', lookups } = options
   oneOf('storage', ['required', 'preferred', 'memory'], storage)
   oneOf('rollback', ['confirm', 'strict'], rollback)
@@ -284,7 +276,7 @@ export function readOptions(
     throw new UsageError(`download: expected mode 'auto', got mode '${mode}'; leave the option out`)
   }
   const scheme = usable.get(mode)
-  const { development = false, pointproofs } = options
+  const { development = false } = options
   const possible = scheme === undefined ? [...usable.values()] : [scheme]
   if (proofs !== 'auto' && !possible.some(each => each.kind === 'stateful' && each.provable === true)) {
     const where = scheme === undefined || apart !== 2 ? `lookups with ${numberOf(apart)}` : `mode '${mode}'`
@@ -293,7 +285,7 @@ export function readOptions(
   const missing = proofs === 'auto' ? undefined : missingFor(proofs, options)
   if (missing !== undefined) throw new UsageError(`proofs: expected for '${proofs}' ${missing}`)
   const push = options.push ?? typeof addEventListener === 'function'
-  const answers = { mode, download, proofs, development, pointproofs, lookups }
+  const answers = { mode, download, proofs, development, packages: packagesIn(options), lookups }
   return {
     servers,
     usable,

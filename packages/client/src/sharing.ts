@@ -109,7 +109,7 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
   }
   const subscribers: Shared['subscribers'] = new Set()
   const stats = new StatsKeeper(servers)
-  const { storage: preference, publisherKey, proofs, development, pointproofs, lookups, ...rest } = wishes
+  const { storage: preference, publisherKey, proofs, development, packages, lookups, ...rest } = wishes
   const publisher = publisherKey === undefined ? undefined : new Publisher(publisherKey, environment)
   const parts = {
     ...schemes,
@@ -122,7 +122,7 @@ function join(environment: Environment, servers: Servers, schemes: Schemes, wish
       for (const each of subscribers) announce(each, event)
     },
     onProgress: tellAll,
-    options: { proofs, development, pointproofs, lookups },
+    options: { proofs, development, lookups, ...packages },
     ...rest,
   }
   const opening = openSession(parts, controller.signal)

@@ -1,7 +1,9 @@
 // Which options decide whether two maps share a session, and which schemes options are checked against.
 
+import type { PackagedProofs } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
 import { isSameWish, type OpenOptions, readOptions } from '../src/options.js'
+import { PACKAGED } from '../src/scheme/kinds.js'
 import { KNOWN } from '../src/scheme/known.js'
 import { SCHEMES } from '../src/scheme/table.js'
 import { rest } from './support/clock.js'
@@ -14,7 +16,10 @@ const THREE = [A, B, 'https://c.example']
 const alone = { mode: 'single', collusion: 'tolerated' } as const
 
 /** Two calls of open() that must not share, by the option that they differ in; `own`: it concerns the call alone. */
-const DIFFERENT: Record<keyof OpenOptions, readonly [Given, Given] | 'own' | 'identity' | 'environment'> = {
+const DIFFERENT: Record<
+  Exclude<keyof OpenOptions, PackagedProofs>,
+  readonly [Given, Given] | 'own' | 'identity' | 'environment'
+> = {
   servers: 'identity',
   atLeast: [{ servers: THREE }, { servers: THREE, atLeast: 2 }],
   collusion: [{ mode: 'local' }, { mode: 'local', collusion: 'tolerated' }],
@@ -26,7 +31,6 @@ const DIFFERENT: Record<keyof OpenOptions, readonly [Given, Given] | 'own' | 'id
   download: [{ download: () => true }, { download: () => true }],
   proofs: [{}, { proofs: 'merkle' }],
   development: [{}, { development: true }],
-  pointproofs: [{}, { pointproofs: async () => undefined as never }],
   push: [{ push: true }, { push: false }],
   integrity: 'own',
   onProgress: 'own',
@@ -40,14 +44,17 @@ const DIFFERENT: Record<keyof OpenOptions, readonly [Given, Given] | 'own' | 'id
 }
 const wishesOf = (given: Given) => readOptions({ servers: [A, B], ...given }, KNOWN).wishes
 
-test.each(Object.entries(DIFFERENT).flatMap(([option, calls]) => (typeof calls === 'string' ? [] : [[option, calls]])))(
-  'maps that differ in %s do not share a session: a wish that is new belongs into Wishes',
-  (_option, calls) => {
-    const [one, other] = (calls as [Given, Given]).map(wishesOf)
-    expect(isSameWish(one!, other!)).toBe(false)
-    expect(isSameWish(one!, { ...one! })).toBe(true)
-  },
-)
+const PACKAGES = PACKAGED.map(kind => [kind, [{}, { [kind]: async () => undefined }]] as const)
+
+test.each(
+  [...Object.entries(DIFFERENT), ...PACKAGES].flatMap(([option, calls]) =>
+    typeof calls === 'string' ? [] : [[option, calls]],
+  ),
+)('maps that differ in %s do not share a session: a wish that is new belongs into Wishes', (_option, calls) => {
+  const [one, other] = (calls as [Given, Given]).map(wishesOf)
+  expect(isSameWish(one!, other!)).toBe(false)
+  expect(isSameWish(one!, { ...one! })).toBe(true)
+})
 
 test.each<[string, Given, Given]>([
   [

@@ -101,6 +101,7 @@ export {
   type EntryProofs,
   hasRows,
   isCommitted,
+  type PackagedProofs,
   PROOF_KINDS,
   PROOFS,
   type Proofs,

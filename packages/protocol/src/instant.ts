@@ -1,6 +1,6 @@
-// Instant lookups (docs/protocol.md, Instant lookups): the usual header, of suite 4, or of suite 5 for blocks of the key directory.
-// With three servers or more it is of suite 7 or 8, and in a request their number and the queries' form follow. The core knows the
-// length of a query and an answer, which follow from the layout and the number of servers.
+// Instant lookups (docs/protocol.md, Instant lookups): the usual header, of a suite in `INSTANT_SUITES`. In a request for three
+// servers or more, their number and the queries' form follow. The core knows the length of a query and an answer, which follow
+// from the layout and the number of servers.
 
 import { checkInteger, checkLength } from './bytes.js'
 import {

@@ -2,17 +2,11 @@
 
 import { HASH_BYTES, POINTPROOF_BYTES, SUITE_MERKLE_BLAKE3, SUITE_POINTPROOFS, SUITE_TAGS } from './constants.js'
 
-/** What proves the entries of an answer. */
-export type Proofs = 'merkle' | 'tags' | 'pointproofs'
-
-/** What proves entries one by one. */
-export type EntryProofs = Exclude<Proofs, 'pointproofs'>
-
 interface ProofKind {
   /** of queries and answers of this kind, and of manifests of databases that were built for it */
   readonly suite: number
   /** the kinds that such a database can be asked for, its default first */
-  readonly offers: readonly [Proofs, ...Proofs[]]
+  readonly offers: readonly [string, ...string[]]
   /** its manifests have commitments to the partitions and to the directory's blocks */
   readonly isCommitted: boolean
   /** its manifests name row lists and a key, and its update lists end with rows */
@@ -21,17 +15,18 @@ interface ProofKind {
   readonly levelBytes: number
   /** of proof behind all entries of an answer */
   readonly answerBytes: number
-  /** the package that makes and verifies them; missing: the core does */
-  readonly package?: `@keyhush/${string}`
+  /** the package that makes and verifies them; undefined: the core does */
+  readonly package: `@keyhush/${string}` | undefined
 }
 
-export const PROOF_KINDS: Readonly<Record<Proofs, ProofKind>> = {
+const KINDS = {
   /** an opening proof behind each entry */
   merkle: {
     suite: SUITE_MERKLE_BLAKE3,
     offers: ['merkle', 'tags'],
     ...{ isCommitted: true, hasRows: false },
     ...{ levelBytes: HASH_BYTES, answerBytes: 0 },
+    package: undefined,
   },
   /** tags that the client keeps */
   tags: {
@@ -39,6 +34,7 @@ export const PROOF_KINDS: Readonly<Record<Proofs, ProofKind>> = {
     offers: ['tags'],
     ...{ isCommitted: false, hasRows: false },
     ...{ levelBytes: 0, answerBytes: 0 },
+    package: undefined,
   },
   /** one proof behind all entries */
   pointproofs: {
@@ -48,7 +44,20 @@ export const PROOF_KINDS: Readonly<Record<Proofs, ProofKind>> = {
     ...{ levelBytes: 0, answerBytes: POINTPROOF_BYTES },
     package: '@keyhush/pointproofs',
   },
-}
+} as const satisfies Record<string, ProofKind>
+
+/** What proves the entries of an answer. */
+export type Proofs = keyof typeof KINDS
+
+/** What the core proves and verifies. */
+export type EntryProofs = { [P in Proofs]: (typeof KINDS)[P]['package'] extends string ? never : P }[Proofs]
+
+/** What a package of its own proves and verifies. */
+export type PackagedProofs = Exclude<Proofs, EntryProofs>
+
+export const PROOF_KINDS: Readonly<
+  Record<Proofs, Omit<ProofKind, 'offers'> & { readonly offers: readonly [Proofs, ...Proofs[]] }>
+> = KINDS
 
 /** The names of the kinds. */
 export const PROOFS: readonly Proofs[] = Object.keys(PROOF_KINDS) as Proofs[]

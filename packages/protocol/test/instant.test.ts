@@ -12,19 +12,21 @@ import {
   hasInstant,
   instantCommitments,
   instantLayout,
+  SUITE_INSTANT,
 } from '../src/index.js'
 import { smallManifests } from './arbitraries.js'
 
 const EACH = 33
+const OTHER_SUITE = `suite: expected ${SUITE_INSTANT}`
 describe('an instant lookup', () => {
   test('is no other lookup, and none of those is one', () => {
     fc.assert(
       fc.property(smallManifests, manifest => {
         const entries = new Uint8Array(encodedEntries(manifest))
         const query = encodeQuery(manifest, 1, new Uint8Array(2 * manifest.partitions))
-        expect(() => decodeInstantQuery(query)).toThrow(/suite: expected 4/)
+        expect(() => decodeInstantQuery(query)).toThrow(OTHER_SUITE)
         const answer = encodeAnswer(manifest, 1, entries)
-        expect(() => decodeInstantAnswer(manifest, 'records', 1, entries.length, answer)).toThrow(/suite: expected 4/)
+        expect(() => decodeInstantAnswer(manifest, 'records', 1, entries.length, answer)).toThrow(OTHER_SUITE)
       }),
     )
   })

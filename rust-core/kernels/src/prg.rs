@@ -44,7 +44,7 @@ pub fn stretch(seeds: &[Seed; LANES]) -> [Children; LANES] {
         let words = Words::new(array::from_fn(|lane| word_of(&seeds[lane], word)));
         (before[4 + word], before[8 + word]) = (words, words);
     }
-    let state = chacha(&before).map(Words::lanes);
+    let state = chacha::<20>(&before).map(Words::lanes);
     let mut children = [Children::default(); LANES];
     for (lane, out) in children.iter_mut().enumerate() {
         for (side, seed) in out.seeds.iter_mut().enumerate() {

@@ -30,7 +30,7 @@ fn blocks(key: &[u32; KEY_WORDS], counters: [u64; BLOCKS], nonces: [u64; BLOCKS]
     state[13] = Words::new(counters.map(|counter| (counter >> 32) as u32));
     state[14] = Words::new(nonces.map(|nonce| nonce as u32));
     state[15] = Words::new(nonces.map(|nonce| (nonce >> 32) as u32));
-    chacha(&state).map(Words::lanes)
+    chacha::<20>(&state).map(Words::lanes)
 }
 
 /// Computes a group of a stream's columns.

@@ -7,9 +7,6 @@ pub use lanes::Words;
 /// Lanes of a vector register of 128 bits.
 pub const LANES: usize = 4;
 
-/// ChaCha's rounds.
-const ROUNDS: usize = 20;
-
 #[inline]
 fn quarter_round(state: &mut [Words; 16], a: usize, b: usize, c: usize, d: usize) {
     state[a] = state[a].add(state[b]);
@@ -22,9 +19,9 @@ fn quarter_round(state: &mut [Words; 16], a: usize, b: usize, c: usize, d: usize
     state[b] = state[b].xor(state[c]).rotate::<7, 25>();
 }
 
-/// Computes four blocks of ChaCha20. Each entry has one word of the state of all four.
+/// Computes four blocks of ChaCha. Each entry has one word of the state of all four.
 #[inline]
-pub fn chacha(before: &[Words; 16]) -> [Words; 16] {
+pub fn chacha<const ROUNDS: usize>(before: &[Words; 16]) -> [Words; 16] {
     let mut state = *before;
     for _ in 0..ROUNDS / 2 {
         quarter_round(&mut state, 0, 4, 8, 12);

@@ -7,8 +7,8 @@ import { BuildError, DatasetError, InUseError, readingFrom } from '../base/error
 import { UpdatableDatabase, type UpdatableOptions } from '../database/updatable.js'
 import { manifestPath } from '../dataset/directory.js'
 import { loadDataset } from '../dataset/load.js'
+import { openStorage, storageKind } from '../storage/kinds.js'
 import type { Storage } from '../storage/storage.js'
-import { LOCATIONS, storageAt } from '../storage/storages.js'
 import { withProgress } from './progress.js'
 
 const PATIENCE_SECONDS = 60
@@ -24,12 +24,9 @@ export async function openStore(
   options: UpdatableOptions = {},
   name?: string,
 ): Promise<UpdatableDatabase> {
-  const kind = storageAt(dir)
-  if (kind === undefined)
-    throw new BuildError(`--store: expected a ${LOCATIONS}, got another kind`, dir.replace(/:.*/, ':'))
-  if (options.replica && !kind.isShared)
-    throw new BuildError('--replica: expected --store postgres://…, got a store that is for one process', dir)
-  const storage = await onceFree(async () => kind.open(dir, { role: options.replica ? 'replica' : 'writer' }))
+  if (options.replica && !storageKind(dir).isShared)
+    throw new BuildError('--replica: expected --store postgres://…, got a store for one process', dir)
+  const storage = await onceFree(() => openStorage(dir, options.replica ? 'replica' : 'writer'))
   try {
     return await openIn(storage, dataset, options, name)
   } catch (error) {

@@ -9,6 +9,9 @@ import { leaf, node } from './hash.js'
 import { blocksOf, depth, type Layout, placeOf, split } from './layout.js'
 import { tree } from './merkle.js'
 
+/** The suites with two servers, which stand for the generator of `stretch`. */
+export const SUITES = { records: 4, 'directory blocks': 5 } as const
+
 const LEAF_BITS = 128
 const ABSENT = new Uint8Array(32)
 

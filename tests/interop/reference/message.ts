@@ -3,7 +3,7 @@
 import { concatBytes } from '@noble/hashes/utils.js'
 import { Reader, Writer } from './bytes.js'
 import { blockLayout } from './directory.js'
-import { answerBytes, groupsAmong, shareBits, splitQueries } from './instant.js'
+import { answerBytes, groupsAmong, SUITES, shareBits, splitQueries } from './instant.js'
 import { blocksOf, entryBytes, type Layout, type Suite, split } from './layout.js'
 import type { Manifest } from './manifest.js'
 
@@ -72,8 +72,11 @@ export interface Sharing {
 
 const TWO: Sharing = { servers: 2, vectors: false }
 
+/** The suites with three servers or more. */
+const VECTOR_SUITES = { records: 7, 'directory blocks': 8 } as const
+
 function suiteOf(of: InstantOf, servers: number): number {
-  return (of === 'records' ? 4 : 5) + (servers > 2 ? 3 : 0)
+  return servers > 2 ? VECTOR_SUITES[of] : SUITES[of]
 }
 
 function askedBy(of: InstantOf, manifest: Manifest): Layout {
@@ -94,16 +97,18 @@ export function encodeInstantQuery(
 
 export function decodeInstantQuery(manifest: Manifest, bytes: Uint8Array) {
   const suite = suiteIn(bytes)
-  if (![4, 5, 7, 8].includes(suite)) throw new Error('another suite')
-  const of: InstantOf = suite === 4 || suite === 7 ? 'records' : 'directory blocks'
+  const isVectors = Object.values<number>(VECTOR_SUITES).includes(suite)
+  const suites = isVectors ? VECTOR_SUITES : SUITES
+  const of = (['records', 'directory blocks'] as const).find(of => suites[of] === suite)
+  if (of === undefined) throw new Error('another suite')
   const count = readHeader('PIRQ', manifest, new Reader(bytes), suite)
   if (count < 1 || count > 64) throw new Error(`a request of ${count}`)
   const [layout, body] = [askedBy(of, manifest), bytes.subarray(HEAD_BYTES)]
-  const [servers, form] = suite < 7 ? [2, 0] : body
-  if (suite > 6 && !(servers! >= 3 && servers! <= 8 && form! <= 1))
+  const [servers, form] = isVectors ? body : [2, 0]
+  if (isVectors && !(servers! >= 3 && servers! <= 8 && form! <= 1))
     throw new Error('another number of servers, or form')
   const sharing: Sharing = { servers: servers!, vectors: form === 1 }
-  const queries = suite < 7 ? splitQueries(layout, body) : splitShares(layout, sharing, body.subarray(2))
+  const queries = isVectors ? splitShares(layout, sharing, body.subarray(2)) : splitQueries(layout, body)
   if (queries.length !== count) throw new Error(`expected ${count} queries`)
   return { of, queries, sharing }
 }

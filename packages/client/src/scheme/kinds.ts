@@ -1,9 +1,26 @@
 // Kinds of proof, a row each: what the client does differently from kind to kind. The core verifies most of them. Others have a
 // package of their own (packaged.ts), which the app hands to open(): no other app ships it.
 
-import { type Manifest, POINTPROOFS_KEY_BYTES, PROOF_KINDS, type Proofs, rowListsBytes } from '@keyhush/protocol'
+import {
+  type Manifest,
+  type PackagedProofs,
+  POINTPROOFS_KEY_BYTES,
+  PROOF_KINDS,
+  type Proofs,
+  rowListsBytes,
+} from '@keyhush/protocol'
 import { UnsupportedError } from '../base/errors.js'
-import type { SchemeOptions } from './scheme.js'
+import type { LoadProofs } from './packaged.js'
+
+/** The packages of kinds of proof, in options of their names: of `open()`, of `estimate()`, and of schemes. */
+export interface ProofsPackages {
+  /**
+   * The package that verifies `pointproofs`: `() => import('@keyhush/pointproofs')`. One proof of 48 bytes an answer: a lookup is as small
+   * as with tags, the map keeps little, and verifying takes about a tenth of a second. The servers must offer it. The SDK loads the package
+   * when a map first needs it. Without it `proofs: 'auto'` never chooses that kind.
+   */
+  readonly pointproofs?: LoadProofs | undefined
+}
 
 interface ProofKind {
   /** a hint compares the records of an answer with what the database had (`AskedState.recognises`) */
@@ -13,23 +30,26 @@ interface ProofKind {
 }
 
 export interface PackagedKind {
-  /** what open() takes its package as */
-  readonly option: 'pointproofs'
   /** `auto` takes this kind, where it can, in place of that one */
   readonly insteadOf: Proofs
   /** fetched to verify with, and held */
   verifierBytes(manifest: Manifest): number
   /** Throws UnsupportedError where an app has not said that it trusts these servers' keys. */
-  assertTrusted(manifest: Manifest, options: SchemeOptions): void
+  assertTrusted(manifest: Manifest, options: Trusting): void
 }
 
-export const KINDS: Readonly<Record<Proofs, ProofKind>> = {
+interface Trusting extends ProofsPackages {
+  readonly development?: boolean | undefined
+}
+
+export const KINDS: Readonly<
+  Record<PackagedProofs, ProofKind & { readonly packaged: PackagedKind }> & Record<Proofs, ProofKind>
+> = {
   merkle: { recognises: false },
   tags: { recognises: true },
   pointproofs: {
     recognises: false,
     packaged: {
-      option: 'pointproofs',
       insteadOf: 'merkle',
       verifierBytes: manifest => POINTPROOFS_KEY_BYTES + rowListsBytes(manifest),
       assertTrusted({ pointproofs }, { development }) {
@@ -43,13 +63,28 @@ export const KINDS: Readonly<Record<Proofs, ProofKind>> = {
   },
 }
 
+/** The kinds that have a package, which are also the names of options. */
+export const PACKAGED = Object.keys(KINDS).filter(isPackaged)
+
+/** The options in which an app hands packages. */
+export function packagesIn(options: ProofsPackages): ProofsPackages {
+  return Object.fromEntries(PACKAGED.map(kind => [kind, options[kind]]))
+}
+
+function isPackaged(kind: string): kind is PackagedProofs {
+  return KINDS[kind as Proofs].packaged !== undefined
+}
+
+/** What loads the package of a kind; undefined: the app has not handed it, or the kind has none. */
+export function packageOf(proofs: Proofs, options: ProofsPackages): LoadProofs | undefined {
+  return isPackaged(proofs) ? options[proofs] : undefined
+}
+
 /** Whether hints with these proofs can be used: their package is at hand and their keys are trusted. */
-export function isUsable(proofs: Proofs, manifest: Manifest, options: SchemeOptions): boolean {
-  const { packaged } = KINDS[proofs]
-  if (packaged === undefined) return true
-  if (options[packaged.option] === undefined) return false
+export function isUsable(proofs: Proofs, manifest: Manifest, options: Trusting): boolean {
+  if (missingFor(proofs, options) !== undefined) return false
   try {
-    packaged.assertTrusted(manifest, options)
+    KINDS[proofs].packaged?.assertTrusted(manifest, options)
     return true
   } catch {
     return false
@@ -57,10 +92,8 @@ export function isUsable(proofs: Proofs, manifest: Manifest, options: SchemeOpti
 }
 
 /** What an app lacks that wishes for these proofs; undefined: nothing. */
-export function missingFor(proofs: Proofs, options: Pick<SchemeOptions, PackagedKind['option']>): string | undefined {
-  const { packaged } = KINDS[proofs]
-  if (packaged === undefined || options[packaged.option] !== undefined) return undefined
+export function missingFor(proofs: Proofs, options: ProofsPackages): string | undefined {
+  if (!isPackaged(proofs) || packageOf(proofs, options) !== undefined) return undefined
   const { package: name } = PROOF_KINDS[proofs]
-  const { option } = packaged
-  return `its package, got none: npm install ${name}, and pass open({ ${option}: () => import('${name}') })`
+  return `its package, got none: npm install ${name}, and pass open({ ${proofs}: () => import('${name}') })`
 }

@@ -13,7 +13,7 @@ import type { Info, InstantOf, Manifest, Proofs } from '@keyhush/protocol'
 import type { Core, LayoutHandle, Mode, ModeCosts, Usage } from '@keyhush/wasm/client'
 import type { Environment } from '../platform/environment.js'
 import type { Link } from '../servers/transport.js'
-import type { LoadProofs } from './packaged.js'
+import type { ProofsPackages } from './kinds.js'
 
 export type Scheme = StatelessScheme | StatefulScheme
 
@@ -29,12 +29,10 @@ export interface SchemeContext {
 }
 
 /** The app's options. A scheme reads those that concern it. */
-export interface SchemeOptions {
+export interface SchemeOptions extends ProofsPackages {
   readonly proofs: ProofsPreference
   /** allows keys of ceremonies for development */
   readonly development?: boolean | undefined
-  /** loads the package that verifies Pointproofs */
-  readonly pointproofs?: LoadProofs | undefined
   /** lookups that a state is made for, if it runs out; undefined: the scheme's default */
   readonly lookups?: number | undefined
   /** what costs are computed for */

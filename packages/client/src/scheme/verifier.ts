@@ -7,7 +7,7 @@ import { coreCode, inCore } from '../platform/core.js'
 import { startPackage } from '../platform/starting.js'
 import { throughOffline } from '../servers/offline.js'
 import { getWholeBlob } from '../servers/transport.js'
-import { KINDS, missingFor, type PackagedKind } from './kinds.js'
+import { KINDS, missingFor, type PackagedKind, packageOf } from './kinds.js'
 import type { AnswerVerifier } from './packaged.js'
 import type { SchemeContext, Sources, Update } from './scheme.js'
 
@@ -67,7 +67,7 @@ export class Verifier {
   async #load(): Promise<AnswerVerifier> {
     if (this.#loaded !== undefined) return this.#loaded
     const { core, environment, options } = this.#context
-    const load = options[this.#kind.option]
+    const load = packageOf(this.#proofs, options)
     if (load === undefined) {
       throw new UnsupportedError('offer', `proofs: expected for '${this.#proofs}' ${missingFor(this.#proofs, options)}`)
     }

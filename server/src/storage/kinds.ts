@@ -1,0 +1,49 @@
+// The kinds of storage that `--store` can name, a row each. A row has the name of its file, which is loaded when it is used.
+
+import type { Storage } from './storage.js'
+
+type Role = 'writer' | 'replica'
+
+interface StorageKind {
+  /** for people */
+  readonly name: string
+  /** how `--store` names one; DIR stands for a directory */
+  readonly form: string
+  /** whether several processes may have one at a time (`Storage.engine`) */
+  readonly isShared: boolean
+  isNamedBy(store: string): boolean
+  /** Throws DatasetError, and InUseError if another process has it. */
+  open(store: string, role: Role): Promise<Storage>
+}
+
+/** The first kind that a store's name fits is taken. */
+export const STORAGE_KINDS: Readonly<Record<string, StorageKind>> = {
+  postgres: {
+    name: 'PostgreSQL',
+    form: 'postgres://…',
+    isShared: true,
+    isNamedBy: store => /^postgres(ql)?:/i.test(store),
+    open: async (store, role) => (await import('./postgres.js')).openPostgres(store, { role }),
+  },
+  lmdb: {
+    name: 'LMDB',
+    form: 'DIR',
+    isShared: false,
+    isNamedBy: () => true,
+    open: async store => (await import('./lmdb.js')).openLmdb(store),
+  },
+}
+
+export function storageKind(store: string): StorageKind {
+  return Object.values(STORAGE_KINDS).find(kind => kind.isNamedBy(store))!
+}
+
+/**
+ * Opens the store that `keyhush serve --store` would open, or makes one.
+ * @throws {DatasetError} saying what to do
+ * @example
+ * const storage = await openStorage('store')
+ */
+export function openStorage(store: string, role: Role = 'writer'): Promise<Storage> {
+  return storageKind(store).open(store, role)
+}
