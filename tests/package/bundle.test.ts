@@ -101,7 +101,7 @@ test('the SDK in one file has the size that documents name', async () => {
 })
 
 test.each([
-  ['/react', `export * from '@keyhush/client/react'`, 29_000],
+  ['/react', `export * from '@keyhush/client/react'`, 29_500],
   ['/testing', `export * from '@keyhush/client/testing'`, 6_000],
   ['/node', `export * from '@keyhush/client/node'`, 6_000],
 ])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
@@ -123,5 +123,5 @@ test('an app that only estimates starts without WebAssembly and without code for
   ).toEqual([])
   const bytes = lengthOf(atOnce)
   console.log('to estimate, minified bytes:', bytes)
-  expect(bytes).toBeLessThan(66_000)
+  expect(bytes).toBeLessThan(67_000)
 })
