@@ -3,14 +3,10 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
 /** An IPv4 address's /24 or an IPv6 address's /48, for counting. Whatever is neither counts as one. */
-export function networkOf(address: string): string {
-  return partOf(address, 3, 3)
-}
+export const networkOf = (address: string): string => partOf(address, 3, 3)
 
 /** An IPv4 address, or an IPv6 address's /64. */
-export function clientOf(address: string): string {
-  return partOf(address, 4, 4)
-}
+export const clientOf = (address: string): string => partOf(address, 4, 4)
 
 /** The first bytes of an IPv4 address, or the first groups of an IPv6 address. */
 function partOf(address: string, bytes: number, first: number): string {

@@ -2,9 +2,8 @@
 
 import { readFileSync } from 'node:fs'
 
-const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
-  version: string
-}
+const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+const { version }: { version: string } = JSON.parse(manifest)
 
 export const VERSION = version
 export const SOFTWARE = `keyhush/${version}`

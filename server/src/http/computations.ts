@@ -12,7 +12,6 @@ export interface ComputationsOptions {
 
 const MOST_WORKERS = 4
 
-/** What makes a server read everything, instant lookups: shared by all databases of a process, with their worker threads. */
 export class Computations {
   readonly instant: InstantLookups | undefined
   readonly #workers: Workers | undefined

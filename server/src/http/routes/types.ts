@@ -1,13 +1,6 @@
 // What a route is given: what it reads, and what bounds it.
 
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import type {
-  FastifyBaseLogger,
-  FastifyInstance,
-  RawReplyDefaultExpression,
-  RawRequestDefaultExpression,
-  RawServerDefault,
-} from 'fastify'
+import type { FastifyPluginCallbackTypebox } from '@fastify/type-provider-typebox'
 import type { Epochs } from '../../database/epochs.js'
 import type { RateLimit } from '../limits/rate.js'
 import type { Unsent } from '../limits/unsent.js'
@@ -23,10 +16,4 @@ export interface Surroundings {
 }
 
 /** An app whose route schemas are TypeBox and type its requests. */
-export type Routes = FastifyInstance<
-  RawServerDefault,
-  RawRequestDefaultExpression,
-  RawReplyDefaultExpression,
-  FastifyBaseLogger,
-  TypeBoxTypeProvider
->
+export type Routes = Parameters<FastifyPluginCallbackTypebox>[0]
