@@ -1,12 +1,14 @@
 //! The proofs that an answer is genuine. There are two ways: a vector commitment commits to the M records of a partition,
 //! proves the records of an answer, and verifies the proof (papers: TAPIR, §2.1); or the client keeps a tag of every record.
 //!
-//! The kinds of proof are the rows of [`Proofs`]. Code outside this module uses a commitment's name and sizes only.
+//! The kinds of proof are [`Proofs`], which has those of packages from the rows of [`packaged`]. Code outside this module uses a commitment's name and sizes only.
 
 pub mod merkle;
+pub mod packaged;
 pub mod tags;
 
 pub use merkle::Merkle;
+use packaged::{PACKAGED, Packaged};
 pub use tags::Tags;
 
 use crate::error::{Error, expect_length};
@@ -130,55 +132,50 @@ impl<C: OpenEntry> VectorCommitment for C {
     }
 }
 
-/// Bytes of the proof after an answer of [`Proofs::Pointproofs`] (docs/protocol.md, Pointproofs).
-pub const POINTPROOF_BYTES: usize = 48;
-
-/// The most entries of such an answer, unless a single query has more: verifying takes a pairing for each.
-const POINTPROOF_ENTRIES: usize = 256;
-
-/// Declares all kinds of proof, one row each, so that no list of them can be incomplete.
-macro_rules! kinds {
-    ($($(#[doc = $doc:literal])+ $kind:ident = $name:literal, suite $suite:literal;)+) => {
-        /// How an answer is proved. A server may offer several kinds; the client chooses one for the life of a hint.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Proofs {
-            $($(#[doc = $doc])+ $kind,)+
-        }
-
-        impl Proofs {
-            /// All kinds.
-            pub const ALL: &[Proofs] = &[$(Proofs::$kind),+];
-
-            /// The name in the manifest's JSON, in options and in the bindings.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Proofs::$kind => $name,)+
-                }
-            }
-
-            /// The number of the suite with these proofs (docs/protocol.md, What proves an entry).
-            #[must_use]
-            pub const fn suite(self) -> u16 {
-                match self {
-                    $(Proofs::$kind => $suite,)+
-                }
-            }
-        }
-    };
-}
-
-kinds! {
+/// How an answer is proved. A server may offer several kinds; the client chooses one for the life of a hint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proofs {
     /// openings of the partitions' commitments: one after each record, or one for all
-    Openings = "merkle", suite 1;
+    Openings,
     /// no proof: the client has a tag of every record, and entries are records alone
-    Tags = "tags", suite 2;
-    /// one proof after all entries, which are records alone. `packages/pointproofs` makes and verifies it; this crate leaves
-    /// room for it.
-    Pointproofs = "pointproofs", suite 6;
+    Tags,
+    /// one proof after all entries, which a package makes and verifies
+    Packaged(&'static Packaged),
 }
 
 impl Proofs {
+    /// All kinds.
+    pub const ALL: &[Proofs] = &{
+        let mut all = [Proofs::Openings; 2 + PACKAGED.len()];
+        all[1] = Proofs::Tags;
+        let mut number = 0;
+        while number < PACKAGED.len() {
+            all[2 + number] = Proofs::Packaged(&PACKAGED[number]);
+            number += 1;
+        }
+        all
+    };
+
+    /// The name in the manifest's JSON, in options and in the bindings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Proofs::Openings => "merkle",
+            Proofs::Tags => "tags",
+            Proofs::Packaged(kind) => kind.name,
+        }
+    }
+
+    /// The number of the suite with these proofs (docs/protocol.md, What proves an entry).
+    #[must_use]
+    pub const fn suite(self) -> u16 {
+        match self {
+            Proofs::Openings => 1,
+            Proofs::Tags => 2,
+            Proofs::Packaged(kind) => kind.suite,
+        }
+    }
+
     /// The kind with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -191,7 +188,7 @@ impl Proofs {
         layout.record_bytes()
             + match self {
                 Proofs::Openings => C::entry_proof_bytes(layout),
-                Proofs::Tags | Proofs::Pointproofs => 0,
+                Proofs::Tags | Proofs::Packaged(_) => 0,
             }
     }
 
@@ -200,7 +197,7 @@ impl Proofs {
     pub fn max_batch(self, layout: &Layout, limit: usize) -> usize {
         match self {
             Proofs::Openings | Proofs::Tags => limit,
-            Proofs::Pointproofs => limit.min((POINTPROOF_ENTRIES / layout.partitions()).max(1)),
+            Proofs::Packaged(kind) => limit.min((kind.max_entries / layout.partitions()).max(1)),
         }
     }
 
@@ -211,7 +208,7 @@ impl Proofs {
             + match self {
                 Proofs::Openings => C::answer_proof_bytes(layout),
                 Proofs::Tags => 0,
-                Proofs::Pointproofs => POINTPROOF_BYTES,
+                Proofs::Packaged(kind) => kind.answer_bytes,
             }
     }
 }
@@ -222,8 +219,8 @@ pub(crate) enum Checks {
     Commitments(Vec<u8>),
     /// A tag of every record.
     Tags(Tags),
-    /// Nothing: the caller verifies answers ([`Proofs::Pointproofs`]).
-    ByCaller,
+    /// Nothing: the caller verifies answers.
+    ByCaller(&'static Packaged),
 }
 
 impl Checks {
@@ -238,7 +235,7 @@ impl Checks {
         match self {
             Checks::Commitments(_) => Proofs::Openings,
             Checks::Tags(_) => Proofs::Tags,
-            Checks::ByCaller => Proofs::Pointproofs,
+            Checks::ByCaller(kind) => Proofs::Packaged(kind),
         }
     }
 
@@ -246,7 +243,7 @@ impl Checks {
     pub(crate) fn check_commitments(&self, layout: &Layout, commitments: &[u8]) -> Result<(), Error> {
         match self {
             Checks::Commitments(_) => expect_length("commitments", commitments, layout.partitions() * COMMITMENT_BYTES),
-            Checks::Tags(_) | Checks::ByCaller => Ok(()),
+            Checks::Tags(_) | Checks::ByCaller(_) => Ok(()),
         }
     }
 
@@ -260,7 +257,7 @@ impl Checks {
     /// Reserves the memory that [`Checks::leave_epoch`] needs.
     pub(crate) fn reserve(&mut self, after: &Layout) -> Result<(), Error> {
         match self {
-            Checks::Commitments(_) | Checks::ByCaller => Ok(()),
+            Checks::Commitments(_) | Checks::ByCaller(_) => Ok(()),
             Checks::Tags(tags) => tags.reserve(after.slots()),
         }
     }
@@ -270,7 +267,7 @@ impl Checks {
         match self {
             Checks::Commitments(commitments) => commitments.clear(),
             Checks::Tags(tags) => tags.grow(after.slots()),
-            Checks::ByCaller => {}
+            Checks::ByCaller(_) => {}
         }
     }
 
@@ -299,7 +296,7 @@ impl Checks {
                 });
                 Ok(differences == 0)
             }
-            Checks::ByCaller => Err(Error::Phase("the caller verifies proofs of this kind; pass the verdict")),
+            Checks::ByCaller(_) => Err(Error::Phase("the caller verifies proofs of this kind; pass the verdict")),
         }
     }
 }

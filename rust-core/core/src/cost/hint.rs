@@ -2,13 +2,12 @@
 
 use super::sizes::{
     BINDING_BYTES, COUNT_BYTES, FENCE_REPLY_BYTES, FENCE_REQUEST_BYTES, FRAME_BYTES, KIND_BYTES, LAYOUT_BYTES,
-    MANIFEST_HEADER_BYTES, MANIFEST_PARTITION_BYTES, MANIFEST_POINTPROOFS_BYTES, MESSAGE_HEADER_BYTES, OFFSET_BYTES,
-    POINTPROOFS_KEY_BYTES, POINTPROOFS_OPENING_BYTES, POINTPROOFS_ROW_LIST_HEADER_BYTES, POINTPROOFS_ROW_RECORDS,
-    SERVERS, UPDATE_ENTRY_HEAD_BYTES, UPDATE_LIST_HEADER_BYTES, journal_limit,
+    MANIFEST_HEADER_BYTES, MANIFEST_PARTITION_BYTES, MESSAGE_HEADER_BYTES, OFFSET_BYTES, SERVERS,
+    UPDATE_ENTRY_HEAD_BYTES, UPDATE_LIST_HEADER_BYTES, journal_limit,
 };
 use super::workload::{Workload, micros};
 use crate::commitment::tags::TAG_BYTES;
-use crate::commitment::{Commit, Merkle, POINTPROOF_BYTES, Proofs};
+use crate::commitment::{Commit, Merkle, Proofs};
 use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
 use crate::database::lanes::LANES;
 use crate::key::SECRET_BYTES;
@@ -35,7 +34,7 @@ pub struct Costs {
     pub permutation_bytes: u64,
     /// tags: 8·Q·M′; 0 with other proofs
     pub tag_bytes: u64,
-    /// with Pointproofs, the key and the row lists, which verify answers; 0 with other proofs
+    /// with a package's proofs, the key and the row lists, which verify answers; 0 with other proofs
     pub verifier_bytes: u64,
     /// the expected size of the directory (its actual size depends on the keys); 0 without keys
     pub directory_bytes: u64,
@@ -57,7 +56,7 @@ pub struct Costs {
     pub lookup_bytes_down: u64,
     /// both, one after the other, on the workload's connection, without latency
     pub lookup_micros: u64,
-    /// hashes that verify a lookup: BLAKE3 with openings, linear hashes with tags; with Pointproofs, records hashed to scalars
+    /// hashes that verify a lookup: BLAKE3 with openings, linear hashes with tags; with a package's proofs, records hashed to scalars
     pub lookup_hashes: u64,
     /// a lookup's request to the rollback fence
     pub fence_bytes_up: u64,
@@ -108,20 +107,18 @@ impl Costs {
             }
             // The recovered block of each query is checked too.
             Proofs::Tags => (TAG_BYTES as u64 * slots, TAG_BYTES as u64, 0, batch * (entries + 1)),
-            Proofs::Pointproofs => {
-                (0, KIND_BYTES, partitions * auxiliary_bytes + POINTPROOFS_OPENING_BYTES * slots, batch * entries)
+            Proofs::Packaged(kind) => {
+                (0, KIND_BYTES, partitions * auxiliary_bytes + kind.opening_bytes * slots, batch * entries)
             }
         };
-        let rows = layout.partition_records().div_ceil(POINTPROOFS_ROW_RECORDS) as u64;
         let (verifier_bytes, manifest_more, touched_bytes) = match proofs {
             Proofs::Openings | Proofs::Tags => (0, 0, 0),
-            Proofs::Pointproofs => (
-                POINTPROOFS_KEY_BYTES
-                    + partitions * (POINTPROOFS_ROW_LIST_HEADER_BYTES + rows * POINTPROOF_BYTES as u64),
-                MANIFEST_POINTPROOFS_BYTES,
+            Proofs::Packaged(kind) => {
+                let rows = layout.partition_records().div_ceil(kind.row_records) as u64;
+                let row_lists = partitions * (kind.row_list_header_bytes + rows * kind.row_bytes);
                 // at worst each change is in a row of its own
-                changes.min(partitions * rows) * POINTPROOF_BYTES as u64,
-            ),
+                (kind.key_bytes + row_lists, kind.manifest_bytes, changes.min(partitions * rows) * kind.row_bytes)
+            }
         };
 
         let permutation_bytes = OFFSET_BYTES * slots;

@@ -105,7 +105,7 @@ pub struct Held {
     pub permutations: u64,
     /// tags: 8·Q·M′; with hints for one server 8·q·s
     pub tags: u64,
-    /// key and row lists of Pointproofs
+    /// what verifies proofs of a package: key and row lists
     pub verifier: u64,
     /// the directory of a keyed database
     pub directory: u64,
@@ -169,8 +169,6 @@ impl Speeds {
     const ENTRY: u64 = 150;
     /// bytes of an entry's proof in a microsecond
     const PROOF: u64 = 540;
-    /// more nanoseconds for an entry, if one proof is for the whole answer
-    const PROVED_TOGETHER: u64 = 300_000;
     /// nanoseconds for a stripe of a query to one server
     const STRIPE: u64 = 40;
 
@@ -198,7 +196,7 @@ pub fn modes(layout: &Layout, directory: &DirectorySize, proofs: &[Proofs], work
     }
     for &kind in Proofs::ALL {
         let offered = match kind {
-            Proofs::Openings | Proofs::Pointproofs => proofs.contains(&kind),
+            Proofs::Openings | Proofs::Packaged(_) => proofs.contains(&kind),
             Proofs::Tags => true, // they need nothing from a server
         };
         if offered {
@@ -341,7 +339,7 @@ fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> 
     let entries = workload.batch * layout.partitions() as u64;
     let together = match proofs {
         Proofs::Openings | Proofs::Tags => 0,
-        Proofs::Pointproofs => entries * Speeds::PROVED_TOGETHER / 1000,
+        Proofs::Packaged(kind) => entries * kind.entry_nanos / 1000,
     };
     ModeCosts {
         mode: Mode::Full,

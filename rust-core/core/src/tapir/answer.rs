@@ -45,8 +45,8 @@ impl<C: VectorCommitment> Answerer<C> for Proofs {
         }
         match self {
             Proofs::Openings => database.open_all(at, offsets, &mut answer)?,
-            // For Pointproofs the last 48 bytes stay zero; the caller writes the proof there.
-            Proofs::Tags | Proofs::Pointproofs => {}
+            // A packaged proof's bytes, the last ones, stay zero; the caller writes the proof there.
+            Proofs::Tags | Proofs::Packaged(_) => {}
         }
         Ok(answer)
     }

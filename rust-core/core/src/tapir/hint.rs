@@ -131,7 +131,7 @@ pub struct HintBuilder {
 impl HintBuilder {
     /// Begins a hint from 32 bytes of fresh entropy, whose answers have `proofs`. `content_hashes` are Q times 32 bytes. So are
     /// `commitments`, which only [`Proofs::Openings`] reads. With [`Proofs::Tags`] the tags' point comes from the same entropy.
-    /// With [`Proofs::Pointproofs`] the caller verifies answers and passes each verdict ([`crate::tapir::recon::judged`]).
+    /// With [`Proofs::Packaged`] the caller verifies answers and passes each verdict ([`crate::tapir::recon::judged`]).
     ///
     /// # Errors
     /// [`Error::Length`] unless there are Q digests; [`Error::Layout`] if memory does not suffice.
@@ -149,7 +149,7 @@ impl HintBuilder {
                 ChaCha::new(&entropy, TAG_KEY_STREAM).fill(key.as_mut_slice());
                 Checks::Tags(Tags::new(*key, layout.slots())?)
             }
-            Proofs::Pointproofs => Checks::ByCaller,
+            Proofs::Packaged(kind) => Checks::ByCaller(kind),
         };
         expect_length("content hashes", content_hashes, layout.partitions() * CONTENT_HASH_BYTES)?;
         let mut hint_id = [0; HINT_ID_BYTES];

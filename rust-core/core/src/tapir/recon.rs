@@ -32,7 +32,7 @@ pub fn verify<C: VectorCommitment>(
     Ok(genuine)
 }
 
-/// [`verify`] for a hint whose answers the caller verifies ([`crate::commitment::Proofs::Pointproofs`]). `genuine` is the
+/// [`verify`] for a hint whose answers the caller verifies ([`crate::commitment::Proofs::Packaged`]). `genuine` is the
 /// caller's verdict on all entries together. `false` condemns the hint.
 ///
 /// # Errors
@@ -48,7 +48,7 @@ pub fn judged<C: VectorCommitment>(
     if hint.condemned {
         return Err(Error::Condemned);
     }
-    if !matches!(hint.checks, Checks::ByCaller) {
+    if !matches!(hint.checks, Checks::ByCaller(_)) {
         return Err(Error::Phase("this hint verifies answers itself; call verify"));
     }
     expect_length("answer", answer, hint.proofs().answer_bytes::<C>(&hint.layout, pending.count()))?;

@@ -1,7 +1,8 @@
 //! The stored form of a whole hint, bound to one manifest by the manifest's hash.
 //!
 //! Body: layout, binding (32 bytes), the hint's secret (32), permutations (Q·M u16), parities (M·ℓ bytes). Then, if the hint
-//! keeps tags, their point (8) and all tags (Q·M u64). If the caller verifies answers instead, the number 3 (u32).
+//! keeps tags, their point (8) and all tags (Q·M u64). If the caller verifies answers instead, the mark of
+//! their kind (u32).
 
 use super::frame::{Reader, Writer};
 use super::{BINDING_BYTES, Form, Unsealed};
@@ -14,8 +15,6 @@ use crate::tapir::hint::Hint;
 use crate::tapir::permutation::Permutations;
 
 const KIND: [u8; 4] = *b"PIRc";
-/// In place of tags: the caller verifies answers.
-pub(super) const BY_CALLER: u32 = 3;
 
 impl Hint {
     /// The stored form, bound to the manifest whose hash is `binding`. Secret.
@@ -48,7 +47,7 @@ impl Hint {
                 out.bytes(tags.key());
                 out.u64s(tags.all());
             }
-            Checks::ByCaller => out.u32(BY_CALLER as usize),
+            Checks::ByCaller(kind) => out.u32(kind.mark as usize),
         }
         Ok(out.written())
     }
@@ -73,8 +72,8 @@ impl Hint {
         let permutations = Permutations::from_entries(&layout, reader.u16s(layout.slots())?)
             .ok_or(Error::State("a permutation has an entry twice, or beyond its partition"))?;
         let parities = reader.bytes(layout.partition_bytes())?.to_vec();
-        let checks = if reader.is_last_u32(BY_CALLER) {
-            Checks::ByCaller
+        let checks = if let Some(kind) = reader.last_mark() {
+            Checks::ByCaller(kind)
         } else if reader.is_empty() {
             Checks::commitments(&layout, commitments)?
         } else {

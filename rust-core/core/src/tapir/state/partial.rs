@@ -7,7 +7,6 @@
 //! the hint keeps tags, their point (8) and the tags of folded partitions (M u64 each, in order). If the caller verifies
 //! answers instead, the number 3 (u32).
 
-use super::checkpoint::BY_CALLER;
 use super::frame::{Reader, Writer};
 use super::{BINDING_BYTES, Form, Unsealed};
 use crate::commitment::tags::TAG_BYTES;
@@ -44,8 +43,8 @@ impl HintBuilder {
             for (partition, _) in partitions.zip(&self.folded).filter(|(_, folded)| **folded) {
                 out.u64s(partition);
             }
-        } else if matches!(self.hint.checks, Checks::ByCaller) {
-            out.u32(BY_CALLER as usize);
+        } else if let Checks::ByCaller(kind) = self.hint.checks {
+            out.u32(kind.mark as usize);
         }
         out.written()
     }
@@ -72,14 +71,14 @@ impl HintBuilder {
             return Err(Error::State("a flag is neither 0 nor 1"));
         }
         let parities = reader.bytes(if folded.contains(&1) { layout.partition_bytes() } else { 0 })?;
-        let by_caller = reader.is_last_u32(BY_CALLER);
+        let by_caller = reader.last_mark();
         let tag_key: Option<&[u8; TAG_BYTES]> =
-            if by_caller || reader.is_empty() { None } else { Some(reader.array()?) };
+            if by_caller.is_some() || reader.is_empty() { None } else { Some(reader.array()?) };
 
-        let proofs = match tag_key {
-            None if by_caller => Proofs::Pointproofs,
-            None => Proofs::Openings,
-            Some(_) => Proofs::Tags,
+        let proofs = match (tag_key, by_caller) {
+            (_, Some(kind)) => Proofs::Packaged(kind),
+            (None, None) => Proofs::Openings,
+            (Some(_), None) => Proofs::Tags,
         };
         let mut builder = HintBuilder::new(layout, proofs, commitments, content_hashes, entropy)?;
         if builder.hint.stamp != stamp || builder.hint.tags().map(Tags::key) != tag_key {
