@@ -1,5 +1,6 @@
 // What open() refuses, and what two maps of one identity share.
 
+import { PROOFS } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, test, vi } from 'vitest'
 import * as client from '../src/index.js'
@@ -102,7 +103,7 @@ describe('servers', () => {
 
 test.each(['instant', 'local'])('proofs in mode %s, which has no choice of them: refused, not ignored', async mode => {
   const { network } = keyless()
-  for (const proofs of ['merkle', 'tags', 'pointproofs'] as const) {
+  for (const proofs of PROOFS) {
     const error = await new Harness(network).failure(new Harness(network).open({ mode: mode as 'local', proofs }))
     expect(error).toMatchObject({
       name: 'UsageError',
