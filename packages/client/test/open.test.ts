@@ -396,7 +396,7 @@ describe('of an option that cannot be, the message says what was expected and wh
     ['no mode', { mode: 'fast' }, /mode: expected 'auto', .*'instant' with two servers, got "fast"/],
     ['no such storage', { storage: 'disk' }, /storage: expected 'required', 'preferred', 'memory', got "disk"/],
     ['a number for a word', { rollback: 1 }, /rollback: expected 'confirm', 'strict', got 1/],
-    ['a long text', { proofs: 'x'.repeat(41) }, /pointproofs', got text of 41 characters/],
+    ['a long text', { proofs: 'x'.repeat(41) }, /'tags',.*', got text of 41 characters/],
     ['no signal', { signal: {} }, /signal to be an AbortSignal, got an object \(Object\)/],
     ['servers: a text', { servers: A }, /servers: expected \[one URL\].*got no list \(string\)/],
     ['servers: none', { servers: [] }, /got a list of 0/],
