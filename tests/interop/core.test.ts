@@ -1,7 +1,7 @@
 // Holds the WebAssembly core and the independent reference to vectors/core.json, which the native core made.
 
 import { readFile } from 'node:fs/promises'
-import { entryBytes, MANIFEST_HEADER_BYTES, MANIFEST_POINTPROOFS_BYTES } from '@keyhush/protocol'
+import { entryBytes, MANIFEST_HEADER_BYTES, MANIFEST_POINTPROOFS_BYTES, PROOF_KINDS } from '@keyhush/protocol'
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import { describe, expect, test } from 'vitest'
 import { type Implementation, type Life, reference, wasm } from './implementations.js'
@@ -124,11 +124,22 @@ test('the core, the reference and the wire format derive the same sizes from lay
   }
 })
 
-test('the planner in the core has the lengths of manifests that packages/protocol has: change them there, too', async () => {
-  const source = await readFile(new URL('../../rust-core/core/src/cost/sizes.rs', import.meta.url), 'utf8')
-  for (const [name, bytes] of Object.entries({ MANIFEST_HEADER_BYTES, MANIFEST_POINTPROOFS_BYTES })) {
-    expect(source).toContain(`const ${name}: u64 = ${bytes};`)
-  }
+const sourceOf = (path: string) => readFile(new URL(`../../rust-core/core/src/${path}`, import.meta.url), 'utf8')
+
+test('the planner in the core has the length of manifests that packages/protocol has: change it there, too', async () => {
+  expect(await sourceOf('cost/sizes.rs')).toContain(`const MANIFEST_HEADER_BYTES: u64 = ${MANIFEST_HEADER_BYTES};`)
+})
+
+test('the core has a row for each kind of proof with a package: give a new one its row in packaged.rs', async () => {
+  const source = await sourceOf('commitment/packaged.rs')
+  const pattern = /name: "(\w+)",\s+suite: (\d+),[^}]*?answer_bytes: (\d+),[^}]*?manifest_bytes: (\d+)/g
+  const rows = [...source.matchAll(pattern)].map(([, name, ...numbers]) => [name, ...numbers.map(Number)])
+  const kinds = Object.entries(PROOF_KINDS).filter(([, kind]) => kind.package !== undefined)
+  expect(rows).toEqual(
+    kinds.map(([name, { suite, answerBytes, hasRows }]) => {
+      return [name, suite, answerBytes, hasRows ? MANIFEST_POINTPROOFS_BYTES : 0]
+    }),
+  )
 })
 
 test('both implementations accept and refuse the same directories: every byte changed in three ways, one too few, one too many', async () => {

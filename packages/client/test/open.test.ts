@@ -1,5 +1,6 @@
 // What open() refuses, and what two maps of one identity share.
 
+import { PROOFS } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, test, vi } from 'vitest'
 import * as client from '../src/index.js'
@@ -102,7 +103,7 @@ describe('servers', () => {
 
 test.each(['instant', 'local'])('proofs in mode %s, which has no choice of them: refused, not ignored', async mode => {
   const { network } = keyless()
-  for (const proofs of ['merkle', 'tags', 'pointproofs'] as const) {
+  for (const proofs of PROOFS) {
     const error = await new Harness(network).failure(new Harness(network).open({ mode: mode as 'local', proofs }))
     expect(error).toMatchObject({
       name: 'UsageError',
@@ -390,7 +391,7 @@ describe('of an option that cannot be, the message says what was expected and wh
     ['no mode', { mode: 'fast' }, /mode: expected 'auto', .*'instant' with two servers, got "fast"/],
     ['no such storage', { storage: 'disk' }, /storage: expected 'required', 'preferred', 'memory', got "disk"/],
     ['a number for a word', { rollback: 1 }, /rollback: expected 'confirm', 'strict', got 1/],
-    ['a long text', { proofs: 'x'.repeat(41) }, /pointproofs', got text of 41 characters/],
+    ['a long text', { proofs: 'x'.repeat(41) }, /'tags',.*', got text of 41 characters/],
     ['an object for a word', { mode: {} }, /mode: expected .* got an object \(Object\)/],
     ['an object for a function or a word', { mode: 'auto', download: {} }, /'never' or a function, got an object/],
     ['no signal', { signal: {} }, /signal to be an AbortSignal, got an object \(Object\)/],

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import * as constants from '../src/constants.js'
 import { builtFor, hasRows, isCommitted, PROOF_KINDS, type Proofs, proofsOf, suiteOf } from '../src/index.js'
@@ -8,7 +9,17 @@ const KINDS = Object.keys(PROOF_KINDS) as Proofs[]
 test('each suite is one kind of proof (PROOF_KINDS), or one kind of instant lookup (INSTANT_SUITES), or that of parities: give a new one its row', () => {
   const numbers = Object.entries(constants).filter(([name]) => name.startsWith('SUITE_'))
   const rows = [...KINDS.map(suiteOf), ...Object.values(INSTANT_SUITES).flat(), constants.SUITE_PARITIES]
-  expect(rows.sort()).toEqual(numbers.map(([, number]) => number).sort())
+  expect([...new Set(rows)]).toEqual(rows)
+  expect(rows).toEqual(expect.arrayContaining(numbers.map(([, number]) => number)))
+})
+
+test('docs/protocol.md, What proves an entry, has a row for each kind of proof, and its suites', () => {
+  const protocol = readFileSync(new URL('../../../docs/protocol.md', import.meta.url), 'utf8')
+  const section = protocol.split('\n## What proves an entry\n')[1]!.split('\n### ')[0]!
+  const rows = [...section.matchAll(/^\| (\d+) \| `(\w+)` \|.*\| suites? ([\d, and]+)\b/gm)]
+  expect(rows.map(([, suite, name, suites]) => [Number(suite), name, suites!.match(/\d+/g)!.map(Number)])).toEqual(
+    KINDS.map(kind => [suiteOf(kind), kind, PROOF_KINDS[kind].offers.map(suiteOf)]),
+  )
 })
 
 test('a database that was built for a kind offers it, and only kinds whose needs it meets', () => {

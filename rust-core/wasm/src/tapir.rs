@@ -42,7 +42,7 @@ impl HintBuilderHandle {
     }
 
     /// The kind of proof that the hint's answers must have.
-    #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags' | 'pointproofs'")]
+    #[wasm_bindgen(getter, unchecked_return_type = "import('@keyhush/protocol').Proofs")]
     pub fn proofs(&self) -> String {
         self.0.proofs().name().into()
     }
@@ -203,7 +203,7 @@ impl ClientHandle {
     }
 
     /// The kind of proof that its answers must have.
-    #[wasm_bindgen(getter, unchecked_return_type = "'merkle' | 'tags' | 'pointproofs'")]
+    #[wasm_bindgen(getter, unchecked_return_type = "import('@keyhush/protocol').Proofs")]
     pub fn proofs(&self) -> String {
         self.0.state.proofs().name().into()
     }

@@ -1,12 +1,14 @@
 //! The proofs that an answer is genuine. There are two ways: a vector commitment commits to the M records of a partition,
 //! proves the records of an answer, and verifies the proof (papers: TAPIR, §2.1); or the client keeps a tag of every record.
 //!
-//! The kinds of proof are the rows of [`Proofs`]. Code outside this module uses a commitment's name and sizes only.
+//! The kinds of proof are [`Proofs`], which has those of packages from the rows of [`packaged`]. Code outside this module uses a commitment's name and sizes only.
 
 pub mod merkle;
+pub mod packaged;
 pub mod tags;
 
 pub use merkle::Merkle;
+use packaged::{PACKAGED, Packaged};
 pub use tags::Tags;
 
 use crate::error::{Error, expect_length};
@@ -130,79 +132,50 @@ impl<C: OpenEntry> VectorCommitment for C {
     }
 }
 
-/// Bytes of the proof after an answer of [`Proofs::Pointproofs`] (docs/protocol.md, Pointproofs).
-pub const POINTPROOF_BYTES: usize = 48;
-
-/// The most entries of such an answer, unless a single query has more: verifying takes a pairing for each.
-const POINTPROOF_ENTRIES: usize = 256;
-
-/// Who makes the proofs of a kind.
+/// How an answer is proved. A server may offer several kinds; the client chooses one for the life of a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proved {
-    /// the database opens its commitments, and the hint verifies
-    ByCommitments,
-    /// nobody: the hint has a tag of every record
-    ByTags,
-    /// who calls this crate makes and verifies them
-    ByCaller {
-        /// bytes behind all entries of an answer, for which this crate leaves room
-        answer_bytes: usize,
-        /// the most entries of an answer, unless a single query has more
-        entries: usize,
-    },
-}
-
-/// Declares all kinds of proof, one row each, so that no list of them can be incomplete. Stored forms have a kind's number: append rows.
-macro_rules! kinds {
-    ($($(#[doc = $doc:literal])+ $kind:ident = $name:literal, suite $suite:literal, $proved:expr;)+) => {
-        /// How an answer is proved. A server may offer several kinds; the client chooses one for the life of a hint.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Proofs {
-            $($(#[doc = $doc])+ $kind,)+
-        }
-
-        impl Proofs {
-            /// All kinds.
-            pub const ALL: &[Proofs] = &[$(Proofs::$kind),+];
-
-            /// The name in the manifest's JSON, in options and in the bindings.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Proofs::$kind => $name,)+
-                }
-            }
-
-            /// The number of the suite with these proofs (docs/protocol.md, What proves an entry).
-            #[must_use]
-            pub const fn suite(self) -> u16 {
-                match self {
-                    $(Proofs::$kind => $suite,)+
-                }
-            }
-
-            /// Who makes these proofs.
-            #[must_use]
-            pub const fn proved(self) -> Proved {
-                match self {
-                    $(Proofs::$kind => $proved,)+
-                }
-            }
-        }
-    };
-}
-
-kinds! {
+pub enum Proofs {
     /// openings of the partitions' commitments: one after each record, or one for all
-    Openings = "merkle", suite 1, Proved::ByCommitments;
+    Openings,
     /// no proof: the client has a tag of every record, and entries are records alone
-    Tags = "tags", suite 2, Proved::ByTags;
-    /// one proof after all entries, which are records alone. `packages/pointproofs` makes and verifies it.
-    Pointproofs = "pointproofs", suite 6,
-        Proved::ByCaller { answer_bytes: POINTPROOF_BYTES, entries: POINTPROOF_ENTRIES };
+    Tags,
+    /// one proof after all entries, which a package makes and verifies
+    Packaged(&'static Packaged),
 }
 
 impl Proofs {
+    /// All kinds.
+    pub const ALL: &[Proofs] = &{
+        let mut all = [Proofs::Openings; 2 + PACKAGED.len()];
+        all[1] = Proofs::Tags;
+        let mut number = 0;
+        while number < PACKAGED.len() {
+            all[2 + number] = Proofs::Packaged(&PACKAGED[number]);
+            number += 1;
+        }
+        all
+    };
+
+    /// The name in the manifest's JSON, in options and in the bindings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Proofs::Openings => "merkle",
+            Proofs::Tags => "tags",
+            Proofs::Packaged(kind) => kind.name,
+        }
+    }
+
+    /// The number of the suite with these proofs (docs/protocol.md, What proves an entry).
+    #[must_use]
+    pub const fn suite(self) -> u16 {
+        match self {
+            Proofs::Openings => 1,
+            Proofs::Tags => 2,
+            Proofs::Packaged(kind) => kind.suite,
+        }
+    }
+
     /// The kind with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -213,18 +186,18 @@ impl Proofs {
     #[must_use]
     pub fn entry_bytes<C: VectorCommitment>(self, layout: &Layout) -> usize {
         layout.record_bytes()
-            + match self.proved() {
-                Proved::ByCommitments => C::entry_proof_bytes(layout),
-                Proved::ByTags | Proved::ByCaller { .. } => 0,
+            + match self {
+                Proofs::Openings => C::entry_proof_bytes(layout),
+                Proofs::Tags | Proofs::Packaged(_) => 0,
             }
     }
 
     /// The most queries of a request. `limit` is the generation's batch limit.
     #[must_use]
     pub fn max_batch(self, layout: &Layout, limit: usize) -> usize {
-        match self.proved() {
-            Proved::ByCommitments | Proved::ByTags => limit,
-            Proved::ByCaller { entries, .. } => limit.min((entries / layout.partitions()).max(1)),
+        match self {
+            Proofs::Openings | Proofs::Tags => limit,
+            Proofs::Packaged(kind) => limit.min((kind.max_entries / layout.partitions()).max(1)),
         }
     }
 
@@ -232,16 +205,11 @@ impl Proofs {
     #[must_use]
     pub fn answer_bytes<C: VectorCommitment>(self, layout: &Layout, queries: usize) -> usize {
         queries * layout.partitions() * self.entry_bytes::<C>(layout)
-            + match self.proved() {
-                Proved::ByCommitments => C::answer_proof_bytes(layout),
-                Proved::ByTags => 0,
-                Proved::ByCaller { answer_bytes, .. } => answer_bytes,
+            + match self {
+                Proofs::Openings => C::answer_proof_bytes(layout),
+                Proofs::Tags => 0,
+                Proofs::Packaged(kind) => kind.answer_bytes,
             }
-    }
-
-    /// The number in stored forms.
-    pub(crate) const fn number(self) -> u32 {
-        self as u32 + 1
     }
 }
 
@@ -251,8 +219,8 @@ pub(crate) enum Checks {
     Commitments(Vec<u8>),
     /// A tag of every record.
     Tags(Tags),
-    /// Nothing: the caller verifies answers with proofs of this kind ([`Proved::ByCaller`]).
-    ByCaller(Proofs),
+    /// Nothing: the caller verifies answers.
+    ByCaller(&'static Packaged),
 }
 
 impl Checks {
@@ -267,7 +235,7 @@ impl Checks {
         match self {
             Checks::Commitments(_) => Proofs::Openings,
             Checks::Tags(_) => Proofs::Tags,
-            Checks::ByCaller(kind) => *kind,
+            Checks::ByCaller(kind) => Proofs::Packaged(kind),
         }
     }
 

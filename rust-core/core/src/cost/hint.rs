@@ -1,14 +1,13 @@
 //! What a hint costs, for each kind of proof.
 
-use super::proofs::ProofCosts;
 use super::sizes::{
-    BINDING_BYTES, COUNT_BYTES, FENCE_REPLY_BYTES, FENCE_REQUEST_BYTES, FRAME_BYTES, LAYOUT_BYTES,
+    BINDING_BYTES, COUNT_BYTES, FENCE_REPLY_BYTES, FENCE_REQUEST_BYTES, FRAME_BYTES, KIND_BYTES, LAYOUT_BYTES,
     MANIFEST_HEADER_BYTES, MANIFEST_PARTITION_BYTES, MESSAGE_HEADER_BYTES, OFFSET_BYTES, SERVERS,
     UPDATE_ENTRY_HEAD_BYTES, UPDATE_LIST_HEADER_BYTES, journal_limit,
 };
 use super::workload::{Workload, micros};
 use crate::commitment::tags::TAG_BYTES;
-use crate::commitment::{Merkle, Proofs};
+use crate::commitment::{Commit, Merkle, Proofs};
 use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
 use crate::database::lanes::LANES;
 use crate::key::SECRET_BYTES;
@@ -35,7 +34,7 @@ pub struct Costs {
     pub permutation_bytes: u64,
     /// tags: 8·Q·M′; 0 with other proofs
     pub tag_bytes: u64,
-    /// with Pointproofs, the key and the row lists, which verify answers; 0 with other proofs
+    /// with a package's proofs, the key and the row lists, which verify answers; 0 with other proofs
     pub verifier_bytes: u64,
     /// the expected size of the directory (its actual size depends on the keys); 0 without keys
     pub directory_bytes: u64,
@@ -57,7 +56,7 @@ pub struct Costs {
     pub lookup_bytes_down: u64,
     /// both, one after the other, on the workload's connection, without latency
     pub lookup_micros: u64,
-    /// hashes that verify a lookup: BLAKE3 with openings, linear hashes with tags; with Pointproofs, records hashed to scalars
+    /// hashes that verify a lookup: BLAKE3 with openings, linear hashes with tags; with a package's proofs, records hashed to scalars
     pub lookup_hashes: u64,
     /// a lookup's request to the rollback fence
     pub fence_bytes_up: u64,
@@ -98,15 +97,32 @@ impl Costs {
         let [partition_bytes, database_bytes] =
             [layout.partition_bytes(), layout.database_bytes()].map(|number| number as u64);
         let Workload { batch, changes_per_day: changes, lookups_per_day: lookups, .. } = *workload;
-        let entry_bytes = proofs.entry_bytes::<Merkle>(layout) as u64;
+        let [entry_bytes, auxiliary_bytes] =
+            [proofs.entry_bytes::<Merkle>(layout), Merkle::auxiliary_bytes(layout)].map(|number| number as u64);
+
         let entries = SERVERS * partitions;
-        let kind = ProofCosts::of(proofs, layout);
-        let (tag_bytes, verifier_bytes, tree_bytes) = (kind.tag_bytes, kind.verifier_bytes, kind.tree_bytes);
-        let lookup_hashes = batch * (entries * kind.entry_hashes + kind.recovered_hashes);
-        let touched_bytes = changes.min(kind.rows) * kind.row_bytes; // at worst each change is in a row of its own
+        let (tag_bytes, tag_key_bytes, tree_bytes, lookup_hashes) = match proofs {
+            Proofs::Openings => {
+                (0, 0, partitions * auxiliary_bytes, batch * entries * Merkle::hashes_of_entry(layout) as u64)
+            }
+            // The recovered block of each query is checked too.
+            Proofs::Tags => (TAG_BYTES as u64 * slots, TAG_BYTES as u64, 0, batch * (entries + 1)),
+            Proofs::Packaged(kind) => {
+                (0, KIND_BYTES, partitions * auxiliary_bytes + kind.opening_bytes * slots, batch * entries)
+            }
+        };
+        let (verifier_bytes, manifest_more, touched_bytes) = match proofs {
+            Proofs::Openings | Proofs::Tags => (0, 0, 0),
+            Proofs::Packaged(kind) => {
+                let rows = layout.partition_records().div_ceil(kind.row_records) as u64;
+                let row_lists = partitions * (kind.row_list_header_bytes + rows * kind.row_bytes);
+                // at worst each change is in a row of its own
+                (kind.key_bytes + row_lists, kind.manifest_bytes, changes.min(partitions * rows) * kind.row_bytes)
+            }
+        };
 
         let permutation_bytes = OFFSET_BYTES * slots;
-        let manifest_bytes = MANIFEST_HEADER_BYTES + MANIFEST_PARTITION_BYTES * partitions + kind.manifest_bytes;
+        let manifest_bytes = MANIFEST_HEADER_BYTES + MANIFEST_PARTITION_BYTES * partitions + manifest_more;
         let offline_bytes = SERVERS * manifest_bytes + directory_bytes + database_bytes + verifier_bytes;
 
         let lookup_bytes_up = SERVERS * (MESSAGE_HEADER_BYTES + OFFSET_BYTES * partitions * batch);
@@ -157,7 +173,7 @@ impl Costs {
                 + SECRET_BYTES as u64
                 + permutation_bytes
                 + partition_bytes
-                + kind.kind_bytes
+                + tag_key_bytes
                 + tag_bytes,
             pending_bytes: batch_form_bytes(3 * OFFSET_BYTES * partitions) + NAME_BYTES as u64,
             effect_bytes,

@@ -7,7 +7,6 @@
 mod hint;
 mod modes;
 mod plan;
-mod proofs;
 mod sizes;
 mod workload;
 

@@ -1,13 +1,12 @@
 //! What each mode costs, and which mode a client should be in if the app leaves the choice to it.
 
 use super::hint::{Costs, suitable_proofs};
-use super::proofs::ProofCosts;
 use super::sizes::{
     BINDING_BYTES, COUNT_BYTES, FRAME_BYTES, LAYOUT_BYTES, MESSAGE_HEADER_BYTES, SERVERS, SHARING_BYTES, journal_limit,
 };
 use super::workload::{DEFAULT_MEMORY_BYTES, Workload, micros};
+use crate::commitment::Proofs;
 use crate::commitment::tags::TAG_BYTES;
-use crate::commitment::{Proofs, Proved};
 use crate::directory;
 use crate::instant;
 use crate::key::{ROW_NAME_BYTES, SECRET_BYTES};
@@ -106,7 +105,7 @@ pub struct Held {
     pub permutations: u64,
     /// tags: 8·Q·M′; with hints for one server 8·q·s
     pub tags: u64,
-    /// key and row lists of Pointproofs
+    /// what verifies proofs of a package: key and row lists
     pub verifier: u64,
     /// the directory of a keyed database
     pub directory: u64,
@@ -196,8 +195,11 @@ pub fn modes(layout: &Layout, directory: &DirectorySize, proofs: &[Proofs], work
         rows.push(instantly(layout, directory, &merkle, workload));
     }
     for &kind in Proofs::ALL {
-        // Tags need nothing from a server.
-        if kind.proved() == Proved::ByTags || proofs.contains(&kind) {
+        let offered = match kind {
+            Proofs::Openings | Proofs::Packaged(_) => proofs.contains(&kind),
+            Proofs::Tags => true, // they need nothing from a server
+        };
+        if offered {
             rows.push(fully(layout, &costs(kind), kind, workload));
         }
     }
@@ -335,7 +337,10 @@ fn singly(layout: &Layout, merkle: &Costs, workload: &Workload) -> Option<ModeCo
 
 fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> ModeCosts {
     let entries = workload.batch * layout.partitions() as u64;
-    let proving = entries * ProofCosts::of(proofs, layout).entry_nanos / 1000;
+    let together = match proofs {
+        Proofs::Openings | Proofs::Tags => 0,
+        Proofs::Packaged(kind) => entries * kind.entry_nanos / 1000,
+    };
     ModeCosts {
         mode: Mode::Full,
         proofs: Some(proofs),
@@ -359,6 +364,6 @@ fn fully(layout: &Layout, hint: &Costs, proofs: Proofs, workload: &Workload) -> 
             + hint.pending_bytes
             + hint.journal_bytes,
         server_lookup_micros: SERVERS
-            * (Speeds::answer(entries, hint.entry_bytes - layout.record_bytes() as u64) + proving),
+            * (Speeds::answer(entries, hint.entry_bytes - layout.record_bytes() as u64) + together),
     }
 }

@@ -9,7 +9,8 @@ use std::marker::PhantomData;
 use keyhush_kernels::scan::{self, Node};
 
 use crate::bytes::reserved;
-use crate::commitment::{CELL_BYTES, COMMITMENT_BYTES, Proofs, Proved, VectorCommitment};
+use crate::commitment::packaged::Packaged;
+use crate::commitment::{CELL_BYTES, COMMITMENT_BYTES, Proofs, VectorCommitment};
 use crate::database::content::{CONTENT_HASH_BYTES, ContentTree};
 use crate::error::{Error, expect_below};
 use crate::layout::{Layout, Stored};
@@ -30,8 +31,8 @@ pub struct Database<C> {
     max_batch: usize,
     /// whether it keeps the data that opens commitments; without it answers can only be checked by tags
     pub(super) openings: bool,
-    /// the kind of proof that the caller makes, and appends to answers
-    by_caller: Option<Proofs>,
+    /// the kind of proof that the caller appends to answers
+    packaged: Option<&'static Packaged>,
     pub(super) records: Vec<u8>,
     pub(super) auxiliary: Vec<u8>,
     pub(super) content: Vec<Option<ContentTree>>,
@@ -98,10 +99,10 @@ impl<C: VectorCommitment> Database<C> {
     /// # Errors
     /// As [`Database::new`].
     pub fn offering(layout: Layout, proofs: Proofs) -> Result<Self, Error> {
-        match proofs.proved() {
-            Proved::ByCommitments => Self::new(layout),
-            Proved::ByTags => Self::empty(layout, false),
-            Proved::ByCaller { .. } => Ok(Self::new(layout)?.proved_by_caller(proofs)),
+        match proofs {
+            Proofs::Openings => Self::new(layout),
+            Proofs::Tags => Self::empty(layout, false),
+            Proofs::Packaged(kind) => Self::new(layout).map(|database| database.proved_by_caller(kind)),
         }
     }
 
@@ -115,10 +116,10 @@ impl<C: VectorCommitment> Database<C> {
         Ok(self)
     }
 
-    /// Says that the caller adds proofs of this kind to answers ([`Proved::ByCaller`]).
+    /// Says that the caller adds proofs of this kind to answers.
     #[must_use]
-    pub fn proved_by_caller(mut self, proofs: Proofs) -> Self {
-        self.by_caller = Some(proofs);
+    pub fn proved_by_caller(mut self, kind: &'static Packaged) -> Self {
+        self.packaged = Some(kind);
         self
     }
 
@@ -132,8 +133,10 @@ impl<C: VectorCommitment> Database<C> {
     pub(crate) fn check_carried(&self, layout: &Layout) -> Result<(), Error> {
         let proofs = if self.openings { Proofs::Openings } else { Proofs::Tags };
         // A pending batch must be answerable under every later layout.
-        let most_proved = |layout| self.by_caller.map(|kind| kind.max_batch(layout, self.max_batch));
-        let proved = most_proved(layout) == most_proved(&self.layout);
+        let proved = self.packaged.is_none_or(|kind| {
+            let most = |layout| Proofs::Packaged(kind).max_batch(layout, self.max_batch);
+            most(layout) == most(&self.layout)
+        });
         if proved && layout.carries(self.max_batch, proofs.entry_bytes::<C>(layout)) {
             return Ok(());
         }
@@ -158,7 +161,7 @@ impl<C: VectorCommitment> Database<C> {
             layout,
             max_batch: layout.max_batch(proofs.entry_bytes::<C>(&layout)),
             openings,
-            by_caller: None,
+            packaged: None,
             records,
             auxiliary,
             content: vec![None; layout.partitions()],
@@ -332,10 +335,10 @@ impl<C: VectorCommitment> Database<C> {
     /// Whether answers can have proofs of this kind.
     #[must_use]
     pub fn offers(&self, proofs: Proofs) -> bool {
-        match proofs.proved() {
-            Proved::ByCommitments => self.openings,
-            Proved::ByTags => true,
-            Proved::ByCaller { .. } => self.by_caller == Some(proofs),
+        match proofs {
+            Proofs::Openings => self.openings,
+            Proofs::Tags => true,
+            Proofs::Packaged(kind) => self.packaged == Some(kind),
         }
     }
 

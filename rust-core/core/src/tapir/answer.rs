@@ -1,6 +1,6 @@
 //! The server's half (Fig. 5, `Answer`): a record for each offset, and proofs unless the client keeps tags.
 
-use crate::commitment::{Proofs, Proved, VectorCommitment};
+use crate::commitment::{Proofs, VectorCommitment};
 use crate::database::flat::{At, Database};
 use crate::error::{Error, expect_below};
 use crate::layout::Layout;
@@ -43,9 +43,10 @@ impl<C: VectorCommitment> Answerer<C> for Proofs {
         for ((first, offset), entry) in first_slots.zip(offsets.clone()).zip(answer.chunks_exact_mut(entry_bytes)) {
             entry[..record_bytes].copy_from_slice(record(first + offset));
         }
-        // The caller writes its proof behind the entries.
-        if self.proved() == Proved::ByCommitments {
-            database.open_all(at, offsets, &mut answer)?;
+        match self {
+            Proofs::Openings => database.open_all(at, offsets, &mut answer)?,
+            // A packaged proof's bytes, the last ones, stay zero; the caller writes the proof there.
+            Proofs::Tags | Proofs::Packaged(_) => {}
         }
         Ok(answer)
     }

@@ -6,7 +6,7 @@ use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 use crate::bytes::{xor_into, zeroed};
 use crate::commitment::tags::TAG_BYTES;
-use crate::commitment::{Checks, Proofs, Proved, Tags};
+use crate::commitment::{Checks, Proofs, Tags};
 use crate::database::content::CONTENT_HASH_BYTES;
 use crate::database::lanes::{LANES, Lanes};
 use crate::error::{Error, expect_below, expect_length};
@@ -131,7 +131,7 @@ pub struct HintBuilder {
 impl HintBuilder {
     /// Begins a hint from 32 bytes of fresh entropy, whose answers have `proofs`. `content_hashes` are Q times 32 bytes. So are
     /// `commitments`, which only [`Proofs::Openings`] reads. With [`Proofs::Tags`] the tags' point comes from the same entropy.
-    /// With [`Proved::ByCaller`] the caller verifies answers and passes each verdict ([`crate::tapir::recon::judged`]).
+    /// With [`Proofs::Packaged`] the caller verifies answers and passes each verdict ([`crate::tapir::recon::judged`]).
     ///
     /// # Errors
     /// [`Error::Length`] unless there are Q digests; [`Error::Layout`] if memory does not suffice.
@@ -142,14 +142,14 @@ impl HintBuilder {
         content_hashes: &[u8],
         entropy: [u8; ENTROPY_BYTES],
     ) -> Result<Self, Error> {
-        let checks = match proofs.proved() {
-            Proved::ByCommitments => Checks::commitments(&layout, commitments)?,
-            Proved::ByTags => {
+        let checks = match proofs {
+            Proofs::Openings => Checks::commitments(&layout, commitments)?,
+            Proofs::Tags => {
                 let mut key = Zeroizing::new([0; TAG_BYTES]);
                 ChaCha::new(&entropy, TAG_KEY_STREAM).fill(key.as_mut_slice());
                 Checks::Tags(Tags::new(*key, layout.slots())?)
             }
-            Proved::ByCaller { .. } => Checks::ByCaller(proofs),
+            Proofs::Packaged(kind) => Checks::ByCaller(kind),
         };
         expect_length("content hashes", content_hashes, layout.partitions() * CONTENT_HASH_BYTES)?;
         let mut hint_id = [0; HINT_ID_BYTES];

@@ -32,7 +32,7 @@ pub fn verify<C: VectorCommitment>(
     Ok(genuine)
 }
 
-/// [`verify`] for a hint whose answers the caller verifies ([`crate::commitment::Proved::ByCaller`]). `genuine` is the
+/// [`verify`] for a hint whose answers the caller verifies ([`crate::commitment::Proofs::Packaged`]). `genuine` is the
 /// caller's verdict on all entries together. `false` condemns the hint.
 ///
 /// # Errors

@@ -1,13 +1,13 @@
 //! The stored form of a whole hint, bound to one manifest by the manifest's hash.
 //!
 //! Body: layout, binding (32 bytes), the hint's secret (32), permutations (Q·M u16), parities (M·ℓ bytes). Then, if the hint
-//! keeps tags, their point (8) and all tags (Q·M u64). If the caller verifies answers instead, the number of their kind
-//! (u32).
+//! keeps tags, their point (8) and all tags (Q·M u64). If the caller verifies answers instead, the mark of
+//! their kind (u32).
 
 use super::frame::{Reader, Writer};
 use super::{BINDING_BYTES, Form, Unsealed};
 use crate::commitment::tags::TAG_BYTES;
-use crate::commitment::{Checks, Proofs, Proved, Tags};
+use crate::commitment::{Checks, Tags};
 use crate::error::Error;
 use crate::key::{SECRET_BYTES, Secret};
 use crate::layout::Layout;
@@ -15,12 +15,6 @@ use crate::tapir::hint::Hint;
 use crate::tapir::permutation::Permutations;
 
 const KIND: [u8; 4] = *b"PIRc";
-
-/// In place of tags: the number of the kind of proof that the caller verifies.
-pub(super) fn kind_of_caller(reader: &mut Reader) -> Option<Proofs> {
-    let kinds = Proofs::ALL.iter().copied().filter(|kind| matches!(kind.proved(), Proved::ByCaller { .. }));
-    kinds.into_iter().find(|kind| reader.is_last_u32(kind.number()))
-}
 
 impl Hint {
     /// The stored form, bound to the manifest whose hash is `binding`. Secret.
@@ -53,7 +47,7 @@ impl Hint {
                 out.bytes(tags.key());
                 out.u64s(tags.all());
             }
-            Checks::ByCaller(kind) => out.u32(kind.number() as usize),
+            Checks::ByCaller(kind) => out.u32(kind.mark as usize),
         }
         Ok(out.written())
     }
@@ -78,7 +72,7 @@ impl Hint {
         let permutations = Permutations::from_entries(&layout, reader.u16s(layout.slots())?)
             .ok_or(Error::State("a permutation has an entry twice, or beyond its partition"))?;
         let parities = reader.bytes(layout.partition_bytes())?.to_vec();
-        let checks = if let Some(kind) = kind_of_caller(&mut reader) {
+        let checks = if let Some(kind) = reader.last_mark() {
             Checks::ByCaller(kind)
         } else if reader.is_empty() {
             Checks::commitments(&layout, commitments)?

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use zeroize::Zeroizing;
 
 use crate::bytes::reserved;
+use crate::commitment::packaged::{PACKAGED, Packaged};
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::tapir::hint::{HINT_ID_BYTES, Stamp};
@@ -335,13 +336,11 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    /// Whether this number is all that is left. If so, it is taken.
-    pub(crate) fn is_last_u32(&mut self, number: u32) -> bool {
-        let is = self.0 == number.to_le_bytes();
-        if is {
-            self.0 = &[];
-        }
-        is
+    /// The kind of proof whose mark is all that is left. It is taken.
+    pub(crate) fn last_mark(&mut self) -> Option<&'static Packaged> {
+        let kind = PACKAGED.iter().find(|kind| self.0 == kind.mark.to_le_bytes())?;
+        self.0 = &[];
+        Some(kind)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -7,7 +7,6 @@
 //! the hint keeps tags, their point (8) and the tags of folded partitions (M u64 each, in order). If the caller verifies
 //! answers instead, the number 3 (u32).
 
-use super::checkpoint::kind_of_caller;
 use super::frame::{Reader, Writer};
 use super::{BINDING_BYTES, Form, Unsealed};
 use crate::commitment::tags::TAG_BYTES;
@@ -45,7 +44,7 @@ impl HintBuilder {
                 out.u64s(partition);
             }
         } else if let Checks::ByCaller(kind) = self.hint.checks {
-            out.u32(kind.number() as usize);
+            out.u32(kind.mark as usize);
         }
         out.written()
     }
@@ -72,12 +71,15 @@ impl HintBuilder {
             return Err(Error::State("a flag is neither 0 nor 1"));
         }
         let parities = reader.bytes(if folded.contains(&1) { layout.partition_bytes() } else { 0 })?;
-        let by_caller = kind_of_caller(&mut reader);
+        let by_caller = reader.last_mark();
         let tag_key: Option<&[u8; TAG_BYTES]> =
             if by_caller.is_some() || reader.is_empty() { None } else { Some(reader.array()?) };
 
-        let without_caller = if tag_key.is_some() { Proofs::Tags } else { Proofs::Openings };
-        let proofs = by_caller.unwrap_or(without_caller);
+        let proofs = match (tag_key, by_caller) {
+            (_, Some(kind)) => Proofs::Packaged(kind),
+            (None, None) => Proofs::Openings,
+            (Some(_), None) => Proofs::Tags,
+        };
         let mut builder = HintBuilder::new(layout, proofs, commitments, content_hashes, entropy)?;
         if builder.hint.stamp != stamp || builder.hint.tags().map(Tags::key) != tag_key {
             return Err(Error::State("its id or key does not follow from its entropy"));
