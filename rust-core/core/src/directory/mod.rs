@@ -24,7 +24,6 @@ pub(crate) use table::Overfull;
 mod tests {
     use super::block::{self, Block};
     use super::*;
-    use crate::error::Error;
     use crate::key::{FINGERPRINT_BYTES, fingerprint};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
