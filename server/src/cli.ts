@@ -2,13 +2,13 @@
 
 import { isIP } from 'node:net'
 import { getSystemErrorMap } from 'node:util'
-import { type EntryProofs, MAX_SERVERS, PROOF_KINDS, PROOFS } from '@keyhush/protocol'
+import { type EntryProofs, MAX_SERVERS, PACKAGED, PROOF_KINDS, PROOFS } from '@keyhush/protocol'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { OperatorError } from './base/errors.js'
 import { VERSION } from './base/version.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
-import { isPackaged, proofsPackage } from './dataset/proof-kinds.js'
+import { proofsPackage } from './dataset/proof-kinds.js'
 import { STORAGE_KINDS } from './storage/kinds.js'
 import { MISBEHAVIOURS } from './testing/misbehaving.js'
 
@@ -21,10 +21,7 @@ const PROOFS_HELP: Readonly<Record<EntryProofs, string>> = {
   merkle: 'hash trees, so that clients choose between proofs and their own tags (default)',
   tags: 'no commitments; clients keep tags',
 }
-const PACKAGED_HELP = PROOFS.filter(isPackaged).map(proofs => [
-  proofs,
-  `as merkle, with the proofs of ${PROOF_KINDS[proofs].package}`,
-])
+const PACKAGED_HELP = PACKAGED.map(proofs => [proofs, `as merkle, with the proofs of ${PROOF_KINDS[proofs].package}`])
 
 const STORES = Object.values(STORAGE_KINDS).map(({ form, name }) => `${form} (${name})`)
 

@@ -1,5 +1,6 @@
 // What a map will cost, computed from the manifest before anything large is downloaded.
 
+import { PACKAGED } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
 import { scoped } from './base/abort.js'
 import { checkNames, checkOptions, expected, toApp } from './base/boundary.js'
@@ -9,7 +10,7 @@ import { assertPlatform } from './platform/minimum.js'
 import { loadPart } from './platform/parts.js'
 import { startCore } from './platform/starting.js'
 import { platformEnvironment } from './platform/whole.js'
-import { PACKAGED, type ProofsPackages, packagesIn } from './scheme/kinds.js'
+import type { ProofsPackages } from './scheme/kinds.js'
 import { KNOWN, schemesFor } from './scheme/known.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 import { agree } from './servers/manifests.js'
@@ -93,9 +94,9 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
       startCore(environment, buildFor('auto', apart, KNOWN)),
       loadPart(() => import('./scheme/table.js')),
     ])
-    const { proofs = 'auto', development, lookupsPerDay, changesPerDay } = options
+    const { proofs = 'auto', lookupsPerDay, changesPerDay } = options
     const schemeOptions = {
-      ...{ proofs, development, ...packagesIn(options) },
+      ...{ ...options, proofs },
       usage: { lookupsPerDay, changesPerDay, servers: atLeast === 2 ? 2 : Math.max(2, apart) }, // of two that suffice two are asked
     }
     const { name: mode } = chooseScheme(core, manifest, { lookups: 0, apart })

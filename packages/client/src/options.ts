@@ -1,6 +1,6 @@
 // The options of `open()`, and their checks, before any traffic.
 
-import { PROOFS } from '@keyhush/protocol'
+import { PACKAGED, PROOFS } from '@keyhush/protocol'
 import type { Mode, ModuleSource } from '@keyhush/wasm/client'
 import { checkNames, checkOptions, expected, oneOf } from './base/boundary.js'
 import { UsageError } from './base/errors.js'
@@ -8,7 +8,7 @@ import type { OnEvent } from './base/events.js'
 import type { OnProgress } from './base/progress.js'
 import type { Normalize } from './lookup/keys.js'
 import type { Fetch } from './platform/environment.js'
-import { missingFor, PACKAGED, type ProofsPackages, packagesIn } from './scheme/kinds.js'
+import { missingFor, type ProofsPackages } from './scheme/kinds.js'
 import { schemesFor } from './scheme/known.js'
 import type { KnownScheme, ProofsPreference } from './scheme/scheme.js'
 import type { RollbackPreference } from './servers/fence.js'
@@ -285,7 +285,8 @@ export function readOptions(
   const missing = proofs === 'auto' ? undefined : missingFor(proofs, options)
   if (missing !== undefined) throw new UsageError(`proofs: expected for '${proofs}' ${missing}`)
   const push = options.push ?? typeof addEventListener === 'function'
-  const answers = { mode, download, proofs, development, packages: packagesIn(options), lookups }
+  const packages = Object.fromEntries(PACKAGED.map(kind => [kind, options[kind]]))
+  const answers = { mode, download, proofs, development, packages, lookups }
   return {
     servers,
     usable,

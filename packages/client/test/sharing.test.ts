@@ -1,9 +1,8 @@
 // Which options decide whether two maps share a session, and which schemes options are checked against.
 
-import type { PackagedProofs } from '@keyhush/protocol'
+import { PACKAGED, type PackagedProofs } from '@keyhush/protocol'
 import { expect, test } from 'vitest'
 import { isSameWish, type OpenOptions, readOptions } from '../src/options.js'
-import { PACKAGED } from '../src/scheme/kinds.js'
 import { KNOWN } from '../src/scheme/known.js'
 import { SCHEMES } from '../src/scheme/table.js'
 import { rest } from './support/clock.js'

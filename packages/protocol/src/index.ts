@@ -101,6 +101,8 @@ export {
   type EntryProofs,
   hasRows,
   isCommitted,
+  isPackaged,
+  PACKAGED,
   type PackagedProofs,
   PROOF_KINDS,
   PROOFS,

@@ -15,8 +15,8 @@ interface ProofKind {
   readonly levelBytes: number
   /** of proof behind all entries of an answer */
   readonly answerBytes: number
-  /** the package that makes and verifies them; undefined: the core does */
-  readonly package: `@keyhush/${string}` | undefined
+  /** the package that makes and verifies them; missing: the core does */
+  readonly package?: `@keyhush/${string}`
 }
 
 const KINDS = {
@@ -26,7 +26,6 @@ const KINDS = {
     offers: ['merkle', 'tags'],
     ...{ isCommitted: true, hasRows: false },
     ...{ levelBytes: HASH_BYTES, answerBytes: 0 },
-    package: undefined,
   },
   /** tags that the client keeps */
   tags: {
@@ -34,7 +33,6 @@ const KINDS = {
     offers: ['tags'],
     ...{ isCommitted: false, hasRows: false },
     ...{ levelBytes: 0, answerBytes: 0 },
-    package: undefined,
   },
   /** one proof behind all entries */
   pointproofs: {
@@ -50,7 +48,7 @@ const KINDS = {
 export type Proofs = keyof typeof KINDS
 
 /** What the core proves and verifies. */
-export type EntryProofs = { [P in Proofs]: (typeof KINDS)[P]['package'] extends string ? never : P }[Proofs]
+export type EntryProofs = { [P in Proofs]: (typeof KINDS)[P] extends { package: string } ? never : P }[Proofs]
 
 /** What a package of its own proves and verifies. */
 export type PackagedProofs = Exclude<Proofs, EntryProofs>
@@ -61,6 +59,14 @@ export const PROOF_KINDS: Readonly<
 
 /** The names of the kinds. */
 export const PROOFS: readonly Proofs[] = Object.keys(PROOF_KINDS) as Proofs[]
+
+/** The names of the kinds with a package. */
+export const PACKAGED: readonly PackagedProofs[] = PROOFS.filter(isPackaged)
+
+/** Whether a package makes and verifies these proofs. */
+export function isPackaged(proofs: Proofs | undefined): proofs is PackagedProofs {
+  return proofs !== undefined && PROOF_KINDS[proofs].package !== undefined
+}
 
 /** What says which kind a database was built for: its manifest's suite. */
 interface Built {

@@ -22,6 +22,13 @@ test('docs/protocol.md, What proves an entry, has a row for each kind of proof, 
   )
 })
 
+test('the package of each kind of proof is in packages/', () => {
+  for (const { package: name = '@keyhush/protocol' } of Object.values(PROOF_KINDS)) {
+    const folder = new URL(`../../${name.slice('@keyhush/'.length)}/`, import.meta.url)
+    expect(JSON.parse(readFileSync(new URL('package.json', folder), 'utf8')).name).toBe(name)
+  }
+})
+
 test('a database that was built for a kind offers it, and only kinds whose needs it meets', () => {
   for (const proofs of KINDS) {
     const database = { suite: suiteOf(proofs) }

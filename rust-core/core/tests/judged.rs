@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use common::{builder_of, finish, hint_of, random, receive};
 use keyhush_core::Error;
 use keyhush_core::commitment::packaged::{PACKAGED, Packaged};
@@ -125,4 +127,10 @@ fn a_request_has_entries_for_256_pairings_or_a_single_query() {
         let carries = |queries| State::<Merkle>::carries(&hint, queries);
         assert_eq!((carries(most), carries(most + 1)), (true, false), "Q = {partitions}");
     }
+}
+
+#[test]
+fn each_packaged_kind_has_a_mark_of_its_own_in_stored_forms() {
+    let marks: BTreeSet<u32> = PACKAGED.iter().map(|kind| kind.mark).collect();
+    assert_eq!(marks.len(), PACKAGED.len());
 }

@@ -8,6 +8,7 @@ import {
   decodeManifest,
   encodeManifest,
   FINGERPRINT_BYTES,
+  isPackaged,
   MAX_PARTITIONS,
   MAX_RECORD_BYTES,
   type Manifest,
@@ -22,7 +23,7 @@ import { type Format, formatOf, type KeyedFormat, readKeyed } from './ingest/ind
 import type { ValueEncoding } from './ingest/values.js'
 import { allocate, type Filled, type LayoutOptions, manifestOf, named, place } from './keyed.js'
 import { readRecords } from './memory.js'
-import { isPackaged, type ProvedDatabase, proofsPackage } from './proof-kinds.js'
+import { type ProvedDatabase, proofsPackage } from './proof-kinds.js'
 import { recordBytesView } from './view.js'
 
 /** More records than this no layout has. */
@@ -113,7 +114,7 @@ async function prove(
   options: BuildOptions & { readonly out: string },
 ): Promise<ProvedDatabase | undefined> {
   const { proofs, out, ceremony, receipt, prover: command, onProgress } = options
-  if (proofs === undefined || !isPackaged(proofs) || ceremony === undefined) return undefined
+  if (!isPackaged(proofs) || ceremony === undefined) return undefined
   const { partitionBytes } = layout
   const { prove } = await proofsPackage(proofs)
   const provable = {

@@ -12,6 +12,7 @@ import {
   decodeRecord,
   equalBytes,
   HASH_BYTES,
+  isPackaged,
   type Manifest,
   partitionBytes,
   toHex,
@@ -24,7 +25,7 @@ import type { Progress } from './build.js'
 import { blobPath, blobsOf, manifestPath } from './directory.js'
 import { readRecords } from './memory.js'
 import { misplacedRecord, storedFingerprints } from './places.js'
-import { type DatasetProofs, isPackaged, proofsPackage, type RowProofs } from './proof-kinds.js'
+import { type DatasetProofs, proofsPackage, type RowProofs } from './proof-kinds.js'
 import { recordBytesView } from './view.js'
 
 /** A file that clients may fetch under its hash. */

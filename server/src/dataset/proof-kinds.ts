@@ -135,11 +135,6 @@ export interface RowProofs {
   free(): void
 }
 
-/** Whether a package makes these proofs. */
-export function isPackaged(proofs: Proofs | undefined): boolean {
-  return proofs !== undefined && PROOF_KINDS[proofs].package !== undefined
-}
-
 /** The package of such a kind. Throws MissingPackageError where it is not installed. */
 export async function proofsPackage(proofs: Proofs): Promise<ProofsPackage> {
   const name = PROOF_KINDS[proofs].package!

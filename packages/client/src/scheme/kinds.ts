@@ -2,6 +2,7 @@
 // package of their own (packaged.ts), which the app hands to open(): no other app ships it.
 
 import {
+  isPackaged,
   type Manifest,
   type PackagedProofs,
   POINTPROOFS_KEY_BYTES,
@@ -61,18 +62,6 @@ export const KINDS: Readonly<
       },
     },
   },
-}
-
-/** The kinds that have a package, which are also the names of options. */
-export const PACKAGED = Object.keys(KINDS).filter(isPackaged)
-
-/** The options in which an app hands packages. */
-export function packagesIn(options: ProofsPackages): ProofsPackages {
-  return Object.fromEntries(PACKAGED.map(kind => [kind, options[kind]]))
-}
-
-function isPackaged(kind: string): kind is PackagedProofs {
-  return KINDS[kind as Proofs].packaged !== undefined
 }
 
 /** What loads the package of a kind; undefined: the app has not handed it, or the kind has none. */
