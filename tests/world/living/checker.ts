@@ -47,7 +47,9 @@ export class Checker {
     const { publisher, faults, putBack } = this.#facts
     if (event.type === 'condemned') return putBack ? undefined : 'is condemned, and nobody has lied'
     if (event.type !== 'discarded' && event.type !== 'outdated') return undefined
-    const epoch = event.type === 'discarded' ? this.#discarded.get(tab) : tab.map?.epoch
+    const stored = tab.disk.head && decodeManifest(Buffer.from(tab.disk.head.manifest, 'hex'))
+    // A map that opens is at the epoch that is stored.
+    const epoch = event.type === 'discarded' ? this.#discarded.get(tab) : (tab.map ?? stored)?.epoch
     const explanations: Partial<Record<typeof event.reason, boolean>> = {
       // Another tab has discarded it, with a reason.
       missing: this.#discarded.size > 0,
@@ -84,6 +86,9 @@ export class Checker {
     if (what === 'open' && epoch === publisher.lastOf(version.shape.generation)) return
     // Likewise where the database has outgrown the hints since.
     if (what === 'open' && this.#facts.faults.mode === 'single' && publisher.newest.size > size) return
+    // A map with all records keeps them until those that no update leads to are there.
+    const behind = publisher.newest.epoch - epoch
+    if (what === 'open' && this.#facts.faults.mode === 'local' && behind > this.#facts.faults.history) return
     // A stored map opens unchanged while a server is away.
     if (what === 'open' && this.#facts.misfortunes > call.misfortunes) return
     const least = call.calm ? publisher.newest.epoch : call.agreed
