@@ -345,6 +345,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     expect(asked.map(count => count())).toEqual([2, 2, 2]) // the directory, then the record
     expect(await page.$eval('#three-said', said => said.textContent)).toBe('On the phishing list: metemask.today')
     const pooled = async (who: number) => {
+      await page.$eval('#pooled', pooled => pooled.replaceChildren())
       await page.$$eval('#pools button', (buttons, who) => buttons[who]!.click(), who)
       await page.waitForSelector('#pooled ul')
       const marks = await page.$$eval('#pooled li', lines => lines.map(line => line.textContent!.match(/[\d,]+/g)!))
