@@ -1,18 +1,12 @@
 // The page *Three servers*: put together, what all servers were sent marks the place that was asked for; what all but one were sent
 // marks about half of all places.
 
-import { encodeInstantQuery, HEADER_BYTES, instantLayout, type Manifest } from '@keyhush/protocol'
+import { encodeInstantQuery, HEADER_BYTES, instantLayout } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { expect, test } from 'vitest'
-import { keyless } from '../../packages/protocol/test/manifests.js'
 import { pool } from '../src/page/wire/pooled.js'
+import { manifest } from './manifest.js'
 
-const digests = new Uint8Array(4 * 32)
-const manifest: Manifest = {
-  ...{ ...keyless, generation: 3, epoch: 9, keyed: true, records: 4000, recordBytes: 20, valueBytes: 4 },
-  ...{ partitions: 4, partitionRecords: 1000, commitments: digests, contentHashes: digests },
-  ...{ directoryBytes: 4096, directoryBlockLog: 3, directoryBlockBytes: 512 },
-}
 const core = await loadCore()
 
 test.each([

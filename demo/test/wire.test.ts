@@ -1,19 +1,13 @@
 // The wire explorer explains every byte of real messages, and each of its checks notices the fault it is for.
 
-import { encodeInstantAnswer, encodeInstantQuery, hasInstant, instantLayout, type Manifest } from '@keyhush/protocol'
+import { encodeInstantAnswer, encodeInstantQuery, hasInstant, instantLayout } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, test } from 'vitest'
-import { keyless } from '../../packages/protocol/test/manifests.js'
 import { check, type Seen } from '../src/page/wire/checks.js'
 import { fieldsOfReply, fieldsOfRequest } from '../src/page/wire/fields.js'
 import type { Exchange } from '../src/page/wire/recorder.js'
+import { manifest } from './manifest.js'
 
-const digests = new Uint8Array(4 * 32)
-const manifest: Manifest = {
-  ...{ ...keyless, generation: 3, epoch: 9, keyed: true, records: 4000, recordBytes: 20, valueBytes: 4 },
-  ...{ partitions: 4, partitionRecords: 1000, commitments: digests, contentHashes: digests },
-  ...{ directoryBytes: 4096, directoryBlockLog: 3, directoryBlockBytes: 512 },
-}
 const core = await loadCore()
 const random = (length: number, seed = 1) => {
   let state = seed

@@ -8,7 +8,7 @@ import { checkOpenOptions, type OpenOptions } from './options.js'
 import type { Environment } from './platform/environment.js'
 import { platformEnvironment } from './platform/whole.js'
 import { KNOWN } from './scheme/known.js'
-import { type Apart, apartOf, identityOf, parseServers, shownIdentity } from './servers/parties.js'
+import { apartOf, identityOf, parseServers, shownIdentity } from './servers/parties.js'
 import { buildFor } from './session/opening.js'
 import { openBy } from './sharing.js'
 import { hasIndexedDb } from './store/store.js'
@@ -63,14 +63,9 @@ export async function discardStateWith(
 ): Promise<void> {
   const parsed = parseServers(servers)
   const { length } = parsed
-  const kinds: readonly Apart[] = length === 1 ? [1] : [1, length]
-  const fewer = Array.from({ length: Math.max(0, length - 2) }, (_, i) => identityOf(parsed, length, i + 2))
+  const ofTwoOrMore = Array.from({ length: length - 1 }, (_, i) => identityOf(parsed, length, i + 2)) // by `atLeast`
   try {
-    for (const identity of [
-      ...kinds.map(apart => identityOf(parsed, apart, length)),
-      ...fewer,
-      shownIdentity(parsed),
-    ]) {
+    for (const identity of [identityOf(parsed, 1, length), ...ofTwoOrMore, shownIdentity(parsed)]) {
       const { store } = await openStore(identity, 'required')
       try {
         await store.erase()

@@ -1,8 +1,7 @@
 // The kinds of storage that `--store` can name, a row each. A row has the name of its file, which is loaded when it is used.
 
+import type { Role } from './postgres.js'
 import type { Storage } from './storage.js'
-
-type Role = 'writer' | 'replica'
 
 interface StorageKind {
   /** for people */

@@ -294,8 +294,8 @@ export class ChoosingSession implements Session {
   }
 
   /**
-   * Asked before each download. One that is prepared was allowed before, if it is not larger now. A state that cannot go on without one makes room for lookups
-   * without a state, so that none waits for the app; where there are none, the app is asked.
+   * Asked before each download. One that is being prepared was allowed before, if it is not larger now. A state that cannot go on without
+   * one makes room for lookups without a state, so that none waits for the app; where there are none, the app is asked.
    */
   async #mayDownload(mode: string, manifest: Manifest, signal: AbortSignal): Promise<void> {
     const offer = { mode, bytes: downloadBytes(manifest) }

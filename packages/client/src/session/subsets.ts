@@ -79,7 +79,7 @@ export class Subsets {
     return this.#membersOf(inAll)[0]
   }
 
-  /** Subsets of the least are asked first. */
+  /** Subsets of the lowest rank are asked first. */
   #rank(bits: number): number {
     const late = this.#membersOf(bits).filter(link => this.#late.has(link)).length
     return late + (this.#wrong.has(bits) ? this.#links.length + 1 : 0)

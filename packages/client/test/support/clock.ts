@@ -35,7 +35,7 @@ export class ManualClock implements Clock {
     this.#now += ms
   }
 
-  /** So much time goes by, and nothing happens but what timers do. */
+  /** Time goes by, and every timer runs at its time. */
   sleep(ms: number): void {
     const until = this.#now + ms
     this.setTimeout(() => {}, ms)
