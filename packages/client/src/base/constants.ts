@@ -97,8 +97,9 @@ export const EVENTS_A_STREAM = 1_000
 export const EVENTS_PAUSE_MS = 5_000
 
 /**
- * The same pause for a stream that has announced an epoch in vain FRUITLESS_LOOKS times in a row or more: its server does not have the epoch,
- * or the map could not follow it. This takes four minutes, as a publisher may from one server to the other, or to its signature.
+ * The same pause for a stream that has announced an epoch in vain, FRUITLESS_LOOKS times in a row or more: its server does not have the
+ * epoch, or the map could not follow it. These looks take four minutes. A publisher may take as long from one server to the other, or to
+ * its signature.
  */
 export const EVENTS_DROPPED_MS = 3_600_000
 export const FRUITLESS_LOOKS = 10
