@@ -322,7 +322,7 @@ function proxies(text: string): string {
   return text
 }
 
-/** Web views of apps have schemes of their own, capacitor://localhost for example, of which URL knows no origin. */
+/** URL knows no origin for the schemes of apps' web views, such as capacitor://localhost. */
 function originOf(text: string): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || url.protocol === 'file:' || url.host === '') return undefined

@@ -345,7 +345,7 @@ export class OpenedMap {
     await this.close()
   }
 
-  /** A lookup is not told that nobody waits for it any more: a timeout changes nothing that is sent (P5). */
+  /** A lookup goes on after a timeout: a timeout changes nothing that is sent (P5). */
   async #ask<T>(question: Question<T>, { signal, timeoutMs }: CallOptions): Promise<T> {
     return await this.#within(timeoutMs, signal, late => abortable(this.#session.ask(question, signal), late))
   }

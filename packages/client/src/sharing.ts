@@ -78,7 +78,7 @@ interface Shared {
   readonly servers: Servers
   readonly wishes: Wishes
   readonly listeners: Set<OnProgress>
-  /** those of each map */
+  /** a set of listeners for each map */
   readonly subscribers: Set<ReadonlySet<OnEvent>>
   readonly stats: StatsKeeper
   readonly controller: AbortController

@@ -15,7 +15,7 @@ import type { Epoch } from './epochs.js'
 /** What a batch's signature says of the batch. */
 export type SignedFor = Pick<BatchSignature, 'batchHash' | 'previousManifest'>
 
-/** Throws a Refusal if the bytes are no batch, or not the one that was signed, where one was. */
+/** Throws a Refusal if the bytes are no batch, or if a signature is given and is for another batch. */
 export function readBatch(body: Uint8Array, hash: Uint8Array, signed: SignedFor | undefined): Batch {
   if (signed !== undefined && !equalBytes(signed.batchHash, hash)) {
     throw new Refusal('unauthorized', 'expected the batch that was signed, got other bytes; publish again')

@@ -148,7 +148,7 @@ export class EpochStore {
     )
   }
 
-  /** Begins a generation whose chunks are staged. The old one's chunks are to be those of its last epoch. */
+  /** Begins a generation whose chunks are staged. The old generation's chunks must be of its last epoch. */
   async begin(changes: GenerationChanges): Promise<boolean> {
     const { epoch, generation } = changes.manifest
     const before = await this.head()

@@ -53,7 +53,7 @@ export interface Epochs {
   readonly newest: Epoch
   /** the newest or the one before it */
   find(generation: number, epoch: number): Epoch | undefined
-  /** those of `find`, newest last; clients may not know of the last one yet */
+  /** the epochs that `find` finds, newest last; clients may not know the last one yet */
   answerable(): readonly Epoch[]
   /** those that clients may know of */
   list(): EpochInfo[]

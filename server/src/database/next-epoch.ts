@@ -156,7 +156,7 @@ async function drafted(
   }
 }
 
-/** What makes the directory's blocks of those of the directory before. */
+/** The changes that turn the blocks of the directory before into those of the new one. */
 async function bringing(
   { core }: Generation,
   directory: ServerDirectoryHandle,

@@ -1,5 +1,5 @@
 // A batch's operations, from text to what the core takes: kinds, fingerprints or indices, and whole stored records in
-// flat buffers; or the one that begins a generation. Text that is wrong is refused here, with its line; the core knows which keys exist.
+// flat buffers; or the operation that begins a generation. Wrong text is refused here, with its line; the core knows which keys exist.
 
 import { isUtf8 } from 'node:buffer'
 import {

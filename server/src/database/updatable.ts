@@ -63,7 +63,7 @@ type Phase =
   | { readonly is: 'idle' }
   /** applied in the core, and not on disk yet, or the write has failed */
   | { readonly is: 'unwritten'; readonly turn: Turn }
-  /** on disk, and answered if asked; clients are not told until other processes have it too */
+  /** on disk, and answered if asked; announced to clients once other processes have it too */
   | { readonly is: 'staged'; readonly stored: StoredEpoch; readonly onShown: (() => void)[] }
   /** memory and disk have parted, for good */
   | { readonly is: 'failed' }

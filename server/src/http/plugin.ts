@@ -26,9 +26,9 @@ import type { Routes } from './routes/types.js'
 
 /** A database, and who may publish into it. */
 export interface Served {
-  /** a database that does not change, or … */
+  /** a database that does not change; or: */
   readonly dataset?: Dataset | undefined
-  /** … one that does */
+  /** a database that changes */
   readonly updatable?: UpdatableDatabase | undefined
   /** public keys, 32 bytes each: only batches signed with one of them are taken. Default: none */
   readonly publisherKeys?: readonly Uint8Array[] | undefined

@@ -15,7 +15,7 @@ import { PUBLISHER_ROUTES } from './routes/publish.js'
 export interface ServerOptions {
   /** A database with a name is served under `/name/v1/…`, the one without under `/v1/…`. */
   readonly datasets: readonly MountedDataset[]
-  /** web origins whose pages may read replies; `localhost`: those of this machine, on any port; default: `*`, any */
+  /** web origins whose pages may read replies; `localhost`: origins on this machine, with any port; default: `*`, any */
   readonly allowOrigins?: readonly string[] | undefined
   /**
    * Addresses of the proxies whose X-Forwarded-For is believed: comma-separated addresses, CIDR blocks or the names

@@ -150,8 +150,8 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   }
 
   /**
-   * Sends servers the batches that they lack, the one that is furthest behind first, and returns how many that one lacked. Another
-   * server alone says which batch made an epoch, so each one must be in the record: a wrong batch would separate the servers for ever.
+   * Sends servers the batches that they lack, and returns how many the furthest behind lacked. That server is first. Only the other
+   * server says which batch made an epoch, so each batch must be in the record: a wrong one would separate the servers for ever.
    */
   async function catchUp(batches: readonly Uint8Array[]): Promise<number> {
     const { leader, follower, ahead, behind, apart } = compared(await ofAll(servers, server => server.newest()))

@@ -97,9 +97,9 @@ export const EVENTS_A_STREAM = 1_000
 export const EVENTS_PAUSE_MS = 5_000
 
 /**
- * The same for a stream that has announced an epoch which its own server does not have, or one that could not be followed,
- * FRUITLESS_LOOKS times in a row, which takes four minutes, and at each time after that. A publisher may take as long from one server to
- * the other, or to its signature.
+ * The same pause for a stream that has announced an epoch in vain, FRUITLESS_LOOKS times in a row or more: its server does not have the
+ * epoch, or the map could not follow it. These looks take four minutes. A publisher may take as long from one server to the other, or to
+ * its signature.
  */
 export const EVENTS_DROPPED_MS = 3_600_000
 export const FRUITLESS_LOOKS = 10

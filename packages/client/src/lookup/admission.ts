@@ -22,9 +22,9 @@ export class Admission {
   }
 
   /**
-   * Resolves when the fence lets the pending batch leave, to the claim that leaves with it. Undefined: there is no fence.
-   * `way`: 0 for the party's own server, else a server in its place. If the fence was heard from recently, and `rollback`
-   * is not strict, the claim leaves with the query; else it is confirmed before. If this throws, nothing must be sent.
+   * Resolves when the pending batch may leave, to the claim to send with it. Undefined: there is no fence. If this throws, nothing
+   * must be sent. `way`: 0 for the party's own server, else a server in its place. If the fence has answered recently, and `rollback`
+   * is not strict, the claim is confirmed with the query; else before it.
    */
   async admit(hint: Hint, way: number): Promise<{ readonly party: number; readonly claim: FenceClaim } | undefined> {
     const fence = this.#fenceOf(hint, way)

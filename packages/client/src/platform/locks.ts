@@ -2,9 +2,9 @@
 // other. So a lock may be missing, or be taken from a tab that the browser has frozen, without harm.
 //
 // A holder may keep its lock between two pieces of work while nobody waits for it. It knows by the bell, a second lock:
-//   1. Who asks for the lock first steals the bell from who asked before.
-//   2. A holder that loses the bell is told at once that somebody waits.
-//   3. Where two ask at once, the holder may have taken the bell after the other. So who still waits rings again.
+//   1. A tab that asks for the lock first steals the bell from the tab that has it.
+//   2. A holder that loses the bell knows at once that another tab waits.
+//   3. If two ask at once, the holder may have taken the bell after the other. So a tab that still waits rings again.
 
 import { scoped } from '../base/abort.js'
 import { pageShown, whileShown } from './page.js'

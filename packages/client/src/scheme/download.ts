@@ -106,7 +106,7 @@ async function getDirectory(
   return await counted(told, received => getWholeBlob(link, toHex(directoryHash), directoryBytes, signal, received))
 }
 
-/** Reads a directory whose hash is right. Throws ProtocolError if it is malformed, or its blocks are not those of the manifest. */
+/** Reads a directory whose hash is right. Throws ProtocolError if it is malformed, or the manifest names other blocks. */
 function decodeDirectory(core: Core, bytes: Uint8Array, manifest: Manifest, servers: readonly Link[]): DirectoryHandle {
   let directory: DirectoryHandle | undefined
   try {

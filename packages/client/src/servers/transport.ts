@@ -52,7 +52,7 @@ export async function getBlob(
   await exchange(link, { path: `/v1/blobs/${hash}`, atMost: bytes, exactly: true }, sink, signal)
 }
 
-/** The same, in one piece. `told` is called with the number of bytes in each chunk. */
+/** The same, in one piece. Calls `told` with the number of bytes in each chunk. */
 export async function getWholeBlob(
   link: Link,
   hash: string,

@@ -53,7 +53,7 @@ class Lines {
   /** the newest epoch announced since the last look began */
   #claim = 0
   #interval = FOLLOW_INTERVAL_MS
-  /** looks since the last one that moved the map */
+  /** looks since the map last moved to another epoch */
   #fruitless = 0
   /** the same after a look that has downloaded a hint; never shorter than before */
   #afterDownload = FOLLOW_DOWNLOAD_INTERVAL_MS

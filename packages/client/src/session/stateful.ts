@@ -248,7 +248,7 @@ export class StatefulSession implements Session {
     return known !== undefined && this.#machine.isShown(known.base)
   }
 
-  /** The same as #catchUp; a map that can answer without the servers does not wait for one that drips, and follows on. */
+  /** As #catchUp. But a map that can answer without the servers does not wait for a slow server; it follows in the background. */
   async #catchUpInTime({ progress, signal }: Watch): Promise<void> {
     const { clock } = this.#machine.parts.environment
     const followed = scoped([signal, this.#closing.signal], signal => this.#catchUp({ progress, signal }))

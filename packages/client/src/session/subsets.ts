@@ -17,7 +17,7 @@ export class Subsets {
   readonly #wrong = new Set<number>()
   /** servers that were late when they were asked last */
   readonly #late = new Set<Link>()
-  /** the one that answered last; at first all, or any two where two suffice */
+  /** the subset that answered last; at first all servers, or any two where two suffice */
   #last: number
 
   constructor(links: Links, atLeast: number, random: Environment['random']) {
@@ -29,8 +29,8 @@ export class Subsets {
   }
 
   /**
-   * For one lookup, which begins with the subset that answered last. Those that were wrong before come last, and before them those with
-   * servers that were late. So liars cannot have the same subsets asked again and again, and who is late costs one call its time.
+   * For one lookup. The order: the subset that answered last, other subsets, subsets with a server that was late, subsets whose answers
+   * were wrong. So liars cannot have the same subsets asked again and again, and a late server delays one call only.
    */
   forLookup(): Attempts {
     const tried = new Set<number>()

@@ -63,7 +63,7 @@ export interface Parts {
   readonly options: SchemeOptions
   readonly stats: StatsKeeper
   readonly announce: OnEvent
-  /** told of every download */
+  /** called with the progress of every download */
   readonly onProgress: OnProgress
   /** Throws UnsupportedError where the app has a say over this download and says no. Missing: it has none. */
   readonly mayDownload?: ((mode: string, manifest: Manifest, signal: AbortSignal) => Promise<void>) | undefined

@@ -290,7 +290,7 @@ export class FileStore implements StateStore {
     return this.#state
   }
 
-  /** The state, where one that cannot be read counts as none if `hintId` is undefined. */
+  /** The state. If `hintId` is undefined, an unreadable state counts as none. */
   #replaceable(hintId: Uint8Array | undefined): State | undefined {
     return hintId === undefined && this.#state instanceof StateUnreadableError ? undefined : this.#readable()
   }

@@ -45,7 +45,7 @@ async function assertLocks(): Promise<void> {
   try {
     await import('fs-native-extensions')
   } catch (cause) {
-    // What is wrong with one that is installed, its user is told by who locks.
+    // If it is installed and does not work, locking fails later, and says why.
     if (codeOf(cause) !== 'ERR_MODULE_NOT_FOUND' || !`${cause}`.includes("'fs-native-extensions'")) return
     const needed = 'expected the package fs-native-extensions, which locks its folder, got none'
     throw new UsageError(`fileStore: ${needed}: npm install fs-native-extensions`, { cause })

@@ -323,7 +323,7 @@ export class IndexedDbStore implements StateStore {
     return row === undefined ? undefined : fromRow(row)
   }
 
-  /** The head, where one that cannot be read counts as none if `hintId` is undefined. */
+  /** The head. If `hintId` is undefined, an unreadable head counts as none. */
   async #replaceable(tx: Writing, hintId: Uint8Array | undefined): Promise<rules.StoredHead | undefined> {
     return await this.#head(tx).catch((error: unknown) => {
       if (error instanceof StateUnreadableError && hintId === undefined) return undefined

@@ -115,7 +115,7 @@ export class SealedStore implements StateStore {
       await this.#inner.begin(record, sealed, directory, replaces, rows)
     } catch (error) {
       if (replaces !== undefined || !(error instanceof StateMovedError)) throw error
-      // There is a state, perhaps one that only the store below can read.
+      // There is a state, which perhaps cannot be unsealed.
       const unsealable = await this.#unsealable()
       if (unsealable === undefined) throw error
       await this.#inner.begin(record, sealed, directory, unsealable, rows)

@@ -123,7 +123,7 @@ function failureOf(cause: unknown, parameters: readonly unknown[]): StoreFailure
   })
 }
 
-/** Bytes in what a store was told to write. */
+/** Bytes of the values that a store was given to write. */
 function bytesIn(value: unknown): number {
   if (value instanceof Uint8Array) return value.length
   if (typeof value !== 'object' || value === null) return 0

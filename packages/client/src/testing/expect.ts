@@ -14,7 +14,7 @@ export function expectEqual(found: unknown, expected: unknown, what = 'value'): 
   if (a !== b) throw new Error(`${what}: expected ${clip(b)}, found ${clip(a)}`)
 }
 
-/** Errors are told apart by name: across realms and bundles, that is what stays. */
+/** Compares errors by name, which is the same across realms and bundles. */
 export async function expectRejection(work: Promise<unknown>, name: string, what = 'call'): Promise<void> {
   const found = await outcome(work)
   if (found !== name) throw new Error(`${what}: expected ${name}, found ${found}`)

@@ -266,7 +266,7 @@ class FakeSession implements Session, Awaited {
     this.announce({ type: 'updated', generation: 1, epoch: this.#epoch })
   }
 
-  /** Goes on to its end whoever gives up, as a real lookup does. */
+  /** Goes on to its end even if the caller gives up, as a real lookup does. */
   async #run<T>(work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
     const running = work()
     this.#underWay.add(running)

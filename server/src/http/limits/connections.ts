@@ -165,7 +165,7 @@ export class Connections {
     }
   }
 
-  /** Whether it is the only request of its connection. Replies behind one that the client does not read would fill the memory. */
+  /** Whether it is the only request of its connection. If a client reads no replies, queued ones would fill the memory. */
   #begins(request: IncomingMessage, response: ServerResponse): boolean {
     const { socket } = request
     this.requests++

@@ -133,8 +133,8 @@ export class Unsent {
   }
 
   /**
-   * Ends connections while there is no room for `needed` bytes: those that have stood longer than is patient, then those of the network
-   * that has most, oldest first, for as long as that is more than `network` will have.
+   * Ends connections while there is no room for `needed` bytes. First those that have stood still for too long. Then, oldest first, those
+   * of the network that has most, as long as it has more than `network` will have.
    */
   #makeRoom(needed: number, network: string): void {
     const isFull = () => this.#bytes + needed > this.#most

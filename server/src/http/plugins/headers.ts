@@ -30,7 +30,7 @@ const PREFLIGHT = {
 const ORIGINS_OF_THIS_MACHINE = /^https?:\/\/(([\w-]+\.)*localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/
 
 export interface HeadersOptions {
-  /** `*`: any; `localhost`: those of this machine, on any port */
+  /** `*`: any; `localhost`: origins on this machine, with any port */
   readonly allowOrigins: readonly string[]
   /** paths that publishers use, from web pages too */
   readonly publisherPaths: ReadonlySet<string>

@@ -35,7 +35,7 @@ export const PUBLISHER_ROUTES = [EPOCHS, SIGNATURES] as const
 const MOST_BATCH_BYTES = 64 * 1024 * 1024
 const MOST_SIGNATURE_BYTES = 4096
 
-/** Bodies that are read at a time: whoever has seen a signed header can send it again. */
+/** Bodies that are read at a time. The limit is needed because anybody who has seen a signed header can send it again. */
 const MOST_BATCHES_AT_ONCE = 4
 
 /** `publisherKeys`: 32 bytes each. Batches must be signed with one of them, and no other key's signatures are kept. */

@@ -25,7 +25,7 @@ export class SealingKey {
     }
   }
 
-  /** Makes one if there is none, or one that does not work: what that one has sealed is unreadable. */
+  /** Makes a key if there is none, or if the stored key does not work. What a broken key has sealed is unreadable. */
   get(): Promise<CryptoKey> {
     this.#key ??= this.#obtain().catch((error: unknown) => {
       this.#key = undefined
