@@ -9,7 +9,6 @@ import { decodeBatch, decodeManifest, encodeBatch, fromHex, parseInfo, signedByt
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { startServerProcess } from '../../tests/support/processes.js'
 import { signed } from '../../tests/support/publishing.js'
 import {
   createKeyFile,
@@ -25,38 +24,40 @@ import { builtDirectory, createIn, freePort, temporaryDirectory } from './helper
 import { type Headers, standIn } from './stand-in.js'
 import { KEYED } from './updatable-helpers.js'
 
-/** How a server is run. */
-interface Running {
-  readonly url: string
-  stop(): Promise<void>
-}
-
+/** One operator's server, in this process. */
 class Operator {
   url = ''
-  #running: Running | undefined
-  private constructor(
-    private run: () => Promise<Running>,
-    readonly dataset: string,
+  storage = new MemoryStorage()
+  stop = async () => {}
+  constructor(
+    public dataset: string,
+    public publisherKeys: readonly Uint8Array[],
+    readonly port: number,
   ) {}
 
-  static async begin(run: () => Promise<Running>, dataset: string): Promise<Operator> {
-    const operator = new Operator(run, dataset)
-    await operator.start()
-    return operator
-  }
-
+  /** Its storage is begun from the dataset if it is empty. */
   async start(): Promise<void> {
-    this.#running = await this.run()
-    this.url = this.#running.url
+    if (!(await UpdatableDatabase.existsIn(this.storage))) await createIn(this.storage, this.dataset)
+    const updatable = await UpdatableDatabase.open(this.storage)
+    const app = await createServer({ datasets: [{ updatable, publisherKeys: this.publisherKeys }] })
+    let running = true
+    this.stop = async () => {
+      if (!running) return
+      running = false
+      app.server.closeAllConnections()
+      await app.close()
+      await updatable.close()
+    }
+    onTestFinished(this.stop)
+    this.url = await app.listen({ port: this.port, host: '127.0.0.1' })
   }
 
-  async stop(): Promise<void> {
-    await this.#running!.stop()
-  }
-
-  /** The next start is in this way. */
-  comesBack(run: () => Promise<Running>): void {
-    this.run = run
+  /** Comes back at its address with nothing but a dataset. */
+  async restartEmpty(dataset = this.dataset): Promise<void> {
+    await this.stop()
+    this.storage = new MemoryStorage()
+    this.dataset = dataset
+    await this.start()
   }
 
   async get(path: string): Promise<Uint8Array> {
@@ -72,49 +73,18 @@ class Operator {
   }
 }
 
-/** In this process, in a storage that is begun from a dataset if it is empty. */
-function here(dataset: string, publisherKeys: readonly Uint8Array[], port: number): () => Promise<Running> {
-  const storage = new MemoryStorage()
-  return async () => {
-    if (!(await UpdatableDatabase.existsIn(storage))) await createIn(storage, dataset)
-    const updatable = await UpdatableDatabase.open(storage)
-    const app = await createServer({ datasets: [{ updatable, publisherKeys }] })
-    let running = true
-    const stop = async () => {
-      if (!running) return
-      running = false
-      app.server.closeAllConnections()
-      await app.close()
-      await updatable.close()
-    }
-    onTestFinished(stop)
-    return { url: await app.listen({ port, host: '127.0.0.1' }), stop }
-  }
-}
-
-/** As `keyhush serve`. */
-async function asProcess(dataset: string, publisherKeys: readonly Uint8Array[], port: number) {
-  const source = ['--store', await temporaryDirectory(), '--dataset', dataset]
-  const publishers = ['--publisher-key', ...publisherKeys.map(toHex)]
-  return async (): Promise<Running> => {
-    const server = await startServerProcess('--port', `${port}`, ...source, ...publishers)
-    onTestFinished(() => server.kill())
-    return server
-  }
-}
-
 /** Both operators let it publish as well: what it signs the publisher knows nothing of. */
 const FORGER = ed25519.keygen(new Uint8Array(32).fill(9))
 
-async function rig(kind: typeof here | typeof asProcess = here) {
+async function rig() {
   const dir = await temporaryDirectory()
   const path = (name: string) => join(dir, name)
   const { publicKey } = await createKeyFile(path('publisher.key'))
-  const runs = async (dataset: string, port: number) => kind(dataset, [publicKey, FORGER.publicKey], port)
   const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20, name: 'test' })
-  const begin = async () => Operator.begin(await runs(dataset, await freePort()), dataset)
-  const operators = [await begin(), await begin()] as const
-  const built = await readFile(join(operators[0].dataset, 'manifest.bin'))
+  const operator = async () => new Operator(dataset, [publicKey, FORGER.publicKey], await freePort())
+  const operators = [await operator(), await operator()] as const
+  for (const each of operators) await each.start()
+  const built = await readFile(join(dataset, 'manifest.bin'))
   const { databaseId, epoch } = decodeManifest(built)
   const record = new PublisherRecord(path('record'))
   await record.addManifest({ databaseId: toHex(databaseId), epoch, hash: toHex(blake3(built)) })
@@ -122,13 +92,6 @@ async function rig(kind: typeof here | typeof asProcess = here) {
   return {
     dir,
     operators,
-    /** An operator stops, and comes back at its address with nothing but the dataset. */
-    async restartedEmpty(i: 0 | 1): Promise<void> {
-      const operator = operators[i]
-      await operator.stop()
-      operator.comesBack(await runs(operator.dataset, Number(new URL(operator.url).port)))
-      await operator.start()
-    },
     record,
     baseHash: toHex(blake3(built)),
     key: await readKeyFile(path('publisher.key')),
@@ -153,11 +116,8 @@ interface Via {
 const edit = (value: string) => [{ op: 'edit', key: 'one', value }]
 
 describe('keyhush publish', () => {
-  test.each([
-    ['in this process', here],
-    ['that are processes', asProcess],
-  ] as const)('brings both servers %s to the same epoch, and again to none', async (_, kind) => {
-    const { operators, publish } = await rig(kind)
+  test('brings both servers to the same epoch, and again to none', async () => {
+    const { operators, publish } = await rig()
     const first = await publish([...edit('x'), { op: 'add', key: 'four', value: 'fourth' }])
     expect(first).toMatchObject({ code: 0, stderr: '' })
     expect(first.stdout).toMatch(/^epoch: 2 of generation 1\nchanges: 2\nmanifest hash: [0-9a-f]{64}\n$/)
@@ -198,7 +158,7 @@ describe('keyhush publish', () => {
       expect.stringMatching(/databases at \/: is the path of the URL right/),
     ])
     await other.stop()
-    other.comesBack(here(other.dataset, [], Number(new URL(other.url).port)))
+    other.publisherKeys = []
     await other.start()
     const closed = await publish(edit('x'))
     const reason = `${other.url}: 404 not_found: expected a server that takes batches, got one that does not`
@@ -206,10 +166,10 @@ describe('keyhush publish', () => {
   })
 
   test('brings a server that lacks the newest epoch to it, and refuses another batch meanwhile', async () => {
-    const { operators, publish, restartedEmpty } = await rig()
+    const { operators, publish } = await rig()
     // The second operator restarts on an empty store: it is one epoch behind.
     expect((await publish(edit('x'), '--valid-days', '1000')).code).toBe(0)
-    await restartedEmpty(1)
+    await operators[1].restartEmpty()
     const [, behind] = operators
     expect([await operators[0].epoch(), await behind.epoch()]).toEqual([2, 1])
     await expectRefused(publish(edit('y')), 'first publish that batch again')
@@ -234,9 +194,9 @@ describe('keyhush publish', () => {
     ]
 
     test('brings a server that is many epochs behind to the other, whatever order the files come in, and once', async () => {
-      const { dir, operators, publish, restartedEmpty } = await rig()
+      const { dir, operators, publish } = await rig()
       for (const batch of batches) expect((await publish(batch, '--valid-days', '1000')).code).toBe(0)
-      await restartedEmpty(0)
+      await operators[0].restartEmpty()
       const [behind, ahead] = operators
       expect([await behind.epoch(), await ahead.epoch()]).toEqual([1, 5])
       await expectRefused(publish(edit('y')), 'publish --catch-up') // batch-3: it was never published
@@ -249,9 +209,9 @@ describe('keyhush publish', () => {
     })
 
     test('stops at what is not among the files, and goes on from there', async () => {
-      const { dir, operators, publish, restartedEmpty } = await rig()
+      const { dir, operators, publish } = await rig()
       for (const batch of batches) await publish(batch)
-      await restartedEmpty(1)
+      await operators[1].restartEmpty()
       await expectRefused(publish(undefined, ...files(dir, 0, 2)), 'expected the batch that made epoch 3')
       expect(await operators[1].epoch()).toBe(2)
       expect((await publish(undefined, ...files(dir, 1, 2))).stdout).toContain('caught up: 3 epochs\n')
@@ -260,9 +220,9 @@ describe('keyhush publish', () => {
     })
 
     test('sends nothing, and signs nothing, that leads to an epoch which is not this publisher’s', async () => {
-      const { dir, operators, publish, restartedEmpty } = await rig()
+      const { dir, operators, publish } = await rig()
       for (const batch of batches) await publish(batch)
-      await restartedEmpty(1)
+      await operators[1].restartEmpty()
       const forged = await batchFor(operators[0], edit('forged'))
       expect((await send(operators[0], forged, signed(forged, FORGER))).status).toBe(200)
       await writeFile(join(dir, 'batch-9.jsonl'), `${JSON.stringify(edit('forged')[0])}\n`)
@@ -277,10 +237,7 @@ describe('keyhush publish', () => {
       const { publicKey } = await readKeyFile(join(dir, 'publisher.key'))
       const vouched = ['--publisher-key', toHex(publicKey)]
       expect((await keyhush('export', '--server', operators[1].url, ...vouched, '--out', out)).code).toBe(0)
-      const [first] = operators
-      await first.stop()
-      first.comesBack(here(out, [publicKey], Number(new URL(first.url).port)))
-      await first.start()
+      await operators[0].restartEmpty(out)
       await expectRefused(publish(edit('x')), 'its store is new and cannot tell')
       expect((await publish(undefined)).stdout).toMatch(/^epoch: 2 of generation 1\n/)
       expect((await publish(edit('y'))).stdout).toMatch(/^epoch: 3 /)
@@ -499,9 +456,9 @@ describe('what a publisher is told', () => {
   })
 
   test('servers that have gone back are refused', async () => {
-    const { operators, publish, restartedEmpty } = await rig()
+    const { operators, publish } = await rig()
     expect((await publish(edit('x'))).code).toBe(0)
-    for (const i of [0, 1] as const) await restartedEmpty(i)
+    for (const operator of operators) await operator.restartEmpty()
     await expectRefused(publish(edit('y')), 'they have gone back')
     expect(await operators[0].epoch()).toBe(1)
   })
