@@ -73,6 +73,12 @@ export async function builtDataset(
 /** 100 records of 8 bytes: 16 partitions of 7, so batches of up to 64. */
 export const small = (choices: Choices = {}) => builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8, ...choices })
 
+/** The dataset with another `answer`. */
+export const answeringWith = (dataset: Dataset, value: () => never): Dataset => ({
+  ...dataset,
+  database: Object.create(dataset.database, { answer: { value } }),
+})
+
 /** A server until the test ends. */
 export async function running(options: ServerOptions): Promise<FastifyInstance> {
   const app = await createServer(options)

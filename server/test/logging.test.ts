@@ -3,14 +3,25 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, get, type IncomingMessage } from 'node:http'
-import { connect } from 'node:net'
 import { encodeInstantQuery, encodeQuery, HEADER_BYTES, INSTANT_PATH } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { PUBLISHER, signed } from '../../tests/support/publishing.js'
 import type { Dataset } from '../dist/index.js'
 import { queriesFor } from './computing.js'
-import { builtDataset, builtDirectory, listening, logged, post, queryAt, running, small, vectors } from './helpers.js'
+import {
+  answeringWith,
+  builtDataset,
+  builtDirectory,
+  listening,
+  logged,
+  post,
+  queryAt,
+  running,
+  small,
+  vectors,
+} from './helpers.js'
+import { deaf } from './sockets.js'
 import { command } from './spawned.js'
 import { batchOn, keyed } from './updatable-helpers.js'
 
@@ -23,17 +34,10 @@ async function loggedServer(dataset: Dataset, rateLimit = 0) {
   return { ...(await listening({ datasets, rateLimit, log, onTrap: () => undefined })), lines }
 }
 
-/** Sends raw bytes on a socket of its own and waits for the other side to hang up. */
-function sendRaw(port: number, text: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let reply = ''
-    const socket = connect(port, '127.0.0.1', () => socket.end(text))
-    socket.on('data', chunk => {
-      reply += chunk
-    })
-    socket.on('error', reject)
-    socket.on('close', () => resolve(reply))
-  })
+/** Sends raw bytes, and waits for the other side to hang up. */
+async function sendRaw(port: number, text: string): Promise<void> {
+  const socket = await deaf(port, text)
+  await once(socket.end().resume(), 'close')
 }
 
 const requestLines = (lines: string[]) =>
@@ -43,9 +47,8 @@ describe('the log', () => {
   test('has no error for a client that hangs up while it sends', async () => {
     const dataset = await small()
     const { app, lines, url, port } = await loggedServer(dataset)
-    const socket = connect(port, '127.0.0.1')
     const come = once(app.server, 'request') as Promise<[IncomingMessage]>
-    socket.write('POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx')
+    const socket = await deaf(port, 'POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx')
     const [request] = await come
     const aborted = once(request, 'error')
     socket.destroy()
@@ -154,7 +157,7 @@ describe('the log', () => {
     await expectNoTrace(lines)
   })
 
-  test('of a fault of ours names the kind and the place, not the message', async () => {
+  test('of a fault of ours names the kind and the place, not the message; the reply says nothing of it', async () => {
     const dataset = await small()
     const faults = [
       new Error(CANARY),
@@ -163,17 +166,15 @@ describe('the log', () => {
       new WebAssembly.RuntimeError(CANARY),
     ]
     for (const fault of faults) {
-      const database = Object.create(dataset.database, {
-        answer: {
-          value: () => {
-            throw fault
-          },
-        },
+      const failing = answeringWith(dataset, () => {
+        throw fault
       })
-      const { lines, url } = await loggedServer({ ...dataset, database })
+      const { lines, url } = await loggedServer(failing)
       const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body: queryAt(dataset.manifest, 0) })
-      expect([reply.status, await reply.text()]).toEqual([500, expect.not.stringContaining(CANARY)])
-      await expect.poll(() => requestLines(lines).length).toBe(1)
+      const message = 'the server failed; the fault is not in the request'
+      expect([reply.status, await reply.json()]).toEqual([500, { code: 'internal', message }])
+      expect((await fetch(`${url}/readyz`)).status).toBe(fault instanceof WebAssembly.RuntimeError ? 503 : 200)
+      await expect.poll(() => requestLines(lines).length).toBe(2)
       const failures = lines.map(line => JSON.parse(line)).filter(line => line.msg === 'a request failed')
       expect(failures.length).toBe(1)
       if (fault instanceof Error) {
