@@ -184,6 +184,28 @@ export function latch(): { open(): void; readonly opened: Promise<void> } {
 export const partitionHashes = (manifest: Manifest) =>
   Array.from({ length: manifest.partitions }, (_, q) => toHex(contentHash(manifest, q)))
 
+/** `bytes` with some of them replaced. */
+export function changed(bytes: Uint8Array, at: number, ...by: number[]): Buffer<ArrayBuffer> {
+  const copy = Buffer.from(bytes)
+  copy.set(by, at)
+  return copy
+}
+
+/** A query of any suite, with the header of docs/protocol.md and a fault in it; and the code of the reply. */
+export const faultsOf = (query: Uint8Array): [string, Buffer, string][] => [
+  ['another magic', changed(query, 0, 0), 'bad_request'],
+  ['another format', changed(query, 4, 2), 'bad_request'],
+  ['another suite', changed(query, 6, 1), 'bad_request'],
+  ['another database', changed(query, 8, 0, 0, 0, 0), 'wrong_database'],
+  ['another generation', changed(query, 24, 2), 'epoch_unknown'],
+  ['another epoch', changed(query, 28, 2), 'epoch_unknown'],
+  ['another Q', changed(query, 32, 15), 'bad_request'],
+  ['no query', changed(query, 36, 0), 'bad_request'],
+  ['reserved bytes', changed(query, 38, 1), 'bad_request'],
+  ['a byte too few', query.subarray(0, -1) as Buffer, 'bad_request'],
+  ['a byte too many', Buffer.concat([query, Buffer.alloc(1)]), 'bad_request'],
+]
+
 /** A query for the same offset in every partition. */
 export function queryAt(manifest: Manifest, offset: number, count = 1, proofs?: Proofs): Buffer<ArrayBuffer> {
   return Buffer.from(encodeQuery(manifest, count, vectors(Array(count * manifest.partitions).fill(offset)), proofs))
