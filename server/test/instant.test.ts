@@ -47,8 +47,8 @@ beforeAll(async () => {
 })
 
 function layoutOf(manifest: Manifest, of: InstantOf): LayoutHandle {
-  const { records, recordBytes, partitions, partitionRecords } = instantLayout(manifest, of)
-  return core.layout(records, recordBytes, partitions, partitionRecords)
+  const { records, recordBytes, partitions, partitionRecords, blockRecords } = instantLayout(manifest, of)
+  return core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
 }
 
 /** All requests of a lookup, and what becomes of the replies. */
@@ -244,49 +244,54 @@ describe('a lookup with three servers or more', () => {
 })
 
 describe('while the database changes', () => {
-  test('lookups at the newest epoch and the one before find what it had then, partitions added included', async () => {
-    const { updatable, app } = await changingWithQueue({ workers: 2, waiting: 5000 })
-    const model = Array.from({ length: RECORDS }, (_, i) => hex(recordOf(i)))
-    const history: { manifest: Manifest; model: string[] }[] = [
-      { manifest: updatable.newest.manifest, model: [...model] },
-    ]
-    const asked: Promise<void>[] = []
-    const ask = (at: number) => {
-      const { manifest, model } = history[at]!
-      for (let k = 0; k < 12; k++) {
-        const index = (k * 29 + 13 * at) % model.length
-        const servers = k % 4 === 0 ? 3 : 2
-        asked.push(
-          found(app, manifest, [index, (index + 1) % model.length], 'records', servers).then(record => {
-            // Two epochs further on it is no longer answered.
-            if (record === 'epoch_unknown') return void expect(updatable.newest.manifest.epoch).toBeGreaterThan(at + 2)
-            expect(record, `record ${index} at epoch ${at + 1}`).toBe(
-              model[index]! + model[(index + 1) % model.length]!,
-            )
-          }),
-        )
+  test.each([1, 4])(
+    'lookups at the newest epoch and the one before find what it had then, with %i records a block and partitions added',
+    async pack => {
+      const updatable = await changing({ pack })
+      const { app } = await withQueue({ updatable }, { workers: 2, waiting: 5000 })
+      const model = Array.from({ length: RECORDS }, (_, i) => hex(recordOf(i)))
+      const history: { manifest: Manifest; model: string[] }[] = [
+        { manifest: updatable.newest.manifest, model: [...model] },
+      ]
+      const asked: Promise<void>[] = []
+      const ask = (at: number) => {
+        const { manifest, model } = history[at]!
+        for (let k = 0; k < 12; k++) {
+          const index = (k * 29 + 13 * at) % model.length
+          const servers = k % 4 === 0 ? 3 : 2
+          asked.push(
+            found(app, manifest, [index, (index + 1) % model.length], 'records', servers).then(record => {
+              // Two epochs further on it is no longer answered.
+              if (record === 'epoch_unknown')
+                return void expect(updatable.newest.manifest.epoch).toBeGreaterThan(at + 2)
+              expect(record, `record ${index} at epoch ${at + 1}`).toBe(
+                model[index]! + model[(index + 1) % model.length]!,
+              )
+            }),
+          )
+        }
       }
-    }
-    ask(0)
-    for (let epoch = 2; epoch <= 6; epoch++) {
-      const edits = [3, 100 + epoch, 299].map(index => {
-        model[index] = hex(pseudoRandom(RECORD_BYTES, 10 * epoch + (index % 10)))
-        return { op: 'edit', index, value: model[index] }
-      })
-      const added = Array.from({ length: 12 }, (_, i) => {
-        model.push(hex(pseudoRandom(RECORD_BYTES, 100 + epoch + i)))
-        return { op: 'add', value: model.at(-1) }
-      })
-      const publishing = updatable.publish(batchOn(updatable, [...edits, ...added], { encoding: 'hex' }))
-      ask(epoch - 2)
-      await publishing
-      history.push({ manifest: updatable.newest.manifest, model: [...model] })
-      ask(epoch - 1)
-      ask(epoch - 2)
-      await Promise.all(asked.splice(0))
-    }
-    expect(updatable.newest.manifest.partitions).toBeGreaterThan(history[0]!.manifest.partitions)
-  })
+      ask(0)
+      for (let epoch = 2; epoch <= 6; epoch++) {
+        const edits = [3, 100 + epoch, 299].map(index => {
+          model[index] = hex(pseudoRandom(RECORD_BYTES, 10 * epoch + (index % 10)))
+          return { op: 'edit', index, value: model[index] }
+        })
+        const added = Array.from({ length: 12 }, (_, i) => {
+          model.push(hex(pseudoRandom(RECORD_BYTES, 100 + epoch + i)))
+          return { op: 'add', value: model.at(-1) }
+        })
+        const publishing = updatable.publish(batchOn(updatable, [...edits, ...added], { encoding: 'hex' }))
+        ask(epoch - 2)
+        await publishing
+        history.push({ manifest: updatable.newest.manifest, model: [...model] })
+        ask(epoch - 1)
+        ask(epoch - 2)
+        await Promise.all(asked.splice(0))
+      }
+      expect(updatable.newest.manifest.partitions).toBeGreaterThan(history[0]!.manifest.partitions)
+    },
+  )
 
   test.each([
     ['one batch: a lookup that waits behind it is answered at its epoch', 0],

@@ -277,10 +277,10 @@ describe('keyhush build', () => {
   test('prints a summary that two operators can compare, and exits 0', async () => {
     const out = join(await temporaryDirectory(), 'out')
     const data = await dataFile('a.csv', 'key,value\nalpha,1\nbeta,22\n')
-    const { code, stdout, stderr } = await run('build', data, '--out', out, '--name', 'test')
+    const { code, stdout, stderr } = await run('build', data, '--out', out, '--name', 'test', '--pack', '2')
     expect([code, stderr]).toEqual([0, ''])
     expect(stdout).toMatch(
-      /^records: 2 keyed\nvalues: up to 2 bytes\nlayout: 16 partitions of 1 records of 20 bytes, 1 a block\n/,
+      /^records: 2 keyed\nvalues: up to 2 bytes\nlayout: 16 partitions of 2 records of 20 bytes, 2 a block\n/,
     )
     expect(stdout).toMatch(/^database id: [0-9a-f]{32}\nmanifest hash: [0-9a-f]{64}\n$/m)
   })

@@ -16,6 +16,8 @@ interface Size {
   readonly bytes: number
   /** Q, if it is not to be planned */
   readonly partitions?: number
+  /** records a block */
+  readonly pack?: number
 }
 
 const sizes: Record<string, Size> = {
@@ -30,6 +32,7 @@ const sizes: Record<string, Size> = {
   'records of 64 KiB': { records: 20, bytes: 65_536 },
   'one partition': { records: 100, bytes: 5, partitions: 1 },
   'a partition for each record': { records: 100, bytes: 5, partitions: 100 },
+  'blocks of four, the last half full': { records: 30, bytes: 24, partitions: 2, pack: 4 },
   'M = 65 536': { records: 65_536, bytes: 2, partitions: 1 },
   'M = 65 536 twice, not full': { records: 131_071, bytes: 3, partitions: 2 },
 }
@@ -41,10 +44,10 @@ let servers: ServerProcess[]
 beforeAll(async () => {
   folder = await temporaryFolder()
   const mounts: string[] = []
-  for (const [name, { records, bytes, partitions }] of Object.entries(sizes)) {
+  for (const [name, { records, bytes, ...layout }] of Object.entries(sizes)) {
     const [data, out] = [join(folder.path, `${id(name)}.bin`), join(folder.path, id(name))]
     await writeFile(data, Buffer.concat(distinctRecords(records, bytes)))
-    await buildDataset({ data, out, recordBytes: bytes, ...(partitions && { partitions }) })
+    await buildDataset({ data, out, recordBytes: bytes, ...layout })
     mounts.push('--dataset', `${id(name)}=${out}`)
   }
   servers = [await startServerProcess(...mounts), await startServerProcess(...mounts)]
@@ -62,6 +65,7 @@ test.each(Object.entries(sizes))('%s', async (name, { records, bytes }) => {
   const indices = [0, records - 1, ...Array.from({ length: Math.ceil(records / step) }, (_, i) => i * step)]
   const ways = [
     { servers: [a!, b!], mode: 'full' },
+    { servers: [a!, b!], mode: 'instant' },
     { servers: [a!], mode: 'single', integrity: 'server' },
   ] as const
   for (const way of ways) {
