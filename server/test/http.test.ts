@@ -58,17 +58,15 @@ function expectError(reply: Reply, code: keyof typeof ERROR_CODES, status: numbe
   expect(reply.headers['cache-control']).toBe('no-store')
 }
 
-describe('GET /v1/manifest', () => {
-  test('gives the newest manifest, or the one asked for', async () => {
-    const { dataset, app } = await serving()
-    for (const url of ['/v1/manifest', '/v1/manifest?generation=1&epoch=1', '/v1/manifest?epoch=1&generation=1']) {
-      const reply = await app.inject(url)
-      expect(reply.statusCode).toBe(200)
-      expect(reply.headers['content-type']).toBe('application/octet-stream')
-      expect(reply.headers['cache-control']).toBe('no-store')
-      expect(reply.rawPayload.equals(dataset.manifestBytes)).toBe(true)
-    }
-  })
+test('GET /v1/manifest gives the newest manifest, or the one asked for', async () => {
+  const { dataset, app } = await serving()
+  for (const url of ['/v1/manifest', '/v1/manifest?generation=1&epoch=1', '/v1/manifest?epoch=1&generation=1']) {
+    const reply = await app.inject(url)
+    expect(reply.statusCode).toBe(200)
+    expect(reply.headers['content-type']).toBe('application/octet-stream')
+    expect(reply.headers['cache-control']).toBe('no-store')
+    expect(reply.rawPayload.equals(dataset.manifestBytes)).toBe(true)
+  }
 })
 
 test('GET /v1/info says what is offered', async () => {

@@ -596,20 +596,18 @@ describe('a larger database', () => {
   })
 })
 
-describe('readers and writers', () => {
-  test('a writer waits for readers, goes before readers to come, and they hear when it is done', async () => {
-    const readers = new Readers()
-    const order: string[] = []
-    const ends = [readers.begin(), readers.begin()]
-    const writing = ['one', 'two'].map(name => readers.exclusively(() => order.push(name)))
-    readers.onceOpen(order, () => order.push('open'))
-    ends[0]!()
-    await Promise.resolve()
-    expect([order, readers.open]).toEqual([[], false])
-    ends[1]!()
-    await Promise.all(writing)
-    expect([order, readers.open]).toEqual([['one', 'two', 'open'], true])
-    await expect(readers.exclusively(() => Promise.reject(new Error('it failed')))).rejects.toThrow('it failed')
-    expect(readers.open).toBe(true)
-  })
+test('a writer waits for readers, goes before readers to come, and they hear when it is done', async () => {
+  const readers = new Readers()
+  const order: string[] = []
+  const ends = [readers.begin(), readers.begin()]
+  const writing = ['one', 'two'].map(name => readers.exclusively(() => order.push(name)))
+  readers.onceOpen(order, () => order.push('open'))
+  ends[0]!()
+  await Promise.resolve()
+  expect([order, readers.open]).toEqual([[], false])
+  ends[1]!()
+  await Promise.all(writing)
+  expect([order, readers.open]).toEqual([['one', 'two', 'open'], true])
+  await expect(readers.exclusively(() => Promise.reject(new Error('it failed')))).rejects.toThrow('it failed')
+  expect(readers.open).toBe(true)
 })

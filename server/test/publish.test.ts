@@ -1,15 +1,13 @@
 // `keyhush publish` against two servers.
 
-import { once } from 'node:events'
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
-import { createServer as createHttpServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { decodeBatch, decodeManifest, encodeBatch, fromHex, parseInfo, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { signed } from '../../tests/support/publishing.js'
+import { serve } from '../../tests/support/web.js'
 import {
   createKeyFile,
   createServer,
@@ -247,13 +245,11 @@ describe('keyhush publish', () => {
   test('shows nothing of a server’s error that would steer a terminal', async () => {
     const { operators, publish } = await rig()
     const steering = 'no\u001b[2J\u001b]0;x\u0007\r\nkeyhush: published\u009b1A\u202e\u2066\u2028\u2029\u200b'
-    const hostile = createHttpServer((_request, response) => {
+    const hostile = await serve((_request, response) => {
       response.writeHead(401).end(JSON.stringify({ code: 'unauthorized', message: steering }))
-    }).listen(0, '127.0.0.1')
-    await once(hostile, 'listening')
-    onTestFinished(() => void hostile.close())
-    const url = `http://127.0.0.1:${(hostile.address() as AddressInfo).port}`
-    const { code, stderr } = await publish(edit('x'), { urls: [url, operators[1].url] })
+    })
+    onTestFinished(hostile.close)
+    const { code, stderr } = await publish(edit('x'), { urls: [hostile.url, operators[1].url] })
     expect([code, stderr]).toEqual([1, expect.stringMatching(/^keyhush: http[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*\n$/u)])
   })
 

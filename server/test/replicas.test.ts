@@ -178,7 +178,9 @@ thoroughly(
     await queryStore(url, `UPDATE schema.turn SET wanted_at = wanted_at - interval '1 hour'`)
     await publishing
     expect([writer.newest.manifest.epoch, slow.newest.manifest.epoch]).toEqual([2, 1])
-    await expect.poll(async () => (await app.inject('/readyz')).json().message).toBe('loading epoch 2; still at epoch 1')
+    await expect
+      .poll(async () => (await app.inject('/readyz')).json().message)
+      .toBe('loading epoch 2; still at epoch 1')
     release.open()
     await showing(slow, 2)
     await expectSame(writer, slow)

@@ -107,23 +107,13 @@ const isRunning = (pid: number) =>
 
 const text = (value: Uint8Array | undefined) => value && new TextDecoder().decode(value)
 
-test('with --servers 3 all three answer for a file, and accept signed batches', async () => {
-  const running = await dev({}, '--servers', '3')
+test.each([
+  ['two servers', 2, []],
+  ['three servers (--servers 3)', 3, ['--servers', '3']],
+])('%s answer for a file, accept signed batches, and end with Ctrl-C without leaving files', async (_, count, args) => {
+  const running = await dev({}, ...args)
   const { servers, publisherKey } = running
-  expect(servers).toHaveLength(3)
-  const map = await open({ servers, publisherKey, mode: 'instant' })
-  expect([text(await map.get('otter')), await map.get('auk')]).toEqual(['river', undefined])
-  await publish(running, { op: 'add', key: 'auk', value: 'cliff' })
-  await map.sync()
-  expect(text(await map.get('auk'))).toBe('cliff')
-  await map.close()
-  expect(await running.stop('SIGINT')).toBe(0)
-})
-
-test('two servers answer for a file, accept signed batches, and end with Ctrl-C without leaving files', async () => {
-  const running = await dev({})
-  const { servers, publisherKey } = running
-  expect(new Set(servers.map(url => new URL(url).port)).size).toBe(2)
+  expect(new Set(servers.map(url => new URL(url).port)).size).toBe(count)
   const map = await open({ servers, publisherKey })
   expect([text(await map.get('otter')), await map.get('auk')]).toEqual(['river', undefined])
   await publish(running, { op: 'add', key: 'auk', value: 'cliff' })
