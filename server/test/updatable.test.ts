@@ -47,7 +47,6 @@ import {
   batchOn,
   bodyOf,
   contents,
-  expectTwins,
   FailingStorage,
   KEYED,
   keyed,
@@ -137,27 +136,6 @@ describe('an epoch', () => {
     expect(list.length).toBe(40 + 3 * (5 + manifest.recordBytes))
     expect(toHex(blake3(await bodyOf(updatable, manifest.directoryHash)))).toBe(toHex(manifest.directoryHash))
     for (const hash of partitionHashes(manifest)) expect(toHex(blake3(await bodyOf(updatable, hash)))).toBe(hash)
-  })
-
-  test('of a database without commitments differs in nothing else, and is answered with records alone', async () => {
-    const [storage, other] = await Promise.all(
-      (['tags', 'merkle'] as const).map(proofs => storageOf('a.csv', KEYED, { maxValueBytes: 20, name: 'a', proofs })),
-    )
-    const twin = await opened(other!)
-    let updatable = await UpdatableDatabase.open(storage!)
-    onTestFinished(() => updatable.close())
-    for (let epoch = 2; epoch < 9; epoch++) {
-      const changes = [
-        { op: 'add', key: `key ${epoch}`, value: `${epoch}` },
-        { op: 'edit', key: 'one', value: `${epoch}` },
-        ...(epoch > 3 ? [{ op: 'delete', key: `key ${epoch - 2}` }] : []),
-      ]
-      await twin.publish(batchOn(twin, changes))
-      await updatable.publish(batchOn(updatable, changes))
-      await updatable.close()
-      updatable = await UpdatableDatabase.open(storage!)
-      expectTwins(updatable, twin)
-    }
   })
 
   test('may begin a new generation, which goes on counting', async () => {
