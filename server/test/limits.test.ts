@@ -1,7 +1,6 @@
 // What a server bounds, over real sockets: one test for each rule of server/src/http/limits/README.md that has no file of its own.
 
 import { once } from 'node:events'
-import { Agent, get } from 'node:http'
 import { connect } from 'node:net'
 import { parseErrorReply } from '@keyhush/protocol'
 import { expect, onTestFinished, test, vi } from 'vitest'
@@ -51,21 +50,6 @@ test('what a reply had reserved is given back when its connection was hung up on
   await once(socket, 'close')
   await vi.waitFor(() => expect(unsent.bytes).toBe(0))
   expect(statuses).toEqual([200])
-})
-
-test('a connection may be kept: requests one after the other are answered, each of them', async () => {
-  const { url, connections } = await whole({ datasets: [{ dataset: await small() }] })
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  onTestFinished(() => agent.destroy())
-  const ask = () =>
-    new Promise<number>((resolve, reject) => {
-      const sent = get(`${url}/v1/manifest`, { agent }, reply => {
-        reply.resume().on('end', () => resolve(reply.statusCode!))
-      })
-      sent.on('error', reject)
-    })
-  for (let i = 0; i < 50; i++) expect(await ask()).toBe(200)
-  expect([connections.requests, connections.pipelined]).toEqual([50, 0])
 })
 
 test('what Node would answer by itself is answered as any request, and counted', async () => {

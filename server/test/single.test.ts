@@ -1,26 +1,21 @@
-// Lookups with one server, over HTTP: right at both epochs, with a claim behind them or without, lengths that follow from the
-// manifest, and what is no such query refused in the order of docs/protocol.md.
+// Lookups with one server, over HTTP: lengths that follow from the manifest, and what is no such query refused in the order of
+// docs/protocol.md. (tests/world/living has them at both epochs, with claims behind them.)
 
 import {
   contentHash,
   decodeParities,
-  encodeFenceRequest,
   encodeParityQuery,
-  type FenceClaim,
   type Manifest,
   parityAnswerBytes,
   parseErrorReply,
   parseInfo,
-  splitVerdict,
-  withClaim,
 } from '@keyhush/protocol'
 import { type Core, loadCore, type SingleHandle } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { ServerOptions } from '../dist/index.js'
-import { CONTENT, changing, entropy, fixed, RECORD_BYTES, RECORDS } from './computing.js'
-import { changed, faultsOf, post, pseudoRandom, queryAt, running } from './helpers.js'
-import { batchOn } from './updatable-helpers.js'
+import { CONTENT, entropy, fixed, RECORD_BYTES, RECORDS } from './computing.js'
+import { changed, faultsOf, post, queryAt, running } from './helpers.js'
 
 const BLOB_PATH = (hash: Uint8Array) => `/v1/blobs/${Buffer.from(hash).toString('hex')}`
 const LIMIT = 131_072
@@ -80,44 +75,6 @@ describe('a lookup with one server', () => {
       hints.takeEffect()
     }
     expect(hints.left).toBe(50 - 9)
-  })
-
-  test('is answered at the epoch before an update, and after it at the new one, with a claim behind it', async () => {
-    const updatable = await changing()
-    const app = await running({ datasets: [{ updatable }] })
-    const before = updatable.newest.manifest
-    const hints = await hintsOf(app, before)
-    const claim: FenceClaim = {
-      ...{ databaseId: updatable.databaseId, hintId: hints.hintId, version: 0, requestHash: new Uint8Array(32) },
-    }
-    const registered = await post(app, '/v1/fence', encodeFenceRequest({ kind: 'register', ...claim }))
-    expect(registered.rawPayload[6]).toBe(1)
-
-    const indices = [5, 6, 5]
-    const query = asked(hints, before, indices)
-    const content = pseudoRandom(CONTENT.length, 9) // every record is another
-    const edits = Array.from({ length: RECORDS }, (_, index) => {
-      return { op: 'edit', index, value: recordsAt(content, [index]).toString('hex') }
-    })
-    await updatable.publish(batchOn(updatable, edits, { encoding: 'hex' }))
-    const { manifest } = updatable.newest
-
-    const old = await post(app, '/v1/answer', query)
-    expect(old.statusCode).toBe(200)
-    const list = await app.inject(BLOB_PATH(manifest.updateListHash))
-    const pendingAtOld = decodeParities(before, 3, old.rawPayload)
-    hints.update(list.rawPayload, layoutOf(manifest))
-    const claimed = withClaim(encodeParityQuery(manifest, 3, hints.request()), {
-      ...{ ...claim, version: 1, requestHash: hints.batchName() },
-    })
-    const reply = await post(app, '/v1/answer', claimed)
-    expect(reply.statusCode).toBe(200)
-    const { answer, verdict } = splitVerdict(reply.rawPayload)
-    expect(verdict).toBe('granted')
-    const parities = decodeParities(manifest, 3, answer)
-    expect(Buffer.from(parities).equals(pendingAtOld)).toBe(false)
-    expect(hints.verify(parities)).toBe(true)
-    expect(Buffer.from(hints.recon()).equals(recordsAt(content, indices))).toBe(true)
   })
 
   test('that is none is refused', async () => {

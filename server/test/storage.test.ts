@@ -16,10 +16,6 @@ import { conformance } from '../dist/testing/storage.js'
 import { FENCE_LAWS } from './fence-laws.js'
 import { listed, pseudoRandom, temporaryDirectory } from './helpers.js'
 
-const read = async (storage: Storage, key: string) => {
-  const value = await storage.get(key)
-  return value === undefined ? undefined : Uint8Array.from(value)
-}
 async function put(storage: Storage, key: string, value: Uint8Array): Promise<void> {
   await storage.transact([], transaction => transaction.put(key, value))
 }
@@ -125,13 +121,6 @@ describe('LMDB', () => {
     await storage.close()
     return dir
   }
-
-  test('keeps what was put', async () => {
-    const storage = openLmdb(await closedStore())
-    onTestFinished(() => storage.close())
-    expect(await storage.count('key/')).toBe(20)
-    expect(await read(storage, 'key/19')).toEqual(Uint8Array.from(pseudoRandom(10_000, 19)))
-  })
 
   test('a file that was cut off anywhere is refused by name', async () => {
     const dir = await closedStore()
