@@ -2,7 +2,7 @@
 
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { decodeBatch, decodeManifest, encodeBatch, fromHex, parseInfo, signedBytes, toHex } from '@keyhush/protocol'
+import { decodeBatch, decodeManifest, encodeBatch, fromHex, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -20,11 +20,12 @@ import {
 import { expectRefused, keyhush, type Outcome } from './command.js'
 import { builtDirectory, createIn, freePort, temporaryDirectory } from './helpers.js'
 import { type Headers, standIn } from './stand-in.js'
-import { KEYED } from './updatable-helpers.js'
+import { batchOn, KEYED } from './updatable-helpers.js'
 
 /** One operator's server, in this process. */
 class Operator {
   url = ''
+  updatable!: UpdatableDatabase
   storage = new MemoryStorage()
   stop = async () => {}
   constructor(
@@ -37,6 +38,7 @@ class Operator {
   async start(): Promise<void> {
     if (!(await UpdatableDatabase.existsIn(this.storage))) await createIn(this.storage, this.dataset)
     const updatable = await UpdatableDatabase.open(this.storage)
+    this.updatable = updatable
     const app = await createServer({ datasets: [{ updatable, publisherKeys: this.publisherKeys }] })
     let running = true
     this.stop = async () => {
@@ -58,16 +60,20 @@ class Operator {
     await this.start()
   }
 
-  async get(path: string): Promise<Uint8Array> {
-    return new Uint8Array(await (await fetch(this.url + path)).arrayBuffer())
+  get epoch(): number {
+    return this.updatable.newest.manifest.epoch
   }
 
-  async signatures() {
-    return parseInfo(JSON.parse(Buffer.from(await this.get('/v1/info')).toString())).signatures
+  /** The newest epoch. */
+  get manifest(): Uint8Array {
+    return this.updatable.newest.manifestBytes
   }
 
-  async epoch(): Promise<number> {
-    return decodeManifest(await this.get('/v1/manifest')).epoch
+  /** Restarts it; from now on it knows these keys. */
+  async knows(...publisherKeys: readonly Uint8Array[]): Promise<void> {
+    await this.stop()
+    this.publisherKeys = publisherKeys
+    await this.start()
   }
 }
 
@@ -121,28 +127,28 @@ describe('keyhush publish', () => {
     expect(first.stdout).toMatch(/^epoch: 2 of generation 1\nchanges: 2\nmanifest hash: [0-9a-f]{64}\n$/)
     const again = await publish([...edit('x'), { op: 'add', key: 'four', value: 'fourth' }])
     expect(again.stdout).toBe(first.stdout.replace('changes: 2', 'changes: 2 (published before)'))
-    expect(await operators[0].get('/v1/manifest')).toEqual(await operators[1].get('/v1/manifest'))
-    expect(await operators[0].epoch()).toBe(2)
+    expect(operators[0].manifest).toEqual(operators[1].manifest)
+    expect(operators[0].epoch).toBe(2)
   })
 
   test('sends nothing while a server is away, and goes on when it is back', async () => {
     const { operators, publish } = await rig()
     await operators[1].stop()
     const away = await publish(edit('x'))
-    expect([away.code, await operators[0].epoch()]).toEqual([1, 1])
+    expect([away.code, operators[0].epoch]).toEqual([1, 1])
     expect(away.stderr).toContain(`${operators[1].url}: expected a reply, got none`)
     await operators[1].start()
     expect((await publish(edit('x'))).code).toBe(0)
-    expect(await operators[1].epoch()).toBe(2)
+    expect(operators[1].epoch).toBe(2)
   })
 
   test('publishes what expires in so many days, and nothing that has expired already', async () => {
     const { operators, publish } = await rig()
     await expectRefused(publish(edit('x'), '--valid-days', '0'), 'It must be from 1 to')
     await expectRefused(publish(undefined, '--valid-days', '7'), 'expected a batch, got none')
-    expect(await operators[0].epoch()).toBe(1)
+    expect(operators[0].epoch).toBe(1)
     expect((await publish(edit('x'), '--valid-days', '7')).code).toBe(0)
-    const left = decodeManifest(await operators[0].get('/v1/manifest')).expires - Date.now() / 1000
+    const left = decodeManifest(operators[0].manifest).expires - Date.now() / 1000
     expect(left).toBeGreaterThan(6 * 24 * 3600)
     expect(left).toBeLessThanOrEqual(7 * 24 * 3600)
   })
@@ -155,9 +161,7 @@ describe('keyhush publish', () => {
       1,
       expect.stringMatching(/databases at \/: is the path of the URL right/),
     ])
-    await other.stop()
-    other.publisherKeys = []
-    await other.start()
+    await other.knows()
     const closed = await publish(edit('x'))
     const reason = `${other.url}: 404 not_found: expected a server that takes batches, got one that does not`
     expect([closed.code, closed.stderr]).toEqual([1, expect.stringContaining(reason)])
@@ -181,24 +185,24 @@ describe('keyhush publish', () => {
       const [ahead, behind] = operators
       await behind.restartEmpty()
       await expectRefused(publish(undefined, ...files(dir, 0, 2)), 'expected the batch that made epoch 3')
-      expect(await behind.epoch()).toBe(2)
+      expect(behind.epoch).toBe(2)
       const caughtUp = await publish(undefined, ...files(dir, 2, 1))
       expect(caughtUp.stdout).toMatch(/^epoch: 5 of generation 2\n[\s\S]*caught up: 3 epochs\n$/)
-      expect(await behind.get('/v1/manifest')).toEqual(await ahead.get('/v1/manifest'))
+      expect(behind.manifest).toEqual(ahead.manifest)
       expect((await publish(undefined, ...files(dir, 0))).stdout).toContain('caught up: 0 epochs\n')
       const both = await publish(edit('z'), ...files(dir, 1), '--')
-      expect([both.code, await behind.epoch()]).toEqual([1, 5])
+      expect([both.code, behind.epoch]).toEqual([1, 5])
     })
 
     test('sends nothing, and signs nothing, that leads to an epoch which is not this publisher’s', async () => {
       const { dir, operators, publish } = await rig()
       for (const batch of batches) await publish(batch)
       await operators[1].restartEmpty()
-      const forged = await batchFor(operators[0], edit('forged'))
+      const forged = batchOn(operators[0].updatable, edit('forged'))
       expect((await send(operators[0], forged, signed(forged, FORGER))).status).toBe(200)
       await writeFile(join(dir, 'batch-9.jsonl'), `${JSON.stringify(edit('forged')[0])}\n`)
       await expectRefused(publish(undefined, ...files(dir, 0, 1, 2, 9)), 'is not known to be yours')
-      expect(await operators[1].epoch()).toBe(1)
+      expect(operators[1].epoch).toBe(1)
     })
 
     test('a batch that a server begun anew cannot bear out is not published twice', async () => {
@@ -230,10 +234,10 @@ describe('keyhush publish', () => {
     const { operators, publish, key } = await rig()
     for (const operations of [undefined, edit('x')]) {
       expect(await publish(operations)).toMatchObject({ code: 0, stderr: '' })
-      const manifest = await operators[0].get('/v1/manifest')
+      const manifest = operators[0].manifest
       const { epoch } = decodeManifest(manifest)
       for (const operator of operators) {
-        const entry = (await operator.signatures()).find(signature => signature.epoch === epoch)!
+        const entry = operator.updatable.signatures().find(signature => signature.epoch === epoch)!
         expect([entry.publicKey, entry.generation]).toEqual([toHex(key.publicKey), 1])
         expect(ed25519.verify(fromHex(entry.signature), signedBytes(manifest), key.publicKey)).toBe(true)
       }
@@ -250,12 +254,12 @@ describe('keyhush publish', () => {
       const grown = await publish(adds(0, 18))
       expect(grown.stdout).toMatch(/^epoch: 3 of generation 2\nchanges: 18\n/)
       expect(grown.stdout).toContain('new generation: begun: the database has 21 partitions where 16 suffice')
-      const manifest = await operators[0].get('/v1/manifest')
-      expect(manifest).toEqual(await operators[1].get('/v1/manifest'))
+      const manifest = operators[0].manifest
+      expect(manifest).toEqual(operators[1].manifest)
       const { generation, epoch, records, partitions, partitionRecords } = decodeManifest(manifest)
       // Room for a tenth more: 24 records.
       expect([generation, epoch, records, partitions, partitionRecords]).toEqual([2, 3, 21, 16, 2])
-      expect((await operators[1].signatures()).map(({ epoch }) => epoch)).toEqual([3])
+      expect(operators[1].updatable.signatures().map(({ epoch }) => epoch)).toEqual([3])
       // The batch made epoch 2, and is known to have.
       const again = await publish(adds(0, 18))
       expect(again.stdout).toBe(
@@ -277,12 +281,12 @@ describe('keyhush publish', () => {
     test('completes one that an interrupted publisher began at one server alone', async () => {
       const { operators, publish, record, key } = await rig()
       await publish(adds(0, 18), '--no-generation')
-      const body = await batchFor(operators[0], [{ op: 'generation', headroom: 3 }])
+      const body = batchOn(operators[0].updatable, [{ op: 'generation', headroom: 3 }])
       const { databaseId, epoch } = decodeBatch(body)
       await record.addBatch({ databaseId: toHex(databaseId), epoch, hash: toHex(blake3(body)) })
       expect((await send(operators[0], body, signed(body, key))).status).toBe(200)
       expect((await publish(edit('x'))).stdout).toMatch(/^epoch: 4 of generation 2\n/)
-      expect(await operators[0].get('/v1/manifest')).toEqual(await operators[1].get('/v1/manifest'))
+      expect(operators[0].manifest).toEqual(operators[1].manifest)
     })
 
     test('begins one by hand', async () => {
@@ -292,7 +296,7 @@ describe('keyhush publish', () => {
       expect(begun.stdout).toMatch(/^epoch: 2 of generation 2\nchanges: 0\n/)
       expect((await publish(generation)).stdout).toMatch(/^epoch: 2 of generation 2\nchanges: 0 \(published before\)\n/)
       await expectRefused(publish([...generation, ...edit('x')]), '422 batch_refused: line 1')
-      expect(await operators[0].epoch()).toBe(2)
+      expect(operators[0].epoch).toBe(2)
     })
   })
 
@@ -303,20 +307,9 @@ describe('keyhush publish', () => {
     const unknown = join(dir, 'unknown.key')
     await createKeyFile(unknown)
     expect((await publish(edit('x'), '--key', unknown)).stderr).toContain('401 unauthorized')
-    expect(await operators[0].epoch()).toBe(1)
+    expect(operators[0].epoch).toBe(1)
   })
 })
-
-/** A batch on the newest epoch of a server. */
-async function batchFor(operator: Operator, operations: readonly object[]): Promise<Uint8Array<ArrayBuffer>> {
-  const base = await operator.get('/v1/manifest')
-  const { databaseId, generation, epoch } = decodeManifest(base)
-  return encodeBatch({
-    ...{ encoding: 'utf8', databaseId, generation, epoch: epoch + 1, expires: 0 },
-    previousManifest: blake3(base),
-    operations: new TextEncoder().encode(operations.map(each => `${JSON.stringify(each)}\n`).join('')),
-  })
-}
 
 const send = (operator: Operator, body: Uint8Array<ArrayBuffer>, headers: Headers) =>
   fetch(`${operator.url}/v1/epochs`, { method: 'POST', body, headers })
@@ -333,8 +326,8 @@ describe('an operator who wants to forge', () => {
     expect(published).toMatchObject({ code: 0, stderr: '' })
     expect(seen.length).toBe(2) // the batch and the manifest's signature
 
-    const before = await operators[1].get('/v1/manifest')
-    const forged = await batchFor(operators[1], edit('forged'))
+    const before = operators[1].manifest
+    const forged = batchOn(operators[1].updatable, edit('forged'))
     const own = ed25519.keygen()
     const [first] = seen as [Headers]
     const publisherKey = fromHex(first['keyhush-batch-signature']!.slice(0, 64))
@@ -342,7 +335,7 @@ describe('an operator who wants to forge', () => {
       const reply = await send(operators[1], forged, headers)
       expect([reply.status, ((await reply.json()) as { code: string }).code]).toEqual([401, 'unauthorized'])
     }
-    expect(await operators[1].get('/v1/manifest')).toEqual(before)
+    expect(operators[1].manifest).toEqual(before)
     // Nor does a signature of its own get in beside the publisher's.
     const signature = toHex(ed25519.sign(signedBytes(before), own.secretKey))
     const junk = { publicKey: toHex(own.publicKey), generation: 1, epoch: 2, signature }
@@ -354,27 +347,27 @@ describe('an operator who wants to forge', () => {
   test('does not get its forgery signed: the publisher builds on nothing that is not its own', async () => {
     const { operators, publish } = await rig()
     expect((await publish(edit('honest'))).code).toBe(0)
-    const forged = await batchFor(operators[1], edit('forged'))
+    const forged = batchOn(operators[1].updatable, edit('forged'))
     for (const operator of operators) {
       expect((await send(operator, forged, signed(forged, FORGER))).status).toBe(200)
     }
-    const before = await operators[1].get('/v1/manifest')
+    const before = operators[1].manifest
     for (const operations of [undefined, edit('next')]) {
       const outcome = await publish(operations)
       expect([outcome.code, outcome.stdout]).toEqual([1, ''])
       expect(outcome.stderr).toContain('is not known to be yours')
     }
     for (const operator of operators) {
-      expect(await operator.get('/v1/manifest')).toEqual(before)
-      expect((await operator.signatures()).map(({ epoch }) => epoch)).toEqual([2])
+      expect(operator.manifest).toEqual(before)
+      expect(operator.updatable.signatures().map(({ epoch }) => epoch)).toEqual([2])
     }
     expect((await publish(edit('next'), '--trust-base', toHex(blake3(before)))).code).toBe(0)
   })
 
   test('cannot pass its forgery off as the very batch that is being published', async () => {
     const { operators, publish } = await rig()
-    const wanted = toHex(blake3(await batchFor(operators[1], edit('honest'))))
-    const forged = await batchFor(operators[1], edit('forged'))
+    const wanted = toHex(blake3(batchOn(operators[1].updatable, edit('honest'))))
+    const forged = batchOn(operators[1].updatable, edit('forged'))
     for (const operator of operators) await send(operator, forged, signed(forged, FORGER))
     const url = await standIn(operators[0].url, {
       reply: (path, body) =>
@@ -394,11 +387,11 @@ describe('an operator who wants to forge', () => {
 
   test('cannot choose the expiry of what is sent again', async () => {
     const { operators, publish } = await rig()
-    const body = await batchFor(operators[0], edit('x'))
+    const body = batchOn(operators[0].updatable, edit('x'))
     const batch = encodeBatch({ ...decodeBatch(body), expires: 4_000_000_000 })
     expect((await send(operators[0], batch, signed(batch, FORGER))).status).toBe(200)
     await expectRefused(publish(edit('x')), 'expires at 4000000000')
-    expect(await operators[1].epoch()).toBe(1)
+    expect(operators[1].epoch).toBe(1)
   })
 })
 
@@ -413,7 +406,7 @@ describe('what a publisher is told', () => {
       '--trust-base',
       baseHash.replace(/^./, d => (d === '0' ? '1' : '0')),
     )
-    expect([wrong.code, await operators[0].epoch()]).toEqual([1, 1])
+    expect([wrong.code, operators[0].epoch]).toEqual([1, 1])
     const data = join(dir, 'a.csv')
     await writeFile(data, KEYED)
     const choices = ['--max-value-bytes', '20', '--name', 'test', ...record]
@@ -429,7 +422,31 @@ describe('what a publisher is told', () => {
     expect((await publish(edit('x'))).code).toBe(0)
     for (const operator of operators) await operator.restartEmpty()
     await expectRefused(publish(edit('y')), 'they have gone back')
-    expect(await operators[0].epoch()).toBe(1)
+    expect(operators[0].epoch).toBe(1)
+  })
+
+  // As docs/operations/keys.md says: nobody who looks up is without a signature on the way.
+  test('it changes its key: epochs have both signatures while operators know both keys, and then the new one alone', async () => {
+    const { dir, operators, publish, key } = await rig()
+    const next = await createKeyFile(join(dir, 'next.key'))
+    const withNext = ['--key', join(dir, 'next.key')]
+    const both = [key, next].map(({ publicKey }) => toHex(publicKey)).sort()
+    const signers = ({ updatable, epoch }: Operator) => {
+      const ofNewest = updatable.signatures().filter(signature => signature.epoch === epoch)
+      return ofNewest.map(({ publicKey }) => publicKey).sort()
+    }
+    await publish(edit('a'))
+    for (const operator of operators) await operator.knows(key.publicKey, next.publicKey)
+    await publish(undefined, ...withNext)
+    expect(operators.map(signers)).toEqual([both, both])
+    await publish(edit('b'), ...withNext)
+    await publish(undefined)
+    expect(operators.map(signers)).toEqual([both, both])
+    for (const operator of operators) await operator.knows(next.publicKey)
+    await expectRefused(publish(edit('c')), '401 unauthorized')
+    await publish(edit('c'), ...withNext)
+    expect(operators.map(({ epoch }) => epoch)).toEqual([4, 4])
+    expect(operators.map(signers)).toEqual(Array(2).fill([toHex(next.publicKey)]))
   })
 
   test('a key that everybody may read is warned of', async () => {
@@ -439,7 +456,7 @@ describe('what a publisher is told', () => {
     expect(outcome.stderr).toBe(
       `keyhush: warning: ${join(dir, 'publisher.key')}: every user of this machine can read it; chmod 600 it\n`,
     )
-    expect([outcome.code, await operators[1].epoch()]).toEqual([0, 2])
+    expect([outcome.code, operators[1].epoch]).toEqual([0, 2])
   })
 })
 
