@@ -134,11 +134,10 @@ test('a body in pieces of one byte is one buffer', async () => {
   const dataset = await small()
   const { port } = await whole({ datasets: [{ dataset }] })
   const query = queryAt(dataset.manifest, 0)
-  const socket = connect({ port, host: '127.0.0.1', noDelay: true })
-  onTestFinished(() => void socket.destroy())
-  socket.write(`POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: ${query.length}\r\n\r\n`)
+  const socket = await deaf(port, `POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: ${query.length}\r\n\r\n`)
+  socket.setNoDelay()
   for (const byte of query) await new Promise(resolve => socket.write(Buffer.of(byte), resolve))
-  const [reply] = (await once(socket, 'data')) as [Buffer]
+  const [reply] = (await once(socket.resume(), 'data')) as [Buffer]
   expect(reply.toString('latin1')).toMatch(/^HTTP\/1\.1 200 /)
 })
 
