@@ -1,6 +1,5 @@
 // P7: a server logs route, status, size and duration, and nothing else that a request says or is.
 
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, get, type IncomingMessage } from 'node:http'
 import { encodeInstantQuery, encodeQuery, HEADER_BYTES, INSTANT_PATH } from '@keyhush/protocol'
@@ -22,7 +21,7 @@ import {
   vectors,
 } from './helpers.js'
 import { deaf } from './sockets.js'
-import { command } from './spawned.js'
+import { command, serving } from './spawned.js'
 import { batchOn, keyed } from './updatable-helpers.js'
 
 const CANARY = 'canary7f3a'
@@ -218,13 +217,8 @@ test('a log that nobody reads is cut, requests are answered, and the log counts 
   const BOUND = 256 * 1024
   const SYSTEM = 512 * 1024 // what a pipe may hold by itself
   const args = ['serve', '--dataset', await builtDirectory('a.txt', 'alpha\n'), '--port', '0', '--drain-seconds', '0']
-  const server = spawn(process.execPath, [command, ...args, '--log-level', 'debug'], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  onTestFinished(() => void server.kill('SIGKILL'))
-  server.stderr.pause()
-  const [line] = (await once(server.stdout, 'data')) as [Buffer]
-  const url = String(line).trim().replace('listening on ', '')
+  const { child, printed, finished, url } = await serving(process.execPath, [command, ...args, '--log-level', 'debug'])
+  child.stderr.pause()
   const agent = new Agent({ keepAlive: true, maxSockets: 16 })
   onTestFinished(() => agent.destroy())
   const ask = () =>
@@ -237,15 +231,14 @@ test('a log that nobody reads is cut, requests are answered, and the log counts 
     expect(new Set(await Promise.all(Array.from({ length: 500 }, ask)))).toEqual(new Set([200]))
   }
 
-  const chunks: Buffer[] = []
-  server.stderr.on('data', chunk => chunks.push(chunk)).resume()
-  const lines = () => Buffer.concat(chunks).toString().split('\n').slice(0, -1)
+  child.stderr.resume()
+  const lines = () => printed.stderr.split('\n').slice(0, -1)
   const dropped = () => lines().map(text => (JSON.parse(text) as { dropped?: number }).dropped ?? 0)
   // What stood there comes first.
   for (let more = 0; more < 100 && dropped().every(count => count === 0); more++) await ask()
-  expect(Buffer.concat(chunks).length).toBeLessThan(BOUND + SYSTEM)
-  server.kill('SIGTERM')
-  await once(server, 'close')
+  expect(printed.stderr.length).toBeLessThan(BOUND + SYSTEM)
+  child.kill('SIGTERM')
+  await finished
   // Every request has its line, or is counted among those that have none.
   const told = lines().filter(text => text.includes('GET /v1/manifest')).length
   const missing = dropped().reduce((sum, count) => sum + count, 0)

@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, openSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -122,26 +122,18 @@ describe('LMDB', () => {
     return dir
   }
 
-  test('a file that was cut off anywhere is refused by name', async () => {
+  test('a file that was cut off anywhere, or is something else, is refused by name', async () => {
     const dir = await closedStore()
     const file = join(dir, 'data.mdb')
     const whole = readFileSync(file)
-    for (const length of [1, 4096, 8191, 8192, whole.length >> 1, whole.length - 4096]) {
-      writeFileSync(file, whole)
-      truncateSync(file, length)
-      expect(() => openLmdb(dir), `${length} bytes`).toThrow(DatasetError)
+    const lengths = [1, 4096, 8191, 8192, whole.length >> 1, whole.length - 4096]
+    for (const bytes of [...lengths.map(length => whole.subarray(0, length)), pseudoRandom(20_000)]) {
+      writeFileSync(file, bytes)
+      expect(() => openLmdb(dir), `${bytes.length} bytes`).toThrow(DatasetError)
       expect(() => openLmdb(dir)).toThrow(file)
     }
     writeFileSync(file, whole)
     await openLmdb(dir).close()
-  })
-
-  test('a file that is something else is refused by name', async () => {
-    const dir = await temporaryDirectory()
-    const file = join(dir, 'data.mdb')
-    appendFileSync(openSync(file, 'w'), pseudoRandom(20_000))
-    expect(() => openLmdb(dir)).toThrow(DatasetError)
-    expect(() => openLmdb(dir)).toThrow(file)
   })
 
   test('nobody else on the machine may look into a folder that it made', NEEDS_POSIX, async () => {
