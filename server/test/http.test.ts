@@ -461,7 +461,7 @@ describe('several databases in one process', () => {
   test('cannot share a name, take a route’s, or be none', async () => {
     const dataset = await small()
     const names = (...list: (string | undefined)[]) => createServer({ datasets: list.map(name => ({ name, dataset })) })
-    await expect(names()).rejects.toThrow(/no dataset/)
+    await expect(names()).rejects.toThrow(/expected a database to serve, got none/)
     await expect(names('a', 'a')).rejects.toThrow(/got two/)
     await expect(names(undefined, undefined)).rejects.toThrow(/got two/)
     for (const name of ['v1', 'healthz', 'a/b', '', '..', '-a', ':hash', '*']) {
