@@ -29,7 +29,7 @@ const long = [
     'world/living/mutants.all',
     'world/state/every-step',
   ].map(name => `tests/${name}`),
-  ...['sizes', 'testing', 'packed', 'trust', 'dev'].map(name => `tests/e2e/${name}`),
+  ...['sizes', 'testing', 'trust', 'dev'].map(name => `tests/e2e/${name}`),
   ...['demo', 'kills', 'reloads-and-private-windows', 'sdk', 'store', 'tabs'].map(name => `tests/browsers/${name}`),
   ...['deviating.all', 'end-to-end', 'server-updates.all', 'vectors'].map(name => `packages/pointproofs/test/${name}`),
 ].map(name => `/${name}.test.ts`)

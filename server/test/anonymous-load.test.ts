@@ -1,11 +1,9 @@
 // What an anonymous client can make a server do at little cost to itself.
 
-import { once } from 'node:events'
 import { get } from 'node:http'
-import { connect } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { latch, listening, pseudoRandom } from './helpers.js'
-import { exchanged, publisherKeys, served, twoKeys } from './sockets.js'
+import { deaf, exchanged, publisherKeys, served, twoKeys } from './sockets.js'
 import { opened, signatureOf, storageOf } from './updatable-helpers.js'
 
 const MIB = 1024 * 1024
@@ -57,16 +55,9 @@ test('bodies that clients have begun to send take at most 256 MiB, as much as re
   const before = process.memoryUsage().arrayBuffers
   await Promise.all(
     Array.from({ length: connections }, async () => {
-      const socket = connect({ port, host: '127.0.0.1' })
-      onTestFinished(() => void socket.destroy())
-      let gone = false
-      socket.on('error', () => {})
-      socket.on('close', () => {
-        gone = true
-      })
-      await once(socket, 'connect')
-      socket.write(`POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: ${body + 1}\r\n\r\n`)
-      for (let sent = 0; sent < body && !gone; sent += piece.length) {
+      const head = `POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: ${body + 1}\r\n\r\n`
+      const socket = await deaf(port, head)
+      for (let sent = 0; sent < body && !socket.destroyed; sent += piece.length) {
         await new Promise<void>(resolve => void socket.write(piece, () => resolve()))
       }
     }),

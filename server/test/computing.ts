@@ -17,7 +17,8 @@ export const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
 
 export const fixed = (choices: Choices = {}) =>
   builtDataset('a.bin', CONTENT, { recordBytes: RECORD_BYTES, ...choices })
-export const changing = async () => opened(await storageOf('a.bin', CONTENT, { recordBytes: RECORD_BYTES }))
+export const changing = async (choices: Choices = {}) =>
+  opened(await storageOf('a.bin', CONTENT, { recordBytes: RECORD_BYTES, ...choices }))
 
 let draws = 0
 /** 32 bytes, different for each of 255 draws of a file. */

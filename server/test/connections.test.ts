@@ -3,7 +3,7 @@
 import dns from 'node:dns'
 import { once } from 'node:events'
 import { createServer, request } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { HEADER_BYTES } from '@keyhush/protocol'
@@ -11,6 +11,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { NEEDS_LINUX, NEEDS_POSIX } from '../../tests/support/needs.js'
 import { Connections, mostConnections } from '../dist/http/limits/connections.js'
 import { builtDirectory, logged, pseudoRandom, queryAt, running, small, temporaryDirectory } from './helpers.js'
+import { deaf } from './sockets.js'
 import { command, serving } from './spawned.js'
 
 const limitsOf = (soft: string) =>
@@ -25,13 +26,7 @@ test('connections: the open files that the system allows, less a reserve; no bou
 })
 
 /** One that the other side has taken, or hung up on. */
-async function connected(port: number): Promise<Socket> {
-  const socket = connect(port, '127.0.0.1')
-  socket.on('error', () => {})
-  onTestFinished(() => void socket.destroy())
-  await once(socket, 'connect')
-  return socket.resume()
-}
+const connected = async (port: number) => (await deaf(port)).resume()
 
 const closed = (socket: Socket) => socket.closed || once(socket, 'close')
 

@@ -51,6 +51,17 @@ async function prepare(dir: string, epochs: number, last?: object): Promise<Case
   return { store, body, old, made }
 }
 
+/** One case for the tests of a group. */
+function preparedOnce(...of: [epochs: number, last?: object]): () => Case {
+  let prepared: Case
+  beforeAll(async () => {
+    const folder = await temporaryFolder()
+    prepared = await prepare(folder.path, ...of)
+    return folder.remove
+  })
+  return () => prepared
+}
+
 /** Opens what was left, which checks every digest; says which epoch it holds, and publishes the batch again. */
 async function afterwards({ body, old, made }: Case, store: string): Promise<'old' | 'new'> {
   const updatable = await UpdatableDatabase.open(openLmdb(store))
@@ -81,12 +92,7 @@ async function dieAt(prepared: Case, point: string, transaction = 1): Promise<'o
 }
 
 describe('a process that is killed while it publishes leaves the old epoch or the new one', () => {
-  let prepared: Case
-  beforeAll(async () => {
-    const folder = await temporaryFolder()
-    prepared = await prepare(folder.path, 2)
-    return folder.remove
-  })
+  const prepared = preparedOnce(2)
 
   test.each([
     ['before the transaction', 'old'],
@@ -98,37 +104,27 @@ describe('a process that is killed while it publishes leaves the old epoch or th
     ['once it is done', 'new'],
     ['before its epoch is told', 'new'],
   ] as const)('%s', async (point, expected) => {
-    const found = await dieAt(prepared, point)
+    const found = await dieAt(prepared(), point)
     if (expected !== undefined) expect(found).toBe(expected)
   })
 })
 
 // After 64 epochs chunks are written: the batch's own transaction is the first, chunks follow, and at last the base.
 describe('a process that is killed while it writes the chunks that are behind loses nothing', () => {
-  let prepared: Case
-  beforeAll(async () => {
-    const folder = await temporaryFolder()
-    prepared = await prepare(folder.path, 65)
-    return folder.remove
-  })
+  const prepared = preparedOnce(65)
 
   const points = ['before its writes', 'after its writes', 'while it commits', 'once it is done']
   test.each([2, 3].flatMap(transaction => points.map(point => [point, transaction] as const)))(
     '%s of transaction %i',
     async (point, transaction) => {
-      expect(await dieAt(prepared, point, transaction)).toBe('new')
+      expect(await dieAt(prepared(), point, transaction)).toBe('new')
     },
   )
 })
 
 // Chunks that are behind come first, then the new base, the new generation's mark and its chunks, and its epoch last.
 describe('a process that is killed while it begins a generation leaves the old one or the new one', () => {
-  let prepared: Case
-  beforeAll(async () => {
-    const folder = await temporaryFolder()
-    prepared = await prepare(folder.path, 3, { op: 'generation', headroom: 500 })
-    return folder.remove
-  })
+  const prepared = preparedOnce(3, { op: 'generation', headroom: 500 })
 
   // Between two transactions it is killed once in `npm test`, of the last at every moment.
   test.each([1, 2, 3, 4, 5])('in transaction %i', async transaction => {
@@ -136,7 +132,7 @@ describe('a process that is killed while it begins a generation leaves the old o
     const moments = ['before its writes', 'while it commits', 'once it is done'] as const
     for (const [n, moment] of moments.entries()) {
       if (!THOROUGH && !isLast && n !== transaction % 3) continue
-      const left = await dieAt(prepared, moment, transaction)
+      const left = await dieAt(prepared(), moment, transaction)
       if (!isLast || n === 0) expect(left).toBe('old')
       if (isLast && n === 2) expect(left).toBe('new')
     }

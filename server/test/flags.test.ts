@@ -91,9 +91,3 @@ test('docs/operations/reference.md has the environment variables that the comman
   const rows = sectionOf('Environment variables')
   expect([...new Set(read)].filter(name => !new RegExp(`\\b${name}\\b`).test(rows))).toEqual([])
 })
-
-test('help shows the ports of dev as they are typed', async () => {
-  expect((await runKeyhush('dev', '--help')).replace(/\s+/g, ' ')).toContain(
-    '--ports <a,b> ports to listen on, one a server (default: any free ones)',
-  )
-})

@@ -216,51 +216,22 @@ describe('a new generation', () => {
   })
 })
 
+// What else is refused are rows in updatable.test.ts.
 describe('a generation is refused, and nothing changes,', () => {
-  async function refusedWith(
-    updatable: UpdatableDatabase,
-    operations: readonly object[],
-    line: number,
-    reason: RegExp,
-  ) {
+  async function refused(updatable: UpdatableDatabase, headroom: number | undefined, reason: RegExp) {
     const before = [updatable.newest, ...updatable.list()]
     const records = recordsOf(updatable, updatable.newest.manifest)
-    const refused = await refusal(updatable.publish(batchOn(updatable, operations)))
-    expect(refused.reply).toMatchObject({ code: 'batch_refused', line })
-    expect(refused.message).toMatch(reason)
+    const { reply, message } = await refusal(begin(updatable, headroom))
+    expect([reply.code, reply.line, message]).toEqual(['batch_refused', 1, expect.stringMatching(reason)])
     expect([updatable.newest, ...updatable.list()]).toEqual(before)
     expect(recordsOf(updatable, updatable.newest.manifest)).toEqual(records)
   }
 
-  const generation = { op: 'generation' }
-  test.each<[string, readonly object[], number, RegExp]>([
-    ['before another operation', [generation, { op: 'delete', key: 'one' }], 1, /only line of its batch/],
-    [
-      'after others',
-      [{ op: 'delete', key: 'one' }, { op: 'delete', key: 'two' }, generation],
-      3,
-      /only line of its batch/,
-    ],
-    ['twice', [generation, generation], 1, /only line of its batch/],
-    ['with a member too many', [{ ...generation, key: 'one' }], 1, /"key"/],
-    ['with words of it', [{ ...generation, headroom: '7' }], 1, /"headroom"/],
-    ['with 2^32 records of it', [{ ...generation, headroom: 2 ** 32 }], 1, /"headroom"/],
-    ['with more of it than any layout has', [{ ...generation, headroom: 2 ** 32 - 1 }], 1, /layout/],
-  ])('%s', async (_, operations, line, reason) => {
-    const updatable = await keyed()
-    await refusedWith(updatable, operations, line, reason)
-    await begin(updatable)
-  })
-
   test('without keys', async () => {
     const updatable = await keyed()
-    await updatable.publish(
-      batchOn(
-        updatable,
-        ['one', 'two', 'three'].map(key => ({ op: 'delete', key })),
-      ),
-    )
-    await refusedWith(updatable, [generation], 1, /no keys/)
+    const deletes = ['one', 'two', 'three'].map(key => ({ op: 'delete', key }))
+    await updatable.publish(batchOn(updatable, deletes))
+    await refused(updatable, undefined, /no keys/)
     await updatable.publish(batchOn(updatable, [{ op: 'add', key: 'one', value: 'again' }]))
     await begin(updatable)
   })
@@ -268,7 +239,7 @@ describe('a generation is refused, and nothing changes,', () => {
   // Records of 2 GB can be addressed; with their trees they do not fit into the 4 GiB of WebAssembly.
   test('for want of memory', async () => {
     const updatable = await opened(await storageOf('a.bin', pseudoRandom(400), { recordBytes: 40 }))
-    await refusedWith(updatable, [{ ...generation, headroom: 52_000_000 }], 1, /memory/)
+    await refused(updatable, 52_000_000, /memory/)
     await begin(updatable, 1000)
     expect(updatable.newest.manifest.partitionRecords).toBe(64)
   })
@@ -295,13 +266,22 @@ describe('a failure to write', () => {
     expect(recordsOf(again, again.newest.manifest, 10)).toEqual(records)
   })
 
-  test('beside it is cleared away by a restart', async () => {
+  test.each([
+    ['beside it', 'chunk/00000002/00000082'],
+    ['of the epoch itself', 'manifest/00000002'],
+  ])('%s is cleared away by a restart, and it is made again', async (_, failed) => {
     const { storage, updatable } = await failing()
-    storage.fails = key => key === 'chunk/00000002/00000082'
+    const told: Error[] = []
+    updatable.onFailure = error => told.push(error)
+    storage.fails = key => key === failed
     await expect(begin(updatable, 1_000_000)).rejects.toThrow('ENOSPC')
+    expect([told, updatable.newest.manifest.generation]).toEqual([[], 1])
     await updatable.close()
-    expect((await opened(storage)).list().map(({ epoch }) => epoch)).toEqual([1])
+    storage.fails = () => false
+    const again = await opened(storage)
+    expect(again.list().map(numbers)).toEqual(['1.1'])
     expect([await storage.count('chunk/00000002/'), await storage.count('generation/')]).toEqual([0, 1])
+    await begin(again)
   })
 
   test('because another process has opened the store meanwhile leaves it whole', async () => {
@@ -323,18 +303,6 @@ describe('a failure to write', () => {
     const again = await opened(storage)
     expect(again.newest.manifest.epoch).toBe(1)
     await begin(again)
-  })
-
-  test('of the epoch itself leaves the old generation, and it is made again', async () => {
-    const { storage, updatable } = await failing()
-    const told: Error[] = []
-    updatable.onFailure = error => told.push(error)
-    storage.fails = key => key === 'manifest/00000002'
-    await expect(begin(updatable)).rejects.toThrow('ENOSPC')
-    expect([told.length, updatable.newest.manifest.generation]).toEqual([0, 1])
-    await updatable.close()
-    storage.fails = () => false
-    expect((await opened(storage)).newest.manifest.generation).toBe(1)
   })
 })
 

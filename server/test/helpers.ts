@@ -73,6 +73,12 @@ export async function builtDataset(
 /** 100 records of 8 bytes: 16 partitions of 7, so batches of up to 64. */
 export const small = (choices: Choices = {}) => builtDataset('a.bin', pseudoRandom(800), { recordBytes: 8, ...choices })
 
+/** The dataset with another `answer`. */
+export const answeringWith = (dataset: Dataset, value: () => never): Dataset => ({
+  ...dataset,
+  database: Object.create(dataset.database, { answer: { value } }),
+})
+
 /** A server until the test ends. */
 export async function running(options: ServerOptions): Promise<FastifyInstance> {
   const app = await createServer(options)
@@ -177,6 +183,28 @@ export function latch(): { open(): void; readonly opened: Promise<void> } {
 /** The hashes of all partitions. */
 export const partitionHashes = (manifest: Manifest) =>
   Array.from({ length: manifest.partitions }, (_, q) => toHex(contentHash(manifest, q)))
+
+/** `bytes` with some of them replaced. */
+export function changed(bytes: Uint8Array, at: number, ...by: number[]): Buffer<ArrayBuffer> {
+  const copy = Buffer.from(bytes)
+  copy.set(by, at)
+  return copy
+}
+
+/** A query of any suite, with the header of docs/protocol.md and a fault in it; and the code of the reply. */
+export const faultsOf = (query: Uint8Array): [string, Buffer, string][] => [
+  ['another magic', changed(query, 0, 0), 'bad_request'],
+  ['another format', changed(query, 4, 2), 'bad_request'],
+  ['another suite', changed(query, 6, 1), 'bad_request'],
+  ['another database', changed(query, 8, 0, 0, 0, 0), 'wrong_database'],
+  ['another generation', changed(query, 24, 2), 'epoch_unknown'],
+  ['another epoch', changed(query, 28, 2), 'epoch_unknown'],
+  ['another Q', changed(query, 32, 15), 'bad_request'],
+  ['no query', changed(query, 36, 0), 'bad_request'],
+  ['reserved bytes', changed(query, 38, 1), 'bad_request'],
+  ['a byte too few', query.subarray(0, -1) as Buffer, 'bad_request'],
+  ['a byte too many', Buffer.concat([query, Buffer.alloc(1)]), 'bad_request'],
+]
 
 /** A query for the same offset in every partition. */
 export function queryAt(manifest: Manifest, offset: number, count = 1, proofs?: Proofs): Buffer<ArrayBuffer> {

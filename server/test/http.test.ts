@@ -18,6 +18,7 @@ import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { buildInto, temporaryFolder } from '../../tests/support/servers.js'
 import { createServer, type Dataset, loadDataset, type ServerOptions } from '../dist/index.js'
 import {
+  answeringWith,
   builtDataset,
   builtDirectory,
   partitionHashes,
@@ -57,17 +58,15 @@ function expectError(reply: Reply, code: keyof typeof ERROR_CODES, status: numbe
   expect(reply.headers['cache-control']).toBe('no-store')
 }
 
-describe('GET /v1/manifest', () => {
-  test('gives the newest manifest, or the one asked for', async () => {
-    const { dataset, app } = await serving()
-    for (const url of ['/v1/manifest', '/v1/manifest?generation=1&epoch=1', '/v1/manifest?epoch=1&generation=1']) {
-      const reply = await app.inject(url)
-      expect(reply.statusCode).toBe(200)
-      expect(reply.headers['content-type']).toBe('application/octet-stream')
-      expect(reply.headers['cache-control']).toBe('no-store')
-      expect(reply.rawPayload.equals(dataset.manifestBytes)).toBe(true)
-    }
-  })
+test('GET /v1/manifest gives the newest manifest, or the one asked for', async () => {
+  const { dataset, app } = await serving()
+  for (const url of ['/v1/manifest', '/v1/manifest?generation=1&epoch=1', '/v1/manifest?epoch=1&generation=1']) {
+    const reply = await app.inject(url)
+    expect(reply.statusCode).toBe(200)
+    expect(reply.headers['content-type']).toBe('application/octet-stream')
+    expect(reply.headers['cache-control']).toBe('no-store')
+    expect(reply.rawPayload.equals(dataset.manifestBytes)).toBe(true)
+  }
 })
 
 test('GET /v1/info says what is offered', async () => {
@@ -462,7 +461,7 @@ describe('several databases in one process', () => {
   test('cannot share a name, take a route’s, or be none', async () => {
     const dataset = await small()
     const names = (...list: (string | undefined)[]) => createServer({ datasets: list.map(name => ({ name, dataset })) })
-    await expect(names()).rejects.toThrow(/no dataset/)
+    await expect(names()).rejects.toThrow(/expected a database to serve, got none/)
     await expect(names('a', 'a')).rejects.toThrow(/got two/)
     await expect(names(undefined, undefined)).rejects.toThrow(/got two/)
     for (const name of ['v1', 'healthz', 'a/b', '', '..', '-a', ':hash', '*']) {
@@ -523,39 +522,19 @@ describe('the rate limit', () => {
   })
 })
 
-/** The dataset with another `answer`. */
-const withAnswer = (dataset: Dataset, value: () => never): Dataset => ({
-  ...dataset,
-  database: Object.create(dataset.database, { answer: { value } }),
-})
-
-describe('readiness', () => {
-  test('ends when the core traps: one 500, then 503, and the owner is told once', async () => {
-    const dataset = await small()
-    const told: Error[] = []
-    let calls = 0
-    const trapping = withAnswer(dataset, () => {
-      calls++
-      throw new WebAssembly.RuntimeError('unreachable')
-    })
-    const app = await serverFor(trapping, { onTrap: error => told.push(error) })
-    expectError(await post(app, queryAt(dataset.manifest, 0)), 'internal')
-    expectError(await post(app, queryAt(dataset.manifest, 0)), 'not_ready')
-    expectError(await app.inject('/readyz'), 'not_ready')
-    expect([told.length, calls]).toEqual([1, 1])
-  })
-
-  test('survives any other fault, which stays ours: 500 without a word of it', async () => {
-    const dataset = await small()
-    const failing = withAnswer(dataset, () => {
-      throw new Error('secret detail')
-    })
-    const app = await serverFor(failing)
-    const reply = await post(app, queryAt(dataset.manifest, 0))
-    expectError(reply, 'internal')
-    expect(reply.body).not.toMatch(/secret|Error|at /)
-    expect((await app.inject('/readyz')).statusCode).toBe(200)
-  })
+test('readiness ends when the core traps: one 500, then 503, and the owner is told once', async () => {
+  const dataset = await small()
+  const told: Error[] = []
+  let calls = 0
+  const answer = () => {
+    calls++
+    throw new WebAssembly.RuntimeError('unreachable')
+  }
+  const app = await serverFor(answeringWith(dataset, answer), { onTrap: error => told.push(error) })
+  expectError(await post(app, queryAt(dataset.manifest, 0)), 'internal')
+  expectError(await post(app, queryAt(dataset.manifest, 0)), 'not_ready')
+  expectError(await app.inject('/readyz'), 'not_ready')
+  expect([told.length, calls]).toEqual([1, 1])
 })
 
 test.each<[string, (file: string) => Promise<unknown>]>([

@@ -42,7 +42,7 @@ async function lookUp(dataset: Dataset, key: string): Promise<string | undefined
 }
 
 describe('csv and tsv', () => {
-  test('mean the same with LF, CRLF, a byte order mark, quotes, swapped columns, tabs, or without a last line end', async () => {
+  test('mean the same with LF, CRLF, a byte order mark, quotes, swapped columns, tabs, in another order, or without a last line end', async () => {
     const spellings: [string, string][] = [
       ['a.csv', 'key,value\nalpha,1\nbeta,22\n'],
       ['a.csv', 'key,value\r\nalpha,1\r\nbeta,22\r\n'],

@@ -36,7 +36,7 @@ import {
   RECORDS,
   withComputations,
 } from './computing.js'
-import { builtDataset, post as postTo, pseudoRandom, queryAt, running } from './helpers.js'
+import { builtDataset, changed, faultsOf, post as postTo, pseudoRandom, queryAt, running } from './helpers.js'
 import { batchOn, opened, storageOf } from './updatable-helpers.js'
 
 const recordOf = (index: number) => Buffer.from(CONTENT.subarray(index * RECORD_BYTES, (index + 1) * RECORD_BYTES))
@@ -47,8 +47,8 @@ beforeAll(async () => {
 })
 
 function layoutOf(manifest: Manifest, of: InstantOf): LayoutHandle {
-  const { records, recordBytes, partitions, partitionRecords } = instantLayout(manifest, of)
-  return core.layout(records, recordBytes, partitions, partitionRecords)
+  const { records, recordBytes, partitions, partitionRecords, blockRecords } = instantLayout(manifest, of)
+  return core.layout(records, recordBytes, partitions, partitionRecords, blockRecords)
 }
 
 /** All requests of a lookup, and what becomes of the replies. */
@@ -174,27 +174,12 @@ describe('an instant lookup', () => {
     const dataset = await fixed()
     const app = await running({ datasets: [{ dataset }], instant: { workers: 1 } })
     const [good] = lookup(dataset.manifest, [5]).bodies as [Buffer]
-    const changed = (change: (body: Buffer) => void) => {
-      const body = Buffer.from(good)
-      change(body)
-      return body
-    }
     const faults: [string, Buffer, string][] = [
       ['nothing', Buffer.alloc(0), 'bad_request'],
-      ['no magic', changed(body => body.write('PIRA')), 'bad_request'],
-      ['another format', changed(body => body.writeUInt16LE(2, 4)), 'bad_request'],
-      ['another suite', changed(body => body.writeUInt16LE(1, 6)), 'bad_request'],
-      ['another database', changed(body => body.fill(7, 8, 24)), 'wrong_database'],
-      ['another generation', changed(body => body.writeUInt32LE(2, 24)), 'epoch_unknown'],
-      ['another epoch', changed(body => body.writeUInt32LE(2, 28)), 'epoch_unknown'],
-      ['another Q', changed(body => body.writeUInt32LE(15, 32)), 'bad_request'],
-      ['no query', changed(body => body.writeUInt16LE(0, 36)), 'bad_request'],
-      ['two queries, of which one is there', changed(body => body.writeUInt16LE(2, 36)), 'bad_request'],
-      ['more queries than any request has', changed(body => body.writeUInt16LE(65, 36)), 'bad_request'],
-      ['reserved bytes', changed(body => body.writeUInt16LE(1, 38)), 'bad_request'],
-      ['a byte too few', good.subarray(0, -1), 'bad_request'],
-      ['a byte too many', Buffer.concat([good, Buffer.alloc(1)]), 'bad_request'],
-      ['a third party', changed(body => body.writeUInt8(2, body.length - 1)), 'bad_request'],
+      ...faultsOf(good),
+      ['two queries, of which one is there', changed(good, 36, 2), 'bad_request'],
+      ['more queries than any request has', changed(good, 36, 65), 'bad_request'],
+      ['a third party', changed(good, good.length - 1, 2), 'bad_request'],
       ['more than anything', Buffer.alloc(MAX_INSTANT_BYTES + 1), 'too_large'],
     ]
     const beside = faults.map((_, i) => found(app, dataset.manifest, [i]))
@@ -239,11 +224,6 @@ describe('a lookup with three servers or more', () => {
     const { bodies, read } = lookup(dataset.manifest, [5], 'records', 3)
     const formOf = (body: Buffer) => body[HEADER_BYTES + 1]
     const [seed, vector] = [0, 1].map(form => bodies.find(body => formOf(body) === form)!) as [Buffer, Buffer]
-    const changed = (body: Buffer, at: number, byte: number) => {
-      const copy = Buffer.from(body)
-      copy[at < 0 ? copy.length + at : at] = byte
-      return copy
-    }
     const faults: [string, Buffer][] = [
       ['no form', seed.subarray(0, HEADER_BYTES + 1)],
       ['two servers', changed(seed, HEADER_BYTES, 2)],
@@ -264,75 +244,71 @@ describe('a lookup with three servers or more', () => {
 })
 
 describe('while the database changes', () => {
-  test('lookups at the newest epoch and the one before find what it had then, partitions added included', async () => {
-    const { updatable, app } = await changingWithQueue({ workers: 2, waiting: 5000 })
-    const model = Array.from({ length: RECORDS }, (_, i) => hex(recordOf(i)))
-    const history: { manifest: Manifest; model: string[] }[] = [
-      { manifest: updatable.newest.manifest, model: [...model] },
-    ]
-    const asked: Promise<void>[] = []
-    const ask = (at: number) => {
-      const { manifest, model } = history[at]!
-      for (let k = 0; k < 12; k++) {
-        const index = (k * 29 + 13 * at) % model.length
-        const servers = k % 4 === 0 ? 3 : 2
-        asked.push(
-          found(app, manifest, [index, (index + 1) % model.length], 'records', servers).then(record => {
-            // Two epochs further on it is no longer answered.
-            if (record === 'epoch_unknown') return void expect(updatable.newest.manifest.epoch).toBeGreaterThan(at + 2)
-            expect(record, `record ${index} at epoch ${at + 1}`).toBe(
-              model[index]! + model[(index + 1) % model.length]!,
-            )
-          }),
-        )
+  test.each([1, 4])(
+    'lookups at the newest epoch and the one before find what it had then, with %i records a block and partitions added',
+    async pack => {
+      const updatable = await changing({ pack })
+      const { app } = await withQueue({ updatable }, { workers: 2, waiting: 5000 })
+      const model = Array.from({ length: RECORDS }, (_, i) => hex(recordOf(i)))
+      const history: { manifest: Manifest; model: string[] }[] = [
+        { manifest: updatable.newest.manifest, model: [...model] },
+      ]
+      const asked: Promise<void>[] = []
+      const ask = (at: number) => {
+        const { manifest, model } = history[at]!
+        for (let k = 0; k < 12; k++) {
+          const index = (k * 29 + 13 * at) % model.length
+          const servers = k % 4 === 0 ? 3 : 2
+          asked.push(
+            found(app, manifest, [index, (index + 1) % model.length], 'records', servers).then(record => {
+              // Two epochs further on it is no longer answered.
+              if (record === 'epoch_unknown')
+                return void expect(updatable.newest.manifest.epoch).toBeGreaterThan(at + 2)
+              expect(record, `record ${index} at epoch ${at + 1}`).toBe(
+                model[index]! + model[(index + 1) % model.length]!,
+              )
+            }),
+          )
+        }
       }
-    }
-    ask(0)
-    for (let epoch = 2; epoch <= 6; epoch++) {
-      const edits = [3, 100 + epoch, 299].map(index => {
-        model[index] = hex(pseudoRandom(RECORD_BYTES, 10 * epoch + (index % 10)))
-        return { op: 'edit', index, value: model[index] }
-      })
-      const added = Array.from({ length: 12 }, (_, i) => {
-        model.push(hex(pseudoRandom(RECORD_BYTES, 100 + epoch + i)))
-        return { op: 'add', value: model.at(-1) }
-      })
-      const publishing = updatable.publish(batchOn(updatable, [...edits, ...added], { encoding: 'hex' }))
-      ask(epoch - 2)
-      await publishing
-      history.push({ manifest: updatable.newest.manifest, model: [...model] })
-      ask(epoch - 1)
-      ask(epoch - 2)
-      await Promise.all(asked.splice(0))
-    }
-    expect(updatable.newest.manifest.partitions).toBeGreaterThan(history[0]!.manifest.partitions)
-  })
+      ask(0)
+      for (let epoch = 2; epoch <= 6; epoch++) {
+        const edits = [3, 100 + epoch, 299].map(index => {
+          model[index] = hex(pseudoRandom(RECORD_BYTES, 10 * epoch + (index % 10)))
+          return { op: 'edit', index, value: model[index] }
+        })
+        const added = Array.from({ length: 12 }, (_, i) => {
+          model.push(hex(pseudoRandom(RECORD_BYTES, 100 + epoch + i)))
+          return { op: 'add', value: model.at(-1) }
+        })
+        const publishing = updatable.publish(batchOn(updatable, [...edits, ...added], { encoding: 'hex' }))
+        ask(epoch - 2)
+        await publishing
+        history.push({ manifest: updatable.newest.manifest, model: [...model] })
+        ask(epoch - 1)
+        ask(epoch - 2)
+        await Promise.all(asked.splice(0))
+      }
+      expect(updatable.newest.manifest.partitions).toBeGreaterThan(history[0]!.manifest.partitions)
+    },
+  )
 
-  test('a batch waits for passes under way, and whoever asks meanwhile is answered after it, at the epoch before', async () => {
+  test.each([
+    ['one batch: a lookup that waits behind it is answered at its epoch', 0],
+    ['two batches: a lookup that waits behind the second learns that its epoch is gone', 1],
+  ])('a batch waits for passes under way; %s', async (_, before) => {
     const { updatable, app, lookups, manifest, readers } = await changingWithQueue()
+    for (let i = 0; i < before; i++) await editNine(updatable)
     const end = readers.begin() // as a pass does
-    const publishing = editNine(updatable)
-    await expect.poll(() => readers.open).toBe(false)
-    const before = found(app, manifest, [9])
-    await expect.poll(() => lookups.waiting).toBe(2)
-    expect([updatable.newest.manifest.epoch, lookups.passes]).toEqual([1, 0])
-    end()
-    const value = await publishing
-    expect(await before).toBe(hex(recordOf(9)))
-    expect(await found(app, updatable.newest.manifest, [9])).toBe(value)
-  })
-
-  test('a query whose epoch has gone by while it waited is told so', async () => {
-    const { updatable, app, lookups, manifest, readers } = await changingWithQueue()
-    await editNine(updatable)
-    const end = readers.begin()
     const publishing = editNine(updatable)
     await expect.poll(() => readers.open).toBe(false)
     const late = found(app, manifest, [9])
     await expect.poll(() => lookups.waiting).toBe(2)
+    expect([updatable.newest.manifest.epoch, lookups.passes]).toEqual([1 + before, 0])
     end()
-    await publishing
-    expect(await late).toBe('epoch_unknown')
+    const value = await publishing
+    expect(await late).toBe(before === 0 ? hex(recordOf(9)) : 'epoch_unknown')
+    expect(await found(app, updatable.newest.manifest, [9])).toBe(value)
   })
 
   test('a generation that has ended is answered, and its memory goes only after the passes on it', async () => {
@@ -620,20 +596,18 @@ describe('a larger database', () => {
   })
 })
 
-describe('readers and writers', () => {
-  test('a writer waits for readers, goes before readers to come, and they hear when it is done', async () => {
-    const readers = new Readers()
-    const order: string[] = []
-    const ends = [readers.begin(), readers.begin()]
-    const writing = ['one', 'two'].map(name => readers.exclusively(() => order.push(name)))
-    readers.onceOpen(order, () => order.push('open'))
-    ends[0]!()
-    await Promise.resolve()
-    expect([order, readers.open]).toEqual([[], false])
-    ends[1]!()
-    await Promise.all(writing)
-    expect([order, readers.open]).toEqual([['one', 'two', 'open'], true])
-    await expect(readers.exclusively(() => Promise.reject(new Error('it failed')))).rejects.toThrow('it failed')
-    expect(readers.open).toBe(true)
-  })
+test('a writer waits for readers, goes before readers to come, and they hear when it is done', async () => {
+  const readers = new Readers()
+  const order: string[] = []
+  const ends = [readers.begin(), readers.begin()]
+  const writing = ['one', 'two'].map(name => readers.exclusively(() => order.push(name)))
+  readers.onceOpen(order, () => order.push('open'))
+  ends[0]!()
+  await Promise.resolve()
+  expect([order, readers.open]).toEqual([[], false])
+  ends[1]!()
+  await Promise.all(writing)
+  expect([order, readers.open]).toEqual([['one', 'two', 'open'], true])
+  await expect(readers.exclusively(() => Promise.reject(new Error('it failed')))).rejects.toThrow('it failed')
+  expect(readers.open).toBe(true)
 })

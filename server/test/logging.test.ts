@@ -1,17 +1,27 @@
 // P7: a server logs route, status, size and duration, and nothing else that a request says or is.
 
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, get, type IncomingMessage } from 'node:http'
-import { connect } from 'node:net'
 import { encodeInstantQuery, encodeQuery, HEADER_BYTES, INSTANT_PATH } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { PUBLISHER, signed } from '../../tests/support/publishing.js'
 import type { Dataset } from '../dist/index.js'
 import { queriesFor } from './computing.js'
-import { builtDataset, builtDirectory, listening, logged, post, queryAt, running, small, vectors } from './helpers.js'
-import { command } from './spawned.js'
+import {
+  answeringWith,
+  builtDataset,
+  builtDirectory,
+  listening,
+  logged,
+  post,
+  queryAt,
+  running,
+  small,
+  vectors,
+} from './helpers.js'
+import { deaf } from './sockets.js'
+import { command, serving } from './spawned.js'
 import { batchOn, keyed } from './updatable-helpers.js'
 
 const CANARY = 'canary7f3a'
@@ -23,17 +33,10 @@ async function loggedServer(dataset: Dataset, rateLimit = 0) {
   return { ...(await listening({ datasets, rateLimit, log, onTrap: () => undefined })), lines }
 }
 
-/** Sends raw bytes on a socket of its own and waits for the other side to hang up. */
-function sendRaw(port: number, text: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let reply = ''
-    const socket = connect(port, '127.0.0.1', () => socket.end(text))
-    socket.on('data', chunk => {
-      reply += chunk
-    })
-    socket.on('error', reject)
-    socket.on('close', () => resolve(reply))
-  })
+/** Sends raw bytes, and waits for the other side to hang up. */
+async function sendRaw(port: number, text: string): Promise<void> {
+  const socket = await deaf(port, text)
+  await once(socket.end().resume(), 'close')
 }
 
 const requestLines = (lines: string[]) =>
@@ -43,9 +46,8 @@ describe('the log', () => {
   test('has no error for a client that hangs up while it sends', async () => {
     const dataset = await small()
     const { app, lines, url, port } = await loggedServer(dataset)
-    const socket = connect(port, '127.0.0.1')
     const come = once(app.server, 'request') as Promise<[IncomingMessage]>
-    socket.write('POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx')
+    const socket = await deaf(port, 'POST /v1/answer HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx')
     const [request] = await come
     const aborted = once(request, 'error')
     socket.destroy()
@@ -154,7 +156,7 @@ describe('the log', () => {
     await expectNoTrace(lines)
   })
 
-  test('of a fault of ours names the kind and the place, not the message', async () => {
+  test('of a fault of ours names the kind and the place, not the message; the reply says nothing of it', async () => {
     const dataset = await small()
     const faults = [
       new Error(CANARY),
@@ -163,17 +165,15 @@ describe('the log', () => {
       new WebAssembly.RuntimeError(CANARY),
     ]
     for (const fault of faults) {
-      const database = Object.create(dataset.database, {
-        answer: {
-          value: () => {
-            throw fault
-          },
-        },
+      const failing = answeringWith(dataset, () => {
+        throw fault
       })
-      const { lines, url } = await loggedServer({ ...dataset, database })
+      const { lines, url } = await loggedServer(failing)
       const reply = await fetch(`${url}/v1/answer`, { method: 'POST', body: queryAt(dataset.manifest, 0) })
-      expect([reply.status, await reply.text()]).toEqual([500, expect.not.stringContaining(CANARY)])
-      await expect.poll(() => requestLines(lines).length).toBe(1)
+      const message = 'the server failed; the fault is not in the request'
+      expect([reply.status, await reply.json()]).toEqual([500, { code: 'internal', message }])
+      expect((await fetch(`${url}/readyz`)).status).toBe(fault instanceof WebAssembly.RuntimeError ? 503 : 200)
+      await expect.poll(() => requestLines(lines).length).toBe(2)
       const failures = lines.map(line => JSON.parse(line)).filter(line => line.msg === 'a request failed')
       expect(failures.length).toBe(1)
       if (fault instanceof Error) {
@@ -217,13 +217,8 @@ test('a log that nobody reads is cut, requests are answered, and the log counts 
   const BOUND = 256 * 1024
   const SYSTEM = 512 * 1024 // what a pipe may hold by itself
   const args = ['serve', '--dataset', await builtDirectory('a.txt', 'alpha\n'), '--port', '0', '--drain-seconds', '0']
-  const server = spawn(process.execPath, [command, ...args, '--log-level', 'debug'], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  onTestFinished(() => void server.kill('SIGKILL'))
-  server.stderr.pause()
-  const [line] = (await once(server.stdout, 'data')) as [Buffer]
-  const url = String(line).trim().replace('listening on ', '')
+  const { child, printed, finished, url } = await serving(process.execPath, [command, ...args, '--log-level', 'debug'])
+  child.stderr.pause()
   const agent = new Agent({ keepAlive: true, maxSockets: 16 })
   onTestFinished(() => agent.destroy())
   const ask = () =>
@@ -236,15 +231,14 @@ test('a log that nobody reads is cut, requests are answered, and the log counts 
     expect(new Set(await Promise.all(Array.from({ length: 500 }, ask)))).toEqual(new Set([200]))
   }
 
-  const chunks: Buffer[] = []
-  server.stderr.on('data', chunk => chunks.push(chunk)).resume()
-  const lines = () => Buffer.concat(chunks).toString().split('\n').slice(0, -1)
+  child.stderr.resume()
+  const lines = () => printed.stderr.split('\n').slice(0, -1)
   const dropped = () => lines().map(text => (JSON.parse(text) as { dropped?: number }).dropped ?? 0)
   // What stood there comes first.
   for (let more = 0; more < 100 && dropped().every(count => count === 0); more++) await ask()
-  expect(Buffer.concat(chunks).length).toBeLessThan(BOUND + SYSTEM)
-  server.kill('SIGTERM')
-  await once(server, 'close')
+  expect(printed.stderr.length).toBeLessThan(BOUND + SYSTEM)
+  child.kill('SIGTERM')
+  await finished
   // Every request has its line, or is counted among those that have none.
   const told = lines().filter(text => text.includes('GET /v1/manifest')).length
   const missing = dropped().reduce((sum, count) => sum + count, 0)

@@ -2,10 +2,11 @@
 
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
-import { type AddressInfo, connect } from 'node:net'
+import type { FastifyInstance } from 'fastify'
 import { expect, onTestFinished, test } from 'vitest'
-import { Metrics, Readiness } from '../dist/index.js'
+import { createServer, Metrics, Readiness } from '../dist/index.js'
 import { listening, pseudoRandom, queryAt, small } from './helpers.js'
+import { deaf } from './sockets.js'
 import { batchOn, keyed } from './updatable-helpers.js'
 
 const CANARY = 'canary51d9'
@@ -123,15 +124,16 @@ test('every figure that the dashboard draws is there', async () => {
   expect(drawn.filter(name => !new RegExp(`^(# TYPE )?${name}[{ ]`, 'm').test(text))).toEqual([])
 })
 
-test('the port of the figures closes although a connection has sent nothing, as a load balancer’s probe', async () => {
-  const figures = await new Metrics().server(new Readiness())
-  await figures.listen({ host: '127.0.0.1', port: 0 })
-  const socket = connect((figures.server.address() as AddressInfo).port, '127.0.0.1')
-  socket.on('error', () => {})
-  onTestFinished(() => void socket.destroy())
-  await once(socket, 'connect')
-  const closed = new Promise(resolve => socket.once('close', resolve))
-  await figures.close() // Node would for a minute, which is more than a test may take
+test.each<[string, () => Promise<FastifyInstance>]>([
+  ['a server', async () => createServer({ datasets: [{ dataset: await small() }] })],
+  ['the port of the figures', () => new Metrics().server(new Readiness())],
+])('%s closes although a connection has sent nothing, as a load balancer’s probe', async (_, begun) => {
+  const app = await begun()
+  const come = once(app.server, 'connection')
+  const socket = await deaf(Number(new URL(await app.listen({ host: '127.0.0.1', port: 0 })).port))
+  await come
+  const closed = once(socket.resume(), 'close')
+  await app.close() // Node would for a minute, which is more than a test may take
   await closed
 })
 

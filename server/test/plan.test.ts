@@ -9,6 +9,10 @@ import { dataFile, pseudoRandom, temporaryDirectory } from './helpers.js'
 
 const plan = (...args: string[]) => keyhush('plan', ...args)
 
+/** What it prints, line by line and cell by cell. */
+const cellsOf = async (...args: string[]) =>
+  (await plan(...args)).stdout.split('\n').map(line => line.trim().split(/ {2,}/))
+
 const small = ['--records', '1000', '--value-bytes', '30']
 
 test('it begins with the layout and what servers need, and ends with a recommendation', async () => {
@@ -28,17 +32,14 @@ test('it recommends nothing for mode full where that mode is not available', asy
 
 test('every way to look up has a row, and keeping it all is the first', async () => {
   const args = ['--records', '1048576', '--value-bytes', '32'] as const
-  const cellsOf = (text: string, between: RegExp) => text.split('\n').map(line => line.trim().split(between))
-  const plain = cellsOf((await plan(...args)).stdout, / {2,}/)
+  const plain = await cellsOf(...args)
   const first = plain.findIndex(([head]) => head === 'before the first lookup')
   expect(plain.slice(first + 1, first + 7).map(([way]) => way)).toEqual([
     ...['local', 'instant', 'full, merkle', 'full, tags', 'full, pointproofs', 'single'],
   ])
   expect(plain[first + 1]).toEqual(['local', '33.6 MB', '–', '–', ...KEPT])
-  const packed = cellsOf((await plan(...args, '--pack', '8')).stdout, / {2,}/)
-  expect(packed.find(([way]) => way === 'full, merkle')!.slice(0, 3)).toEqual([
-    ...['full, merkle', '33.6 MB', '21.7 kB'],
-  ])
+  const packed = await cellsOf(...args, '--pack', '8')
+  expect(packed.find(([way]) => way === 'full, merkle')!.slice(1, 3)).toEqual(['33.6 MB', '21.7 kB'])
   expect((await plan(...args, '--pack', '3')).stderr).toContain('a power of two')
 })
 
@@ -46,10 +47,7 @@ test('every way to look up has a row, and keeping it all is the first', async ()
 const KEPT = ['33.6 MB', '33.6 MB', '–']
 
 test('plan lists the modes that suit the number of servers, and an instant lookup costs what it sends', async () => {
-  const rows = async (servers: string) => {
-    const { stdout } = await plan('--records', '1048576', '--value-bytes', '32', '--servers', servers)
-    return stdout.split('\n').map(line => line.trim().split(/ {2,}/))
-  }
+  const rows = (servers: string) => cellsOf('--records', '1048576', '--value-bytes', '32', '--servers', servers)
   const ways = (of: string[][]) => of.map(([way]) => way).filter(way => /^(local|instant|full|single)/.test(way!))
   const [one, three, five] = [await rows('1'), await rows('3'), await rows('5')]
   expect(ways(one)).toEqual(['local', 'single'])

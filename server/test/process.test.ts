@@ -11,9 +11,9 @@ import { decodeAnswer, decodeManifest, encodeInstantQuery, INSTANT_PATH, parseEr
 import { loadCore } from '@keyhush/wasm'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { NEEDS_LINUX, needs } from '../../tests/support/needs.js'
-import { createServer } from '../dist/index.js'
 import { keyhush } from './command.js'
-import { builtDataset, builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
+import { builtDirectory, dataFile, pseudoRandom, queryAt, temporaryDirectory } from './helpers.js'
+import { deaf } from './sockets.js'
 import { command, serving, started } from './spawned.js'
 
 test('what is not built, or half, says so', async () => {
@@ -75,15 +75,29 @@ async function manifestOf(url: string) {
   return decodeManifest(new Uint8Array(await (await fetch(`${url}/v1/manifest`)).arrayBuffer()))
 }
 
-/** A raw connection; `received` is all that came until the other side hung up. */
-async function openSocket(url: string): Promise<{ socket: Socket; received: Promise<string> }> {
-  const socket = connect(Number(new URL(url).port), '127.0.0.1')
-  await new Promise(resolve => socket.once('connect', resolve))
+/** What a log says, line by line. */
+const linesOf = (log: string) =>
+  log
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line) as Record<string, unknown>)
+
+/** A raw connection that has sent something; `received` is all that came until the other side hung up. */
+async function openSocket(url: string, sent: string): Promise<{ socket: Socket; received: Promise<string> }> {
+  const socket = await deaf(Number(new URL(url).port), sent)
   let text = ''
   socket.on('data', chunk => {
     text += chunk.toString('latin1')
   })
-  return { socket, received: new Promise(resolve => socket.on('close', () => resolve(text))) }
+  return { socket, received: once(socket.resume(), 'close').then(() => text) }
+}
+
+/** A POST that is under way: its head has arrived, as `100 Continue` tells, and its body has not. */
+async function underWay(url: string, path: string, body: Uint8Array) {
+  const head = `POST ${path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n`
+  const { socket, received } = await openSocket(url, head)
+  await once(socket, 'data')
+  return { finish: () => socket.write(body), received }
 }
 
 /** A request on a connection that the agent keeps if it may. Rejects if the reply is not whole. */
@@ -115,11 +129,7 @@ describe('keyhush serve', () => {
       child.kill(signal)
       const { code, stdout, stderr } = await finished
       expect([code, stdout]).toEqual([0, `listening on ${url}\n`])
-      const log = stderr
-        .trim()
-        .split('\n')
-        .map(line => JSON.parse(line))
-      expect(log.filter(line => line.route === 'POST /numbers/v1/answer').length).toBe(1)
+      expect(linesOf(stderr).filter(({ route }) => route === 'POST /numbers/v1/answer').length).toBe(1)
     }
   })
 
@@ -132,15 +142,11 @@ describe('keyhush serve', () => {
     const core = await loadCore()
     const layout = core.layout(manifest.records, 64, manifest.partitions, manifest.partitionRecords)
     const query = core.newInstantQuery(layout, new Uint32Array(64), pseudoRandom(32))
-    // `100 Continue` tells that it has arrived.
-    const { socket, received } = await openSocket(url)
     const body = encodeInstantQuery(manifest, 'records', 64, query.request(0))
-    const head = `POST ${INSTANT_PATH} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n`
-    socket.write(head)
-    await once(socket, 'data')
+    const lookup = await underWay(url, INSTANT_PATH, body)
     child.kill('SIGTERM')
-    socket.write(body)
-    expect(await received).toMatch(/^HTTP\/1\.1 100 [\s\S]*HTTP\/1\.1 200 [\s\S]*PIRA/)
+    lookup.finish()
+    expect(await lookup.received).toMatch(/^HTTP\/1\.1 100 [\s\S]*HTTP\/1\.1 200 [\s\S]*PIRA/)
     query.free()
     layout.free()
     expect((await finished).code).toBe(0)
@@ -153,17 +159,13 @@ describe('keyhush serve', () => {
   test('after SIGTERM it finishes running requests and closes connections without a whole request', async () => {
     const { child, finished, url } = await serve(['--dataset', await builtDirectory('a.txt', 'alpha\n')])
     const query = queryAt(await manifestOf(url), 0)
-    const head = `POST /v1/answer HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: ${query.length}\r\n\r\n`
-    const fresh = await openSocket(url)
-    fresh.socket.write(head.slice(0, 20))
-    const underWay = await openSocket(url)
-    underWay.socket.write(head)
-    await once(underWay.socket, 'data') // `100 Continue`
+    const fresh = await openSocket(url, 'POST /v1/answer HTTP')
+    const lookup = await underWay(url, '/v1/answer', query)
     child.kill('SIGTERM')
     expect(await fresh.received).toBe('')
     await expect(fetch(`${url}/healthz`)).rejects.toThrow()
-    underWay.socket.write(query)
-    expect(await underWay.received).toMatch(/^HTTP\/1\.1 100 [\s\S]*HTTP\/1\.1 200 [\s\S]*PIRA/)
+    lookup.finish()
+    expect(await lookup.received).toMatch(/^HTTP\/1\.1 100 [\s\S]*HTTP\/1\.1 200 [\s\S]*PIRA/)
     expect((await finished).code).toBe(0)
   })
 
@@ -198,34 +200,10 @@ describe('keyhush serve', () => {
     expect((await requested(`${url}/healthz`, agent)).status).toBe(200)
     const { code, stderr } = await finished
     expect(code).toBe(0)
-    const log = stderr
-      .trim()
-      .split('\n')
-      .map(line => JSON.parse(line))
-    expect(log.filter(({ route }) => route === 'POST /v1/answer').every(({ status }) => status === 200)).toBe(true)
+    const answers = linesOf(stderr).filter(({ route }) => route === 'POST /v1/answer')
+    expect(answers.every(({ status }) => status === 200)).toBe(true)
     await expect(requested(`${url}/healthz`, agent)).rejects.toThrow('ECONNREFUSED')
     agent.destroy()
-  })
-
-  test('has figures on a port of their own, and says where', async () => {
-    const args = ['--dataset', await builtDirectory('a.txt', 'alpha\n'), '--metrics', '0', '--log-level', 'silent']
-    const { child, finished } = start(['serve', '--port', '0', '--drain-seconds', '0', ...args])
-    const [said] = (await once(child.stderr, 'data')) as [string]
-    const at = /^keyhush: figures at (\S+)\n$/.exec(said)![1]!
-    expect(await (await fetch(at)).text()).toContain('keyhush_records{database=""} 1')
-    child.kill('SIGTERM')
-    expect((await finished).code).toBe(0)
-  })
-
-  test('does not wait for connections that were opened ahead and have brought nothing', async () => {
-    const app = await createServer({ datasets: [{ dataset: await builtDataset('a.txt', 'alpha\n') }] })
-    const { socket, received } = await openSocket(await app.listen({ host: '127.0.0.1', port: 0 }))
-    await expect
-      .poll(() => new Promise(resolve => app.server.getConnections((_error, count) => resolve(count))))
-      .toBe(1)
-    await app.close() // Node would for a minute, which is more than a test may take
-    expect(await received).toBe('')
-    socket.destroy()
   })
 
   test('stops when told so while it is still loading, whenever that is', async () => {
@@ -299,10 +277,10 @@ describe('keyhush build', () => {
   test('prints a summary that two operators can compare, and exits 0', async () => {
     const out = join(await temporaryDirectory(), 'out')
     const data = await dataFile('a.csv', 'key,value\nalpha,1\nbeta,22\n')
-    const { code, stdout, stderr } = await run('build', data, '--out', out, '--name', 'test')
+    const { code, stdout, stderr } = await run('build', data, '--out', out, '--name', 'test', '--pack', '2')
     expect([code, stderr]).toEqual([0, ''])
     expect(stdout).toMatch(
-      /^records: 2 keyed\nvalues: up to 2 bytes\nlayout: 16 partitions of 1 records of 20 bytes, 1 a block\n/,
+      /^records: 2 keyed\nvalues: up to 2 bytes\nlayout: 16 partitions of 2 records of 20 bytes, 2 a block\n/,
     )
     expect(stdout).toMatch(/^database id: [0-9a-f]{32}\nmanifest hash: [0-9a-f]{64}\n$/m)
   })

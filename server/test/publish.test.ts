@@ -1,16 +1,13 @@
 // `keyhush publish` against two servers.
 
-import { once } from 'node:events'
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
-import { createServer as createHttpServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { decodeBatch, decodeManifest, encodeBatch, fromHex, parseInfo, signedBytes, toHex } from '@keyhush/protocol'
+import { decodeBatch, decodeManifest, encodeBatch, fromHex, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { startServerProcess } from '../../tests/support/processes.js'
 import { signed } from '../../tests/support/publishing.js'
+import { serve } from '../../tests/support/web.js'
 import {
   createKeyFile,
   createServer,
@@ -23,98 +20,75 @@ import {
 import { expectRefused, keyhush, type Outcome } from './command.js'
 import { builtDirectory, createIn, freePort, temporaryDirectory } from './helpers.js'
 import { type Headers, standIn } from './stand-in.js'
-import { KEYED } from './updatable-helpers.js'
+import { batchOn, KEYED } from './updatable-helpers.js'
 
-/** How a server is run. */
-interface Running {
-  readonly url: string
-  stop(): Promise<void>
-}
-
+/** One operator's server, in this process. */
 class Operator {
   url = ''
-  #running: Running | undefined
-  private constructor(
-    private run: () => Promise<Running>,
-    readonly dataset: string,
+  updatable!: UpdatableDatabase
+  storage = new MemoryStorage()
+  stop = async () => {}
+  constructor(
+    public dataset: string,
+    public publisherKeys: readonly Uint8Array[],
+    readonly port: number,
   ) {}
 
-  static async begin(run: () => Promise<Running>, dataset: string): Promise<Operator> {
-    const operator = new Operator(run, dataset)
-    await operator.start()
-    return operator
-  }
-
+  /** Its storage is begun from the dataset if it is empty. */
   async start(): Promise<void> {
-    this.#running = await this.run()
-    this.url = this.#running.url
-  }
-
-  async stop(): Promise<void> {
-    await this.#running!.stop()
-  }
-
-  /** The next start is in this way. */
-  comesBack(run: () => Promise<Running>): void {
-    this.run = run
-  }
-
-  async get(path: string): Promise<Uint8Array> {
-    return new Uint8Array(await (await fetch(this.url + path)).arrayBuffer())
-  }
-
-  async signatures() {
-    return parseInfo(JSON.parse(Buffer.from(await this.get('/v1/info')).toString())).signatures
-  }
-
-  async epoch(): Promise<number> {
-    return decodeManifest(await this.get('/v1/manifest')).epoch
-  }
-}
-
-/** In this process, in a storage that is begun from a dataset if it is empty. */
-function here(dataset: string, publisherKeys: readonly Uint8Array[], port: number): () => Promise<Running> {
-  const storage = new MemoryStorage()
-  return async () => {
-    if (!(await UpdatableDatabase.existsIn(storage))) await createIn(storage, dataset)
-    const updatable = await UpdatableDatabase.open(storage)
-    const app = await createServer({ datasets: [{ updatable, publisherKeys }] })
+    if (!(await UpdatableDatabase.existsIn(this.storage))) await createIn(this.storage, this.dataset)
+    const updatable = await UpdatableDatabase.open(this.storage)
+    this.updatable = updatable
+    const app = await createServer({ datasets: [{ updatable, publisherKeys: this.publisherKeys }] })
     let running = true
-    const stop = async () => {
+    this.stop = async () => {
       if (!running) return
       running = false
       app.server.closeAllConnections()
       await app.close()
       await updatable.close()
     }
-    onTestFinished(stop)
-    return { url: await app.listen({ port, host: '127.0.0.1' }), stop }
+    onTestFinished(this.stop)
+    this.url = await app.listen({ port: this.port, host: '127.0.0.1' })
   }
-}
 
-/** As `keyhush serve`. */
-async function asProcess(dataset: string, publisherKeys: readonly Uint8Array[], port: number) {
-  const source = ['--store', await temporaryDirectory(), '--dataset', dataset]
-  const publishers = ['--publisher-key', ...publisherKeys.map(toHex)]
-  return async (): Promise<Running> => {
-    const server = await startServerProcess('--port', `${port}`, ...source, ...publishers)
-    onTestFinished(() => server.kill())
-    return server
+  /** Comes back at its address with nothing but a dataset. */
+  async restartEmpty(dataset = this.dataset): Promise<void> {
+    await this.stop()
+    this.storage = new MemoryStorage()
+    this.dataset = dataset
+    await this.start()
+  }
+
+  get epoch(): number {
+    return this.updatable.newest.manifest.epoch
+  }
+
+  /** The newest epoch. */
+  get manifest(): Uint8Array {
+    return this.updatable.newest.manifestBytes
+  }
+
+  /** Restarts it; from now on it knows these keys. */
+  async knows(...publisherKeys: readonly Uint8Array[]): Promise<void> {
+    await this.stop()
+    this.publisherKeys = publisherKeys
+    await this.start()
   }
 }
 
 /** Both operators let it publish as well: what it signs the publisher knows nothing of. */
 const FORGER = ed25519.keygen(new Uint8Array(32).fill(9))
 
-async function rig(kind: typeof here | typeof asProcess = here) {
+async function rig() {
   const dir = await temporaryDirectory()
   const path = (name: string) => join(dir, name)
   const { publicKey } = await createKeyFile(path('publisher.key'))
-  const runs = async (dataset: string, port: number) => kind(dataset, [publicKey, FORGER.publicKey], port)
   const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20, name: 'test' })
-  const begin = async () => Operator.begin(await runs(dataset, await freePort()), dataset)
-  const operators = [await begin(), await begin()] as const
-  const built = await readFile(join(operators[0].dataset, 'manifest.bin'))
+  const operator = async () => new Operator(dataset, [publicKey, FORGER.publicKey], await freePort())
+  const operators = [await operator(), await operator()] as const
+  for (const each of operators) await each.start()
+  const built = await readFile(join(dataset, 'manifest.bin'))
   const { databaseId, epoch } = decodeManifest(built)
   const record = new PublisherRecord(path('record'))
   await record.addManifest({ databaseId: toHex(databaseId), epoch, hash: toHex(blake3(built)) })
@@ -122,13 +96,6 @@ async function rig(kind: typeof here | typeof asProcess = here) {
   return {
     dir,
     operators,
-    /** An operator stops, and comes back at its address with nothing but the dataset. */
-    async restartedEmpty(i: 0 | 1): Promise<void> {
-      const operator = operators[i]
-      await operator.stop()
-      operator.comesBack(await runs(operator.dataset, Number(new URL(operator.url).port)))
-      await operator.start()
-    },
     record,
     baseHash: toHex(blake3(built)),
     key: await readKeyFile(path('publisher.key')),
@@ -153,38 +120,35 @@ interface Via {
 const edit = (value: string) => [{ op: 'edit', key: 'one', value }]
 
 describe('keyhush publish', () => {
-  test.each([
-    ['in this process', here],
-    ['that are processes', asProcess],
-  ] as const)('brings both servers %s to the same epoch, and again to none', async (_, kind) => {
-    const { operators, publish } = await rig(kind)
+  test('brings both servers to the same epoch, and again to none', async () => {
+    const { operators, publish } = await rig()
     const first = await publish([...edit('x'), { op: 'add', key: 'four', value: 'fourth' }])
     expect(first).toMatchObject({ code: 0, stderr: '' })
     expect(first.stdout).toMatch(/^epoch: 2 of generation 1\nchanges: 2\nmanifest hash: [0-9a-f]{64}\n$/)
     const again = await publish([...edit('x'), { op: 'add', key: 'four', value: 'fourth' }])
     expect(again.stdout).toBe(first.stdout.replace('changes: 2', 'changes: 2 (published before)'))
-    expect(await operators[0].get('/v1/manifest')).toEqual(await operators[1].get('/v1/manifest'))
-    expect(await operators[0].epoch()).toBe(2)
+    expect(operators[0].manifest).toEqual(operators[1].manifest)
+    expect(operators[0].epoch).toBe(2)
   })
 
   test('sends nothing while a server is away, and goes on when it is back', async () => {
     const { operators, publish } = await rig()
     await operators[1].stop()
     const away = await publish(edit('x'))
-    expect([away.code, await operators[0].epoch()]).toEqual([1, 1])
+    expect([away.code, operators[0].epoch]).toEqual([1, 1])
     expect(away.stderr).toContain(`${operators[1].url}: expected a reply, got none`)
     await operators[1].start()
     expect((await publish(edit('x'))).code).toBe(0)
-    expect(await operators[1].epoch()).toBe(2)
+    expect(operators[1].epoch).toBe(2)
   })
 
   test('publishes what expires in so many days, and nothing that has expired already', async () => {
     const { operators, publish } = await rig()
     await expectRefused(publish(edit('x'), '--valid-days', '0'), 'It must be from 1 to')
     await expectRefused(publish(undefined, '--valid-days', '7'), 'expected a batch, got none')
-    expect(await operators[0].epoch()).toBe(1)
+    expect(operators[0].epoch).toBe(1)
     expect((await publish(edit('x'), '--valid-days', '7')).code).toBe(0)
-    const left = decodeManifest(await operators[0].get('/v1/manifest')).expires - Date.now() / 1000
+    const left = decodeManifest(operators[0].manifest).expires - Date.now() / 1000
     expect(left).toBeGreaterThan(6 * 24 * 3600)
     expect(left).toBeLessThanOrEqual(7 * 24 * 3600)
   })
@@ -197,28 +161,10 @@ describe('keyhush publish', () => {
       1,
       expect.stringMatching(/databases at \/: is the path of the URL right/),
     ])
-    await other.stop()
-    other.comesBack(here(other.dataset, [], Number(new URL(other.url).port)))
-    await other.start()
+    await other.knows()
     const closed = await publish(edit('x'))
     const reason = `${other.url}: 404 not_found: expected a server that takes batches, got one that does not`
     expect([closed.code, closed.stderr]).toEqual([1, expect.stringContaining(reason)])
-  })
-
-  test('brings a server that lacks the newest epoch to it, and refuses another batch meanwhile', async () => {
-    const { operators, publish, restartedEmpty } = await rig()
-    // The second operator restarts on an empty store: it is one epoch behind.
-    expect((await publish(edit('x'), '--valid-days', '1000')).code).toBe(0)
-    await restartedEmpty(1)
-    const [, behind] = operators
-    expect([await operators[0].epoch(), await behind.epoch()]).toEqual([2, 1])
-    await expectRefused(publish(edit('y')), 'first publish that batch again')
-    const unsigned = await publish(undefined)
-    expect(unsigned.code).toBe(1)
-    // The expiry of the epoch that is there counts, whatever is said now.
-    expect((await publish(edit('x'))).code).toBe(0)
-    expect(await behind.get('/v1/manifest')).toEqual(await operators[0].get('/v1/manifest'))
-    expect((await publish(edit('y'))).code).toBe(0)
   })
 
   describe('--catch-up', () => {
@@ -233,41 +179,30 @@ describe('keyhush publish', () => {
       [{ op: 'delete', key: 'two' }],
     ]
 
-    test('brings a server that is many epochs behind to the other, whatever order the files come in, and once', async () => {
-      const { dir, operators, publish, restartedEmpty } = await rig()
+    test('stops at what is not among the files, goes on from there through a new generation, and catches up once', async () => {
+      const { dir, operators, publish } = await rig()
       for (const batch of batches) expect((await publish(batch, '--valid-days', '1000')).code).toBe(0)
-      await restartedEmpty(0)
-      const [behind, ahead] = operators
-      expect([await behind.epoch(), await ahead.epoch()]).toEqual([1, 5])
-      await expectRefused(publish(edit('y')), 'publish --catch-up') // batch-3: it was never published
-      const caughtUp = await publish(undefined, ...files(dir, 3, 2, 0, 1))
-      expect(caughtUp).toMatchObject({ code: 0, stderr: '' })
-      expect(caughtUp.stdout).toMatch(/^epoch: 5 of generation 2\n[\s\S]*caught up: 4 epochs\n$/)
-      expect(await behind.get('/v1/manifest')).toEqual(await ahead.get('/v1/manifest'))
-      expect((await publish(undefined, ...files(dir, 0))).stdout).toContain('caught up: 0 epochs\n')
-      expect((await publish(edit('y'))).stdout).toMatch(/^epoch: 6 /)
-    })
-
-    test('stops at what is not among the files, and goes on from there', async () => {
-      const { dir, operators, publish, restartedEmpty } = await rig()
-      for (const batch of batches) await publish(batch)
-      await restartedEmpty(1)
+      const [ahead, behind] = operators
+      await behind.restartEmpty()
       await expectRefused(publish(undefined, ...files(dir, 0, 2)), 'expected the batch that made epoch 3')
-      expect(await operators[1].epoch()).toBe(2)
-      expect((await publish(undefined, ...files(dir, 1, 2))).stdout).toContain('caught up: 3 epochs\n')
+      expect(behind.epoch).toBe(2)
+      const caughtUp = await publish(undefined, ...files(dir, 2, 1))
+      expect(caughtUp.stdout).toMatch(/^epoch: 5 of generation 2\n[\s\S]*caught up: 3 epochs\n$/)
+      expect(behind.manifest).toEqual(ahead.manifest)
+      expect((await publish(undefined, ...files(dir, 0))).stdout).toContain('caught up: 0 epochs\n')
       const both = await publish(edit('z'), ...files(dir, 1), '--')
-      expect([both.code, await operators[1].epoch()]).toEqual([1, 5])
+      expect([both.code, behind.epoch]).toEqual([1, 5])
     })
 
     test('sends nothing, and signs nothing, that leads to an epoch which is not this publisher’s', async () => {
-      const { dir, operators, publish, restartedEmpty } = await rig()
+      const { dir, operators, publish } = await rig()
       for (const batch of batches) await publish(batch)
-      await restartedEmpty(1)
-      const forged = await batchFor(operators[0], edit('forged'))
+      await operators[1].restartEmpty()
+      const forged = batchOn(operators[0].updatable, edit('forged'))
       expect((await send(operators[0], forged, signed(forged, FORGER))).status).toBe(200)
       await writeFile(join(dir, 'batch-9.jsonl'), `${JSON.stringify(edit('forged')[0])}\n`)
       await expectRefused(publish(undefined, ...files(dir, 0, 1, 2, 9)), 'is not known to be yours')
-      expect(await operators[1].epoch()).toBe(1)
+      expect(operators[1].epoch).toBe(1)
     })
 
     test('a batch that a server begun anew cannot bear out is not published twice', async () => {
@@ -277,10 +212,7 @@ describe('keyhush publish', () => {
       const { publicKey } = await readKeyFile(join(dir, 'publisher.key'))
       const vouched = ['--publisher-key', toHex(publicKey)]
       expect((await keyhush('export', '--server', operators[1].url, ...vouched, '--out', out)).code).toBe(0)
-      const [first] = operators
-      await first.stop()
-      first.comesBack(here(out, [publicKey], Number(new URL(first.url).port)))
-      await first.start()
+      await operators[0].restartEmpty(out)
       await expectRefused(publish(edit('x')), 'its store is new and cannot tell')
       expect((await publish(undefined)).stdout).toMatch(/^epoch: 2 of generation 1\n/)
       expect((await publish(edit('y'))).stdout).toMatch(/^epoch: 3 /)
@@ -290,13 +222,11 @@ describe('keyhush publish', () => {
   test('shows nothing of a server’s error that would steer a terminal', async () => {
     const { operators, publish } = await rig()
     const steering = 'no\u001b[2J\u001b]0;x\u0007\r\nkeyhush: published\u009b1A\u202e\u2066\u2028\u2029\u200b'
-    const hostile = createHttpServer((_request, response) => {
+    const hostile = await serve((_request, response) => {
       response.writeHead(401).end(JSON.stringify({ code: 'unauthorized', message: steering }))
-    }).listen(0, '127.0.0.1')
-    await once(hostile, 'listening')
-    onTestFinished(() => void hostile.close())
-    const url = `http://127.0.0.1:${(hostile.address() as AddressInfo).port}`
-    const { code, stderr } = await publish(edit('x'), { urls: [url, operators[1].url] })
+    })
+    onTestFinished(hostile.close)
+    const { code, stderr } = await publish(edit('x'), { urls: [hostile.url, operators[1].url] })
     expect([code, stderr]).toEqual([1, expect.stringMatching(/^keyhush: http[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*\n$/u)])
   })
 
@@ -304,10 +234,10 @@ describe('keyhush publish', () => {
     const { operators, publish, key } = await rig()
     for (const operations of [undefined, edit('x')]) {
       expect(await publish(operations)).toMatchObject({ code: 0, stderr: '' })
-      const manifest = await operators[0].get('/v1/manifest')
+      const manifest = operators[0].manifest
       const { epoch } = decodeManifest(manifest)
       for (const operator of operators) {
-        const entry = (await operator.signatures()).find(signature => signature.epoch === epoch)!
+        const entry = operator.updatable.signatures().find(signature => signature.epoch === epoch)!
         expect([entry.publicKey, entry.generation]).toEqual([toHex(key.publicKey), 1])
         expect(ed25519.verify(fromHex(entry.signature), signedBytes(manifest), key.publicKey)).toBe(true)
       }
@@ -324,12 +254,12 @@ describe('keyhush publish', () => {
       const grown = await publish(adds(0, 18))
       expect(grown.stdout).toMatch(/^epoch: 3 of generation 2\nchanges: 18\n/)
       expect(grown.stdout).toContain('new generation: begun: the database has 21 partitions where 16 suffice')
-      const manifest = await operators[0].get('/v1/manifest')
-      expect(manifest).toEqual(await operators[1].get('/v1/manifest'))
+      const manifest = operators[0].manifest
+      expect(manifest).toEqual(operators[1].manifest)
       const { generation, epoch, records, partitions, partitionRecords } = decodeManifest(manifest)
       // Room for a tenth more: 24 records.
       expect([generation, epoch, records, partitions, partitionRecords]).toEqual([2, 3, 21, 16, 2])
-      expect((await operators[1].signatures()).map(({ epoch }) => epoch)).toEqual([3])
+      expect(operators[1].updatable.signatures().map(({ epoch }) => epoch)).toEqual([3])
       // The batch made epoch 2, and is known to have.
       const again = await publish(adds(0, 18))
       expect(again.stdout).toBe(
@@ -351,12 +281,12 @@ describe('keyhush publish', () => {
     test('completes one that an interrupted publisher began at one server alone', async () => {
       const { operators, publish, record, key } = await rig()
       await publish(adds(0, 18), '--no-generation')
-      const body = await batchFor(operators[0], [{ op: 'generation', headroom: 3 }])
+      const body = batchOn(operators[0].updatable, [{ op: 'generation', headroom: 3 }])
       const { databaseId, epoch } = decodeBatch(body)
       await record.addBatch({ databaseId: toHex(databaseId), epoch, hash: toHex(blake3(body)) })
       expect((await send(operators[0], body, signed(body, key))).status).toBe(200)
       expect((await publish(edit('x'))).stdout).toMatch(/^epoch: 4 of generation 2\n/)
-      expect(await operators[0].get('/v1/manifest')).toEqual(await operators[1].get('/v1/manifest'))
+      expect(operators[0].manifest).toEqual(operators[1].manifest)
     })
 
     test('begins one by hand', async () => {
@@ -366,7 +296,7 @@ describe('keyhush publish', () => {
       expect(begun.stdout).toMatch(/^epoch: 2 of generation 2\nchanges: 0\n/)
       expect((await publish(generation)).stdout).toMatch(/^epoch: 2 of generation 2\nchanges: 0 \(published before\)\n/)
       await expectRefused(publish([...generation, ...edit('x')]), '422 batch_refused: line 1')
-      expect(await operators[0].epoch()).toBe(2)
+      expect(operators[0].epoch).toBe(2)
     })
   })
 
@@ -377,20 +307,9 @@ describe('keyhush publish', () => {
     const unknown = join(dir, 'unknown.key')
     await createKeyFile(unknown)
     expect((await publish(edit('x'), '--key', unknown)).stderr).toContain('401 unauthorized')
-    expect(await operators[0].epoch()).toBe(1)
+    expect(operators[0].epoch).toBe(1)
   })
 })
-
-/** A batch on the newest epoch of a server. */
-async function batchFor(operator: Operator, operations: readonly object[]): Promise<Uint8Array<ArrayBuffer>> {
-  const base = await operator.get('/v1/manifest')
-  const { databaseId, generation, epoch } = decodeManifest(base)
-  return encodeBatch({
-    ...{ encoding: 'utf8', databaseId, generation, epoch: epoch + 1, expires: 0 },
-    previousManifest: blake3(base),
-    operations: new TextEncoder().encode(operations.map(each => `${JSON.stringify(each)}\n`).join('')),
-  })
-}
 
 const send = (operator: Operator, body: Uint8Array<ArrayBuffer>, headers: Headers) =>
   fetch(`${operator.url}/v1/epochs`, { method: 'POST', body, headers })
@@ -407,8 +326,8 @@ describe('an operator who wants to forge', () => {
     expect(published).toMatchObject({ code: 0, stderr: '' })
     expect(seen.length).toBe(2) // the batch and the manifest's signature
 
-    const before = await operators[1].get('/v1/manifest')
-    const forged = await batchFor(operators[1], edit('forged'))
+    const before = operators[1].manifest
+    const forged = batchOn(operators[1].updatable, edit('forged'))
     const own = ed25519.keygen()
     const [first] = seen as [Headers]
     const publisherKey = fromHex(first['keyhush-batch-signature']!.slice(0, 64))
@@ -416,7 +335,7 @@ describe('an operator who wants to forge', () => {
       const reply = await send(operators[1], forged, headers)
       expect([reply.status, ((await reply.json()) as { code: string }).code]).toEqual([401, 'unauthorized'])
     }
-    expect(await operators[1].get('/v1/manifest')).toEqual(before)
+    expect(operators[1].manifest).toEqual(before)
     // Nor does a signature of its own get in beside the publisher's.
     const signature = toHex(ed25519.sign(signedBytes(before), own.secretKey))
     const junk = { publicKey: toHex(own.publicKey), generation: 1, epoch: 2, signature }
@@ -428,27 +347,27 @@ describe('an operator who wants to forge', () => {
   test('does not get its forgery signed: the publisher builds on nothing that is not its own', async () => {
     const { operators, publish } = await rig()
     expect((await publish(edit('honest'))).code).toBe(0)
-    const forged = await batchFor(operators[1], edit('forged'))
+    const forged = batchOn(operators[1].updatable, edit('forged'))
     for (const operator of operators) {
       expect((await send(operator, forged, signed(forged, FORGER))).status).toBe(200)
     }
-    const before = await operators[1].get('/v1/manifest')
+    const before = operators[1].manifest
     for (const operations of [undefined, edit('next')]) {
       const outcome = await publish(operations)
       expect([outcome.code, outcome.stdout]).toEqual([1, ''])
       expect(outcome.stderr).toContain('is not known to be yours')
     }
     for (const operator of operators) {
-      expect(await operator.get('/v1/manifest')).toEqual(before)
-      expect((await operator.signatures()).map(({ epoch }) => epoch)).toEqual([2])
+      expect(operator.manifest).toEqual(before)
+      expect(operator.updatable.signatures().map(({ epoch }) => epoch)).toEqual([2])
     }
     expect((await publish(edit('next'), '--trust-base', toHex(blake3(before)))).code).toBe(0)
   })
 
   test('cannot pass its forgery off as the very batch that is being published', async () => {
     const { operators, publish } = await rig()
-    const wanted = toHex(blake3(await batchFor(operators[1], edit('honest'))))
-    const forged = await batchFor(operators[1], edit('forged'))
+    const wanted = toHex(blake3(batchOn(operators[1].updatable, edit('honest'))))
+    const forged = batchOn(operators[1].updatable, edit('forged'))
     for (const operator of operators) await send(operator, forged, signed(forged, FORGER))
     const url = await standIn(operators[0].url, {
       reply: (path, body) =>
@@ -468,11 +387,11 @@ describe('an operator who wants to forge', () => {
 
   test('cannot choose the expiry of what is sent again', async () => {
     const { operators, publish } = await rig()
-    const body = await batchFor(operators[0], edit('x'))
+    const body = batchOn(operators[0].updatable, edit('x'))
     const batch = encodeBatch({ ...decodeBatch(body), expires: 4_000_000_000 })
     expect((await send(operators[0], batch, signed(batch, FORGER))).status).toBe(200)
     await expectRefused(publish(edit('x')), 'expires at 4000000000')
-    expect(await operators[1].epoch()).toBe(1)
+    expect(operators[1].epoch).toBe(1)
   })
 })
 
@@ -487,7 +406,7 @@ describe('what a publisher is told', () => {
       '--trust-base',
       baseHash.replace(/^./, d => (d === '0' ? '1' : '0')),
     )
-    expect([wrong.code, await operators[0].epoch()]).toEqual([1, 1])
+    expect([wrong.code, operators[0].epoch]).toEqual([1, 1])
     const data = join(dir, 'a.csv')
     await writeFile(data, KEYED)
     const choices = ['--max-value-bytes', '20', '--name', 'test', ...record]
@@ -499,11 +418,35 @@ describe('what a publisher is told', () => {
   })
 
   test('servers that have gone back are refused', async () => {
-    const { operators, publish, restartedEmpty } = await rig()
+    const { operators, publish } = await rig()
     expect((await publish(edit('x'))).code).toBe(0)
-    for (const i of [0, 1] as const) await restartedEmpty(i)
+    for (const operator of operators) await operator.restartEmpty()
     await expectRefused(publish(edit('y')), 'they have gone back')
-    expect(await operators[0].epoch()).toBe(1)
+    expect(operators[0].epoch).toBe(1)
+  })
+
+  // As docs/operations/keys.md says: nobody who looks up is without a signature on the way.
+  test('it changes its key: epochs have both signatures while operators know both keys, and then the new one alone', async () => {
+    const { dir, operators, publish, key } = await rig()
+    const next = await createKeyFile(join(dir, 'next.key'))
+    const withNext = ['--key', join(dir, 'next.key')]
+    const both = [key, next].map(({ publicKey }) => toHex(publicKey)).sort()
+    const signers = ({ updatable, epoch }: Operator) => {
+      const ofNewest = updatable.signatures().filter(signature => signature.epoch === epoch)
+      return ofNewest.map(({ publicKey }) => publicKey).sort()
+    }
+    await publish(edit('a'))
+    for (const operator of operators) await operator.knows(key.publicKey, next.publicKey)
+    await publish(undefined, ...withNext)
+    expect(operators.map(signers)).toEqual([both, both])
+    await publish(edit('b'), ...withNext)
+    await publish(undefined)
+    expect(operators.map(signers)).toEqual([both, both])
+    for (const operator of operators) await operator.knows(next.publicKey)
+    await expectRefused(publish(edit('c')), '401 unauthorized')
+    await publish(edit('c'), ...withNext)
+    expect(operators.map(({ epoch }) => epoch)).toEqual([4, 4])
+    expect(operators.map(signers)).toEqual(Array(2).fill([toHex(next.publicKey)]))
   })
 
   test('a key that everybody may read is warned of', async () => {
@@ -513,7 +456,7 @@ describe('what a publisher is told', () => {
     expect(outcome.stderr).toBe(
       `keyhush: warning: ${join(dir, 'publisher.key')}: every user of this machine can read it; chmod 600 it\n`,
     )
-    expect([outcome.code, await operators[1].epoch()]).toEqual([0, 2])
+    expect([outcome.code, operators[1].epoch]).toEqual([0, 2])
   })
 })
 

@@ -10,10 +10,16 @@ import { batchOn } from './updatable-helpers.js'
 const headOf = (batch: Uint8Array, length: number) =>
   `POST /v1/epochs HTTP/1.1\r\nHost: x\r\n${BATCH_SIGNATURE_HEADER}: ${signatureOf(batch)}\r\nContent-Length: ${length}\r\n\r\n`
 
-test('a signature that is sent on before its batch keeps no publisher out', async () => {
+/** A server that takes batches, and how one is made. */
+async function rig() {
   const updatable = await twoKeys()
-  const { url, port } = await served({ updatable, publisherKeys })
-  const next = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'fresh' }])
+  const edit = (value: string) => batchOn(updatable, [{ op: 'edit', key: 'one', value }])
+  return { updatable, edit, ...(await served({ updatable, publisherKeys })) }
+}
+
+test('a signature that is sent on before its batch keeps no publisher out', async () => {
+  const { url, port, edit } = await rig()
+  const next = edit('fresh')
   const head = headOf(next, next.length)
   for (let i = 0; i < 4; i++) await deaf(port, head)
   await new Promise(resolve => setTimeout(resolve, 300))
@@ -21,9 +27,8 @@ test('a signature that is sent on before its batch keeps no publisher out', asyn
 })
 
 test('a signature that is sent on while its batch is on its way, however often, keeps no publisher out', async () => {
-  const updatable = await twoKeys()
-  const { app, port, statuses } = await served({ updatable, publisherKeys })
-  const next = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'fresh' }])
+  const { updatable, app, port, statuses, edit } = await rig()
+  const next = edit('fresh')
   const head = headOf(next, next.length)
   const there: Socket[] = []
   app.server.on('connection', socket => there.push(socket))
@@ -40,13 +45,12 @@ test('a signature that is sent on while its batch is on its way, however often, 
 })
 
 test('headers of batches that were published before, without bodies, keep no publisher out', async () => {
-  const updatable = await twoKeys()
-  const { url, port } = await served({ updatable, publisherKeys })
-  const first = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'FIRST' }])
+  const { url, port, edit } = await rig()
+  const first = edit('FIRST')
   expect(await publish(url, first)).toBe(200)
   // The other server's operator was sent the same header: it need not have the key.
   for (let i = 0; i < 4; i++) await deaf(port, headOf(first, 60_000_000))
   await vi.waitFor(async () => expect((await fetch(`${url}/v1/info`)).status).toBe(200)) // they have arrived
-  const next = batchOn(updatable, [{ op: 'edit', key: 'one', value: 'fresh' }])
+  const next = edit('fresh')
   await vi.waitFor(async () => expect(await publish(url, next)).toBe(200))
 })

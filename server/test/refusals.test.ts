@@ -16,7 +16,7 @@ import { blake3 } from '@noble/hashes/blake3.js'
 import type { FastifyInstance } from 'fastify'
 import { expect, test } from 'vitest'
 import type { UpdatableDatabase } from '../dist/index.js'
-import { builtDataset, pseudoRandom, queryAt, running } from './helpers.js'
+import { builtDataset, changed, pseudoRandom, queryAt, running } from './helpers.js'
 import { batchOn, KEYED, opened, storageOf } from './updatable-helpers.js'
 
 const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32))
@@ -60,13 +60,6 @@ async function send(app: FastifyInstance, { payload, ...message }: Message): Pro
   const body = typeof payload === 'object' ? Buffer.from(payload) : payload
   const reply = await app.inject({ ...message, ...(body !== undefined && { payload: body }) })
   return reply.statusCode < 400 ? `${reply.statusCode}` : `${reply.statusCode} ${parseErrorReply(reply.body).code}`
-}
-
-/** `bytes` with some of them replaced. */
-function changed(bytes: Uint8Array, at: number, ...by: number[]): Uint8Array {
-  const copy = Uint8Array.from(bytes)
-  copy.set(by, at)
-  return copy
 }
 
 const query = ({ updatable }: World) => queryAt(updatable.newest.manifest, 0)

@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, openSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -17,10 +17,6 @@ import { conformance } from '../dist/testing/storage.js'
 import { FENCE_LAWS } from './fence-laws.js'
 import { listed, pseudoRandom, temporaryDirectory } from './helpers.js'
 
-const read = async (storage: Storage, key: string) => {
-  const value = await storage.get(key)
-  return value === undefined ? undefined : Uint8Array.from(value)
-}
 async function put(storage: Storage, key: string, value: Uint8Array): Promise<void> {
   await storage.transact([], transaction => transaction.put(key, value))
 }
@@ -134,33 +130,18 @@ describe('LMDB', () => {
     return dir
   }
 
-  test('keeps what was put', async () => {
-    const storage = openLmdb(await closedStore())
-    onTestFinished(() => storage.close())
-    expect(await storage.count('key/')).toBe(20)
-    expect(await read(storage, 'key/19')).toEqual(Uint8Array.from(pseudoRandom(10_000, 19)))
-  })
-
-  test('a file that was cut off anywhere is refused by name', async () => {
+  test('a file that was cut off anywhere, or is something else, is refused by name', async () => {
     const dir = await closedStore()
     const file = join(dir, 'data.mdb')
     const whole = readFileSync(file)
-    for (const length of [1, 4096, 8191, 8192, whole.length >> 1, whole.length - 4096]) {
-      writeFileSync(file, whole)
-      truncateSync(file, length)
-      expect(() => openLmdb(dir), `${length} bytes`).toThrow(DatasetError)
+    const lengths = [1, 4096, 8191, 8192, whole.length >> 1, whole.length - 4096]
+    for (const bytes of [...lengths.map(length => whole.subarray(0, length)), pseudoRandom(20_000)]) {
+      writeFileSync(file, bytes)
+      expect(() => openLmdb(dir), `${bytes.length} bytes`).toThrow(DatasetError)
       expect(() => openLmdb(dir)).toThrow(file)
     }
     writeFileSync(file, whole)
     await openLmdb(dir).close()
-  })
-
-  test('a file that is something else is refused by name', async () => {
-    const dir = await temporaryDirectory()
-    const file = join(dir, 'data.mdb')
-    appendFileSync(openSync(file, 'w'), pseudoRandom(20_000))
-    expect(() => openLmdb(dir)).toThrow(DatasetError)
-    expect(() => openLmdb(dir)).toThrow(file)
   })
 
   test('nobody else on the machine may look into a folder that it made', NEEDS_POSIX, async () => {

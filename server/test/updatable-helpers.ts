@@ -5,7 +5,6 @@ import {
   encodeBatch,
   entryBytes,
   fromHex,
-  isZero,
   type Manifest,
   type Proofs,
   signedBytes,
@@ -150,24 +149,6 @@ export function recordAt(updatable: UpdatableDatabase, manifest: Manifest, index
   const record = verifiedRecord(manifest, q, index % manifest.partitionRecords, answered('merkle'))
   expect(toHex(bare)).toBe(toHex(record))
   return record
-}
-
-/** A database without commitments differs from one with in nothing else, in any of the epochs answered. */
-export function expectTwins(bare: UpdatableDatabase, full: UpdatableDatabase): void {
-  const { suite, commitments, previousManifest, directoryCommitment, ...same } = bare.newest.manifest
-  expect(full.newest.manifest).toMatchObject({ suite: 1, ...same })
-  expect([suite, isZero(commitments), isZero(previousManifest)]).toEqual([2, true, false])
-  expect(isZero(directoryCommitment)).toBe(true)
-  expect(bare.list().map(numbers)).toEqual(full.list().map(numbers))
-  for (const { generation, epoch } of bare.list()) {
-    const [one, other] = [bare, full].map(each => each.find(generation, epoch)!)
-    const { partitions, partitionRecords } = one!.manifest
-    for (let m = 0; m < partitionRecords; m++) {
-      const offsets = vectors(Array(partitions).fill(m))
-      expect(one!.answer(offsets, suiteOf('tags'))).toEqual(other!.answer(offsets, suiteOf('tags')))
-      expect(() => one!.answer(offsets, suiteOf('merkle'))).toThrow(expect.objectContaining({ code: 'phase' }))
-    }
-  }
 }
 
 /** The publisher's signature of the newest epoch, as it is sent. */

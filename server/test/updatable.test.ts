@@ -30,6 +30,7 @@ import { MemoryStorage, type Transaction, UpdatableDatabase, type UpdatableOptio
 import { Draft, StorageError } from '../dist/storage/storage.js'
 import { asking } from './fence-laws.js'
 import {
+  changed,
   dataFile,
   fenceRequest,
   listed,
@@ -46,7 +47,6 @@ import {
   batchOn,
   bodyOf,
   contents,
-  expectTwins,
   FailingStorage,
   KEYED,
   keyed,
@@ -138,27 +138,6 @@ describe('an epoch', () => {
     for (const hash of partitionHashes(manifest)) expect(toHex(blake3(await bodyOf(updatable, hash)))).toBe(hash)
   })
 
-  test('of a database without commitments differs in nothing else, and is answered with records alone', async () => {
-    const [storage, other] = await Promise.all(
-      (['tags', 'merkle'] as const).map(proofs => storageOf('a.csv', KEYED, { maxValueBytes: 20, name: 'a', proofs })),
-    )
-    const twin = await opened(other!)
-    let updatable = await UpdatableDatabase.open(storage!)
-    onTestFinished(() => updatable.close())
-    for (let epoch = 2; epoch < 9; epoch++) {
-      const changes = [
-        { op: 'add', key: `key ${epoch}`, value: `${epoch}` },
-        { op: 'edit', key: 'one', value: `${epoch}` },
-        ...(epoch > 3 ? [{ op: 'delete', key: `key ${epoch - 2}` }] : []),
-      ]
-      await twin.publish(batchOn(twin, changes))
-      await updatable.publish(batchOn(updatable, changes))
-      await updatable.close()
-      updatable = await UpdatableDatabase.open(storage!)
-      expectTwins(updatable, twin)
-    }
-  })
-
   test('may begin a new generation, which goes on counting', async () => {
     const old = await keyed()
     await old.publish(batchOn(old, [{ op: 'delete', key: 'one' }]))
@@ -232,14 +211,20 @@ describe('a batch', () => {
     ['has an empty key', '{"op":"delete","key":""}\n', 1, /empty/],
     ['has no value', '{"op":"edit","key":"one"}\n', 1, /"value"/],
     ['has a lone surrogate', '{"op":"delete","key":"\\ud800"}\n', 1, /surrogate/],
+    ['begins a generation before others', '{"op":"generation"}\n{"op":"delete","key":"one"}\n', 1, /only line/],
+    ['begins a generation after others', '{"op":"delete","key":"one"}\n{"op":"generation"}\n', 2, /only line/],
+    ['begins two generations', '{"op":"generation"}\n{"op":"generation"}\n', 1, /only line of its batch/],
+    ['has a member too many for a generation', '{"op":"generation","key":"one"}\n', 1, /"key"/],
+    ['has words for headroom', '{"op":"generation","headroom":"7"}\n', 1, /"headroom"/],
+    ['has more headroom than any layout', `{"op":"generation","headroom":${2 ** 32 - 1}}\n`, 1, /layout/],
   ])('that %s is refused whole, with its line', async (_, operations, line, reason) => {
     const updatable = await keyed()
-    const before = updatable.newest
+    const [before, held] = [updatable.newest, await contents(updatable)]
     const refused = await refusal(updatable.publish(batchOn(updatable, operations)))
     expect(refused.reply).toMatchObject({ code: 'batch_refused', line })
     expect(refused.message).toMatch(reason)
-    expect(updatable.newest).toBe(before)
-    expect((await contents(updatable)).size).toBe(3)
+    expect([updatable.newest, updatable.list().length]).toEqual([before, 1])
+    expect(await contents(updatable)).toEqual(held)
     await updatable.publish(batchOn(updatable, [{ op: 'delete', key: 'one' }]))
   })
 
@@ -925,16 +910,11 @@ describe('over HTTP', () => {
       for (let i = 0; i < 2; i++)
         await updatable.publish(batchOn(updatable, [{ op: 'edit', key: 'one', value: `${i}` }]))
       const { manifest } = updatable.newest
-      const changed = (at: number, value: number) => {
-        const bytes = query()
-        bytes[at] = value
-        return bytes
-      }
       const otherDatabase = { databaseId: pseudoRandom(16) }
       for (const [code, reply] of [
         ['epoch_unknown', await send(hint(1, 7, h), query(old))],
-        ['epoch_unknown', await send(hint(1, 7, h), changed(28, 9))],
-        ['bad_request', await send(hint(1, 7, h), changed(6, 3))], // suite
+        ['epoch_unknown', await send(hint(1, 7, h), changed(query(), 28, 9))],
+        ['bad_request', await send(hint(1, 7, h), changed(query(), 6, 3))], // suite
         ['bad_request', await send(hint(1, 7, h), queryAt(manifest, manifest.partitionRecords))],
         [
           'wrong_database',

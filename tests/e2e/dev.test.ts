@@ -6,9 +6,8 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import type { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { type KeyhushError, type KeyhushMap, open } from '@keyhush/client'
-import { openWith, platformEnvironment } from '@keyhush/client/environment'
-import { MISBEHAVIOURS, type Misbehaviour } from '@keyhush/server/testing'
+import { type KeyhushError, open } from '@keyhush/client'
+import { MISBEHAVIOURS } from '@keyhush/server/testing'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { reachedAt } from '../../server/dist/commands/dev.js'
 import { runKeyhush } from '../../server/test/command.js'
@@ -108,37 +107,18 @@ const isRunning = (pid: number) =>
 
 const text = (value: Uint8Array | undefined) => value && new TextDecoder().decode(value)
 
-/** A map has what is there, and then what is published. */
-async function expectToFollow(running: Awaited<ReturnType<typeof dev>>, map: KeyhushMap): Promise<void> {
+test.each([
+  ['two servers', 2, []],
+  ['three servers (--servers 3)', 3, ['--servers', '3']],
+])('%s answer for a file, accept signed batches, and end with Ctrl-C without leaving files', async (_, count, args) => {
+  const running = await dev({}, ...args)
+  const { servers, publisherKey } = running
+  expect(new Set(servers.map(url => new URL(url).port)).size).toBe(count)
+  const map = await open({ servers, publisherKey })
   expect([text(await map.get('otter')), await map.get('auk')]).toEqual(['river', undefined])
   await publish(running, { op: 'add', key: 'auk', value: 'cliff' })
   await map.sync()
   expect(text(await map.get('auk'))).toBe('cliff')
-}
-
-test('with --servers 3 all three answer for a file, accept signed batches, and one that lies is not believed', async () => {
-  const running = await dev({}, '--servers', '3', '--misbehave', 'c=lie')
-  const { servers, publisherKey } = running
-  expect(servers).toHaveLength(3)
-  const map = await open({ servers, publisherKey, mode: 'instant' })
-  await expect(map.get('otter')).rejects.toMatchObject({ code: 'tampered', server: undefined })
-  await map.close()
-  expect(await running.stop('SIGINT')).toBe(0)
-
-  const honest = await dev({}, '--servers', '3')
-  const { servers: urls, publisherKey: key } = honest
-  const other = await open({ servers: urls, publisherKey: key, mode: 'instant' })
-  await expectToFollow(honest, other)
-  await other.close()
-  expect(await honest.stop('SIGINT')).toBe(0)
-})
-
-test('two servers answer for a file, accept signed batches, and end with Ctrl-C without leaving files', async () => {
-  const running = await dev({})
-  const { servers, publisherKey } = running
-  expect(new Set(servers.map(url => new URL(url).port)).size).toBe(2)
-  const map = await open({ servers, publisherKey })
-  await expectToFollow(running, map)
   for (const [origin, allowed] of [
     ['http://localhost:5173', true],
     ['http://127.0.0.1:8080', true],
@@ -246,40 +226,14 @@ const TERMINAL = needs(
   'the command `script` of util-linux, for a terminal',
 )
 
-/** What a lookup, or an opening, fails with while server b misbehaves, as docs/common-errors.md has it. */
-const ERRORS: Readonly<Record<Misbehaviour, string | undefined>> = {
-  lie: 'tampered',
-  fork: 'servers_disagree',
-  slow: undefined,
-  silent: 'timeout',
-  cut: 'network',
-  behind: undefined,
-  down: 'network',
-  limit: 'rate_limited',
-  portal: 'protocol',
-}
-
-test('keys of the terminal make a server misbehave, and an app gets the error of each', TERMINAL, async () => {
+// What an app sees of each misbehaviour is in testing.test.ts.
+test('keys of the terminal make a server misbehave in every way there is, and behave again', TERMINAL, async () => {
   const running = await dev({ inTerminal: true })
   const { servers, publisherKey, press } = running
-  // Its deadlines come ten times as fast.
-  const environment = platformEnvironment()
-  const setTimeout: typeof environment.clock.setTimeout = (callback, ms) =>
-    environment.clock.setTimeout(callback, ms / 10)
-  const fast = { ...environment, clock: { ...environment.clock, setTimeout } }
-  const openIn = (mode: 'full' | 'instant') => openWith(fast, { servers, publisherKey, mode })
-  const failure = (work: Promise<unknown>) =>
-    work.then(
-      () => undefined,
-      (error: KeyhushError & { timedOut?: boolean }) => error.code + (error.timedOut ? ', timed out' : ''),
-    )
-  const map = await openIn('instant')
-  for (const [i, how] of (Object.keys(MISBEHAVIOURS) as Misbehaviour[]).entries()) {
-    await press(`${i + 1}`, `Server b (${how})`)
-    const work = how === 'fork' ? openIn('full').then(other => other.close()) : map.get('otter')
-    if (how === 'slow') await press('0', 'Server b behaves') // before it would have replied
-    expect([how, await failure(work)]).toEqual([how, ERRORS[how]])
-  }
+  const map = await open({ servers, publisherKey, mode: 'instant' })
+  for (const [i, how] of Object.keys(MISBEHAVIOURS).entries()) await press(`${i + 1}`, `Server b (${how})`)
+  await press('1', 'Server b (lie)')
+  await expect(map.get('otter')).rejects.toMatchObject({ code: 'tampered' })
   await press('6', 'Server b (behind)')
   await expect(publish(running, { op: 'edit', key: 'otter', value: 'lakes' })).rejects.toThrow('503 not_ready')
   await map.sync()
@@ -312,9 +266,9 @@ test('when its terminal goes, dev and both servers end', TERMINAL, async () => {
 })
 
 test('--misbehave says how it begins; without a terminal there are no keys', async () => {
-  const running = await dev({}, '--misbehave', 'limit', 'a=down')
-  await running.printed.until('Server b (limit)')
-  expect(running.printed.text).toContain('Server a (down)')
+  const running = await dev({}, '--servers', '3', '--misbehave', 'limit', 'c=down')
+  await running.printed.until('Server c (down)')
+  expect(running.printed.text).toContain('Server b (limit)')
   running.child.stdin!.end('0')
   const failed = await open({ servers: running.servers, mode: 'instant' }).catch((error: KeyhushError) => error)
   expect((failed as KeyhushError).code).toMatch(/^(network|rate_limited)$/)

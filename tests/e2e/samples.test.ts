@@ -9,10 +9,18 @@ import { delimiter, join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { connect as connectTls } from 'node:tls'
 import { promisify } from 'node:util'
-import { createServer, loadDataset, MemoryStorage, UpdatableDatabase } from '@keyhush/server'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { contentsOf, freePort, queryAt, temporaryDirectory } from '../../server/test/helpers.js'
+import { MemoryStorage } from '../../server/dist/index.js'
+import {
+  contentsOf,
+  createIn,
+  freePort,
+  listening as listeningHere,
+  queryAt,
+  temporaryDirectory,
+} from '../../server/test/helpers.js'
 import { command, serving } from '../../server/test/spawned.js'
+import { opened } from '../../server/test/updatable-helpers.js'
 import { findProgram } from '../../tools/programs.mjs'
 import { needs } from '../support/needs.js'
 import { buildInto, temporaryFolder } from '../support/servers.js'
@@ -54,26 +62,16 @@ function replaced(text: string, changes: Record<string, string>): string {
 
 /** A server behind the proxy. */
 async function backend() {
-  const loaded = await loadDataset(dataset)
-  const storage = new MemoryStorage()
-  await UpdatableDatabase.create(storage, loaded)
-  loaded.close()
-  const updatable = await UpdatableDatabase.open(storage)
-  const app = await createServer({ datasets: [{ updatable }], trustProxy: 'loopback' })
+  const updatable = await opened(await createIn(new MemoryStorage(), dataset))
+  const { app, url, port } = await listeningHere({ datasets: [{ updatable }], trustProxy: 'loopback' })
   const seen = { connections: 0, forwardedFor: new Set<unknown>() }
   app.server.on('connection', () => seen.connections++)
   app.server.prependListener('request', ({ headers }) => seen.forwardedFor.add(headers['x-forwarded-for']))
-  let open = true
   const close = async () => {
-    if (!open) return
-    open = false
     app.server.closeAllConnections()
     await app.close()
-    await updatable.close()
   }
-  onTestFinished(close)
-  const url = await app.listen({ host: '127.0.0.1', port: 0 })
-  return { url, port: Number(new URL(url).port), manifest: updatable.newest.manifest, seen, close }
+  return { url, port, manifest: updatable.newest.manifest, seen, close }
 }
 
 /** The changes that make a sample run in `dir`, at `port`, before `upstream`. */

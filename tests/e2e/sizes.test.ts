@@ -12,6 +12,8 @@ interface Size {
   readonly bytes: number
   /** Q, if it is not to be planned */
   readonly partitions?: number
+  /** records a block */
+  readonly pack?: number
 }
 
 const sizes: Record<string, Size> = {
@@ -26,13 +28,14 @@ const sizes: Record<string, Size> = {
   'records of 64 KiB': { records: 20, bytes: 65_536 },
   'one partition': { records: 100, bytes: 5, partitions: 1 },
   'a partition for each record': { records: 100, bytes: 5, partitions: 100 },
+  'blocks of four, the last half full': { records: 30, bytes: 24, partitions: 2, pack: 4 },
   'M = 65 536': { records: 65_536, bytes: 2, partitions: 1 },
   'M = 65 536 twice, not full': { records: 131_071, bytes: 3, partitions: 2 },
 }
 
-test.each(Object.entries(sizes))('%s', async (_name, { records, bytes, partitions }) => {
+test.each(Object.entries(sizes))('%s', async (_name, { records, bytes, ...layout }) => {
   const values = distinctRecords(records, bytes)
-  const data = { format: 'bin', content: Buffer.concat(values), recordBytes: bytes, partitions } as const
+  const data = { format: 'bin', content: Buffer.concat(values), recordBytes: bytes, ...layout } as const
   const { urls, close } = await startPair(data)
   onTestFinished(close)
   // All of a few records; of many the first, the last and some between. Each again after the hint was shuffled.
@@ -40,6 +43,7 @@ test.each(Object.entries(sizes))('%s', async (_name, { records, bytes, partition
   const indices = [0, records - 1, ...Array.from({ length: Math.ceil(records / step) }, (_, i) => i * step)]
   const ways = [
     { servers: urls, mode: 'full' },
+    { servers: urls, mode: 'instant' },
     { servers: urls.slice(0, 1), mode: 'single', integrity: 'server' },
   ] as const
   for (const way of ways) {

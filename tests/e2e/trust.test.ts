@@ -1,6 +1,6 @@
 // The publisher's signature and the rollback fence from end to end, with real keys, servers and files.
 
-import { cp, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type KeyhushMap, type MapEvent, type OpenOptions, open } from '@keyhush/client'
 import { openFileStore } from '@keyhush/client/node'
@@ -152,40 +152,6 @@ describe('a publisher who signs', () => {
     expect([map.epoch, await textOf(map, names[4]!)]).toEqual([before + 2, 'not yet'])
     await map.close()
   })
-
-  test('both servers are set back: mode auto, which has answered without a state from a newer epoch, refuses in its next life', async () => {
-    const auto: Partial<OpenOptions> = { ...stateIn('auto'), mode: 'auto', download: 'never', publisherKey }
-    const kept = (when: string) => (store: string) => cp(store, `${store} ${when}`, { recursive: true })
-    const setTo = (when: string) => async (store: string) => {
-      await rm(store, { recursive: true })
-      await cp(`${store} ${when}`, store, { recursive: true })
-    }
-    const both = (...works: ((store: string) => Promise<void>)[]) => {
-      const all = async (store: string) => {
-        for (const work of works) await work(store)
-      }
-      return Promise.all(operators.map(operator => operator.killed(all)))
-    }
-    await both(kept('before'))
-    await publish({ batch: [edit(names[5]!, 'newer')], sign: true })
-    const { map } = await opened(auto)
-    expect([map.mode, await textOf(map, names[5]!)]).toEqual(['instant', 'newer'])
-    const { epoch } = map
-    await map.close()
-    await both(kept('after'), setTo('before'))
-    await expect(opened(auto)).rejects.toMatchObject({ code: 'signature' })
-    await both(setTo('after'))
-    const { map: again } = await opened(auto)
-    expect([again.epoch, await textOf(again, names[5]!)]).toEqual([epoch, 'newer'])
-    await again.close()
-  })
-
-  test('is the only one: epochs under another key of keygen are refused', async () => {
-    const other = /[0-9a-f]{64}/.exec(await runKeyhush('keygen', '--out', path('other-key')))![0]
-    await expect(opened({ publisherKey: other })).rejects.toMatchObject({ code: 'signature' })
-    expect(answered()).toEqual([0, 0])
-    expect(await readFile(path('other-key'), 'utf8')).toContain(`public ${other}\n`)
-  })
 })
 
 describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollback => {
@@ -215,16 +181,6 @@ describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollbac
     await map.close()
   }
 
-  test('its entries survive kill -9: the same state goes on', async () => {
-    const state = `killed-${rollback}`
-    const refresh = await used(state)
-    await refresh.killed(async () => {})
-    const { map, events } = await opened({ ...stateIn(state), rollback })
-    expect(await textOf(map, names[11]!)).toBe('value 11')
-    expect(events).toEqual([{ type: 'resumed', what: 'hint', pending: false }])
-    await map.close()
-  })
-
   test('its entries are lost: the hint is condemned before a vector leaves', async () => {
     const state = `lost-${rollback}`
     const refresh = await used(state)
@@ -240,15 +196,14 @@ describe.each(['confirm', 'strict'] as const)('the rollback fence (%s)', rollbac
     await assertCondemned(state)
   })
 
-  test('a copy in use beside its original: the second to look up is condemned, after one lookup at most', async () => {
+  test('a copy in use beside its original is condemned after one lookup at most, also when the server was killed between', async () => {
     const state = `cloned-${rollback}`
     const refresh = await used(state)
     await cp(path(state), path(`${state}-copy`), { recursive: true })
     const { map: original } = await opened({ ...stateIn(state), rollback })
     const { map: copy } = await opened({ ...stateIn(`${state}-copy`), rollback })
     expect(await textOf(original, names[11]!)).toBe('value 11')
-    // The claim behind the query is on the disk.
-    await refresh.killed(async () => {})
+    await refresh.killed(async () => {}) // what was granted is on the disk
     const before = answered()
     await expect(copy.get(names[12]!)).rejects.toMatchObject({ code: 'condemned', server: undefined })
     const shown = rollback === 'strict' ? 0 : 1

@@ -41,12 +41,17 @@ export class DatasetError extends OperatorError {
   }
 }
 
+/** Whether the core has trapped: WebAssembly's own error, whose class Node's types do not know. Nothing in its memory is of use. */
+export function isTrap(error: unknown): error is Error {
+  return error instanceof Error && error.name === 'RuntimeError'
+}
+
 /** Runs `work` on what is stored at `location`. Whatever is wrong with that is a DatasetError; other OperatorErrors and the core's traps pass. */
 export async function readingFrom<T>(location: string, work: () => T): Promise<Awaited<T>> {
   try {
     return await work()
   } catch (error) {
-    if (error instanceof OperatorError || (error as Error).name === 'RuntimeError') throw error
+    if (error instanceof OperatorError || isTrap(error)) throw error
     throw new DatasetError(location, (error as Error).message)
   }
 }

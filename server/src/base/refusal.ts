@@ -1,7 +1,7 @@
 // A request that is refused, with a code of the protocol's table. Thrown by handlers and hooks; plugins/errors.ts turns
 // it into a reply.
 
-import { ERROR_CODES, type ErrorCode, type ErrorReply } from '@keyhush/protocol'
+import { ERROR_CODES, type ErrorCode, type ErrorReply, WireError } from '@keyhush/protocol'
 
 /** What else some codes' replies have (docs/protocol.md, HTTP). */
 export type RefusalDetails = Pick<ErrorReply, 'generation' | 'epoch' | 'line' | 'databases'>
@@ -23,6 +23,16 @@ export class Refusal extends Error {
 
   get reply(): ErrorReply {
     return { code: this.code, message: this.message, ...this.#details }
+  }
+}
+
+/** What `read` makes of a message. Throws a Refusal with this code if the message is malformed. */
+export function readMessage<T>(read: () => T, code: ErrorCode = 'bad_request'): T {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof WireError) throw new Refusal(code, error.message)
+    throw error
   }
 }
 

@@ -57,18 +57,11 @@ function describePlan({ layout, modes, merkle, tags, recommended, reason, worklo
   return `${text.join('\n')}\n`
 }
 
-const MODES: Record<ModeCosts['mode'], string> = {
-  local: 'local',
-  instant: 'instant',
-  full: 'full',
-  single: 'single',
-}
-
 /** A head, and a row for each way to look up. */
 function modeRows(modes: readonly ModeCosts[]): string[][] {
   const head = ['', 'before the first lookup', 'a lookup', 'a day', 'memory', 'disk', 'server time a lookup']
   const rows = modes.map(costs => [
-    `${MODES[costs.mode]}${costs.mode === 'full' ? `, ${costs.proofs}` : ''}`,
+    `${costs.mode}${costs.mode === 'full' ? `, ${costs.proofs}` : ''}`,
     bytes(costs.firstBytes),
     ...[costs.lookupBytesUp + costs.lookupBytesDown, costs.dayBytes, costs.memoryBytes, costs.diskBytes].map(bytes),
     costs.serverLookupMicros === 0 ? '–' : duration(costs.serverLookupMicros),

@@ -93,9 +93,7 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
     const at = named.findIndex(dataset => dataset.name === name)
     return { name, dir, source: at === -1 ? undefined : named.splice(at, 1)[0]!.dir }
   })
-  const names = [...stores, ...named]
-  if (names.length === 0) throw new BuildError('expected a database to serve, got none; give --dataset or --store')
-  checkNames(names)
+  checkNames([...stores, ...named])
   if (stores.length === 0 && (options.replica || options.history !== undefined)) {
     throw new BuildError('--replica, --history: expected --store, got none; give it, or leave these options out')
   }

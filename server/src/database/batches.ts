@@ -1,15 +1,7 @@
 // A batch as it comes: whether it is what a publisher signed, and whether it makes the next epoch.
 
-import {
-  type Batch,
-  type BatchSignature,
-  decodeBatch,
-  type EpochStatus,
-  equalBytes,
-  toHex,
-  WireError,
-} from '@keyhush/protocol'
-import { Refusal } from '../base/refusal.js'
+import { type Batch, type BatchSignature, decodeBatch, type EpochStatus, equalBytes, toHex } from '@keyhush/protocol'
+import { Refusal, readMessage } from '../base/refusal.js'
 import type { Epoch } from './epochs.js'
 
 /** What a batch's signature says of the batch. */
@@ -20,13 +12,7 @@ export function readBatch(body: Uint8Array, hash: Uint8Array, signed: SignedFor 
   if (signed !== undefined && !equalBytes(signed.batchHash, hash)) {
     throw new Refusal('unauthorized', 'expected the batch that was signed, got other bytes; publish again')
   }
-  let batch: Batch
-  try {
-    batch = decodeBatch(body)
-  } catch (error) {
-    if (error instanceof WireError) throw new Refusal('bad_request', error.message)
-    throw error
-  }
+  const batch = readMessage(() => decodeBatch(body))
   if (signed !== undefined && !equalBytes(signed.previousManifest, batch.previousManifest)) {
     throw new Refusal('unauthorized', 'expected a signature for the manifest that the batch follows, got another')
   }

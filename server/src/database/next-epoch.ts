@@ -6,6 +6,7 @@
 // 3. The next one is written. Other threads wait only while the memory that they read is written.
 
 import type { DatabaseHandle, DraftHandle, LayoutHandle, ServerDirectoryHandle, WriteHandle } from '@keyhush/wasm'
+import { isTrap } from '../base/errors.js'
 import { gathered, Pace } from '../base/pace.js'
 import type { Generation } from './generation.js'
 import type { Operations } from './operations.js'
@@ -148,7 +149,7 @@ async function drafted(
     await epoch.makeReady()
     return epoch
   } catch (error) {
-    if ((error as Error).name === 'RuntimeError') throw error // a trap of the core: nothing in it is of use
+    if (isTrap(error)) throw error
     if (isOpen) draft.free()
     for (const { write } of parts) write.free()
     next?.free()
@@ -167,7 +168,7 @@ async function bringing(
   try {
     while (bringing.step(directory, blocks)) await pace.turn()
   } catch (error) {
-    if ((error as Error).name !== 'RuntimeError') bringing.free()
+    if (!isTrap(error)) bringing.free()
     throw error
   }
   return bringing.intoWrite()

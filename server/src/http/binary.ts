@@ -1,8 +1,8 @@
 // What routes share: how a request is read, which epoch it asks at, how a reply leaves.
 
-import { claimedCount, equalBytes, WireError } from '@keyhush/protocol'
+import { claimedCount, equalBytes } from '@keyhush/protocol'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { epochUnknown, Refusal } from '../base/refusal.js'
+import { epochUnknown, Refusal, readMessage } from '../base/refusal.js'
 import type { Epoch, Epochs } from '../database/epochs.js'
 
 /** What nearly every request says of what it asks. */
@@ -17,14 +17,14 @@ export function queriesIn({ body }: FastifyRequest): number {
   return Buffer.isBuffer(body) ? claimedCount(body) : 1
 }
 
+/** The bytes of a request's body; none if there is no body. */
+export function bytesOf(body: unknown): Uint8Array {
+  return Buffer.isBuffer(body) ? body : new Uint8Array()
+}
+
 /** Throws a `bad_request` Refusal for a body that is none. */
 export function decoded<T>(body: unknown, decode: (bytes: Uint8Array) => T): T {
-  try {
-    return decode(Buffer.isBuffer(body) ? body : new Uint8Array())
-  } catch (error) {
-    if (error instanceof WireError) throw new Refusal('bad_request', error.message)
-    throw error
-  }
+  return readMessage(() => decode(bytesOf(body)))
 }
 
 /** The epoch that a request asks at. Throws a `wrong_database` or `epoch_unknown` Refusal. */

@@ -84,8 +84,3 @@ export function healthRoutes(app: FastifyInstance, readiness: Readiness): void {
     return reply.send(problems.length === 0 ? { status: 'ready' } : { status: 'ready', problems })
   })
 }
-
-/** Whether it is WebAssembly's own error, whose class Node's types do not know. */
-export function isTrap(error: unknown): error is Error {
-  return error instanceof Error && error.name === 'RuntimeError'
-}

@@ -114,5 +114,5 @@ export function checkNames(datasets: readonly { readonly name?: string | undefin
     }
     seen.add(name)
   }
-  if (seen.size === 0) throw new BuildError('expected a database to serve, got no dataset; give one')
+  if (seen.size === 0) throw new BuildError('expected a database to serve, got none; give a dataset or a store')
 }

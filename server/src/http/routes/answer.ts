@@ -19,12 +19,12 @@ import {
 } from '@keyhush/protocol'
 import type { CoreError } from '@keyhush/wasm'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { isTrap } from '../../base/errors.js'
 import { Refusal } from '../../base/refusal.js'
 import type { Epoch, Epochs } from '../../database/epochs.js'
 import type { Fence } from '../../database/fence.js'
 import { decoded, epochOf, expectPartitions, queriesIn, sendBytes } from '../binary.js'
 import { WEIGHTS } from '../limits/rate.js'
-import { isTrap } from '../readiness.js'
 import type { Routes, Surroundings } from './types.js'
 
 /** `fence`: an updatable database has one. */

@@ -5,7 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
-import { decoded } from '../binary.js'
+import { decoded, sendBytes } from '../binary.js'
 import { WEIGHTS } from '../limits/rate.js'
 import type { Routes, Surroundings } from './types.js'
 
@@ -23,7 +23,7 @@ export function fenceRoute(app: Routes, { readiness, rate }: Surroundings, updat
       throw new Refusal('wrong_database', 'expected a hint of the database served here, got one of another')
     }
     const verdict = encodeFenceReply(await updatable.fence.judge(fenceRequest, networkOf(request.ip)))
-    return reply.header('cache-control', 'no-store, no-transform').type('application/octet-stream').send(verdict)
+    return sendBytes(reply, verdict)
   })
 }
 

@@ -12,18 +12,17 @@ import {
   type SignatureInfo,
   signedBatchBytes,
   toHex,
-  WireError,
 } from '@keyhush/protocol'
 import { EpochParamsSchema } from '@keyhush/protocol/schemas'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { verifies } from '../../base/ed25519.js'
+import { isTrap } from '../../base/errors.js'
 import { parseMembers } from '../../base/json.js'
-import { epochUnknown, Refusal } from '../../base/refusal.js'
+import { epochUnknown, Refusal, readMessage } from '../../base/refusal.js'
 import type { UpdatableDatabase } from '../../database/updatable.js'
-import { numberOf } from '../binary.js'
+import { bytesOf, numberOf } from '../binary.js'
 import { whenOver } from '../limits/connections.js'
 import { WEIGHTS } from '../limits/rate.js'
-import { isTrap } from '../readiness.js'
 import type { Routes, Surroundings } from './types.js'
 
 const EPOCHS = '/v1/epochs'
@@ -108,24 +107,15 @@ function makePlace(uploads: Map<IncomingMessage, number>): void {
   least.socket.destroy()
 }
 
-function bytesOf(body: unknown): Uint8Array {
-  return Buffer.isBuffer(body) ? body : new Uint8Array()
-}
-
 function readSignature(body: Uint8Array): SignatureInfo {
   const members = parseMembers(Buffer.from(body.buffer, body.byteOffset, body.length).toString())
   if (typeof members === 'string') throw new Refusal('bad_request', members)
-  try {
-    const signature = parseSignature(members)
-    for (const name of Object.keys(members)) {
-      if (!Object.hasOwn(signature, name))
-        throw new Refusal('bad_request', 'expected only the members of a signature, got another')
-    }
-    return signature
-  } catch (error) {
-    if (error instanceof WireError) throw new Refusal('bad_request', error.message)
-    throw error
+  const signature = readMessage(() => parseSignature(members))
+  for (const name of Object.keys(members)) {
+    if (!Object.hasOwn(signature, name))
+      throw new Refusal('bad_request', 'expected only the members of a signature, got another')
   }
+  return signature
 }
 
 /**
@@ -154,10 +144,5 @@ function checkKey(publicKey: Uint8Array, publisherKeys: readonly Uint8Array[]): 
 
 function readHeader(header: string | string[] | undefined): BatchSignature {
   if (typeof header !== 'string') throw new Refusal('unauthorized', "expected a publisher's signature, got none")
-  try {
-    return parseBatchSignature(header)
-  } catch (error) {
-    if (error instanceof WireError) throw new Refusal('unauthorized', error.message)
-    throw error
-  }
+  return readMessage(() => parseBatchSignature(header), 'unauthorized')
 }
