@@ -491,6 +491,7 @@ describe('over HTTP', () => {
       }
       if (restart) {
         await updatable.close()
+        await updatable.close() // again, which does nothing
         updatable = await UpdatableDatabase.open(storage, { history: 2 })
       }
       onTestFinished(() => updatable.close())

@@ -36,7 +36,6 @@ import { OldGeneration } from './old-generation.js'
 import { readOperations, refuse } from './operations.js'
 import { partitionBlob } from './partitions.js'
 import { PostgresFence } from './postgres-fence.js'
-
 import { Signatures } from './signatures.js'
 import { StoredFence } from './stored-fence.js'
 import { ANOTHER_PROCESS, type Head } from './stored-values.js'
@@ -97,6 +96,7 @@ export class UpdatableDatabase implements Epochs {
   readonly #listeners = new Set<(event: EpochEvent) => void>()
   /** settles after all batches so far */
   #queue: Promise<unknown> = Promise.resolve()
+  #closed: Promise<void> | undefined
 
   private constructor(storage: Storage, loaded: Loaded, fence: Fence, options: UpdatableOptions) {
     const { generation, newest, previous, proofs } = loaded
@@ -176,7 +176,6 @@ export class UpdatableDatabase implements Epochs {
     return this.#newest.manifest.databaseId
   }
 
-  /** where it is stored */
   get location(): string {
     return this.#storage.location
   }
@@ -224,8 +223,9 @@ export class UpdatableDatabase implements Epochs {
   }
 
   async since(epoch: number, reserve: (bytes: number) => void = () => {}): Promise<Uint8Array | undefined> {
-    if (epoch > this.#latest.manifest.epoch) return undefined
-    return await this.#past.since(epoch, this.#newest.manifest.epoch, reserve)
+    return epoch > this.#latest.manifest.epoch
+      ? undefined
+      : await this.#past.since(epoch, this.#newest.manifest.epoch, reserve)
   }
 
   /** What became of an epoch; undefined: it is not known, any more or yet. */
@@ -482,7 +482,12 @@ export class UpdatableDatabase implements Epochs {
   }
 
   /** Gives the memory back and closes the storage, after the batches under way. */
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closed ??= this.#end()
+    return this.#closed
+  }
+
+  async #end(): Promise<void> {
     await this.#announcements?.stop()
     this.#show()
     await this.folding?.stop()

@@ -27,7 +27,7 @@ import { epochsAfter, OutdatedError } from '../servers/updates.js'
 import type { Parts } from '../state/machine.js'
 import { followEvents } from './events.js'
 import type { Session } from './session.js'
-import { type Attempts, MOST_SUBSETS, Subsets } from './subsets.js'
+import { type Attempts, Subsets } from './subsets.js'
 
 export type StatelessParts = Omit<Parts, 'choose' | 'schemes'>
 
@@ -203,12 +203,10 @@ export class StatelessSession implements Session {
     if (atLeast === this.#lookups.length) {
       return await this.#askOf(shuffled(this.#lookups, environment.random), manifest, of, indices)
     }
-    let asked = 0
+    const attempts = this.#subsets.forLookup()
+    const failures: ServerError[] = []
     for (let round = 1; ; round++) {
-      const failures: ServerError[] = []
-      const attempts = this.#subsets.forLookup()
-      for (let links = attempts.next(); links !== undefined && asked < MOST_SUBSETS; links = attempts.next()) {
-        asked++
+      for (let links = attempts.next(); links !== undefined; links = attempts.next()) {
         try {
           return await this.#askSubset(links, attempts, manifest, of, indices)
         } catch (error) {
@@ -224,6 +222,7 @@ export class StatelessSession implements Session {
         throw failures.find(error => hasTurned(error, manifest)) ?? worstOf(failures)
       }
       await sleep(environment.clock, BACKOFF_MS)
+      attempts.again()
     }
   }
 

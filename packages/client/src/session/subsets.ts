@@ -35,19 +35,25 @@ export class Subsets {
   forLookup(): Attempts {
     const tried = new Set<number>()
     const away = new Set<Link>()
+    let asked = 0
     const isUsable = (bits: number) => !tried.has(bits) && this.#membersOf(bits).every(link => !away.has(link))
     return {
       away,
       next: () => {
-        if (tried.size === MOST_SUBSETS) return undefined
+        if (asked === MOST_SUBSETS) return undefined
         const left = [this.#last, ...subsetsOf(this.#links.length, this.#atLeast).filter(bits => bits !== this.#last)]
         const usable = left.filter(isUsable)
         const least = Math.min(...usable.map(bits => this.#rank(bits)))
         const best = usable.filter(bits => this.#rank(bits) === least)
         const bits = best[0] === this.#last ? this.#last : best[randomBelow(Math.max(1, best.length), this.#random)]
         if (bits === undefined) return undefined
+        asked++
         tried.add(bits)
         return shuffled(this.#membersOf(bits), this.#random)
+      },
+      again: () => {
+        tried.clear()
+        away.clear()
       },
     }
   }
@@ -96,10 +102,12 @@ export class Subsets {
 
 /** The subsets that a lookup asks, one after the other. */
 export interface Attempts {
-  /** servers that have failed in this lookup, and are not asked again */
+  /** servers that have failed, and are not asked again */
   readonly away: Set<Link>
   /** undefined: there is none left */
   next(): Links | undefined
+  /** Subsets that were asked, and servers that were away, may be asked once more. */
+  again(): void
 }
 
 function bitsOf(members: readonly number[]): number {
