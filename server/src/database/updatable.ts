@@ -143,8 +143,7 @@ export class UpdatableDatabase implements Epochs {
   }
 
   /**
-   * Opens the database in a storage, which is then this object's to close. Every digest is computed anew from the
-   * stored records.
+   * Opens the database in a storage, which is then this object's to close. Every digest is computed anew from the stored records.
    * @throws {DatasetError} naming the file
    * @example
    * const updatable = await UpdatableDatabase.open(openLmdb('store'), { history: 100 })
@@ -223,9 +222,8 @@ export class UpdatableDatabase implements Epochs {
   }
 
   async since(epoch: number, reserve: (bytes: number) => void = () => {}): Promise<Uint8Array | undefined> {
-    return epoch > this.#latest.manifest.epoch
-      ? undefined
-      : await this.#past.since(epoch, this.#newest.manifest.epoch, reserve)
+    if (epoch > this.#latest.manifest.epoch) return undefined
+    return await this.#past.since(epoch, this.#newest.manifest.epoch, reserve)
   }
 
   /** What became of an epoch; undefined: it is not known, any more or yet. */
