@@ -82,10 +82,6 @@ export function table1(all: readonly SizeFigures[]): Comparison[] {
       [...of('offlineChromium'), ...plain('downloading everything', ({ plain }) => plain.everything)],
     ),
     compared(
-      ...(['offline-node.svg', 'The whole offline phase under Node', 'time, state in memory', 'seconds'] as const),
-      of('offlineNode'),
-    ),
-    compared(
       ...(['lookup-computing.svg', 'Computing a lookup', 'time of a client and both servers', 'seconds'] as const),
       of('lookupComputing'),
       theirs('lookupSeconds', 'TAPIR-MT', 'TAPIR-PP', 'APIR-DPF'),
@@ -95,16 +91,8 @@ export function table1(all: readonly SizeFigures[]): Comparison[] {
       ...plain('a record without privacy', ({ plain }) => plain.record),
     ]),
     compared(
-      ...(['lookup-node.svg', 'A whole lookup under Node', 'time, state in memory', 'seconds'] as const),
-      of('lookupNode'),
-    ),
-    compared(
       ...(['tab-memory.svg', "A tab's process in Chromium", 'most memory, durable state', 'bytes'] as const),
       of('tabMemory'),
-    ),
-    compared(
-      ...(['node-memory.svg', 'A client process under Node', 'most memory, state in memory', 'bytes'] as const),
-      of('nodeMemory'),
     ),
     compared(
       ...(['server-memory.svg', 'A server process', 'most memory, proofs and tags both offered', 'bytes'] as const),

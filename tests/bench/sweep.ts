@@ -1,6 +1,6 @@
 // The papers' tables for this implementation: TAPIR, Table 1 and Fig. 9, at N = 2^16 … 2^24, SinglePass, Table 2, at
 // N = 3 000 000, records of 32 bytes, batches of 500; at the planned Q and at the papers' Q = √N, with both kinds of proof;
-// computing alone in WebAssembly, and whole, on two server processes, from Node and from Chromium.
+// computing alone in WebAssembly, and whole, on two server processes, from Chromium.
 
 import type { EntryProofs } from '@keyhush/protocol'
 import { discardCore, loadCore } from '@keyhush/wasm'
@@ -9,7 +9,7 @@ import type { Options } from './options.js'
 import { type Measured, measureMaps, measurePlain } from './page.js'
 import { power } from './plot.js'
 import type { Section } from './report.js'
-import { check, inNode, newestManifest, partitionUrls, peakBytes, pseudorandomBytes, Stage, under } from './stage.js'
+import { check, newestManifest, partitionUrls, peakBytes, pseudorandomBytes, Stage, under } from './stage.js'
 
 export const RECORD_BYTES = 32
 export const BATCH = 500
@@ -28,15 +28,12 @@ export type LayoutKind = (typeof LAYOUTS)[number]
 export const QUANTITIES = [
   'offlineComputing',
   'offlineChromium',
-  'offlineNode',
   'lookupComputing',
   'lookupClient',
   'lookupChromium',
-  'lookupNode',
   'lookupBytes',
   'state',
   'tabMemory',
-  'nodeMemory',
 ] as const
 export type Quantity = (typeof QUANTITIES)[number]
 
@@ -151,7 +148,7 @@ async function compute(data: Buffer, wanted: number | undefined) {
   return { partitions, digests, proofs, updates }
 }
 
-/** On two server processes. In Chromium state is durable, as apps have it; under Node it is in memory. */
+/** On two server processes, from Chromium, with durable state, as apps have it. */
 async function measureWhole(data: Buffer, records: number, partitions: number | undefined, withPlain: boolean) {
   return await Stage.with(async stage => {
     const dataset = await stage.dataset(data, { records, recordBytes: RECORD_BYTES, partitions })
@@ -159,25 +156,18 @@ async function measureWhole(data: Buffer, records: number, partitions: number | 
     const urls = under(servers)
     const plainServer = withPlain ? await stage.servePlain(data, RECORD_BYTES) : undefined
     const page = () => stage.page([...servers, ...(plainServer === undefined ? [] : [plainServer])])
-    const results = {} as Record<
-      EntryProofs,
-      { chromium: Measured[]; node: Measured[]; tabs: number[]; nodes: number[] }
-    >
+    const results = {} as Record<EntryProofs, { maps: Measured[]; tabs: number[] }>
     for (const proofs of PROOFS) {
-      const found = { chromium: [] as Measured[], node: [] as Measured[], tabs: [] as number[], nodes: [] as number[] }
+      const found = { maps: [] as Measured[], tabs: [] as number[] }
       for (let run = 0; run < REPEATS; run++) {
         const tab = await page()
         const durable = [{ servers: urls, proofs, storage: 'required' } as const]
-        found.chromium.push(...(await tab.evaluate(measureMaps, durable, WARM_UP_LOOKUPS, LOOKUPS)))
+        found.maps.push(...(await tab.evaluate(measureMaps, durable, WARM_UP_LOOKUPS, LOOKUPS)))
         const tabBytes = await stage.peakTabBytes()
         if (tabBytes !== undefined) found.tabs.push(tabBytes)
         await tab.close()
-        const inMemory = [{ servers: urls, proofs, storage: 'memory' } as const]
-        const { result, peakBytes } = await inNode(measureMaps, inMemory, WARM_UP_LOOKUPS, LOOKUPS)
-        found.node.push(...result)
-        found.nodes.push(peakBytes)
       }
-      for (const { samples } of [...found.chromium, ...found.node]) check(data, RECORD_BYTES, samples)
+      for (const { samples } of found.maps) check(data, RECORD_BYTES, samples)
       results[proofs] = found
     }
     const serverMemory = await Promise.all(servers.map(({ pid }) => peakBytes(pid)))
@@ -200,15 +190,12 @@ async function measureWhole(data: Buffer, records: number, partitions: number | 
     }
     const proofs = Object.fromEntries(
       PROOFS.map(each => {
-        const { chromium, node, tabs, nodes } = results[each]
+        const { maps, tabs } = results[each]
         const figures: Record<Exclude<Quantity, Computed>, readonly number[]> = {
-          offlineChromium: chromium.map(({ offlineMs }) => offlineMs / 1000),
-          offlineNode: node.map(({ offlineMs }) => offlineMs / 1000),
-          lookupChromium: chromium.flatMap(({ lookupMs }) => lookupMs.map(ms => ms / 1000)),
-          lookupNode: node.flatMap(({ lookupMs }) => lookupMs.map(ms => ms / 1000)),
-          lookupBytes: chromium.map(({ lookupBytes }) => lookupBytes),
+          offlineChromium: maps.map(({ offlineMs }) => offlineMs / 1000),
+          lookupChromium: maps.flatMap(({ lookupMs }) => lookupMs.map(ms => ms / 1000)),
+          lookupBytes: maps.map(({ lookupBytes }) => lookupBytes),
           tabMemory: tabs,
-          nodeMemory: nodes,
         }
         return [each, figures]
       }),
