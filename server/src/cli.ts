@@ -223,6 +223,22 @@ program
   .action(async (batch, options) => (await import('./commands/publish.js')).publish(batch, options))
 
 program
+  .command('get [keys...]')
+  .description('Look keys up, privately. Prints a value a line; an empty line for a key that is absent.')
+  .requiredOption('--servers <a,b>', `base URLs of 2 to ${MAX_SERVERS} servers`, commaSeparated)
+  .option('--publisher-key <key>', 'accept only what this key signed: 64 hex digits or a file of them')
+  .option('--stdin', 'read keys from standard input, one a line; eight are looked up at once, fewer are padded')
+  .option('--json', 'print lines of JSON: {"key", "value"}; value is null if absent; base64 instead if not UTF-8')
+  .addHelpText('after', '\nExit status: 0 if a key was found, 1 if none was, 2 if a lookup failed.')
+  .exitOverride(error => {
+    throw new CommanderError(error.exitCode && 2, error.code, error.message) // 1 says that nothing was found
+  })
+  .action(async (keys, options) => {
+    status.failed = 2
+    status.done = await (await import('./commands/get.js')).get(keys, options)
+  })
+
+program
   .command('keygen')
   .description('Make a key that signs batches and manifests.')
   .requiredOption('--out <file>', 'file to create; keep it secret')
@@ -253,18 +269,22 @@ async function ceremonies() {
   return (await proofsPackage('pointproofs')).ceremony
 }
 
-/** Runs a command. Returns the exit code: 0, for servers as soon as they listen; 1 after an error on stderr. */
+/** Exit codes of the command under way. */
+let status = { done: 0, failed: 1 }
+
+/** Runs a command. Returns the exit code: 0, for servers as soon as they listen; 1 after an error on stderr, of `get` 2. */
 export async function run(args: readonly string[]): Promise<number> {
+  status = { done: 0, failed: 1 }
   try {
     await program.parseAsync(args, { from: 'user' })
-    return 0
+    return status.done
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode // commander has printed it
     // An operator's mistake is one sentence. Anything else is a fault of ours, whose stack helps.
     const expected = error instanceof OperatorError || isSystemError(error)
     const said = isSystemError(error) ? systemMessage(error) : (error as Error).message
     process.stderr.write(`keyhush: ${expected ? said : ((error as Error).stack ?? error)}\n`)
-    return 1
+    return status.failed
   }
 }
 
@@ -334,6 +354,10 @@ function address(text: string): { host: string; port: number } {
   const [, bracketed, host = bracketed ?? '127.0.0.1', port] = /^(?:(?:\[([^\]]*)\]|([^:]*)):)?(\d+)$/.exec(text) ?? []
   if (port === undefined || host === '') throw new InvalidArgumentError('It must be a port, or host:port.')
   return { host, port: portNumber(port) }
+}
+
+function commaSeparated(text: string): string[] {
+  return text.split(',')
 }
 
 function ports(text: string): number[] {

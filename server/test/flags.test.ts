@@ -14,6 +14,7 @@ const MOST_FLAGS: Readonly<Record<string, number>> = {
   plan: 14,
   export: 4,
   publish: 11,
+  get: 4,
   keygen: 1,
   'ceremony init': 2,
   'ceremony contribute': 2,

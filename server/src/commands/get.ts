@@ -1,0 +1,73 @@
+// `keyhush get`: private lookups from a terminal. The status is grep's: 0, something was found; 1, nothing; 2, a lookup failed.
+
+import { createInterface } from 'node:readline'
+import { type Found, KeyhushError, type KeyhushMap, open } from '@keyhush/client'
+import { OperatorError } from '../base/errors.js'
+import { readPublicKey } from '../publisher/files.js'
+
+/** The options of `get` as commander gives them. */
+export interface GetArguments {
+  readonly servers: readonly string[]
+  readonly publisherKey?: string
+  readonly stdin?: boolean
+  readonly json?: boolean
+}
+
+/** Keys of --stdin that are looked up at once; the servers see no other number. */
+const BATCH = 8
+
+/** Prints the values. Resolves to the exit code: 0, something was found; 1, nothing. */
+export async function get(keys: readonly string[], options: GetArguments): Promise<number> {
+  if (options.stdin ? keys.length > 0 : keys.length === 0) {
+    throw new OperatorError('expected keys as arguments, or --stdin, got neither or both; give one of them')
+  }
+  const { servers, publisherKey: key } = options
+  const signed = key === undefined ? {} : { publisherKey: await readPublicKey(key) }
+  try {
+    const map = await open({ servers, ...signed, mode: 'instant' })
+    try {
+      return await printAll(map, keys, options)
+    } finally {
+      await map.close()
+    }
+  } catch (error) {
+    throw error instanceof KeyhushError ? new OperatorError(error.message) : error
+  }
+}
+
+async function printAll(map: KeyhushMap, keys: readonly string[], { stdin, json }: GetArguments): Promise<number> {
+  let found = 0
+  const print = (wanted: readonly string[], values: readonly Found[]) => {
+    for (const [i, value] of values.entries()) {
+      if (value !== undefined) found++
+      process.stdout.write(
+        json ? jsonLine(wanted[i]!, value) : Buffer.concat([value ?? Buffer.of(), Buffer.from('\n')]),
+      )
+    }
+  }
+  if (stdin) {
+    for await (const batch of batchesOf(process.stdin)) print(batch, await map.getMany(batch, { padTo: BATCH }))
+  } else print(keys, await map.getMany(keys))
+  return found === 0 ? 1 : 0
+}
+
+/** Lines, a few at a time. */
+async function* batchesOf(input: NodeJS.ReadableStream): AsyncGenerator<string[]> {
+  let batch: string[] = []
+  for await (const line of createInterface({ input })) {
+    batch.push(line)
+    if (batch.length < BATCH) continue
+    yield batch
+    batch = []
+  }
+  if (batch.length > 0) yield batch
+}
+
+/** `value` is text, or null: absent. A value that is not UTF-8 is `base64` instead. */
+function jsonLine(key: string, value: Found): string {
+  const bytes = Buffer.from(value ?? [])
+  const text = bytes.toString()
+  const isText = bytes.equals(Buffer.from(text))
+  const said = value === undefined ? { value: null } : isText ? { value: text } : { base64: bytes.toString('base64') }
+  return `${JSON.stringify({ key, ...said })}\n`
+}
