@@ -7,6 +7,8 @@ export declare const OTHER_HOST: string
 export interface BrowserOptions {
   readonly profile?: string
   readonly preferences?: Readonly<Record<string, unknown>>
+  readonly hosts?: readonly string[]
+  readonly extensions?: boolean
   readonly protocolTimeout?: number
   readonly unwatched?: boolean
 }

@@ -122,11 +122,13 @@ export const OTHER_HOST = 'another-host.test'
  * - `profile`: a folder, which stays; without it, a fresh profile that is removed at the end
  * - `preferences`: Firefox's
  * - `protocolTimeout`: milliseconds for a call into a page; 0: no limit
+ * - `hosts`: further names that lead to this machine
+ * - `extensions`: Chromium takes extensions (`browser.installExtension`); Firefox always does
  * - `unwatched`: Chromium does not report requests to the driver, so that each takes a third less time
  */
 export async function launchBrowser(
   name,
-  { profile: userDataDir, preferences = {}, protocolTimeout, unwatched = false } = {},
+  { profile: userDataDir, preferences = {}, hosts = [], extensions = false, protocolTimeout, unwatched = false } = {},
 ) {
   const executablePath = await findBrowser(name)
   // A killed browser leaves files in its temporary folder.
@@ -136,7 +138,8 @@ export async function launchBrowser(
     const env = { ...process.env, TMPDIR: temporary }
     const options = { executablePath, headless: true, env, networkEnabled: !unwatched }
     const profile = userDataDir && { userDataDir }
-    const browser = await launch(name, { ...options, ...profile, ...patience(protocolTimeout) }, preferences)
+    const more = { preferences, extensions, hosts: [OTHER_HOST, ...hosts] }
+    const browser = await launch(name, { ...options, ...profile, ...patience(protocolTimeout) }, more)
     browser.on('targetcreated', async target => {
       const page = await target.page().catch(() => null) // the page may be gone already
       page?.setDefaultTimeout(WAIT_MS ?? 30_000)
@@ -149,18 +152,19 @@ export async function launchBrowser(
   }
 }
 
-async function launch(name, options, preferences) {
+async function launch(name, options, { preferences, extensions, hosts }) {
   const { default: puppeteer } = await import('puppeteer-core')
   if (name === 'firefox') {
     return puppeteer.launch({
       ...options,
       browser: 'firefox',
-      extraPrefsFirefox: { 'network.dns.localDomains': OTHER_HOST, ...preferences },
+      extraPrefsFirefox: { 'network.dns.localDomains': hosts.join(), ...preferences },
     })
   }
   return puppeteer.launch({
     ...options,
     browser: 'chrome',
+    ...(extensions && { enableExtensions: true, pipe: true }),
     args: [
       ...(isRoot ? ['--no-sandbox'] : []),
       '--disable-gpu',
@@ -171,7 +175,8 @@ async function launch(name, options, preferences) {
       '--disable-component-update',
       '--disable-sync',
       '--no-first-run',
-      `--host-resolver-rules=MAP ${OTHER_HOST} 127.0.0.1`,
+      `--host-resolver-rules=${hosts.map(host => `MAP ${host} 127.0.0.1`).join()}`,
+      ...(extensions ? ['--enable-unsafe-extension-debugging'] : []),
     ],
   })
 }

@@ -1,0 +1,154 @@
+// The example of a browser extension in Chromium and Firefox: what is listed gets a warning, what is not stays, nothing is blocked while
+// servers are away or lie, and servers see the same of every visit.
+
+import { cp, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { startServers, type TestServers } from '@keyhush/server/testing'
+import { build } from 'esbuild'
+import type { Browser, Page } from 'puppeteer-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { hostAndParents } from '../../demo/src/page/domains.js'
+import { launchBrowser } from '../../tools/browsers.mjs'
+import { needsBrowser } from '../support/needs.js'
+import { LyingProxy } from '../support/proxy.js'
+import { temporaryFolder } from '../support/servers.js'
+import { type Site, serve } from '../support/web.js'
+
+const root = join(import.meta.dirname, '../..')
+const ID = 'phishing-check@keyhush.example'
+const UUID = '6a1f2f0c-1f0b-4e39-9a52-6b8b4b1f9c11'
+const HOSTS = ['phish.example', 'login.phish.example', 'a.b.c.fine.example', 'fine.example', 'last.phish.example']
+
+test('the extension asks for the names that the demo asks for', async () => {
+  const { namesOf } = await import(join(root, 'demo/examples/extension/names.js'))
+  for (const host of ['evil.example', 'a.b.c.d.e.f.g.h.evil.example', 'localhost', '192.168.0.1', '[::1]']) {
+    expect(namesOf(`http://${host}:8080/path`)).toEqual(hostAndParents(host))
+  }
+})
+
+for (const name of ['chromium', 'firefox'] as const) {
+  describe(`in ${name}`, await needsBrowser(name), () => {
+    let both: TestServers
+    let proxies: readonly [LyingProxy, LyingProxy]
+    let folder: Awaited<ReturnType<typeof temporaryFolder>>
+    let site: Site
+    let browser: Browser
+    let page: Page
+    let popup: string
+
+    beforeAll(async () => {
+      both = await startServers({ 'phish.example': '', 'other.example': '' })
+      proxies = [await LyingProxy.start(both.servers[0]), await LyingProxy.start(both.servers[1])]
+      folder = await temporaryFolder()
+      const built = join(folder.path, 'extension')
+      await cp(join(root, 'demo/examples/extension'), built, { recursive: true })
+      const printed = { servers: proxies.map(({ url }) => url), publisherKey: both.publisherKey }
+      const lines = Object.entries(printed).map(([name, value]) => `export const ${name} = ${JSON.stringify(value)}\n`)
+      await writeFile(join(folder.path, 'servers.js'), lines.join(''))
+      await build({
+        entryPoints: [join(built, 'worker.js')],
+        outfile: join(built, 'background.js'),
+        ...{ bundle: true, minify: true, nodePaths: [join(root, 'node_modules')], logLevel: 'error' },
+      })
+      site = await serve((_, response) => {
+        response.setHeader('content-type', 'text/html').end('<!doctype html><link rel="icon" href="data:,"><p>A page')
+      })
+      const preferences = { 'extensions.webextensions.uuids': JSON.stringify({ [ID]: UUID }) }
+      browser = await launchBrowser(name, { hosts: HOSTS, extensions: true, preferences })
+      const id = await browser.installExtension(built)
+      popup = `${name === 'chromium' ? `chrome-extension://${id}` : `moz-extension://${UUID}`}/popup.html`
+      page = await browser.newPage()
+    })
+    afterAll(async () => {
+      await browser?.close()
+      await site?.close()
+      for (const proxy of proxies ?? []) await proxy.close()
+      await both?.close()
+      await folder?.remove()
+    })
+
+    const addressOf = (host: string) => `http://${host}:${new URL(site.url).port}/`
+
+    /** Opens an address. A warning may replace it before it has loaded. */
+    const visit = (host: string) => page.goto(addressOf(host)).catch(() => {})
+
+    /** What the popup says, in a tab of its own. */
+    async function popupSays(): Promise<string> {
+      const own = await browser.newPage()
+      try {
+        await own.goto(popup)
+        await own.waitForSelector('li')
+        return await own.evaluate(() => document.body.innerText)
+      } finally {
+        await own.close()
+      }
+    }
+
+    const bodies = () => proxies.map(({ seen }) => seen.filter(({ method }) => method === 'POST').map(shapeOf))
+    const shapeOf = ({ path, body }: LyingProxy['seen'][number]) => `${path} ${body.length}`
+    const forget = () => {
+      for (const { seen } of proxies) seen.length = 0
+    }
+
+    test('a listed page gets a warning, one below it too; another page stays', async () => {
+      for (const host of ['phish.example', 'login.phish.example']) {
+        await visit(host)
+        await expect.poll(() => page.url()).toMatch(new RegExp(`warning\\.html#.*${host}`))
+      }
+      await visit('a.b.c.fine.example')
+      await expect.poll(popupSays).toContain('Pages checked: 3.')
+      expect(page.url()).toBe(addressOf('a.b.c.fine.example'))
+      const said = await popupSays()
+      expect(said).toMatch(/Version \d+, 2 entries\./)
+      for (const { url } of proxies) expect(said).toContain(`${url}: answers`)
+    })
+
+    test('every visit has one shape, whatever the page and however often it was opened', async () => {
+      const shapes: string[] = []
+      for (const [i, host] of ['fine.example', 'fine.example', 'a.b.c.fine.example', 'phish.example'].entries()) {
+        forget()
+        await visit(host)
+        await expect.poll(popupSays).toContain(`Pages checked: ${4 + i}.`)
+        shapes.push(JSON.stringify(bodies()))
+      }
+      expect(bodies().flat().length).toBeGreaterThan(0)
+      expect(new Set(shapes).size, shapes.join('\n')).toBe(1)
+    })
+
+    test('"Open it anyway" opens the page', async () => {
+      await visit('phish.example')
+      await expect.poll(() => page.url()).toContain('warning.html')
+      await page.locator('[name=open]').click()
+      await expect.poll(() => page.url()).toBe(addressOf('phish.example'))
+    })
+
+    test('servers that are away block nothing, and the page is checked when they are back', async () => {
+      for (const server of [0, 1]) both.misbehave(server, 'down')
+      await visit('last.phish.example')
+      await expect.poll(popupSays).toContain('could not be checked (network)')
+      expect(page.url()).toBe(addressOf('last.phish.example'))
+      for (const server of [0, 1]) both.misbehave(server, undefined)
+      await expect.poll(() => page.url()).toContain('warning.html')
+    })
+
+    test('a lie blocks nothing, and the popup says so', async () => {
+      both.misbehave(1, 'lie')
+      await visit('fine.example')
+      await expect.poll(popupSays).toContain('could not be checked (tampered)')
+      expect(page.url()).toBe(addressOf('fine.example'))
+      both.misbehave(1, undefined)
+      await visit('last.phish.example')
+      await expect.poll(() => page.url()).toContain('warning.html')
+    })
+
+    test.runIf(name === 'chromium')('a worker that was ended starts anew for the next visit', async () => {
+      const target = await browser.waitForTarget(target => target.type() === 'service_worker')
+      const gone = new Promise(resolve => browser.on('targetdestroyed', each => each === target && resolve(undefined)))
+      await (await target.worker())!.close()
+      await gone
+      await visit('login.phish.example')
+      await expect.poll(() => page.url()).toContain('warning.html')
+      expect(await popupSays()).toContain('Pages checked: 1.')
+    })
+  })
+}
