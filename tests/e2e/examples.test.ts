@@ -125,3 +125,12 @@ test('vite: a form refuses known passwords, and accepts a password that cannot b
   expect(away).toMatch(/^(Nobody is known to know this one|It could not be checked \(network\))\.$/)
   both.misbehave(0, undefined)
 })
+
+test('capacitor: the bundled page looks up', CHROMIUM, async () => {
+  const outDir = path('app')
+  await build({
+    ...{ root: join(folder.path, 'examples/capacitor'), base: '/app/', configFile: false, logLevel: 'error' },
+    build: { outDir },
+  })
+  expect(await ask('/app/', 'key', ['dragon', 'wyvern'])).toEqual(['Yes, it is.', 'No, and that is proved.'])
+})

@@ -31,7 +31,7 @@ chrome.webNavigation.onCommitted.addListener(({ tabId, frameId, url }) => {
   if (frameId !== 0) return
   const visit = { tabId, url }
   newest.set(tabId, visit)
-  if (/^https?:/.test(url)) check(visit)
+  if (/^https?:/.test(url)) void check(visit)
 })
 
 async function check(visit) {
@@ -49,7 +49,7 @@ async function check(visit) {
   } catch (error) {
     say(error)
     if (error instanceof KeyhushError && error.retryable && isThere()) {
-      setTimeout(() => isThere() && check(visit), RETRY_MILLISECONDS)
+      setTimeout(() => isThere() && void check(visit), RETRY_MILLISECONDS)
     }
   }
 }
@@ -67,7 +67,7 @@ chrome.tabs.onRemoved.addListener(tabId => {
 
 chrome.runtime.onMessage.addListener((message, { tab }, reply) => {
   if (message.open === undefined) {
-    state().then(reply)
+    void state().then(reply)
     return true // the reply comes later
   }
   accepted.set(tab.id, new URL(message.open).hostname)
