@@ -14,6 +14,13 @@ export class FakeLine implements Connection {
     return this.#whenOnline.size + this.#whenChanged.size
   }
 
+  goOnline(): void {
+    this.isOffline = false
+    const listeners = [...this.#whenOnline]
+    this.#whenOnline.clear()
+    for (const listener of listeners) listener()
+  }
+
   become(line: 'metered' | 'unmetered'): void {
     this.isMetered = line === 'metered'
     for (const listener of [...this.#whenChanged]) listener()
