@@ -72,10 +72,17 @@ class Phone {
     const tabs: Tabs = { elect: whileThere, subscribe: () => () => {}, notify() {} }
     this.life = world.life({ connection: client.connectionOf(this.line), tabs })
     const { clock, fetch } = this.life.environment
+    const isThere = () => new Promise<void>(resolve => this.life.hear(resolve))
     Object.assign(this.life.environment, {
       clock: client.clockOf(clock),
       fetch: async (url: string, init: RequestInit) => {
-        await travel(this, url)
+        await isThere()
+        const failed = await travel(this, url).then(
+          () => undefined,
+          error => error as Error,
+        )
+        await isThere()
+        if (failed !== undefined) throw failed
         return await fetch(url, init) // it stands still while the page does
       },
     })
@@ -180,8 +187,10 @@ class Schedule {
     else if (act === 12) {
       phone.life.kill()
       this.phones[number] = this.#phone()
-    } else if (phone.map === undefined) this.#open(phone)
-    else this.#lookUp(phone, phone.map)
+    } else if (phone.frozenSince === undefined) {
+      if (phone.map === undefined) this.#open(phone)
+      else this.#lookUp(phone, phone.map)
+    }
     if (this.#draw(10) === 0) this.#suspend(this.#draw(DAY_MS))
     else await this.pass(this.#draw(6_000))
   }
