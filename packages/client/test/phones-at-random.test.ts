@@ -59,7 +59,7 @@ class Phone {
   constructor(
     readonly world: World,
     client: Client,
-    travel: (phone: Phone, url: string) => Promise<void>,
+    travel: (url: string) => Promise<void>,
   ) {
     const whileThere: Tabs['elect'] = async (_name, task, signal) => {
       do {
@@ -77,7 +77,7 @@ class Phone {
       clock: client.clockOf(clock),
       fetch: async (url: string, init: RequestInit) => {
         await isThere()
-        const failed = await travel(this, url).then(
+        const failed = await travel(url).then(
           () => undefined,
           error => error as Error,
         )
@@ -134,7 +134,7 @@ class Schedule {
   readonly #draw: (below: number) => number
   readonly #client: Client
   /** requests under way: what breaks them */
-  readonly #underWay = new Map<AbortController, Phone>()
+  readonly #underWay = new Set<AbortController>()
   #published = 0
   isOffline = false
   lookups = 0
@@ -150,13 +150,13 @@ class Schedule {
   }
 
   #phone(): Phone {
-    return new Phone(this.world, this.#client, (phone, url) => this.#travel(phone, url))
+    return new Phone(this.world, this.#client, url => this.#travel(url))
   }
 
   /** Time on the way; it breaks when the device is offline or has another address. */
-  async #travel(phone: Phone, url: string): Promise<void> {
+  async #travel(url: string): Promise<void> {
     const broken = new AbortController()
-    this.#underWay.set(broken, phone)
+    this.#underWay.add(broken)
     try {
       if (this.isOffline) throw new TypeError('offline')
       if (!url.endsWith('/v1/events')) await this.world.clock.wait(this.#draw(REPLY_MS))
@@ -166,10 +166,10 @@ class Schedule {
     }
   }
 
-  /** All connections are gone. A stream ends only if the device knows. */
-  #cut(): void {
-    for (const broken of this.#underWay.keys()) broken.abort()
-    if (this.#draw(2) === 0) for (const stream of [...this.net.streams]) stream.end()
+  /** All connections are gone. `silently`: streams stay, and nothing comes. */
+  #cut(silently = false): void {
+    for (const broken of this.#underWay) broken.abort()
+    if (!silently) for (const stream of [...this.net.streams]) stream.end()
     else this.net.streams.clear()
   }
 
@@ -199,7 +199,7 @@ class Schedule {
     if (this.isOffline) return
     this.isOffline = true
     for (const { line } of this.phones) Object.assign(line, { isOffline: true, losses: line.losses + 1 })
-    this.#cut()
+    this.#cut(this.#draw(2) === 0)
   }
 
   #goOnline(): void {
