@@ -1,11 +1,12 @@
-// A page that is frozen, or offline, in the middle of its first download goes on when it is back, from what it has.
+// A page that is frozen, or offline, in the middle of its first download goes on when it is back, from what it has. While the user saves
+// data, none begins.
 
 import { setTimeout } from 'node:timers/promises'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import { needsBrowser } from '../support/needs.js'
-import { lookUp, recordAt, Stage } from './stage.js'
+import { lookUp, onStage, PARTITIONS, recordAt, Stage } from './stage.js'
 
 const CHROMIUM = await needsBrowser('chromium')
 
@@ -101,3 +102,24 @@ test(
     })
   },
 )
+
+test('while the user saves data, nothing large is downloaded behind lookups; after that, it is', CHROMIUM, async () => {
+  await onStage(2 ** 16, async stage => {
+    const page = await stage.page(await browser.createBrowserContext())
+    const cdp = await page.createCDPSession()
+    await cdp.send('Emulation.setDataSaverOverride', { dataSaverEnabled: true })
+    await page.evaluate(async servers => {
+      const events: string[] = []
+      const onEvent = ({ type }: { type: string }) => void events.push(type)
+      globalThis.opened = { map: await keyhush.open({ servers, storage: 'memory', onEvent }), events }
+    }, stage.servers)
+    expect(await lookUp(page, [1, 2, 3])).toEqual([1, 2, 3].map(recordAt))
+    await page.waitForFunction(() => globalThis.opened!.events.includes('postponed'), { polling: 100 })
+    expect(blobsOf(stage)).toEqual([])
+    await cdp.send('Emulation.setDataSaverOverride', { dataSaverEnabled: false })
+    expect(await lookUp(page, [4])).toEqual([recordAt(4)])
+    await page.waitForFunction(() => globalThis.opened!.map.mode === 'local', { polling: 100 })
+    expect(blobsOf(stage).length).toBe(PARTITIONS)
+    await page.browserContext().close()
+  })
+})

@@ -34,5 +34,5 @@ export type { AnswerVerifier, FetchBlob, LoadProofs, ProofsPackage, VerifierCont
 export type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 export type { RollbackPreference } from './servers/fence.js'
 export type { Incident, Stats, Traffic } from './servers/stats.js'
-export type { Download, DownloadOffer } from './session/consent.js'
+export type { Download, DownloadOffer, Network } from './session/consent.js'
 export type { Identity, OpenDurableStore, StoragePreference } from './store/storage.js'

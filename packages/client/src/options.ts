@@ -23,7 +23,7 @@ import {
   type Servers,
 } from './servers/parties.js'
 import { parsePublisherKey } from './servers/signatures.js'
-import type { Download } from './session/consent.js'
+import type { Download, Network } from './session/consent.js'
 import type { OpenDurableStore, StoragePreference } from './store/storage.js'
 
 /** The options of `open()` and of `openWith()`, by the question that they answer. */
@@ -97,6 +97,16 @@ export interface OpenWithOptions extends Development, ProofsPackages {
    * servers that answer no instant lookups, `open()` needs the download: after a refusal it throws UnsupportedError.
    */
   readonly download?: Download | undefined
+  /**
+   * In mode `auto`: on which lines the map may begin a download of more than 1 MiB by itself. In other modes it throws UsageError.
+   *
+   * - `unmetered` (default): on none that the browser calls metered (`navigator.connection`: data saver, cellular). The download waits,
+   *   and the event `postponed` comes. It begins when the line is another, or at `prepare()`.
+   * - `any`: on all. Browsers that do not tell, as Safari and Firefox, have no metered lines.
+   *
+   * With one server, or with servers that answer no instant lookups, `open()` does not wait: it needs the download.
+   */
+  readonly network?: Network | undefined
   /** Whether the map keeps its state after the page is closed. Default: `preferred`. */
   readonly storage?: StoragePreference | undefined
 
@@ -192,6 +202,7 @@ export interface Wishes {
   readonly lookups: number | undefined
   readonly mode: string
   readonly download: Download
+  readonly network: Network
   readonly push: boolean
   readonly apart: Apart
   readonly atLeast: number
@@ -218,6 +229,7 @@ const OPTIONS: Record<Exclude<keyof OpenOptions, keyof ProofsPackages>, true> = 
   collusion: true,
   mode: true,
   download: true,
+  network: true,
   storage: true,
   signal: true,
   timeoutMs: true,
@@ -270,10 +282,12 @@ export function readOptions(
   const usable = schemesFor(schemes, apart)
   oneOf('mode', ['auto', ...usable.keys()], mode, `with ${numberOf(apart)}`)
   if (lookups !== undefined) checkLookups(lookups, apart)
-  const { download = 'auto' } = options
+  const { download = 'auto', network = 'unmetered' } = options
   if (typeof download !== 'function') oneOf('download', ['auto', 'never'], download, 'or a function')
-  if (options.download !== undefined && mode !== 'auto') {
-    throw new UsageError(`download: expected mode 'auto', got mode '${mode}'; leave the option out`)
+  oneOf('network', ['any', 'unmetered'], network)
+  for (const option of ['download', 'network'] as const) {
+    if (options[option] === undefined || mode === 'auto') continue
+    throw new UsageError(`${option}: expected mode 'auto', got mode '${mode}'; leave the option out`)
   }
   const scheme = usable.get(mode)
   const { development = false } = options
@@ -286,7 +300,7 @@ export function readOptions(
   if (missing !== undefined) throw new UsageError(`proofs: expected for '${proofs}' ${missing}`)
   const push = options.push ?? typeof addEventListener === 'function'
   const packages = Object.fromEntries(PACKAGED.map(kind => [kind, options[kind]]))
-  const answers = { mode, download, proofs, development, packages, lookups }
+  const answers = { mode, download, network, proofs, development, packages, lookups }
   return {
     servers,
     usable,

@@ -1,5 +1,5 @@
 // What servers see of lookups, and what the app hears, is alike for keys that are there, that are not, and that come again: whatever
-// the app says to a download, however long it waits, and in whatever state the map and its servers are.
+// the app says to a download, however long it waits, whatever the line is, and in whatever state the map and its servers are.
 
 import { HEADER_BYTES } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
@@ -11,6 +11,7 @@ import { rest } from './support/clock.js'
 import { buildDatabase } from './support/database.js'
 import { nextEpoch } from './support/epochs.js'
 import { core, Harness, hex, sameOnBoth } from './support/harness.js'
+import { FakeLine } from './support/line.js'
 import { A, B, hang, type Misbehave, problem } from './support/network.js'
 
 /** 1.2 MiB, for the app to be asked before the download. */
@@ -26,7 +27,8 @@ const KEYS = {
   'repeated and absent': ['absent', 'absent', 'absent'],
 }
 
-type State = 'refused' | 'preparing' | 'prepared'
+const STATES = ['refused', 'preparing', 'prepared', 'postponed', 'prepared before the line was metered'] as const
+type State = (typeof STATES)[number]
 interface Case {
   readonly state: State
   /** the servers have another epoch since the map was opened */
@@ -51,7 +53,9 @@ async function lookedUp({ state, outdated, misbehave, timeoutMs }: Case, keys: r
     seen.push(`${at()}: ${init.method} ${url} ${body.length} ${hex(body.subarray(0, HEADER_BYTES))}`)
     return network.fetch(url, init)
   }
-  const harness: Harness = new Harness(network, 5, { fetch })
+  const line = new FakeLine()
+  line.isMetered = state === 'postponed'
+  const harness: Harness = new Harness(network, 5, { fetch, connection: line })
   const onEvent = ({ type }: MapEvent) => void seen.push(`${at()}: told ${type}`)
   const download = () => state !== 'refused'
   const options = { servers: [A, B], mode: 'auto', push: false, timeoutMs, download, onEvent } as const
@@ -59,14 +63,18 @@ async function lookedUp({ state, outdated, misbehave, timeoutMs }: Case, keys: r
   const map = await harness.drive(openWith(harness.environment, options as never, SCHEMES, pays, () => tapir))
   if (state === 'preparing') network.both(hold('/v1/blobs'))
   await harness.drive(map.get(names[20]!)) // after which the app is asked
-  if (state === 'prepared') await harness.drive(map.prepare())
+  const isPrepared = state.startsWith('prepared')
+  if (isPrepared) await harness.drive(map.prepare())
   await rest()
-  expect(map.mode).toBe(state === 'prepared' ? 'full' : 'instant')
+  expect(map.mode).toBe(isPrepared ? 'full' : 'instant')
+  expect(seen.some(line => line.endsWith('told postponed'))).toBe(state === 'postponed')
+  if (isPrepared && state !== 'prepared') line.become('metered')
   if (outdated) network.publishOnBoth(second)
   const blobs = network.misbehave[B]
   network.misbehave[B] = (...of) => blobs?.(...of) ?? misbehave?.(...of)
   seen.length = 0
-  for (const key of keys) {
+  for (const [i, key] of keys.entries()) {
+    if (i === 2 && line.isMetered) line.become('unmetered')
     const failed = await harness.drive(
       map.get(key).then(
         () => {},
@@ -86,7 +94,7 @@ const SERVERS: readonly [string, Misbehave | undefined][] = [
   ['of which one is busy', () => problem(503, 'not_ready')],
 ]
 
-describe.each<State>(['refused', 'preparing', 'prepared'])('a download that is %s', state => {
+describe.each(STATES)('a download that is %s', state => {
   describe.each([false, true])('outdated: %s', outdated => {
     test.each(SERVERS)('servers %s', async (what, misbehave) => {
       for (const timeoutMs of [1_500, 5_000, undefined]) {

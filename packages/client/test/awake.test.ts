@@ -68,6 +68,8 @@ function device(change: Partial<Environment> = {}) {
       online.add(listener)
       return () => online.delete(listener)
     },
+    isMetered: false,
+    whenChanged: () => () => {},
   }
   let blobs = 0
   let atBlob = async (_blob: number) => {}

@@ -28,6 +28,7 @@ const DIFFERENT: Record<
   rollback: [{}, { rollback: 'strict' }],
   mode: [{}, { mode: 'full' }],
   download: [{ download: () => true }, { download: () => true }],
+  network: [{}, { network: 'any' }],
   proofs: [{}, { proofs: 'merkle' }],
   development: [{}, { development: true }],
   push: [{ push: true }, { push: false }],

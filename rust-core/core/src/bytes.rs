@@ -1,4 +1,6 @@
-//! Helpers for byte buffers: allocation that can fail, XOR, tests for zero.
+//! Helpers for buffers: allocation that can fail, XOR, tests for zero, wiping.
+
+use zeroize::optimization_barrier;
 
 use crate::error::Error;
 
@@ -18,6 +20,14 @@ pub(crate) fn reserved(count: usize) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
+/// Zeros all memory of a large secret at once. `zeroize()` stores each element by itself, which for a megabyte of bytes is a long task of
+/// a slow page.
+pub(crate) fn wipe<T: Copy + Default>(secret: &mut Vec<T>) {
+    secret.clear();
+    secret.resize(secret.capacity(), T::default());
+    optimization_barrier(secret.as_slice());
+}
+
 /// `into` ⊕= `bytes`. Both have the same length.
 pub(crate) fn xor_into(into: &mut [u8], bytes: &[u8]) {
     debug_assert_eq!(into.len(), bytes.len());
@@ -28,4 +38,18 @@ pub(crate) fn xor_into(into: &mut [u8], bytes: &[u8]) {
 
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wiping_zeros_what_is_there_and_the_room_behind_it() {
+        let mut secret = vec![7u16; 1000];
+        let room = secret.capacity();
+        secret.truncate(10);
+        wipe(&mut secret);
+        assert_eq!(secret, vec![0; room]);
+    }
 }

@@ -38,7 +38,12 @@ export type MapEvent =
    * comes, if the epoch is another.
    */
   | { readonly type: 'outdated'; readonly reason: 'history' | 'generation' | 'manifest' | 'spent' }
-  /** The map makes a state behind the lookups. `prepared` or `preparing-failed` follows. */
+  /**
+   * In mode `auto` on a metered line: a download of so many bytes, for this mode, waits until the line is not metered, or until
+   * `prepare()`. `open({ network: 'any' })` does not wait.
+   */
+  | { readonly type: 'postponed'; readonly mode: string; readonly bytes: number }
+  /** The map makes a state behind the lookups. `prepared`, `preparing-failed` or `postponed` follows. */
   | { readonly type: 'preparing' }
   /** The state is ready. `mode` follows. */
   | { readonly type: 'prepared' }
@@ -77,6 +82,7 @@ const TYPES: Record<MapEvent['type'], true> = {
   discarded: true,
   updated: true,
   outdated: true,
+  postponed: true,
   preparing: true,
   prepared: true,
   'preparing-failed': true,

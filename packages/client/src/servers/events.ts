@@ -43,27 +43,35 @@ export async function subscribe(link: Link, tabs: Tabs, notify: Notify, signal: 
 }
 
 /**
- * Calls `notify` for each line of a server, until `signal` aborts. Opens a stream again after it has ended. Returns if the server
- * has no stream, because its database never changes.
+ * Calls `notify` for each line of a server, until `signal` aborts. Opens a stream again after it has ended, and at once when the device
+ * is online again: the old stream may be dead without an end. Returns if the server has no stream, because its database never changes.
  */
 async function readLines(link: Link, notify: Notify, signal: AbortSignal): Promise<void> {
   const decoder = new TextDecoder()
+  const { clock, connection } = link.environment
+  let hasNone = false
   while (!signal.aborted) {
-    const dropped = new AbortController()
+    const [dropped, online] = [new AbortController(), new AbortController()]
+    const withdraw = connection?.whenOnline(() => online.abort())
     const take = (line: Uint8Array) => {
       const { epoch } = fromWire(link, () => parseEvent(decoder.decode(line)))
       notify(epoch, () => dropped.abort())
     }
     try {
-      await scoped([signal, dropped.signal], signal =>
+      await scoped([signal, dropped.signal, online.signal], signal =>
         readStream(link, '/v1/events', EVENT_BYTES, EVENTS_SILENCE_MS, take, signal),
-      )
-    } catch (error) {
-      if (signal.aborted) return
-      if (!dropped.signal.aborted && !(error instanceof ServerError)) throw error
-      if (error instanceof ServerError && error.refusal === 'not_found') return
+      ).catch(error => {
+        const isCut = signal.aborted || dropped.signal.aborted || online.signal.aborted
+        if (!isCut && !(error instanceof ServerError)) throw error
+        hasNone = error instanceof ServerError && error.refusal === 'not_found'
+      })
+      if (hasNone) return
+      if (dropped.signal.aborted) await sleep(clock, EVENTS_DROPPED_MS, signal)
+      else if (!online.signal.aborted && !signal.aborted) {
+        await scoped([signal, online.signal], either => sleep(clock, EVENTS_PAUSE_MS, either))
+      }
+    } finally {
+      withdraw?.()
     }
-    const pause = dropped.signal.aborted ? EVENTS_DROPPED_MS : EVENTS_PAUSE_MS
-    await sleep(link.environment.clock, pause, signal)
   }
 }

@@ -5,12 +5,12 @@
 //   begin ─► nothing stored: stateless answers ─► due, allowed ─► preparing behind ─► whole: stateful answers
 //        └─► a whole or condemned state ───────────────────────────────────────────►        "
 //        ▲                                                                                  │
-//        └── stateless answers ◄────────────── no update leads on, and the app has a say ───┘
+//        └── stateless answers ◄────── no update leads on, and the app or the line has a say ┘
 //
 // Where the core is JavaScript (no WebAssembly), lookups stay without a state, and a stored one waits.
 //
-// When a state is due, and which one, depends on the manifest, on how many lookups have ended, and on whether there was one before. It
-// never depends on what was asked, on what came back, nor on what the app has aborted (P5, I3).
+// When a state is due, and which one, depends on the manifest, on how many lookups have ended, on whether there was one before, and on
+// whether the line is metered. It never depends on what was asked, on what came back, nor on what the app has aborted (P5, I3).
 
 import type { Manifest } from '@keyhush/protocol'
 import type { Core, Mode } from '@keyhush/wasm/client'
@@ -26,7 +26,7 @@ import { compareEpochs } from '../servers/manifests.js'
 import type { Place } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
 import type { Parts } from '../state/machine.js'
-import { Consent, type Download, type DownloadOffer, isRefusal, refusalOf } from './consent.js'
+import { Consent, type Download, type DownloadOffer, isRefusal, type Network, refusalOf } from './consent.js'
 import type { Session } from './session.js'
 import { Shown } from './shown.js'
 import { StatefulSession } from './stateful.js'
@@ -35,8 +35,10 @@ import { StatelessSession } from './stateless.js'
 /** What was prepared is not wanted any more. */
 class CalledOff extends Error {}
 
-/** How the state is chosen. */
+/** How the state is chosen, and when it may be downloaded. */
 export interface Choice {
+  readonly download: Download
+  readonly network: Network
   readonly pays: Pays
   readonly choose: Choose
   /** loads the core that a state needs. Throws UnsupportedError. */
@@ -74,6 +76,8 @@ export class ChoosingSession implements Session {
   /** what the preparation may download unasked: the database may have grown since the app was asked */
   #allowed = 0
   readonly #shown: Shown | undefined
+  /** from a state that must not be downloaded again to lookups without one */
+  #goingBack: Promise<void> = Promise.resolve()
   /** those of prepare() */
   readonly #listeners = new Set<OnProgress>()
   /** the state's session has begun, and answers */
@@ -87,14 +91,16 @@ export class ChoosingSession implements Session {
     choice: Choice,
     basis: Basis,
     next: StatefulSession,
-    download: Download,
     shown: Shown | undefined,
   ) {
     this.#parts = parts
     this.#core = parts.core
     this.#shown = shown
-    this.#consent = new Consent(download)
-    if (download !== 'auto') parts.mayDownload = (...wanted) => this.#mayDownload(...wanted)
+    const { announce, environment } = parts
+    const { connection } = environment
+    const hasSay = choice.network === 'unmetered' && connection !== undefined
+    this.#consent = new Consent(choice.download, hasSay ? { connection, announce } : undefined)
+    if (choice.download !== 'auto' || hasSay) parts.mayDownload = (...wanted) => this.#mayDownload(...wanted)
     this.#scheme = scheme
     this.#choice = choice
     this.#basis = basis
@@ -106,14 +112,13 @@ export class ChoosingSession implements Session {
     given: Omit<Parts, 'choose'>,
     scheme: StatelessScheme,
     choice: Choice,
-    download: Download,
   ): Promise<ChoosingSession> {
     const basis: Basis = { lookups: 0, apart: given.apart }
     const parts = { ...given, choose: (manifest: Manifest) => choice.choose(given.core, manifest, basis) }
     const opening = Shown.open(given)
     try {
       const next = await StatefulSession.withStore(parts)
-      return new ChoosingSession(parts, scheme, choice, basis, next, download, await opening)
+      return new ChoosingSession(parts, scheme, choice, basis, next, await opening)
     } catch (error) {
       await (await opening)?.close()
       throw error
@@ -149,11 +154,26 @@ export class ChoosingSession implements Session {
   }
 
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
-    return this.#now.ask(question, signal)
+    return this.#orGoBack(now => now.ask(question, signal), signal)
   }
 
   async sync(signal?: AbortSignal): Promise<void> {
-    await this.#now.sync(signal)
+    await this.#orGoBack(now => now.sync(signal), signal)
+  }
+
+  /** A call of the session that answers; where that needs a download that must not begin, of the one without a state. */
+  async #orGoBack<T>(call: (now: Session) => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+    const now = this.#now
+    try {
+      return await call(now)
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+      await abortable(this.#goingBack, signal).catch(cause => {
+        if (signal?.aborted || this.#now === now) throw cause
+      })
+      if (this.#now === now && this.#due !== 'needed') throw error
+      return await call(this.#now)
+    }
   }
 
   async reset(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
@@ -276,6 +296,7 @@ export class ChoosingSession implements Session {
 
   #consider(): void {
     const { manifest } = this.#now
+    this.#consent.look()
     if (this.#next === undefined || this.#preparing !== undefined || manifest === undefined || this.#isScript) return
     if (this.#closing.signal.aborted || this.dead || this.#ended < this.#notBefore) return
     if (this.#listeners.size > 0) return // prepare() begins it, which asks nobody
@@ -306,19 +327,24 @@ export class ChoosingSession implements Session {
       return await this.#consent.ask({ ...this.#offer(), ...offer }, signal)
     }
     if (this.#due === 'needed') return await this.#consent.ask({ ...offer, reason: 'needed' }, signal)
-    if (this.#begun && this.#preparing === undefined) this.#prepareBy(this.#goBack())
+    if (this.#begun && this.#preparing === undefined) {
+      this.#goingBack = this.#goBack()
+      this.#prepareBy(this.#goingBack)
+    }
     throw refusalOf(offer)
   }
 
-  /** From the state to lookups without one. Rejects if the store cannot be opened again. */
+  /** From the state to lookups without one. Rejects if these cannot begin, or if the store cannot be opened again. */
   async #goBack(): Promise<void> {
     const stateful = this.#now
     const stateless = this.#stateless(stateful.manifest)
     try {
       await stateless.begin(new ProgressMeter(this.#parts.onProgress), this.#closing.signal)
     } catch (error) {
-      if (error instanceof UnsupportedError) this.#due = 'needed' // the next lookup that needs the download asks the app
-      return await stateless.close() // or tries again
+      await stateless.close()
+      if (!(error instanceof UnsupportedError)) throw error // the next call tries again
+      this.#due = 'needed' // whoever needs the download asks the app
+      return
     }
     this.#now = stateless
     this.#begun = false
@@ -350,25 +376,33 @@ export class ChoosingSession implements Session {
   }
 
   /**
-   * Makes the state, and says what becomes of it. A failed preparation is retried after twice as many lookups. `demanded`: by
-   * prepare(). Throws CalledOff.
+   * Makes the state, and says what becomes of it. A failed preparation is retried after twice as many lookups. One that the line ends
+   * goes on when the line is another. `demanded`: by prepare(). Throws CalledOff.
    */
   async #prepare(demanded: boolean, wanted?: AbortSignal): Promise<void> {
     if (demanded) this.#due ??= 'unfinished'
     this.#basis.lookups = this.#ended
     this.#notBefore = 2 * this.#ended + 1 // if it fails
-    await scoped([wanted, this.#closing.signal, this.#calledOff.signal], async signal => {
+    const metered = new AbortController()
+    await scoped([wanted, this.#closing.signal, this.#calledOff.signal, metered.signal], async signal => {
       let begun = false
+      let withdraw = () => {}
       try {
         const offer = this.#offer()
         this.#allowed = demanded ? Number.POSITIVE_INFINITY : offer.bytes
         if (!demanded) await this.#consent.ask(offer, signal)
+        withdraw = this.#consent.whenMetered(offer.bytes, () => {
+          if (this.#allowed !== Number.POSITIVE_INFINITY) metered.abort()
+        })
         this.#parts.announce({ type: 'preparing' })
         begun = true
         await this.#makeNext(signal)
       } catch (error) {
-        this.#announceFailure(signal.aborted ? undefined : error, begun)
+        if (metered.signal.aborted) this.#notBefore = this.#ended
+        else this.#announceFailure(signal.aborted ? undefined : error, begun)
         throw signal.aborted ? new CalledOff() : error
+      } finally {
+        withdraw()
       }
     })
   }

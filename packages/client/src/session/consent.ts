@@ -1,8 +1,10 @@
-// Asks the app before a map in mode `auto` downloads by itself.
+// Before a map in mode `auto` downloads by itself, it waits until the line is not metered, and asks the app.
 
 import { abortable } from '../base/abort.js'
 import { UNASKED_BYTES } from '../base/constants.js'
 import { UnsupportedError } from '../base/errors.js'
+import type { MapEvent } from '../base/events.js'
+import type { Connection } from '../platform/connection.js'
 
 /** A download that a map would begin by itself. It does not depend on a key, or on what a lookup returned. */
 export interface DownloadOffer {
@@ -25,14 +27,28 @@ export interface DownloadOffer {
 /** `auto`: what makes lookups cheaper. `never`: nothing. A function: what it returns `true` for. See `open({ download })`. */
 export type Download = 'auto' | 'never' | ((offer: DownloadOffer) => boolean | Promise<boolean>)
 
+/** Which lines a map in mode `auto` uses for large downloads by itself. See `open({ network })`. */
+export type Network = 'any' | 'unmetered'
+
+/** A line that may be metered, and whom to tell of a download that waits for its end. */
+interface Line {
+  readonly connection: Pick<Connection, 'isMetered' | 'whenChanged'>
+  readonly announce: (event: MapEvent) => void
+}
+
 export class Consent {
   readonly #download: Download
+  /** undefined: any will do */
+  readonly #line: Line | undefined
   #refused: boolean
   /** answers the question that stands */
   #demand = () => {}
+  /** ends the wait for the line, if there is one and it is not metered */
+  #look = () => {}
 
-  constructor(download: Download) {
+  constructor(download: Download, line?: Line) {
     this.#download = download
+    this.#line = line
     this.#refused = download === 'never'
   }
 
@@ -41,28 +57,67 @@ export class Consent {
     return this.#refused
   }
 
-  /** Whether the app need not be asked. */
+  /** Whether it may begin now, and the app need not be asked. */
   allows(bytes: number): boolean {
-    return !this.#refused && (typeof this.#download !== 'function' || bytes <= UNASKED_BYTES)
+    if (this.#refused) return false
+    return bytes <= UNASKED_BYTES || (typeof this.#download !== 'function' && !this.#isMetered)
   }
 
-  /** Throws UnsupportedError if the app says no, has said no, or its function throws. */
+  /**
+   * Waits until the line is not metered, unless nothing else answers. Throws UnsupportedError if the app says no, has said no, or its
+   * function throws.
+   */
   async ask(offer: DownloadOffer, signal: AbortSignal): Promise<void> {
     if (this.allows(offer.bytes)) return
     const download = this.#download
-    if (this.#refused || typeof download !== 'function') throw refusalOf(offer)
+    if (this.#refused) throw refusalOf(offer)
+    const over = new AbortController()
     const demanded = new Promise<boolean>(resolve => {
       this.#demand = () => resolve(true)
     })
-    const asked = Promise.resolve().then(() => download(offer))
-    const answer = await abortable(Promise.race([demanded, asked]), signal).catch(cause => {
-      if (signal.aborted) throw cause
-      this.#refused = true
-      throw refusalOf(offer, cause)
-    })
+    const unmetered = offer.reason === 'needed' ? Promise.resolve() : this.#unmetered(offer, over.signal)
+    const asked = unmetered.then(() => typeof download !== 'function' || download(offer))
+    const answer = await abortable(Promise.race([demanded, asked]), signal)
+      .catch(cause => {
+        if (signal.aborted) throw cause
+        this.#refused = true
+        throw refusalOf(offer, cause)
+      })
+      .finally(() => over.abort())
     if (answer === true) return
     this.#refused = true
     throw refusalOf(offer)
+  }
+
+  /** Calls `listener` when a download of so many bytes must not go on by itself. Returns how to end that. */
+  whenMetered(bytes: number, listener: () => void): () => void {
+    if (this.#line === undefined || bytes <= UNASKED_BYTES) return () => {}
+    return this.#line.connection.whenChanged(() => {
+      if (this.#isMetered) listener()
+    })
+  }
+
+  get #isMetered(): boolean {
+    return this.#line?.connection.isMetered === true
+  }
+
+  /** Resolves when the line is not metered; never, if `over` aborts before. */
+  async #unmetered({ mode, bytes }: DownloadOffer, over: AbortSignal): Promise<void> {
+    if (this.#line === undefined || !this.#isMetered) return
+    const { connection, announce } = this.#line
+    announce({ type: 'postponed', mode, bytes })
+    await new Promise<void>(resolve => {
+      this.#look = () => {
+        if (!this.#isMetered) resolve()
+      }
+      const withdraw = connection.whenChanged(this.#look)
+      over.addEventListener('abort', withdraw, { once: true })
+    })
+  }
+
+  /** Looks at the line again: Chromium does not tell of each change. */
+  look(): void {
+    this.#look()
   }
 
   /** The app demands the download. */
@@ -72,7 +127,7 @@ export class Consent {
   }
 }
 
-/** The error of what needs a download that the app does not want. `cause`: what its function has thrown. */
+/** The error of what needs a download that the app does not want, or not on this line. `cause`: what its function has thrown. */
 export function refusalOf({ mode, bytes }: Pick<DownloadOffer, 'mode' | 'bytes'>, cause?: unknown): UnsupportedError {
   const message = `expected permission to download ${bytes} bytes for mode '${mode}', got none from open({ download })`
   return new UnsupportedError(

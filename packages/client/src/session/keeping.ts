@@ -14,7 +14,7 @@ import { StatefulSession } from './stateful.js'
 /** With all schemes and the planner's rules; tests pass others. */
 export function keeping(schemes = SCHEMES, pays = paysAfter, choose = chooseScheme): Keeping {
   return async given => {
-    const { mode, core, apart, environment, download } = given
+    const { mode, core, apart, environment, download, network } = given
     const usable = schemesFor(schemes, apart)
     const parts = { ...given, schemes: usable }
     const first = mode === 'auto' ? firstScheme(usable) : undefined
@@ -29,6 +29,6 @@ export function keeping(schemes = SCHEMES, pays = paysAfter, choose = chooseSche
       })
     }
     const loadHints = () => startCore(environment, buildFor(mode, apart, usable))
-    return await ChoosingSession.withStore(parts, first, { pays, choose, loadHints }, download)
+    return await ChoosingSession.withStore(parts, first, { pays, choose, loadHints, download, network })
   }
 }

@@ -9,7 +9,7 @@ import type { KnownScheme } from '../scheme/scheme.js'
 import { greet } from '../servers/greeting.js'
 import type { Apart } from '../servers/parties.js'
 import { linksOf } from '../servers/transport.js'
-import type { Download } from '../session/consent.js'
+import type { Download, Network } from '../session/consent.js'
 import type { Parts } from '../state/machine.js'
 import type { Session } from './session.js'
 import { StatelessSession } from './stateless.js'
@@ -27,6 +27,8 @@ export type Keeping = (parts: KeepingParts) => Promise<UnbegunSession>
 interface KeepingParts extends Omit<Parts, 'choose' | 'schemes' | 'mayDownload'> {
   /** what a map in mode `auto` may download by itself */
   readonly download: Download
+  /** on which lines */
+  readonly network: Network
 }
 
 export interface SessionParts extends Omit<KeepingParts, 'core'> {

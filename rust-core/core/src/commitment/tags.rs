@@ -8,20 +8,26 @@
 //! Comparing does not branch: it collects the differences of a whole answer and tests them once.
 
 use keyhush_kernels::linear::Point;
-use zeroize::ZeroizeOnDrop;
+use zeroize::Zeroize;
 
+use crate::bytes::wipe;
 use crate::error::Error;
 
 pub use keyhush_kernels::linear::TAG_BYTES;
 
 /// The tags of all slots, padding included. Secret: neither `Clone` nor `Debug`.
-#[derive(ZeroizeOnDrop)]
 pub struct Tags {
     key: [u8; TAG_BYTES],
     /// computed from the key; it wipes itself
-    #[zeroize(skip)]
     point: Box<Point>,
     of_slots: Vec<u64>,
+}
+
+impl Drop for Tags {
+    fn drop(&mut self) {
+        self.key.zeroize();
+        wipe(&mut self.of_slots);
+    }
 }
 
 impl Tags {

@@ -1,13 +1,11 @@
 //! A client's hint: everything it keeps between lookups.
 
-use zeroize::ZeroizeOnDrop;
-
 use super::drawing::Drawn;
 use super::edits::Editing;
 use super::geometry::Geometry;
 use super::streams::{Function, Keyed, Kind};
 use super::table::{RowName, Table};
-use crate::bytes::{reserved, xor_into};
+use crate::bytes::{reserved, wipe, xor_into};
 use crate::commitment::tags::TAG_BYTES;
 use crate::error::Error;
 use crate::key::Secret;
@@ -24,20 +22,12 @@ use crate::tapir::hint::Stamp;
 /// - A backup has two parities: that of the half below, and that of the half above.
 /// - A query also shows the hint's own offsets in the other stripes (neither chosen nor the extra's). The hint has the sum
 ///   of their tags, so that verifying an answer needs no tags but those of the queried stripe.
-#[derive(ZeroizeOnDrop)]
 pub struct Hint<F = Keyed> {
-    #[zeroize(skip)]
     pub(crate) layout: Layout,
-    #[zeroize(skip)]
     pub(crate) geometry: Geometry,
-    #[zeroize(skip)]
     pub(crate) stamp: Stamp,
-    /// wipes itself, as function and tags do
-    #[zeroize(skip)]
     pub(crate) secret: Secret,
-    #[zeroize(skip)]
     pub(crate) function: F,
-    #[zeroize(skip)]
     pub(crate) tags: Table,
     /// by id, whole groups
     pub(crate) cutoffs: Vec<i16>,
@@ -57,10 +47,22 @@ pub struct Hint<F = Keyed> {
     pub(crate) pairs: Vec<u8>,
     /// number of used pairs
     pub(crate) next: usize,
-    /// the last update's edits that parities and pairs lack; wipes itself
-    #[zeroize(skip)]
+    /// the last update's edits that parities and pairs lack
     pub(crate) editing: Option<Editing>,
     pub(crate) condemned: bool,
+}
+
+impl<F> Drop for Hint<F> {
+    /// The other secrets wipe themselves.
+    fn drop(&mut self) {
+        wipe(&mut self.cutoffs);
+        wipe(&mut self.parities);
+        wipe(&mut self.rests);
+        wipe(&mut self.pairs);
+        for numbers in [&mut self.ids, &mut self.slots, &mut self.extras, &mut self.backups] {
+            wipe(numbers);
+        }
+    }
 }
 
 /// In [`Hint::slots`]: the id is in no slot.

@@ -2,9 +2,9 @@
 //! checked against the content hash that both servers agreed on. Then it is folded, under its own fresh permutation, into
 //! the parities h_j = ⊕_q DB_q[σ_q(j)].
 
-use zeroize::{ZeroizeOnDrop, Zeroizing};
+use zeroize::Zeroizing;
 
-use crate::bytes::{xor_into, zeroed};
+use crate::bytes::{wipe, xor_into, zeroed};
 use crate::commitment::tags::TAG_BYTES;
 use crate::commitment::{Checks, Proofs, Tags};
 use crate::database::content::CONTENT_HASH_BYTES;
@@ -37,19 +37,21 @@ pub struct Stamp {
 
 /// What the client keeps between queries: permutations, parities, and the data that it checks answers with. Secret, and
 /// never copied: neither `Clone` nor `Debug`.
-#[derive(ZeroizeOnDrop)]
 pub struct Hint {
-    #[zeroize(skip)]
     pub(crate) layout: Layout,
-    #[zeroize(skip)]
     pub(crate) stamp: Stamp,
-    /// wipes the secrets in it by itself
-    #[zeroize(skip)]
     pub(crate) checks: Checks,
     pub(crate) secret: Secret,
     pub(crate) permutations: Permutations,
     pub(crate) parities: Vec<u8>,
     pub(crate) condemned: bool,
+}
+
+impl Drop for Hint {
+    /// The other secrets wipe themselves.
+    fn drop(&mut self) {
+        wipe(&mut self.parities);
+    }
 }
 
 impl Hint {

@@ -1,18 +1,21 @@
 //! The client's secret permutations σ_q of [M], one for each partition, in one array: entry q·M + j is σ_q(j). Inverses are
 //! not stored; a scan finds the column of an offset.
 
-use zeroize::{Zeroize, ZeroizeOnDrop};
-
+use crate::bytes::wipe;
 use crate::error::Error;
 use crate::layout::Layout;
 use crate::random::{ChaCha, ENTROPY_BYTES, Uniform, shuffle};
 
 /// Q permutations of [M]. Secret: wiped when dropped, neither `Clone` nor `Debug`.
-#[derive(Zeroize, ZeroizeOnDrop)]
 pub struct Permutations {
     entries: Vec<u16>,
-    #[zeroize(skip)]
     partition_records: usize,
+}
+
+impl Drop for Permutations {
+    fn drop(&mut self) {
+        wipe(&mut self.entries);
+    }
 }
 
 impl Permutations {
