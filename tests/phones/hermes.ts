@@ -81,11 +81,9 @@ export class Hermes {
     this.#process = spawn(hermes, options, { stdio: ['pipe', 'pipe', 'inherit'] })
     createInterface({ input: this.#process.stdout! }).on('line', line => {
       if (line.startsWith('@')) this.#hear(JSON.parse(line.slice(1)))
-      else if (/Error/.test(line)) this.failures.push(line)
+      else if (line.includes('Uncaught')) this.#fail(line)
     })
-    this.#process.on('exit', () => {
-      for (const settle of this.#commands.values()) settle({ error: { message: 'Hermes has ended' } })
-    })
+    this.#process.on('exit', () => this.#fail('Hermes has ended'))
   }
 
   /** Starts Hermes with an app. */
@@ -111,12 +109,18 @@ export class Hermes {
   }
 
   async close(): Promise<void> {
+    this.#process.removeAllListeners('exit')
     for (const timer of this.#timers) clearTimeout(timer)
     for (const request of this.#requests.values()) request.abort()
     if (this.#process.exitCode !== null) return
     const ended = once(this.#process, 'exit')
     this.#process.kill()
     await ended
+  }
+
+  #fail(message: string): void {
+    this.failures.push(message)
+    for (const settle of this.#commands.values()) settle({ error: { name: 'Error', message } })
   }
 
   #evaluate(program: string): void {

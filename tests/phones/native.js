@@ -2,7 +2,8 @@
 // host's (hermes.ts), which hears lines that begin with @, and calls `phone`.
 //
 // React Native's own JavaScript runs on it unchanged: XMLHttpRequest and fetch, Blob and FileReader, AbortController, URL, AppState.
-// TextEncoder and TextDecoder are Hermes's since React Native 0.74 and 0.85. This Hermes is older.
+// TextEncoder and TextDecoder are Hermes's since React Native 0.74 and 0.85. This Hermes is older. It lacks Array.prototype.at and Promise.allSettled
+// too, and classes and async functions: Metro compiles them away, but not those of this file.
 
 const tell = (...message) => print(`@${JSON.stringify(message)}`)
 const timers = new Map()
@@ -67,7 +68,7 @@ const modules = {
     release: id => void blobs.delete(id),
   },
   FileReaderModule: {
-    readAsDataURL: async ({ blobId }) => `data:application/octet-stream;base64,${blobs.get(blobId)}`,
+    readAsDataURL: ({ blobId }) => Promise.resolve(`data:application/octet-stream;base64,${blobs.get(blobId)}`),
   },
   AppState: {
     getConstants: () => ({ initialAppState: 'active' }),
@@ -86,6 +87,7 @@ Object.assign(globalThis, {
   RN$Bridgeless: true,
   RN$registerCallableModule: (name, make) => callables.set(name, make),
   __turboModuleProxy: name => modules[name] ?? nothing,
+  nativeModuleProxy: {},
   nativeLoggingHook: message => tell('log', message),
   setTimeout(callback, ms = 0, ...given) {
     timers.set(++named, () => callback(...given))
@@ -93,16 +95,31 @@ Object.assign(globalThis, {
     return named
   },
   clearTimeout: timer => void timers.delete(timer),
-  TextEncoder: class {
-    encode(text) {
-      return Uint8Array.from(unescape(encodeURIComponent(text)), character => character.charCodeAt(0))
-    }
+  TextEncoder: function () {
+    this.encode = text => Uint8Array.from(unescape(encodeURIComponent(text)), character => character.charCodeAt(0))
   },
-  TextDecoder: class {
-    decode(bytes) {
+  TextDecoder: function () {
+    this.decode = bytes => {
       let text = ''
       for (const byte of bytes) text += String.fromCharCode(byte)
       return decodeURIComponent(escape(text))
     }
   },
 })
+
+const at = {
+  value(index) {
+    return this[index < 0 ? this.length + index : index]
+  },
+}
+for (const type of [Array, Object.getPrototypeOf(Uint8Array)]) Object.defineProperty(type.prototype, 'at', at)
+
+Promise.allSettled ??= works =>
+  Promise.all(
+    Array.from(works, work =>
+      Promise.resolve(work).then(
+        value => ({ status: 'fulfilled', value }),
+        reason => ({ status: 'rejected', reason }),
+      ),
+    ),
+  )

@@ -30,7 +30,9 @@ export async function run(command: Command): Promise<Outcome> {
     return { value: shown(await done(command)) }
   } catch (thrown) {
     const { name, message, code, server } = thrown as Failure
-    return { error: { name, message, ...(code && { code }), ...(server && { server }) } }
+    const { cause } = thrown as Error
+    const shown = code === 'internal' ? `${message}: ${(cause as Error).stack}` : message
+    return { error: { name, message: shown, ...(code && { code }), ...(server && { server }) } }
   }
 }
 
