@@ -29,8 +29,8 @@ const OPTIONS: Record<keyof InstantWithOptions, true> = {
   development: true,
 }
 
-/** What a platform has of its own: its core, and its randomness. */
-export type Platform = Pick<Environment, 'loadCore'> & Partial<Pick<Environment, 'random'>>
+/** What a platform has of its own. */
+export type Platform = Pick<Environment, 'loadCore'> & Partial<Pick<Environment, 'random' | 'pause'>>
 
 const openStore = () =>
   Promise.reject(new StorageError('expected no store to be opened in mode instant; please report it'))

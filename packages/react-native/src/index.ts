@@ -11,7 +11,7 @@ import {
 } from '@keyhush/client/instant-with'
 import { scriptCore } from '@keyhush/wasm/script'
 import { AppState } from 'react-native'
-import { adapted, type Crypto, plain, randomOf } from './platform.js'
+import { adapted, type Crypto, pause, plain, randomOf } from './platform.js'
 
 export interface Options extends Omit<InstantWithOptions, 'push'> {
   /** Secure randomness: `import * as crypto from 'expo-crypto'`. Default: the global `crypto`. */
@@ -36,7 +36,7 @@ export async function open(options: Options): Promise<KeyhushMap> {
   checkInstantOptions(options, ['crypto'])
   const { crypto = globalThis.crypto as Crypto | undefined, fetch = globalThis.fetch as Fetch, ...others } = options
   const servers = Array.isArray(options.servers) ? plain(options.servers) : options.servers
-  const platform = { loadCore, random: randomOf(crypto) }
+  const platform = { loadCore, pause, random: randomOf(crypto) }
   const map = await openInstantWith(platform, { ...others, servers, fetch: adapted(fetch), push: false })
   followApp(map)
   return map

@@ -31,6 +31,9 @@ export function randomOf(crypto: Crypto | undefined): Environment['random'] {
   throw new UnsupportedError('platform', `expected secure randomness, got none; ${install}`)
 }
 
+/** React Native's `setImmediate` does not give the thread back. */
+export const pause = () => new Promise<void>(resolve => void setTimeout(resolve))
+
 /**
  * `fetch` as the SDK needs it. React Native's differs:
  * - Its replies have no `body`, and are whole when they come. The SDK then refuses one that is longer than allowed. Expo's have one.

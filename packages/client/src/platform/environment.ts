@@ -55,7 +55,7 @@ export interface Environment {
 
 /** The platform's own, with what differs between entries of this package. */
 export function environmentWith(
-  parts: Pick<Environment, 'openStore' | 'loadCore'> & Partial<Pick<Environment, 'random'>>,
+  parts: Pick<Environment, 'openStore' | 'loadCore'> & Partial<Pick<Environment, 'random' | 'pause'>>,
   fetch: Fetch = platformFetch,
 ): Environment {
   return {
