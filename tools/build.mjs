@@ -52,12 +52,13 @@ export async function buildProduct() {
       outputs: [
         'packages/client/dist/node.js',
         'packages/protocol/dist',
+        'packages/react-native/dist',
         'packages/wasm/dist',
         'server/dist',
         'demo/build',
       ],
     },
-    () => runPackage(tsc, ['-b', 'demo', 'packages/client/tsconfig.node.json']),
+    () => runPackage(tsc, ['-b', 'demo', 'packages/client/tsconfig.node.json', 'packages/react-native']),
   )
   await cachedStep(
     'one-file',

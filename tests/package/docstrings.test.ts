@@ -48,7 +48,7 @@ function functionsOf(file: string): Declared[] {
 const ENTRIES = [
   ...['index', 'map', 'node'].map(name => `packages/client/src/${name}.ts`),
   ...['instant', 'react', 'testing/fake-map'].map(name => `packages/client/src/${name}.ts`),
-  ...['server/src/index.ts', 'server/src/testing/servers.ts'],
+  ...['packages/react-native/src/index.ts', 'server/src/index.ts', 'server/src/testing/servers.ts'],
   ...['node', 'client', 'instant', 'server', 'worker'].map(name => `packages/wasm/src/${name}.ts`),
 ]
 

@@ -16,7 +16,13 @@ import { distinctRecords, startPair, temporaryFolder } from '../support/servers.
 import { THOROUGH } from '../support/thorough.js'
 import { env, pack, ran, root, run, write } from './packed.js'
 
-const packages = { protocol: 'packages/protocol', wasm: 'packages/wasm', client: 'packages/client', server: 'server' }
+const packages = {
+  protocol: 'packages/protocol',
+  wasm: 'packages/wasm',
+  client: 'packages/client',
+  'react-native': 'packages/react-native',
+  server: 'server',
+}
 type PackageName = keyof typeof packages
 const packageNames = Object.keys(packages) as PackageName[]
 
@@ -381,7 +387,8 @@ test('the conformance suites for stores and storages run outside of this reposit
 
 test('the commands of the README and of Going to production run word for word and print what it says', async () => {
   const { pack, shown, program, start, publisher, one, other, again } = quickStart
-  const workspaces = packageNames.map(name => `-w ${packages[name]}`).join(' ')
+  const forPages = packageNames.filter(name => name !== 'react-native')
+  const workspaces = forPages.map(name => `-w ${packages[name]}`).join(' ')
   expect(pack).toBe(`npm run build\nmkdir -p ../try\nnpm pack ${workspaces} --pack-destination ../try\n`)
   const paste = /^import [\s\S]*?^}\)\n/m.exec(developing.printed)![0]
   const anyone = (text: string) => text.replace(/:\d+'/g, ":0'").replace(/(?<=Key: ')[^']+/, '')

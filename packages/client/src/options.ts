@@ -256,7 +256,7 @@ export function checkOpenOptions(options: OpenOptions): void {
 /**
  * Throws UsageError for `publisherKey: undefined`: a misspelt environment variable must not leave the signature unchecked.
  */
-function checkKeyGiven(options: { readonly publisherKey?: unknown }): void {
+export function checkKeyGiven(options: { readonly publisherKey?: unknown }): void {
   if (!('publisherKey' in options) || options.publisherKey !== undefined) return
   const why = 'is the variable that it comes from set? Leave the option out if nothing is signed'
   throw new UsageError(`open: publisherKey: expected a key, got nothing; ${why}`)

@@ -54,8 +54,8 @@ export function abortable<T>(work: Promise<T>, signal: AbortSignal | undefined):
   })
 }
 
-/** One for all: making an AbortError is slow because of its stack, which nobody reads here. */
-export const OVER = new DOMException('what this was for is over', 'AbortError')
+/** One for all: making an error is slow because of its stack, which nobody reads here. (React Native has no DOMException.) */
+export const OVER = Object.assign(new Error('what this was for is over'), { name: 'AbortError' })
 
 /** Runs `work` with a signal that aborts when one of `outer` does, and also when `work` has settled: that ends what it left running. */
 export async function scoped<T>(

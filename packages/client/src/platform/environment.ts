@@ -55,11 +55,10 @@ export interface Environment {
 
 /** The platform's own, with what differs between entries of this package. */
 export function environmentWith(
-  parts: Pick<Environment, 'openStore' | 'loadCore'>,
+  parts: Pick<Environment, 'openStore' | 'loadCore'> & Partial<Pick<Environment, 'random' | 'pause'>>,
   fetch: Fetch = platformFetch,
 ): Environment {
   return {
-    ...parts,
     clock: platformClock,
     fetch,
     connection: platformConnection,
@@ -68,6 +67,7 @@ export function environmentWith(
     locks: platformLocks,
     tabs: platformTabs(),
     pause,
+    ...parts,
   }
 }
 

@@ -11,7 +11,7 @@ export function assertPlatform(): void {
   }
   const missing = Object.keys(needed).filter(name => typeof needed[name] !== 'function')
   if (missing.length === 0) return
-  const enough = 'Chromium 100, Firefox 97 and Safari 16.4 are new enough'
+  const enough = 'Chromium 100, Firefox 97, Safari 16.4 and React Native 0.87 are new enough'
   const message = `expected a platform that has ${missing.join(', ')}, got an older one; update it: ${enough}`
   throw new UnsupportedError('platform', message)
 }

@@ -1,0 +1,66 @@
+// @keyhush/client/instant-with: `open()` in mode `instant` alone, with what a platform has of its own passed in. For packages that bring
+// the SDK to another platform; apps import these.
+
+import { checkNames, checkOptions } from './base/boundary.js'
+import { StorageError, UsageError } from './base/errors.js'
+import type { KeyhushMap } from './map.js'
+import { checkKeyGiven, type OpenOptions } from './options.js'
+import { type Environment, environmentWith } from './platform/environment.js'
+import { KNOWN } from './scheme/known.js'
+import { openBy } from './sharing.js'
+
+type Shared = 'publisherKey' | 'atLeast' | 'signal' | 'timeoutMs' | 'onEvent' | 'normalize' | 'fetch' | 'development'
+
+/** The options of `open()` that mode `instant` has on all platforms. */
+export interface InstantWithOptions extends Pick<OpenOptions, Shared> {
+  /** Base URLs of two to eight servers on different hosts, in any order. Lookups stay private unless all operators collude. */
+  readonly servers: readonly (string | URL)[]
+}
+
+const OPTIONS: Record<keyof InstantWithOptions, true> = {
+  servers: true,
+  publisherKey: true,
+  atLeast: true,
+  signal: true,
+  timeoutMs: true,
+  onEvent: true,
+  normalize: true,
+  fetch: true,
+  development: true,
+}
+
+/** What a platform has of its own. */
+export type Platform = Pick<Environment, 'loadCore'> & Partial<Pick<Environment, 'random' | 'pause'>>
+
+const openStore = () =>
+  Promise.reject(new StorageError('expected no store to be opened in mode instant; please report it'))
+const loadKeeping = () => Promise.reject(new Error('nothing is kept in mode instant'))
+
+/** Throws UsageError for options that are no such object. `more` names the platform's own options. */
+export function checkInstantOptions(options: InstantWithOptions, more: readonly string[] = []): void {
+  checkOptions('open', options, ['fetch'])
+  checkNames('open', options, [...Object.keys(OPTIONS), ...more])
+  checkKeyGiven(options)
+}
+
+/** Opens a map in mode `instant`. Check the options first. Maps share a session if their platforms' parts are the same. */
+export async function openInstantWith(
+  platform: Platform,
+  options: InstantWithOptions & Pick<OpenOptions, 'push'>,
+): Promise<KeyhushMap> {
+  if (options.servers?.length === 1) {
+    const instead = "for one server import open from '@keyhush/client'"
+    throw new UsageError(`servers: expected two or more, for lookups that keep nothing, got one; ${instead}`)
+  }
+  const { fetch, ...others } = options
+  const environment = environmentWith({ openStore, ...platform }, fetch)
+  return await openBy(environment, { ...others, mode: 'instant', storage: 'memory' }, { known: KNOWN, loadKeeping })
+}
+
+export * from './base/errors.js'
+export type { MapEvent, OnEvent } from './base/events.js'
+export type { Key, Normalize } from './lookup/keys.js'
+export type { Found, Value } from './lookup/question.js'
+export type { CallOptions, KeyhushMap, ManyOptions, PrepareOptions, ResetOptions } from './map.js'
+export type { Environment, Fetch } from './platform/environment.js'
+export type { Incident, Stats, Traffic } from './servers/stats.js'
