@@ -8,7 +8,8 @@
 //   3. share         makes the memory of core_bg.wasm readable for worker threads
 //   4. worker        worker.wasm, with cargo and wasm-opt; it has no JavaScript
 //   5. inline        the browsers' variants as strings, for apps that ship JavaScript only
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { homedir } from 'node:os'
 import { basename, delimiter, join } from 'node:path'
 import { environment, Failure, root, run, runPackage, step } from './steps.mjs'
 
@@ -75,6 +76,7 @@ export function inline(wasm, to) {
 export async function buildVariants(workspace, into, variants) {
   const named = Object.entries(variants)
   const compile = async () => {
+    await run('cargo', ['fetch', '--locked'], { cwd: join(root, workspace) })
     for (const [name, options] of named) {
       await step(`Compiling ${name}`, () =>
         run(
@@ -106,10 +108,24 @@ function inCrate(workspace, name) {
     // not set.
     cwd: join(root, workspace, 'wasm'),
     env: {
-      ...{ PATH: path, RUSTFLAGS: undefined, CARGO_ENCODED_RUSTFLAGS: undefined },
+      ...{ PATH: path, ...flags() },
       // Variants share intermediate files. Each has a folder for its module, because all modules have the same name.
       ...{ CARGO_BUILD_BUILD_DIR: built, CARGO_TARGET_DIR: join(built, 'wasm', name) },
     },
+  }
+}
+
+/**
+ * Flags of rustc beside those of the workspace's `.cargo/config.toml`: modules name the sources of dependencies by crate alone, so that
+ * they are the same bytes whoever builds them, in whatever folder.
+ */
+function flags() {
+  const sources = join(environment.CARGO_HOME ?? join(homedir(), '.cargo'), 'registry/src')
+  const registries = existsSync(sources) ? readdirSync(sources) : []
+  const remapped = registries.map(name => `--remap-path-prefix=${join(sources, name)}=crates`)
+  return {
+    ...{ RUSTFLAGS: undefined, CARGO_ENCODED_RUSTFLAGS: undefined },
+    CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS: remapped.join(' '),
   }
 }
 
@@ -184,7 +200,7 @@ async function buildWorker(into) {
       ...['rustc', '--release', '--locked', '--target', target, '-p', 'keyhush-worker', '--target-dir', 'target', '--'],
       ...link.flatMap(argument => ['-C', `link-arg=${argument}`]),
     ],
-    { cwd: join(root, 'rust-core'), env: { RUSTFLAGS: undefined, CARGO_ENCODED_RUSTFLAGS: undefined } },
+    { cwd: join(root, 'rust-core'), env: flags() },
   )
   const wasm = join(into, 'worker.wasm')
   await runPackage('binaryen/bin/wasm-opt', [
