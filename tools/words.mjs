@@ -23,6 +23,8 @@ export const limits = [
   { what: 'benchmarks', paths: /^docs\/benchmarks\.md$/, words: 3_400, long: 0 },
   { what: 'costs', paths: /^docs\/costs\.md$/, words: 2_300, long: 0 },
   { what: 'papers', paths: /^docs\/papers\.md$/, words: 1_900, long: 0 },
+  { what: 'React Native', paths: /^packages\/react-native\//, words: 300, long: 0 },
+  { what: 'examples', paths: /^demo\/examples\//, words: 300, long: 0 },
   { what: 'other documents', paths: /./, words: 3_700, long: 0.04 },
 ]
 

@@ -51,8 +51,7 @@ export function documentOf({ options, sections, visited, sizes, browser }: Findi
   const parts = [
     `# Benchmarks
 
-\`${command}\` made this page and its plots. \`npm run bench\` prints the first part in a few minutes,
-\`npm run bench -- --all\` the whole.
+\`${command}\` made this page and its plots.
 
 Measured with ${browser} and Node ${process.versions.node} on ${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB.
 Servers, browser and clients share the machine and talk over loopback. Every looked-up value was compared with the data.
