@@ -294,7 +294,8 @@ class Schedule {
   async end(): Promise<void> {
     this.#goOnline()
     for (const phone of this.phones) await phone.thaw()
-    const open = this.phones.filter(({ map }) => map !== undefined && map.condemned === undefined)
+    // One without a mode has lost its state to the other page, and reads that at its next lookup.
+    const open = this.phones.filter(({ map }) => map?.mode !== undefined)
     await this.pass(FOLLOWS_MS) // for streams
     this.#publish()
     const newest = epochs[this.#published]!.manifest.epoch
