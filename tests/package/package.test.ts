@@ -96,6 +96,17 @@ describe.each(packageNames)('@keyhush/%s', name => {
     }
   })
 
+  test('names no folder of the machine that built it', async () => {
+    const installed = join(app, 'node_modules/@keyhush', name)
+    const built = (await readdir(installed, { recursive: true })).filter(file => /\.(wasm|js)$/.test(file))
+    const naming: string[] = []
+    for (const file of built) {
+      const text = await readFile(join(installed, file), 'latin1')
+      if (text.includes(root) || text.includes('registry/src/')) naming.push(file)
+    }
+    expect(naming).toEqual([])
+  })
+
   test('satisfies publint', () => tool('publint/src/cli.js', 'run', tarballs[name], '--strict'))
 
   // `npm test` checks the client's; `npm run test:all` all. Below, apps are compiled with all four.
