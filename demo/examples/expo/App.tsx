@@ -13,9 +13,14 @@ export default function App() {
 
   useEffect(() => {
     const opening = open({ servers, publisherKey, crypto, development: true }) // two ports of one machine: leave this out
-    opening.then(setMap, error => setStatus(error.message))
-    opening.then(() => setStatus(''))
-    return () => void opening.then(map => map.close())
+    const shown = (map: KeyhushMap) => {
+      setMap(map)
+      setStatus('')
+    }
+    opening.then(shown, error => setStatus(error.message))
+    return () => {
+      opening.then(map => map.close()).catch(() => {}) // it never opened
+    }
   }, [])
 
   const check = async () => {
