@@ -1,10 +1,10 @@
 // The package in Hermes, in an app that Metro has built from the packed packages. Its network is React Native's own JavaScript.
 
-import { readFile } from 'node:fs/promises'
+import { cp, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Phone, suite } from '../../packages/react-native/test/suite.js'
-import { root } from '../package/packed.js'
+import { root, run } from '../package/packed.js'
 import { ENTRY, Hermes, type Installed, installApp, programOf } from './hermes.js'
 
 let app: Installed
@@ -32,4 +32,15 @@ suite('Hermes', async random => {
 
 test('nothing failed beside what was asked', () => {
   expect(failures).toEqual([])
+})
+
+test('the Expo example has the checked types, and Metro bundles it without WebAssembly', async () => {
+  await cp(join(root, 'demo/examples/expo'), app.path, {
+    recursive: true,
+    filter: name => !name.endsWith('package.json'),
+  })
+  await run(app.path, 'npx', 'tsc', '--noEmit', '--project', 'tsconfig.json')
+  const shipped = await app.bundle('node_modules/expo/AppEntry.js', 'shipped')
+  expect(shipped).toContain('Was it leaked?')
+  expect(shipped).not.toContain('AGFzbQ') // how WebAssembly begins in base64
 })

@@ -13,7 +13,9 @@ import { temporaryFolder } from '../support/servers.js'
 
 const HERE = import.meta.dirname
 const WORKSPACES = ['packages/protocol', 'packages/wasm', 'packages/client', 'packages/react-native']
-const { NODE_ENV: _, ...env } = npm // of what compiles this; the app chooses its own
+const { NODE_ENV: _, ...inherited } = npm // of what compiles this; the app chooses its own
+/** Without CI, Metro may wait for its watcher for ever. */
+const env = { ...inherited, CI: '1', EXPO_OFFLINE: '1', EXPO_NO_TELEMETRY: '1' }
 /** Expo's preset as it is for Hermes before classes. */
 const FOR_THIS_HERMES = `const preset = require.resolve('babel-preset-expo', { paths: [require.resolve('expo/package.json')] })
 module.exports = api => (api.cache(true), { presets: [[preset, { unstable_transformProfile: 'hermes-v0' }]] })
