@@ -55,12 +55,6 @@ for (const name of ['chromium', 'firefox'] as const) {
       browser = await launchBrowser(name, { hosts: HOSTS, extensions: true })
       await browser.installExtension(built)
       page = await browser.newPage()
-      popup = await browser.newPage()
-      visit('phish.example', popup)
-      await expect.poll(() => urlOf(popup)).toContain('warning.html')
-      await popup.evaluate(() => void location.replace('popup.html'))
-      await expect.poll(() => urlOf(popup)).toContain('popup.html')
-      await popup.waitForSelector('li')
     })
     afterAll(async () => {
       await browser?.close()
@@ -100,6 +94,16 @@ for (const name of ['chromium', 'firefox'] as const) {
       for (const { seen } of proxies) seen.length = 0
     }
 
+    test('a listed page gets a warning, in whose place the popup opens', async () => {
+      popup = await browser.newPage()
+      visit('phish.example', popup)
+      await expect.poll(() => urlOf(popup)).toContain('warning.html')
+      await popup.evaluate(() => void location.replace('popup.html'))
+      await expect.poll(() => urlOf(popup)).toContain('popup.html')
+      await popup.waitForSelector('li')
+      expect(await checked()).toBe(1)
+    })
+
     test('a listed page gets a warning, one below it too; another page stays', async () => {
       for (const host of ['phish.example', 'login.phish.example']) {
         visit(host)
@@ -124,7 +128,7 @@ for (const name of ['chromium', 'firefox'] as const) {
     })
 
     test('"Open it anyway" opens the page', async () => {
-      visit('phish.example')
+      await visitAndCheck('phish.example')
       await expect.poll(() => urlOf(page)).toContain('warning.html')
       await page.locator('[name=open]').click()
       await expect.poll(() => urlOf(page)).toBe(addressOf('phish.example'))
@@ -155,7 +159,7 @@ for (const name of ['chromium', 'firefox'] as const) {
       await (await target.worker())!.close()
       await gone
       visit('login.phish.example')
-      await expect.poll(() => urlOf(page)).toContain('warning.html')
+      await expect.poll(() => urlOf(page)).toMatch(/warning\.html#.*login/)
       expect(await checked()).toBe(1)
     })
   })
