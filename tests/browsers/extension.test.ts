@@ -130,7 +130,7 @@ for (const name of ['chromium', 'firefox'] as const) {
     test('"Open it anyway" opens the page', async () => {
       await visitAndCheck('phish.example')
       await expect.poll(() => urlOf(page)).toContain('warning.html')
-      await page.locator('[name=open]').click()
+      await page.evaluate(() => document.querySelector<HTMLElement>('[name=open]')!.click())
       await expect.poll(() => urlOf(page)).toBe(addressOf('phish.example'))
     })
 
