@@ -6,4 +6,10 @@ const { run } = await import('../dist/cli.js').catch(error => {
   process.exit(1)
 })
 
+// Whoever reads the output has gone, as `| head -1` does.
+process.stdout.on('error', error => {
+  if (error.code !== 'EPIPE') throw error
+  process.exit(2)
+})
+
 process.exitCode = await run(process.argv.slice(2))

@@ -1,7 +1,7 @@
 // `keyhush get`: private lookups from a terminal. The status is grep's: 0, something was found; 1, nothing; 2, a lookup failed.
 
 import { createInterface } from 'node:readline'
-import { type Found, KeyhushError, type KeyhushMap, open } from '@keyhush/client'
+import { type Found, KeyhushError, type KeyhushMap, open } from '@keyhush/client/instant'
 import { OperatorError } from '../base/errors.js'
 import { readPublicKey } from '../publisher/files.js'
 
@@ -24,7 +24,7 @@ export async function get(keys: readonly string[], options: GetArguments): Promi
   const { servers, publisherKey: key } = options
   const signed = key === undefined ? {} : { publisherKey: await readPublicKey(key) }
   try {
-    const map = await open({ servers, ...signed, mode: 'instant' })
+    const map = await open({ servers, ...signed })
     try {
       return await printAll(map, keys, options)
     } finally {
