@@ -12,6 +12,7 @@ import { launchBrowser } from '../../tools/browsers.mjs'
 import { needsBrowser } from '../support/needs.js'
 import { LyingProxy } from '../support/proxy.js'
 import { temporaryFolder } from '../support/servers.js'
+import { THOROUGH } from '../support/thorough.js'
 import { type Site, serve } from '../support/web.js'
 
 const root = join(import.meta.dirname, '../..')
@@ -24,7 +25,7 @@ test('the extension asks for the names that the demo asks for', async () => {
   }
 })
 
-for (const name of ['chromium', 'firefox'] as const) {
+for (const name of THOROUGH ? (['chromium', 'firefox'] as const) : (['chromium'] as const)) {
   describe(`in ${name}`, await needsBrowser(name), () => {
     let both: TestServers
     let proxies: readonly [LyingProxy, LyingProxy]
@@ -95,6 +96,8 @@ for (const name of ['chromium', 'firefox'] as const) {
     }
 
     test('a listed page gets a warning, in whose place the popup opens', async () => {
+      // Once the worker runs it opens the map.
+      await expect.poll(() => proxies.every(({ seen }) => seen.length > 0)).toBe(true)
       popup = await browser.newPage()
       visit('phish.example', popup)
       await expect.poll(() => urlOf(popup)).toContain('warning.html')
@@ -153,7 +156,9 @@ for (const name of ['chromium', 'firefox'] as const) {
       await expect.poll(() => urlOf(page)).toContain('warning.html')
     })
 
-    test.runIf(name === 'chromium')('a worker that was ended starts anew for the next visit', async () => {
+    // Firefox's driver cannot end it.
+    const tested = name === 'chromium' ? test : () => {}
+    tested('a worker that was ended starts anew for the next visit', async () => {
       const target = await browser.waitForTarget(target => target.type() === 'service_worker')
       const gone = new Promise(resolve => browser.on('targetdestroyed', each => each === target && resolve(undefined)))
       await (await target.worker())!.close()

@@ -74,6 +74,8 @@ chrome.runtime.onMessage.addListener((message, { tab }, reply) => {
   chrome.tabs.update(tab.id, { url: message.open })
 })
 
+theMap().catch(say) // now, so that the first visit need not wait for it
+
 /** For the popup. */
 async function state() {
   try {
