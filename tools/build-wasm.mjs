@@ -116,8 +116,8 @@ function inCrate(workspace, name) {
 }
 
 /**
- * Flags of rustc beside those of the workspace's `.cargo/config.toml`: modules name the sources of dependencies by crate alone, so that
- * they are the same bytes whoever builds them, in whatever folder.
+ * Flags of rustc beside those of the workspace's `.cargo/config.toml`. Panic messages contain the path of a dependency's source. These flags
+ * cut it to the crate's folder, so that modules name no folder of the machine that builds them.
  */
 function flags() {
   const sources = join(environment.CARGO_HOME ?? join(homedir(), '.cargo'), 'registry/src')

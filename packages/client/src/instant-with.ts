@@ -36,7 +36,7 @@ const openStore = () =>
   Promise.reject(new StorageError('expected no store to be opened in mode instant; please report it'))
 const loadKeeping = () => Promise.reject(new Error('nothing is kept in mode instant'))
 
-/** Throws UsageError for options that are no such object. `more` names the platform's own options. */
+/** Throws UsageError for options that mode `instant` does not have. `more` names the platform's own options. */
 export function checkInstantOptions(options: InstantWithOptions, more: readonly string[] = []): void {
   checkOptions('open', options, ['fetch'])
   checkNames('open', options, [...Object.keys(OPTIONS), ...more])

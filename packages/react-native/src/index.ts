@@ -13,7 +13,7 @@ import { scriptCore } from '@keyhush/wasm/script'
 import { AppState } from 'react-native'
 import { adapted, type Crypto, pause, plain, randomOf } from './platform.js'
 
-export interface Options extends Omit<InstantWithOptions, 'push'> {
+export interface Options extends InstantWithOptions {
   /** Secure randomness: `import * as crypto from 'expo-crypto'`. Default: the global `crypto`. */
   readonly crypto?: Crypto | undefined
 }

@@ -35,7 +35,7 @@ export class ManualClock implements Clock {
     this.#now += ms
   }
 
-  /** Time goes by, and every timer runs at its time. */
+  /** Advances the time, and runs each timer when it is due. */
   sleep(ms: number): void {
     const until = this.#now + ms
     this.setTimeout(() => {}, ms)
