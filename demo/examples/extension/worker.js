@@ -81,7 +81,7 @@ async function state() {
   try {
     const map = await theMap()
     await map.sync()
-    const list = { entries: map.size, version: map.epoch, core: map.stats.core }
+    const list = { entries: map.size, version: map.epoch }
     return { list, checked, last: trouble?.code, servers: servers.map(server => ({ server, says: 'answers' })) }
   } catch (error) {
     const failed = [error, error.other].filter(one => one?.server !== undefined)
