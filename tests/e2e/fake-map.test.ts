@@ -255,6 +255,13 @@ describe('fakeMap alone', () => {
     map.on('storage', ({ reason }) => void kinds.push(reason))
     map.announce({ type: 'storage', storage: 'memory', reason: 'failed' })
     await expect.poll(() => kinds).toEqual(['failed'])
+    map.announce({ type: 'mode', mode: 'full' })
+    expect(map.mode).toBe('full')
+    map.announce({ type: 'condemned', server: 'https://a.example' })
+    expect(map.condemned).toEqual({ server: 'https://a.example' })
+    await expect(map.get('otter')).rejects.toBeInstanceOf(CondemnedError)
+    await map.reset()
+    expect(await map.get('otter')).toBeUndefined()
   })
 
   test('refuses options that there are not', () => {

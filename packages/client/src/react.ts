@@ -2,7 +2,7 @@
 
 import { equalBytes } from '@keyhush/protocol'
 import { useState, useSyncExternalStore } from 'react'
-import type { KeyhushError } from './base/errors.js'
+import { KeyhushError, UsageError } from './base/errors.js'
 import type { OnEvent } from './base/events.js'
 import type { Key } from './lookup/keys.js'
 import type { Value } from './lookup/question.js'
@@ -22,10 +22,10 @@ export type PrivateMap = { readonly slow?: readonly string[] | undefined } & (
 
 /**
  * What `useLookup()` returns. `idle`: there is no key. `loading`: also while there is a key and no map; so show an error of
- * `usePrivateMap()` first. `absent`: the key is proved absent. `refetch` looks up the same key again. It does nothing while a lookup is
- * loading or there is no key.
+ * `usePrivateMap()` first. `slow`: the servers that the lookup has waited for for two seconds. `absent`: the key is proved absent.
+ * `refetch` looks up the same key again. It does nothing while a lookup is loading or there is no key.
  */
-export type Lookup<T = Value> = { readonly refetch: () => void } & (
+export type Lookup<T = Value> = { readonly refetch: () => void; readonly slow?: readonly string[] | undefined } & (
   | { readonly status: 'idle' | 'loading'; readonly value: undefined; readonly error: undefined }
   | { readonly status: 'found'; readonly value: T; readonly error: undefined }
   | { readonly status: 'absent'; readonly value: undefined; readonly error: undefined }
@@ -50,12 +50,12 @@ export type OpenMap<O> = (options: O & { readonly signal: AbortSignal }) => Prom
  * may write the options anew in each render: the hook opens the map again only when an option has another value. Of functions the first
  * one counts. In server-side rendering it opens nothing.
  *
- * `openMap` is called in the place of `open()`, in a component test say.
+ * `openMap` is called in the place of `open()`, in a component test say, and gets the options.
  * @example
  * const opened = usePrivateMap({ servers, publisherKey })
  * if (opened.status === 'error') return <button onClick={opened.retry}>{opened.error.message}. Try again</button>
  * @example
- * const { map } = usePrivateMap({}, async () => fakeMap({ otter: 'river' }))
+ * const { map } = usePrivateMap({ normalize }, async ({ normalize }) => fakeMap({ otter: 'river' }, { normalize }))
  */
 export function usePrivateMap(options: PrivateMapOptions): PrivateMap
 export function usePrivateMap<O extends object>(options: NoInfer<O>, openMap: OpenMap<O>): PrivateMap
@@ -209,7 +209,7 @@ function opening<O extends { readonly onEvent?: OnEvent }>(options: O, open: Ope
     try {
       return { status: 'open', map: await open({ ...options, signal, onEvent }), error: undefined }
     } catch (error) {
-      return { status: 'error', map: undefined, error: error as KeyhushError, retry }
+      return { status: 'error', map: undefined, error: ofSdk(error), retry }
     }
   }
   const leave = ({ map }: PrivateMap) => {
@@ -230,14 +230,26 @@ function asking({ map, key, as }: Wanted): Task<Lookup<unknown>> {
   const first: Lookup<unknown> = { status, value: undefined, error: undefined, refetch }
   const run = async (signal: AbortSignal): Promise<Lookup<unknown>> => {
     if (map === undefined || key === undefined) return first
+    let off = () => {}
     try {
+      off = map.on('slow', ({ servers }) => {
+        if (!signal.aborted) task.show({ ...first, slow: servers })
+      })
       const value = await map[CALLS[as]](key, { signal })
       const status = value === undefined ? 'absent' : 'found'
       return { status, value, error: undefined, refetch } as Lookup<unknown>
     } catch (error) {
-      return { status: 'error', value: undefined, error: error as KeyhushError, refetch }
+      return { status: 'error', value: undefined, error: ofSdk(error), refetch }
+    } finally {
+      off()
     }
   }
   const task = new Task(first, run)
   return task
+}
+
+/** An error as it is, or what a function of the app has thrown as the cause of one. */
+function ofSdk(error: unknown): KeyhushError {
+  if (error instanceof KeyhushError) return error
+  return new UsageError(`expected no error from a function of the app, got ${error}; see cause`, { cause: error })
 }

@@ -188,7 +188,8 @@ describe('behind a server’s events', () => {
     }
     let epoch = 2
     const tell = () => {
-      for (const stream of network.streams) if (stream.server === A) stream.tell(encodeEvent({ generation: 1, epoch }))
+      for (const stream of network.streams)
+        if (stream.server === A) stream.tell(encodeEvent({ ...living.newest.manifest, generation: 1, epoch }))
       epoch++
       harness.clock.setTimeout(tell, 10_000)
     }

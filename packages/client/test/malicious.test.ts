@@ -112,7 +112,6 @@ const PROTOCOL: [string, Misbehave][] = [
   ['that was redirected', answers(bytes => redirected(ok(bytes)))],
   ['of garbage and status 404', answers(() => new Response('{"code', { status: 404 }))],
   ['bad_request', answers(() => problem(400, 'bad_request'))],
-  ['wrong_database', answers(() => problem(404, 'wrong_database'))],
 ]
 const NETWORK: [string, Misbehave][] = [
   ['that never comes', hang('/v1/answer')],
@@ -137,6 +136,15 @@ describe.each([A, B])('an answer from %s', server => {
     expect(error).toMatchObject({ name: code === 'network' ? 'NetworkError' : 'ProtocolError', code, server })
     const asked = network.queries().map(seen => seen.server)
     expect(asked.sort()).toEqual([server, server, server, other(server)].sort())
+  })
+
+  test('wrong_database: an error after one attempt, once the other server shows the database', async () => {
+    const { error, network } = await sameForAll(
+      server,
+      answers(() => problem(404, 'wrong_database')),
+    )
+    expect(error).toMatchObject({ name: 'ProtocolError', code: 'protocol', server })
+    expect(network.queries().map(seen => seen.server)).toHaveLength(2)
   })
 
   test('rate_limited: RateLimitedError with the seconds to wait', async () => {

@@ -30,6 +30,8 @@ import {
 import { A, after, B, blobs, bytesOf, epochUnknown, flip, hang, ok, on, problem, queryIn } from './support/network.js'
 import { noLocks, World } from './support/world.js'
 
+const lineOf = ({ newest }: Living, epoch: number) => encodeEvent({ ...newest.manifest, generation: 1, epoch })
+
 describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
   const opened = (living: Living, options = {}) => openedLiving(living, { proofs, ...options })
 
@@ -325,7 +327,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
         expect([asked(A), asked(B)]).toEqual([times, 1])
         const [stream] = network.streams
         if (times === 1) stream!.end()
-        if (times === 2) stream!.tell('x'.repeat(48))
+        if (times === 2) stream!.tell('x'.repeat(96))
         await until(harness.clock, () => asked(A) > times)
       }
       living.publish([edit(3, 'three')])
@@ -343,7 +345,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       const tell = (line: number) => {
         if (harness.clock.now() >= end) return
         for (const { server, tell } of network.streams) {
-          if (server === A) tell(encodeEvent({ generation: 1, epoch: told(line) }))
+          if (server === A) tell(lineOf(living, told(line)))
         }
         harness.clock.setTimeout(() => tell(line + 1), 200)
       }
@@ -378,7 +380,7 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       const { living, harness, map, network } = await hearing(livingKeyless())
       const flooded = [...network.streams][0]!
       expect(flooded.server).toBe(A)
-      for (let lines = 0; lines < 1_000; lines++) flooded.tell(encodeEvent({ generation: 1, epoch: 1 }))
+      for (let lines = 0; lines < 1_000; lines++) flooded.tell(lineOf(living, 1))
       await settle()
       expect([...network.streams].map(({ server }) => server)).toEqual([B])
       const before = harness.clock.now()
@@ -409,15 +411,15 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       }
       const before = network.seen.length
       for (let line = 0; line < 10; line++) {
-        await tell(A, 900 + line)
+        await tell(A, lineOf(living, 900 + line))
         harness.clock.pass(60_000)
       }
-      for (const foreign of [undefined, null, '2', 1.5, {}]) await tell(B, foreign)
+      for (const foreign of [undefined, null, '2', 2, {}]) await tell(B, foreign)
       expect(network.seen.slice(before).map(({ server }) => server)).toEqual([A])
       living.publish([edit(3, 'three')])
-      await tell(A, 2)
+      await tell(A, lineOf(living, 2))
       expect(map.epoch).toBe(1)
-      await tell(B, 2)
+      await tell(B, lineOf(living, 2))
       expect(map.epoch).toBe(2)
       await harness.drive(map.close())
       expect([heard.size, harness.clock.waiting]).toEqual([0, 0])

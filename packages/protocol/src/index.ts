@@ -29,7 +29,7 @@ export {
   parseErrorReply,
 } from './error-reply.js'
 export { WireError, type WireErrorCode } from './errors.js'
-export { type EpochEvent, EVENT_BYTES, encodeEvent, parseEvent } from './event.js'
+export { type EpochEvent, EVENT_BYTES, encodeEvent, type NewestEvent, parseEvent } from './event.js'
 export {
   decodeFenceReply,
   decodeFenceRequest,

@@ -128,7 +128,7 @@ export const CORPUS: readonly Uint8Array[] = [
   wire.encodeFenceReply('granted'),
   wire.encodeFenceReply('refused'),
   ...[
-    wire.encodeEvent({ generation: 1, epoch: 2 }),
+    wire.encodeEvent({ databaseId: new Uint8Array(16).fill(0xab), generation: 1, epoch: 2 }),
     JSON.stringify({ code: 'epoch_unknown', message: 'm', generation: 1, epoch: 2 }),
     JSON.stringify({ ...epoch, batch: hex(32), changes: 3 }),
     JSON.stringify({ publicKey: hex(32), generation: 1, epoch: 2, signature: hex(64) }),

@@ -14,13 +14,13 @@ describe('the fence', () => {
 })
 
 describe('an event', () => {
-  test('is a line of 48 bytes, whatever it says', () => {
+  test('is a line of 96 bytes, whatever it says', () => {
     for (const event of [
-      { generation: 1, epoch: 1 },
-      { generation: 0xffff_ffff, epoch: 0xffff_ffff },
+      { databaseId: new Uint8Array(16), generation: 1, epoch: 1 },
+      { databaseId: new Uint8Array(16).fill(0xff), generation: 0xffff_ffff, epoch: 0xffff_ffff },
     ]) {
       const line = encodeEvent(event)
-      expect(new TextEncoder().encode(line).length).toBe(48)
+      expect(new TextEncoder().encode(line).length).toBe(96)
       expect(line.endsWith('\n')).toBe(true)
       expect(parseEvent(line)).toEqual(event)
       expect(parseEvent(line.slice(0, -1))).toEqual(event)
@@ -30,9 +30,11 @@ describe('an event', () => {
   test.each([
     '',
     '{}',
-    '{"generation":2,"epoch":1}',
-    '{"generation":0,"epoch":1}',
-    '{"generation":1,"epoch":4294967296}',
+    '{"generation":1,"epoch":1}',
+    `{"database":"${'AB'.repeat(16)}","generation":1,"epoch":1}`,
+    ...['2,"epoch":1', '0,"epoch":1', '1,"epoch":4294967296'].map(
+      rest => `{"database":"${'ab'.repeat(16)}","generation":${rest}}`,
+    ),
   ])('refuses %j', line => {
     expect(() => parseEvent(line)).toThrow(WireError)
   })

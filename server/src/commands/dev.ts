@@ -87,7 +87,11 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   }
   const reached = reachedAt(host)
   const urls = proxies.map(({ port }) => urlOf(reached[0].address, port))
-  const printed = [paste(urls, isOpen, publisherKey, keyFile), isOpen ? warning(reached) : '', kept ? '' : NOT_KEPT]
+  const printed = [
+    paste(urls, isOpen, publisherKey, keyFile),
+    isOpen ? warning(reached) : '',
+    kept ? '' : notKept(ports),
+  ]
   process.stdout.write(printed.join(''))
   takeKeys(proxies, misbehave)
 }
@@ -153,9 +157,12 @@ npx keyhush publish --servers ${servers.join()} --key ${keyFile} changes.jsonl
 `
 }
 
-const NOT_KEPT = `
-Nothing is kept: the next run has another key, other ports and none of your changes. To keep them, add --folder DIR --ports 8801,8802.
+function notKept(ports: readonly number[]): string {
+  const free = ports.includes(0)
+  return `
+Nothing is kept: the next run has another key${free ? ', other ports' : ''} and none of your changes. To keep them, add --folder DIR${free ? ' --ports 8801,8802' : ''}.
 `
+}
 
 function warning(reached: readonly Reached[]): string {
   const interfaces = reached.map(({ name, address }) => `${address} (${name})`).join(', ')

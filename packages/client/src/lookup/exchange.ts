@@ -57,8 +57,9 @@ export async function exchange(exchange: Exchange): Promise<void> {
   throw error instanceof ServerError && other instanceof ServerError ? joined(error, other) : error
 }
 
-/** Whether a server has refused queries at this manifest's epoch because it is further on. */
+/** Whether a server has refused queries at this manifest's epoch because it is further on, or has another database. */
 export function hasTurned(error: unknown, manifest: Manifest): boolean {
+  if (error instanceof ServerError && error.refusal === 'wrong_database') return true
   return error instanceof VersionError && error.newest !== undefined && error.newest.epoch > manifest.epoch
 }
 

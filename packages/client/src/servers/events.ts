@@ -1,7 +1,7 @@
 // A server's stream of new epochs (docs/protocol.md, Events), read with an ordinary fetch. A line is a reason to ask both servers
-// (updates.ts), and no more. One tab of an origin reads it, and passes the epochs on to the others.
+// (updates.ts), and no more. One tab of an origin reads it, and passes the lines on to the others.
 
-import { EVENT_BYTES, parseEvent } from '@keyhush/protocol'
+import { EVENT_BYTES, type NewestEvent, parseEvent, WireError } from '@keyhush/protocol'
 import { scoped } from '../base/abort.js'
 import { EVENTS_DROPPED_MS, EVENTS_PAUSE_MS, EVENTS_SILENCE_MS } from '../base/constants.js'
 import { ServerError } from '../base/errors.js'
@@ -10,28 +10,32 @@ import { fromWire } from './manifests.js'
 import { sleep } from './retry.js'
 import { type Link, readStream } from './transport.js'
 
-/** Receives an epoch that a server announces. `drop` closes the stream, and the next one opens much later. */
-export type Notify = (epoch: number, drop: () => void) => void
+/** Receives what a server announces. `drop` closes the stream, and the next one opens much later. */
+export type Notify = (newest: NewestEvent, drop: () => void) => void
 
 /** Calls `notify` for each line of a server, whichever tab reads it, until `signal` aborts or there is no stream to read. */
 export async function subscribe(link: Link, tabs: Tabs, notify: Notify, signal: AbortSignal): Promise<void> {
   const name = `keyhush events ${link.server.name}`
   const { clock } = link.environment
   let reads = false
-  let newest = 0
+  let newest: string | undefined
   let deafUntil = Number.NEGATIVE_INFINITY
   const stopHearing = () => {
     deafUntil = clock.now() + EVENTS_DROPPED_MS
   }
-  const unsubscribe = tabs.subscribe(name, epoch => {
-    if (reads && epoch === undefined) tabs.notify(name, newest)
-    if (!reads && Number.isSafeInteger(epoch) && clock.now() >= deafUntil) notify(epoch as number, stopHearing)
+  const unsubscribe = tabs.subscribe(name, message => {
+    if (reads && message === undefined && newest !== undefined) tabs.notify(name, newest)
+    const heard = reads || clock.now() < deafUntil ? undefined : eventIn(message)
+    if (heard !== undefined) notify(heard, stopHearing)
   })
-  tabs.notify(name) // asks for the newest epoch
-  const share: Notify = (epoch, drop) => {
-    newest = epoch
-    notify(epoch, drop)
-    tabs.notify(name, epoch)
+  tabs.notify(name) // asks for the newest line
+  const share = (line: string, drop: () => void) => {
+    notify(
+      fromWire(link, () => parseEvent(line)),
+      drop,
+    )
+    newest = line
+    tabs.notify(name, line)
   }
   const read = async (signal: AbortSignal) => {
     reads = true
@@ -42,24 +46,36 @@ export async function subscribe(link: Link, tabs: Tabs, notify: Notify, signal: 
   await tabs.elect(name, read, signal).finally(unsubscribe)
 }
 
+/** The line that another tab has read; undefined if the message is none. */
+function eventIn(message: unknown): NewestEvent | undefined {
+  if (typeof message !== 'string') return undefined
+  try {
+    return parseEvent(message)
+  } catch (error) {
+    if (error instanceof WireError) return undefined
+    throw error
+  }
+}
+
 /**
- * Calls `notify` for each line of a server, until `signal` aborts. Opens a stream again after it has ended, and at once when the device
+ * Calls `take` for each line of a server, until `signal` aborts. Opens a stream again after it has ended, and at once when the device
  * is online again: the old stream may be dead without an end. Returns if the server has no stream, because its database never changes.
  */
-async function readLines(link: Link, notify: Notify, signal: AbortSignal): Promise<void> {
+async function readLines(
+  link: Link,
+  take: (line: string, drop: () => void) => void,
+  signal: AbortSignal,
+): Promise<void> {
   const decoder = new TextDecoder()
   const { clock, connection } = link.environment
   let hasNone = false
   while (!signal.aborted) {
     const [dropped, online] = [new AbortController(), new AbortController()]
     const withdraw = connection?.whenOnline(() => online.abort())
-    const take = (line: Uint8Array) => {
-      const { epoch } = fromWire(link, () => parseEvent(decoder.decode(line)))
-      notify(epoch, () => dropped.abort())
-    }
+    const takeBytes = (line: Uint8Array) => take(decoder.decode(line), () => dropped.abort())
     try {
       await scoped([signal, dropped.signal, online.signal], signal =>
-        readStream(link, '/v1/events', EVENT_BYTES, EVENTS_SILENCE_MS, take, signal),
+        readStream(link, '/v1/events', EVENT_BYTES, EVENTS_SILENCE_MS, takeBytes, signal),
       ).catch(error => {
         const isCut = signal.aborted || dropped.signal.aborted || online.signal.aborted
         if (!isCut && !(error instanceof ServerError)) throw error

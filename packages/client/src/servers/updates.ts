@@ -1,7 +1,14 @@
 // Which epochs follow one (docs/protocol.md, Updates), checked by both servers, by hashes and by the publisher's signature. Nothing
 // secret is sent.
 
-import { checkFollows, decodeManifests, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest } from '@keyhush/protocol'
+import {
+  checkFollows,
+  decodeManifests,
+  equalBytes,
+  LONGEST_MANIFEST_BYTES,
+  type Manifest,
+  type NewestEvent,
+} from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { scoped } from '../base/abort.js'
 import { deadlineMs } from '../base/constants.js'
@@ -181,10 +188,15 @@ function withinGeneration(base: Base, chain: readonly Agreed[]): readonly Agreed
   return end < 0 ? chain : chain.slice(0, end)
 }
 
-/** Whether a server has an epoch after `base`. Asks that server alone, for one manifest. */
+/** Whether a server has an epoch after `base`, or another database. Asks that server alone, for one manifest. */
 export async function hasMore(link: Link, { manifest }: Agreed, signal: AbortSignal): Promise<boolean> {
   const newest = await newestOf(link, signal)
-  return newest.manifest.epoch > manifest.epoch
+  return isNews(newest.manifest, manifest)
+}
+
+/** Whether there is something to follow for a map at this manifest: a later epoch, or another database. */
+export function isNews(newest: NewestEvent, { databaseId, epoch }: Manifest): boolean {
+  return newest.epoch > epoch || !equalBytes(newest.databaseId, databaseId)
 }
 
 /** A server's manifests from `base` on, `base` first; none if the server is behind. `forgotten`: it no longer keeps them. */

@@ -2,6 +2,7 @@
 // cause are limited in time, and more so while they find nothing new. A stream is closed that announces an epoch which its own
 // server does not have, or too often one to which no map can follow.
 
+import type { NewestEvent } from '@keyhush/protocol'
 import {
   FOLLOW_DOWNLOAD_INTERVAL_MS,
   FOLLOW_INTERVAL_MS,
@@ -14,7 +15,7 @@ import { subscribe } from '../servers/events.js'
 import type { Servers } from '../servers/parties.js'
 import { sleep } from '../servers/retry.js'
 import { type Link, linksOf } from '../servers/transport.js'
-import { type Base, hasMore } from '../servers/updates.js'
+import { type Base, hasMore, isNews } from '../servers/updates.js'
 
 /** The map that follows. */
 export interface Follower {
@@ -38,7 +39,7 @@ export async function followEvents(
   await Promise.all(
     links.map(async link => {
       const lines = new Lines(link, follower, turns, signal)
-      await subscribe(link, environment.tabs, (epoch, drop) => lines.take(epoch, drop), signal)
+      await subscribe(link, environment.tabs, (newest, drop) => lines.take(newest, drop), signal)
       await lines.working
     }),
   )
@@ -50,10 +51,10 @@ class Lines {
   readonly #follower: Follower
   readonly #turns: Turns
   readonly #signal: AbortSignal
-  /** the newest epoch announced since the last look began */
-  #claim = 0
+  /** what was announced since the last look began */
+  #claim: NewestEvent | undefined
   #interval = FOLLOW_INTERVAL_MS
-  /** looks since the map last moved to another epoch */
+  /** looks since the map last moved on */
   #fruitless = 0
   /** the same after a look that has downloaded a hint; never shorter than before */
   #afterDownload = FOLLOW_DOWNLOAD_INTERVAL_MS
@@ -67,17 +68,17 @@ class Lines {
     this.#signal = signal
   }
 
-  take(epoch: number, drop: () => void): void {
-    this.#claim = Math.max(this.#claim, epoch)
-    if (!this.#isNews(this.#claim)) return
+  take(claim: NewestEvent, drop: () => void): void {
+    if (!this.#isNews(claim)) return
+    this.#claim = claim
     this.working ??= this.#work(drop).finally(() => {
       this.working = undefined
     })
   }
 
-  #isNews(claim: number): boolean {
+  #isNews(claim: NewestEvent | undefined): boolean {
     const { base } = this.#follower
-    return base !== undefined && claim > base.manifest.epoch
+    return base !== undefined && claim !== undefined && isNews(claim, base.manifest)
   }
 
   async #work(drop: () => void): Promise<void> {
@@ -95,7 +96,7 @@ class Lines {
   /** Whether this server may be listened to further: it has what it announced. */
   async #look(): Promise<boolean> {
     const claim = this.#claim
-    this.#claim = 0
+    this.#claim = undefined
     const { base, madeAnew } = this.#follower
     if (base === undefined || !this.#isNews(claim) || this.#signal.aborted) return true
     try {
@@ -104,7 +105,7 @@ class Lines {
       await this.#follower.sync()
     } finally {
       const fruitless = this.#isNews(claim)
-      if (this.#follower.base?.manifest.epoch === base.manifest.epoch) this.#fruitless++
+      if (this.#follower.base?.bytes === base.bytes) this.#fruitless++
       else this.#fruitless = 0
       this.#interval = fruitless ? doubled(this.#interval) : FOLLOW_INTERVAL_MS
       const downloaded = this.#follower.madeAnew > madeAnew

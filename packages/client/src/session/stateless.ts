@@ -2,7 +2,7 @@
 // lookups are independent, and one that fails may be repeated with fresh randomness. A key is found in two private steps at
 // one epoch: a block of the directory, then the record.
 
-import type { InstantOf, Manifest } from '@keyhush/protocol'
+import { equalBytes, type InstantOf, type Manifest } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
 import { ATTEMPTS, BACKOFF_MS, SLOW_MS } from '../base/constants.js'
@@ -23,7 +23,7 @@ import { isPassing, sleep, worstOf } from '../servers/retry.js'
 import type { Place } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
 import { type Links, linksOf } from '../servers/transport.js'
-import { epochsAfter, OutdatedError } from '../servers/updates.js'
+import { epochsAfter, isNews, OutdatedError } from '../servers/updates.js'
 import type { Parts } from '../state/machine.js'
 import { followEvents } from './events.js'
 import type { Session } from './session.js'
@@ -325,13 +325,13 @@ export class StatelessSession implements Session {
   async #moveToNewest(signal: AbortSignal, greeting?: Greeting): Promise<void> {
     const before = this.#at
     const agreed = await this.#newest(before, signal, greeting)
-    if (before !== undefined && agreed.manifest.epoch <= before.manifest.epoch) return
+    if (before !== undefined && !isNews(agreed.manifest, before.manifest)) return
     if (this.#at === before) this.#moveTo(agreed)
   }
 
   #moveTo(agreed: Agreed): void {
     const { generation, epoch } = agreed.manifest
-    const moves = this.#at !== undefined && this.#at.manifest.epoch !== epoch
+    const moves = this.#at !== undefined && !equalBytes(this.#at.bytes, agreed.bytes)
     this.#at = agreed
     this.#onShown(agreed.manifest)
     if (moves) this.#parts.announce({ type: 'updated', generation, epoch })

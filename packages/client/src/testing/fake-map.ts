@@ -48,7 +48,7 @@ export interface FakeMap extends KeyhushMap {
    * @throws {UsageError} for adding a key that is there, and for editing or deleting a key that is not
    */
   publish(changes: readonly FakeChange[]): void
-  /** Sends this event to the map's listeners. */
+  /** Sends this event to the map's listeners. After `condemned` and `mode` the map is so. */
   announce(event: MapEvent): void
 }
 
@@ -225,9 +225,8 @@ class FakeSession implements Session, Awaited {
       throw cause
     }
     onProgress({ phase: 'ready', loadedBytes: 1, totalBytes: 1 })
-    this.#mode = 'local'
     this.announce({ type: 'prepared' })
-    this.announce({ type: 'mode', mode: this.#mode })
+    this.announce({ type: 'mode', mode: 'local' })
   }
 
   async close(): Promise<void> {
@@ -242,6 +241,8 @@ class FakeSession implements Session, Awaited {
   }
 
   announce(event: MapEvent): void {
+    if (event.type === 'condemned') this.condemned = { server: event.server }
+    if (event.type === 'mode' && event.mode !== undefined) this.#mode = event.mode
     for (const listener of this.#listeners) {
       queueMicrotask(() => {
         if (this.#listeners.has(listener)) listener(event)
@@ -280,7 +281,6 @@ class FakeSession implements Session, Awaited {
     const { failure } = this
     if (failure === undefined) return
     if (failure instanceof TamperedError && this.#mode !== 'instant') {
-      this.condemned = { server: failure.server }
       this.announce({ type: 'condemned', server: failure.server })
     }
     throw failure

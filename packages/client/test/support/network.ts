@@ -17,6 +17,7 @@ import {
   HEADER_BYTES,
   INSTANT_PATH,
   type Info,
+  type Manifest,
   proofsIn,
   type SignatureInfo,
   SUITE_PARITIES,
@@ -179,11 +180,8 @@ export class Network {
     if (path !== '/v1/answer') return problem(404, 'not_found')
     const { query, claim } = claimedQuery(body)
     if (claim !== undefined && !this.fence) return problem(404, 'not_found')
-    // Servers answer the newest epoch and the one before.
-    const database = databases
-      .slice(-2)
-      .find(({ manifest }) => manifest.generation === query.generation && manifest.epoch === query.epoch)
-    if (database === undefined) return epochUnknown(newest.manifest)
+    const database = askedAt(query, databases)
+    if (database instanceof Response) return database
     const manifest = decodeManifest(database.manifestBytes)
     const proofs = proofsIn(manifest, query)
     if (proofs === undefined && query.suite !== SUITE_PARITIES) return problem(400, 'bad_request')
@@ -195,11 +193,9 @@ export class Network {
   }
 
   #instant(databases: readonly Database[], body: Uint8Array): Response {
-    const { of, generation, epoch, count, queries, ...sharing } = decodeInstantQuery(body)
-    const database = databases
-      .slice(-2)
-      .find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
-    if (database === undefined) return epochUnknown(databases.at(-1)!.manifest)
+    const { of, count, queries, ...sharing } = decodeInstantQuery(body)
+    const database = askedAt(sharing, databases)
+    if (database instanceof Response) return database
     const answers = database.answerInstantly(of, queries, sharing)
     return ok(encodeInstantAnswer(database.manifest, of, count, answers, sharing.servers))
   }
@@ -238,6 +234,19 @@ export class Network {
     }
     return { format: 1, software: 'test', epochs, offers, signatures: this.signatures }
   }
+}
+
+/** The epoch that a request asks at: servers answer the newest, and the one before. Or the reply that it is not there. */
+function askedAt(
+  { databaseId, generation, epoch }: Pick<Manifest, 'databaseId' | 'generation' | 'epoch'>,
+  databases: readonly Database[],
+): Database | Response {
+  const { manifest: newest } = databases.at(-1)!
+  if (toHex(databaseId) !== toHex(newest.databaseId)) return problem(404, 'wrong_database')
+  const found = databases
+    .slice(-2)
+    .find(({ manifest }) => manifest.generation === generation && manifest.epoch === epoch)
+  return found ?? epochUnknown(newest)
 }
 
 /** A query, and the claim behind it. How long one of suite 3 is follows from the whole: a claim says that it is one. */

@@ -1,7 +1,7 @@
 // GET /v1/events: a line when there is a new epoch, and every 15 seconds. Every reader gets the same lines.
 
 import { Readable } from 'node:stream'
-import { type EpochEvent, encodeEvent } from '@keyhush/protocol'
+import { encodeEvent, type NewestEvent } from '@keyhush/protocol'
 import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
@@ -16,15 +16,16 @@ const MOST_OF_NETWORK = 256
 export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase): void {
   const streams = new Set<Readable>()
   const ofNetwork = new Map<string, number>()
-  const newest = (): EpochEvent => updatable.newest.manifest
-  const tell = (event: EpochEvent) => {
+  const newest = (): NewestEvent => updatable.newest.manifest
+  const tell = (event: NewestEvent) => {
     const line = Buffer.from(encodeEvent(event))
     for (const stream of streams) {
       // A client that does not read gets no more. It finds the stream silent and opens another.
       if (stream.readableLength < 100 * line.length) stream.push(line)
     }
   }
-  const stopListening = updatable.listen(tell)
+  const { databaseId } = updatable
+  const stopListening = updatable.listen(event => tell({ databaseId, ...event }))
   const heartbeat = setInterval(() => tell(newest()), HEARTBEAT_MILLISECONDS).unref()
   app.addHook('preClose', async () => {
     stopListening()

@@ -1,0 +1,95 @@
+// Both servers get another database under the URLs of the old one, as when it is built anew from a table: an open map goes on with the
+// new one, whatever its epoch is. One server alone changes nothing. With a publisher's key the map refuses.
+
+import { describe, expect, test } from 'vitest'
+import type { MapEvent } from '../src/index.js'
+import type { OpenWithOptions } from '../src/testing.js'
+import { settle, until } from './support/clock.js'
+import { buildDatabase, type Database, someValues } from './support/database.js'
+import { core, Harness, keyless } from './support/harness.js'
+import { A, B, type Network } from './support/network.js'
+import { DAY, NOW, publisherKey, signatureOf } from './support/signed.js'
+
+const MODES = ['full', 'instant', 'local'] as const
+
+/** At epoch 1, as every first epoch. */
+function another(): Database {
+  const manifest = { databaseId: new Uint8Array(16).fill(0x5a), expires: NOW + DAY }
+  return buildDatabase(core, { values: someValues(9, 7), partitions: 3, manifest })
+}
+
+async function opened(network: Network, options: Partial<OpenWithOptions>) {
+  const harness = new Harness(network)
+  const events: MapEvent[] = []
+  const onEvent = (event: MapEvent) => void events.push(event)
+  const map = await harness.open({ storage: 'memory', onEvent, ...options })
+  return { harness, map, events }
+}
+
+describe.each(MODES)('mode %s', mode => {
+  test('sync() moves to it, and lookups are right', async () => {
+    const { network } = keyless()
+    const { harness, map } = await opened(network, { mode })
+    const next = another()
+    network.replaceOnBoth(next)
+    await harness.drive(map.sync())
+    for (let i = 0; i < 9; i++) expect(await harness.drive(map.at(i))).toEqual(next.byIndex[i])
+    expect(map.size).toBe(9)
+  })
+
+  test('an open map that hears events moves to it by itself once both servers have it, and not before', async () => {
+    const { network, database } = keyless()
+    network.push = true
+    const { harness, map, events } = await opened(network, { mode, push: true })
+    await settle()
+    const next = another()
+    network.replace(A, next)
+    restart(network, A)
+    await until(harness.clock, () => network.streams.size === 2)
+    await settle()
+    if (mode === 'local') expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
+    expect(map.size).toBe(15)
+    network.replace(B, next)
+    restart(network, B)
+    await until(harness.clock, () => map.size === 9)
+    expect(await harness.drive(map.at(3))).toEqual(next.byIndex[3])
+    const told = { instant: 'updated', full: 'outdated', local: 'outdated' }[mode]
+    expect(events.filter(({ type }) => type === told)).toHaveLength(1)
+  })
+
+  test('under a publisher’s key the map stays where it is, and says why', async () => {
+    const { network, database } = keyless(15, { manifest: { expires: NOW + DAY } })
+    const next = another()
+    network.signatures.push(signatureOf(database))
+    const { harness, map } = await opened(network, { mode, publisherKey })
+    network.signatures.push(signatureOf(next))
+    network.replaceOnBoth(next)
+    expect(await harness.failure(map.sync())).toMatchObject({ code: 'signature' })
+    expect(map.size).toBe(15)
+  })
+})
+
+describe.each(['full', 'instant'] as const)('mode %s, without events', mode => {
+  test('the next lookup finds out, and is answered', async () => {
+    const { network } = keyless()
+    const { harness, map } = await opened(network, { mode })
+    const next = another()
+    network.replaceOnBoth(next)
+    expect(await harness.drive(map.at(3))).toEqual(next.byIndex[3])
+  })
+
+  test.each([A, B])('%s alone has it: the lookup fails, names that server, and the map stays', async server => {
+    const { network, database } = keyless()
+    const { harness, map } = await opened(network, { mode })
+    network.replace(server, another())
+    expect(await harness.failure(map.at(3))).toMatchObject({ code: 'servers_disagree' })
+    expect(map.size).toBe(15)
+    network.replace(server, database)
+    expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
+  })
+})
+
+/** Its streams end, and are opened again. */
+function restart(network: Network, server: string): void {
+  for (const stream of [...network.streams]) if (stream.server === server) stream.end()
+}
