@@ -4,6 +4,7 @@ import {
   decodeAnswer,
   decodeManifest,
   decodeManifests,
+  EVENT_BYTES,
   encodeFenceRequest,
   encodeQuery,
   type FenceClaim,
@@ -586,8 +587,9 @@ describe('over HTTP', () => {
     expect(parseEvent((await reader.read()).value!)).toMatchObject({ generation: 1, epoch: 1 })
     await updatable.publish(batchOn(updatable, [{ op: 'delete', key: 'one' }]))
     const { value } = await reader.read()
-    expect(value!.length).toBe(48)
-    expect(parseEvent(value!)).toMatchObject({ generation: 1, epoch: 2 })
+    expect(value!.length).toBe(EVENT_BYTES)
+    const { databaseId } = updatable
+    expect(parseEvent(value!)).toEqual({ databaseId, generation: 1, epoch: 2 })
     const { secretKey, publicKey } = ed25519.keygen(pseudoRandom(32))
     const signature = toHex(ed25519.sign(signedBytes(updatable.newest.manifestBytes), secretKey))
     await updatable.addSignature({ publicKey: toHex(publicKey), generation: 1, epoch: 2, signature })
