@@ -20,6 +20,7 @@
 //   pack [--out DIR] [--key FILE]           makes the tarballs that are published, and the list of their sums, in build/release
 //   release [--dry-run] [--key FILE] X.Y.Z  makes a release in a clone; then commits its version here and tags it
 //   release --publish                       publishes the tag that is checked out
+//   supply                                  checks licences, origins and known faults of what comes from others
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build, buildAll, buildPackaged, buildPage, buildProduct, fetchLarge, importDemo } from './build.mjs'
@@ -47,6 +48,7 @@ const commands = {
   docs,
   pack,
   release,
+  supply,
 }
 const [command = '', ...args] = process.argv.slice(2)
 
@@ -177,4 +179,8 @@ async function pack(args) {
 
 async function release(args) {
   return await (await import('./release/release.mjs')).release(args)
+}
+
+async function supply() {
+  return await (await import('./release/supply.mjs')).supply()
 }

@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { ask, Failure, root, run, step } from '../steps.mjs'
 import { packRelease, publishPacked } from './pack.mjs'
 import { readJson } from './packages.mjs'
+import { writeBills } from './supply.mjs'
 import { setVersion } from './version.mjs'
 
 const USAGE = 'usage: npm run release -- [--dry-run] [--key FILE] X.Y.Z, or npm run release -- --publish'
@@ -49,6 +50,7 @@ export async function release(args) {
     const key = values.key === undefined ? 'new' : resolve(values.key)
     const pack = [join(clone, 'tools/bootstrap.mjs'), 'pack', '--out', out, '--key', key]
     await run(process.execPath, pack, { cwd: clone, show: true })
+    await writeBills(out, clone)
     if (!dryRun) {
       await run('git', ['fetch', '--quiet', clone, `refs/tags/v${version}:refs/tags/v${version}`])
       await run('git', ['merge', '--quiet', '--ff-only', `v${version}`])
@@ -58,8 +60,8 @@ export async function release(args) {
   }
   console.log(
     dryRun
-      ? `\n${out} has the tarballs, the list of their sums, its signature.\nA release would commit version ${version}, tag it v${version}, and leave these files.`
-      : `\nTagged v${version}. ${out} has the tarballs and the signed list.\n\n  git push --atomic origin HEAD v${version}\n\npublishes it: the workflow Release runs \`npm run release -- --publish\`.`,
+      ? `\n${out} has the tarballs, the signed list of their sums, the bills of materials.\nA release would commit version ${version}, tag it v${version}, and leave these files.`
+      : `\nTagged v${version}. ${out} has the tarballs, the signed list of their sums, the bills of materials.\n\n  git push --atomic origin HEAD v${version}\n\npublishes it: the workflow Release runs \`npm run release -- --publish\`.`,
   )
 }
 
