@@ -20,6 +20,7 @@
 //   pack [--out DIR] [--key FILE]           makes the tarballs that are published, and the list of their sums, in build/release
 //   release [--dry-run] [--key FILE] X.Y.Z  makes a release in a clone; then commits its version here and tags it
 //   release --publish                       publishes the tag that is checked out
+//   rehearse                                makes a release in a clone, publishes it on this machine, installs it into new apps
 //   supply                                  checks licences, origins and known faults of what comes from others
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -43,6 +44,7 @@ const commands = {
   soak,
   fuzz,
   matrix,
+  rehearse,
   lint,
   format,
   docs,
@@ -156,6 +158,11 @@ async function fuzz(args) {
 async function matrix(args) {
   await buildProduct()
   return await program('matrix', args)
+}
+
+async function rehearse(args) {
+  await buildProduct()
+  return await program('rehearse', args)
 }
 
 async function lint() {

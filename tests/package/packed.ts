@@ -30,10 +30,10 @@ export async function runWith(env: NodeJS.ProcessEnv, cwd: string, command: stri
 }
 
 /** Writes files below a folder, with the folders that they are in. */
-export async function write(folder: string, files: Readonly<Record<string, string>>): Promise<void> {
-  for (const [name, text] of Object.entries(files)) {
+export async function write(folder: string, files: Readonly<Record<string, string | Uint8Array>>): Promise<void> {
+  for (const [name, contents] of Object.entries(files)) {
     await mkdir(dirname(join(folder, name)), { recursive: true })
-    await writeFile(join(folder, name), text)
+    await writeFile(join(folder, name), contents)
   }
 }
 
@@ -43,10 +43,10 @@ export async function ran(folder: string, name: string, source: string, ...flags
   return await run(folder, process.execPath, ...flags, name)
 }
 
-/** Packs workspaces into a folder. The files. */
-export async function pack(workspaces: readonly string[], folder: string): Promise<string[]> {
+/** Packs workspaces into a folder. The files. `from`: where the workspaces are. */
+export async function pack(workspaces: readonly string[], folder: string, from = root): Promise<string[]> {
   const flags = workspaces.flatMap(name => ['-w', name])
-  const printed = await run(root, 'npm', 'pack', ...flags, '--pack-destination', folder, '--silent')
+  const printed = await run(from, 'npm', 'pack', ...flags, '--pack-destination', folder, '--silent')
   return printed
     .trim()
     .split('\n')

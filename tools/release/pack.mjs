@@ -40,7 +40,8 @@ export async function packRelease({ out, key } = {}) {
   await step('Listing sums', async () => {
     const commit = ask('git', ['rev-parse', 'HEAD'])?.trim() ?? 'unknown'
     const list = join(folder, `keyhush-${manifest.version}.sums`)
-    writeFileSync(list, await listSums(`Keyhush ${manifest.version}, commit ${commit}`, tarballs))
+    const made = `made with Node.js ${process.version}, npm ${ask('npm', ['--version'])?.trim()}`
+    writeFileSync(list, await listSums(`Keyhush ${manifest.version}, commit ${commit}, ${made}`, tarballs))
     if (key !== undefined) signFile(list, key === 'new' ? randomBytes(32) : await readSeed(key))
   })
   return folder
