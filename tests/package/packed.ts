@@ -43,10 +43,10 @@ export async function ran(folder: string, name: string, source: string, ...flags
   return await run(folder, process.execPath, ...flags, name)
 }
 
-/** Packs workspaces into a folder. The files. `from`: where the workspaces are. */
-export async function pack(workspaces: readonly string[], folder: string, from = root): Promise<string[]> {
+/** Packs workspaces into a folder. The files. */
+export async function pack(workspaces: readonly string[], folder: string): Promise<string[]> {
   const flags = workspaces.flatMap(name => ['-w', name])
-  const printed = await run(from, 'npm', 'pack', ...flags, '--pack-destination', folder, '--silent')
+  const printed = await run(root, 'npm', 'pack', ...flags, '--pack-destination', folder, '--silent')
   return printed
     .trim()
     .split('\n')

@@ -1,14 +1,14 @@
 // Two builds give the same packages, byte for byte: this one, and one in another folder, with other times of files, another time
-// zone and language. It compiles everything anew but `@keyhush/pointproofs`, which `npm run rehearse` compares too.
+// zone, language and umask. It compiles everything anew but `@keyhush/pointproofs`, which `npm run rehearse` compares too.
 
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { cp, mkdir, readdir, readFile, symlink, utimes } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readJson } from '../../tools/release/packages.mjs'
 import { temporaryFolder } from '../support/servers.js'
-import { env, pack, root, run, runWith } from './packed.js'
+import { env, root, run, runWith } from './packed.js'
 
 const WORKSPACES = ['packages/protocol', 'packages/wasm', 'packages/client', 'packages/react-native', 'server']
 
@@ -24,17 +24,23 @@ test('builds in two folders give the same WebAssembly and the same tarballs', as
   await linkPackages(other)
   await symlink(join(root, '.tools'), join(other, '.tools')) // compiles the same programs
 
-  const build = `import('./tools/build.mjs').then(({ buildProduct }) => buildProduct())`
-  const elsewhere = { ...env, TZ: 'Pacific/Auckland', LANG: 'tr_TR.UTF-8', SOURCE_DATE_EPOCH: '978307200' }
-  await runWith(elsewhere, other, process.execPath, '--eval', build)
-
   const [mine, theirs] = ['mine', 'theirs'].map(name => join(folder.path, name)) as [string, string]
   await mkdir(mine)
   await mkdir(theirs)
-  const tarballs = await pack(WORKSPACES, mine)
-  await pack(WORKSPACES, theirs, other)
-  for (const tarball of tarballs) {
-    const twin = join(theirs, basename(tarball))
+  const elsewhere = { ...env, TZ: 'Pacific/Auckland', LANG: 'tr_TR.UTF-8', SOURCE_DATE_EPOCH: '978307200' }
+  const build = `const { buildProduct } = await import('./tools/build.mjs'); await buildProduct()`
+  const pack = (to: string) =>
+    `const { packTarballs } = await import('./tools/release/pack.mjs'); await packTarballs(${JSON.stringify(WORKSPACES)}, ${JSON.stringify(to)})`
+  const node = (source: string) => ['--input-type=module', '--eval', source]
+  await runWith(elsewhere, other, 'bash', '-c', 'umask 077; exec "$@"', 'bash', process.execPath, ...node(build))
+  await runWith(elsewhere, other, process.execPath, ...node(pack(theirs)))
+  await run(root, process.execPath, ...node(pack(mine)))
+
+  const names = await readdir(mine)
+  expect(names).toHaveLength(WORKSPACES.length)
+  for (const name of names) {
+    const tarball = join(mine, name)
+    const twin = join(theirs, name)
     const [first, second] = await Promise.all([filesIn(tarball), filesIn(twin)])
     expect([...second.keys()]).toEqual([...first.keys()])
     expect([...first].filter(([name, bytes]) => !bytes.equals(second.get(name)!)).map(([name]) => name)).toEqual([])

@@ -1,6 +1,6 @@
 // `npm run pack`: the packages as they are published, in build/release/VERSION: tarballs that are checked, and the list of their sums.
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { buildPackaged, buildProduct } from '../build.mjs'
@@ -32,8 +32,7 @@ export async function packRelease({ out, key } = {}) {
   await buildPackaged()
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
-  const flags = workspaces.flatMap(workspace => ['-w', workspace])
-  await step('Packing', () => npm(['pack', ...flags, '--pack-destination', folder, '--silent']))
+  await step('Packing', () => packTarballs(workspaces, folder))
   const tarballs = Object.fromEntries(manifests.map(one => [one.name, tarballOf(one, folder)]))
   for (const one of manifests) await step(`Checking ${one.name}`, () => checkTarball(tarballs[one.name], one))
   await step('Publishing to nowhere', () => publishPacked(folder, ['--dry-run']))
@@ -45,6 +44,18 @@ export async function packRelease({ out, key } = {}) {
     if (key !== undefined) signFile(list, key === 'new' ? randomBytes(32) : await readSeed(key))
   })
   return folder
+}
+
+/** Packs workspaces into a folder. Files have the same modes whatever the umask was when they were made, for tarballs contain them. */
+export async function packTarballs(workspaces, folder) {
+  const pack = ['pack', ...workspaces.flatMap(workspace => ['-w', workspace]), '--silent']
+  const { output } = await npm([...pack, '--dry-run', '--json'])
+  const packed = JSON.parse(output)
+  for (const { name, files } of Array.isArray(packed) ? packed : Object.values(packed)) {
+    const workspace = workspaces.find(one => readJson(join(root, one, 'package.json')).name === name)
+    for (const { path } of files) chmodSync(join(root, workspace, path), path.startsWith('bin/') ? 0o755 : 0o644)
+  }
+  await npm([...pack, '--pack-destination', folder])
 }
 
 /** The file that `npm pack` writes. */
