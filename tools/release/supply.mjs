@@ -1,9 +1,9 @@
 // `npm run supply`: licences, origins and known faults of what comes from others. And the bills of materials of a release.
-import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { npm } from '../machine.mjs'
-import { ask, cachedStep, root, run, step } from '../steps.mjs'
+import { ask, root, run, step } from '../steps.mjs'
 import { readJson } from './packages.mjs'
 
 const TOOLS = { 'cargo-deny': '0.20.2', 'cargo-cyclonedx': '0.5.9' }
@@ -83,15 +83,17 @@ export async function writeBills(folder, source) {
   })
 }
 
-/** Compiles a tool into .tools. Its path. */
+/** Compiles a tool into .tools, in a folder of its version. Its path. */
 async function install(name) {
   const version = TOOLS[name]
-  const file = `.tools/bin/${name}`
-  await cachedStep(name, `Installing ${name} ${version}`, { inputs: [], also: [version], outputs: [file] }, () =>
-    run('cargo', ['install', '--locked', '--root', '.tools', '--force', name, '--version', version], {
+  const folder = join(root, '.tools', `${name}-${version}`)
+  const file = join(folder, 'bin', name)
+  if (existsSync(file)) return file
+  await step(`Installing ${name} ${version}`, () =>
+    run('cargo', ['install', '--locked', '--root', folder, name, '--version', version], {
       // A fast compilation matters more than a fast program: it does little itself.
       env: { CARGO_PROFILE_RELEASE_OPT_LEVEL: '0', CARGO_PROFILE_RELEASE_LTO: 'off' },
     }),
   )
-  return join(root, file)
+  return file
 }
