@@ -1,4 +1,4 @@
-// Runs a program in TypeScript, which Vite compiles as it is loaded, for `npm run bench`, `soak`, `matrix`, `papers` and `fuzz`:
+// Runs a program in TypeScript, which Vite compiles as it is loaded, for `npm run bench`, `soak`, `matrix`, `rehearse`, `papers` and `fuzz`:
 // `node tests/run.mjs PROGRAM [PART] [args]`.
 
 import { fileURLToPath } from 'node:url'
@@ -18,6 +18,7 @@ const programs = {
   pointproofs: fileURLToPath(new URL('../packages/pointproofs/test/bench.ts', import.meta.url)),
   wire: fileURLToPath(new URL('../packages/protocol/test/fuzz.ts', import.meta.url)),
   matrix: '/package/matrix.ts',
+  rehearse: '/package/rehearsal.ts',
 }
 const [name, ...args] = process.argv.slice(2)
 const others = {

@@ -17,6 +17,11 @@
 //   matrix [SETUP…]               tests the packed packages in bundlers, runtimes and frameworks (tests/package/matrix.ts)
 //   lint, format                  checks or rewrites the sources
 //   docs [--base /PATH/]          builds the documents and the API reference as one site, in build/site; PATH: where its host has it
+//   pack [--out DIR] [--key FILE]           makes the tarballs that are published, and the list of their sums, in build/release
+//   release [--dry-run] [--key FILE] X.Y.Z  makes a release in a clone; then commits its version here and tags it
+//   release --publish                       publishes the tag that is checked out
+//   rehearse                                makes a release in a clone, publishes it on this machine, installs it into new apps
+//   supply                                  checks licences, origins and known faults of what comes from others
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build, buildAll, buildPackaged, buildPage, buildProduct, fetchLarge, importDemo } from './build.mjs'
@@ -39,9 +44,13 @@ const commands = {
   soak,
   fuzz,
   matrix,
+  rehearse,
   lint,
   format,
   docs,
+  pack,
+  release,
+  supply,
 }
 const [command = '', ...args] = process.argv.slice(2)
 
@@ -151,6 +160,11 @@ async function matrix(args) {
   return await program('matrix', args)
 }
 
+async function rehearse(args) {
+  await buildProduct()
+  return await program('rehearse', args)
+}
+
 async function lint() {
   await buildProduct()
   await buildPackaged()
@@ -164,4 +178,16 @@ async function docs(args) {
   const { buildSite } = await import('./site/build.mjs')
   const pages = await buildSite({ to: join(root, 'build/site'), base: values.base })
   console.log(`build/site is the site, of ${pages} pages. Any web server can serve it.`)
+}
+
+async function pack(args) {
+  return await (await import('./release/pack.mjs')).pack(args)
+}
+
+async function release(args) {
+  return await (await import('./release/release.mjs')).release(args)
+}
+
+async function supply() {
+  return await (await import('./release/supply.mjs')).supply()
 }

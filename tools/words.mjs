@@ -25,11 +25,11 @@ export const limits = [
   { what: 'papers', paths: /^docs\/papers\.md$/, words: 1_900, long: 0 },
   { what: 'React Native', paths: /^packages\/react-native\//, words: 300, long: 0 },
   { what: 'examples', paths: /^demo\/examples\//, words: 300, long: 0 },
-  { what: 'other documents', paths: /./, words: 3_700, long: 0.04 },
+  { what: 'other documents', paths: /./, words: 4_200, long: 0.04 },
 ]
 
 /** Words of all documents together. */
-export const LIMIT_OF_ALL = 45_000
+export const LIMIT_OF_ALL = 45_750
 
 const wordsIn = text => text.split(/[\s|]+/).filter(part => /[\p{L}\p{N}]/u.test(part)).length
 

@@ -30,10 +30,10 @@ export async function runWith(env: NodeJS.ProcessEnv, cwd: string, command: stri
 }
 
 /** Writes files below a folder, with the folders that they are in. */
-export async function write(folder: string, files: Readonly<Record<string, string>>): Promise<void> {
-  for (const [name, text] of Object.entries(files)) {
+export async function write(folder: string, files: Readonly<Record<string, string | Uint8Array>>): Promise<void> {
+  for (const [name, contents] of Object.entries(files)) {
     await mkdir(dirname(join(folder, name)), { recursive: true })
-    await writeFile(join(folder, name), text)
+    await writeFile(join(folder, name), contents)
   }
 }
 
