@@ -1,9 +1,10 @@
 // Starts WebKit for tests: Debian's WebKitGTK with its own WebDriver, on an invisible screen (Xvfb). It treats pages, windows and
 // databases as Safari does. `node tools/webkit.mjs` prints the programs that it finds.
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { findBrowser } from './browsers.mjs'
 
 const SCRIPT_MILLISECONDS = 120_000
@@ -42,7 +43,7 @@ export async function launchWebKit() {
       LIBGL_ALWAYS_SOFTWARE: '1',
     }
     const driver = start(driverPath, [`--port=${port}`, '--host=127.0.0.1'], { stdio: 'ignore', env })
-    const session = await Promise.race([newSession(`http://127.0.0.1:${port}`), ended(driver, driverPath)])
+    const session = await Promise.race([newSession(`http://127.0.0.1:${port}`, driver.pid), ended(driver, driverPath)])
     return {
       ...session,
       async close() {
@@ -63,6 +64,12 @@ async function ended(child, path) {
   throw new Error(`${path} ended with ${code}`)
 }
 
+/** The processes of a group that run pages. */
+async function pageProcesses(group) {
+  const { stdout } = await promisify(execFile)('pgrep', ['-g', group, '-f', 'WebKitWebProcess'])
+  return stdout.trim().split('\n').map(Number)
+}
+
 async function freePort() {
   const server = createServer()
   await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -71,7 +78,7 @@ async function freePort() {
   return port
 }
 
-async function newSession(driver) {
+async function newSession(driver, group) {
   const call = async (method, path, body) => {
     const response = await fetch(driver + path, { method, ...(body && { body: JSON.stringify(body) }) })
     const { value } = await response.json()
@@ -90,7 +97,7 @@ async function newSession(driver) {
   const { sessionId } = await call('POST', '/session', { capabilities: {} })
   const at = `/session/${sessionId}`
   await call('POST', `${at}/timeouts`, { script: SCRIPT_MILLISECONDS })
-  return {
+  const commands = {
     goto: url => call('POST', `${at}/url`, { url }),
     reload: () => call('POST', `${at}/refresh`, {}),
     back: () => call('POST', `${at}/back`, {}),
@@ -101,6 +108,45 @@ async function newSession(driver) {
       const { value, error } = await call('POST', `${at}/execute/async`, { script, args: parameters })
       if (error !== undefined) throw new Error(error)
       return value
+    },
+  }
+  /** Commands go to one window, the last that was named. */
+  const main = await call('GET', `${at}/window`)
+  let current = main
+  const switchTo = async handle => {
+    if (handle !== current) await call('POST', `${at}/window`, { handle })
+    current = handle
+  }
+  const inWindow = handle =>
+    Object.fromEntries(
+      Object.entries(commands).map(([name, command]) => [
+        name,
+        async (...given) => {
+          await switchTo(handle)
+          return await command(...given)
+        },
+      ]),
+    )
+  return {
+    ...inWindow(main),
+    async open(url) {
+      await switchTo(main)
+      const before = await pageProcesses(group)
+      const { handle } = await call('POST', `${at}/window/new`, { type: 'window' })
+      const window = inWindow(handle)
+      await window.goto(url)
+      const [pid] = (await pageProcesses(group)).filter(each => !before.includes(each))
+      return {
+        ...window,
+        signal: name => process.kill(pid, name),
+        async kill() {
+          process.kill(pid, 'SIGSTOP') // a window whose page crashes would take the session with it
+          await switchTo(handle)
+          await call('DELETE', `${at}/window`)
+          process.kill(pid, 'SIGKILL')
+          await switchTo(main)
+        },
+      }
     },
     close: () => call('DELETE', at),
   }
