@@ -140,8 +140,9 @@ async function newSession(driver, group) {
         ...window,
         signal: name => process.kill(pid, name),
         async kill() {
-          process.kill(pid, 'SIGSTOP') // a window whose page crashes would take the session with it
+          process.kill(pid, 'SIGCONT')
           await switchTo(handle)
+          process.kill(pid, 'SIGSTOP') // a page that crashes in its window would end the session
           await call('DELETE', `${at}/window`)
           process.kill(pid, 'SIGKILL')
           await switchTo(main)

@@ -2,6 +2,7 @@
 //
 // Chromium freezes a page when it is told so. WebKit's process is stopped, as iOS does it, and killed. Firefox keeps a page that is left.
 
+import { setTimeout } from 'node:timers/promises'
 import type { KeyhushMap } from '@keyhush/client'
 import type { Browser, BrowserContext } from 'puppeteer-core'
 import { afterAll, beforeAll, test } from 'vitest'
@@ -139,7 +140,11 @@ async function inFirefox(browser: Browser, site: string): Promise<Device> {
       await page.goto(site)
       return await phoneOf(page as Page, servers, mode, {
         freeze: async () => void (await page.goto(`${site}/elsewhere`)),
-        thaw: async () => void (await page.goBack()),
+        async thaw() {
+          page.goBack().catch(() => {}) // it does not end for a page that was kept
+          const isThere = () => location.pathname === '/' && typeof keyhush === 'object'
+          while (!(await page.evaluate(isThere).catch(() => false))) await setTimeout(20)
+        },
         show: () => page.bringToFront(),
         kill: () => page.close(),
       })

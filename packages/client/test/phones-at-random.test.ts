@@ -280,13 +280,13 @@ class Schedule {
   async end(): Promise<void> {
     this.#goOnline()
     for (const phone of this.phones) await phone.thaw()
-    // One without a mode has lost its state to the other page, and reads that at its next lookup.
     const open = this.phones.filter(({ map }) => map?.mode !== undefined)
     await this.pass(FOLLOWS_MS) // for streams
     this.#publish()
     const newest = epochs[this.#published]!.manifest.epoch
     await this.#passIdle(FOLLOWS_MS + 4 * REPLY_MS) // for the requests that follow
-    for (const { map } of open) this.rules.follows(map!.epoch, newest)
+    // One without a mode has lost its state to the other page, and reads that at its next lookup.
+    for (const { map } of open) if (map!.mode !== undefined) this.rules.follows(map!.epoch!, newest)
     for (let i = 0; this.#calls().length > 0 && i < 20; i++) await this.pass(LOOKUP_MS / 2)
     this.rules.neverEnded(this.#calls())
     for (const { map } of this.phones) if (map) await this.world.drive(map.close())
