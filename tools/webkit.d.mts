@@ -20,3 +20,4 @@ export interface WebKit extends WebKitWindow {
 }
 
 export function launchWebKit(): Promise<WebKit>
+export function postedInWebView(folder: string): Promise<string>

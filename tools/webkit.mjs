@@ -1,8 +1,10 @@
 // Starts WebKit for tests: Debian's WebKitGTK with its own WebDriver, on an invisible screen (Xvfb). It treats pages, windows and
-// databases as Safari does. `node tools/webkit.mjs` prints the programs that it finds.
+// databases as Safari does. Or a web view, as apps with Capacitor have it. `node tools/webkit.mjs` prints the programs that it finds.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { findBrowser } from './browsers.mjs'
@@ -15,7 +17,44 @@ const SCRIPT_MILLISECONDS = 120_000
  */
 export async function launchWebKit() {
   const driverPath = await findBrowser('webkit')
-  const xvfbPath = await findBrowser('xvfb')
+  const { start, end } = await screen()
+  try {
+    const port = await freePort()
+    const driver = start(driverPath, [`--port=${port}`, '--host=127.0.0.1'], { stdio: 'ignore' })
+    const session = await Promise.race([newSession(`http://127.0.0.1:${port}`, driver.pid), ended(driver, driverPath)])
+    return {
+      ...session,
+      async close() {
+        await session.close().catch(() => {})
+        end()
+      },
+    }
+  } catch (error) {
+    end()
+    throw error
+  }
+}
+
+/**
+ * Opens capacitor://localhost/index.html in a web view, which finds its files in `folder`. Resolves with the first text that the page
+ * posts to the message handler `test`.
+ */
+export async function postedInWebView(folder) {
+  const python = await findBrowser('web view')
+  const { start, end } = await screen()
+  try {
+    const program = join(import.meta.dirname, 'web-view.py')
+    const view = start(python, [program, folder], { stdio: ['ignore', 'pipe', 'ignore'] })
+    const [text] = await Promise.race([once(createInterface({ input: view.stdout }), 'line'), ended(view, program)])
+    return text
+  } finally {
+    end()
+  }
+}
+
+/** An invisible screen. `start` starts programs on it, and `end` ends them all. */
+async function screen() {
+  const path = await findBrowser('xvfb')
   const children = []
   const kill = () => {
     for (const child of children) {
@@ -25,36 +64,25 @@ export async function launchWebKit() {
     }
   }
   process.once('exit', kill)
+  const env = { ...process.env, GDK_BACKEND: 'x11', LIBGL_ALWAYS_SOFTWARE: '1' }
   const start = (path, args, options) => {
-    const child = spawn(path, args, { detached: true, ...options })
+    const child = spawn(path, args, { detached: true, env, ...options })
     children.push(child)
     return child
   }
-  try {
-    const screen = start(xvfbPath, ['-displayfd', '3', '-screen', '0', '1440x900x24', '-nolisten', 'tcp'], {
-      stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
-    })
-    const [display] = await Promise.race([once(screen.stdio[3], 'data'), ended(screen, xvfbPath)])
-    const port = await freePort()
-    const env = {
-      ...process.env,
-      DISPLAY: `:${String(display).trim()}`,
-      GDK_BACKEND: 'x11',
-      LIBGL_ALWAYS_SOFTWARE: '1',
-    }
-    const driver = start(driverPath, [`--port=${port}`, '--host=127.0.0.1'], { stdio: 'ignore', env })
-    const session = await Promise.race([newSession(`http://127.0.0.1:${port}`, driver.pid), ended(driver, driverPath)])
-    return {
-      ...session,
-      async close() {
-        await session.close().catch(() => {})
-        process.off('exit', kill)
-        kill()
-      },
-    }
-  } catch (error) {
+  const end = () => {
     process.off('exit', kill)
     kill()
+  }
+  try {
+    const xvfb = start(path, ['-displayfd', '3', '-screen', '0', '1440x900x24', '-nolisten', 'tcp'], {
+      stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
+    })
+    const [display] = await Promise.race([once(xvfb.stdio[3], 'data'), ended(xvfb, path)])
+    env.DISPLAY = `:${String(display).trim()}`
+    return { start, end }
+  } catch (error) {
+    end()
     throw error
   }
 }
@@ -154,5 +182,5 @@ async function newSession(driver, group) {
 }
 
 if (process.argv[1] === import.meta.filename) {
-  for (const name of ['webkit', 'xvfb']) console.log(`${name}: ${await findBrowser(name)}`)
+  for (const name of ['webkit', 'web view', 'xvfb']) console.log(`${name}: ${await findBrowser(name)}`)
 }
