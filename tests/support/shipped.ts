@@ -29,7 +29,13 @@ const compressed = (bytes: Uint8Array) =>
 
 /** What bundlers are asked to do for all apps. */
 const APP = {
-  ...{ bundle: true, minify: true, write: false, platform: 'browser', format: 'esm', target: 'es2022', outdir: 'out' },
+  bundle: true,
+  minify: true,
+  write: false,
+  platform: 'browser',
+  format: 'esm',
+  target: 'es2022',
+  outdir: 'out',
 } as const
 
 const moduleOf = (contents: string) => ({
