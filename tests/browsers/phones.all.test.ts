@@ -1,6 +1,7 @@
 // Pages at random as phones treat them: frozen, thawed, offline, online, with another address, killed, looking up all the while.
 //
-// Chromium freezes a page when it is told so. WebKit's process is stopped, as iOS does it, and killed. Firefox keeps a page that is left.
+// Chromium freezes a page when it is told so. In WebKit a page is hidden, and its process is stopped, as on iOS. Firefox keeps a page that
+// is left, and brings it back.
 
 import { setTimeout } from 'node:timers/promises'
 import type { KeyhushMap } from '@keyhush/client'
@@ -153,15 +154,31 @@ async function inFirefox(browser: Browser, site: string): Promise<Device> {
   }
 }
 
-/** A browser has one profile, so its servers' state is discarded at the end. */
+/** The window of an app that comes to the front, or goes. */
+const appear = (page: Page, visible: boolean) =>
+  page.evaluate(visible => {
+    Object.defineProperty(document, 'visibilityState', {
+      configurable: true,
+      get: () => (visible ? 'visible' : 'hidden'),
+    })
+    document.dispatchEvent(new Event('visibilitychange'))
+  }, visible)
+
+/** Its profile is the same for all schedules, so that later ones find what earlier ones have stored. */
 function inWebKit(webkit: WebKit, site: string): Device {
   return {
     modes: MODES,
     async start(servers, mode) {
       const window = await webkit.open(site)
       return await phoneOf(window, servers, mode, {
-        freeze: async () => window.signal('SIGSTOP'),
-        thaw: async () => window.signal('SIGCONT'),
+        async freeze() {
+          await appear(window, false)
+          window.signal('SIGSTOP')
+        },
+        async thaw() {
+          window.signal('SIGCONT')
+          await appear(window, true)
+        },
         show: async () => {},
         kill: () => window.kill(),
       })
