@@ -2,7 +2,7 @@
 import type { Browser } from 'puppeteer-core'
 
 export type BrowserName = 'chromium' | 'firefox'
-export declare function findBrowser(name: BrowserName | 'webkit' | 'xvfb'): Promise<string>
+export declare function findBrowser(name: BrowserName | 'webkit' | 'web view' | 'xvfb'): Promise<string>
 export declare const OTHER_HOST: string
 export interface BrowserOptions {
   readonly profile?: string

@@ -23,12 +23,18 @@ const kinds = {
     debianPackage: 'firefox-esr',
     download: 'firefox',
   },
-  // For webkit.mjs: WebKit's driver, and its screen.
+  // For webkit.mjs: WebKit's driver, Python with WebKit in it, and their screen.
   webkit: {
     variable: 'KEYHUSH_WEBKIT_DRIVER',
     commands: ['WebKitWebDriver'],
     debianPackage: 'webkit2gtk-driver',
     answers: '--help',
+  },
+  'web view': {
+    variable: 'KEYHUSH_WEB_VIEW_PYTHON',
+    commands: ['python3'],
+    debianPackage: 'python3-gi gir1.2-webkit2-4.1',
+    answers: ['-c', "import gi; gi.require_version('WebKit2', '4.1')"],
   },
   xvfb: { variable: 'KEYHUSH_XVFB', commands: ['Xvfb'], debianPackage: 'xvfb', answers: '-help' },
 }
@@ -78,7 +84,9 @@ function systemBrowser(kind) {
     }
   }
   // Some distributions have a stub that only says how to install the browser: it prints no version.
-  const found = candidates.find(path => existsSync(path) && ask(path, [kind.answers ?? '--version']) !== undefined)
+  const found = candidates.find(
+    path => existsSync(path) && ask(path, [kind.answers ?? '--version'].flat()) !== undefined,
+  )
   if (found === undefined) throw new Error('none found')
   return found
 }
@@ -93,7 +101,7 @@ async function debianBrowser(kind) {
   await run('apt-get', [...wait, 'update'], { ...options, mayFail: true })
   const { code, output } = await run(
     'apt-get',
-    [...wait, 'install', '--yes', '--no-install-recommends', kind.debianPackage],
+    [...wait, 'install', '--yes', '--no-install-recommends', ...kind.debianPackage.split(' ')],
     { ...options, mayFail: true },
   )
   if (code !== 0) throw new Error(`apt-get failed: ${output.trim().split('\n').at(-1)}`)

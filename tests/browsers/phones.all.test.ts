@@ -1,126 +1,211 @@
-// Pages at random as phones treat them, in Chromium: frozen, offline, closed, looking up all the while. No value is wrong, and each lookup
-// of a page that lives ends. packages/client/test/phones-at-random.test.ts does the same in a simulated world, with more.
+// Pages at random as phones treat them: frozen, thawed, offline, online, with another address, killed, looking up all the while.
 //
-//   KEYHUSH_SEED=7     from that seed on
-//   KEYHUSH_PHONES=100 so many schedules
+// Chromium freezes a page when it is told so. In WebKit a page is hidden, and its process is stopped, as on iOS. Firefox keeps a page that
+// is left, and brings it back.
 
 import { setTimeout } from 'node:timers/promises'
-import type { Browser, CDPSession, Page } from 'puppeteer-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { drawing } from '../../packages/client/test/support/random.js'
+import type { KeyhushMap } from '@keyhush/client'
+import type { Browser, BrowserContext } from 'puppeteer-core'
+import { afterAll, beforeAll, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
-import { needsBrowser } from '../support/needs.js'
-import { onStage, recordAt, type Stage } from './stage.js'
-
-const CHROMIUM = await needsBrowser('chromium')
-const FIRST_SEED = Number(process.env['KEYHUSH_SEED'] ?? 1)
-const SCHEDULES = Number(process.env['KEYHUSH_PHONES'] ?? 12)
-const RECORDS = 1024
-const STEPS = 14
-const MODES = ['instant', 'full', 'auto'] as const
+import { launchWebKit, type WebKit } from '../../tools/webkit.mjs'
+import {
+  type Device,
+  keyOf,
+  type Lookup,
+  type Mode,
+  type Outcome,
+  type Phone,
+  runSchedules,
+  SCHEDULES,
+  type Seen,
+} from '../phones/schedule.js'
+import { inBrowsers } from '../support/needs.js'
+import { type Site, startPage } from '../support/web.js'
 
 declare global {
-  /** the lookups of a page: what was asked, and what came */
-  var asked: { index: number; came: string | undefined }[]
+  /** what a page has seen; it is gone when a page that was left is loaded anew */
+  var phone: { map?: KeyhushMap; opened?: Outcome; readonly lookups: Lookup[] } | undefined
 }
 
-let browser: Browser
-beforeAll(async () => {
-  browser = await launchBrowser('chromium')
-})
-afterAll(() => browser.close())
+const MODES: readonly Mode[] = ['instant', 'full', 'auto']
 
-/** A page with a map, and whether it is frozen. */
-interface Phone {
-  readonly page: Page
-  readonly session: CDPSession
-  frozen: boolean
+/** As far as the tests need a page. */
+interface Page {
+  evaluate<P extends unknown[], R>(work: (...given: P) => R | Promise<R>, ...given: P): Promise<R>
 }
 
-async function phoneOn(stage: Stage, context: { newPage(): Promise<Page> }, mode: string): Promise<Phone> {
-  const page = await stage.page(context)
-  const session = await page.createCDPSession()
-  const storage = mode === 'instant' ? 'memory' : 'required'
-  await page.evaluate(
-    (servers, mode, storage) => {
-      globalThis.asked = []
-      const options = { servers, mode, storage } as Parameters<typeof keyhush.open>[0]
-      keyhush.open(options).then(
-        map => {
-          globalThis.opened = { map, events: [] }
+type Habits = Pick<Phone, 'freeze' | 'thaw' | 'show' | 'kill'> & Partial<Pick<Phone, 'tell'>>
+
+/** A page with the SDK that opens a map. */
+async function phoneOf(page: Page, servers: [string, string], mode: Mode, habits: Habits): Promise<Phone> {
+  const open = () =>
+    page.evaluate(
+      (servers, mode) => {
+        const phone: NonNullable<typeof globalThis.phone> = { lookups: [] }
+        globalThis.phone = phone
+        const start = performance.now()
+        const end = (error?: { code?: unknown; message: string }) => {
+          const { code, message } = error ?? {}
+          phone.opened = { ms: performance.now() - start, ...(message !== undefined && { error: { code, message } }) }
+        }
+        const options = { servers, mode, storage: mode === 'instant' ? 'memory' : 'required', push: true } as const
+        keyhush.open(options).then(map => {
+          phone.map = map
+          end()
+        }, end)
+      },
+      servers,
+      mode,
+    )
+  await open()
+  return {
+    lookUp: index =>
+      page.evaluate(
+        (index, key) => {
+          const { map, lookups } = globalThis.phone!
+          if (map === undefined) return
+          const start = performance.now()
+          const lookup: Lookup = { index, epoch: map.epoch }
+          lookups.push(lookup)
+          map.getText(key).then(
+            value => {
+              lookup.ended = { ms: performance.now() - start, value: `${value}` }
+            },
+            ({ code, message }) => {
+              lookup.ended = { ms: performance.now() - start, error: { code, message } }
+            },
+          )
         },
-        () => {}, // offline: the schedule goes on without a map
-      )
+        index,
+        keyOf(index),
+      ),
+    seen: () =>
+      page
+        .evaluate(() => {
+          const { map, opened, lookups } = globalThis.phone!
+          const epoch = map?.mode === undefined ? undefined : map.epoch
+          return { opened: opened ?? null, epoch: epoch ?? null, lookups }
+        })
+        .then(
+          ({ opened, epoch, lookups }): Seen => ({ opened: opened ?? undefined, epoch: epoch ?? undefined, lookups }),
+        ),
+    tell: online =>
+      page.evaluate(online => {
+        if (navigator.onLine === online) return
+        Object.defineProperty(navigator, 'onLine', { configurable: true, get: () => online })
+        dispatchEvent(new Event(online ? 'online' : 'offline'))
+      }, online),
+    ...habits,
+    thaw: async () => {
+      await habits.thaw()
+      if (await page.evaluate(() => globalThis.phone === undefined)) await open()
     },
-    stage.servers,
-    mode,
-    storage,
-  )
-  return { page, session, frozen: false }
+  }
 }
 
-/** Returns what became of all lookups. */
-async function run(stage: Stage, seed: number): Promise<{ index: number; came: string | undefined }[]> {
-  const draw = drawing(seed)
+async function inChromium(browser: Browser, site: string): Promise<Device> {
   const context = await browser.createBrowserContext()
   const front = await context.newPage()
-  const mode = () => MODES[draw(MODES.length)]!
-  const phones = [await phoneOn(stage, context, mode()), await phoneOn(stage, context, mode())]
-  const set = async (phone: Phone, state: 'frozen' | 'active') => {
-    await (state === 'frozen' ? front : phone.page).bringToFront() // only what is hidden can be frozen
-    await phone.session.send('Page.setWebLifecycleState', { state })
-    phone.frozen = state === 'frozen'
+  return {
+    modes: MODES,
+    async start(servers, mode) {
+      const page = await context.newPage()
+      await page.goto(site)
+      const session = await page.createCDPSession()
+      const set = (state: 'frozen' | 'active') => session.send('Page.setWebLifecycleState', { state })
+      return await phoneOf(page as Page, servers, mode, {
+        async freeze() {
+          await front.bringToFront() // only what is hidden can be frozen
+          await set('frozen')
+        },
+        thaw: async () => {
+          await page.bringToFront()
+          await set('active')
+        },
+        show: () => page.bringToFront(),
+        tell: online => page.setOfflineMode(!online),
+        kill: () => page.close(),
+      })
+    },
+    close: () => context.close(),
   }
-  for (let step = 0; step < STEPS; step++) {
-    const number = draw(2)
-    const phone = phones[number]!
-    const act = draw(12)
-    if (act < 2 && !phone.frozen) await set(phone, 'frozen')
-    else if (act < 5 && phone.frozen) await set(phone, 'active')
-    else if (act === 5) await phone.page.setOfflineMode(true)
-    else if (act < 8) await phone.page.setOfflineMode(false)
-    else if (act === 8) {
-      await phone.page.close()
-      phones[number] = await phoneOn(stage, context, mode())
-    } else if (!phone.frozen) {
-      await phone.page.evaluate(index => {
-        const lookup: (typeof globalThis.asked)[number] = { index, came: undefined }
-        if (globalThis.opened === undefined) return
-        globalThis.asked.push(lookup)
-        globalThis.opened.map.at(index).then(
-          value => {
-            lookup.came = new TextDecoder().decode(value).trimEnd()
-          },
-          error => {
-            lookup.came = `error ${error.code}`
-          },
-        )
-      }, draw(RECORDS))
-    }
-    await setTimeout(draw(250))
-  }
-  const all = []
-  for (const phone of phones) {
-    await phone.page.setOfflineMode(false)
-    if (phone.frozen) await set(phone, 'active')
-    await phone.page.bringToFront()
-    await phone.page.waitForFunction(() => globalThis.asked.every(({ came }) => came !== undefined), { polling: 50 })
-    all.push(...(await phone.page.evaluate(() => globalThis.asked)))
-  }
-  await context.close()
-  return all
 }
 
-test(`${SCHEDULES} random schedules from seed ${FIRST_SEED} on`, CHROMIUM, async () => {
-  await onStage(RECORDS, async stage => {
-    let answered = 0
-    for (let seed = FIRST_SEED; seed < FIRST_SEED + SCHEDULES; seed++) {
-      const all = await run(stage, seed)
-      const isRight = ({ index, came }: (typeof all)[number]) => came === recordAt(index)
-      const wrong = all.filter(lookup => !isRight(lookup) && lookup.came !== 'error network')
-      expect(wrong, `KEYHUSH_SEED=${seed}`).toEqual([])
-      answered += all.filter(isRight).length
-    }
-    expect(answered).toBeGreaterThan(SCHEDULES)
+async function inFirefox(browser: Browser, site: string): Promise<Device> {
+  const context: BrowserContext = await browser.createBrowserContext()
+  return {
+    modes: MODES,
+    async start(servers, mode) {
+      const page = await context.newPage()
+      await page.goto(site)
+      return await phoneOf(page as Page, servers, mode, {
+        freeze: async () => void (await page.goto(`${site}/elsewhere`)),
+        async thaw() {
+          page.goBack().catch(() => {}) // it does not end for a page that was kept
+          const isThere = () => location.pathname === '/' && typeof keyhush === 'object'
+          while (!(await page.evaluate(isThere).catch(() => false))) await setTimeout(20)
+        },
+        show: () => page.bringToFront(),
+        kill: () => page.close(),
+      })
+    },
+    close: () => context.close(),
+  }
+}
+
+/** The window of an app that comes to the front, or goes. */
+const appear = (page: Page, visible: boolean) =>
+  page.evaluate(visible => {
+    Object.defineProperty(document, 'visibilityState', {
+      configurable: true,
+      get: () => (visible ? 'visible' : 'hidden'),
+    })
+    document.dispatchEvent(new Event('visibilitychange'))
+  }, visible)
+
+/** Its profile is the same for all schedules, so that later ones find what earlier ones have stored. */
+function inWebKit(webkit: WebKit, site: string): Device {
+  return {
+    modes: MODES,
+    async start(servers, mode) {
+      const window = await webkit.open(site)
+      return await phoneOf(window, servers, mode, {
+        async freeze() {
+          await appear(window, false)
+          window.signal('SIGSTOP')
+        },
+        async thaw() {
+          window.signal('SIGCONT')
+          await appear(window, true)
+        },
+        show: async () => {},
+        kill: () => window.kill(),
+      })
+    },
+    async close() {},
+  }
+}
+
+await inBrowsers(['chromium', 'firefox', 'webkit'], 'in %s', name => {
+  let browser: Browser
+  let webkit: WebKit
+  let site: Site
+  beforeAll(async () => {
+    if (name === 'webkit') webkit = await launchWebKit()
+    else browser = await launchBrowser(name)
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await webkit?.close()
+    await site?.close()
+  })
+
+  test(`${SCHEDULES} random schedules`, async () => {
+    await runSchedules(async servers => {
+      site ??= await startPage(servers)
+      if (name === 'chromium') return await inChromium(browser, site.url)
+      return name === 'firefox' ? await inFirefox(browser, site.url) : inWebKit(webkit, site.url)
+    })
   })
 })

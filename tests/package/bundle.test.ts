@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises'
 import { brotliCompressSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { bundled, shipped } from '../support/shipped.js'
+import { bundled, shipped, whole } from '../support/shipped.js'
 
 const ROOT = new URL('../../', import.meta.url)
 const [GUIDE, SDK] = ['docs/guide/modes.md', 'packages/client/README.md']
@@ -82,11 +82,19 @@ test('an app of /instant is two files of 61 kB of brotli at most; more where the
   )
 })
 
-test('the core in JavaScript has at most 10 kB of brotli, with all that it imports', async () => {
+test('the core in JavaScript has at most 23 kB minified, 9 kB of brotli, with all that it imports', async () => {
   const { outputs, bytesOf, lengthOf } = await bundled(`export { scriptCore } from '@keyhush/wasm/script'`)
   const files = Object.keys(outputs)
   console.log('script, bytes:', { minified: lengthOf(files), brotli: bytesOf(files) })
-  expect(bytesOf(files)).toBeLessThan(10_000)
+  expect(lengthOf(files)).toBeLessThan(23_000)
+  expect(bytesOf(files)).toBeLessThan(9_000)
+})
+
+test('an app with React Native ships at most 45 kB of brotli more, in one file', async () => {
+  const bytes = await whole(`export { open } from '@keyhush/react-native'`)
+  console.log('of React Native, brotli, bytes:', bytes)
+  expect(bytes).toBeLessThan(45_000)
+  expect(Math.abs(bytes / 1000 - (await figureIn('docs/guide/phones.md', /(\d+) kB of brotli/)))).toBeLessThan(1)
 })
 
 test('the SDK in one file has the size that documents name', async () => {

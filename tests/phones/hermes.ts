@@ -77,6 +77,8 @@ export class Hermes {
   readonly #commands = new Map<number, (outcome: unknown) => void>()
   /** what went wrong outside of commands */
   readonly failures: unknown[] = []
+  /** while it is frozen: what comes when it thaws */
+  #waiting: string[] | undefined
 
   private constructor(hermes: string) {
     const options = ['-Xes6-promise', '-Xmicrotask-queue', '-optimized-eval', '-w', '-prompt=', '-prompt2=']
@@ -110,6 +112,19 @@ export class Hermes {
     this.#send('phone.activate()')
   }
 
+  /** From now on nothing reaches the app: no timer, no reply, no command. */
+  freeze(): void {
+    this.#waiting ??= []
+  }
+
+  /** Everything that was due comes at once, after so much time by the app's clock. */
+  thaw(asleepMs: number): void {
+    const waiting = this.#waiting ?? []
+    this.#waiting = undefined
+    this.#send(`phone.slept(${asleepMs})`)
+    for (const line of waiting) this.#send(line)
+  }
+
   async close(): Promise<void> {
     this.#process.removeAllListeners('exit')
     for (const timer of this.#timers) clearTimeout(timer)
@@ -131,7 +146,8 @@ export class Hermes {
 
   /** One line, whose result is not printed. */
   #send(line: string): void {
-    this.#process.stdin!.write(`void ${line}\n`)
+    if (this.#waiting !== undefined) this.#waiting.push(line)
+    else this.#process.stdin!.write(`void ${line}\n`)
   }
 
   #hear(message: Message): void {

@@ -10,6 +10,7 @@ const timers = new Map()
 const blobs = new Map()
 const callables = new Map()
 let named = 0
+let asleepMs = 0
 let pool = new Uint8Array()
 
 const emit = (event, given) => callables.get('RCTDeviceEventEmitter')().emit(event, given)
@@ -27,6 +28,9 @@ globalThis.phone = {
     emit('didReceiveNetworkResponse', [id, reply.status, reply.headers, reply.url])
     emit('didReceiveNetworkData', [id, { blobId, offset: 0, size: reply.size }])
     emit('didCompleteNetworkResponse', [id, null, false])
+  },
+  slept(ms) {
+    asleepMs += ms
   },
   activate: () => emit('appStateDidChange', { app_state: 'active' }),
   /** Randomness for one command, in hexadecimal digits. */
@@ -50,6 +54,9 @@ globalThis.phone = {
     }
   },
 }
+
+const { now } = Date
+Date.now = () => now() + asleepMs
 
 const modules = {
   Networking: {

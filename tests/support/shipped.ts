@@ -27,12 +27,32 @@ export interface Shipped extends Bundled {
 const compressed = (bytes: Uint8Array) =>
   brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } }).length
 
+/** What bundlers are asked to do for all apps. */
+const APP = {
+  bundle: true,
+  minify: true,
+  write: false,
+  platform: 'browser',
+  format: 'esm',
+  target: 'es2022',
+  outdir: 'out',
+} as const
+
+const moduleOf = (contents: string) => ({
+  contents,
+  resolveDir: fileURLToPath(new URL('..', import.meta.url)),
+})
+
+/** Bytes of brotli of a module in one file, as Metro makes it, without React Native itself. */
+export async function whole(contents: string): Promise<number> {
+  const { outputFiles } = await build({ ...APP, stdin: moduleOf(contents), external: ['react-native'] })
+  return compressed(outputFiles[0]!.contents)
+}
+
 /** What an app ships that is this module. */
 export async function bundled(contents: string): Promise<Bundled> {
   const { outputFiles, metafile } = await build({
-    stdin: { contents, resolveDir: fileURLToPath(new URL('..', import.meta.url)) },
-    ...{ bundle: true, minify: true, splitting: true, write: false, metafile: true },
-    ...{ platform: 'browser', format: 'esm', target: 'es2022', outdir: 'out' },
+    ...{ ...APP, stdin: moduleOf(contents), splitting: true, metafile: true },
     external: ['react', 'node:*', 'fs-native-extensions'],
   })
   const { outputs } = metafile

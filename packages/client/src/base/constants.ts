@@ -4,6 +4,12 @@
 /** How often one request is sent, the first time included, before its server counts as failed. */
 export const ATTEMPTS = 3
 
+/**
+ * The same if a reply to a lookup breaks the protocol: waiting mends none. The second request leaves at once, in case that something on
+ * the way has damaged one reply. It shows a server no more than its own reply.
+ */
+export const MALFORMED_ATTEMPTS = 2
+
 /** Pause between two attempts. Constant, so that it shows only that an attempt has failed. */
 export const BACKOFF_MS = 1_000
 

@@ -11,8 +11,16 @@ import {
   splitVerdict,
   withClaim,
 } from '@keyhush/protocol'
-import { ATTEMPTS, BACKOFF_MS } from '../base/constants.js'
-import { CondemnedError, joined, NetworkError, ServerError, TamperedError, VersionError } from '../base/errors.js'
+import { ATTEMPTS, BACKOFF_MS, MALFORMED_ATTEMPTS } from '../base/constants.js'
+import {
+  CondemnedError,
+  joined,
+  NetworkError,
+  ProtocolError,
+  ServerError,
+  TamperedError,
+  VersionError,
+} from '../base/errors.js'
 import type { Ask, Batch, Verdict } from '../scheme/scheme.js'
 import { fromWire } from '../servers/manifests.js'
 import { sleep } from '../servers/retry.js'
@@ -80,6 +88,7 @@ async function askWithRetry(exchange: Exchange, state: Progress, party: number):
   const { links, manifest, stats, attempts = ATTEMPTS } = exchange
   const link = links[party]!
   for (let attempt = 1; ; attempt++) {
+    let isMalformed = false
     try {
       const { answer, verdict } = await answerOf(exchange, party)
       exchange.onReplied?.(party)
@@ -89,12 +98,14 @@ async function askWithRetry(exchange: Exchange, state: Progress, party: number):
       if (error instanceof ServerError) stats.incident(link.server.name, error.code)
       // The same bytes, to the same server; but not if the page's own policy has kept them from leaving.
       const kept = error instanceof NetworkError && !error.retryable
-      if (state.over || kept || attempt === attempts || hasTurned(error, manifest)) {
+      isMalformed = error instanceof ProtocolError || (error instanceof VersionError && !error.retryable)
+      const most = isMalformed ? Math.min(MALFORMED_ATTEMPTS, attempts) : attempts
+      if (state.over || kept || attempt >= most || hasTurned(error, manifest)) {
         if (error instanceof ServerError) exchange.onFailed?.(party)
         throw error
       }
     }
-    await sleep(link.environment.clock, BACKOFF_MS)
+    if (!isMalformed) await sleep(link.environment.clock, BACKOFF_MS)
     if (state.over) return undefined
   }
 }

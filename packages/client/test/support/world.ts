@@ -182,6 +182,11 @@ export class FakeLocks {
     return this.#holders.size
   }
 
+  /** whether a life waits for one that another has */
+  get isAwaited(): boolean {
+    return [...this.#waiting.values()].some(queue => queue.length > 0)
+  }
+
   /** One life's view of them. */
   of(life: Life): Locks {
     return {
