@@ -27,6 +27,7 @@ export const manifests: fc.Arbitrary<Manifest> = fc
     updates: fc.constantFrom(0, 1, Number.POSITIVE_INFINITY),
     epoch: fc.constantFrom(1, 2, 0xffff_ffff),
     laterGeneration: fc.boolean(),
+    hinted: fc.boolean(),
   })
   .chain(choice => {
     const overhead = (choice.keyed ? 16 : 0) + (choice.variable ? 2 : 0)
@@ -63,6 +64,7 @@ export const manifests: fc.Arbitrary<Manifest> = fc
         choice.suite !== 2 ? bytesOf(32 * choice.partitions) : fc.constant(new Uint8Array(32 * choice.partitions)),
       contentHashes: bytesOf(32 * choice.partitions),
       pointproofs: choice.suite !== 6 ? fc.constant(undefined) : pointproofs,
+      oneServerHint: choice.hinted ? markedBytes(32) : fc.constant(undefined),
     })
   })
   .map(({ updates, ...fields }) => {

@@ -65,6 +65,7 @@ export async function writeNext(
     updateListBytes: list.length,
     updateListHash: list === changes ? listHash : await hashed(core, list),
     pointproofs,
+    oneServerHint: undefined,
   })
   next.free()
   const record = { batch: hash, changes: changed.length }

@@ -25,6 +25,7 @@ export function infoRoute(
         fence: updatable !== undefined,
         instant: computes.instant && hasInstant(epochs.newest.manifest),
         single: epochs.newest.suites.includes(SUITE_PARITIES),
+        oneServer: false,
         history: updatable?.history ?? 0,
       },
       signatures: updatable?.signatures() ?? [],
