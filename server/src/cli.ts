@@ -70,6 +70,10 @@ const layoutOptions = () => [
   new Option('--expires <seconds>', 'when the manifest expires, in seconds since 1970 (default: never)').argParser(
     seconds,
   ),
+  new Option(
+    '--one-server',
+    'experimental: make the hint for lookups with one server, without a download; needs --expires (docs/operations/one-server.md)',
+  ),
   new Option('--succeeds <file>', 'manifest that this generation follows, as GET /v1/manifest returns it'),
   new Option('--name <name>', 'name that the database id is derived from (default: the data)'),
 ]
@@ -128,6 +132,10 @@ program
     workers,
   )
   .option(
+    '--no-one-server',
+    'answer no lookups with one server: their preparation takes memory for each epoch (docs/operations/one-server.md)',
+  )
+  .option(
     '--publisher-key <[name=]key...>',
     'accept batches signed with this key only: 64 hex digits or a file of them; with a name, into that store',
   )
@@ -146,7 +154,11 @@ program
 const devCommand = program
   .command('dev <data>')
   .description('For development: run all servers on this machine, and print the code to paste into an app.')
-  .option('--servers <n>', `number of servers, 2 to ${MAX_SERVERS} (default: 2)`, ranged(2, MAX_SERVERS))
+  .option(
+    '--servers <n>',
+    `number of servers, 1 to ${MAX_SERVERS} (default: 2); 1: for the experimental lookups with one server`,
+    ranged(1, MAX_SERVERS),
+  )
   .option('--ports <a,b>', 'ports to listen on, one a server (default: any free ones)', ports)
   .addOption(
     new Option('--host <address>', 'address to listen on; 0.0.0.0: all, so that a phone reaches them')
@@ -363,7 +375,7 @@ function commaSeparated(text: string): string[] {
 function ports(text: string): number[] {
   const all = text.split(',').map(portNumber)
   const given = all.filter(port => port !== 0)
-  if (all.length < 2 || all.length > MAX_SERVERS || new Set(given).size < given.length) {
+  if (all.length > MAX_SERVERS || new Set(given).size < given.length) {
     throw new InvalidArgumentError('It must be a port for each server, separated by commas: 8801,8802.')
   }
   return all

@@ -628,10 +628,10 @@ function makeManifests(): Manifest[] {
       ...{ ...keyless, ...changed, updateListBytes: 40 + 41_000 * (5 + 65_536) },
       ...{ ...sized(65_537, 65_536, 2, 65_536), recordBytes: 65_536 },
     },
-    hinted: { ...keyed, ...sized(9, 8, 2, 5), recordBytes: 24, oneServerHint: bytes('hint', 32) },
+    hinted: { ...keyed, ...sized(9, 8, 2, 5), recordBytes: 24, expires: 1, oneServerHint: bytes('hint', 32) },
     'hinted, with Pointproofs': {
       ...{ ...keyless, suite: 6, ...sized(5, 8, 2, 3), recordBytes: 8, pointproofs: POINTPROOFS },
-      oneServerHint: bytes('hint', 32),
+      ...{ expires: 1, oneServerHint: bytes('hint', 32) },
     },
   }
   return Object.entries(cases).map(([name, fields]) => ({ name, fields, bytes: reference.encodeManifest(fields) }))

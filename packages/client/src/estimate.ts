@@ -12,6 +12,7 @@ import { startCore } from './platform/starting.js'
 import { platformEnvironment } from './platform/whole.js'
 import type { ProofsPackages } from './scheme/kinds.js'
 import { KNOWN, schemesFor } from './scheme/known.js'
+import { loadOneServer } from './scheme/on-demand.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 import { agree } from './servers/manifests.js'
 import { apartOf, checkAtLeast, parseServers } from './servers/parties.js'
@@ -44,6 +45,8 @@ export interface EstimateOptions extends ProofsPackages {
   readonly collusion?: 'tolerated' | undefined
   /** as for `open()` */
   readonly atLeast?: number | undefined
+  /** as for `open()`: with one server, the costs of `instant` too */
+  readonly experimental?: boolean | undefined
   /** For `dayBytes`: lookups in a day. Default: 20. */
   readonly lookupsPerDay?: number | undefined
   /** For `dayBytes`: records that change in a day. Default: 0. */
@@ -58,6 +61,7 @@ const OPTIONS: Record<Exclude<keyof EstimateOptions, keyof ProofsPackages>, true
   development: true,
   collusion: true,
   atLeast: true,
+  experimental: true,
   lookupsPerDay: true,
   changesPerDay: true,
   signal: true,
@@ -73,7 +77,7 @@ const OPTIONS: Record<Exclude<keyof EstimateOptions, keyof ProofsPackages>, true
  * const { prepareBytes, memoryBytes } = modes[mode]!
  */
 export async function estimate(servers: readonly (string | URL)[], options: EstimateOptions = {}): Promise<Estimate> {
-  checkOptions('estimate', options, ['fetch', ...PACKAGED], ['development'])
+  checkOptions('estimate', options, ['fetch', ...PACKAGED], ['development', 'experimental'])
   checkNames('estimate', options, [...Object.keys(OPTIONS), ...PACKAGED])
   for (const name of ['lookupsPerDay', 'changesPerDay'] as const) {
     const number = options[name]
@@ -94,14 +98,16 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
       startCore(environment, buildFor('auto', apart, KNOWN)),
       loadPart(() => import('./scheme/table.js')),
     ])
-    const { proofs = 'auto', lookupsPerDay, changesPerDay } = options
+    const { proofs = 'auto', lookupsPerDay, changesPerDay, experimental = false } = options
     const schemeOptions = {
       ...{ ...options, proofs },
       usage: { lookupsPerDay, changesPerDay, servers: atLeast === 2 ? 2 : Math.max(2, apart) }, // of two that suffice two are asked
     }
     const { name: mode } = chooseScheme(core, manifest, { lookups: 0, apart })
+    const oneServer = experimental && parsed.length === 1 ? await loadOneServer(environment) : undefined
     const modes = Object.fromEntries(
-      [...schemesFor(SCHEMES, apart)].flatMap(([name, scheme]) => {
+      [...schemesFor(SCHEMES, apart, oneServer !== undefined)].flatMap(([name, known]) => {
+        const scheme = known.kind === 'stateless' ? (oneServer ?? known) : known
         try {
           return [[name, scheme.costs(core, manifest, schemeOptions)]]
         } catch (error) {

@@ -29,11 +29,15 @@ export async function open(options: OpenOptions): Promise<KeyhushMap> {
   const { fetch, store, wasm, ...others } = options
   const { mode = 'auto', servers, collusion } = options
   if (wasm !== undefined) useModule(wasm, buildFor(mode, apartOf(servers, collusion), KNOWN))
-  return await openBy(platformEnvironment(fetch, store), others, { known: KNOWN, loadKeeping })
+  return await openBy(platformEnvironment(fetch, store), others, { known: KNOWN, loadKeeping, loadOneServer })
 }
 
 async function loadKeeping() {
   return (await import('./session/keeping.js')).keeping()
+}
+
+async function loadOneServer() {
+  return (await import('./session/one-server.js')).oneServerSession
 }
 
 /**

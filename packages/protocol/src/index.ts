@@ -102,7 +102,6 @@ export {
   encodeOneServerQuery,
   hasOneServer,
   MAX_ONE_SERVER_BYTES,
-  mostOneServerQueries,
   ONE_SERVER_PATH,
   type OneServerQuery,
 } from './one-server.js'

@@ -309,6 +309,8 @@ function checkRules(manifest: Manifest): void {
   checkPointproofs(manifest)
   const { oneServerHint } = manifest
   if (oneServerHint === undefined) return
+  if (!isCommitted(manifest)) malformed('hinted', 'a suite other than 2', 'suite 2')
+  if (manifest.expires === 0) malformed('expiry', 'one, with a hint', 'none')
   checkLength('hint hash', oneServerHint, HASH_BYTES)
   if (isZero(oneServerHint)) malformed('hint hash', 'a hash', 'zero')
 }

@@ -11,8 +11,8 @@ import { ANSWER_MAGIC, checkAnswered, decodeHeader, encodeMessage, type MessageH
 /** The route that answers them. */
 export const ONE_SERVER_PATH = '/v1/one-server'
 
-/** No request is longer: `count` is bounded by it, too. */
-export const MAX_ONE_SERVER_BYTES = HEADER_BYTES + 2 ** 21
+/** No request is longer. */
+export const MAX_ONE_SERVER_BYTES = HEADER_BYTES + 2 ** 20
 
 export const ONE_SERVER_SUITES = { records: SUITE_ONE_SERVER, directory: SUITE_ONE_SERVER_DIRECTORY } as const
 
@@ -26,11 +26,6 @@ export interface OneServerQuery extends MessageHeader {
 /** Whether a database has such lookups: its publisher must have signed a hint for them. */
 export function hasOneServer({ oneServerHint }: Pick<Manifest, 'oneServerHint'>): boolean {
   return oneServerHint !== undefined
-}
-
-/** Most queries of a request, for queries of so many bytes. */
-export function mostOneServerQueries({ maxBatch }: Pick<Manifest, 'maxBatch'>, queryBytes: number): number {
-  return Math.min(maxBatch, Math.floor((MAX_ONE_SERVER_BYTES - HEADER_BYTES) / queryBytes))
 }
 
 /** A request of `count` queries, one after the other. Throws WireError on a wrong count. */

@@ -138,7 +138,7 @@ export const CORPUS: readonly Uint8Array[] = [
     operations: new TextEncoder().encode('{"op":"delete","key":"a"}\n'),
   }),
   wire.encodeFenceReply('granted'),
-  wire.encodeManifest({ ...manifests[0]!, oneServerHint: new Uint8Array(32).fill(6) }),
+  wire.encodeManifest({ ...manifests[0]!, expires: 1, oneServerHint: new Uint8Array(32).fill(6) }),
   wire.encodeOneServerQuery(manifests[0]!, 'directory', 2, new Uint8Array(8).fill(7)),
   wire.encodeOneServerAnswer(manifests[0]!, 'records', 1, new Uint8Array(8).fill(8)),
   wire.encodeFenceReply('refused'),

@@ -107,7 +107,9 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   const hashes = Array.from({ length: partitions }, () => [reader.take(32), reader.take(32)] as const)
   const pointproofs = suite === 6 ? readPointproofs(reader) : undefined
   const oneServerHint = hinted === 1 ? reader.take(32) : undefined
-  if (oneServerHint !== undefined && isZero(oneServerHint)) throw new Error('a hash of no hint')
+  if (oneServerHint !== undefined && (isZero(oneServerHint) || suite === 2 || expires === 0n)) {
+    throw new Error('a hash of no hint, or without commitments or an expiry')
+  }
   reader.end()
 
   if (generation < 1 || epoch < generation) throw new Error('epochs count from 1 and on through generations')

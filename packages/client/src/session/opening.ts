@@ -6,7 +6,7 @@ import { loadPart } from '../platform/parts.js'
 import { startCore } from '../platform/starting.js'
 import { firstScheme } from '../scheme/known.js'
 import type { KnownScheme } from '../scheme/scheme.js'
-import { greet } from '../servers/greeting.js'
+import { type Greeting, greet } from '../servers/greeting.js'
 import type { Apart } from '../servers/parties.js'
 import { linksOf } from '../servers/transport.js'
 import type { Download, Network } from '../session/consent.js'
@@ -29,6 +29,8 @@ interface KeepingParts extends Omit<Parts, 'choose' | 'schemes' | 'mayDownload'>
   readonly download: Download
   /** on which lines */
   readonly network: Network
+  /** whether one server answers without a state */
+  readonly experimental: boolean
 }
 
 export interface SessionParts extends Omit<KeepingParts, 'core'> {
@@ -37,10 +39,18 @@ export interface SessionParts extends Omit<KeepingParts, 'core'> {
   readonly push: boolean
   /** loads what makes sessions that keep a state */
   readonly loadKeeping: () => Promise<Keeping>
+  /** loads what makes sessions in mode `instant` with one server; missing: these are refused before */
+  readonly loadOneServer?: (() => Promise<OneServer>) | undefined
 }
 
+/** Makes a session in mode `instant` with one server. */
+export type OneServer = (parts: Omit<KeepingParts, 'core'>, greeting: Greeting) => Promise<UnbegunSession>
+
+/** A module that a map can do with alone. */
+export type MapBuild = Exclude<Build, 'one-server'>
+
 /** The WebAssembly module that a map in this mode needs in the end. */
-export function buildFor(mode: string, apart: Apart, known: ReadonlyMap<string, KnownScheme>): Build {
+export function buildFor(mode: string, apart: Apart, known: ReadonlyMap<string, KnownScheme>): MapBuild {
   if (known.get(mode)?.kind === 'stateless') return 'instant'
   return apart === 2 ? 'client' : 'single'
 }
@@ -61,17 +71,18 @@ export async function openSession(parts: SessionParts, signal: AbortSignal): Pro
 }
 
 async function sessionOf(
-  { push, known, loadKeeping, ...given }: SessionParts,
+  { push, known, loadKeeping, loadOneServer, ...given }: SessionParts,
   signal: AbortSignal,
 ): Promise<UnbegunSession> {
   const { environment, mode, apart, atLeast, servers, stats } = given
   const scheme = known.get(mode)
-  const start = (build: Build) => startCore(environment, build)
+  const start = (build: MapBuild) => startCore(environment, build)
   await environment.pause() // whoever calls open() may be a script that the page has just loaded, which is a long task by itself
   signal.throwIfAborted()
   const complete = (core: KeepingParts['core']) => ({ ...given, core })
   if (scheme?.kind === 'stateless') {
     const greeting = greet(linksOf(servers, environment, stats.offline), atLeast, environment, signal) // while the core is loaded
+    if (apart === 1) return await (await loadPart(loadOneServer!))(given, greeting)
     const core = await start('instant')
     signal.throwIfAborted()
     return new StatelessSession(complete(core), scheme, {}, greeting)
