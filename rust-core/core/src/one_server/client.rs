@@ -5,8 +5,8 @@ use zeroize::Zeroizing;
 
 use super::ring::{DELTA, MODULUS, Matrices, Multiplier, PRIMES, Ring, add_modulo, less, modulo, reduced};
 use super::{
-    ANSWER_BITS, Context, DIGIT_BITS, ENTRY_BITS, GADGET_DROP, HINT_DROP, HintParts, KEY_DROP, MODULUS_BITS, Shape, Wiped,
-    bits, column, divided, equal, gauss, whitening,
+    ANSWER_BITS, Context, DIGIT_BITS, ENTRY_BITS, GADGET_DROP, HINT_DROP, HintParts, KEY_DROP, MODULUS_BITS, Shape,
+    Wiped, bits, column, divided, equal, gauss, whitening,
 };
 use crate::error::{Error, expect_below, expect_length};
 use crate::random::{ChaCha, ENTROPY_BYTES};
@@ -66,7 +66,14 @@ impl Query {
         let mut secrets = Vec::with_capacity(count);
         let mut requests = Vec::with_capacity(count * shape.request_bytes());
         for (i, &column) in columns.iter().enumerate() {
-            secrets.push(request(&shape, &ring, &matrices, column, |use_| ChaCha::new(&seed, 4 * i as u64 + use_), &mut requests));
+            secrets.push(request(
+                &shape,
+                &ring,
+                &matrices,
+                column,
+                |use_| ChaCha::new(&seed, 4 * i as u64 + use_),
+                &mut requests,
+            ));
         }
         Ok(Query { shape, context, ring, seed, columns, places, secrets, requests, noise: Vec::new(), decoded: false })
     }
@@ -107,10 +114,12 @@ impl Query {
         self.decoded = true;
         while self.expand() {}
         let seed = self.context.whitening_seed(hint.attempt, hint.cap);
-        let random: Vec<_> = hint.elements.chunks_exact(4 * self.shape.degree).map(|part| random_part(&self.ring, part)).collect();
+        let random: Vec<_> =
+            hint.elements.chunks_exact(4 * self.shape.degree).map(|part| random_part(&self.ring, part)).collect();
         let mut records = Wiper(Wiped::new(self.columns.len() * self.shape.record_bytes));
         let mut good = 1;
-        let each = answers.chunks_exact(self.shape.answer_bytes()).zip(records.0.chunks_exact_mut(self.shape.record_bytes));
+        let each =
+            answers.chunks_exact(self.shape.answer_bytes()).zip(records.0.chunks_exact_mut(self.shape.record_bytes));
         for (i, (answer, record)) in each.enumerate() {
             let mut bytes = Wiped::new(self.shape.column_bytes());
             for (output, random) in random.iter().enumerate() {
@@ -204,7 +213,8 @@ fn request(
 
 /// The random part of an output, from a hint's coefficients without their low bits.
 fn random_part(ring: &Ring, coefficients: &[u8]) -> super::ring::Element {
-    let coefficients: Vec<u64> = coefficients.as_chunks().0.iter().map(|bytes| u64::from(u32::from_le_bytes(*bytes))).collect();
+    let coefficients: Vec<u64> =
+        coefficients.as_chunks().0.iter().map(|bytes| u64::from(u32::from_le_bytes(*bytes))).collect();
     ring.element(|i, m| {
         let value = (coefficients[i] << HINT_DROP) + (1 << (HINT_DROP - 1));
         less(reduced(value, m), PRIMES[m])
@@ -260,9 +270,13 @@ mod tests {
         let seed = |hash: u8, context: &Context, indices: &[u32]| *hedged(&[7; 32], &[hash; 32], context, indices);
         let first = seed(1, &context, &[3, 4]);
         assert_eq!(first, seed(1, &context, &[3, 4]));
-        for changed in
-            [seed(2, &context, &[3, 4]), seed(1, &other, &[3, 4]), seed(1, &context, &[3, 5]), seed(1, &context, &[2, 4]), seed(1, &context, &[3])]
-        {
+        for changed in [
+            seed(2, &context, &[3, 4]),
+            seed(1, &other, &[3, 4]),
+            seed(1, &context, &[3, 5]),
+            seed(1, &context, &[2, 4]),
+            seed(1, &context, &[3]),
+        ] {
             assert_ne!(first, changed);
         }
     }

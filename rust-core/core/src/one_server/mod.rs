@@ -150,7 +150,8 @@ impl Shape {
             let columns = columns as usize;
             let needed = (depth(columns) as usize).saturating_sub(CAP_NODES.ilog2() as usize);
             if needed <= path {
-                let [records, record_bytes, column_records] = [records, record_bytes, column_records].map(|x| x as usize);
+                let [records, record_bytes, column_records] =
+                    [records, record_bytes, column_records].map(|x| x as usize);
                 return Some(Shape { degree, records, record_bytes, outputs, columns, column_records, path });
             }
             path = needed;

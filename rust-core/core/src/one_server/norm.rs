@@ -41,15 +41,20 @@ impl Norm {
         let elements = HintParts::new(shape, &database.hint).map_or(&[][..], |hint| hint.elements);
         let random = elements.chunks_exact(4 * shape.degree).map(|part| {
             let values = part.as_chunks().0.iter().map(|bytes| u64::from(u32::from_le_bytes(*bytes)));
-            let element = ring.of_unsigned(&values.map(|value| (value << HINT_DROP) + (1 << (HINT_DROP - 1))).collect::<Vec<_>>());
+            let element = ring
+                .of_unsigned(&values.map(|value| (value << HINT_DROP) + (1 << (HINT_DROP - 1))).collect::<Vec<_>>());
             [element.multiplier(), element.conjugate().multiplier()]
         });
         // Any start does that no database can be orthogonal to by design.
-        let start = (0..shape.rows() as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 - 8_388_608.0);
+        let start =
+            (0..shape.rows() as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 - 8_388_608.0);
         Norm {
             multipliers: selectors.iter().map(Element::multiplier).collect(),
             transposed: selectors.iter().map(|element| element.conjugate().multiplier()).collect(),
-            key_multipliers: [key.each_ref().map(Element::multiplier), key.each_ref().map(|part| part.conjugate().multiplier())],
+            key_multipliers: [
+                key.each_ref().map(Element::multiplier),
+                key.each_ref().map(|part| part.conjugate().multiplier()),
+            ],
             random: random.collect(),
             basis: vec![normalised(start.collect()).0],
             diagonal: Vec::new(),
@@ -144,7 +149,8 @@ impl Norm {
         let sent = [0, 1].map(|m| sent.iter().map(|&value| reduced(value, m)).collect());
         let answer = database.pack(&doubled(&parts), &database.scan(&sent));
         let half = shape.degree / 2;
-        let random = self.random.iter().flat_map(|[random, _]| ring.coefficients(&random.times(&secret))[..half].to_vec());
+        let random =
+            self.random.iter().flat_map(|[random, _]| ring.coefficients(&random.times(&secret))[..half].to_vec());
         answer.iter().zip(random).map(|(fixed, random)| centred((fixed + random) % MODULUS)).collect()
     }
 

@@ -104,7 +104,11 @@ impl Preparing {
             return Err(Error::Phase("all records were put already"));
         };
         if bytes.len() > all - *filled {
-            return Err(Error::Length { what: "records", expected: (all - *filled) as u64, actual: bytes.len() as u64 });
+            return Err(Error::Length {
+                what: "records",
+                expected: (all - *filled) as u64,
+                actual: bytes.len() as u64,
+            });
         }
         let each = self.shape.column_records * self.shape.record_bytes;
         while !bytes.is_empty() {

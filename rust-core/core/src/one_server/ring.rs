@@ -432,7 +432,8 @@ impl Ring {
         let mut block = [0; 1024];
         while coefficients.len() < self.degree() {
             source.fill(&mut block);
-            let drawn = block.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes) & ((1 << super::MODULUS_BITS) - 1));
+            let drawn =
+                block.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes) & ((1 << super::MODULUS_BITS) - 1));
             coefficients.extend(drawn.filter(|&value| value < MODULUS));
         }
         self.of_unsigned(&coefficients[..self.degree()])

@@ -65,7 +65,8 @@ impl Prepared {
             let (key, selectors) = request.split_at(self.shape.key_bytes());
             let sums = self.scan(&self.selectors(selectors));
             let coefficients: Vec<u64> = restored(key, KEY_DROP).collect();
-            let key = [0, 1].map(|i| self.ring.of_unsigned(&coefficients[i * self.shape.degree..][..self.shape.degree]));
+            let key =
+                [0, 1].map(|i| self.ring.of_unsigned(&coefficients[i * self.shape.degree..][..self.shape.degree]));
             let packed = self.pack(&doubled(&key), &sums);
             bits::pack(packed.into_iter().map(rounded), ANSWER_BITS, &mut answers);
         }
@@ -86,7 +87,8 @@ impl Prepared {
             let width = degree.min(columns - strip);
             let [first, second] = [0, 1].map(|m| &selectors[m][strip..][..width]);
             for (block, sums) in sums.chunks_exact_mut(ROWS).enumerate() {
-                let rows = std::array::from_fn(|i| &self.entries[place(&self.shape, block * ROWS + i, strip)..][..width]);
+                let rows =
+                    std::array::from_fn(|i| &self.entries[place(&self.shape, block * ROWS + i, strip)..][..width]);
                 for (sum, products) in sums.iter_mut().zip(products(rows, first, second)) {
                     sum[0] += products[0];
                     sum[1] += products[1];
@@ -107,9 +109,13 @@ impl Prepared {
         for output in 0..self.shape.outputs {
             let coefficients = self.ring.coefficients(&self.switched(output, key));
             let rows = sums[0].iter().zip(&sums[1]).skip(output * half);
-            out.extend(coefficients.iter().zip(rows).take(half).map(|(switched, (first, second))| {
-                add_modulo(*switched, self.ring.joined(*first, *second))
-            }));
+            out.extend(
+                coefficients
+                    .iter()
+                    .zip(rows)
+                    .take(half)
+                    .map(|(switched, (first, second))| add_modulo(*switched, self.ring.joined(*first, *second))),
+            );
         }
         out
     }
@@ -250,7 +256,8 @@ fn convolve(sums: &mut [u64; LANES], digits: &[u32], first: &[u32], second: &[u3
         let (u, v) = (first[j..][..LANES].as_chunks::<4>().0, second[j..][..LANES].as_chunks::<4>().0);
         for k in 0..LANES / 4 {
             let (a, b, c, d) = (words(&lanes[k]), words(&u[k]), words(&lanes[LANES / 4 + k]), words(&v[k]));
-            totals[2 * k] = i64x2_add(totals[2 * k], i64x2_add(u64x2_extmul_low_u32x4(a, b), u64x2_extmul_low_u32x4(c, d)));
+            totals[2 * k] =
+                i64x2_add(totals[2 * k], i64x2_add(u64x2_extmul_low_u32x4(a, b), u64x2_extmul_low_u32x4(c, d)));
             totals[2 * k + 1] =
                 i64x2_add(totals[2 * k + 1], i64x2_add(u64x2_extmul_high_u32x4(a, b), u64x2_extmul_high_u32x4(c, d)));
         }
