@@ -2,7 +2,7 @@
 // So bundlers, dev servers and paths need no settings for it. Compressed, it is about as large as a separate file. An app that
 // has the file elsewhere calls `useModule` first; then nothing is loaded from here.
 
-import type { ClientCore, InstantCore, OneServerCore, SingleCore } from './core.js'
+import type { ClientCore, InstantCore, SingleCore } from './core.js'
 import { discardInstance, Instance } from './instance.js'
 import { inlined, type ModuleSource, moduleOf } from './source.js'
 
@@ -11,12 +11,11 @@ export type * from './core.js'
 export type { InstantCore as Core } from './core.js'
 export type { ModuleSource } from './source.js'
 
-/** The builds for browsers. Each can do what those before it can; `one-server` is by itself, and runs beside another. */
+/** The builds for browsers. Each can do what those before it can. */
 export interface Cores {
   readonly instant: InstantCore
   readonly client: ClientCore
   readonly single: SingleCore
-  readonly 'one-server': OneServerCore
 }
 export type Build = keyof Cores
 
@@ -57,16 +56,6 @@ const PARTS: {
       return new Instance<SingleCore>(glue, memory => ({ ...clientCore(own, memory), ...singleHalf(glue) }))
     },
     module: async () => inlined(await import('../generated/inline-single.js')),
-  },
-  'one-server': {
-    async instance() {
-      const [glue, { oneServerHalf }] = await Promise.all([
-        import('../generated/one-server.js'),
-        import('./one-server-core.js'),
-      ])
-      return new Instance<OneServerCore>(glue, () => oneServerHalf(glue))
-    },
-    module: async () => inlined(await import('../generated/inline-one-server.js')),
   },
 }
 
