@@ -1,6 +1,6 @@
-// Compiles rust-core/wasm to WebAssembly, into packages/wasm/generated/. It makes four variants: `core` has everything, for servers
-// and Node; browsers load `instant` (instant lookups only), `client` (hints too) or `single` (lookups with one server too). It also
-// makes `worker`, for a server's worker threads.
+// Compiles rust-core/wasm to WebAssembly, into packages/wasm/generated/. It makes five variants: `core` has everything, for servers
+// and Node; browsers load `instant` (instant lookups only), `client` (hints too) or `single` (lookups with one server too), and beside
+// it `one-server` (instant lookups with one server, and nothing else). It also makes `worker`, for a server's worker threads.
 //
 //   1. compile       each variant with cargo, and the tools for the next step (tools/wasm)
 //   2. wasm-pack     core.js, core.d.ts, core_bg.wasm, with wasm-bindgen and wasm-opt (their options are in the crate's
@@ -18,6 +18,7 @@ export const wasmOutputs = [
   ...['core.js', 'core.d.ts', 'core_bg.wasm', 'client.js', 'client.d.ts', 'client_bg.wasm'],
   ...['instant.js', 'instant.d.ts', 'instant_bg.wasm', 'inline-instant.js', 'inline-instant.d.ts'],
   ...['single.js', 'single.d.ts', 'single_bg.wasm', 'worker.wasm'],
+  ...['one-server.js', 'one-server.d.ts', 'one-server_bg.wasm', 'inline-one-server.js', 'inline-one-server.d.ts'],
   ...['inline.js', 'inline.d.ts', 'inline-single.js', 'inline-single.d.ts'],
 ].map(name => `${generated}/${name}`)
 
@@ -52,7 +53,8 @@ async function buildAll(fresh) {
     core: [],
     single: ['--no-default-features', '--features', 'single'],
     client: ['--no-default-features', '--features', 'hints'],
-    instant: ['--no-default-features', ...small],
+    instant: ['--no-default-features', '--features', 'instant', ...small],
+    'one-server': ['--no-default-features', '--features', 'one-server', ...small],
   })
   shareMemory(join(fresh, 'core_bg.wasm'), join(fresh, 'core.js'))
   await buildWorker(fresh)
@@ -61,6 +63,7 @@ async function buildAll(fresh) {
     ['instant_bg.wasm', 'inline-instant'],
     ['client_bg.wasm', 'inline'],
     ['single_bg.wasm', 'inline-single'],
+    ['one-server_bg.wasm', 'inline-one-server'],
   ]) {
     inline(join(fresh, file), join(fresh, name))
   }
