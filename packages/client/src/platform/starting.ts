@@ -14,8 +14,7 @@ export async function startCore<B extends Build>(
   build: B,
 ): Promise<Cores[B]> {
   const load = () => started(() => loadCore(build))
-  const orScript = () => instantCore(load as () => Promise<Cores['instant']>) as Promise<Cores[B]>
-  const core = await (build === 'instant' ? orScript() : load())
+  const core = await (build === 'instant' ? (instantCore(load) as Promise<Cores[B]>) : load())
   await pause()
   return core
 }

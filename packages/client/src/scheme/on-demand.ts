@@ -5,7 +5,7 @@ import { loadPart } from '../platform/parts.js'
 import type { StatelessScheme } from './scheme.js'
 
 /** Lookups with one server, without a state. Throws UnsupportedError. */
-export async function loadOneServer(environment: Pick<Environment, 'loadCore' | 'pause'>): Promise<StatelessScheme> {
+export async function loadOneServer(environment: Pick<Environment, 'pause'>): Promise<StatelessScheme> {
   const { startOneServer } = await loadPart(() => import('./one-server/one-server.js'))
   return await startOneServer(environment)
 }

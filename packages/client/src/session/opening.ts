@@ -46,11 +46,8 @@ export interface SessionParts extends Omit<KeepingParts, 'core'> {
 /** Makes a session in mode `instant` with one server. */
 export type OneServer = (parts: Omit<KeepingParts, 'core'>, greeting: Greeting) => Promise<UnbegunSession>
 
-/** A module that a map can do with alone. */
-export type MapBuild = Exclude<Build, 'one-server'>
-
 /** The WebAssembly module that a map in this mode needs in the end. */
-export function buildFor(mode: string, apart: Apart, known: ReadonlyMap<string, KnownScheme>): MapBuild {
+export function buildFor(mode: string, apart: Apart, known: ReadonlyMap<string, KnownScheme>): Build {
   if (known.get(mode)?.kind === 'stateless') return 'instant'
   return apart === 2 ? 'client' : 'single'
 }
@@ -76,7 +73,7 @@ async function sessionOf(
 ): Promise<UnbegunSession> {
   const { environment, mode, apart, atLeast, servers, stats } = given
   const scheme = known.get(mode)
-  const start = (build: MapBuild) => startCore(environment, build)
+  const start = (build: Build) => startCore(environment, build)
   await environment.pause() // whoever calls open() may be a script that the page has just loaded, which is a long task by itself
   signal.throwIfAborted()
   const complete = (core: KeepingParts['core']) => ({ ...given, core })

@@ -17,11 +17,12 @@ import {
   ONE_SERVER_PATH,
   toHex,
 } from '@keyhush/protocol'
-import { type OneServerCore, type OneServerSizes, oneServerCosts } from '@keyhush/wasm/client'
+import type { OneServerCore, OneServerSizes } from '@keyhush/wasm/client'
+import { loadOneServerCore, oneServerCosts } from '@keyhush/wasm/one-server'
 import { TamperedError, UnsupportedError } from '../../base/errors.js'
 import { coreCode, inCore, isDead, release } from '../../platform/core.js'
 import type { Environment } from '../../platform/environment.js'
-import { startCore } from '../../platform/starting.js'
+import { startPackage } from '../../platform/starting.js'
 import { withRetry } from '../../servers/retry.js'
 import { getWholeBlob } from '../../servers/transport.js'
 import type { Ask, Equipment, SchemeContext, StatelessBatch, StatelessScheme, Verdict } from '../scheme.js'
@@ -29,8 +30,10 @@ import type { Ask, Equipment, SchemeContext, StatelessBatch, StatelessScheme, Ve
 const ENTROPY_BYTES = 32
 
 /** Starts the module of its own. Throws UnsupportedError. */
-export async function startOneServer(environment: Pick<Environment, 'loadCore' | 'pause'>): Promise<StatelessScheme> {
-  return schemeWith(await startCore(environment, 'one-server'))
+export async function startOneServer({ pause }: Pick<Environment, 'pause'>): Promise<StatelessScheme> {
+  const own = await startPackage(loadOneServerCore)
+  await pause() // to start it is a task by itself
+  return schemeWith(own)
 }
 
 function schemeWith(own: OneServerCore): StatelessScheme {
