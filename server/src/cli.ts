@@ -128,12 +128,8 @@ program
   )
   .option(
     '--instant <workers>',
-    'worker threads for instant lookups; off: not offered (default: one less than processors, 1 to 4)',
+    'worker threads for instant lookups; off: none, not with one server either (default: one less than processors, 1 to 4)',
     workers,
-  )
-  .option(
-    '--no-one-server',
-    'answer no lookups with one server: their preparation takes memory for each epoch (docs/operations/one-server.md)',
   )
   .option(
     '--publisher-key <[name=]key...>',

@@ -6,13 +6,7 @@ import { loadCore } from '@keyhush/wasm'
 import { fastify } from 'fastify'
 import { onTestFinished } from 'vitest'
 import type { Readers } from '../dist/database/readers.js'
-import {
-  Computations,
-  type ComputationsOptions,
-  type KeyhushOptions,
-  keyhushPlugin,
-  type UpdatableOptions,
-} from '../dist/index.js'
+import { Computations, type ComputationsOptions, type KeyhushOptions, keyhushPlugin } from '../dist/index.js'
 import { builtDataset, type Choices, pseudoRandom } from './helpers.js'
 import { opened, storageOf } from './updatable-helpers.js'
 
@@ -23,8 +17,8 @@ export const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
 
 export const fixed = (choices: Choices = {}) =>
   builtDataset('a.bin', CONTENT, { recordBytes: RECORD_BYTES, ...choices })
-export const changing = async (choices: Choices = {}, options: UpdatableOptions = {}) =>
-  opened(await storageOf('a.bin', CONTENT, { recordBytes: RECORD_BYTES, ...choices }), options)
+export const changing = async (choices: Choices = {}) =>
+  opened(await storageOf('a.bin', CONTENT, { recordBytes: RECORD_BYTES, ...choices }))
 
 let draws = 0
 /** 32 bytes, different for each of 255 draws of a file. */

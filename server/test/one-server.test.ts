@@ -2,6 +2,9 @@
 // whoever makes the epoch has computed.
 
 import { readdirSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import {
   decodeOneServerAnswer,
   encodeManifest,
@@ -18,9 +21,16 @@ import {
 import { type Core, loadCore, type OneServerCore } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, expect, onTestFinished, test, vi } from 'vitest'
-import type { Dataset, OneServerOptions, UpdatableDatabase } from '../dist/index.js'
-import { CONTENT, changing, entropy, fixed, hex, RECORD_BYTES, RECORDS, withComputations } from './computing.js'
-import { builtDataset, builtDirectory, createIn, faultsOf, post as postTo, pseudoRandom } from './helpers.js'
+import {
+  buildDataset,
+  type Dataset,
+  loadDataset,
+  type OneServerOptions,
+  type UpdatableDatabase,
+  type UpdatableOptions,
+} from '../dist/index.js'
+import { CONTENT, entropy, fixed, hex, RECORD_BYTES, RECORDS, withComputations } from './computing.js'
+import { builtDataset, createIn, faultsOf, post as postTo, pseudoRandom } from './helpers.js'
 import { batchOn, opened, RememberingStorage } from './updatable-helpers.js'
 
 const EXPIRES = 4_000_000_000
@@ -29,10 +39,17 @@ const recordOf = (index: number) => hex(CONTENT.subarray(index * RECORD_BYTES, (
 
 let core: Core
 let client: OneServerCore
+let directory: string
 beforeAll(async () => {
   core = await loadCore()
   client = core
-})
+  const folder = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
+  directory = join(folder, 'dataset')
+  const data = join(folder, 'a.bin')
+  await writeFile(data, CONTENT)
+  await buildDataset({ data, out: directory, recordBytes: RECORD_BYTES, ...HINTED })
+  return () => rm(folder, { recursive: true })
+}, 60_000)
 
 /** A request, and what its reply says with this hint. */
 function lookup(manifest: Manifest, indices: readonly number[], of: InstantOf = 'records') {
@@ -66,6 +83,15 @@ async function found(app: FastifyInstance, manifest: Manifest, indices: readonly
   return reply.statusCode === 200 ? read(reply.rawPayload, await hintAt(app, manifest)) : codeOf(reply)
 }
 
+/** Of the directory that all tests share: a hint takes a second to make. */
+const hinted = async () => {
+  const dataset = await loadDataset(directory)
+  onTestFinished(() => dataset.close())
+  return dataset
+}
+const hintedStore = async (options: UpdatableOptions = {}) =>
+  opened(await createIn(new RememberingStorage(), directory), options)
+
 const serving = async (dataset: Dataset, oneServer: OneServerOptions = {}) => {
   const made = await withComputations({ dataset }, { oneServer, instant: false })
   await ready(made.app)
@@ -80,7 +106,7 @@ async function edit(updatable: UpdatableDatabase, index: number, expires = EXPIR
 }
 
 test('a server finds records, and its replies have the lengths that follow from the manifest', async () => {
-  const dataset = await fixed(HINTED)
+  const dataset = await hinted()
   const { app } = await serving(dataset)
   const { manifest } = dataset
   expect(await found(app, manifest, [0])).toBe(recordOf(0))
@@ -107,7 +133,7 @@ test('a keyed database has one hint for records and directory', async () => {
 }, 60_000)
 
 test('what is malformed or not offered is refused', async () => {
-  const dataset = await fixed(HINTED)
+  const dataset = await hinted()
   const { app } = await serving(dataset)
   const { body } = lookup(dataset.manifest, [5])
   const directory = Buffer.from(body)
@@ -123,7 +149,7 @@ test('what is malformed or not offered is refused', async () => {
 }, 60_000)
 
 test('queries beyond those that may wait are refused, and the others answered', async () => {
-  const dataset = await fixed(HINTED)
+  const dataset = await hinted()
   const { app } = await serving(dataset, { waiting: 2 })
   const asked = Array.from({ length: 6 }, (_, i) => found(app, dataset.manifest, [i]))
   const answers = await Promise.all(asked)
@@ -133,7 +159,7 @@ test('queries beyond those that may wait are refused, and the others answered', 
 }, 60_000)
 
 test('another hint than that of the records is not served', async () => {
-  const dataset = await fixed(HINTED)
+  const dataset = await hinted()
   const manifest = { ...dataset.manifest, oneServerHint: new Uint8Array(32).fill(1) }
   const { app } = await withComputations(
     { dataset: { ...dataset, manifest, manifestBytes: encodeManifest(manifest) } },
@@ -147,8 +173,8 @@ test('another hint than that of the records is not served', async () => {
 }, 60_000)
 
 test('a batch makes the next hint, the same at each copy; the epoch before is answered, and none before that', async () => {
-  const updatable = await changing(HINTED)
-  const copy = await changing(HINTED, { oneServer: false })
+  const updatable = await hintedStore()
+  const copy = await hintedStore({ oneServer: false })
   const { app } = await withComputations({ updatable }, { instant: false })
   await ready(app)
   const first = updatable.newest.manifest
@@ -166,8 +192,7 @@ test('a batch makes the next hint, the same at each copy; the epoch before is an
 }, 120_000)
 
 test('a server that starts again prepares the same hint from its store', async () => {
-  const storage = new RememberingStorage()
-  await createIn(storage, await builtDirectory('a.bin', CONTENT, { recordBytes: RECORD_BYTES, ...HINTED }))
+  const storage = await createIn(new RememberingStorage(), directory)
   const before = await opened(storage)
   const value = await edit(before, 9)
   const { manifest } = before.newest
@@ -187,7 +212,7 @@ test('is not built without an expiry, or without commitments', async () => {
 
 test('its threads end with the server', async () => {
   const threads = () => readdirSync('/proc/self/task').length
-  const dataset = await fixed(HINTED)
+  const dataset = await hinted()
   const before = threads()
   const { app, computations } = await serving(dataset)
   expect(await found(app, dataset.manifest, [1])).toBe(recordOf(1))

@@ -45,8 +45,6 @@ export interface ServeArguments {
   readonly rateLimit: number
   /** worker threads; false: off; missing: as many as suit the machine */
   readonly instant?: number | false
-  /** false: lookups with one server are not answered */
-  readonly oneServer: boolean
   readonly metrics?: { readonly host: string; readonly port: number }
   /** how long /readyz says no before nothing new is answered */
   readonly drainSeconds: number
@@ -71,7 +69,7 @@ export async function serve(options: ServeArguments): Promise<void> {
     trustProxy: options.trustProxy === true ? PRIVATE_ADDRESSES : options.trustProxy,
     rateLimit: options.rateLimit,
     instant: options.instant === false ? false : { workers: options.instant },
-    oneServer: options.oneServer ? {} : false,
+    oneServer: options.instant === false ? false : {},
     metrics,
     log: { level: options.logLevel, stream: new BoundedLog(process.stderr) },
   })
@@ -114,13 +112,14 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   const mounted: MountedDataset[] = []
   for (const { name, dir, source } of stores) {
     const publisherKeys = keys.filter(key => key.name === undefined || key.name === name).map(({ key }) => key)
-    const { history, replica, oneServer } = options
+    const { history, replica } = options
+    const oneServer = options.instant !== false
     const updatable = await openStore(dir, source, { history, replica, oneServer, onPreparing: say(name) }, name)
     mounted.push({ name, publisherKeys, updatable })
   }
   for (const { name, dir } of named) {
     const dataset = await withProgress(onProgress => loadDataset(dir, onProgress))
-    if (options.oneServer && hasOneServer(dataset.manifest)) say(name)(preparedBytes(dataset.core, dataset.manifest))
+    if (options.instant !== false && hasOneServer(dataset.manifest)) say(name)(preparedBytes(dataset.core, dataset.manifest))
     mounted.push({ name, dataset })
   }
   return mounted
