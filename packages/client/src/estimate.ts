@@ -12,7 +12,6 @@ import { startCore } from './platform/starting.js'
 import { platformEnvironment } from './platform/whole.js'
 import type { ProofsPackages } from './scheme/kinds.js'
 import { KNOWN, schemesFor } from './scheme/known.js'
-import { loadOneServer } from './scheme/on-demand.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
 import { agree } from './servers/manifests.js'
 import { apartOf, checkAtLeast, parseServers } from './servers/parties.js'
@@ -104,7 +103,9 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
       usage: { lookupsPerDay, changesPerDay, servers: atLeast === 2 ? 2 : Math.max(2, apart) }, // of two that suffice two are asked
     }
     const { name: mode } = chooseScheme(core, manifest, { lookups: 0, apart })
-    const oneServer = experimental && parsed.length === 1 ? await loadOneServer(environment) : undefined
+    const isAlone = experimental && parsed.length === 1
+    const part = isAlone ? await loadPart(() => import('./session/one-server.js')) : undefined
+    const oneServer = await part?.startOneServer(environment)
     const modes = Object.fromEntries(
       [...schemesFor(SCHEMES, apart, oneServer !== undefined)].flatMap(([name, known]) => {
         const scheme = known.kind === 'stateless' ? (oneServer ?? known) : known

@@ -289,7 +289,6 @@ export function readOptions(
   const { atLeast = servers.length } = options
   if (options.atLeast !== undefined) checkAtLeast(atLeast, apart)
   const { experimental = false } = options
-  checkExperimental(servers, apart, options, publisherKey)
   const usable = schemesFor(schemes, apart, experimental)
   oneOf('mode', ['auto', ...usable.keys()], mode, `with ${numberOf(apart)}`)
   if (lookups !== undefined) checkLookups(lookups, apart)
@@ -320,34 +319,6 @@ export function readOptions(
 }
 
 const BOOLEANS = ['development', 'push', 'experimental'] as const
-
-/** Throws UsageError for lookups with one server that must not be made so. */
-function checkExperimental(
-  { length }: Servers,
-  apart: Apart,
-  { experimental = false, integrity, mode = 'auto' }: Options,
-  publisherKey: string | undefined,
-): void {
-  if (!experimental) {
-    if (mode !== 'instant' || length > 1) return
-    const what = "mode: expected experimental: true for 'instant' with one server, got none"
-    const why = 'its cryptography is new and unreviewed (docs/review-one-server.md)'
-    throw new UsageError(`${what}: ${why}. Pass it with a publisherKey, use mode 'single', or name two servers`)
-  }
-  if (length > 1 || !['auto', 'instant'].includes(mode)) {
-    const came = length > 1 ? numberOf(Math.max(2, apart)) : `mode '${mode}'`
-    throw new UsageError(
-      `experimental: expected one server in mode 'instant' or 'auto', got ${came}; leave the option out`,
-    )
-  }
-  if (publisherKey !== undefined && integrity === undefined) return
-  const why = 'a server that makes its own hints learns a bit of its choice with each lookup'
-  const [what, todo] =
-    integrity === undefined
-      ? ['publisherKey: expected one with experimental, got none', "pass the publisher's key"]
-      : ["integrity: expected none with experimental, got 'server'", 'leave it out, and pass a publisherKey']
-  throw new UsageError(`${what}: ${why}; ${todo}`)
-}
 
 /** The core's limit. */
 const MOST_LOOKUPS = 2 ** 20

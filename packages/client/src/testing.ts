@@ -6,7 +6,7 @@ import type { Environment } from './platform/environment.js'
 import type { Scheme } from './scheme/scheme.js'
 import { type Choose, type Pays, SCHEMES } from './scheme/table.js'
 import { keeping } from './session/keeping.js'
-import { oneServerSession } from './session/one-server.js'
+import * as oneServer from './session/one-server.js'
 import { openBy } from './sharing.js'
 
 /**
@@ -22,7 +22,7 @@ export function openWith(
 ): Promise<KeyhushMap> {
   return openBy(environment, options, {
     ...{ known: schemes, loadKeeping: async () => keeping(schemes, pays, choose) },
-    loadOneServer: async () => oneServerSession,
+    loadOneServer: async () => oneServer,
   })
 }
 

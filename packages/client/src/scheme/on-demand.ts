@@ -1,11 +1,3 @@
-// Schemes that only some maps load, whose WebAssembly is a module of its own.
+// A scheme that only some maps load, with a WebAssembly module of its own. Import this where it is loaded on demand.
 
-import type { Environment } from '../platform/environment.js'
-import { loadPart } from '../platform/parts.js'
-import type { StatelessScheme } from './scheme.js'
-
-/** Lookups with one server, without a state. Throws UnsupportedError. */
-export async function loadOneServer(environment: Pick<Environment, 'pause'>): Promise<StatelessScheme> {
-  const { startOneServer } = await loadPart(() => import('./one-server/one-server.js'))
-  return await startOneServer(environment)
-}
+export { startOneServer } from './one-server/one-server.js'

@@ -11,6 +11,7 @@
 
 import type { Info, InstantOf, Manifest, Proofs } from '@keyhush/protocol'
 import type { Core, LayoutHandle, Mode, ModeCosts, Usage } from '@keyhush/wasm/client'
+import type { TamperedError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import type { Agreed } from '../servers/manifests.js'
 import type { Link } from '../servers/transport.js'
@@ -77,6 +78,8 @@ export interface StatelessScheme extends AnyScheme {
    * needed.
    */
   equip?(context: SchemeContext, at: Agreed, link: Link, signal: AbortSignal): Promise<Equipment>
+  /** The error of a server whose reply is forged; missing: no reply is by itself. */
+  forged?(server: string): TamperedError
   /**
    * A batch for `indices` of the records, or of the directory's blocks, out of fresh randomness: one request for each of these
    * servers, in their order. `equipment`: what `equip` has resolved to. To be freed.

@@ -2,10 +2,10 @@
 // ships without it.
 
 import type { Manifest } from '@keyhush/protocol'
+import { loadPart } from '../platform/parts.js'
 import { startCore } from '../platform/starting.js'
 import { downloadBytes } from '../scheme/download.js'
 import { firstScheme, schemesFor } from '../scheme/known.js'
-import { loadOneServer } from '../scheme/on-demand.js'
 import type { StatelessScheme } from '../scheme/scheme.js'
 import { chooseScheme, type Pays, paysAfter, SCHEMES } from '../scheme/table.js'
 import { ChoosingSession } from './choosing.js'
@@ -20,7 +20,8 @@ export function keeping(schemes = SCHEMES, pays = paysAfter, choose = chooseSche
     const usable = schemesFor(schemes, apart, experimental)
     const parts = { ...given, schemes: usable }
     const known = mode === 'auto' ? firstScheme(usable) : undefined
-    const first = known && (apart === 1 ? await loadOneServer(environment) : known)
+    const first =
+      known && (apart === 1 ? await (await loadPart(given.loadOneServer!)).startOneServer(environment) : known)
     if (first === undefined) {
       const basis = { lookups: 0, apart }
       const consent = new Consent(download)

@@ -288,8 +288,11 @@ export class StatelessSession implements Session {
     const { stats } = this.#parts
     const names = links.map(({ server }) => server.name)
     const batch = this.#scheme.begin(this.#context, manifest, names, of, indices, equipment)
+    const onForged = async (party: number) => {
+      throw this.#scheme.forged!(names[party]!)
+    }
     try {
-      await exchange({ manifest, batch, links, stats, ...how, onForged: async party => forgedBy(names[party]!) })
+      await exchange({ manifest, batch, links, stats, ...how, onForged })
       const found = batch.finish()
       if (found !== undefined) return found
       const finds = names.length === 2 ? "; mode 'full' finds out which server it is" : ''
@@ -409,10 +412,4 @@ export class StatelessSession implements Session {
 /** Whether a server has a blob of this epoch no more, or not yet: it may have a newer epoch. */
 function isForgotten(error: unknown): boolean {
   return error instanceof ServerError && error.refusal === 'not_found'
-}
-
-/** Nothing is kept, so nothing is condemned. */
-function forgedBy(server: string): never {
-  const what = 'expected an answer from the database that the publisher has signed, got a forged one'
-  throw new TamperedError(server, `${what}; warn your user, and use another server. Asking again is safe`)
 }

@@ -73,6 +73,11 @@ function schemeWith(own: OneServerCore): StatelessScheme {
       return { hint, manifestHash: inCore(core, () => core.blake3(bytes)) }
     },
 
+    forged(server) {
+      const what = 'expected an answer from the database that the publisher has signed, got a forged one'
+      return new TamperedError(server, `${what}; warn your user, and use another server. Asking again is safe`)
+    },
+
     begin(context, manifest, _servers, of, indices, equipment) {
       return new OneServerBatch(own, context, manifest, of, indices, equipment!)
     },
