@@ -5,7 +5,9 @@
 //! CRYPTO 2023) says how much of the secret's entropy is left, from the largest singular value of L. Lanczos' iteration finds it: each
 //! step is an answer and its transpose, both exact modulo q, because vectors are rounded to integers of norm 2^20.
 
-use super::ring::{Element, MODULUS, Matrices, Multiplier, modulo, reduced};
+use keyhush_kernels::modular::{MODULUS, reduced};
+
+use super::ring::{Element, Matrices, Multiplier, modulo};
 use super::server::{Doubled, LANES, Prepared, digit_place, doubled, place};
 use super::{DIGIT_BITS, DIGITS, GADGET_DROP, HINT_DROP, HintParts};
 use crate::error::Error;
