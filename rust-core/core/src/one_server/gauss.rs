@@ -48,6 +48,12 @@ pub fn own_noise(source: &mut ChaCha, out: &mut [i64]) {
     digits.zeroize();
 }
 
+/// The tables, by their deviations in tenths: for test vectors.
+#[must_use]
+pub fn tables() -> [(u32, &'static [u64]); 3] {
+    [(128, &SECRET), (240, &ERROR), (156, &NOISE)]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
