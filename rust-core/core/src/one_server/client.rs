@@ -1,9 +1,12 @@
 //! A client's lookup: the request, and the one verdict on its answer. The steps, and the memory that is touched, are the same for all
 //! indices, secrets and answers.
 
+use std::sync::Arc;
+
+use keyhush_kernels::modular::MODULUS;
 use zeroize::Zeroizing;
 
-use super::ring::{DELTA, MODULUS, Matrices, Multiplier, PRIMES, Ring, add_modulo, less, modulo, reduced};
+use super::ring::{DELTA, Element, Matrices, Multiplier, Ring, add_modulo, modulo};
 use super::{
     ANSWER_BITS, Context, DIGIT_BITS, ENTRY_BITS, GADGET_DROP, HINT_DROP, HintParts, KEY_DROP, MODULUS_BITS, Shape,
     Wiped, bits, column, divided, equal, gauss, whitening,
@@ -23,7 +26,7 @@ const NOISE_WORDS: usize = 2 * gauss::NOISE_DIGITS;
 pub struct Query {
     shape: Shape,
     context: Context,
-    ring: Ring,
+    ring: Arc<Ring>,
     seed: Zeroizing<[u8; ENTROPY_BYTES]>,
     columns: Wiped<u32>,
     /// record numbers within the columns
@@ -60,7 +63,7 @@ impl Query {
             let (column, place) = divided::<32>(u64::from(index), shape.column_records as u64);
             (columns[i], places[i]) = (column as u32, place as u32);
         }
-        let ring = Ring::new(shape.degree);
+        let ring = Ring::of(shape.degree);
         let seed = hedged(entropy, manifest_hash, &context, indices);
         let matrices = Matrices::new(&ring, &context.matrix_seed(), shape.chunks());
         let mut secrets = Vec::with_capacity(count);
@@ -212,13 +215,9 @@ fn request(
 }
 
 /// The random part of an output, from a hint's coefficients without their low bits.
-fn random_part(ring: &Ring, coefficients: &[u8]) -> super::ring::Element {
-    let coefficients: Vec<u64> =
-        coefficients.as_chunks().0.iter().map(|bytes| u64::from(u32::from_le_bytes(*bytes))).collect();
-    ring.element(|i, m| {
-        let value = (coefficients[i] << HINT_DROP) + (1 << (HINT_DROP - 1));
-        less(reduced(value, m), PRIMES[m])
-    })
+fn random_part(ring: &Ring, coefficients: &[u8]) -> Element {
+    let kept = coefficients.as_chunks().0.iter().map(|bytes| u64::from(u32::from_le_bytes(*bytes)));
+    ring.of_unsigned(&kept.map(|value| (value << HINT_DROP) + (1 << (HINT_DROP - 1))).collect::<Vec<_>>())
 }
 
 /// The entry that a value stands for, and 1 if it is nearer than half a step, by 2 at least, else 0. This holds alike for all entries,

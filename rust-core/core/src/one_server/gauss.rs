@@ -1,11 +1,11 @@
 //! Discrete Gaussian numbers. Each draw reads one u64 of its stream and compares it with the whole table: no branch, no early end.
 
+use keyhush_kernels::gauss::{LANES, counts};
+
 use super::tables::{ERROR, NOISE, SECRET};
 use crate::random::ChaCha;
 use zeroize::Zeroize;
 
-/// Draws that are compared with a table side by side.
-const LANES: usize = 8;
 /// Digits of a draw of own noise.
 pub const NOISE_DIGITS: usize = 11;
 
@@ -16,16 +16,10 @@ fn fill(source: &mut ChaCha, table: &[u64], out: &mut [i32]) {
     for out in out.chunks_mut(LANES) {
         source.fill(bytes[..out.len()].as_flattened_mut());
         let numbers = bytes.map(u64::from_le_bytes);
-        let places = numbers.map(|number| (number & (u64::MAX >> 1)) as i64);
-        let mut magnitudes = [0; LANES];
-        for &bound in table {
-            for (magnitude, place) in magnitudes.iter_mut().zip(places) {
-                *magnitude += i64::from(place >= bound as i64);
-            }
-        }
+        let magnitudes = counts(table, &numbers.map(|number| number & (u64::MAX >> 1)));
         for ((out, magnitude), number) in out.iter_mut().zip(magnitudes).zip(numbers) {
             let sign = (number as i64 >> 63) as i32;
-            *out = (magnitude as i32 ^ sign) - sign;
+            *out = (magnitude ^ sign) - sign;
         }
     }
     bytes.zeroize();
@@ -52,6 +46,12 @@ pub fn own_noise(source: &mut ChaCha, out: &mut [i64]) {
         }
     }
     digits.zeroize();
+}
+
+/// The tables, by their deviations in tenths: for test vectors.
+#[must_use]
+pub fn tables() -> [(u32, &'static [u64]); 3] {
+    [(128, &SECRET), (240, &ERROR), (156, &NOISE)]
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@
 //! CRYPTO 2023) says how much of the secret's entropy is left, from the largest singular value of L. Lanczos' iteration finds it: each
 //! step is an answer and its transpose, both exact modulo q, because vectors are rounded to integers of norm 2^20.
 
-use super::ring::{Element, MODULUS, Matrices, Multiplier, modulo, reduced};
+use keyhush_kernels::modular::{MODULUS, reduced};
+
+use super::ring::{Element, Matrices, Multiplier, modulo};
 use super::server::{Doubled, LANES, Prepared, digit_place, doubled, place};
 use super::{DIGIT_BITS, DIGITS, GADGET_DROP, HINT_DROP, HintParts};
 use crate::error::Error;
@@ -247,4 +249,84 @@ fn normalised(mut vector: Vec<f64>) -> (Vec<f64>, f64) {
 
 fn rounded(vector: &[f64], scale: f64) -> Vec<i64> {
     vector.iter().map(|value| (value * scale).round_ties_even() as i64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::one_server::prepare::Preparing;
+    use crate::one_server::{Context, Of, Shape};
+    use crate::random::{ChaCha, Uniform};
+
+    fn database(degree: usize, records: u64) -> Prepared {
+        let shape = Shape::of_degree(degree, records, 20).unwrap();
+        let context = Context { database_id: [1; 16], generation: 1, of: Of::Records };
+        let mut preparing = Preparing::new(shape, context, 0).unwrap();
+        preparing.put(&(0..records * 20).map(|i| (i * i >> 3) as u8).collect::<Vec<_>>()).unwrap();
+        while preparing.step().unwrap() {}
+        preparing.finish().unwrap()
+    }
+
+    fn lengths(database: &Prepared) -> [usize; 3] {
+        [database.shape.degree, DIGITS * database.shape.degree, database.shape.columns]
+    }
+
+    #[test]
+    fn the_transpose_is_one() {
+        let mut source = ChaCha::new(&[4; 32], 0);
+        let mut small = |count: usize| (0..count).map(|_| i64::from(source.below(2001)) - 1000).collect::<Vec<_>>();
+        for (degree, records) in [(32, 5), (64, 200), (128, 400)] {
+            let database = database(degree, records);
+            let norm = Norm::new(&database);
+            let wide = lengths(&database).map(&mut small);
+            let rows = small(database.shape.rows());
+            let product =
+                |a: &[i64], b: &[i64]| a.iter().zip(b).map(|(x, y)| i128::from(*x) * i128::from(*y)).sum::<i128>();
+            let back = norm.transpose(&database, &rows).map(|part| rounded(&part, 1.0));
+            let there = product(&norm.forward(&database, &wide), &rows);
+            assert_eq!(there, wide.iter().zip(&back).map(|(a, b)| product(a, b)).sum::<i128>(), "degree {degree}");
+        }
+    }
+
+    #[test]
+    fn the_norm_is_that_of_the_matrix_written_out() {
+        let database = database(32, 60);
+        let norm = Norm::new(&database);
+        let matrix: Vec<Vec<f64>> = (0..3)
+            .flat_map(|part| (0..lengths(&database)[part]).map(move |at| (part, at)))
+            .map(|(part, at)| {
+                let mut unit = lengths(&database).map(|length| vec![0; length]);
+                unit[part][at] = 1;
+                norm.forward(&database, &unit).into_iter().map(|value| value as f64).collect()
+            })
+            .collect();
+        let mut vector = vec![1.0; database.shape.rows()];
+        let mut value = 0.0;
+        for _ in 0..3000 {
+            let wide: Vec<f64> = matrix.iter().map(|row| dot(row, &vector)).collect();
+            let mut next = vec![0.0; vector.len()];
+            for (row, factor) in matrix.iter().zip(wide) {
+                next.iter_mut().zip(row).for_each(|(next, value)| *next += factor * value);
+            }
+            (vector, value) = normalised(next);
+        }
+        let mut found = norm;
+        while found.step(&database).unwrap() {}
+        assert!((found.log2() - value.log2() / 2.0).abs() < 0.01, "2^{} and 2^{}", found.log2(), value.log2() / 2.0);
+    }
+
+    #[test]
+    fn a_database_that_is_not_what_was_prepared_fails() {
+        let mut honest = database(64, 200);
+        let mut norm = Norm::new(&honest);
+        assert!(!norm.hides());
+        while norm.step(&honest).unwrap() {}
+        assert!(norm.hides());
+        assert!(matches!(norm.step(&database(32, 60)), Err(Error::Phase(_))));
+        honest.entries.fill(u16::MAX);
+        let mut norm = Norm::new(&honest);
+        while norm.step(&honest).unwrap() {}
+        assert!(!norm.hides(), "2^{}", norm.log2());
+        assert!((LIMIT_SQUARED.log2() - 60.4).abs() < 1e-4);
+    }
 }

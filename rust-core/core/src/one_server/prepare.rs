@@ -6,8 +6,12 @@
 //! transform over r at each slot ([`Stage::Across`]). From the last j down, A_j is decomposed into digits, and key-switched to
 //! τ_(j−1)(s) ([`Stage::Collapse`]). The digits depend on the database alone; what is left in the end is the answer's random part.
 
+use std::sync::Arc;
+
+use keyhush_kernels::modular::{Factor, MODULUS, PRIMES, less, reduced, residue};
+
 use super::column::{Tree, leaf};
-use super::ring::{Element, Factor, MODULUS, Matrices, PRIMES, Ring, less, reduced};
+use super::ring::{Element, Matrices, Ring};
 use super::server::{LANES, Prepared, digit_place, place};
 use super::{Context, DIGIT_BITS, DIGITS, GADGET_DROP, HINT_DROP, Shape, whitening};
 use crate::bytes::zeroed;
@@ -41,7 +45,7 @@ pub struct Preparing {
     shape: Shape,
     context: Context,
     attempt: u32,
-    ring: Ring,
+    ring: Arc<Ring>,
     stage: Stage,
     /// column after column; empty once they are whitened
     columns: Vec<u8>,
@@ -66,7 +70,7 @@ impl Preparing {
     /// # Errors
     /// [`Error::Layout`] if memory does not suffice.
     pub fn new(shape: Shape, context: Context, attempt: u32) -> Result<Self, Error> {
-        let ring = Ring::new(shape.degree);
+        let ring = Ring::of(shape.degree);
         let half = shape.degree / 2;
         let Matrices { selectors, key } = Matrices::new(&ring, &context.matrix_seed(), shape.chunks());
         let doubled = |element: &Element, m: usize| {
@@ -266,7 +270,7 @@ impl Preparing {
             let digits = decomposed(&self.ring.coefficients(&self.carry));
             for (i, digits) in digits.iter().enumerate() {
                 for (m, prime) in PRIMES.into_iter().enumerate() {
-                    buffer.iter_mut().zip(digits).for_each(|(to, &digit)| *to = digit.rem_euclid(prime as i32) as u32);
+                    buffer.iter_mut().zip(digits).for_each(|(to, &digit)| *to = residue(digit, prime));
                     self.ring.slots(m, &mut buffer, &mut slots);
                     for (block, lanes) in slots.as_chunks::<LANES>().0.iter().enumerate() {
                         let at = digit_place(&shape, output, m, block) + ((j - 1) * DIGITS + i) * LANES;

@@ -1,6 +1,10 @@
 //! A prepared database, and its answers.
 
-use super::ring::{Element, MODULUS, PRIMES, Ring, add_modulo, less, reduced};
+use std::sync::Arc;
+
+use keyhush_kernels::modular::{MODULUS, PRIMES, joined, less, reduced};
+
+use super::ring::{Element, Ring, add_modulo};
 use super::{ANSWER_BITS, Context, DIGITS, KEY_DROP, MODULUS_BITS, Shape, bits};
 use crate::error::Error;
 
@@ -15,7 +19,7 @@ const ROWS: usize = 4;
 pub struct Prepared {
     pub(super) shape: Shape,
     pub(super) context: Context,
-    pub(super) ring: Ring,
+    pub(super) ring: Arc<Ring>,
     /// whitened entries ([`place`])
     pub(super) entries: Vec<u16>,
     /// digits in evaluation form ([`digit_place`])
@@ -114,7 +118,7 @@ impl Prepared {
                     .iter()
                     .zip(rows)
                     .take(half)
-                    .map(|(switched, (first, second))| add_modulo(*switched, self.ring.joined(*first, *second))),
+                    .map(|(switched, (first, second))| add_modulo(*switched, joined(*first, *second))),
             );
         }
         out
