@@ -1,6 +1,6 @@
-// Compiles rust-core/wasm to WebAssembly, into packages/wasm/generated/. It makes four variants: `core` has everything, for servers
-// and Node; browsers load `instant` (instant lookups only), `client` (hints too) or `single` (lookups with one server too). It also
-// makes `worker`, for a server's worker threads.
+// Compiles rust-core/wasm to WebAssembly, into packages/wasm/generated/. It makes five variants: `core` has everything, for servers
+// and Node; browsers load `instant` (instant lookups only), `client` (hints too) or `single` (lookups with one server too), and beside
+// it `one-server` (instant lookups with one server, and nothing else). It also makes `worker`, for a server's worker threads.
 //
 //   1. compile       each variant with cargo, and the tools for the next step (tools/wasm)
 //   2. wasm-pack     core.js, core.d.ts, core_bg.wasm, with wasm-bindgen and wasm-opt (their options are in the crate's
@@ -18,6 +18,7 @@ export const wasmOutputs = [
   ...['core.js', 'core.d.ts', 'core_bg.wasm', 'client.js', 'client.d.ts', 'client_bg.wasm'],
   ...['instant.js', 'instant.d.ts', 'instant_bg.wasm', 'inline-instant.js', 'inline-instant.d.ts'],
   ...['single.js', 'single.d.ts', 'single_bg.wasm', 'worker.wasm'],
+  ...['one-server.js', 'one-server.d.ts', 'one-server_bg.wasm', 'inline-one-server.js', 'inline-one-server.d.ts'],
   ...['inline.js', 'inline.d.ts', 'inline-single.js', 'inline-single.d.ts'],
 ].map(name => `${generated}/${name}`)
 
@@ -43,16 +44,16 @@ export async function inGenerated(folder, build) {
 
 // Options for a small rather than a fast variant: it hashes one path and expands one seed, and never a whole database. They apply to
 // our crates only, so that dependencies are compiled once for all variants.
-const small = ['core', 'kernels', 'wasm'].flatMap(name => [
-  ...['--config', `profile.release.package.keyhush-${name}.opt-level="s"`],
-])
+const small = (...crates) =>
+  crates.flatMap(name => ['--config', `profile.release.package.keyhush-${name}.opt-level="s"`])
 
 async function buildAll(fresh) {
   await buildVariants('rust-core', fresh, {
     core: [],
     single: ['--no-default-features', '--features', 'single'],
     client: ['--no-default-features', '--features', 'hints'],
-    instant: ['--no-default-features', ...small],
+    instant: ['--no-default-features', '--features', 'instant', ...small('core', 'kernels', 'wasm')],
+    'one-server': ['--no-default-features', '--features', 'one-server', ...small('core', 'wasm')],
   })
   shareMemory(join(fresh, 'core_bg.wasm'), join(fresh, 'core.js'))
   await buildWorker(fresh)
@@ -61,6 +62,7 @@ async function buildAll(fresh) {
     ['instant_bg.wasm', 'inline-instant'],
     ['client_bg.wasm', 'inline'],
     ['single_bg.wasm', 'inline-single'],
+    ['one-server_bg.wasm', 'inline-one-server'],
   ]) {
     inline(join(fresh, file), join(fresh, name))
   }

@@ -70,6 +70,10 @@ const layoutOptions = () => [
   new Option('--expires <seconds>', 'when the manifest expires, in seconds since 1970 (default: never)').argParser(
     seconds,
   ),
+  new Option(
+    '--one-server',
+    'experimental: make the hint for lookups with one server, without a download; needs --expires (docs/operations/one-server.md)',
+  ),
   new Option('--succeeds <file>', 'manifest that this generation follows, as GET /v1/manifest returns it'),
   new Option('--name <name>', 'name that the database id is derived from (default: the data)'),
 ]
@@ -124,7 +128,7 @@ program
   )
   .option(
     '--instant <workers>',
-    'worker threads for instant lookups; off: not offered (default: one less than processors, 1 to 4)',
+    'worker threads for instant lookups; off: none, not with one server either (default: one less than processors, 1 to 4)',
     workers,
   )
   .option(
@@ -146,7 +150,11 @@ program
 const devCommand = program
   .command('dev <data>')
   .description('For development: run all servers on this machine, and print the code to paste into an app.')
-  .option('--servers <n>', `number of servers, 2 to ${MAX_SERVERS} (default: 2)`, ranged(2, MAX_SERVERS))
+  .option(
+    '--servers <n>',
+    `number of servers, 1 to ${MAX_SERVERS} (default: 2); 1: for the experimental lookups with one server`,
+    ranged(1, MAX_SERVERS),
+  )
   .option('--ports <a,b>', 'ports to listen on, one a server (default: any free ones)', ports)
   .addOption(
     new Option('--host <address>', 'address to listen on; 0.0.0.0: all, so that a phone reaches them')
@@ -363,7 +371,7 @@ function commaSeparated(text: string): string[] {
 function ports(text: string): number[] {
   const all = text.split(',').map(portNumber)
   const given = all.filter(port => port !== 0)
-  if (all.length < 2 || all.length > MAX_SERVERS || new Set(given).size < given.length) {
+  if (all.length > MAX_SERVERS || new Set(given).size < given.length) {
     throw new InvalidArgumentError('It must be a port for each server, separated by commas: 8801,8802.')
   }
   return all

@@ -13,6 +13,7 @@ export { type KeyhushOptions, keyhushPlugin, type MountedDataset } from './http/
 export { Readiness } from './http/readiness.js'
 export { createServer, type ServerOptions } from './http/server.js'
 export type { InstantOptions } from './instant/lookups.js'
+export type { OneServerOptions } from './instant/one-server.js'
 export { createKeyFile, type KeyPair, readKeyFile, readPublicKey } from './publisher/files.js'
 export { type PublishOptions, type PublishSummary, publish } from './publisher/publish.js'
 export { PublisherRecord, type RecordedManifest } from './publisher/record.js'

@@ -82,6 +82,7 @@ test('GET /v1/info says what is offered', async () => {
     fence: false,
     instant: true,
     single: true,
+    oneServer: false,
     history: 0,
   })
   const bare = parseInfo((await (await serverFor(await bareSmall())).inject('/v1/info')).json())

@@ -458,6 +458,7 @@ describe('over HTTP', () => {
         fence: true,
         instant: true,
         single: true,
+        oneServer: false,
         history: 64,
       },
     })

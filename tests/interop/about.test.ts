@@ -10,6 +10,7 @@ const files = {
   core: readVectors<object>('core'),
   updates: readVectors<object>('updates'),
   wire: readVectors<object>('wire'),
+  'one-server': readVectors<object>('one-server'),
   pointproofs: JSON.parse(readFileSync(pointproofs, 'utf8')) as object,
 }
 

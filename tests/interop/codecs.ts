@@ -154,10 +154,11 @@ export const shipped = translated({
       contentHashes: concatBytes(...contentHashes),
     }),
   decodeManifest(bytes) {
-    const { pointproofs, ...manifest } = read(bytes)
+    const { pointproofs, oneServerHint, ...manifest } = read(bytes)
     return {
       ...manifest,
       ...(pointproofs && { pointproofs }),
+      ...(oneServerHint && { oneServerHint }),
       suite: manifest.suite as Suite,
       expires: BigInt(manifest.expires),
       commitments: split(manifest.commitments, 32),

@@ -566,7 +566,7 @@ function bytes(label: string, count: number): string {
 
 function makeManifests(): Manifest[] {
   const zero = '00'.repeat(32)
-  const { commitments, contentHashes, pointproofs, ...plain } = shared
+  const { commitments, contentHashes, pointproofs, oneServerHint, ...plain } = shared
   const keyless = { ...inHex(plain), suite: 1 as Suite, databaseId: bytes('database', 16) }
   const keyed = {
     ...{ ...keyless, keyed: true, directoryBytes: 68, directoryHash: bytes('directory', 32) },
@@ -627,6 +627,11 @@ function makeManifests(): Manifest[] {
     'largest partitions': {
       ...{ ...keyless, ...changed, updateListBytes: 40 + 41_000 * (5 + 65_536) },
       ...{ ...sized(65_537, 65_536, 2, 65_536), recordBytes: 65_536 },
+    },
+    hinted: { ...keyed, ...sized(9, 8, 2, 5), recordBytes: 24, expires: 1, oneServerHint: bytes('hint', 32) },
+    'hinted, with Pointproofs': {
+      ...{ ...keyless, suite: 6, ...sized(5, 8, 2, 3), recordBytes: 8, pointproofs: POINTPROOFS },
+      ...{ expires: 1, oneServerHint: bytes('hint', 32) },
     },
   }
   return Object.entries(cases).map(([name, fields]) => ({ name, fields, bytes: reference.encodeManifest(fields) }))

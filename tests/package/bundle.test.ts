@@ -11,13 +11,13 @@ const figureIn = async (path: string, figure: RegExp) =>
   Number(figure.exec(await readFile(new URL(path, ROOT), 'utf8'))![1])
 
 /** For an app that looks up instantly and keeps no state. */
-const INSTANT_BYTES = 67_000
+const INSTANT_BYTES = 68_500
 /** of it, before there is a map */
-const AT_ONCE_BYTES = 30_500
+const AT_ONCE_BYTES = 31_500
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
-const KEEPING_BYTES = 168_000
+const KEEPING_BYTES = 170_000
 
-test('an app that looks up instantly ships at most 67 kB of brotli; code for states and for signatures is loaded on demand', async () => {
+test('an app that looks up instantly ships at most 68.5 kB of brotli; code for states and for signatures is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
   const bytes = { atOnce: bytesOf(parts.atOnce), instant: bytesOf(parts.instant), keeping: bytesOf(parts.keeping) }
   console.log('brotli, bytes:', { ...bytes, 'auto, in the end': bytesOf([...parts.instant, ...parts.keeping]) })
@@ -41,7 +41,7 @@ test('an app that looks up instantly ships at most 67 kB of brotli; code for sta
   expect(sources.filter(source => ofState.test(source) || source.includes('node_modules/'))).toEqual([])
   expect(sourcesOf(parts.keeping).filter(source => ofState.test(source)).length).toBeGreaterThan(20)
   // Lookups with one server need another module, with glue of its own.
-  const alone = /generated\/(single|inline-single)/
+  const alone = /generated\/(inline-)?(single|one-server)/
   expect([...sources, ...sourcesOf(parts.keeping)].filter(source => alone.test(source))).toEqual([])
 
   // Only an import() leads to code that only some apps need.
@@ -55,10 +55,10 @@ test('an app that looks up instantly ships at most 67 kB of brotli; code for sta
   }
   onDemand(/@noble\/curves\//, 1)
   onDemand(/wasm\/dist\/script\//, 1)
-  onDemand(/generated\/inline/, 3)
+  onDemand(/generated\/inline/, 4)
 })
 
-test('an app of /instant is two files of 61 kB of brotli at most; more where the platform has no WebAssembly, or checks no signatures', async () => {
+test('an app of /instant is two files of 62 kB of brotli at most; more where the platform has no WebAssembly, or checks no signatures', async () => {
   const { outputs, bytesOf, sourcesOf } = await bundled(`export { open } from '@keyhush/client/instant'`)
   const filesFor = (needle: RegExp) =>
     Object.keys(outputs).filter(file => sourcesOf([file]).some(source => needle.test(source)))
@@ -68,7 +68,7 @@ test('an app of /instant is two files of 61 kB of brotli at most; more where the
   expect(filesFor(/generated\/inline-instant/).filter(file => needed.includes(file))).toHaveLength(1)
   const bytes = bytesOf(needed)
   console.log('of /instant, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(61_500)
+  expect(bytes).toBeLessThan(62_500)
   const documents = {
     'README.md': / (\d+) kB \(brotli\)/,
     [GUIDE]: /instant` \| (\d+) kB/,
@@ -109,7 +109,7 @@ test('the SDK in one file has the size that documents name', async () => {
 })
 
 test.each([
-  ['/react', `export * from '@keyhush/client/react'`, 30_000],
+  ['/react', `export * from '@keyhush/client/react'`, 30_500],
   ['/testing', `export * from '@keyhush/client/testing'`, 6_000],
   ['/node', `export * from '@keyhush/client/node'`, 6_000],
 ])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
@@ -131,5 +131,5 @@ test('an app that only estimates starts without WebAssembly and without code for
   ).toEqual([])
   const bytes = lengthOf(atOnce)
   console.log('to estimate, minified bytes:', bytes)
-  expect(bytes).toBeLessThan(67_000)
+  expect(bytes).toBeLessThan(67_500)
 })

@@ -44,6 +44,8 @@ export interface EstimateOptions extends ProofsPackages {
   readonly collusion?: 'tolerated' | undefined
   /** as for `open()` */
   readonly atLeast?: number | undefined
+  /** as for `open()`: with one server, the costs of `instant` too */
+  readonly experimental?: boolean | undefined
   /** For `dayBytes`: lookups in a day. Default: 20. */
   readonly lookupsPerDay?: number | undefined
   /** For `dayBytes`: records that change in a day. Default: 0. */
@@ -58,6 +60,7 @@ const OPTIONS: Record<Exclude<keyof EstimateOptions, keyof ProofsPackages>, true
   development: true,
   collusion: true,
   atLeast: true,
+  experimental: true,
   lookupsPerDay: true,
   changesPerDay: true,
   signal: true,
@@ -73,7 +76,7 @@ const OPTIONS: Record<Exclude<keyof EstimateOptions, keyof ProofsPackages>, true
  * const { prepareBytes, memoryBytes } = modes[mode]!
  */
 export async function estimate(servers: readonly (string | URL)[], options: EstimateOptions = {}): Promise<Estimate> {
-  checkOptions('estimate', options, ['fetch', ...PACKAGED], ['development'])
+  checkOptions('estimate', options, ['fetch', ...PACKAGED], ['development', 'experimental'])
   checkNames('estimate', options, [...Object.keys(OPTIONS), ...PACKAGED])
   for (const name of ['lookupsPerDay', 'changesPerDay'] as const) {
     const number = options[name]
@@ -94,14 +97,18 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
       startCore(environment, buildFor('auto', apart, KNOWN)),
       loadPart(() => import('./scheme/table.js')),
     ])
-    const { proofs = 'auto', lookupsPerDay, changesPerDay } = options
+    const { proofs = 'auto', lookupsPerDay, changesPerDay, experimental = false } = options
     const schemeOptions = {
       ...{ ...options, proofs },
       usage: { lookupsPerDay, changesPerDay, servers: atLeast === 2 ? 2 : Math.max(2, apart) }, // of two that suffice two are asked
     }
     const { name: mode } = chooseScheme(core, manifest, { lookups: 0, apart })
+    const isAlone = experimental && parsed.length === 1
+    const part = isAlone ? await loadPart(() => import('./session/one-server.js')) : undefined
+    const oneServer = await part?.startOneServer(environment)
     const modes = Object.fromEntries(
-      [...schemesFor(SCHEMES, apart)].flatMap(([name, scheme]) => {
+      [...schemesFor(SCHEMES, apart, oneServer !== undefined)].flatMap(([name, known]) => {
+        const scheme = known.kind === 'stateless' ? (oneServer ?? known) : known
         try {
           return [[name, scheme.costs(core, manifest, schemeOptions)]]
         } catch (error) {

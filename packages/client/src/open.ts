@@ -6,6 +6,7 @@ import { StorageError, UsageError } from './base/errors.js'
 import type { KeyhushMap } from './map.js'
 import { checkOpenOptions, type OpenOptions } from './options.js'
 import type { Environment } from './platform/environment.js'
+import { loadPart } from './platform/parts.js'
 import { platformEnvironment } from './platform/whole.js'
 import { KNOWN } from './scheme/known.js'
 import { apartOf, identityOf, parseServers, shownIdentity } from './servers/parties.js'
@@ -27,13 +28,20 @@ import { hasIndexedDb } from './store/store.js'
 export async function open(options: OpenOptions): Promise<KeyhushMap> {
   checkOpenOptions(options)
   const { fetch, store, wasm, ...others } = options
-  const { mode = 'auto', servers, collusion } = options
+  const { mode = 'auto', servers, collusion, experimental } = options
+  if (experimental === true || (mode === 'instant' && servers?.length === 1 && !experimental)) {
+    ;(await loadPart(loadOneServer)).checkExperimental(options)
+  }
   if (wasm !== undefined) useModule(wasm, buildFor(mode, apartOf(servers, collusion), KNOWN))
-  return await openBy(platformEnvironment(fetch, store), others, { known: KNOWN, loadKeeping })
+  return await openBy(platformEnvironment(fetch, store), others, { known: KNOWN, loadKeeping, loadOneServer })
 }
 
 async function loadKeeping() {
   return (await import('./session/keeping.js')).keeping()
+}
+
+async function loadOneServer() {
+  return await import('./session/one-server.js')
 }
 
 /**

@@ -35,8 +35,8 @@ export interface OpenWithOptions extends Development, ProofsPackages {
    * credentials, a query or a fragment are not. Another list of servers, or another path, discards the stored state.
    *
    * - Two to eight servers: lookups stay private unless all operators collude. All must answer a lookup, unless you pass `atLeast`.
-   * - One server: lookups use mode `local` or `single`, in which the server learns nothing. It could invent its database, so you need a
-   *   `publisherKey`.
+   * - One server: lookups use mode `local` or `single`, in which the server learns nothing, or `instant` with `experimental`. It could
+   *   invent its database, so you need a `publisherKey`.
    */
   readonly servers: readonly (string | URL)[]
 
@@ -78,10 +78,11 @@ export interface OpenWithOptions extends Development, ProofsPackages {
    *   at most 16 MiB. For a larger one it prepares `full`, once so many lookups were made that `full` would have been cheaper. When the
    *   state is ready, `map.mode` changes and the event `mode` comes. A lookup that fails begins no download.
    * - `auto` with three servers or more: the same, with `single` in place of `full`.
-   * - `auto` with one server: `local` for a database of at most 16 MiB, else `single`.
+   * - `auto` with one server: `local` for a database of at most 16 MiB, else `single`. With `experimental`: `instant` at first, then
+   *   these.
    *
-   * `full` needs exactly two servers. With one server, or with `collusion: 'tolerated'`, there are only `local` and `single`. A stored
-   * state of another mode than you ask for is discarded.
+   * `full` needs exactly two servers. With one server there are only `local` and `single`, and with `experimental` also `instant`; with
+   * `collusion: 'tolerated'` only `local` and `single`. A stored state of another mode than you ask for is discarded.
    */
   readonly mode?: 'auto' | Mode | undefined
   /**
@@ -107,6 +108,12 @@ export interface OpenWithOptions extends Development, ProofsPackages {
    * With one server, or with servers that answer no instant lookups, `open()` does not wait: it needs the download.
    */
   readonly network?: Network | undefined
+  /**
+   * `true`: allows `instant` with one server, in modes `instant` and `auto`. Its cryptography is new, and nobody outside has reviewed it
+   * (docs/review-one-server.md). The server must offer it, and you need a `publisherKey`. Lookups are private while whoever signs does
+   * not help the server (docs/threat-model.md). Default: `false`.
+   */
+  readonly experimental?: boolean | undefined
   /** Whether the map keeps its state after the page is closed. Default: `preferred`. */
   readonly storage?: StoragePreference | undefined
 
@@ -203,6 +210,7 @@ export interface Wishes {
   readonly mode: string
   readonly download: Download
   readonly network: Network
+  readonly experimental: boolean
   readonly push: boolean
   readonly apart: Apart
   readonly atLeast: number
@@ -228,6 +236,7 @@ const OPTIONS: Record<Exclude<keyof OpenOptions, keyof ProofsPackages>, true> = 
   integrity: true,
   collusion: true,
   mode: true,
+  experimental: true,
   download: true,
   network: true,
   storage: true,
@@ -279,7 +288,8 @@ export function readOptions(
   checkIntegrity(servers, publisherKey, options)
   const { atLeast = servers.length } = options
   if (options.atLeast !== undefined) checkAtLeast(atLeast, apart)
-  const usable = schemesFor(schemes, apart)
+  const { experimental = false } = options
+  const usable = schemesFor(schemes, apart, experimental)
   oneOf('mode', ['auto', ...usable.keys()], mode, `with ${numberOf(apart)}`)
   if (lookups !== undefined) checkLookups(lookups, apart)
   const { download = 'auto', network = 'unmetered' } = options
@@ -300,7 +310,7 @@ export function readOptions(
   if (missing !== undefined) throw new UsageError(`proofs: expected for '${proofs}' ${missing}`)
   const push = options.push ?? typeof addEventListener === 'function'
   const packages = Object.fromEntries(PACKAGED.map(kind => [kind, options[kind]]))
-  const answers = { mode, download, network, proofs, development, packages, lookups }
+  const answers = { mode, experimental, download, network, proofs, development, packages, lookups }
   return {
     servers,
     usable,
@@ -308,7 +318,7 @@ export function readOptions(
   }
 }
 
-const BOOLEANS = ['development', 'push'] as const
+const BOOLEANS = ['development', 'push', 'experimental'] as const
 
 /** The core's limit. */
 const MOST_LOOKUPS = 2 ** 20

@@ -20,14 +20,14 @@ import type { Session } from './session/session.js'
 export async function openBy(
   environment: Environment,
   options: Options,
-  { known, loadKeeping }: Schemes,
+  { known, loadKeeping, loadOneServer }: Schemes,
 ): Promise<KeyhushMap> {
   assertPlatform()
   const { servers, usable, wishes } = readOptions(options, known)
   const { signal, onProgress, onEvent, normalize, timeoutMs = TIMEOUT_MS } = options
   signal?.throwIfAborted()
 
-  const shared = join(environment, servers, { known: usable, loadKeeping }, wishes)
+  const shared = join(environment, servers, { known: usable, loadKeeping, loadOneServer }, wishes)
   // A listener that throws fails its own open(), and no other that shares the session. Later the platform reports it.
   const broken = new AbortController()
   let open = false
@@ -71,7 +71,7 @@ export async function openBy(
   }
 }
 
-type Schemes = Pick<SessionParts, 'known' | 'loadKeeping'>
+type Schemes = Pick<SessionParts, 'known' | 'loadKeeping' | 'loadOneServer'>
 
 interface Shared {
   readonly environment: Environment

@@ -6,6 +6,7 @@ import type { Environment } from './platform/environment.js'
 import type { Scheme } from './scheme/scheme.js'
 import { type Choose, type Pays, SCHEMES } from './scheme/table.js'
 import { keeping } from './session/keeping.js'
+import * as oneServer from './session/one-server.js'
 import { openBy } from './sharing.js'
 
 /**
@@ -19,7 +20,10 @@ export function openWith(
   pays?: Pays,
   choose?: Choose,
 ): Promise<KeyhushMap> {
-  return openBy(environment, options, { known: schemes, loadKeeping: async () => keeping(schemes, pays, choose) })
+  return openBy(environment, options, {
+    ...{ known: schemes, loadKeeping: async () => keeping(schemes, pays, choose) },
+    loadOneServer: async () => oneServer,
+  })
 }
 
 export { discardStateWith } from './open.js'

@@ -12,6 +12,7 @@ import { World } from './support/world.js'
 type Given = Partial<Omit<OpenOptions, 'fetch' | 'store' | 'wasm'>>
 
 const THREE = [A, B, 'https://c.example']
+const ofOne = { servers: [A], publisherKey: 'a'.repeat(64) }
 const alone = { mode: 'single', collusion: 'tolerated' } as const
 
 /** Two calls of open() that must not share, by the option that they differ in; `own`: it concerns the call alone. */
@@ -27,6 +28,7 @@ const DIFFERENT: Record<
   publisherKey: [{}, { publisherKey: 'a'.repeat(64) }],
   rollback: [{}, { rollback: 'strict' }],
   mode: [{}, { mode: 'full' }],
+  experimental: [ofOne, { ...ofOne, experimental: true }],
   download: [{ download: () => true }, { download: () => true }],
   network: [{}, { network: 'any' }],
   proofs: [{}, { proofs: 'merkle' }],

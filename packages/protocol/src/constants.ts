@@ -27,6 +27,12 @@ export const SUITE_VECTORS = 7
 /** Suite 8: the same over the blocks of the key directory. */
 export const SUITE_VECTORS_DIRECTORY = 8
 
+/** Suite 9: lookups with one server that keeps no state. Not a suite that manifests name. */
+export const SUITE_ONE_SERVER = 9
+
+/** Suite 10: the same over the blocks of the key directory. */
+export const SUITE_ONE_SERVER_DIRECTORY = 10
+
 /** Most servers of an instant lookup. */
 export const MAX_SERVERS = 8
 

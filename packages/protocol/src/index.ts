@@ -95,6 +95,16 @@ export {
   withClaim,
   withVerdict,
 } from './message.js'
+export {
+  decodeOneServerAnswer,
+  decodeOneServerQuery,
+  encodeOneServerAnswer,
+  encodeOneServerQuery,
+  hasOneServer,
+  MAX_ONE_SERVER_BYTES,
+  ONE_SERVER_PATH,
+  type OneServerQuery,
+} from './one-server.js'
 export { decodeParities, encodeParityQuery, parityAnswerBytes } from './parities.js'
 export {
   builtFor,

@@ -27,6 +27,8 @@ export interface Info {
     readonly instant: boolean
     /** queries of suite 3, for lookups with one server; missing: false */
     readonly single: boolean
+    /** lookups of suite 9, with one server that keeps no state; missing: false */
+    readonly oneServer: boolean
     /** epochs before the newest whose manifests and update lists are kept; missing: 0 */
     readonly history: number
   }
@@ -103,6 +105,7 @@ export function parseInfo(json: unknown): Info {
       fence: offers['fence'] === true,
       instant: offers['instant'] === true,
       single: offers['single'] === true,
+      oneServer: offers['oneServer'] === true,
       history: offers['history'] === undefined ? 0 : count('info offers.history', offers['history']),
     },
     signatures: array('info signatures', info['signatures']).map(parseSignature),

@@ -80,7 +80,9 @@ export const HEADER = {
   /** zero in epoch 1 */
   previousManifest: byteString('previous manifest', HASH_BYTES),
   /** b: the directory has 2^b blocks, which are looked up one at a time in mode `instant` */
-  directoryBlockLog: number('directory block bits', 4, { max: 16, ...same, ...keyedOnly }),
+  directoryBlockLog: number('directory block bits', 2, { max: 16, ...same, ...keyedOnly }),
+  /** the hash of a hint for lookups with one server stands last */
+  hinted: flag('hinted', 2, same),
   /** of each block with its padding */
   directoryBlockBytes: number('directory block length', 4, { max: MAX_RECORD_BYTES, ...same, ...keyedOnly }),
   /** keys are hashed under it */
@@ -104,13 +106,15 @@ export const POINTPROOFS = {
 }
 
 /** What a manifest says. */
-export interface Manifest extends Values<typeof HEADER> {
+export interface Manifest extends Omit<Values<typeof HEADER>, 'hinted'> {
   /** 32·Q bytes, partition 0 first; zero in suite 2 */
   readonly commitments: Uint8Array
   /** 32·Q bytes, partition 0 first */
   readonly contentHashes: Uint8Array
   /** in suite 6, and in no other */
   readonly pointproofs?: PointproofsFields | undefined
+  /** BLAKE3 of the hint for lookups with one server; missing: there are none */
+  readonly oneServerHint?: Uint8Array | undefined
 }
 
 /** What answers of suite 6 are verified with. */
@@ -130,19 +134,26 @@ export const MANIFEST_POINTPROOFS_BYTES = headerBytes(POINTPROOFS)
 
 /** No manifest is longer. */
 export const LONGEST_MANIFEST_BYTES =
-  MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * MAX_PARTITIONS + MANIFEST_POINTPROOFS_BYTES
+  MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * MAX_PARTITIONS + MANIFEST_POINTPROOFS_BYTES + HASH_BYTES
 
-/** Bytes of a manifest. */
-function manifestBytes({ suite, partitions }: Pick<Manifest, 'suite' | 'partitions'>): number {
-  const more = hasRows({ suite }) ? MANIFEST_POINTPROOFS_BYTES : 0
-  return MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * partitions + more
+/** Where the parts of a manifest end that not every one has. */
+function endsOf({ suite, partitions, hinted }: Pick<Values<typeof HEADER>, 'suite' | 'partitions' | 'hinted'>): {
+  readonly pointproofs: number
+  readonly hint: number
+} {
+  const hashes = MANIFEST_HEADER_BYTES + PER_PARTITION_BYTES * partitions
+  const pointproofs = hashes + (hasRows({ suite }) ? MANIFEST_POINTPROOFS_BYTES : 0)
+  return { pointproofs, hint: pointproofs + (hinted ? HASH_BYTES : 0) }
 }
 
 /** The manifest's canonical bytes. Throws WireError if the values contradict each other. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
-  const header = writeFields(HEADER, manifest)
+  const { oneServerHint } = manifest
+  const values = { ...manifest, hinted: oneServerHint !== undefined }
+  const header = writeFields(HEADER, values)
   checkRules(manifest)
-  const bytes = new Uint8Array(manifestBytes(manifest))
+  const ends = endsOf(values)
+  const bytes = new Uint8Array(ends.hint)
   writeMagic(bytes, MAGIC)
   viewOf(bytes).setUint16(FORMAT_AT, FORMAT, true)
   bytes.set(header, HEADER_AT)
@@ -152,16 +163,16 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
     bytes.set(contentHash(manifest, q), at + HASH_BYTES)
   }
   const { pointproofs } = manifest
-  if (pointproofs !== undefined) pointproofsIn(bytes).set(writeFields(POINTPROOFS, { ...pointproofs, ...CONSTANT }))
+  if (pointproofs !== undefined) {
+    const at = ends.pointproofs - MANIFEST_POINTPROOFS_BYTES
+    bytes.set(writeFields(POINTPROOFS, { ...pointproofs, ...CONSTANT }), at)
+  }
+  if (oneServerHint !== undefined) bytes.set(oneServerHint, ends.pointproofs)
   return bytes
 }
 
-function pointproofsIn(bytes: Uint8Array): Uint8Array {
-  return bytes.subarray(bytes.length - MANIFEST_POINTPROOFS_BYTES)
-}
-
 function readPointproofs(bytes: Uint8Array): PointproofsFields {
-  const { rowRecords, reserved, ...fields } = readFields(POINTPROOFS, pointproofsIn(bytes))
+  const { rowRecords, reserved, ...fields } = readFields(POINTPROOFS, bytes)
   return fields
 }
 
@@ -184,9 +195,10 @@ function decodeFirst(bytes: Uint8Array): { readonly manifest: Manifest; readonly
   checkMagic(bytes, MAGIC)
   const view = viewOf(bytes)
   checkVersion('manifest', view.getUint16(FORMAT_AT, true), view.getUint16(HEADER_AT, true))
-  const header = readFields(HEADER, bytes.subarray(HEADER_AT))
+  const { hinted, ...header } = readFields(HEADER, bytes.subarray(HEADER_AT))
   const { partitions } = header
-  const length = manifestBytes(header)
+  const ends = endsOf({ ...header, hinted })
+  const length = ends.hint
   atLeast(length)
   const commitments = new Uint8Array(HASH_BYTES * partitions)
   const contentHashes = new Uint8Array(HASH_BYTES * partitions)
@@ -195,8 +207,11 @@ function decodeFirst(bytes: Uint8Array): { readonly manifest: Manifest; readonly
     commitments.set(bytes.subarray(at, at + HASH_BYTES), HASH_BYTES * q)
     contentHashes.set(bytes.subarray(at + HASH_BYTES, at + PER_PARTITION_BYTES), HASH_BYTES * q)
   }
-  const pointproofs = hasRows(header) && { pointproofs: readPointproofs(bytes.subarray(0, length)) }
-  const manifest = { ...header, commitments, contentHashes, ...pointproofs }
+  const pointproofs = hasRows(header) && {
+    pointproofs: readPointproofs(bytes.subarray(ends.pointproofs - MANIFEST_POINTPROOFS_BYTES, ends.pointproofs)),
+  }
+  const hint = hinted && { oneServerHint: copyOf(bytes, ends.pointproofs, length) }
+  const manifest = { ...header, commitments, contentHashes, ...pointproofs, ...hint }
   checkRules(manifest)
   return { manifest, length }
 }
@@ -231,12 +246,16 @@ export function checkFollows(previous: Manifest, next: Manifest): void {
     checkInteger('update list length', next.updateListBytes, ...exactly(0))
     return
   }
-  checkNext(HEADER, previous, next)
+  checkNext(HEADER, withFlag(previous), withFlag(next))
   if (next.updateListBytes === 0) malformed('update list length', 'a list within a generation', 0)
   if (previous.pointproofs === undefined || next.pointproofs === undefined) return
   checkNext(POINTPROOFS, { ...previous.pointproofs, ...CONSTANT }, { ...next.pointproofs, ...CONSTANT })
   // What a pending request carries, a later one may.
   checkInteger('queries of a request in suite 6', mostProved(next), ...exactly(mostProved(previous)))
+}
+
+function withFlag(manifest: Manifest): Values<typeof HEADER> {
+  return { ...manifest, hinted: manifest.oneServerHint !== undefined }
 }
 
 /** Most queries of a request in suite 6. */
@@ -279,7 +298,7 @@ function checkRules(manifest: Manifest): void {
     malformed('batch limit', `answers of at most ${MAX_ENTRIES_BYTES} bytes`, longest)
   }
   if (keyed) checkDirectory(manifest)
-  else checkKeyless(HEADER, manifest)
+  else checkKeyless(HEADER, withFlag(manifest))
   checkSuccession(manifest)
   checkLength('commitments', manifest.commitments, HASH_BYTES * partitions)
   checkLength('content hashes', manifest.contentHashes, HASH_BYTES * partitions)
@@ -288,6 +307,12 @@ function checkRules(manifest: Manifest): void {
     checkZero('directory commitment', manifest.directoryCommitment, 'in suite 2')
   }
   checkPointproofs(manifest)
+  const { oneServerHint } = manifest
+  if (oneServerHint === undefined) return
+  if (!isCommitted(manifest)) malformed('hinted', 'a suite other than 2', 'suite 2')
+  if (manifest.expires === 0) malformed('expiry', 'one, with a hint', 'none')
+  checkLength('hint hash', oneServerHint, HASH_BYTES)
+  if (isZero(oneServerHint)) malformed('hint hash', 'a hash', 'zero')
 }
 
 function checkPointproofs(manifest: Manifest): void {

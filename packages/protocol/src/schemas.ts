@@ -43,6 +43,7 @@ export const InfoSchema = Type.Object({
     fence: Type.Boolean(),
     instant: Type.Boolean(),
     single: Type.Boolean(),
+    oneServer: Type.Boolean(),
     history: Type.Integer({ minimum: 0, maximum: MAX_U32 }),
   }),
   signatures: Type.Array(SignatureSchema),

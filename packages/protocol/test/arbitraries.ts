@@ -27,6 +27,7 @@ export const manifests: fc.Arbitrary<Manifest> = fc
     updates: fc.constantFrom(0, 1, Number.POSITIVE_INFINITY),
     epoch: fc.constantFrom(1, 2, 0xffff_ffff),
     laterGeneration: fc.boolean(),
+    hinted: fc.boolean(),
   })
   .chain(choice => {
     const overhead = (choice.keyed ? 16 : 0) + (choice.variable ? 2 : 0)
@@ -49,7 +50,7 @@ export const manifests: fc.Arbitrary<Manifest> = fc
       keyed: fc.constant(choice.keyed),
       variable: fc.constant(choice.variable),
       maxBatch: fc.integer({ min: 1, max: 64 }),
-      expires: fc.oneof(fc.constant(0), fc.maxSafeNat()),
+      expires: choice.hinted && choice.suite !== 2 ? fc.integer({ min: 1 }) : fc.oneof(fc.constant(0), fc.maxSafeNat()),
       directoryBytes: choice.keyed ? fc.integer({ min: 1, max: 0xffff_ffff }) : fc.constant(0),
       updates: fc.constant(listed ? choice.updates : -1),
       directoryHash: choice.keyed ? markedBytes(32) : zero,
@@ -63,6 +64,7 @@ export const manifests: fc.Arbitrary<Manifest> = fc
         choice.suite !== 2 ? bytesOf(32 * choice.partitions) : fc.constant(new Uint8Array(32 * choice.partitions)),
       contentHashes: bytesOf(32 * choice.partitions),
       pointproofs: choice.suite !== 6 ? fc.constant(undefined) : pointproofs,
+      oneServerHint: choice.hinted && choice.suite !== 2 ? markedBytes(32) : fc.constant(undefined),
     })
   })
   .map(({ updates, ...fields }) => {

@@ -56,6 +56,18 @@ export const DECODERS: Readonly<Record<string, (bytes: Uint8Array) => void>> = {
       })
     }
   },
+  'query to one server': bytes => {
+    const { of, count, queries, ...header } = wire.decodeOneServerQuery(bytes)
+    same(wire.encodeOneServerQuery({ ...manifests[0]!, ...header }, of, count, queries), bytes)
+  },
+  'answer of one server': bytes => {
+    for (const manifest of manifests) {
+      refused(() => {
+        const answer = wire.decodeOneServerAnswer(manifest, 'records', 1, bytes.length - wire.HEADER_BYTES, bytes)
+        same(wire.encodeOneServerAnswer(manifest, 'records', 1, answer), bytes)
+      })
+    }
+  },
   'fence request': bytes => same(wire.encodeFenceRequest(wire.decodeFenceRequest(bytes)), bytes),
   'fence reply': bytes => same(wire.encodeFenceReply(wire.decodeFenceReply(bytes)), bytes),
   record: bytes => {
@@ -126,6 +138,9 @@ export const CORPUS: readonly Uint8Array[] = [
     operations: new TextEncoder().encode('{"op":"delete","key":"a"}\n'),
   }),
   wire.encodeFenceReply('granted'),
+  wire.encodeManifest({ ...manifests[0]!, expires: 1, oneServerHint: new Uint8Array(32).fill(6) }),
+  wire.encodeOneServerQuery(manifests[0]!, 'directory', 2, new Uint8Array(8).fill(7)),
+  wire.encodeOneServerAnswer(manifests[0]!, 'records', 1, new Uint8Array(8).fill(8)),
   wire.encodeFenceReply('refused'),
   ...[
     wire.encodeEvent({ databaseId: new Uint8Array(16).fill(0xab), generation: 1, epoch: 2 }),
@@ -143,6 +158,7 @@ export const CORPUS: readonly Uint8Array[] = [
         fence: true,
         instant: true,
         single: true,
+        oneServer: true,
         history: 3,
       },
       signatures: [],

@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { describe, expect, test } from 'vitest'
 import { type Fields, headerBytes } from '../src/fields.js'
 import {
+  checkFollows,
   contentHash,
   decodeManifest,
   decodeManifests,
@@ -44,6 +45,24 @@ describe('a manifest', () => {
   ])('with %s is not written, and the message says what was expected', (_, change, message) => {
     expect(() => encodeManifest({ ...keyless, ...change })).toThrow(message)
     expect(() => encodeManifest({ ...keyless, ...change })).toThrow(WireError)
+  })
+
+  test('has the hash of a hint last, and a flag that says so', () => {
+    const hint = new Uint8Array(32).fill(9)
+    const rows = { rowsHash: hint, keyHash: hint, transcriptHash: hint, development: false }
+    const expiring = { ...keyless, expires: 1 }
+    for (const plain of [expiring, { ...expiring, suite: 6, pointproofs: rows }]) {
+      const [bytes, hinted] = [encodeManifest(plain), encodeManifest({ ...plain, oneServerHint: hint })]
+      expect(decodeManifest(hinted)).toEqual({ ...plain, oneServerHint: hint })
+      expect(hinted.subarray(bytes.length)).toEqual(hint)
+      bytes[170] = 1
+      expect(hinted.subarray(0, bytes.length)).toEqual(bytes)
+    }
+    expect(() => encodeManifest({ ...expiring, oneServerHint: new Uint8Array(32) })).toThrow(/hint hash/)
+    expect(() => encodeManifest({ ...bare, expires: 1, oneServerHint: hint })).toThrow(/hinted/)
+    expect(() => encodeManifest({ ...keyless, oneServerHint: hint })).toThrow(/expiry/)
+    expect(() => checkFollows(keyless, { ...later, oneServerHint: hint })).toThrow(/hinted/)
+    checkFollows({ ...keyless, oneServerHint: hint }, { ...later, oneServerHint: hint.map(byte => byte + 1) })
   })
 
   test('of another format or suite is a version error', () => {

@@ -3,12 +3,14 @@ import { expect, test } from 'vitest'
 import * as constants from '../src/constants.js'
 import { builtFor, hasRows, isCommitted, PROOF_KINDS, type Proofs, proofsOf, suiteOf } from '../src/index.js'
 import { INSTANT_SUITES } from '../src/instant.js'
+import { ONE_SERVER_SUITES } from '../src/one-server.js'
 
 const KINDS = Object.keys(PROOF_KINDS) as Proofs[]
 
-test('each suite is one kind of proof (PROOF_KINDS), or one kind of instant lookup (INSTANT_SUITES), or that of parities: give a new one its row', () => {
+test('each suite is one kind of proof (PROOF_KINDS), or one kind of lookup without a state (INSTANT_SUITES, ONE_SERVER_SUITES), or that of parities: give a new one its row', () => {
   const numbers = Object.entries(constants).filter(([name]) => name.startsWith('SUITE_'))
-  const rows = [...KINDS.map(suiteOf), ...Object.values(INSTANT_SUITES).flat(), constants.SUITE_PARITIES]
+  const stateless = [INSTANT_SUITES, ONE_SERVER_SUITES].flatMap(suites => Object.values(suites).flat())
+  const rows = [...KINDS.map(suiteOf), ...stateless, constants.SUITE_PARITIES]
   expect([...new Set(rows)]).toEqual(rows)
   expect(rows).toEqual(expect.arrayContaining(numbers.map(([, number]) => number)))
 })

@@ -99,6 +99,6 @@ function beginning<B extends Build>(build: B): Promise<() => Promise<Cores[B]>> 
  * @example
  * if (error instanceof WebAssembly.RuntimeError) discardCore(core)
  */
-export function discardCore(core: InstantCore): void {
+export function discardCore(core: object): void {
   discardInstance(core)
 }

@@ -3,7 +3,7 @@
 // wasm-bindgen's glue keeps the instance in a module variable. Handles remember their instance, and refuse to run on another.
 // After a trap the instance's memory cannot be trusted, so the instance is replaced, never reused.
 
-import type { InstantCore, WasmMemory, WasmModule } from './core.js'
+import type { WasmMemory, WasmModule } from './core.js'
 
 /** The functions of every build's glue that start and replace an instance. */
 export interface Glue {
@@ -14,15 +14,15 @@ export interface Glue {
 }
 
 /** The `Instance` that each core belongs to. */
-const owners = new WeakMap<InstantCore, { discard(core: InstantCore): void }>()
+const owners = new WeakMap<object, { discard(core: object): void }>()
 
 /** Call it after a trap: drops `core`'s instance. */
-export function discardInstance(core: InstantCore): void {
+export function discardInstance(core: object): void {
   owners.get(core)?.discard(core)
 }
 
 /** The running core of one build, and its replacement. */
-export class Instance<C extends InstantCore> {
+export class Instance<C extends object> {
   readonly #glue: Glue
   readonly #core: (memory: WasmMemory) => C
   #loading: Promise<WasmModule> | undefined
@@ -49,7 +49,7 @@ export class Instance<C extends InstantCore> {
   }
 
   /** Call it after a trap: drops `core`'s instance. The next `load` starts another. */
-  discard(core: InstantCore): void {
+  discard(core: object): void {
     if (core !== this.#current) return
     this.#glue.restart()
     this.#glue.blake3(new Uint8Array()) // now, so that no handle of the old instance reaches the new one

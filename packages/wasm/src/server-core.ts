@@ -4,6 +4,7 @@ import * as glue from '../generated/core.js'
 import { clientCore, own } from './client-core.js'
 import type { Core, LayoutHandle, WasmModule } from './core.js'
 import { Instance } from './instance.js'
+import { oneServerHalf } from './one-server-core.js'
 import { singleHalf } from './single-core.js'
 
 /** The builds have the same classes. TypeScript distinguishes them by their private parts only. */
@@ -17,6 +18,7 @@ export function serverInstance(kernels: () => Promise<WasmModule>): Instance<Cor
     // This build's classes have more methods. TypeScript distinguishes the others by their private parts only.
     ...clientCore(glue as unknown as Parameters<typeof clientCore>[0], memory),
     ...singleHalf(glue as unknown as Parameters<typeof singleHalf>[0]),
+    ...oneServerHalf(glue as unknown as Parameters<typeof oneServerHalf>[0]),
     fingerprints: glue.fingerprints,
     newHasher: () => new glue.HasherHandle(),
     databaseId: glue.databaseId,
@@ -34,6 +36,9 @@ export function serverInstance(kernels: () => Promise<WasmModule>): Instance<Cor
       new glue.InstantPassHandle(database as glue.DatabaseHandle, queries, kinds, servers),
     checkInstantQueries: (layout, queries, servers = 2, vectors = false) =>
       ours(layout).checkInstantQueries(queries, servers, vectors),
+    newOneServer: ({ records, recordBytes }, { databaseId, generation, of }, attempt = 0) =>
+      new glue.OneServerHandle(records, recordBytes, databaseId, generation, of === 'directory', attempt),
+    newOneServerNorm: database => new glue.OneServerNormHandle(database as glue.OneServerHandle),
     newWorkerStack: () => new glue.WorkerStackHandle(),
     workerModule: kernels,
     hazmatPermutations: (layout, entropy) => glue.hazmatPermutations(ours(layout), entropy),

@@ -14,6 +14,7 @@
 //! | server | [`database::generation`] | plans and fills a new generation with the same records |
 //! | both | [`instant`] | lookups without a hint |
 //! | both | [`single`] | lookups with one server |
+//! | both | [`one_server`] | lookups with one server, without a download before them |
 //! | both | [`layout::Layout`] | the partition and offset of each record |
 //! | both | [`directory::Directory`] | maps keys to record indices |
 //! | both | [`cost::Plan`] | computes what a database costs |
@@ -30,6 +31,7 @@ pub mod instant;
 pub mod key;
 pub mod layout;
 pub mod local;
+pub mod one_server;
 pub mod random;
 pub mod scheme;
 pub mod single;

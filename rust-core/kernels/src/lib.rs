@@ -5,7 +5,9 @@
 #![no_std]
 
 pub mod dpf;
+pub mod gauss;
 pub mod linear;
+pub mod modular;
 pub mod prg;
 pub mod random;
 pub mod scan;

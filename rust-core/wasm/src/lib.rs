@@ -1,7 +1,7 @@
 //! wasm-bindgen bindings for `keyhush-core`: handles and functions, typed in packages/wasm/src/core.ts. No logic.
 //!
-//! Instant lookups are always included. Hints, lookups with one server and the server's half are features, each on top of the
-//! one before, so that browsers download no more than they use.
+//! Instant lookups, hints, lookups with one server and the server's half are features, each on top of the one before, so that browsers
+//! download no more than they use. Instant lookups with one server (`one-server`) are a feature by themselves, which the server has too.
 //!
 //! Errors become JavaScript `Error`s with the core's stable `code`. Buffers that JavaScript fills or reads in place are passed
 //! as addresses in WASM memory.
@@ -15,16 +15,23 @@ mod asked;
 #[macro_use]
 mod partitions;
 
+#[cfg(feature = "instant")]
 mod blocks;
+#[cfg(feature = "instant")]
 mod cost;
 #[cfg(feature = "hints")]
 mod directory;
+#[cfg(feature = "instant")]
 mod instant;
 mod js;
+#[cfg(feature = "instant")]
+mod layout;
 #[cfg(feature = "hints")]
 mod local;
 #[cfg(feature = "hints")]
 mod mode_costs;
+#[cfg(feature = "one-server")]
+mod one_server;
 #[cfg(feature = "hints")]
 mod plan;
 #[cfg(feature = "hints")]
@@ -42,11 +49,13 @@ use std::alloc::System;
 
 use keyhush_core::error::Error;
 use keyhush_core::key;
-use keyhush_core::layout::Layout;
 use wasm_bindgen::handler::schedule_reinit;
 use wasm_bindgen::prelude::*;
 use zeroize::Zeroize;
 use zeroizing_alloc::ZeroAlloc;
+
+#[cfg(feature = "instant")]
+pub(crate) use layout::LayoutHandle;
 
 type Outcome<T> = Result<T, JsValue>;
 
@@ -100,69 +109,8 @@ pub fn blake3(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The fingerprint of a key: 16 bytes (docs/protocol.md, Hashes).
+#[cfg(feature = "instant")]
 #[wasm_bindgen]
 pub fn fingerprint(key: &[u8]) -> Vec<u8> {
     key::fingerprint(key).to_vec()
-}
-
-/// A layout: (N, ℓ, Q, M, g) and the sizes that follow from it.
-#[wasm_bindgen]
-pub struct LayoutHandle(Layout);
-
-#[wasm_bindgen]
-impl LayoutHandle {
-    /// Checks the five numbers. Without the last, blocks are single records.
-    ///
-    /// # Errors
-    /// `layout`.
-    #[wasm_bindgen(constructor)]
-    pub fn new(
-        records: f64,
-        record_bytes: f64,
-        partitions: f64,
-        partition_records: f64,
-        block_records: Option<f64>,
-    ) -> Outcome<LayoutHandle> {
-        let [records, record_bytes, partitions, partition_records, block_records] =
-            [records, record_bytes, partitions, partition_records, block_records.unwrap_or(1.0)].map(whole);
-        Layout::packed(records, record_bytes, partitions, partition_records, block_records)
-            .map(LayoutHandle)
-            .map_err(thrown)
-    }
-
-    /// N
-    #[wasm_bindgen(getter)]
-    pub fn records(&self) -> usize {
-        self.0.records()
-    }
-
-    /// ℓ
-    #[wasm_bindgen(getter, js_name = recordBytes)]
-    pub fn record_bytes(&self) -> usize {
-        self.0.stored().record_bytes
-    }
-
-    /// Q
-    #[wasm_bindgen(getter)]
-    pub fn partitions(&self) -> usize {
-        self.0.partitions()
-    }
-
-    /// M
-    #[wasm_bindgen(getter, js_name = partitionRecords)]
-    pub fn partition_records(&self) -> usize {
-        self.0.stored().partition_records
-    }
-
-    /// g
-    #[wasm_bindgen(getter, js_name = blockRecords)]
-    pub fn block_records(&self) -> usize {
-        self.0.stored().block_records
-    }
-
-    /// M·ℓ
-    #[wasm_bindgen(getter, js_name = partitionBytes)]
-    pub fn partition_bytes(&self) -> usize {
-        self.0.partition_bytes()
-    }
 }

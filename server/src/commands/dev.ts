@@ -1,4 +1,4 @@
-// `keyhush dev`: two servers or more and a publisher on this machine, for app developers. As in production each server is a process with a
+// `keyhush dev`: servers, two if not told otherwise, and a publisher on this machine, for app developers. As in production each server is a process with a
 // store of its own and accepts only what the publisher signed. A proxy in front of each misbehaves when a key is pressed.
 
 import { fork } from 'node:child_process'
@@ -18,6 +18,7 @@ import { PublisherRecord } from '../publisher/record.js'
 import { MISBEHAVIOURS, MisbehavingProxy, type Misbehaviour } from '../testing/misbehaving.js'
 import type { BuildArguments } from './build.js'
 import { withProgress } from './progress.js'
+import { openOwnCopy } from './publish.js'
 import { ENDS_BY_ITSELF } from './stopping.js'
 
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'] as const
@@ -32,6 +33,9 @@ export type DevArguments = Pick<BuildArguments, 'format' | 'recordBytes' | 'valu
   readonly misbehave: Partial<Record<(typeof NAMES)[number], Misbehaviour>>
   readonly logLevel: string
 }
+
+/** Of one server: how long what is published is valid. */
+const DAYS = 30
 
 /** Longer than a server takes to stop. */
 const STOP_MILLISECONDS = 30_000
@@ -62,8 +66,9 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   const key = existsSync(keyFile) ? await readKeyFile(keyFile) : await createKeyFile(keyFile)
   const record = await PublisherRecord.open(`${keyFile}.record`)
   const built = join(temporary, 'built', basename(data)) // messages name it
+  const alone = ports.length === 1 && { oneServer: true, expires: Math.floor(Date.now() / 1000) + DAYS * 24 * 60 * 60 }
   const { databaseId, manifest, manifestHash } = await withProgress(onProgress =>
-    buildDataset({ ...choices, data, out: built, onProgress }),
+    buildDataset({ ...choices, ...alone, data, out: built, onProgress }),
   )
   await record.addManifest({ databaseId, epoch: manifest.epoch, hash: manifestHash })
 
@@ -80,15 +85,19 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
       running.push(proxy)
       proxies.push(proxy)
     }
-    await publish({ servers, key, record })
+    const own = alone ? await openOwnCopy(servers, join(folder, 'own'), built, key) : undefined
+    await publish({ servers: own ? [...servers, own.url] : servers, key, record }).finally(() => own?.close())
   } catch (error) {
     await close()
     throw error
   }
   const reached = reachedAt(host)
   const urls = proxies.map(({ port }) => urlOf(reached[0].address, port))
+  const changing = alone
+    ? `--servers ${servers.join()} --store ${join(folder, 'own')} --valid-days ${DAYS}`
+    : `--servers ${servers.join()}`
   const printed = [
-    paste(urls, isOpen, publisherKey, keyFile),
+    paste(urls, isOpen, publisherKey, `${changing} --key ${keyFile}`),
     isOpen ? warning(reached) : '',
     kept ? '' : notKept(ports),
   ]
@@ -141,19 +150,22 @@ export function reachedAt(host: string, interfaces = networkInterfaces()): [Reac
 
 const urlOf = (address: string, port: number) => `http://${isIPv6(address) ? `[${address}]` : address}:${port}`
 
-function paste(servers: readonly string[], isOpen: boolean, publisherKey: string, keyFile: string): string {
-  return `${servers.length === 2 ? 'Two' : servers.length} servers run on this machine until Ctrl-C. Paste into an app:
+/** `changing`: options of `publish`. */
+function paste(servers: readonly string[], isOpen: boolean, publisherKey: string, changing: string): string {
+  const run = ['One server runs', 'Two servers run'][servers.length - 1] ?? `${servers.length} servers run`
+  const oneServer = servers.length === 1 ? "\n  mode: 'instant',\n  experimental: true, // docs/guide/modes.md" : ''
+  return `${run} on this machine until Ctrl-C. Paste into an app:
 
 import { open } from '@keyhush/client'
 
 const map = await open({
   servers: [${servers.map(url => `'${url}'`).join(', ')}],
-  publisherKey: '${publisherKey}',${isOpen ? '\n  development: true, // allows plain http, and servers on one machine' : ''}
+  publisherKey: '${publisherKey}',${oneServer}${isOpen ? '\n  development: true, // allows plain http, and servers on one machine' : ''}
 })
 
 To change the data, write a batch to changes.jsonl (docs/operations/publish.md) and run
 
-npx keyhush publish --servers ${servers.join()} --key ${keyFile} changes.jsonl
+npx keyhush publish ${changing} changes.jsonl
 `
 }
 
@@ -183,7 +195,7 @@ function takeKeys(proxies: readonly MisbehavingProxy[], from: DevArguments['misb
   for (const [i, name] of NAMES.entries()) if (from[name] !== undefined) misbehave(i, from[name])
   if (!stdin.isTTY) return
   const kinds = Object.keys(MISBEHAVIOURS) as Misbehaviour[]
-  let chosen = 1
+  let chosen = Math.min(1, proxies.length - 1)
   const keys = kinds.map((kind, i) => `${i + 1} ${kind}`).join(', ')
   stdout.write(`\nKeys: ${keys}, 0 behave; Tab: next server (now ${NAMES[chosen]}); Ctrl-C: stop\n`)
   emitKeypressEvents(stdin.setRawMode(true))

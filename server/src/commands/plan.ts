@@ -1,6 +1,14 @@
 // `keyhush plan`: what a database will cost, before there is one. The formulas are the core's (docs/costs.md).
 
-import { type CoreError, loadCore, type ModeCosts, type Plan, type Workload } from '@keyhush/wasm'
+import {
+  type Core,
+  type CoreError,
+  loadCore,
+  type ModeCosts,
+  oneServerCosts,
+  type Plan,
+  type Workload,
+} from '@keyhush/wasm'
 import { BuildError } from '../base/errors.js'
 
 /** The options of `plan` as commander gives them. */
@@ -25,7 +33,7 @@ export async function plan(options: PlanArguments): Promise<void> {
   }
   const core = await loadCore()
   try {
-    const plan = planFor(servers, core.plan(workload))
+    const plan = planFor(core, servers, core.plan(workload))
     process.stdout.write(json ? `${JSON.stringify(plan, undefined, 2)}\n` : describePlan(plan))
   } catch (error) {
     if ((error as Partial<CoreError>).code === undefined) throw error
@@ -33,11 +41,33 @@ export async function plan(options: PlanArguments): Promise<void> {
   }
 }
 
-/** Without the modes that so many servers do not have. */
-function planFor(servers: number, plan: Plan): Plan {
-  const has = ({ mode }: ModeCosts) => (mode === 'full' ? servers === 2 : mode !== 'instant' || servers > 1)
-  return { ...plan, modes: plan.modes.filter(has) }
+/** Without the modes that so many servers do not have. One server answers instant lookups by a scheme of its own. */
+function planFor(core: Core, servers: number, plan: Plan): Plan {
+  const alone = servers === 1 ? oneServerRow(core, plan) : []
+  const modes = plan.modes.flatMap(costs => {
+    if (costs.mode === 'full') return servers === 2 ? [costs] : []
+    return costs.mode === 'instant' && servers === 1 ? alone : [costs]
+  })
+  return { ...plan, modes }
 }
+
+/** None if the database is too large for it. */
+function oneServerRow(core: Core, { layout, workload, merkle }: Plan): ModeCosts[] {
+  const { records, recordBytes } = layout
+  // Blocks of a directory have some padding; how many there are, its keys decide.
+  const [blocks, blockBytes] = [Math.ceil((PADDED_PART * merkle.directoryBytes) / BLOCK_BYTES), BLOCK_BYTES]
+  try {
+    const sizes = [core.oneServerSizes({ records, recordBytes })]
+    if (workload.keyed) sizes.push(core.oneServerSizes({ records: blocks, recordBytes: blockBytes }))
+    return [oneServerCosts(layout, sizes, workload)]
+  } catch (error) {
+    if ((error as Partial<CoreError>).code !== 'layout') throw error
+    return []
+  }
+}
+
+const BLOCK_BYTES = 640
+const PADDED_PART = 1.15
 
 /** A WebAssembly memory ends here, and a server keeps its database in one. */
 const WASM_BYTES = 2 ** 32

@@ -85,7 +85,7 @@ interface OwnCopy {
  * Publishing at one server: this process serves the publisher's own copy to itself for as long as it publishes. What a batch makes of
  * the copy has to be what the server says, before the manifest is signed.
  */
-async function openOwnCopy(
+export async function openOwnCopy(
   servers: readonly string[],
   store: string | undefined,
   dataset: string | undefined,
@@ -103,9 +103,9 @@ async function openOwnCopy(
         '--store a directory for that copy, and the first time --dataset with the dataset that you built',
     )
   }
-  const updatable = await openStore(store, dataset)
+  const updatable = await openStore(store, dataset, { oneServer: false })
   const datasets = [{ updatable, publisherKeys: [key.publicKey] }]
-  const app = await createServer({ datasets, allowOrigins: [], instant: false })
+  const app = await createServer({ datasets, allowOrigins: [], instant: false, oneServer: false })
   const close = async () => {
     app.server.closeAllConnections()
     await app.close()

@@ -3,6 +3,7 @@
 import { execFile } from 'node:child_process'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { hasOneServer } from '@keyhush/protocol'
 import closeWithGrace from 'close-with-grace'
 import type { FastifyInstance } from 'fastify'
 import { BoundedLog } from '../base/bounded-log.js'
@@ -13,6 +14,7 @@ import { Metrics } from '../http/metrics.js'
 import type { MountedDataset } from '../http/plugin.js'
 import { describeError } from '../http/plugins/errors.js'
 import { checkNames, createServer } from '../http/server.js'
+import { preparedBytes } from '../one-server/contents.js'
 import { readPublicKey } from '../publisher/files.js'
 import { silenceCommits } from '../storage/lmdb.js'
 import { withProgress } from './progress.js'
@@ -67,6 +69,7 @@ export async function serve(options: ServeArguments): Promise<void> {
     trustProxy: options.trustProxy === true ? PRIVATE_ADDRESSES : options.trustProxy,
     rateLimit: options.rateLimit,
     instant: options.instant === false ? false : { workers: options.instant },
+    oneServer: options.instant === false ? false : {},
     metrics,
     log: { level: options.logLevel, stream: new BoundedLog(process.stderr) },
   })
@@ -110,12 +113,25 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   for (const { name, dir, source } of stores) {
     const publisherKeys = keys.filter(key => key.name === undefined || key.name === name).map(({ key }) => key)
     const { history, replica } = options
-    mounted.push({ name, publisherKeys, updatable: await openStore(dir, source, { history, replica }, name) })
+    const oneServer = options.instant !== false
+    const updatable = await openStore(dir, source, { history, replica, oneServer, onPreparing: say(name) }, name)
+    mounted.push({ name, publisherKeys, updatable })
   }
   for (const { name, dir } of named) {
-    mounted.push({ name, dataset: await withProgress(onProgress => loadDataset(dir, onProgress)) })
+    const dataset = await withProgress(onProgress => loadDataset(dir, onProgress))
+    if (options.instant !== false && hasOneServer(dataset.manifest)) say(name)(preparedBytes(dataset.core, dataset.manifest))
+    mounted.push({ name, dataset })
   }
   return mounted
+}
+
+/** Says what lookups with one server will take, before they do. */
+function say(name: string | undefined): (bytes: number) => void {
+  const of = name === undefined ? '' : ` of ${name}`
+  return bytes => {
+    const each = `${Math.ceil(bytes / 1e6)} MB of memory for each epoch${of}, and for two while one follows the other`
+    process.stderr.write(`keyhush: lookups with one server take ${each}\n`)
+  }
 }
 
 /** `NAME=DIR` or `DIR`. A directory whose own name has a `=` is given as `./a=b`. */

@@ -2,7 +2,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { decodeManifest, equalBytes, type Manifest, proofsOf } from '@keyhush/protocol'
+import { decodeManifest, equalBytes, hasOneServer, type Manifest, proofsOf } from '@keyhush/protocol'
 import { BuildError, DatasetError, InUseError, readingFrom } from '../base/errors.js'
 import { UpdatableDatabase, type UpdatableOptions } from '../database/updatable.js'
 import { manifestPath } from '../dataset/directory.js'
@@ -76,6 +76,7 @@ const DECIDED: readonly (readonly [option: string, (manifest: Manifest) => strin
   ['--format', ({ keyed }) => `records ${keyed ? 'with' : 'without'} keys`],
   ['--max-value-bytes', ({ valueBytes, variable }) => `values of ${variable ? 'up to ' : ''}${valueBytes} bytes`],
   ['--pack', ({ blockRecords }) => `${blockRecords} records a block`],
+  ['--one-server', manifest => `${hasOneServer(manifest) ? 'a' : 'no'} hint for lookups with one server`],
   ['--proofs', manifest => `proofs ${proofsOf(manifest).join(' and ')}`],
 ]
 
@@ -83,7 +84,7 @@ const DECIDED: readonly (readonly [option: string, (manifest: Manifest) => strin
 async function checkDataset(dataset: string, location: string, stored: Manifest): Promise<void> {
   const file = manifestPath(dataset)
   const given = await readingFrom(file, async () => decodeManifest(await readFile(file)))
-  if (equalBytes(given.databaseId, stored.databaseId)) return
+  if (equalBytes(given.databaseId, stored.databaseId) && hasOneServer(given) === hasOneServer(stored)) return
   const differing = DECIDED.filter(([, said]) => said(given) !== said(stored))
   const difference =
     differing.length === 0

@@ -4,6 +4,7 @@
 import { Readable } from 'node:stream'
 import type { EpochInfo, Manifest } from '@keyhush/protocol'
 import type { Core, DatabaseHandle } from '@keyhush/wasm'
+import type { Prepared } from '../one-server/prepared.js'
 import type { Readers } from './readers.js'
 
 export interface KnownManifest {
@@ -38,6 +39,8 @@ export interface Epoch {
   shared(): SharedDatabase
   /** where the padded blocks of its directory are; undefined if nobody can ask for one */
   blocks(): SharedDatabase | undefined
+  /** what answers lookups with one server; undefined: the database has none, or this process does not answer them */
+  readonly oneServer?: Prepared | undefined
 }
 
 /** What clients fetch under a hash. */

@@ -1,18 +1,22 @@
 // The one epoch of a dataset, for ever.
 
-import type { EpochInfo } from '@keyhush/protocol'
+import { type EpochInfo, hasOneServer } from '@keyhush/protocol'
 import type { Dataset } from '../dataset/load.js'
-import { type Blob, type Epoch, type Epochs, infoOf } from './epochs.js'
-import { Generation } from './generation.js'
+import { Prepared } from '../one-server/prepared.js'
+import { type Blob, type Epochs, infoOf } from './epochs.js'
+import { type EpochInMemory, Generation } from './generation.js'
+import { hintBlob } from './one-server.js'
 import { SharedFile } from './shared-file.js'
 
 export class FixedEpochs implements Epochs {
-  readonly newest: Epoch
+  readonly newest: EpochInMemory
+  readonly #generation: Generation
   readonly #blobs: ReadonlyMap<string, Blob>
 
   constructor(dataset: Dataset) {
     const { core, database, blocks, directory: directoryBytes, openings, manifest, manifestBytes: bytes } = dataset
     const generation = new Generation(core, { database, blocks, directoryBytes }, openings)
+    this.#generation = generation
     this.newest = generation.epochOf({ manifest, bytes })
     const blobs = [...dataset.blobs].map(([hash, { path, bytes }]): [string, Blob] => {
       const file = new SharedFile(path)
@@ -21,16 +25,28 @@ export class FixedEpochs implements Epochs {
     this.#blobs = new Map(blobs)
   }
 
+  /** Has it prepared for lookups with one server, if it has a hint for them. Resolves once its records are copied. */
+  async prepare(): Promise<void> {
+    const { manifest } = this.newest
+    if (!hasOneServer(manifest)) return
+    this.newest.oneServer = await Prepared.begin(manifest, this.#generation, manifest.oneServerHint)
+  }
+
+  /** Ends what prepares. The dataset stays the caller's. */
+  async close(): Promise<void> {
+    await this.newest.oneServer?.close()
+  }
+
   get databaseId(): Uint8Array {
     return this.newest.manifest.databaseId
   }
 
-  find(generation: number, epoch: number): Epoch | undefined {
+  find(generation: number, epoch: number): EpochInMemory | undefined {
     const { manifest } = this.newest
     return manifest.generation === generation && manifest.epoch === epoch ? this.newest : undefined
   }
 
-  answerable(): readonly Epoch[] {
+  answerable(): readonly EpochInMemory[] {
     return [this.newest]
   }
 
@@ -50,6 +66,6 @@ export class FixedEpochs implements Epochs {
   }
 
   async findBlob(hash: string): Promise<Blob | undefined> {
-    return this.#blobs.get(hash)
+    return this.#blobs.get(hash) ?? hintBlob([this.newest], hash)
   }
 }

@@ -3,6 +3,7 @@
 import { toHex } from '@keyhush/protocol'
 import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@keyhush/wasm'
 import type { RowProofs } from '../dataset/proof-kinds.js'
+import type { Prepared } from '../one-server/prepared.js'
 import type { Epoch, KnownManifest } from './epochs.js'
 import { Readers } from './readers.js'
 
@@ -19,6 +20,7 @@ export interface InMemory {
 /** The core's newest epoch of a generation, or the one before. */
 export interface EpochInMemory extends Epoch {
   isCores: 'newest' | 'previous'
+  oneServer?: Prepared | undefined
 }
 
 export class Generation implements InMemory {

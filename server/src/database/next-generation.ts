@@ -30,6 +30,7 @@ export async function makeGeneration(
     updateListBytes: 0,
     updateListHash: new Uint8Array(HASH_BYTES),
     pointproofs: undefined, // with them none is made here
+    oneServerHint: undefined,
   })
   return { generation, known }
 }

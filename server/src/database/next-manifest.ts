@@ -13,7 +13,8 @@ export function nextManifest(
   { core, database }: Pick<Generation, 'core' | 'database'>,
   before: Epoch,
   { epoch, expires }: Batch,
-  changed: DirectoryFields & Pick<Whole, 'generation' | 'updateListBytes' | 'updateListHash' | 'pointproofs'>,
+  changed: DirectoryFields &
+    Pick<Whole, 'generation' | 'updateListBytes' | 'updateListHash' | 'pointproofs' | 'oneServerHint'>,
 ): KnownManifest {
   const { suite, databaseId, recordBytes, blockRecords, valueBytes, keyed, variable } = before.manifest
   const { layout, maxBatch } = database

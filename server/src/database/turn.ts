@@ -10,6 +10,7 @@ import type { EpochInMemory, Generation } from './generation.js'
 import { hashed } from './hashing.js'
 import { type NextEpoch, nextOfBatch } from './next-epoch.js'
 import { nextManifest } from './next-manifest.js'
+import { withHint } from './one-server.js'
 import { type Operations, refuse } from './operations.js'
 
 /** What a batch made of the core's database, not yet on disk. */
@@ -37,12 +38,20 @@ export async function draftNext(generation: Generation, operations: Operations):
   }
 }
 
+interface Step {
+  readonly batch: Batch
+  readonly hash: string
+  readonly proofs: RowProofs | undefined
+  readonly answersOneServer: boolean
+  readonly begun: () => void
+}
+
 /** Writes the next epoch into the core's database. `hash` is the batch's; `begun` is called when there is no way back. */
 export async function writeNext(
   generation: Generation,
   before: EpochInMemory,
   next: NextEpoch,
-  { batch, hash, proofs, begun }: { batch: Batch; hash: string; proofs: RowProofs | undefined; begun: () => void },
+  { batch, hash, proofs, begun, answersOneServer }: Step,
 ): Promise<Turn> {
   await next.write(begun)
   const { core, database, blocks } = generation
@@ -59,14 +68,18 @@ export async function writeNext(
     pointproofs = { ...pointproofs, rowsHash }
     list = Buffer.concat([changes, rows])
   }
-  const known = nextManifest(generation, before, batch, {
+  const unhinted = nextManifest(generation, before, batch, {
     ...directoryFields(core, directory?.handle, directoryBytes, blocks, directory?.hash),
     generation: before.manifest.generation,
     updateListBytes: list.length,
     updateListHash: list === changes ? listHash : await hashed(core, list),
     pointproofs,
+    oneServerHint: undefined,
   })
   next.free()
+  const { known, oneServer } = await withHint(generation, before.manifest, unhinted, answersOneServer)
+  const epoch = generation.epochOf(known)
+  epoch.oneServer = oneServer
   const record = { batch: hash, changes: changed.length }
-  return { epoch: generation.epochOf(known), list, changed, directoryBytes, batch: record }
+  return { epoch, list, changed, directoryBytes, batch: record }
 }

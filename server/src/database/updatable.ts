@@ -10,6 +10,7 @@ import {
   type EpochEvent,
   type EpochInfo,
   type EpochStatus,
+  hasOneServer,
   type SignatureInfo,
   toHex,
 } from '@keyhush/protocol'
@@ -19,6 +20,8 @@ import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Progress } from '../dataset/build.js'
 import { type Dataset, updateListOf } from '../dataset/load.js'
 import type { Folding, RowProofs } from '../dataset/proof-kinds.js'
+import { preparedBytes } from '../one-server/contents.js'
+import { Prepared } from '../one-server/prepared.js'
 import { type Storage, StorageError } from '../storage/storage.js'
 import { Announcements, SIGNED } from './announcements.js'
 import { isNext, madeBefore, readBatch, type SignedFor } from './batches.js'
@@ -33,6 +36,7 @@ import { History } from './history.js'
 import { type Loaded, loadOld } from './loading.js'
 import { makeGeneration } from './next-generation.js'
 import { OldGeneration } from './old-generation.js'
+import { checkHintable, hintBlob, withHint } from './one-server.js'
 import { readOperations, refuse } from './operations.js'
 import { partitionBlob } from './partitions.js'
 import { PostgresFence } from './postgres-fence.js'
@@ -51,6 +55,10 @@ export interface UpdatableOptions {
   /** seconds since 1970; default: the system's */
   readonly now?: (() => number) | undefined
   readonly onProgress?: ((progress: Progress) => void) | undefined
+  /** whether lookups with one server are answered, if the database has a hint for them; default: true */
+  readonly oneServer?: boolean | undefined
+  /** called before they are prepared for the first time, with the bytes of memory that an epoch takes */
+  readonly onPreparing?: ((bytes: number) => void) | undefined
   /** follows a process that writes, where several share a storage, and itself stores nothing but its fence's entries */
   readonly replica?: boolean | undefined
 }
@@ -91,6 +99,9 @@ export class UpdatableDatabase implements Epochs {
   readonly #signatures: Signatures
   /** what proves answers, where the core does not */
   readonly #proofs: RowProofs | undefined
+  readonly #answersOneServer: boolean
+  /** the epochs with threads for that: the newest, and the one that clients knew before it */
+  #prepared: EpochInMemory[] = []
   /** where processes share the storage: says when all show an epoch */
   #announcements: Announcements | undefined
   readonly #listeners = new Set<(event: EpochEvent) => void>()
@@ -103,6 +114,7 @@ export class UpdatableDatabase implements Epochs {
     this.#storage = storage
     this.#store = new EpochStore(storage)
     this.#isReplica = options.replica ?? false
+    this.#answersOneServer = options.oneServer ?? true
     // The epoch before is answered, so there is always that much history.
     this.history = Math.max(1, options.history ?? DEFAULT_HISTORY)
     this.fence = fence
@@ -162,6 +174,9 @@ export class UpdatableDatabase implements Epochs {
       await updatable.#resumeOld(head)
       await updatable.#signatures.read()
       updatable.folding?.catchUp()
+      const { manifest } = updatable.#newest
+      if (updatable.#answersOneServer && hasOneServer(manifest)) options.onPreparing?.(preparedBytes(core, manifest))
+      await updatable.#prepare(updatable.#newest, updatable.#generation)
       await updatable.#join()
       return updatable
     } catch (error) {
@@ -248,7 +263,8 @@ export class UpdatableDatabase implements Epochs {
     const { keyed, directoryHash } = this.#newest.manifest
     if (keyed && hash === toHex(directoryHash)) return memoryBlob(this.#generation.directoryBytes)
     const proved = this.#proofs?.blob(hash)
-    return proved === undefined ? this.#past.list(hash) : memoryBlob(proved)
+    if (proved !== undefined) return memoryBlob(proved)
+    return hintBlob(this.answerable(), hash) ?? this.#past.list(hash)
   }
 
   /** Calls `listener` for each new epoch, and when it is signed. Returns unsubscribe. */
@@ -307,16 +323,46 @@ export class UpdatableDatabase implements Epochs {
       throw new Refusal('not_ready', reason)
     }
     const operations = await readOperations(this.#generation.core, this.#newest.manifest, batch)
+    const added = 'headroom' in operations ? operations.headroom : operations.kinds.length
+    checkHintable(this.#generation, this.#newest.manifest, batch.expires, added)
     if ('headroom' in operations) return await this.#beginGeneration(batch, hash, operations.headroom)
     const next = await draftNext(this.#generation, operations)
-    const step = { batch, hash, proofs: this.#proofs, begun: () => this.#begun() }
-    return await this.#write(await this.#orFail(() => writeNext(this.#generation, this.#newest, next, step)))
+    const step = {
+      ...{ batch, hash, proofs: this.#proofs, begun: () => this.#begun() },
+      answersOneServer: this.#answersOneServer,
+    }
+    const turn = await this.#orFail(() => writeNext(this.#generation, this.#newest, next, step))
+    this.#note(turn.epoch)
+    return await this.#write(turn)
   }
 
   /** The core begins to write the next epoch. */
   #begun(): void {
     this.#newest.isCores = 'previous'
     this.#previous = undefined
+    this.#endAllBut(this.#newest)
+  }
+
+  /** Has an epoch prepared that was not made here. Resolves once its records are copied. */
+  async #prepare(epoch: EpochInMemory, from: Generation): Promise<void> {
+    const { manifest } = epoch
+    if (!this.#answersOneServer || !hasOneServer(manifest)) return
+    epoch.oneServer = await Prepared.begin(manifest, from, manifest.oneServerHint)
+    this.#note(epoch)
+  }
+
+  #note(epoch: EpochInMemory): void {
+    if (epoch.oneServer !== undefined) this.#prepared.push(epoch)
+  }
+
+  /** Gives back the memory of all epochs that are prepared, but for these. */
+  #endAllBut(...kept: readonly EpochInMemory[]): void {
+    for (const epoch of this.#prepared) {
+      if (kept.includes(epoch)) continue
+      void epoch.oneServer?.close()
+      epoch.oneServer = undefined
+    }
+    this.#prepared = this.#prepared.filter(epoch => kept.includes(epoch))
   }
 
   /** Puts a turn on disk. Throws StorageError; the turn is then kept, for the same batch to come again. */
@@ -347,7 +393,9 @@ export class UpdatableDatabase implements Epochs {
     }
     // What stays on disk of the old generation is to be its last epoch, without a list.
     await this.#behind.flush()
-    const { generation, known } = await makeGeneration(this.#generation, this.#newest, batch, headroom)
+    this.#endAllBut(this.#newest) // room for the next
+    const { generation, known: unhinted } = await makeGeneration(this.#generation, this.#newest, batch, headroom)
+    const { known, oneServer } = await withHint(generation, this.#newest.manifest, unhinted, this.#answersOneServer)
     const { directoryBytes } = generation
     const { until } = this.#old
     const made = { batch: hash, changes: 0 }
@@ -362,6 +410,8 @@ export class UpdatableDatabase implements Epochs {
       const changes = { ...known, ...directories, batch: made, until, oldest: batch.epoch - this.history }
       if (!(await orFree(this.#store.begin(changes)))) throw new Error(ANOTHER_PROCESS)
       const epoch = generation.epochOf(known)
+      epoch.oneServer = oneServer
+      this.#note(epoch)
       await this.#announce({ epoch, directoryBytes, previous: undefined, generation, until })
       return { ...infoOf(epoch), ...made }
     })
@@ -380,6 +430,7 @@ export class UpdatableDatabase implements Epochs {
     const { stored, onShown } = this.#phase
     const { epoch, generation, previous, directoryBytes, until } = stored
     this.#phase = IDLE
+    this.#endAllBut(epoch, this.#newest)
     if (generation !== this.#generation) {
       this.#old.begin(this.#newest, this.#generation, until)
       this.#generation = generation
@@ -423,6 +474,8 @@ export class UpdatableDatabase implements Epochs {
     while (head !== undefined && head.epoch > this.#latest.manifest.epoch) {
       this.#show() // it has been announced: there is a later one
       const stored = await takeNext(this.#storage, this.#newest, this.#generation, () => this.#begun())
+      await this.#prepare(stored.epoch, stored.generation)
+      await stored.epoch.oneServer?.made.catch(() => {}) // /readyz names it
       this.#phase = { is: 'staged', stored, onShown: [] }
       if (stored.generation !== this.#generation) await this.#past.index()
     }
@@ -492,6 +545,7 @@ export class UpdatableDatabase implements Epochs {
     await this.#queue
     await this.#behind.stop()
     this.#listeners.clear()
+    this.#endAllBut()
     await this.#generation.free()
     this.#proofs?.free()
     await this.#old.close()

@@ -3,4 +3,4 @@
 export { BuildError } from '../base/errors.js'
 export { parsing, Rows } from './ingest/csv.js'
 export { type KeyedRecords, Table } from './ingest/table.js'
-export { type Filled, manifestOf, named, type Placed, place } from './keyed.js'
+export { type Filled, manifestOf, named, place } from './keyed.js'

@@ -17,6 +17,7 @@ import {
 } from '@keyhush/protocol'
 import { type Core, loadCore } from '@keyhush/wasm'
 import { BuildError } from '../base/errors.js'
+import { hintOf } from '../one-server/prepared.js'
 import { directoryFields } from './blocks.js'
 import { writeDataset } from './directory.js'
 import { type Format, formatOf, type KeyedFormat, readKeyed } from './ingest/index.js'
@@ -46,6 +47,8 @@ export interface BuildOptions extends LayoutOptions {
   readonly prover?: string | undefined
   /** the manifest's expiry, seconds since 1970; default 0: none */
   readonly expires?: number | undefined
+  /** makes the hint for lookups with one server, whose hash the manifest then has; needs `expires`. Default: none */
+  readonly oneServer?: boolean | undefined
   /** file with the manifest this begins a new generation after: the same database, the next epoch */
   readonly succeeds?: string | undefined
   /** what the database id is derived from; default: the manifest */
@@ -55,7 +58,7 @@ export interface BuildOptions extends LayoutOptions {
 
 /** How far a build or a load is. `done` and `total` are bytes or partitions. */
 export interface Progress {
-  readonly stage: 'reading' | 'placing' | 'hashing' | 'checking the ceremony' | 'proving' | 'writing'
+  readonly stage: 'reading' | 'placing' | 'hashing' | 'checking the ceremony' | 'proving' | 'preparing' | 'writing'
   readonly done: number
   readonly total: number
 }
@@ -84,7 +87,8 @@ export async function buildDataset(
   try {
     await commit(filled, options)
     const proved = await prove(core, filled, options)
-    const manifest = await describe(core, filled, options, proved)
+    const described = await describe(core, filled, options, proved)
+    const manifest = options.oneServer ? await hinted(core, filled, described, options) : described
     const bytes = encodeManifest(manifest)
     await writeDataset(options.out, bytes, options.force ?? false, async (writeBlob, writeProof) => {
       const { layout, database } = filled
@@ -103,6 +107,7 @@ export async function buildDataset(
     return { manifest, manifestHash: toHex(core.blake3(bytes)), databaseId: toHex(manifest.databaseId) }
   } finally {
     filled.database.free()
+    filled.blocks?.free()
     filled.layout.free()
   }
 }
@@ -166,6 +171,10 @@ function checkOptions(options: BuildOptions, format: Format): void {
     pointless('record-bytes', options.recordBytes)
     if (format === 'txt') pointless('value-encoding', options.valueEncoding)
   }
+  if (options.oneServer && (!expires || options.proofs === 'tags')) {
+    const [wanted, came] = expires ? ['proofs other than tags', 'tags'] : ['--expires', 'none']
+    throw new BuildError(`--one-server: expected ${wanted}, got ${came}; see docs/operations/one-server.md`)
+  }
   checkRange('partitions', partitions, 1, MAX_PARTITIONS)
   checkRange('pack', pack, 1, MAX_RECORD_BYTES)
   checkRange('headroom', headroom, 0, MAX_HEADROOM)
@@ -211,6 +220,7 @@ async function fillKeyless(core: Core, options: BuildOptions, size: number): Pro
     database,
     directory,
     directoryFields: directoryFields(core, undefined, directory, undefined),
+    blocks: undefined,
   }
 }
 
@@ -229,9 +239,7 @@ async function fillKeyed(core: Core, options: BuildOptions, format: KeyedFormat,
     },
   )
   options.onProgress?.({ stage: 'placing', done: 0, total: 1 })
-  const { blocks, ...filled } = place(core, table, options, options.data)
-  blocks?.free()
-  return filled
+  return place(core, table, options, options.data)
 }
 
 /** Hashes every partition. */
@@ -262,6 +270,16 @@ async function describe(
     }
   }
   return named(core, proving, options.name)
+}
+
+/** With the hash of a hint that is made of these records. Throws BuildError. */
+async function hinted(core: Core, from: Filled, manifest: Manifest, { onProgress }: BuildOptions): Promise<Manifest> {
+  onProgress?.({ stage: 'preparing', done: 0, total: 1 })
+  try {
+    return { ...manifest, oneServerHint: core.blake3(await hintOf(manifest, { core, ...from })) }
+  } catch (error) {
+    throw new BuildError(`--one-server: ${(error as Error).message}`)
+  }
 }
 
 function readSucceeded(bytes: Uint8Array, file: string): Manifest {

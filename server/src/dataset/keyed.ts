@@ -44,15 +44,12 @@ export interface Filled {
   /** empty: keyless */
   readonly directory: Uint8Array
   readonly directoryFields: DirectoryFields
-}
-
-/** With the blocks of its directory, which instant lookups are answered from. */
-export interface Placed extends Filled {
+  /** the padded blocks of the directory; undefined without keys or commitments */
   readonly blocks: DatabaseHandle | undefined
 }
 
 /** Puts records where the directory says; they are not hashed yet. Throws BuildError, which names `file`. */
-export function place(core: Core, table: KeyedRecords, options: LayoutOptions, file?: string): Placed {
+export function place(core: Core, table: KeyedRecords, options: LayoutOptions, file?: string): Filled {
   const shape = recordShapeOf(table, options.maxValueBytes, file)
   const { layout, database } = allocate(core, options, table.records, shape.recordBytes, file)
   const directory = core.buildDirectory(table.fingerprints, layout.partitions * layout.partitionRecords)

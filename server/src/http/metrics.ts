@@ -38,6 +38,10 @@ const OF_DATABASES: Figures<OfDatabase> = {
     'When the manifest of the newest epoch expires, in seconds since 1970; 0: never',
     mounted => manifestOf(mounted).expires,
   ],
+  one_server_ready: [
+    '1 if the newest epoch is prepared for lookups with one server, else 0',
+    ({ updatable }) => updatable?.newest.oneServer && Number(updatable.newest.oneServer.ready),
+  ],
   fence_hints: ['Hints in the fence', ({ updatable }) => updatable?.fence.hints],
   fence_room: ['Most hints that the fence can hold', ({ updatable }) => updatable?.fence.most],
   fence_turned_away: [
@@ -100,7 +104,7 @@ export class Metrics {
 
   /** Reads these at each scrape. To be called once. */
   watch({ datasets, readiness, unsent, bodies, connections, computations }: Watched): void {
-    const { instant } = computations
+    const { instant, oneServer } = computations
     const gauges: Figures<() => number> = {
       ready: ['1 if /readyz returns 200, else 0', () => Number(readiness.ready)],
       problems: ['Problems that /readyz lists', () => readiness.problems.length],
@@ -109,6 +113,10 @@ export class Metrics {
       ...(instant !== undefined && {
         instant_waiting: ['Instant queries that wait for a pass over the database', () => instant.waiting],
         instant_passes: ['Passes over the database that are running', () => instant.passes],
+      }),
+      ...(oneServer !== undefined && {
+        one_server_waiting: ['Queries to one server that wait for an answer', () => oneServer.waiting],
+        one_server_answering: ['Queries to one server that threads are answering', () => oneServer.answering],
       }),
     }
     const counters: Figures<() => number> = {

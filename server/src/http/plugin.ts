@@ -21,6 +21,7 @@ import { fenceRoute } from './routes/fence.js'
 import { infoRoute } from './routes/info.js'
 import { instantRoute } from './routes/instant.js'
 import { manifestRoute } from './routes/manifest.js'
+import { oneServerRoute } from './routes/one-server.js'
 import { publishRoutes } from './routes/publish.js'
 import type { Routes } from './routes/types.js'
 
@@ -72,7 +73,8 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
   const { updatable, rateLimit, publisherKeys = [], onTrap = exitSoon } = options
   const readiness = options.readiness ?? new Readiness()
   const unsent = options.unsent ?? new Unsent().watch(app)
-  const epochs = epochsOf(options)
+  const fixed = updatable === undefined ? fixedOf(options) : undefined
+  const epochs: Epochs = updatable ?? fixed!
   const rate = rateLimit instanceof RateLimit ? rateLimit : new RateLimit({ perMinute: rateLimit })
   const trapped = (error: Error) => {
     readiness.fail()
@@ -86,11 +88,19 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
 
   const routes = app as unknown as Routes
   manifestRoute(routes, epochs, unsent)
-  const { instant } = options.computations ?? ownComputations(app, trapped)
-  infoRoute(routes, epochs, updatable, { instant: instant !== undefined })
+  const { instant, oneServer } = options.computations ?? ownComputations(app, trapped)
+  infoRoute(routes, epochs, updatable, { instant: instant !== undefined, oneServer: oneServer !== undefined })
   blobRoute(routes, epochs, unsent)
   answerRoute(routes, surroundings, updatable?.fence)
   if (instant !== undefined) instantRoute(routes, surroundings, instant)
+  if (oneServer !== undefined) {
+    await fixed?.prepare()
+    app.addHook('onClose', () => fixed?.close())
+    oneServerRoute(routes, surroundings, oneServer)
+    const prepared = () => epochs.newest.oneServer
+    readiness.needs(() => (prepared()?.preparing ? 'lookups with one server are being prepared' : undefined))
+    readiness.watch(() => prepared()?.problem)
+  }
   readiness.watch(() => expiredIn(epochs.newest.manifest))
   if (updatable !== undefined) {
     readiness.needs(() => updatable.behind)
@@ -120,8 +130,7 @@ function ownComputations(app: FastifyInstance, trapped: (error: Error) => void):
   return computations
 }
 
-function epochsOf({ dataset, updatable }: KeyhushOptions): Epochs {
-  if (updatable !== undefined) return updatable
+function fixedOf({ dataset }: KeyhushOptions): FixedEpochs {
   if (dataset === undefined) throw new Error('expected a dataset or an updatable database, got neither; give one')
   return new FixedEpochs(dataset)
 }

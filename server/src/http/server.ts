@@ -3,6 +3,7 @@
 import type { FastifyInstance } from 'fastify'
 import { BuildError } from '../base/errors.js'
 import type { InstantOptions } from '../instant/lookups.js'
+import type { OneServerOptions } from '../instant/one-server.js'
 import { Computations } from './computations.js'
 import { frame, surround } from './frame.js'
 import { RateLimit } from './limits/rate.js'
@@ -26,6 +27,8 @@ export interface ServerOptions {
   readonly rateLimit?: number | undefined
   /** how instant lookups are answered; false: not at all */
   readonly instant?: InstantOptions | false | undefined
+  /** how lookups with one server are answered; false: not at all */
+  readonly oneServer?: OneServerOptions | false | undefined
   /** pino's level and where lines go; default: no log */
   readonly log?: { readonly level: string; readonly stream: { write(line: string): void } } | undefined
   /** how much of replies may stand in memory, for clients that do not read; and as much of bodies on their way */
@@ -57,7 +60,7 @@ export async function createServer(options: ServerOptions): Promise<FastifyInsta
   const [readiness, allowOrigins] = [new Readiness(), options.allowOrigins ?? ['*']]
   const { app, unsent, bodies, connections } = frame({ readiness, unsent: most, log, trustProxy })
   app.decorate('readiness', readiness)
-  const computations = new Computations({ instant: options.instant })
+  const computations = new Computations({ instant: options.instant, oneServer: options.oneServer })
   const onTrap = options.onTrap ?? exitSoon
   computations.onFailure = error => {
     readiness.fail()

@@ -8,6 +8,7 @@ import {
   decodeBatch,
   encodeBatch,
   equalBytes,
+  hasOneServer,
   hasRows,
   type Manifest,
   signedBatchBytes,
@@ -93,6 +94,11 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   const caughtUp = options.missed && (await catchUp(options.missed))
   await completeGeneration()
   const newest = await ofAll(servers, server => server.newest())
+  if (options.operations !== undefined && !options.expires && newest.some(({ manifest }) => hasOneServer(manifest))) {
+    throw new PublishError(
+      '--valid-days: expected it for lookups with one server, got none; give the days, for example 7',
+    )
+  }
   const target = await findTarget()
   if (target.body !== undefined) await send(target.body)
   const repeated = target.body === undefined

@@ -22,9 +22,10 @@ export type Operation =
   | { readonly op: 'add' | 'edit'; readonly key: string; readonly value: string }
   | { readonly op: 'delete'; readonly key: string }
 
-export interface TestServers {
+/** Two servers or more, unless `Servers` says that it is one. */
+export interface TestServers<Servers = readonly [string, string, ...string[]]> {
   /** for `open()` */
-  readonly servers: readonly [string, string, ...string[]]
+  readonly servers: Servers
   readonly publisherKey: string
   /** What one of `servers` does from now on, by its place; undefined: what it should. Lookups it has left unanswered are hung up on. */
   misbehave(server: number, how: Misbehaviour | undefined): void
@@ -33,8 +34,11 @@ export interface TestServers {
   close(): Promise<void>
 }
 
+/** Keys and values, or the path of a file. */
+type Data = Readonly<Record<string, string>> | string
+
 /**
- * Starts two servers, or `count` of them (up to 8), on free ports of this machine. `data`: keys and values, or the path of a file that
+ * Starts two servers, or `count` of them (1 to 8), on free ports of this machine. A single one answers with `experimental: true`. `data`: keys and values, or the path of a file that
  * `keyhush build` takes, CSV say.
  * @throws {BuildError} for data that cannot be a database
  * @example
@@ -43,20 +47,22 @@ export interface TestServers {
  * misbehave(1, 'lie')
  * await map.get('otter') // TamperedError
  */
-export async function startServers(
-  data: Readonly<Record<string, string>> | string,
-  { count = 2 }: { readonly count?: number } = {},
-): Promise<TestServers> {
+export async function startServers(data: Data, options: { readonly count: 1 }): Promise<TestServers<readonly [string]>>
+export async function startServers(data: Data, options?: { readonly count?: number }): Promise<TestServers>
+export async function startServers(data: Data, { count = 2 }: { readonly count?: number } = {}): Promise<unknown> {
   const folder = await mkdtemp(join(tmpdir(), 'keyhush-testing-'))
   const [file, out] = [join(folder, 'data.jsonl'), join(folder, 'dataset')]
   if (typeof data === 'object') {
     const lines = Object.entries(data).map(([key, value]) => `${JSON.stringify({ key, value })}\n`)
     await writeFile(file, lines.join(''))
   }
-  const built = await buildDataset({ data: typeof data === 'object' ? file : data, out }).catch(async error => {
-    await rm(folder, { recursive: true })
-    throw error
-  })
+  const alone = count === 1 && { oneServer: true, expires: inADay() }
+  const built = await buildDataset({ data: typeof data === 'object' ? file : data, out, ...alone }).catch(
+    async error => {
+      await rm(folder, { recursive: true })
+      throw error
+    },
+  )
   const { databaseId, manifest, manifestHash: hash } = built
   const key = await createKeyFile(join(folder, 'key'))
   const record = new PublisherRecord()
@@ -65,21 +71,24 @@ export async function startServers(
   const start = async () => {
     const storage = new MemoryStorage()
     await UpdatableDatabase.create(storage, dataset)
-    return await startServer(await UpdatableDatabase.open(storage), key.publicKey)
+    const database = await UpdatableDatabase.open(storage)
+    await database.newest.oneServer?.made
+    return await startServer(database, key.publicKey)
   }
   const started: TestServer[] = []
-  while (started.length < count) started.push(await start())
+  while (started.length < Math.max(2, count)) started.push(await start()) // of one server the publisher has a copy
   dataset.close()
   await rm(folder, { recursive: true })
-  const servers = started.map(({ url }) => url) as [string, string, ...string[]]
+  const servers = started.map(({ url }) => url)
   await publish({ servers, key, record })
   return {
-    servers,
+    servers: servers.slice(0, count),
     publisherKey: toHex(key.publicKey),
-    misbehave: (server, how) => started[server]!.proxy.misbehave(how),
-    async publish(operations) {
+    misbehave: (server: number, how: Misbehaviour | undefined) => started[server]!.proxy.misbehave(how),
+    async publish(operations: readonly Operation[]) {
       const batch = Buffer.from(operations.map(operation => `${JSON.stringify(operation)}\n`).join(''))
-      await publish({ servers, key, record, operations: batch, generation: false }).catch((error: unknown) => {
+      const expires = alone ? inADay() : undefined
+      await publish({ servers, key, record, operations: batch, expires, generation: false }).catch((error: unknown) => {
         if (!(error instanceof PublishError) || started.every(({ proxy }) => proxy.how !== 'behind')) throw error
       })
     },
@@ -88,6 +97,9 @@ export async function startServers(
     },
   }
 }
+
+/** In seconds since 1970. */
+const inADay = () => Math.floor(Date.now() / 1000) + 24 * 60 * 60
 
 interface TestServer {
   readonly proxy: MisbehavingProxy

@@ -1,4 +1,4 @@
-// docs/protocol.md, Manifest: its 224 bytes, the pairs of hashes after them, and what suite 6 adds.
+// docs/protocol.md, Manifest: its 224 bytes, the pairs of hashes after them, and what suite 6 and a hint add.
 
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { isZero, Reader, Writer } from './bytes.js'
@@ -30,6 +30,8 @@ export interface Manifest extends Layout {
   readonly contentHashes: readonly Uint8Array[]
   /** in suite 6 */
   readonly pointproofs?: Pointproofs
+  /** if it is hinted */
+  readonly oneServerHint?: Uint8Array
 }
 
 export interface Pointproofs {
@@ -59,7 +61,8 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
     .u32(manifest.directoryBytes)
     .u32(manifest.updateListBytes)
     .put(manifest.directoryHash, manifest.updateListHash, manifest.previousManifest)
-    .u32(manifest.directoryBlockLog)
+    .u16(manifest.directoryBlockLog)
+    .u16(manifest.oneServerHint === undefined ? 0 : 1)
     .u32(manifest.directoryBlockBytes)
     .put(manifest.directorySeed, manifest.directoryCommitment)
   manifest.commitments.forEach((commitment, q) => void writer.put(commitment, manifest.contentHashes[q]!))
@@ -67,6 +70,7 @@ export function encodeManifest(manifest: Manifest): Uint8Array {
     const { rowsHash, keyHash, transcriptHash, development } = manifest.pointproofs
     writer.put(rowsHash, keyHash, transcriptHash).u16(256).u16(Number(development)).u32(0)
   }
+  if (manifest.oneServerHint !== undefined) writer.put(manifest.oneServerHint)
   return writer.bytes()
 }
 
@@ -94,13 +98,18 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   const directoryHash = reader.take(32)
   const updateListHash = reader.take(32)
   const previousManifest = reader.take(32)
-  const [directoryBlockLog, directoryBlockBytes] = [reader.u32(), reader.u32()]
+  const [directoryBlockLog, hinted, directoryBlockBytes] = [reader.u16(), reader.u16(), reader.u32()]
+  if (hinted > 1) throw new Error('hinted: neither 0 nor 1')
   const [directorySeed, directoryCommitment] = [reader.take(16), reader.take(32)]
 
   const layout = { records, recordBytes, partitions, partitionRecords, blockRecords }
   checkLayout(layout)
   const hashes = Array.from({ length: partitions }, () => [reader.take(32), reader.take(32)] as const)
   const pointproofs = suite === 6 ? readPointproofs(reader) : undefined
+  const oneServerHint = hinted === 1 ? reader.take(32) : undefined
+  if (oneServerHint !== undefined && (isZero(oneServerHint) || suite === 2 || expires === 0n)) {
+    throw new Error('a hash of no hint, or without commitments or an expiry')
+  }
   reader.end()
 
   if (generation < 1 || epoch < generation) throw new Error('epochs count from 1 and on through generations')
@@ -156,6 +165,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
     commitments: hashes.map(([commitment]) => commitment),
     contentHashes: hashes.map(([, contentHash]) => contentHash),
     ...(pointproofs && { pointproofs }),
+    ...(oneServerHint && { oneServerHint }),
   }
 }
 
@@ -173,7 +183,8 @@ export function decodeChain(bytes: Uint8Array): Manifest[] {
   const chain: Manifest[] = []
   for (let at = 0; at < bytes.length; ) {
     const more = new Reader(bytes.subarray(at + 6)).u16() === 6 ? 104 : 0
-    const end = at + 224 + 64 * new Reader(bytes.subarray(at + 40)).u32() + more
+    const hint = 32 * new Reader(bytes.subarray(at + 170)).u16()
+    const end = at + 224 + 64 * new Reader(bytes.subarray(at + 40)).u32() + more + hint
     const next = decodeManifest(bytes.subarray(at, end))
     const before = chain.at(-1)
     if (before !== undefined) checkNext(before, next)
@@ -199,7 +210,9 @@ function checkNext(before: Manifest, next: Manifest): void {
   const seeds = [before, next].map(({ directorySeed }) => bytesToHex(directorySeed))
   if (same.some(field => next[field] !== before[field]) || seeds[0] !== seeds[1])
     throw new Error('what stays in a generation has changed')
-  if (next.keyed !== before.keyed || next.variable !== before.variable) throw new Error('a flag has changed')
+  const hinted = [before, next].map(({ oneServerHint }) => oneServerHint !== undefined)
+  if (next.keyed !== before.keyed || next.variable !== before.variable || hinted[0] !== hinted[1])
+    throw new Error('a flag has changed')
   if (before.pointproofs !== undefined && next.pointproofs !== undefined) {
     const kept = [before.pointproofs, next.pointproofs].map(
       ({ keyHash, transcriptHash, development }) => `${bytesToHex(keyHash)}${bytesToHex(transcriptHash)}${development}`,

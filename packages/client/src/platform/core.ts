@@ -1,20 +1,23 @@
 // Calls into the core. A trap of WebAssembly (`WebAssembly.RuntimeError`) leaves its memory in an unknown state, so that
 // instance and every map on it end; `loadCore()` gives later maps a fresh one.
 
-import type { ClientCore, Core } from '@keyhush/wasm/client'
+import type { ClientCore, Core, OneServerCore } from '@keyhush/wasm/client'
 import { discardInstance } from '@keyhush/wasm/instance'
 import { CondemnedError, StorageError, UnsupportedError } from '../base/errors.js'
 import { StateUnreadableError } from '../store/store.js'
 
-const dead = new WeakSet<Core>()
+/** A running module, of any build. */
+type AnyCore = Core | OneServerCore
+
+const dead = new WeakSet<AnyCore>()
 
 /** Whether an instance has trapped. */
-export function isDead(core: Core): boolean {
+export function isDead(core: AnyCore): boolean {
   return dead.has(core)
 }
 
 /** Throws UnsupportedError if the instance has trapped. */
-export function assertAlive(core: Core): void {
+export function assertAlive(core: AnyCore): void {
   if (dead.has(core)) throw trapped()
 }
 
@@ -28,7 +31,7 @@ export function hintsOf(core: Core): ClientCore {
 }
 
 /** Runs `work`, which calls into `core`, and turns the core's errors into this package's. */
-export function inCore<T>(core: Core, work: () => T): T {
+export function inCore<T>(core: AnyCore, work: () => T): T {
   try {
     return guarded(core, work)
   } catch (error) {
@@ -50,7 +53,7 @@ export function readBack<T>(core: Core, work: () => T): T {
 
 const UNREADABLE = new Set<string | undefined>(['state', 'length', 'index', 'directory', 'phase'])
 
-function guarded<T>(core: Core, work: () => T): T {
+function guarded<T>(core: AnyCore, work: () => T): T {
   assertAlive(core)
   try {
     return work()
@@ -64,7 +67,7 @@ function guarded<T>(core: Core, work: () => T): T {
 }
 
 /** Frees a handle, unless its instance is gone. Handles overwrite their secrets when they are freed. */
-export function release(core: Core, handle: { free(): void } | undefined): void {
+export function release(core: AnyCore, handle: { free(): void } | undefined): void {
   if (handle !== undefined && !dead.has(core)) inCore(core, () => handle.free())
 }
 

@@ -14,15 +14,17 @@ export const KNOWN: ReadonlyMap<string, KnownScheme> = new Map(
 
 /**
  * The schemes for as many parties that do not all collude. Three or more parties answer instant lookups, and one of them hints for one
- * server: a hint for two would trust those two.
+ * server: a hint for two would trust those two. One server answers instant lookups by a scheme of its own (on-demand.ts), in
+ * experiments.
  */
 export function schemesFor<S extends KnownScheme>(
   schemes: ReadonlyMap<string, S>,
   apart: Apart,
+  experimental = false,
 ): ReadonlyMap<string, S> {
   const stateful = apart > 2 ? 1 : apart
   const isUsable = (scheme: S) =>
-    scheme.kind === 'stateless' ? apart > 1 : [0, stateful].includes(scheme.parties.length)
+    scheme.kind === 'stateless' ? apart > 1 || experimental : [0, stateful].includes(scheme.parties.length)
   return new Map([...schemes].filter(([, scheme]) => isUsable(scheme)))
 }
 

@@ -11,7 +11,9 @@
 
 import type { Info, InstantOf, Manifest, Proofs } from '@keyhush/protocol'
 import type { Core, LayoutHandle, Mode, ModeCosts, Usage } from '@keyhush/wasm/client'
+import type { TamperedError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
+import type { Agreed } from '../servers/manifests.js'
 import type { Link } from '../servers/transport.js'
 import type { ProofsPackages } from './kinds.js'
 
@@ -65,13 +67,22 @@ export type Sizes = Readonly<Record<string, number>>
 /** Needs no state, lock, journal or fence: each lookup is independent of all others. */
 export interface StatelessScheme extends AnyScheme {
   readonly kind: 'stateless'
+  /** whether a module of its own has crashed; missing: it has none */
+  readonly dead?: boolean
   /** Whether a server that offers this can be a party. */
   isOffered(offers: Info['offers']): boolean
   /** Most queries of one lookup with so many servers. Throws UnsupportedError for a database without such lookups. */
   maxBatch(core: Core, manifest: Manifest, servers: number): number
   /**
+   * Downloads what lookups at an epoch need, whatever they ask. Awaited before the first of them sends anything. Missing: nothing is
+   * needed.
+   */
+  equip?(context: SchemeContext, at: Agreed, link: Link, signal: AbortSignal): Promise<Equipment>
+  /** The error of a server whose reply is forged; missing: no reply is by itself. */
+  forged?(server: string): TamperedError
+  /**
    * A batch for `indices` of the records, or of the directory's blocks, out of fresh randomness: one request for each of these
-   * servers, in their order. To be freed.
+   * servers, in their order. `equipment`: what `equip` has resolved to. To be freed.
    */
   begin(
     context: SchemeContext,
@@ -79,7 +90,15 @@ export interface StatelessScheme extends AnyScheme {
     servers: readonly string[],
     of: InstantOf,
     indices: Uint32Array,
+    equipment?: Equipment,
   ): StatelessBatch
+}
+
+/** What lookups without a state need of an epoch. Public. */
+export interface Equipment {
+  /** with the manifest's hash of it */
+  readonly hint: Uint8Array
+  readonly manifestHash: Uint8Array
 }
 
 /** Keeps a state, which must never go backwards (docs/threat-model.md, S1–S8). */

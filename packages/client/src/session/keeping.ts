@@ -2,10 +2,12 @@
 // ships without it.
 
 import type { Manifest } from '@keyhush/protocol'
+import { loadPart } from '../platform/parts.js'
 import { startCore } from '../platform/starting.js'
 import { downloadBytes } from '../scheme/download.js'
 import { firstScheme, schemesFor } from '../scheme/known.js'
-import { chooseScheme, paysAfter, SCHEMES } from '../scheme/table.js'
+import type { StatelessScheme } from '../scheme/scheme.js'
+import { chooseScheme, type Pays, paysAfter, SCHEMES } from '../scheme/table.js'
 import { ChoosingSession } from './choosing.js'
 import { Consent } from './consent.js'
 import { buildFor, type Keeping } from './opening.js'
@@ -14,10 +16,12 @@ import { StatefulSession } from './stateful.js'
 /** With all schemes and the planner's rules; tests pass others. */
 export function keeping(schemes = SCHEMES, pays = paysAfter, choose = chooseScheme): Keeping {
   return async given => {
-    const { mode, core, apart, environment, download, network } = given
-    const usable = schemesFor(schemes, apart)
+    const { mode, core, apart, environment, download, network, experimental } = given
+    const usable = schemesFor(schemes, apart, experimental)
     const parts = { ...given, schemes: usable }
-    const first = mode === 'auto' ? firstScheme(usable) : undefined
+    const known = mode === 'auto' ? firstScheme(usable) : undefined
+    const first =
+      known && (apart === 1 ? await (await loadPart(given.loadOneServer!)).startOneServer(environment) : known)
     if (first === undefined) {
       const basis = { lookups: 0, apart }
       const consent = new Consent(download)
@@ -29,6 +33,16 @@ export function keeping(schemes = SCHEMES, pays = paysAfter, choose = chooseSche
       })
     }
     const loadHints = () => startCore(environment, buildFor(mode, apart, usable))
-    return await ChoosingSession.withStore(parts, first, { pays, choose, loadHints, download, network })
+    const paysHere = apart === 1 ? paysBeside(first, pays) : pays
+    return await ChoosingSession.withStore(parts, first, { pays: paysHere, choose, loadHints, download, network })
+  }
+}
+
+/** With one server: what is best kept whole pays at once, as `pays` says; anything else when lookups have moved as many bytes. */
+function paysBeside(first: StatelessScheme, pays: Pays): Pays {
+  return (core, manifest, lookups, apart) => {
+    if (pays(core, manifest, 0, apart)) return true
+    const { lookupBytesUp, lookupBytesDown } = first.costs(core, manifest, { proofs: 'auto' })
+    return lookups * (lookupBytesUp + lookupBytesDown) >= downloadBytes(manifest)
   }
 }

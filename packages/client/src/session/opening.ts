@@ -2,11 +2,12 @@
 
 import type { Build } from '@keyhush/wasm/client'
 import { ProgressMeter } from '../base/progress.js'
+import type { Environment } from '../platform/environment.js'
 import { loadPart } from '../platform/parts.js'
 import { startCore } from '../platform/starting.js'
 import { firstScheme } from '../scheme/known.js'
-import type { KnownScheme } from '../scheme/scheme.js'
-import { greet } from '../servers/greeting.js'
+import type { KnownScheme, StatelessScheme } from '../scheme/scheme.js'
+import { type Greeting, greet } from '../servers/greeting.js'
 import type { Apart } from '../servers/parties.js'
 import { linksOf } from '../servers/transport.js'
 import type { Download, Network } from '../session/consent.js'
@@ -29,6 +30,10 @@ interface KeepingParts extends Omit<Parts, 'choose' | 'schemes' | 'mayDownload'>
   readonly download: Download
   /** on which lines */
   readonly network: Network
+  /** whether one server answers without a state */
+  readonly experimental: boolean
+  /** loads what does that; missing: nobody may ask for it */
+  readonly loadOneServer?: (() => Promise<OneServer>) | undefined
 }
 
 export interface SessionParts extends Omit<KeepingParts, 'core'> {
@@ -37,6 +42,12 @@ export interface SessionParts extends Omit<KeepingParts, 'core'> {
   readonly push: boolean
   /** loads what makes sessions that keep a state */
   readonly loadKeeping: () => Promise<Keeping>
+}
+
+/** Instant lookups with one server. */
+export interface OneServer {
+  oneServerSession(parts: Omit<KeepingParts, 'core'>, greeting: Greeting): Promise<UnbegunSession>
+  startOneServer(environment: Pick<Environment, 'pause'>): Promise<StatelessScheme>
 }
 
 /** The WebAssembly module that a map in this mode needs in the end. */
@@ -72,6 +83,7 @@ async function sessionOf(
   const complete = (core: KeepingParts['core']) => ({ ...given, core })
   if (scheme?.kind === 'stateless') {
     const greeting = greet(linksOf(servers, environment, stats.offline), atLeast, environment, signal) // while the core is loaded
+    if (apart === 1) return await (await loadPart(given.loadOneServer!)).oneServerSession(given, greeting)
     const core = await start('instant')
     signal.throwIfAborted()
     return new StatelessSession(complete(core), scheme, {}, greeting)

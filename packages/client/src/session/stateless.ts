@@ -15,14 +15,14 @@ import { type Exchange, exchange, hasTurned } from '../lookup/exchange.js'
 import { openVerified, type Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
-import type { SchemeContext, StatelessScheme } from '../scheme/scheme.js'
+import type { Equipment, SchemeContext, StatelessScheme } from '../scheme/scheme.js'
 import { type Greeting, greet } from '../servers/greeting.js'
 import { type Agreed, agree } from '../servers/manifests.js'
 import { listed, namesOf } from '../servers/parties.js'
 import { isPassing, sleep, worstOf } from '../servers/retry.js'
 import type { Place } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
-import { type Links, linksOf } from '../servers/transport.js'
+import { type Link, type Links, linksOf } from '../servers/transport.js'
 import { epochsAfter, isNews, OutdatedError } from '../servers/updates.js'
 import type { Parts } from '../state/machine.js'
 import { followEvents } from './events.js'
@@ -31,6 +31,12 @@ import { type Attempts, Subsets } from './subsets.js'
 
 export type StatelessParts = Omit<Parts, 'choose' | 'schemes'>
 
+/** The epoch that a lookup is made at. */
+interface Asked {
+  readonly manifest: Manifest
+  readonly equipment: Equipment | undefined
+}
+
 /** What a session that it is part of has to do with it. */
 interface Shared {
   /** called when a lookup that has sent something has ended, also if it failed, or if the app gave it up */
@@ -38,6 +44,8 @@ interface Shared {
   /** called when it answers from this epoch from now on */
   readonly onShown?: (at: Place) => void
   readonly remembered?: Place | undefined
+  /** called when it has closed */
+  readonly onClosed?: () => Promise<void>
 }
 
 export class StatelessSession implements Session {
@@ -45,6 +53,7 @@ export class StatelessSession implements Session {
   readonly #scheme: StatelessScheme
   readonly #onEnded: () => void
   readonly #onShown: (at: Place) => void
+  readonly #onClosed: () => Promise<void>
   /** where an earlier life has been; with a publisher's key the map does not go back behind it */
   readonly #remembered: Place | undefined
   readonly #downloads: Links
@@ -55,6 +64,8 @@ export class StatelessSession implements Session {
   readonly #ending = new AbortController()
   readonly #underWay = new Set<Promise<unknown>>()
   #at: Agreed | undefined
+  /** what lookups at an epoch need */
+  readonly #equipped = new WeakMap<Agreed, Promise<Equipment>>()
   #closed: Promise<void> | undefined
   #listening: Promise<void> = Promise.resolve()
   #syncing: Promise<void> | undefined
@@ -64,13 +75,14 @@ export class StatelessSession implements Session {
   constructor(
     parts: StatelessParts,
     scheme: StatelessScheme,
-    { onEnded = () => {}, onShown = () => {}, remembered }: Shared = {},
+    { onEnded = () => {}, onShown = () => {}, onClosed = async () => {}, remembered }: Shared = {},
     greeting?: Greeting | undefined,
   ) {
     this.#parts = parts
     this.#scheme = scheme
     this.#onEnded = onEnded
     this.#onShown = onShown
+    this.#onClosed = onClosed
     this.#remembered = remembered
     this.#greeting = greeting
     this.#downloads = linksOf(parts.servers, parts.environment, parts.stats.offline)
@@ -79,7 +91,7 @@ export class StatelessSession implements Session {
   }
 
   get dead(): boolean {
-    return isDead(this.#parts.core)
+    return isDead(this.#parts.core) || this.#scheme.dead === true
   }
 
   get manifest(): Manifest | undefined {
@@ -164,10 +176,6 @@ export class StatelessSession implements Session {
     signal?.throwIfAborted()
     const start = environment.clock.now()
     const before = stats.onlineTotal()
-    const fetch = (manifest: Manifest, of: InstantOf, indices: Uint32Array) => {
-      begin()
-      return this.#fetch(manifest, of, indices)
-    }
     // From here on the app cannot stop it: a lookup that has begun ends as usual (P5), at whatever epoch.
     for (let attempt = 1; ; attempt++) {
       assertAlive(core)
@@ -179,36 +187,52 @@ export class StatelessSession implements Session {
       const place = { core, manifest, directory: undefined, maxBatch }
       const numbers = question.blocks(place)
       try {
+        const equipment = await this.#equipment(at)
+        const fetch = (of: InstantOf, indices: Uint32Array) => {
+          begin()
+          return this.#fetch({ manifest, equipment }, of, indices)
+        }
         // Both steps at one epoch. If servers no longer answer it, the lookup starts again from the first step.
-        const directory =
-          numbers && new FetchedBlocks(core, manifest, numbers, await fetch(manifest, 'directory', numbers))
+        const directory = numbers && new FetchedBlocks(core, manifest, numbers, await fetch('directory', numbers))
         const indices = question.indices({ ...place, directory })
-        const bytes = await fetch(manifest, 'records', indices)
+        const bytes = await fetch('records', indices)
         const records = openVerified(place, indices, bytes)
         directory?.assertWellFormed()
         publisher?.checkExpiry(manifest)
         stats.lookedUp(before, environment.clock.now() - start)
         return question.read(place, records, [])
       } catch (error) {
-        if (attempt === ATTEMPTS || !hasTurned(error, manifest)) throw error
+        if (attempt === ATTEMPTS || !(hasTurned(error, manifest) || isForgotten(error))) throw error
         await this.#follow()
         if (this.#at === at) throw error
       }
     }
   }
 
-  async #fetch(manifest: Manifest, of: InstantOf, indices: Uint32Array): Promise<Uint8Array> {
+  /** What lookups at an epoch need, downloaded once. If that fails, the next lookup asks again. */
+  #equipment(at: Agreed): Promise<Equipment | undefined> {
+    const known = this.#equipped.get(at)
+    if (known !== undefined || this.#scheme.equip === undefined) return known ?? Promise.resolve(undefined)
+    const [link] = this.#downloads as [Link]
+    const equipped = this.#scheme.equip(this.#context, at, link, this.#ending.signal)
+    this.#equipped.set(at, equipped)
+    equipped.catch(() => this.#equipped.delete(at))
+    return equipped
+  }
+
+  async #fetch(at: Asked, of: InstantOf, indices: Uint32Array): Promise<Uint8Array> {
+    const { manifest } = at
     const { environment, atLeast, stats } = this.#parts
     // Which server gets which request is drawn anew each time.
     if (atLeast === this.#lookups.length) {
-      return await this.#askOf(shuffled(this.#lookups, environment.random), manifest, of, indices)
+      return await this.#askOf(shuffled(this.#lookups, environment.random), at, of, indices)
     }
     const attempts = this.#subsets.forLookup()
     const failures: ServerError[] = []
     for (let round = 1; ; round++) {
       for (let links = attempts.next(); links !== undefined; links = attempts.next()) {
         try {
-          return await this.#askSubset(links, attempts, manifest, of, indices)
+          return await this.#askSubset(links, attempts, at, of, indices)
         } catch (error) {
           if (!(error instanceof ServerError)) throw error
           failures.push(error)
@@ -230,7 +254,7 @@ export class StatelessSession implements Session {
   async #askSubset(
     links: Links,
     { away }: Attempts,
-    manifest: Manifest,
+    at: Asked,
     of: InstantOf,
     indices: Uint32Array,
   ): Promise<Uint8Array> {
@@ -245,7 +269,7 @@ export class StatelessSession implements Session {
       away.add(links[party]!)
     }
     try {
-      const found = await this.#askOf(links, manifest, of, indices, { attempts: 1, onReplied, onFailed })
+      const found = await this.#askOf(links, at, of, indices, { attempts: 1, onReplied, onFailed })
       this.#subsets.answered(links)
       return found
     } finally {
@@ -256,16 +280,19 @@ export class StatelessSession implements Session {
   /** Asks these servers, whose order says which gets which request. Throws TamperedError, of nobody, if their answers are wrong. */
   async #askOf(
     links: Links,
-    manifest: Manifest,
+    { manifest, equipment }: Asked,
     of: InstantOf,
     indices: Uint32Array,
     how: Pick<Exchange, 'attempts' | 'onReplied' | 'onFailed'> = {},
   ): Promise<Uint8Array> {
     const { stats } = this.#parts
     const names = links.map(({ server }) => server.name)
-    const batch = this.#scheme.begin(this.#context, manifest, names, of, indices)
+    const batch = this.#scheme.begin(this.#context, manifest, names, of, indices, equipment)
+    const onForged = async (party: number) => {
+      throw this.#scheme.forged!(names[party]!)
+    }
     try {
-      await exchange({ manifest, batch, links, stats, ...how, onForged: async () => {} })
+      await exchange({ manifest, batch, links, stats, ...how, onForged })
       const found = batch.finish()
       if (found !== undefined) return found
       const finds = names.length === 2 ? "; mode 'full' finds out which server it is" : ''
@@ -318,6 +345,7 @@ export class StatelessSession implements Session {
     await Promise.allSettled(this.#underWay)
     this.#ending.abort(new ClosedError())
     await Promise.allSettled([this.#listening, this.#syncing])
+    await this.#onClosed()
     this.#at = undefined
   }
 
@@ -334,6 +362,7 @@ export class StatelessSession implements Session {
     const moves = this.#at !== undefined && !equalBytes(this.#at.bytes, agreed.bytes)
     this.#at = agreed
     this.#onShown(agreed.manifest)
+    this.#equipment(agreed).catch(() => {}) // a lookup that needs it says why
     if (moves) this.#parts.announce({ type: 'updated', generation, epoch })
   }
 
@@ -378,4 +407,9 @@ export class StatelessSession implements Session {
   #assertOpen(): void {
     if (this.#closed !== undefined) throw new ClosedError()
   }
+}
+
+/** Whether a server has a blob of this epoch no more, or not yet: it may have a newer epoch. */
+function isForgotten(error: unknown): boolean {
+  return error instanceof ServerError && error.refusal === 'not_found'
 }

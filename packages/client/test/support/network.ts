@@ -230,6 +230,7 @@ export class Network {
       fence: this.fence,
       instant: this.instant,
       single: this.single,
+      oneServer: false,
       history: 64,
     }
     return { format: 1, software: 'test', epochs, offers, signatures: this.signatures }

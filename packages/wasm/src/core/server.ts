@@ -1,6 +1,13 @@
 // The server's part: databases, their epochs and generations, answers.
 
 import type { DirectoryHandle, LayoutHandle, Proofs, WasmMemory, WasmModule } from './base.js'
+import type {
+  OneServerContext,
+  OneServerCore,
+  OneServerDatabase,
+  OneServerHandle,
+  OneServerNormHandle,
+} from './one-server.js'
 import type { SingleCore } from './single.js'
 
 /** A server's directory. */
@@ -194,7 +201,7 @@ export interface HasherHandle {
 }
 
 /** An instance of the whole module, with the server's part: for Node, or a browser's worker that is a server. */
-export interface Core extends SingleCore {
+export interface Core extends SingleCore, OneServerCore {
   /** shared with worker threads: its `buffer` is a SharedArrayBuffer, whatever TypeScript's library says */
   readonly memory: WasmMemory
   /** fingerprints of many keys, 16 bytes each: `keys` are concatenated, and key i ends at `ends[i]` */
@@ -233,6 +240,13 @@ export interface Core extends SingleCore {
    */
   checkInstantQueries(layout: LayoutHandle, queries: Uint8Array, servers?: number, vectors?: boolean): void
   newWorkerStack(): WorkerStackHandle
+  /**
+   * Begins to prepare a database for instant lookups with one server. The same records, context and attempt always give the same hint.
+   * `attempt` (default 0): the next one if the check of norms fails; a server takes the signed hint's. Throws `layout`, `length`.
+   */
+  newOneServer(database: OneServerDatabase, context: OneServerContext, attempt?: number): OneServerHandle
+  /** Begins the check of norms, which whoever signs a hint must make. Throws `phase` before the database is prepared. */
+  newOneServerNorm(database: OneServerHandle): OneServerNormHandle
   /** the module that worker threads run on this instance's memory */
   workerModule(): Promise<WasmModule>
   /** For test vectors only, never for a live hint: all Q·M permutation entries drawn from entropy. */

@@ -4,6 +4,7 @@ mod database;
 mod directory;
 mod epoch;
 mod generation;
+mod one_server;
 
 use keyhush_core::{key, tapir::permutation};
 use wasm_bindgen::prelude::*;

@@ -14,6 +14,8 @@ export const WEIGHTS = {
   answer: 1,
   /** a query of POST /v1/instant, which reads the whole database */
   instant: 20,
+  /** a query of POST /v1/one-server, which takes a thread ten times as long */
+  oneServer: 200,
   /** POST /v1/fence */
   fence: 1,
   /** POST /v1/signatures and /v1/epochs: a signature is verified */

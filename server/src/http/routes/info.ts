@@ -1,6 +1,6 @@
 // GET /v1/info: what this server offers. Clients do not compare it, so nothing that decides an answer's meaning is here.
 
-import { FORMAT, hasInstant, type Info, proofsOf, SUITE_PARITIES } from '@keyhush/protocol'
+import { FORMAT, hasInstant, hasOneServer, type Info, proofsOf, SUITE_PARITIES } from '@keyhush/protocol'
 import { InfoSchema } from '@keyhush/protocol/schemas'
 import { SOFTWARE } from '../../base/version.js'
 import type { Epochs } from '../../database/epochs.js'
@@ -11,7 +11,7 @@ export function infoRoute(
   app: Routes,
   epochs: Epochs,
   updatable: UpdatableDatabase | undefined,
-  computes: { readonly instant: boolean },
+  computes: { readonly instant: boolean; readonly oneServer: boolean },
 ): void {
   app.get('/v1/info', { schema: { response: { 200: InfoSchema } } }, async (_request, reply) => {
     const info: Info = {
@@ -25,6 +25,8 @@ export function infoRoute(
         fence: updatable !== undefined,
         instant: computes.instant && hasInstant(epochs.newest.manifest),
         single: epochs.newest.suites.includes(SUITE_PARITIES),
+        oneServer:
+          computes.oneServer && epochs.newest.oneServer?.problem === undefined && hasOneServer(epochs.newest.manifest),
         history: updatable?.history ?? 0,
       },
       signatures: updatable?.signatures() ?? [],

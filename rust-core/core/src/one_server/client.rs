@@ -1,0 +1,282 @@
+//! A client's lookup: the request, and the one verdict on its answer. The steps, and the memory that is touched, are the same for all
+//! indices, secrets and answers.
+
+use std::sync::Arc;
+
+use keyhush_kernels::modular::MODULUS;
+use zeroize::Zeroizing;
+
+use super::ring::{DELTA, Element, Matrices, Multiplier, Ring, add_modulo, modulo};
+use super::{
+    ANSWER_BITS, Context, DIGIT_BITS, ENTRY_BITS, GADGET_DROP, HINT_DROP, HintParts, KEY_DROP, MODULUS_BITS, Shape,
+    Wiped, bits, column, divided, equal, gauss, whitening,
+};
+use crate::error::{Error, expect_below, expect_length};
+use crate::random::{ChaCha, ENTROPY_BYTES};
+
+/// Streams of a query. Query number i has numbers 4·i + …
+const SECRET: u64 = 0;
+const KEY: u64 = 1;
+const SELECTOR: u64 = 2;
+const NOISE: u64 = 3;
+/// u32s of a stream that a draw of own noise reads.
+const NOISE_WORDS: usize = 2 * gauss::NOISE_DIGITS;
+
+/// Queries whose answers have not arrived. Each has a secret of its own. Secret: wiped when dropped, neither `Clone` nor `Debug`.
+pub struct Query {
+    shape: Shape,
+    context: Context,
+    ring: Arc<Ring>,
+    seed: Zeroizing<[u8; ENTROPY_BYTES]>,
+    columns: Wiped<u32>,
+    /// record numbers within the columns
+    places: Wiped<u32>,
+    secrets: Vec<Multiplier>,
+    requests: Vec<u8>,
+    /// own noise, drawn for one output of one query after the other
+    noise: Vec<Wiped<i64>>,
+    decoded: bool,
+}
+
+impl Query {
+    /// Makes queries for the records at `indices`. The entropy is hashed with all that is asked: two clones of a machine that have the
+    /// same entropy share no secret between different lookups.
+    ///
+    /// # Errors
+    /// [`Error::Index`] for an index beyond the last record; [`Error::Length`] unless there are 1 to [`Shape::max_batch`] indices.
+    pub fn new(
+        shape: Shape,
+        context: Context,
+        manifest_hash: &[u8; 32],
+        indices: &[u32],
+        entropy: &[u8; ENTROPY_BYTES],
+    ) -> Result<Self, Error> {
+        let (count, most) = (indices.len(), shape.max_batch());
+        if !(1..=most).contains(&count) {
+            let expected = count.clamp(1, most) as u64;
+            return Err(Error::Length { what: "record indices", expected, actual: count as u64 });
+        }
+        let mut columns = Wiped::new(count);
+        let mut places = Wiped::new(count);
+        for (i, &index) in indices.iter().enumerate() {
+            expect_below("record index", index as usize, shape.records)?;
+            let (column, place) = divided::<32>(u64::from(index), shape.column_records as u64);
+            (columns[i], places[i]) = (column as u32, place as u32);
+        }
+        let ring = Ring::of(shape.degree);
+        let seed = hedged(entropy, manifest_hash, &context, indices);
+        let matrices = Matrices::new(&ring, &context.matrix_seed(), shape.chunks());
+        let mut secrets = Vec::with_capacity(count);
+        let mut requests = Vec::with_capacity(count * shape.request_bytes());
+        for (i, &column) in columns.iter().enumerate() {
+            secrets.push(request(
+                &shape,
+                &ring,
+                &matrices,
+                column,
+                |use_| ChaCha::new(&seed, 4 * i as u64 + use_),
+                &mut requests,
+            ));
+        }
+        Ok(Query { shape, context, ring, seed, columns, places, secrets, requests, noise: Vec::new(), decoded: false })
+    }
+
+    /// The queries, in order. A transport may send the same bytes again.
+    #[must_use]
+    pub fn request(&self) -> &[u8] {
+        &self.requests
+    }
+
+    /// Draws some of the own noise. Call it while the answer is under way. Returns whether there is more.
+    pub fn expand(&mut self) -> bool {
+        let outputs = self.shape.outputs;
+        let all = outputs * self.columns.len();
+        if self.noise.len() < all {
+            let (query, output) = (self.noise.len() / outputs, self.noise.len() % outputs);
+            let mut noise = Wiped::new(self.shape.degree / 2);
+            let mut source = ChaCha::new(&self.seed, 4 * query as u64 + NOISE);
+            source.seek((output * noise.len() * NOISE_WORDS) as u64);
+            gauss::own_noise(&mut source, &mut noise);
+            self.noise.push(noise);
+        }
+        self.noise.len() < all
+    }
+
+    /// The records, ℓ bytes each in query order; none if a row of any column was wrong. Only the first answer is decoded. The caller has
+    /// compared the hint's hash with that in the manifest that the queries were made for.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] after an answer was decoded; [`Error::Length`] if hint or answers do not have their length: then they are not
+    /// decoded.
+    pub fn decode(&mut self, hint: &[u8], answers: &[u8]) -> Result<Option<Wiper>, Error> {
+        if self.decoded {
+            return Err(Error::Phase("an answer to these queries was decoded already; make new queries"));
+        }
+        let hint = HintParts::new(&self.shape, hint)?;
+        expect_length("answers", answers, self.columns.len() * self.shape.answer_bytes())?;
+        self.decoded = true;
+        while self.expand() {}
+        let seed = self.context.whitening_seed(hint.attempt, hint.cap);
+        let random: Vec<_> =
+            hint.elements.chunks_exact(4 * self.shape.degree).map(|part| random_part(&self.ring, part)).collect();
+        let mut records = Wiper(Wiped::new(self.columns.len() * self.shape.record_bytes));
+        let mut good = 1;
+        let each =
+            answers.chunks_exact(self.shape.answer_bytes()).zip(records.0.chunks_exact_mut(self.shape.record_bytes));
+        for (i, (answer, record)) in each.enumerate() {
+            let mut bytes = Wiped::new(self.shape.column_bytes());
+            for (output, random) in random.iter().enumerate() {
+                let part = self.ring.coefficients(&self.secrets[i].times(random));
+                let noise = &self.noise[i * self.shape.outputs + output];
+                let half = self.shape.degree / 2;
+                let rounded = bits::unpack(&answer[output * half * ANSWER_BITS as usize / 8..], ANSWER_BITS);
+                let rows = bytes[output * self.shape.degree..][..self.shape.degree].as_chunks_mut::<2>().0;
+                for (row, ((rounded, part), noise)) in rows.iter_mut().zip(rounded.zip(part.iter()).zip(noise.iter())) {
+                    let fixed = (u128::from(rounded) * u128::from(MODULUS) + (1 << (ANSWER_BITS - 1))) >> ANSWER_BITS;
+                    let (value, near) = entry(add_modulo(add_modulo(fixed as u64, *part), modulo(*noise)));
+                    *row = value.to_le_bytes();
+                    good &= near;
+                }
+            }
+            let mut mask = Wiped::new(bytes.len());
+            whitening(&seed, self.columns[i], &mut mask);
+            bytes.iter_mut().zip(mask.iter()).for_each(|(byte, mask)| *byte ^= mask);
+            good &= column::verify(&self.shape, hint.cap, self.columns[i], &bytes);
+            cut(&bytes, self.places[i], record, self.shape.column_records);
+        }
+        Ok(if good == 1 { Some(records) } else { None })
+    }
+}
+
+/// Decoded records. Wiped when dropped.
+pub struct Wiper(Wiped<u8>);
+
+impl std::ops::Deref for Wiper {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn hedged(
+    entropy: &[u8; ENTROPY_BYTES],
+    manifest_hash: &[u8; 32],
+    context: &Context,
+    indices: &[u32],
+) -> Zeroizing<[u8; ENTROPY_BYTES]> {
+    let mut hasher = blake3::Hasher::new_derive_key("keyhush 2026-11 one-server entropy v1");
+    hasher.update(entropy).update(manifest_hash).update(&[context.of as u8]);
+    for index in indices {
+        hasher.update(&index.to_le_bytes());
+    }
+    Zeroizing::new(*hasher.finalize().as_bytes())
+}
+
+/// Appends a query for a column: the packing key, then the encrypted unit vector. Returns the secret.
+fn request(
+    shape: &Shape,
+    ring: &Ring,
+    matrices: &Matrices,
+    column: u32,
+    stream: impl Fn(u64) -> ChaCha,
+    into: &mut Vec<u8>,
+) -> Multiplier {
+    let mut small = Wiped::new(shape.degree);
+    gauss::secret(&mut stream(SECRET), &mut small);
+    let secret = ring.of_small(&small);
+    let next = secret.rotated(1);
+    let multiplier = secret.multiplier();
+
+    let mut source = stream(KEY);
+    for (i, public) in matrices.key.iter().enumerate() {
+        gauss::errors(&mut source, &mut small);
+        let mut part = ring.of_small(&small);
+        part.add(&next.times(1 << (GADGET_DROP + DIGIT_BITS * i as u32)));
+        part.subtract(&multiplier.times(public));
+        let coefficients = ring.coefficients(&part);
+        bits::pack(coefficients.iter().map(|value| value >> KEY_DROP), MODULUS_BITS - KEY_DROP, into);
+    }
+
+    let mut source = stream(SELECTOR);
+    let drop = shape.selector_drop();
+    let mut selectors = Wiped::new(shape.columns);
+    for ((k, public), out) in matrices.selectors.iter().enumerate().zip(selectors.chunks_mut(shape.degree)) {
+        let errors = &mut small[..out.len()];
+        gauss::errors(&mut source, errors);
+        let product = ring.coefficients(&multiplier.times(public));
+        for (i, (out, (error, product))) in out.iter_mut().zip(errors.iter().zip(product.iter())).enumerate() {
+            let hit = equal((k * shape.degree + i) as u32, column) * DELTA;
+            *out = add_modulo(modulo(i64::from(*error) + hit as i64), MODULUS - product) >> drop;
+        }
+    }
+    bits::pack(selectors.iter().copied(), MODULUS_BITS - drop, into);
+    multiplier
+}
+
+/// The random part of an output, from a hint's coefficients without their low bits.
+fn random_part(ring: &Ring, coefficients: &[u8]) -> Element {
+    let kept = coefficients.as_chunks().0.iter().map(|bytes| u64::from(u32::from_le_bytes(*bytes)));
+    ring.of_unsigned(&kept.map(|value| (value << HINT_DROP) + (1 << (HINT_DROP - 1))).collect::<Vec<_>>())
+}
+
+/// The entry that a value stands for, and 1 if it is nearer than half a step, by 2 at least, else 0. This holds alike for all entries,
+/// also where a value is one below a multiple of q.
+fn entry(value: u64) -> (u16, u64) {
+    let half = DELTA / 2;
+    let (quotient, rest) = divided::<{ ENTRY_BITS + 1 }>(value + half, DELTA);
+    let wrapped = quotient >> ENTRY_BITS;
+    let distance = rest as i64 - half as i64 - wrapped as i64;
+    let beyond = (half as i64 - 2 - distance) | (half as i64 - 2 + distance);
+    (quotient as u16 ^ (1 << (ENTRY_BITS - 1)), (beyond as u64 >> 63) ^ 1)
+}
+
+/// Copies record number `place` of a column, by reading all.
+fn cut(column: &[u8], place: u32, record: &mut [u8], records: usize) {
+    for (number, bytes) in column.chunks_exact(record.len()).take(records).enumerate() {
+        let mask = (equal(number as u32, place) as u8).wrapping_neg();
+        record.iter_mut().zip(bytes).for_each(|(into, byte)| *into |= byte & mask);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without the rule, values that wrap around q would be accepted one unit farther off than others: the verdict would depend on the
+    /// entry.
+    #[test]
+    fn a_row_is_judged_alike_whatever_its_entry() {
+        let limit = DELTA as i64 / 2 - 2;
+        for entry_ in [0u64, 1, 2, 0x7fff, 0x8000, 0x8001, 0xfffe, 0xffff] {
+            let at = |offset: i64| {
+                let value = (entry_ * DELTA) as i128 + i128::from(offset);
+                entry(value.rem_euclid(i128::from(MODULUS)) as u64)
+            };
+            for offset in [0, 1, -1, limit, -limit] {
+                assert_eq!(at(offset), (entry_ as u16 ^ 0x8000, 1), "{entry_} {offset}");
+            }
+            for offset in [limit + 1, -limit - 1, limit + 2, -limit - 2, limit + 3, -limit - 3] {
+                assert_eq!(at(offset).1, 0, "{entry_} {offset}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_secret_serves_one_question() {
+        let context = Context { database_id: [1; 16], generation: 2, of: super::super::Of::Records };
+        let other = Context { of: super::super::Of::Directory, ..context };
+        let seed = |hash: u8, context: &Context, indices: &[u32]| *hedged(&[7; 32], &[hash; 32], context, indices);
+        let first = seed(1, &context, &[3, 4]);
+        assert_eq!(first, seed(1, &context, &[3, 4]));
+        for changed in [
+            seed(2, &context, &[3, 4]),
+            seed(1, &other, &[3, 4]),
+            seed(1, &context, &[3, 5]),
+            seed(1, &context, &[2, 4]),
+            seed(1, &context, &[3]),
+        ] {
+            assert_ne!(first, changed);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Discrete Gaussian numbers. Each draw reads one u64 of its stream and compares it with the whole table: no branch, no early end.
+
+use keyhush_kernels::gauss::{LANES, counts};
+
+use super::tables::{ERROR, NOISE, SECRET};
+use crate::random::ChaCha;
+use zeroize::Zeroize;
+
+/// Digits of a draw of own noise.
+pub const NOISE_DIGITS: usize = 11;
+
+/// Fills with draws. Of a u64, little-endian, the top bit is the sign, and the rest decides the magnitude: how many entries of the
+/// table are not above it.
+fn fill(source: &mut ChaCha, table: &[u64], out: &mut [i32]) {
+    let mut bytes = [[0; 8]; LANES];
+    for out in out.chunks_mut(LANES) {
+        source.fill(bytes[..out.len()].as_flattened_mut());
+        let numbers = bytes.map(u64::from_le_bytes);
+        let magnitudes = counts(table, &numbers.map(|number| number & (u64::MAX >> 1)));
+        for ((out, magnitude), number) in out.iter_mut().zip(magnitudes).zip(numbers) {
+            let sign = (number as i64 >> 63) as i32;
+            *out = (magnitude ^ sign) - sign;
+        }
+    }
+    bytes.zeroize();
+}
+
+/// Draws of deviation 12.8.
+pub fn secret(source: &mut ChaCha, out: &mut [i32]) {
+    fill(source, &SECRET, out);
+}
+
+/// Draws of deviation 24.
+pub fn errors(source: &mut ChaCha, out: &mut [i32]) {
+    fill(source, &ERROR, out);
+}
+
+/// Draws of deviation 2^34: Σ 8^i·g_i, i = 0 … 10, with g_i of deviation 15.6. The g_i of a draw follow each other in the stream.
+pub fn own_noise(source: &mut ChaCha, out: &mut [i64]) {
+    let mut digits = [0; LANES * NOISE_DIGITS];
+    for out in out.chunks_mut(LANES) {
+        let digits = &mut digits[..out.len() * NOISE_DIGITS];
+        fill(source, &NOISE, digits);
+        for (out, digits) in out.iter_mut().zip(digits.chunks_exact(NOISE_DIGITS)) {
+            *out = digits.iter().rev().fold(0, |sum, &digit| 8 * sum + i64::from(digit));
+        }
+    }
+    digits.zeroize();
+}
+
+/// The tables, by their deviations in tenths: for test vectors.
+#[must_use]
+pub fn tables() -> [(u32, &'static [u64]); 3] {
+    [(128, &SECRET), (240, &ERROR), (156, &NOISE)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_ascend_to_the_end_of_the_tail() {
+        for table in [&SECRET[..], &ERROR, &NOISE] {
+            assert!(table.is_sorted_by(|a, b| a < b));
+            // below 2^-60 is left after the last entry
+            assert!((1 << 63) - table[table.len() - 1] < 8);
+        }
+    }
+
+    /// A deviation of s with 2^16 draws is known to s/362; six of these are passed by chance once in 10^9.
+    #[test]
+    fn deviations_means_and_signs_are_those_of_the_scheme() {
+        const DRAWS: usize = 1 << 16;
+        let check = |values: &[f64], deviation: f64| {
+            let count = DRAWS as f64;
+            let mean = values.iter().sum::<f64>() / count;
+            let found = (values.iter().map(|x| x * x).sum::<f64>() / count).sqrt();
+            assert!((found / deviation - 1.0).abs() < 6.0 / 362.0, "deviation {found}, expected {deviation}");
+            assert!(mean.abs() < 6.0 * deviation / 256.0, "mean {mean}");
+        };
+        let mut small = vec![0; DRAWS];
+        let mut source = ChaCha::new(&[9; 32], 0);
+        secret(&mut source, &mut small);
+        check(&small.iter().map(|&x| f64::from(x)).collect::<Vec<_>>(), 12.8);
+        errors(&mut source, &mut small);
+        check(&small.iter().map(|&x| f64::from(x)).collect::<Vec<_>>(), 24.0);
+        let mut large = vec![0; DRAWS];
+        own_noise(&mut source, &mut large);
+        let deviation = 15.6 * ((64f64.powi(11) - 1.0) / 63.0).sqrt();
+        assert!((deviation.log2() - 34.0).abs() < 0.05);
+        check(&large.iter().map(|&x| x as f64).collect::<Vec<_>>(), deviation);
+    }
+
+    #[test]
+    fn draws_do_not_depend_on_how_many_are_made_at_once() {
+        let mut all = vec![0; 21];
+        errors(&mut ChaCha::new(&[1; 32], 5), &mut all);
+        let mut source = ChaCha::new(&[1; 32], 5);
+        let mut parts = vec![0; 21];
+        for part in parts.chunks_mut(5) {
+            errors(&mut source, part);
+        }
+        assert_eq!(all, parts);
+    }
+}

@@ -1,0 +1,332 @@
+//! How much an answer's error tells about the client's secret, at most: the builder's check (docs/protocol/one-server.md, Norms).
+//!
+//! An answer's error is L·(secret, key errors, selector errors) + roundings, for an integer matrix L that depends on the database. A
+//! verdict on a lie depends on this error plus the client's own noise, of deviation 2^34. The Hint-MLWE reduction (Kim, Lee, Seo, Song,
+//! CRYPTO 2023) says how much of the secret's entropy is left, from the largest singular value of L. Lanczos' iteration finds it: each
+//! step is an answer and its transpose, both exact modulo q, because vectors are rounded to integers of norm 2^20.
+
+use keyhush_kernels::modular::{MODULUS, reduced};
+
+use super::ring::{Element, Matrices, Multiplier, modulo};
+use super::server::{Doubled, LANES, Prepared, digit_place, doubled, place};
+use super::{DIGIT_BITS, DIGITS, GADGET_DROP, HINT_DROP, HintParts};
+use crate::error::Error;
+
+/// Singular values up to 2^30.2 are hidden by the own noise. This is the square's bound: 2^60.4.
+const LIMIT_SQUARED: f64 = 1.5213e18;
+/// Steps of the iteration. The estimate comes from below; after so many steps, less than 1 % is missing.
+const STEPS: usize = 20;
+/// Norm of the integer vectors.
+const SCALE: f64 = 1_048_576.0;
+const MIDDLE: i64 = 1 << 15;
+
+/// The check of a prepared database, in the making.
+pub struct Norm {
+    /// the a_k and their conjugates, the same of the key's parts, and of the hint's elements
+    multipliers: Vec<Multiplier>,
+    transposed: Vec<Multiplier>,
+    key_multipliers: [[Multiplier; DIGITS]; 2],
+    random: Vec<[Multiplier; 2]>,
+    /// orthonormal vectors
+    basis: Vec<Vec<f64>>,
+    /// the symmetric tridiagonal matrix: its diagonal, and the squares beside it
+    diagonal: Vec<f64>,
+    beside: Vec<f64>,
+}
+
+impl Norm {
+    /// Begins the check.
+    #[must_use]
+    pub fn new(database: &Prepared) -> Self {
+        let (shape, ring) = (&database.shape, &database.ring);
+        let Matrices { selectors, key } = Matrices::new(ring, &database.context.matrix_seed(), shape.chunks());
+        let elements = HintParts::new(shape, &database.hint).map_or(&[][..], |hint| hint.elements);
+        let random = elements.chunks_exact(4 * shape.degree).map(|part| {
+            let values = part.as_chunks().0.iter().map(|bytes| u64::from(u32::from_le_bytes(*bytes)));
+            let element = ring
+                .of_unsigned(&values.map(|value| (value << HINT_DROP) + (1 << (HINT_DROP - 1))).collect::<Vec<_>>());
+            [element.multiplier(), element.conjugate().multiplier()]
+        });
+        // Any start does that no database can be orthogonal to by design.
+        let start =
+            (0..shape.rows() as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 - 8_388_608.0);
+        Norm {
+            multipliers: selectors.iter().map(Element::multiplier).collect(),
+            transposed: selectors.iter().map(|element| element.conjugate().multiplier()).collect(),
+            key_multipliers: [
+                key.each_ref().map(Element::multiplier),
+                key.each_ref().map(|part| part.conjugate().multiplier()),
+            ],
+            random: random.collect(),
+            basis: vec![normalised(start.collect()).0],
+            diagonal: Vec::new(),
+            beside: Vec::new(),
+        }
+    }
+
+    /// Does the next step. Returns whether there is more to do.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] for another database.
+    pub fn step(&mut self, database: &Prepared) -> Result<bool, Error> {
+        let Some(vector) = self.basis.last().filter(|vector| vector.len() == database.shape.rows()) else {
+            return Err(Error::Phase("the check of norms was begun for another database"));
+        };
+        if self.diagonal.len() >= STEPS {
+            return Ok(false);
+        }
+        let mut next = self.square(database, vector);
+        self.diagonal.push(dot(&next, vector));
+        for _ in 0..2 {
+            for earlier in &self.basis {
+                let part = dot(&next, earlier);
+                next.iter_mut().zip(earlier).for_each(|(x, y)| *x -= part * y);
+            }
+        }
+        let (next, norm) = normalised(next);
+        self.beside.push(norm * norm);
+        self.basis.push(next);
+        Ok(self.diagonal.len() < STEPS)
+    }
+
+    /// The square of the largest singular value, as far as it is known.
+    fn squared(&self) -> f64 {
+        // Bisection: an upper bound of all eigenvalues has no negative pivot.
+        let is_above = |bound: f64| {
+            let mut pivot = 1.0;
+            self.diagonal.iter().enumerate().all(|(i, diagonal)| {
+                let beside = if i == 0 { 0.0 } else { self.beside[i - 1] };
+                pivot = bound - diagonal - beside / pivot;
+                pivot > 0.0
+            })
+        };
+        let (mut low, mut high) = (0.0, 1.0);
+        while !is_above(high) {
+            high *= 2.0;
+        }
+        for _ in 0..52 {
+            let middle = (low + high) / 2.0;
+            if is_above(middle) { high = middle } else { low = middle }
+        }
+        high
+    }
+
+    /// The logarithm, to base 2, of the norm.
+    #[must_use]
+    pub fn log2(&self) -> f64 {
+        self.squared().log2() / 2.0
+    }
+
+    /// Whether the own noise hides what an answer's error tells. Only the last step decides.
+    #[must_use]
+    pub fn hides(&self) -> bool {
+        self.diagonal.len() == STEPS && self.squared() <= LIMIT_SQUARED
+    }
+
+    /// L·Lᵀ·`vector`, for a vector of norm 1.
+    fn square(&self, database: &Prepared, vector: &[f64]) -> Vec<f64> {
+        let wide = self.transpose(database, &rounded(vector, SCALE));
+        let norm = wide.iter().map(|part| dot(part, part)).sum::<f64>().sqrt().max(1.0);
+        let parts = wide.map(|part| rounded(&part, SCALE / norm));
+        let scale = norm / (SCALE * SCALE);
+        self.forward(database, &parts).into_iter().map(|value| value as f64 * scale).collect()
+    }
+
+    /// L·(secret, key errors, selector errors).
+    fn forward(&self, database: &Prepared, [secret, key, selectors]: &[Vec<i64>; 3]) -> Vec<i64> {
+        let (shape, ring) = (&database.shape, &database.ring);
+        let secret = element(database, secret);
+        let next = secret.rotated(1);
+        let parts = [0, 1].map(|i| {
+            let mut part = element(database, &key[i * shape.degree..][..shape.degree]);
+            part.add(&next.times(1 << (GADGET_DROP + DIGIT_BITS * i as u32)));
+            part.subtract(&self.key_multipliers[0][i].times(&secret));
+            part
+        });
+        let mut sent = Vec::with_capacity(shape.columns);
+        for (public, errors) in self.multipliers.iter().zip(selectors.chunks(shape.degree)) {
+            let product = ring.coefficients(&public.times(&secret));
+            sent.extend(errors.iter().zip(product.iter()).map(|(error, product)| modulo(error - *product as i64)));
+        }
+        let sent = [0, 1].map(|m| sent.iter().map(|&value| reduced(value, m)).collect());
+        let answer = database.pack(&doubled(&parts), &database.scan(&sent));
+        let half = shape.degree / 2;
+        let random =
+            self.random.iter().flat_map(|[random, _]| ring.coefficients(&random.times(&secret))[..half].to_vec());
+        answer.iter().zip(random).map(|(fixed, random)| centred((fixed + random) % MODULUS)).collect()
+    }
+
+    /// Lᵀ·`rows`.
+    fn transpose(&self, database: &Prepared, rows: &[i64]) -> [Vec<f64>; 3] {
+        let (shape, ring) = (&database.shape, &database.ring);
+        let half = shape.degree / 2;
+        let mut secret = Element::zero(shape.degree);
+        let mut sums: Doubled = [0, 1].map(|_| [0, 1].map(|_| vec![0; 2 * shape.degree]));
+        for (output, (rows, [_, random])) in rows.chunks_exact(half).zip(&self.random).enumerate() {
+            let rows = element(database, &[rows, &vec![0; half]].concat());
+            secret.add(&random.times(&rows));
+            spread(database, output, &rows, &mut sums);
+        }
+        let mut key = Vec::with_capacity(DIGITS * shape.degree);
+        for (i, sums) in sums.iter().enumerate() {
+            let mut part = Element::zero(shape.degree);
+            for (m, sums) in sums.iter().enumerate() {
+                for (slots, twice) in part.modulo_mut(m).chunks_exact_mut(half).zip(sums.chunks_exact(shape.degree)) {
+                    for (k, slot) in slots.iter_mut().enumerate() {
+                        *slot = reduced(u64::from(twice[k]) + u64::from(twice[half + k]), m);
+                    }
+                }
+            }
+            secret.add(&part.rotated(half - 1).times(1 << (GADGET_DROP + DIGIT_BITS * i as u32)));
+            secret.subtract(&self.key_multipliers[1][i].times(&part));
+            key.extend(ring.coefficients(&part).iter().map(|&value| centred(value) as f64));
+        }
+        let mut selectors = vec![0i64; shape.columns];
+        for strip in (0..shape.columns).step_by(shape.degree) {
+            let sums = &mut selectors[strip..shape.columns.min(strip + shape.degree)];
+            for (row, &factor) in rows.iter().enumerate() {
+                let entries = &database.entries[place(shape, row, strip)..][..sums.len()];
+                sums.iter_mut().zip(entries).for_each(|(sum, &entry)| *sum += factor * (i64::from(entry) - MIDDLE));
+            }
+        }
+        for (public, sums) in self.transposed.iter().zip(selectors.chunks(shape.degree)) {
+            let mut padded = sums.to_vec();
+            padded.resize(shape.degree, 0);
+            secret.subtract(&public.times(&element(database, &padded)));
+        }
+        let secret = ring.coefficients(&secret).iter().map(|&value| centred(value) as f64).collect();
+        [secret, key, selectors.into_iter().map(|value| value as f64).collect()]
+    }
+}
+
+/// The transpose of packing: to the key's slot k + j, each sign's beginning at its half, adds a digit at slot k of the other sign times
+/// the rows' value at k.
+fn spread(database: &Prepared, output: usize, rows: &Element, sums: &mut Doubled) {
+    let shape = &database.shape;
+    let (degree, half) = (shape.degree, shape.degree / 2);
+    let mut totals = vec![0u64; half + LANES];
+    for m in 0..2 {
+        for block in 0..degree / LANES {
+            let sign = block * LANES / half; // of the digits
+            let (from, to) = (block * LANES % half, (1 - sign) * degree + block * LANES % half);
+            let values = &rows.modulo(m)[(1 - sign) * half + from..][..LANES];
+            let digits = &database.digits[digit_place(shape, output, m, block)..][..(half - 1) * DIGITS * LANES];
+            for i in 0..DIGITS {
+                // At most as many products as lanes meet in a total: it stays below 2^60.
+                totals.fill(0);
+                for (j, digits) in digits.chunks_exact(DIGITS * LANES).enumerate() {
+                    let totals = totals[j..][..LANES].iter_mut();
+                    for ((total, digit), value) in totals.zip(&digits[i * LANES..][..LANES]).zip(values) {
+                        *total += u64::from(*digit) * u64::from(*value);
+                    }
+                }
+                for (sum, total) in sums[i][m][to..].iter_mut().zip(&totals).take(half + LANES) {
+                    *sum = reduced(u64::from(*sum) + total, m);
+                }
+            }
+        }
+    }
+}
+
+fn element(database: &Prepared, coefficients: &[i64]) -> Element {
+    database.ring.of_unsigned(&coefficients.iter().map(|&value| modulo(value)).collect::<Vec<_>>())
+}
+
+fn centred(value: u64) -> i64 {
+    if value > MODULUS / 2 { value as i64 - MODULUS as i64 } else { value as i64 }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+fn normalised(mut vector: Vec<f64>) -> (Vec<f64>, f64) {
+    let norm = dot(&vector, &vector).sqrt();
+    let factor = if norm > 0.0 { 1.0 / norm } else { 0.0 };
+    vector.iter_mut().for_each(|value| *value *= factor);
+    (vector, norm)
+}
+
+fn rounded(vector: &[f64], scale: f64) -> Vec<i64> {
+    vector.iter().map(|value| (value * scale).round_ties_even() as i64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::one_server::prepare::Preparing;
+    use crate::one_server::{Context, Of, Shape};
+    use crate::random::{ChaCha, Uniform};
+
+    fn database(degree: usize, records: u64) -> Prepared {
+        let shape = Shape::of_degree(degree, records, 20).unwrap();
+        let context = Context { database_id: [1; 16], generation: 1, of: Of::Records };
+        let mut preparing = Preparing::new(shape, context, 0).unwrap();
+        preparing.put(&(0..records * 20).map(|i| (i * i >> 3) as u8).collect::<Vec<_>>()).unwrap();
+        while preparing.step().unwrap() {}
+        preparing.finish().unwrap()
+    }
+
+    fn lengths(database: &Prepared) -> [usize; 3] {
+        [database.shape.degree, DIGITS * database.shape.degree, database.shape.columns]
+    }
+
+    #[test]
+    fn the_transpose_is_one() {
+        let mut source = ChaCha::new(&[4; 32], 0);
+        let mut small = |count: usize| (0..count).map(|_| i64::from(source.below(2001)) - 1000).collect::<Vec<_>>();
+        for (degree, records) in [(32, 5), (64, 200), (128, 400)] {
+            let database = database(degree, records);
+            let norm = Norm::new(&database);
+            let wide = lengths(&database).map(&mut small);
+            let rows = small(database.shape.rows());
+            let product =
+                |a: &[i64], b: &[i64]| a.iter().zip(b).map(|(x, y)| i128::from(*x) * i128::from(*y)).sum::<i128>();
+            let back = norm.transpose(&database, &rows).map(|part| rounded(&part, 1.0));
+            let there = product(&norm.forward(&database, &wide), &rows);
+            assert_eq!(there, wide.iter().zip(&back).map(|(a, b)| product(a, b)).sum::<i128>(), "degree {degree}");
+        }
+    }
+
+    #[test]
+    fn the_norm_is_that_of_the_matrix_written_out() {
+        let database = database(32, 60);
+        let norm = Norm::new(&database);
+        let matrix: Vec<Vec<f64>> = (0..3)
+            .flat_map(|part| (0..lengths(&database)[part]).map(move |at| (part, at)))
+            .map(|(part, at)| {
+                let mut unit = lengths(&database).map(|length| vec![0; length]);
+                unit[part][at] = 1;
+                norm.forward(&database, &unit).into_iter().map(|value| value as f64).collect()
+            })
+            .collect();
+        let mut vector = vec![1.0; database.shape.rows()];
+        let mut value = 0.0;
+        for _ in 0..3000 {
+            let wide: Vec<f64> = matrix.iter().map(|row| dot(row, &vector)).collect();
+            let mut next = vec![0.0; vector.len()];
+            for (row, factor) in matrix.iter().zip(wide) {
+                next.iter_mut().zip(row).for_each(|(next, value)| *next += factor * value);
+            }
+            (vector, value) = normalised(next);
+        }
+        let mut found = norm;
+        while found.step(&database).unwrap() {}
+        assert!((found.log2() - value.log2() / 2.0).abs() < 0.01, "2^{} and 2^{}", found.log2(), value.log2() / 2.0);
+    }
+
+    #[test]
+    fn a_database_that_is_not_what_was_prepared_fails() {
+        let mut honest = database(64, 200);
+        let mut norm = Norm::new(&honest);
+        assert!(!norm.hides());
+        while norm.step(&honest).unwrap() {}
+        assert!(norm.hides());
+        assert!(matches!(norm.step(&database(32, 60)), Err(Error::Phase(_))));
+        honest.entries.fill(u16::MAX);
+        let mut norm = Norm::new(&honest);
+        while norm.step(&honest).unwrap() {}
+        assert!(!norm.hides(), "2^{}", norm.log2());
+        assert!((LIMIT_SQUARED.log2() - 60.4).abs() < 1e-4);
+    }
+}

@@ -1,0 +1,264 @@
+//! Arithmetic of the ring Z_q[X]/(X^n + 1) (docs/protocol/one-server.md), modulo the two primes of q. Nothing branches on a number, or
+//! divides by it: secrets pass through.
+
+/// The primes. Both are 1 modulo 4096, and their product is 1 modulo 65 536.
+pub const PRIMES: [u32; 2] = [268_369_921, 249_561_089];
+/// q
+pub const MODULUS: u64 = PRIMES[0] as u64 * PRIMES[1] as u64;
+
+/// `base`^`exponent` modulo a prime below 2^32.
+#[must_use]
+pub const fn power(base: u64, exponent: u64, prime: u64) -> u64 {
+    let (mut result, mut square, mut rest) = (1, base, exponent);
+    while rest > 0 {
+        if rest & 1 == 1 {
+            result = result * square % prime;
+        }
+        square = square * square % prime;
+        rest >>= 1;
+    }
+    result
+}
+
+/// The inverse modulo a prime.
+#[must_use]
+pub const fn inverse(value: u64, prime: u64) -> u64 {
+    power(value % prime, prime - 2, prime)
+}
+
+/// A constant factor modulo a prime, with ⌊factor·2^32/prime⌋ (Shoup).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Factor {
+    value: u32,
+    quotient: u32,
+}
+
+impl Factor {
+    /// `value` modulo the prime.
+    #[must_use]
+    pub const fn new(value: u64, prime: u32) -> Self {
+        let value = value % prime as u64;
+        Factor { value: value as u32, quotient: ((value << 32) / prime as u64) as u32 }
+    }
+
+    /// The product with any u32: congruent, below 2·prime.
+    #[inline(always)]
+    #[must_use]
+    pub fn times(self, other: u32, prime: u32) -> u32 {
+        times_lazy(other, self.value, self.quotient, prime)
+    }
+}
+
+#[inline(always)]
+fn times_lazy(other: u32, value: u32, quotient: u32, prime: u32) -> u32 {
+    let multiple = ((u64::from(other) * u64::from(quotient)) >> 32) as u32;
+    other.wrapping_mul(value).wrapping_sub(multiple.wrapping_mul(prime))
+}
+
+/// `value` − `bound` if that is not negative. For values below 2^31.
+#[inline(always)]
+#[must_use]
+pub fn less(value: u32, bound: u32) -> u32 {
+    let difference = value.wrapping_sub(bound);
+    difference.wrapping_add(bound & ((difference as i32 >> 31) as u32))
+}
+
+/// What reductions modulo a prime need.
+struct Constants {
+    prime: u32,
+    /// −1/prime modulo 2^32
+    negative: u32,
+    /// 2^64 mod prime
+    square: u32,
+    /// 2^32 and 1 as factors
+    word: Factor,
+    one: Factor,
+}
+
+const fn constants(prime: u32) -> Constants {
+    let mut inverse = 1u32; // Newton's iteration doubles the right bits
+    let mut round = 0;
+    while round < 5 {
+        inverse = inverse.wrapping_mul(2u32.wrapping_sub(prime.wrapping_mul(inverse)));
+        round += 1;
+    }
+    let word = (1u64 << 32) % prime as u64;
+    Constants {
+        prime,
+        negative: inverse.wrapping_neg(),
+        square: (word * word % prime as u64) as u32,
+        word: Factor::new(word, prime),
+        one: Factor::new(1, prime),
+    }
+}
+
+const CONSTANTS: [Constants; 2] = [constants(PRIMES[0]), constants(PRIMES[1])];
+
+/// a·b/2^32 modulo a prime, below 2·prime (Montgomery).
+#[inline(always)]
+fn montgomery(a: u32, b: u32, Constants { prime, negative, .. }: &Constants) -> u32 {
+    let product = u64::from(a) * u64::from(b);
+    let multiple = (product as u32).wrapping_mul(*negative);
+    ((product + u64::from(multiple) * u64::from(*prime)) >> 32) as u32
+}
+
+/// A u64 modulo a prime.
+#[inline(always)]
+#[must_use]
+pub fn reduced(value: u64, m: usize) -> u32 {
+    let Constants { prime, word, one, .. } = &CONSTANTS[m];
+    let sum = word.times((value >> 32) as u32, *prime) + one.times(value as u32, *prime);
+    less(less(sum, 2 * prime), *prime)
+}
+
+/// A number of less than 28 bits modulo a prime.
+#[inline(always)]
+#[must_use]
+pub fn residue(value: i32, prime: u32) -> u32 {
+    (value as u32).wrapping_add(prime & ((value >> 31) as u32))
+}
+
+/// Factors of a transform: powers of a 2n-th root of unity, exponents in bit-reversed order.
+#[derive(Debug, Clone, Copy)]
+pub struct Powers<'a> {
+    /// their values
+    pub values: &'a [u32],
+    /// their quotients ([`Factor`])
+    pub quotients: &'a [u32],
+}
+
+impl Powers<'_> {
+    #[inline(always)]
+    fn at(&self, i: usize) -> Factor {
+        Factor { value: self.values[i], quotient: self.quotients[i] }
+    }
+}
+
+impl Factor {
+    /// Value and quotient.
+    #[must_use]
+    pub const fn parts(self) -> [u32; 2] {
+        [self.value, self.quotient]
+    }
+}
+
+/// Coefficients to values, all below the prime. Value i is that at ψ^(2·r + 1), r the reversed bits of i.
+#[inline(never)]
+pub fn forward(values: &mut [u32], powers: Powers, prime: u32) {
+    let (mut width, mut blocks) = (values.len(), 1);
+    while width > 1 {
+        width /= 2;
+        for (block, pair) in values.chunks_exact_mut(2 * width).enumerate() {
+            let factor = powers.at(blocks + block);
+            let (left, right) = pair.split_at_mut(width);
+            for (x, y) in left.iter_mut().zip(right) {
+                let sum = less(*x, 2 * prime);
+                let product = factor.times(*y, prime);
+                *x = sum + product;
+                *y = sum + 2 * prime - product;
+            }
+        }
+        blocks *= 2;
+    }
+    for value in values {
+        *value = less(less(*value, 2 * prime), prime);
+    }
+}
+
+/// The inverse of [`forward`], with powers of 1/ψ; `scale`: 1/n.
+#[inline(never)]
+pub fn backward(values: &mut [u32], powers: Powers, scale: Factor, prime: u32) {
+    let (mut width, mut blocks) = (1, values.len() / 2);
+    while blocks > 0 {
+        for (block, pair) in values.chunks_exact_mut(2 * width).enumerate() {
+            let factor = powers.at(blocks + block);
+            let (left, right) = pair.split_at_mut(width);
+            for (x, y) in left.iter_mut().zip(right) {
+                let (a, b) = (*x, *y);
+                *x = less(a + b, 2 * prime);
+                *y = factor.times(a + 2 * prime - b, prime);
+            }
+        }
+        width *= 2;
+        blocks /= 2;
+    }
+    for value in values {
+        *value = less(scale.times(*value, prime), prime);
+    }
+}
+
+/// out = a·b/2^32 modulo prime number `m`, slot by slot.
+#[inline(never)]
+pub fn multiply(out: &mut [u32], a: &[u32], b: &[u32], m: usize) {
+    let constants = &CONSTANTS[m];
+    for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
+        *out = less(montgomery(*a, *b, constants), constants.prime);
+    }
+}
+
+/// The values times 2^32 modulo prime number `m`: factors for [`multiply`].
+#[inline(never)]
+pub fn lift(out: &mut [u32], values: &[u32], m: usize) {
+    let constants = &CONSTANTS[m];
+    for (out, value) in out.iter_mut().zip(values) {
+        *out = less(montgomery(*value, constants.square, constants), constants.prime);
+    }
+}
+
+/// The values times a public number, modulo prime number `m`.
+#[inline(never)]
+pub fn scale(out: &mut [u32], values: &[u32], factor: u64, m: usize) {
+    let prime = PRIMES[m];
+    let factor = Factor::new(factor, prime);
+    for (out, value) in out.iter_mut().zip(values) {
+        *out = less(factor.times(*value, prime), prime);
+    }
+}
+
+/// Numbers modulo prime number `m`.
+#[inline(never)]
+pub fn reduce(out: &mut [u32], numbers: &[u64], m: usize) {
+    for (out, number) in out.iter_mut().zip(numbers) {
+        *out = reduced(*number, m);
+    }
+}
+
+/// 1/(first prime) modulo the second.
+const JOIN: Factor = Factor::new(inverse(PRIMES[0] as u64, PRIMES[1] as u64), PRIMES[1]);
+
+/// The number below q with these residues.
+#[inline(always)]
+#[must_use]
+pub fn joined(first: u32, second: u32) -> u64 {
+    let [p, r] = PRIMES;
+    let multiple = less(JOIN.times(second + 2 * r - first, r), r);
+    u64::from(first) + u64::from(p) * u64::from(multiple)
+}
+
+/// [`joined`] of many.
+#[inline(never)]
+pub fn join(out: &mut [u64], first: &[u32], second: &[u32]) {
+    for ((out, first), second) in out.iter_mut().zip(first).zip(second) {
+        *out = joined(*first, *second);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_are_what_they_are_said_to_be() {
+        assert_eq!(MODULUS % 65_536, 1);
+        for (m, prime) in PRIMES.into_iter().enumerate() {
+            assert_eq!(prime % 4096, 1);
+            assert!((2..).take_while(|d| d * d <= prime).all(|d| prime % d != 0));
+            for value in [0, 1, u64::from(prime), u64::MAX, u64::MAX - 1, 1 << 32, 0x0123_4567_89ab_cdef] {
+                assert_eq!(u64::from(reduced(value, m)), value % u64::from(prime));
+            }
+        }
+        for number in [0, 1, MODULUS - 1, MODULUS / 2, 0x0023_4567_89ab_cdef] {
+            assert_eq!(joined(reduced(number, 0), reduced(number, 1)), number);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+// Hints for lookups with one server, as epochs are made (one-server/prepared.ts). Whoever makes an epoch makes its hint of the records in
+// its own memory, so a publisher's copy and a server come to the same manifest, or the publisher signs nothing.
+
+import { encodeManifest, hasOneServer, type Manifest, toHex } from '@keyhush/protocol'
+import type { CoreError } from '@keyhush/wasm'
+import { Refusal } from '../base/refusal.js'
+import { sizesFor } from '../one-server/contents.js'
+import { Prepared } from '../one-server/prepared.js'
+import type { Blob, Epoch, KnownManifest } from './epochs.js'
+import { memoryBlob } from './epochs.js'
+import type { Generation } from './generation.js'
+import { refuse } from './operations.js'
+
+/** The manifest of an epoch that has been made, with its hint if the epoch before has one; and what answers, if it `keeps` that. */
+export async function withHint(
+  generation: Generation,
+  before: Manifest,
+  known: KnownManifest,
+  keeps: boolean,
+): Promise<{ readonly known: KnownManifest; readonly oneServer: Prepared | undefined }> {
+  if (!hasOneServer(before)) return { known, oneServer: undefined }
+  const prepared = await Prepared.begin(known.manifest, generation)
+  try {
+    const manifest = { ...known.manifest, oneServerHint: generation.core.blake3(await prepared.made) }
+    if (!keeps) await prepared.close()
+    return { known: { manifest, bytes: encodeManifest(manifest) }, oneServer: keeps ? prepared : undefined }
+  } catch (error) {
+    await prepared.close()
+    throw error
+  }
+}
+
+/** Throws a `batch_refused` Refusal for a batch after which a hinted database could have no hint. `added`: most records that it adds. */
+export function checkHintable(generation: Generation, manifest: Manifest, expires: number, added: number): void {
+  if (!hasOneServer(manifest)) return
+  if (expires === 0) refuse(1, 'lookups with one server need an expiry; publish with --valid-days')
+  try {
+    sizesFor(generation.core, { ...manifest, records: manifest.records + added }, 'records')
+  } catch (error) {
+    if ((error as CoreError).code !== 'layout') throw error
+    refuse(1, `too many records for lookups with one server: ${(error as Error).message}`)
+  }
+}
+
+/** The hint with this hash in hex, of one of these epochs. Throws a `not_ready` Refusal while it is being prepared. */
+export function hintBlob(epochs: readonly Epoch[], hash: string): Blob | undefined {
+  const of = ({ manifest: { oneServerHint } }: Epoch) => oneServerHint !== undefined && toHex(oneServerHint) === hash
+  const prepared = epochs.find(of)?.oneServer
+  if (prepared?.preparing) throw new Refusal('not_ready', 'lookups with one server are being prepared; try again later')
+  return prepared?.hint && memoryBlob(prepared.hint)
+}

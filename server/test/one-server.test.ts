@@ -1,0 +1,223 @@
+// Lookups with one server, with real threads: right at the epochs that are prepared, refused where they are not, and of the hint that
+// whoever makes the epoch has computed.
+
+import { readdirSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  decodeOneServerAnswer,
+  encodeManifest,
+  encodeOneServerQuery,
+  HEADER_BYTES,
+  type InstantOf,
+  instantLayout,
+  type Manifest,
+  ONE_SERVER_PATH,
+  parseErrorReply,
+  parseInfo,
+  toHex,
+} from '@keyhush/protocol'
+import { type Core, loadCore, type OneServerCore } from '@keyhush/wasm'
+import type { FastifyInstance } from 'fastify'
+import { beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import {
+  buildDataset,
+  type Dataset,
+  loadDataset,
+  type OneServerOptions,
+  type UpdatableDatabase,
+  type UpdatableOptions,
+} from '../dist/index.js'
+import { CONTENT, entropy, fixed, hex, RECORD_BYTES, RECORDS, withComputations } from './computing.js'
+import { builtDataset, createIn, faultsOf, post as postTo, pseudoRandom } from './helpers.js'
+import { batchOn, opened, RememberingStorage } from './updatable-helpers.js'
+
+const EXPIRES = 4_000_000_000
+const HINTED = { oneServer: true, expires: EXPIRES }
+const recordOf = (index: number) => hex(CONTENT.subarray(index * RECORD_BYTES, (index + 1) * RECORD_BYTES))
+
+let core: Core
+let client: OneServerCore
+let directory: string
+beforeAll(async () => {
+  core = await loadCore()
+  client = core
+  const folder = await mkdtemp(join(tmpdir(), 'keyhush-test-'))
+  directory = join(folder, 'dataset')
+  const data = join(folder, 'a.bin')
+  await writeFile(data, CONTENT)
+  await buildDataset({ data, out: directory, recordBytes: RECORD_BYTES, ...HINTED })
+  return () => rm(folder, { recursive: true })
+}, 60_000)
+
+/** A request, and what its reply says with this hint. */
+function lookup(manifest: Manifest, indices: readonly number[], of: InstantOf = 'records') {
+  const { records, recordBytes } = instantLayout(manifest, of)
+  const { databaseId, generation } = manifest
+  const hash = core.blake3(encodeManifest(manifest))
+  const context = { databaseId, generation, of }
+  const query = client.newOneServerQuery({ records, recordBytes }, context, hash, Uint32Array.from(indices), entropy())
+  onTestFinished(() => query.free())
+  const { answerBytes } = client.oneServerSizes({ records, recordBytes })
+  const read = (reply: Uint8Array, hint: Uint8Array) => {
+    const found = query.decode(hint, decodeOneServerAnswer(manifest, of, indices.length, answerBytes, reply))
+    return found === undefined ? 'forged' : hex(found)
+  }
+  return { body: Buffer.from(encodeOneServerQuery(manifest, of, indices.length, query.request())), answerBytes, read }
+}
+
+const post = (app: FastifyInstance, payload: Buffer) => postTo(app, ONE_SERVER_PATH, payload)
+const codeOf = ({ body }: { readonly body: string }) => parseErrorReply(body).code
+const ready = async (app: FastifyInstance) => {
+  await vi.waitFor(async () => expect((await app.inject('/readyz')).statusCode).toBe(200), { timeout: 30_000 })
+}
+const hintAt = async (app: FastifyInstance, { oneServerHint }: Manifest) => {
+  return new Uint8Array((await app.inject(`/v1/blobs/${toHex(oneServerHint!)}`)).rawPayload)
+}
+
+/** The records at these indices, or the code of the refusal. */
+async function found(app: FastifyInstance, manifest: Manifest, indices: readonly number[]): Promise<string> {
+  const { body, read } = lookup(manifest, indices)
+  const reply = await post(app, body)
+  return reply.statusCode === 200 ? read(reply.rawPayload, await hintAt(app, manifest)) : codeOf(reply)
+}
+
+/** Of the directory that all tests share: a hint takes a second to make. */
+const hinted = async () => {
+  const dataset = await loadDataset(directory)
+  onTestFinished(() => dataset.close())
+  return dataset
+}
+const hintedStore = async (options: UpdatableOptions = {}) =>
+  opened(await createIn(new RememberingStorage(), directory), options)
+
+const serving = async (dataset: Dataset, oneServer: OneServerOptions = {}) => {
+  const made = await withComputations({ dataset }, { oneServer, instant: false })
+  await ready(made.app)
+  return made
+}
+
+/** Edits a record, until when the manifest is valid. */
+async function edit(updatable: UpdatableDatabase, index: number, expires = EXPIRES): Promise<string> {
+  const value = hex(pseudoRandom(RECORD_BYTES, 50 + index))
+  await updatable.publish(batchOn(updatable, [{ op: 'edit', index, value }], { encoding: 'hex', expires }))
+  return value
+}
+
+test('a server finds records, and its replies have the lengths that follow from the manifest', async () => {
+  const dataset = await hinted()
+  const { app } = await serving(dataset)
+  const { manifest } = dataset
+  expect(await found(app, manifest, [0])).toBe(recordOf(0))
+  expect(await found(app, manifest, [RECORDS - 1, 7, 7])).toBe([RECORDS - 1, 7, 7].map(recordOf).join(''))
+  const { body, answerBytes } = lookup(manifest, [5, 6])
+  expect((await post(app, body)).headers).toMatchObject({
+    'content-length': String(HEADER_BYTES + 2 * answerBytes),
+    'cache-control': 'no-store, no-transform',
+  })
+  expect(parseInfo((await app.inject('/v1/info')).json()).offers.oneServer).toBe(true)
+}, 60_000)
+
+test('a keyed database has one hint for records and directory', async () => {
+  const lines = Array.from({ length: 40 }, (_, i) => `key-${i},value ${i}\n`)
+  const dataset = await builtDataset('a.csv', `key,value\n${lines.join('')}`, HINTED)
+  const { app } = await serving(dataset)
+  const { manifest } = dataset
+  const hint = await hintAt(app, manifest)
+  const { hintBytes } = client.oneServerSizes(manifest)
+  const { body, read } = lookup(manifest, [0], 'directory')
+  const block = read((await post(app, body)).rawPayload, hint.subarray(hintBytes))
+  const blocks = new Uint8Array(core.memory.buffer, dataset.blocks!.recordsPointer(), manifest.directoryBlockBytes)
+  expect(block).toBe(hex(blocks))
+}, 60_000)
+
+test('what is malformed or not offered is refused', async () => {
+  const dataset = await hinted()
+  const { app } = await serving(dataset)
+  const { body } = lookup(dataset.manifest, [5])
+  const directory = Buffer.from(body)
+  directory[6] = 10
+  const faults = [...faultsOf(body), ['a directory without keys', directory, 'bad_request'] as const]
+  for (const [name, fault, code] of faults) expect(codeOf(await post(app, fault as Buffer)), name).toBe(code)
+  const plain = await fixed()
+  const { app: other } = await withComputations({ dataset: plain }, { instant: false })
+  expect(codeOf(await post(other, body))).toBe('wrong_database')
+  expect(parseInfo((await other.inject('/v1/info')).json()).offers.oneServer).toBe(false)
+  const { app: off } = await withComputations({ dataset }, { instant: false, oneServer: false })
+  expect((await post(off, body)).statusCode).toBe(404)
+}, 60_000)
+
+test('queries beyond those that may wait are refused, and the others answered', async () => {
+  const dataset = await hinted()
+  const { app } = await serving(dataset, { waiting: 2 })
+  const asked = Array.from({ length: 6 }, (_, i) => found(app, dataset.manifest, [i]))
+  const answers = await Promise.all(asked)
+  expect(answers.filter(answer => answer === 'instant_full').length).toBeGreaterThan(0)
+  for (const [i, answer] of answers.entries()) expect(['instant_full', recordOf(i)]).toContain(answer)
+  expect(await found(app, dataset.manifest, [9])).toBe(recordOf(9))
+}, 60_000)
+
+test('another hint than that of the records is not served', async () => {
+  const dataset = await hinted()
+  const manifest = { ...dataset.manifest, oneServerHint: new Uint8Array(32).fill(1) }
+  const { app } = await withComputations(
+    { dataset: { ...dataset, manifest, manifestBytes: encodeManifest(manifest) } },
+    { instant: false },
+  )
+  await ready(app)
+  const { problems } = (await app.inject('/readyz')).json() as { problems?: string[] }
+  expect(problems?.join()).toMatch(/another hint than the manifest names/)
+  expect(parseInfo((await app.inject('/v1/info')).json()).offers.oneServer).toBe(false)
+  expect(codeOf(await post(app, lookup(manifest, [0]).body))).toBe('not_ready')
+}, 60_000)
+
+test('a batch makes the next hint, the same at each copy; the epoch before is answered, and none before that', async () => {
+  const updatable = await hintedStore()
+  const copy = await hintedStore({ oneServer: false })
+  const { app } = await withComputations({ updatable }, { instant: false })
+  await ready(app)
+  const first = updatable.newest.manifest
+  const nine = await edit(updatable, 9)
+  await edit(copy, 9)
+  expect(copy.newest.manifestHash).toBe(updatable.newest.manifestHash)
+  const second = updatable.newest.manifest
+  expect(second.oneServerHint).not.toEqual(first.oneServerHint)
+  expect(await found(app, second, [9])).toBe(nine)
+  expect(await found(app, first, [9])).toBe(recordOf(9))
+  await edit(updatable, 3)
+  expect(await found(app, first, [9])).toBe('epoch_unknown')
+  expect(await found(app, second, [3])).toBe(recordOf(3))
+  await expect(edit(updatable, 4, 0)).rejects.toThrow(/need an expiry/)
+}, 120_000)
+
+test('a server that starts again prepares the same hint from its store', async () => {
+  const storage = await createIn(new RememberingStorage(), directory)
+  const before = await opened(storage)
+  const value = await edit(before, 9)
+  const { manifest } = before.newest
+  await before.close()
+  const after = await opened(storage)
+  const { app } = await withComputations({ updatable: after }, { instant: false })
+  const early = await post(app, lookup(manifest, [9]).body)
+  expect(['not_ready', 200]).toContain(early.statusCode === 200 ? 200 : codeOf(early))
+  await ready(app)
+  expect(await found(app, manifest, [9])).toBe(value)
+}, 60_000)
+
+test('is not built without an expiry, or without commitments', async () => {
+  await expect(fixed({ oneServer: true })).rejects.toThrow('--one-server: expected --expires, got none')
+  await expect(fixed({ ...HINTED, proofs: 'tags' })).rejects.toThrow('--one-server: expected proofs other than tags')
+})
+
+test('its threads end with the server', async () => {
+  const threads = () => readdirSync('/proc/self/task').length
+  const dataset = await hinted()
+  const before = threads()
+  const { app, computations } = await serving(dataset)
+  expect(await found(app, dataset.manifest, [1])).toBe(recordOf(1))
+  expect(threads()).toBeGreaterThan(before)
+  await app.close()
+  await computations.close()
+  await vi.waitFor(() => expect(threads()).toBeLessThanOrEqual(before))
+}, 60_000)

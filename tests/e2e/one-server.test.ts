@@ -1,0 +1,233 @@
+// Lookups with one server that keeps no state, over loopback: right values, the same traffic whatever is asked, every lie refused alike.
+
+import { type KeyhushMap, type OpenOptions, open } from '@keyhush/client'
+import { openWith, platformEnvironment } from '@keyhush/client/environment'
+import { HEADER_BYTES, ONE_SERVER_PATH } from '@keyhush/protocol'
+import { startServers, type TestServers } from '@keyhush/server/testing'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+
+const DATA = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`key-${i}`, `value ${'x'.repeat(i % 40)}${i}`]))
+
+let one: TestServers<readonly [string]>
+beforeAll(async () => {
+  one = await startServers(DATA, { count: 1 })
+}, 60_000)
+afterAll(async () => await one.close())
+
+interface Seen {
+  readonly path: string
+  readonly body: Uint8Array
+  readonly bytesDown: number
+}
+
+type Lie = (path: string, reply: Uint8Array, of: Uint8Array) => Uint8Array
+
+/** A map on the server, what it sends, and replies that a test may change. */
+async function opened(options: Partial<OpenOptions> = {}) {
+  const seen: Seen[] = []
+  const how: { lie?: Lie | undefined } = {}
+  const fetched: OpenOptions['fetch'] = async (url, init) => {
+    const response = await fetch(url, init)
+    if (!response.ok || url.endsWith('/v1/events')) return response
+    const path = url.slice(one.servers[0].length)
+    const body = new Uint8Array((init.body as Uint8Array | undefined) ?? [])
+    const genuine = new Uint8Array(await response.arrayBuffer())
+    const reply = how.lie?.(path, genuine.slice(), body) ?? genuine
+    seen.push({ path, body: body.slice(), bytesDown: reply.length })
+    return new Response(reply as Uint8Array<ArrayBuffer>)
+  }
+  const { servers, publisherKey } = one
+  const map = await open({
+    ...{ servers, publisherKey, mode: 'instant', experimental: true, fetch: fetched, push: false },
+    ...options,
+  })
+  onTestFinished(async () => await map.close())
+  const asked = (skip = 0) => seen.filter(({ path }) => path === ONE_SERVER_PATH).slice(skip)
+  return { map, how, asked, seen }
+}
+
+/** All that could differ between lookups, but for what is drawn anew. */
+const shapes = (seen: readonly Seen[]) =>
+  seen.map(({ path, body, bytesDown }) => {
+    return `${path} ${body.length} ${Buffer.from(body.subarray(0, HEADER_BYTES)).toString('hex')} ${bytesDown}`
+  })
+
+describe('a lookup with one server', () => {
+  test('finds values by key and by index, and proves absence', async () => {
+    const { map } = await opened()
+    expect(map.mode).toBe('instant')
+    expect(await map.getText('key-7')).toBe(DATA['key-7'])
+    expect(await map.has('key-299')).toBe(true)
+    expect(await map.has('nobody')).toBe(false)
+    expect(await map.get('nobody')).toBeUndefined()
+    const values = await map.getMany(['key-0', 'nobody', 'key-0', 'key-123'], { padTo: 5 })
+    const texts = values.map(value => value && new TextDecoder().decode(value))
+    expect(texts).toEqual([DATA['key-0'], undefined, DATA['key-0'], DATA['key-123']])
+    const atIndex = await Promise.all([0, map.size - 1].map(index => map.at(index)))
+    for (const value of atIndex) expect(Object.values(DATA)).toContain(new TextDecoder().decode(value))
+  })
+
+  test('shows the same for present, absent and repeated keys: a block, then a record, of fresh bytes', async () => {
+    const { map, asked, seen } = await opened()
+    const views: string[][] = []
+    for (const key of ['key-1', 'absent', 'key-1', 'key-1', 'key-299', 'also absent']) {
+      const before = asked().length
+      await map.get(key)
+      views.push(shapes(asked(before)))
+    }
+    expect(views[0]).toHaveLength(2)
+    for (const view of views) expect(view).toEqual(views[0])
+    const many: string[][] = []
+    for (const keys of [['key-5'], ['absent', 'absent'], ['key-1', 'key-2', 'key-3']]) {
+      const before = asked().length
+      await map.getMany(keys, { padTo: 3 })
+      many.push(shapes(asked(before)))
+    }
+    for (const view of many) expect(view).toEqual(many[0])
+    const bodies = asked().map(({ body }) => Buffer.from(body.subarray(HEADER_BYTES)).toString('hex'))
+    expect(new Set(bodies).size).toBe(bodies.length)
+    expect(seen.filter(({ path }) => path.startsWith('/v1/blobs/'))).toHaveLength(1) // the hint, once
+  })
+
+  test('costs what is said beforehand', async () => {
+    const { estimate } = await import('@keyhush/client')
+    const { map, asked } = await opened()
+    const { modes } = await estimate(one.servers, { experimental: true })
+    const { lookupBytesUp, lookupBytesDown } = modes.instant!
+    await map.get('key-1')
+    expect(map.stats.lastLookup).toMatchObject({ bytesUp: lookupBytesUp, bytesDown: lookupBytesDown })
+    expect(asked().reduce((sum, { body }) => sum + body.length, 0)).toBe(lookupBytesUp)
+    expect((await estimate(one.servers)).modes.instant).toBeUndefined()
+  })
+
+  test('is refused alike when the server lies, whatever was asked, and nothing more is sent', async () => {
+    const lies: Record<string, Lie> = {
+      'the first byte of the answer': flipped(HEADER_BYTES),
+      'the last byte of the answer': flipped(-1),
+      'a byte in the middle': flipped(HEADER_BYTES + 1300),
+      'the answer of another request': (path, reply) => (path === ONE_SERVER_PATH ? shifted(reply) : reply),
+    }
+    for (const [name, lie] of Object.entries(lies)) {
+      const outcomes: string[] = []
+      for (const key of ['key-1', 'key-200', 'absent']) {
+        const { map, how, asked } = await opened()
+        how.lie = lie
+        outcomes.push(JSON.stringify([await failureOf(map.get(key)), shapes(asked())]))
+        how.lie = undefined
+        expect(await map.getText('key-3')).toBe(DATA['key-3']) // nothing is condemned
+      }
+      expect(outcomes[0], name).toContain('"tampered"')
+      expect(outcomes[0], name).toContain(one.servers[0])
+      for (const outcome of outcomes) expect(outcome, name).toBe(outcomes[0])
+    }
+  })
+
+  test('asks the same bytes again after an answer of a wrong length, and then fails', async () => {
+    const { map, how, asked } = await opened({ timeoutMs: Number.POSITIVE_INFINITY })
+    how.lie = (path, reply) => (path === ONE_SERVER_PATH ? reply.subarray(1) : reply)
+    expect((await failureOf(map.get('key-1'))).code).toBe('protocol')
+    expect(new Set(asked().map(({ body }) => Buffer.from(body).toString('hex'))).size).toBe(1)
+    expect(asked()).toHaveLength(3)
+  })
+
+  test('sends nothing if the hint is not the one that is signed', async () => {
+    for (const key of ['key-1', 'absent']) {
+      const { map, how, asked } = await openedWithLie((path, reply) => {
+        if (path.startsWith('/v1/blobs/')) reply[40]! ^= 1
+        return reply
+      })
+      expect(await failureOf(map.get(key))).toMatchObject({ code: 'tampered', server: one.servers[0] })
+      expect(asked()).toEqual([])
+      how.lie = undefined
+      expect(await map.getText('key-1')).toBe(DATA['key-1'])
+    }
+  })
+
+  test('follows the database: at the next epoch with its hint, and other requests', async () => {
+    const own = await startServers({ otter: 'river', heron: 'shore' }, { count: 1 })
+    onTestFinished(async () => await own.close())
+    const { servers, publisherKey } = own
+    const map = await open({ servers, publisherKey, mode: 'instant', experimental: true, push: false })
+    onTestFinished(async () => await map.close())
+    expect(await map.getText('otter')).toBe('river')
+    await own.publish([{ op: 'edit', key: 'otter', value: 'lakes' }])
+    expect(await map.getText('otter')).toBe('river') // the epoch before is answered
+    await own.publish([{ op: 'add', key: 'newt', value: 'ponds' }])
+    expect(await map.getText('otter')).toBe('lakes') // outdated: it has moved on by itself
+    expect(map.epoch).toBe(3)
+    expect(await map.getText('newt')).toBe('ponds')
+    expect(await map.getText('heron')).toBe('shore')
+  }, 60_000)
+
+  test('is refused when the epoch has expired', async () => {
+    const { servers, publisherKey } = one
+    const environment = platformEnvironment()
+    const date = () => Date.now() + 2 * 24 * 3600 * 1000
+    const clock = { ...environment.clock, date }
+    const opening = openWith(
+      { ...environment, clock },
+      { servers, publisherKey, mode: 'instant', experimental: true, push: false },
+    )
+    expect((await failureOf(opening)).code).toBe('signature')
+  })
+})
+
+describe('mode auto', () => {
+  test('begins with one server in experiments, and then keeps the database', async () => {
+    const { servers, publisherKey } = one
+    const modes: string[] = []
+    const map = await open({ servers, publisherKey, experimental: true, push: false })
+    map.on('mode', ({ mode }) => void modes.push(mode ?? 'none'))
+    onTestFinished(async () => await map.close())
+    expect(map.mode).toBe('instant')
+    expect(await map.getText('key-9')).toBe(DATA['key-9'])
+    await map.prepare()
+    expect(map.mode).toBe('local')
+    expect(await map.getText('key-9')).toBe(DATA['key-9'])
+    expect(modes).toEqual(['local'])
+  })
+})
+
+async function openedWithLie(lie: Lie) {
+  const { servers, publisherKey } = one
+  const how: { lie: Lie | undefined } = { lie }
+  const sent: string[] = []
+  const fetched: OpenOptions['fetch'] = async (url, init) => {
+    const response = await fetch(url, init)
+    const path = url.slice(servers[0].length)
+    sent.push(path)
+    if (!response.ok) return response
+    const reply = new Uint8Array(await response.arrayBuffer())
+    return new Response((how.lie?.(path, reply, new Uint8Array()) ?? reply) as Uint8Array<ArrayBuffer>)
+  }
+  const map: KeyhushMap = await open({
+    ...{ servers, publisherKey, mode: 'instant', experimental: true, fetch: fetched, push: false },
+  })
+  onTestFinished(async () => await map.close())
+  return { map, how, asked: () => sent.filter(path => path === ONE_SERVER_PATH) }
+}
+
+/** One bit of each answer is another, worth more than an honest error; a negative place counts from its end. */
+function flipped(at: number): Lie {
+  return (path, reply) => {
+    if (path === ONE_SERVER_PATH) reply[at < 0 ? reply.length + at : at]! ^= 0x80
+    return reply
+  }
+}
+
+/** A right header, and rows that belong to other columns. */
+function shifted(reply: Uint8Array): Uint8Array {
+  const body = reply.slice(HEADER_BYTES)
+  reply.set(body.subarray(5), HEADER_BYTES)
+  reply.set(body.subarray(0, 5), reply.length - 5)
+  return reply
+}
+
+async function failureOf(work: Promise<unknown>) {
+  return await work.then(
+    () => {
+      throw new Error('expected a failure, got none')
+    },
+    ({ name, code, server, message }: Error & { code?: string; server?: string }) => ({ name, code, server, message }),
+  )
+}
