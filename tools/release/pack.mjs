@@ -64,7 +64,7 @@ function tarballOf({ name, version }, folder) {
 }
 
 async function readSeed(file) {
-  const { readKeyFile } = await import('../../server/dist/publisher/files.js')
+  const { readKeyFile } = await import('@keyhush/server')
   const { secretKey } = await readKeyFile(file).catch(error => {
     throw new Failure(error.message)
   })
