@@ -83,13 +83,15 @@ async function checkTarball(tarball, { exports }) {
 
 /**
  * Publishes what is packed in a folder, to the registry that npm is set to. `options`: more of `npm publish`.
- * A version as 1.0.0-rc.1 does not become what `npm install` takes.
+ * A version as 1.0.0-rc.1 does not become what `npm install` takes. What is there already stays, so a broken run can be repeated.
  */
 export async function publishPacked(folder, options) {
   const { version } = readJson(join(root, 'package.json'))
   for (const workspace of published(root)) {
     const manifest = readJson(join(root, workspace, 'package.json'))
     const tag = version.includes('-') ? 'next' : 'latest'
-    await npm(['publish', tarballOf(manifest, folder), '--access', 'public', '--tag', tag, ...options])
+    const { code } = await npm(['view', `${manifest.name}@${version}`, 'version'], { mayFail: true })
+    if (code === 0) console.log(`  ${manifest.name}@${version} is there already`)
+    else await npm(['publish', tarballOf(manifest, folder), '--access', 'public', '--tag', tag, ...options])
   }
 }

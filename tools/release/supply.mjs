@@ -63,7 +63,7 @@ export async function writeBills(folder, source) {
         ...tarballs.map(name => join(folder, name)),
       ])
       const { output } = await npm(['sbom', '--prefix', app, '--package-lock-only', '--sbom-format', 'cyclonedx'])
-      writeFileSync(join(folder, 'npm.cdx.json'), output.slice(output.indexOf('{')))
+      writeFileSync(join(folder, 'npm.cdx.json'), output.slice(output.indexOf('{')).replaceAll(`file:${folder}/`, ''))
     } finally {
       rmSync(app, { recursive: true })
     }
