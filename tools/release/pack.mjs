@@ -50,8 +50,7 @@ export async function packRelease({ out, key } = {}) {
 export async function packTarballs(workspaces, folder) {
   const pack = ['pack', ...workspaces.flatMap(workspace => ['-w', workspace]), '--silent']
   const { output } = await npm([...pack, '--dry-run', '--json'])
-  const packed = JSON.parse(output)
-  for (const { name, files } of Array.isArray(packed) ? packed : Object.values(packed)) {
+  for (const { name, files } of JSON.parse(output)) {
     const workspace = workspaces.find(one => readJson(join(root, one, 'package.json')).name === name)
     for (const { path } of files) chmodSync(join(root, workspace, path), path.startsWith('bin/') ? 0o755 : 0o644)
   }
