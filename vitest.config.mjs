@@ -24,6 +24,7 @@ const long = [
   ...['durability', 'process'].map(name => `server/test/${name}`),
   ...[
     'package/package',
+    'package/reproducible.all',
     'site.all',
     'world/living/every-turn',
     'world/living/living',

@@ -38,10 +38,10 @@ function checkMachine() {
   if (missing.length > 0) throw new Failure(`Please install first:\n${missing.map(line => `  - ${line}`).join('\n')}`)
 }
 
-/** Runs npm: the one that started this program, if there is one. */
-export function npm(npmArgs) {
+/** Runs npm: the one that started this program, if there is one. `options`: of `run`. */
+export function npm(npmArgs, options) {
   const script = process.env.npm_execpath
-  return script?.endsWith('.js') ? run(process.execPath, [script, ...npmArgs]) : run('npm', npmArgs)
+  return script?.endsWith('.js') ? run(process.execPath, [script, ...npmArgs], options) : run('npm', npmArgs, options)
 }
 
 /** Installs the toolchain of rust-toolchain.toml. rustup does so by itself, but not if its automatic installation is off. */

@@ -312,6 +312,11 @@ describe('Containerfile', () => {
     return new Map([...stage.matchAll(/^([A-Z]+) (.+)$/gm)].map(([, name, rest]) => [name!, rest!]))
   }
 
+  test('runs nothing of the packages while it installs them, and serves as another user than root', async () => {
+    expect(await sample('Containerfile')).toMatch(/^RUN npm install --omit=dev --ignore-scripts /m)
+    expect((await instructions()).get('USER')).toBe('node')
+  })
+
   // Builds no container, since its image is in a registry. What would run in it runs here.
   test('starts a server, and its health check works', async () => {
     const dir = await files()

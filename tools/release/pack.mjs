@@ -50,8 +50,7 @@ export async function packRelease({ out, key } = {}) {
 export async function packTarballs(workspaces, folder) {
   const pack = ['pack', ...workspaces.flatMap(workspace => ['-w', workspace]), '--silent']
   const { output } = await npm([...pack, '--dry-run', '--json'])
-  const packed = JSON.parse(output)
-  for (const { name, files } of Array.isArray(packed) ? packed : Object.values(packed)) {
+  for (const { name, files } of JSON.parse(output)) {
     const workspace = workspaces.find(one => readJson(join(root, one, 'package.json')).name === name)
     for (const { path } of files) chmodSync(join(root, workspace, path), path.startsWith('bin/') ? 0o755 : 0o644)
   }
@@ -64,7 +63,7 @@ function tarballOf({ name, version }, folder) {
 }
 
 async function readSeed(file) {
-  const { readKeyFile } = await import('../../server/dist/publisher/files.js')
+  const { readKeyFile } = await import('@keyhush/server')
   const { secretKey } = await readKeyFile(file).catch(error => {
     throw new Failure(error.message)
   })
@@ -83,13 +82,15 @@ async function checkTarball(tarball, { exports }) {
 
 /**
  * Publishes what is packed in a folder, to the registry that npm is set to. `options`: more of `npm publish`.
- * A version as 1.0.0-rc.1 does not become what `npm install` takes.
+ * A version as 1.0.0-rc.1 does not become what `npm install` takes. What is there already stays, so a broken run can be repeated.
  */
 export async function publishPacked(folder, options) {
   const { version } = readJson(join(root, 'package.json'))
   for (const workspace of published(root)) {
     const manifest = readJson(join(root, workspace, 'package.json'))
     const tag = version.includes('-') ? 'next' : 'latest'
-    await npm(['publish', tarballOf(manifest, folder), '--access', 'public', '--tag', tag, ...options])
+    const { code } = await npm(['view', `${manifest.name}@${version}`, 'version'], { mayFail: true })
+    if (code === 0) console.log(`  ${manifest.name}@${version} is there already`)
+    else await npm(['publish', tarballOf(manifest, folder), '--access', 'public', '--tag', tag, ...options])
   }
 }

@@ -62,8 +62,16 @@ export async function writeBills(folder, source) {
         ...['install', '--prefix', app, '--package-lock-only', '--ignore-scripts', '--no-audit', '--no-fund'],
         ...tarballs.map(name => join(folder, name)),
       ])
-      const { output } = await npm(['sbom', '--prefix', app, '--package-lock-only', '--sbom-format', 'cyclonedx'])
-      writeFileSync(join(folder, 'npm.cdx.json'), output.slice(output.indexOf('{')))
+      const { output } = await npm([
+        'sbom',
+        '--prefix',
+        app,
+        '--package-lock-only',
+        '--silent',
+        '--sbom-format',
+        'cyclonedx',
+      ])
+      writeFileSync(join(folder, 'npm.cdx.json'), output.replaceAll(`file:${folder}/`, ''))
     } finally {
       rmSync(app, { recursive: true })
     }
