@@ -89,6 +89,7 @@ export class Hermes {
       else if (line.includes('Uncaught')) this.#fail(line)
     })
     this.#process.on('exit', () => this.#fail('Hermes has ended'))
+    this.#process.stdin!.on('error', error => this.#fail(`${error}`)) // a reply that comes as it is killed is lost
   }
 
   get pid(): number {
