@@ -29,7 +29,7 @@ export const limits = [
 ]
 
 /** Words of all documents together. */
-export const LIMIT_OF_ALL = 45_200
+export const LIMIT_OF_ALL = 45_750
 
 const wordsIn = text => text.split(/[\s|]+/).filter(part => /[\p{L}\p{N}]/u.test(part)).length
 
