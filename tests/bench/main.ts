@@ -8,7 +8,7 @@
 //                    [--visits N,…] first visits at other N
 //                    [--only PART]  compute, lookups, single, instant, living, visits, tasks (of a page's main thread), demo (its
 //                                   page with the large set, which is fetched, and built for a minute), proved, script
-//                                   (instant lookups without WebAssembly), papers; or several with commas
+//                                   (instant lookups without WebAssembly), phones (Hermes, and a slow processor on a slow line), papers; or several with commas
 //                    [--adds n]     operations of the largest batch that is published, to five keys for four of them
 //                    [--proved N,…] databases with Pointproofs at other N   [--prover COMMAND] what is larger than 2^16 proved natively
 //                    [--write]      all of it into docs/benchmarks.md, its plots into docs/plots
@@ -24,6 +24,7 @@ import { instant } from './instant.js'
 import { living } from './living.js'
 import { lookups } from './lookups.js'
 import { type Options, type Part, readOptions } from './options.js'
+import { phones } from './phones.js'
 import { proved } from './proved.js'
 import { passed, report, type Section } from './report.js'
 import { script } from './script.js'
@@ -43,6 +44,7 @@ const JUDGED: Record<Exclude<Part, 'papers' | 'visits'>, (options: Options) => P
   demo: demoPage,
   proved,
   script,
+  phones,
 }
 
 /** Runs the bench and prints its tables; returns the exit code. */

@@ -15,12 +15,13 @@ export const PARTS = [
   'demo',
   'proved',
   'script',
+  'phones',
   'papers',
 ] as const
 export type Part = (typeof PARTS)[number]
 
 /** Not asked for unless by name, or everything is. */
-const LONG: readonly Part[] = ['demo', 'proved', 'script', 'papers']
+const LONG: readonly Part[] = ['demo', 'proved', 'script', 'phones', 'papers']
 
 /** The papers' N. */
 const SIZES = [2 ** 16, 2 ** 18, 2 ** 20, 3_000_000, 2 ** 22, 2 ** 24]

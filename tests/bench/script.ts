@@ -8,10 +8,11 @@ import { launchBrowser } from '../../tools/browsers.mjs'
 import { bundled } from '../support/shipped.js'
 import { memory } from '../support/wasm.js'
 import { startModule } from '../support/web.js'
+import type { Described, Recorded, Timed } from './look.js'
 import type { Options } from './options.js'
 import type { Figure, Section } from './report.js'
 import type * as page from './script-page.js'
-import { type Described, type Recorded, rounds, type Timed } from './script-page.js'
+import { rounds } from './script-page.js'
 
 declare global {
   /** on the bench's page */
@@ -84,7 +85,10 @@ export async function script({ shape: { records, recordBytes }, repeats }: Optio
 }
 
 /** A keyed database, and lookups with the answers of both servers. */
-async function record(records: number, recordBytes: number): Promise<{ described: Described; lookups: Recorded[] }> {
+export async function record(
+  records: number,
+  recordBytes: number,
+): Promise<{ described: Described; lookups: Recorded[] }> {
   const core = await loadCore()
   const database = core.newDatabase(core.planLayout(records, recordBytes))
   const { layout } = database

@@ -114,6 +114,9 @@ time divided by the lookups. Processor time is of all threads. The queue is full
 makes requests and verifies answers. For memory, all threads have worked.`,
   'Instant lookups without WebAssembly': `What a client computes for a lookup of a key, both steps, without network: in JavaScript beside WebAssembly, in turn. The first
 lookup of a fresh page includes compiling. Sizes are of each core alone, with all that it imports.`,
+  'Phones: Hermes': `The package in Hermes 0.12, an interpreter, beside Node in one run: what a lookup of a key computes, and whole lookups with two
+\`keyhush serve\` processes on this machine. Memory is what the process has more than with an app without the package.`,
+  'Phones: Chromium': `The app is one page with \`@keyhush/client/instant\`, its processor slowed six times, its line shaped as for first visits.`,
   'A database that changes': `Stores are on disk (LMDB). A batch takes from the request to the reply, which comes when it is on disk. An open page follows
 from the start of \`publish\`, to both servers, until the map has turned.`,
   'A batch as large': `Another thread sends lookups one after the other, 2 ms apart; the longest wait counts.`,

@@ -12,6 +12,7 @@ import { env as npm, pack, runWith, write } from '../package/packed.js'
 import { temporaryFolder } from '../support/servers.js'
 
 const HERE = import.meta.dirname
+export const NATIVE = join(HERE, 'native.js')
 const WORKSPACES = ['packages/protocol', 'packages/wasm', 'packages/client', 'packages/react-native']
 const { NODE_ENV: _, ...inherited } = npm // of what compiles this; the app chooses its own
 /** Without CI, Metro may wait for its watcher for ever. */
@@ -88,12 +89,17 @@ export class Hermes {
       else if (line.includes('Uncaught')) this.#fail(line)
     })
     this.#process.on('exit', () => this.#fail('Hermes has ended'))
+    this.#process.stdin!.on('error', error => this.#fail(`${error}`)) // a reply that comes as it is killed is lost
+  }
+
+  get pid(): number {
+    return this.#process.pid!
   }
 
   /** Starts Hermes with an app. */
   static async start(hermes: string, bundle: string, { random }: { readonly random: boolean }): Promise<Hermes> {
     const started = new Hermes(hermes)
-    started.#evaluate(await readFile(join(HERE, 'native.js'), 'utf8'))
+    started.#evaluate(await readFile(NATIVE, 'utf8'))
     if (random) started.#send('phone.withRandomness()')
     started.#evaluate(bundle)
     return started

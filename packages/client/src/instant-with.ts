@@ -57,10 +57,5 @@ export async function openInstantWith(
   return await openBy(environment, { ...others, mode: 'instant', storage: 'memory' }, { known: KNOWN, loadKeeping })
 }
 
-export * from './base/errors.js'
-export type { MapEvent, OnEvent } from './base/events.js'
-export type { Key, Normalize } from './lookup/keys.js'
-export type { Found, Value } from './lookup/question.js'
-export type { CallOptions, KeyhushMap, ManyOptions, PrepareOptions, ResetOptions } from './map.js'
-export type { Environment, Fetch } from './platform/environment.js'
-export type { Incident, Stats, Traffic } from './servers/stats.js'
+export * from './common.js'
+export type { Environment } from './platform/environment.js'

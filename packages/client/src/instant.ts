@@ -27,10 +27,4 @@ export async function open(options: InstantOptions): Promise<KeyhushMap> {
   return await openInstantWith({ loadCore }, others)
 }
 
-export * from './base/errors.js'
-export type { MapEvent, OnEvent } from './base/events.js'
-export type { Key, Normalize } from './lookup/keys.js'
-export type { Found, Value } from './lookup/question.js'
-export type { CallOptions, KeyhushMap, ManyOptions, PrepareOptions, ResetOptions } from './map.js'
-export type { Fetch } from './platform/environment.js'
-export type { Incident, Stats, Traffic } from './servers/stats.js'
+export * from './common.js'

@@ -392,6 +392,26 @@ describe('a database that changes', () => {
     expect(views.size).toBe(1)
   })
 
+  test('sync() finds what was published before the call, also while an earlier one is under way', async () => {
+    const { network, database } = keyed()
+    const living = new Living(network, database)
+    const { harness, map } = await opened(network)
+    let published = false
+    // The first request to A is answered before the epoch is there; that to B breaks, and is made again when it is.
+    network.misbehave[B] = on('/v1/manifest', genuine => {
+      if (published) return genuine
+      published = true
+      living.publish([change(NAMES[5]!, 'again')])
+      return Promise.reject(new TypeError('the connection broke'))
+    })
+    const [first] = [map.sync()]
+    await settle()
+    expect(published).toBe(true)
+    const second = map.sync()
+    await harness.drive(Promise.all([first, second]))
+    expect(map.epoch).toBe(2)
+  })
+
   test('is followed without a byte but manifests, the directory neither', async () => {
     const { network, database } = keyed()
     const living = new Living(network, database)

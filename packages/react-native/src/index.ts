@@ -52,23 +52,5 @@ function followApp(map: KeyhushMap): void {
   })
 }
 
-export type * from '@keyhush/client/instant-with'
-export {
-  ClosedError,
-  CondemnedError,
-  InternalError,
-  KeyhushError,
-  NetworkError,
-  ProtocolError,
-  RateLimitedError,
-  ServerError,
-  ServersDisagreeError,
-  SignatureError,
-  StorageError,
-  TamperedError,
-  TimeoutError,
-  UnsupportedError,
-  UsageError,
-  VersionError,
-} from '@keyhush/client/instant-with'
+export * from '@keyhush/client/common'
 export type { Crypto } from './platform.js'

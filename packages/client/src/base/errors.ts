@@ -68,13 +68,6 @@ export abstract class ServerError extends AnyError {
   }
 }
 
-/** Adds the other server's error to `error`. */
-export function joined<E extends ServerError>(error: E, other: ServerError): E {
-  if (error.other !== undefined) return error
-  error.message += `; and ${other.message}`
-  return Object.assign(error, { other })
-}
-
 /**
  * A server sent bytes that contradict the manifest that the servers had agreed on. It lied, or its data is damaged. Warn your user, and
  * do not retry by yourself. `server` is undefined where it is not known which server lied, as in mode `instant`. In other modes the map

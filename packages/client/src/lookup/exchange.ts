@@ -14,7 +14,6 @@ import {
 import { ATTEMPTS, BACKOFF_MS, MALFORMED_ATTEMPTS } from '../base/constants.js'
 import {
   CondemnedError,
-  joined,
   NetworkError,
   ProtocolError,
   ServerError,
@@ -23,7 +22,7 @@ import {
 } from '../base/errors.js'
 import type { Ask, Batch, Verdict } from '../scheme/scheme.js'
 import { fromWire } from '../servers/manifests.js'
-import { sleep } from '../servers/retry.js'
+import { joined, sleep } from '../servers/retry.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { type Link, postQuery } from '../servers/transport.js'
 

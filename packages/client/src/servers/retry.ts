@@ -3,7 +3,7 @@
 
 import { onAbort, scoped } from '../base/abort.js'
 import { ATTEMPTS, BACKOFF_MS, SILENCE_MS } from '../base/constants.js'
-import { joined, NetworkError, RateLimitedError, ServerError, TamperedError } from '../base/errors.js'
+import { NetworkError, RateLimitedError, ServerError, TamperedError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import type { Link, Links } from './transport.js'
 
@@ -103,6 +103,13 @@ export function worstOf(errors: readonly ServerError[]): ServerError {
   const worst = errors.reduce(worseOf)
   const other = errors.find(error => error !== worst)
   return other === undefined ? worst : joined(worst, other)
+}
+
+/** Adds the other server's error to `error`. */
+export function joined<E extends ServerError>(error: E, other: ServerError): E {
+  if (error.other !== undefined) return error
+  error.message += `; and ${other.message}`
+  return Object.assign(error, { other })
 }
 
 /** The failure to show: first a lie, then any other, last `not_found`, which a client that asked earlier would not have had. */

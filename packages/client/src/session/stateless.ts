@@ -307,7 +307,11 @@ export class StatelessSession implements Session {
 
   async sync(signal?: AbortSignal): Promise<void> {
     this.#assertOpen()
-    await abortable(this.#follow(), signal)
+    const followed = async () => {
+      await this.#syncing?.catch(() => {}) // it has asked some servers before this call, and may miss what is new
+      await this.#follow()
+    }
+    await abortable(followed(), signal)
   }
 
   /** One at a time. Lookups wait for it, so aborting sync() does not call it off; only the end of the map does. */
