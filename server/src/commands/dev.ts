@@ -43,6 +43,10 @@ const STOP_MILLISECONDS = 30_000
 export async function dev(data: string, options: DevArguments): Promise<void> {
   const { folder: kept, servers: count, host, allowOrigin, misbehave, logLevel, ...others } = options
   const { ports = Array.from({ length: count ?? 2 }, () => 0), ...choices } = others
+  if (count === undefined && ports.length === 1) {
+    const expected = 'expected a port for each server, such as 8801,8802'
+    throw new OperatorError(`--ports: ${expected}, got one; give two, or pass --servers 1`)
+  }
   if (count !== undefined && ports.length !== count) {
     throw new OperatorError(`--ports: expected ${count}, one a server, got ${ports.length}; give as many, or none`)
   }
