@@ -15,7 +15,7 @@ export const LONG = 30
 export const limits = [
   { what: 'README', paths: /^README\.md$/, words: 900, long: 0 },
   { what: 'guide', paths: /^docs\/guide\//, words: 800, long: 0, each: true },
-  { what: 'protocol', paths: /^docs\/protocol[./]/, words: 11_200, long: 0.03 },
+  { what: 'protocol', paths: /^docs\/protocol[./]/, words: 12_000, long: 0.03 },
   { what: 'threat model', paths: /^docs\/threat-model[./]/, words: 8_000, long: 0.03 },
   { what: 'operations', paths: /^docs\/operations[./]/, words: 5_700, long: 0.03 },
   { what: 'common errors', paths: /^docs\/common-errors[./]/, words: 3_500, long: 0.03 },
@@ -29,7 +29,7 @@ export const limits = [
 ]
 
 /** Words of all documents together. */
-export const LIMIT_OF_ALL = 45_000
+export const LIMIT_OF_ALL = 45_800
 
 const wordsIn = text => text.split(/[\s|]+/).filter(part => /[\p{L}\p{N}]/u.test(part)).length
 
