@@ -98,8 +98,8 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   const reached = reachedAt(host)
   const urls = proxies.map(({ port }) => urlOf(reached[0].address, port))
   const changing = alone
-    ? `--servers ${servers.join()} --store ${join(folder, 'own')} --valid-days ${DAYS}`
-    : `--servers ${servers.join()}`
+    ? `--servers ${urls.join()} --store ${join(folder, 'own')} --valid-days ${DAYS}`
+    : `--servers ${urls.join()}`
   const printed = [
     paste(urls, isOpen, publisherKey, `${changing} --key ${keyFile}`),
     isOpen ? warning(reached) : '',
