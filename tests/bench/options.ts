@@ -9,6 +9,7 @@ export const PARTS = [
   'lookups',
   'single',
   'instant',
+  'one-server',
   'living',
   'visits',
   'tasks',
@@ -20,7 +21,7 @@ export const PARTS = [
 export type Part = (typeof PARTS)[number]
 
 /** Not asked for unless by name, or everything is. */
-const LONG: readonly Part[] = ['demo', 'proved', 'script', 'papers']
+const LONG: readonly Part[] = ['one-server', 'demo', 'proved', 'script', 'papers']
 
 /** The papers' N. */
 const SIZES = [2 ** 16, 2 ** 18, 2 ** 20, 3_000_000, 2 ** 22, 2 ** 24]

@@ -130,6 +130,24 @@ describe('a lookup with one server', () => {
     expect(asked()).toHaveLength(3)
   })
 
+  test('fails while the server is away, limits or breaks off, and goes on when it is back', async () => {
+    const { map, asked } = await opened({ timeoutMs: Number.POSITIVE_INFINITY })
+    await map.get('key-1')
+    for (const [how, code] of [
+      ['down', 'network'],
+      ['cut', 'network'],
+      ['limit', 'rate_limited'],
+      ['lie', 'tampered'],
+    ] as const) {
+      one.misbehave(0, how)
+      expect((await failureOf(map.get('key-1'))).code, how).toBe(code)
+      one.misbehave(0, undefined)
+    }
+    const before = asked().length
+    expect(await map.getText('key-1')).toBe(DATA['key-1'])
+    expect(asked(before)).toHaveLength(2)
+  }, 60_000)
+
   test('sends nothing if the hint is not the one that is signed', async () => {
     for (const key of ['key-1', 'absent']) {
       const { map, how, asked } = await openedWithLie((path, reply) => {
