@@ -1,6 +1,8 @@
 //! A client's lookup: the request, and the one verdict on its answer. The steps, and the memory that is touched, are the same for all
 //! indices, secrets and answers.
 
+#![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)] // two's complement is meant
+
 use std::sync::Arc;
 
 use keyhush_kernels::modular::MODULUS;

@@ -1,5 +1,7 @@
 //! Discrete Gaussian numbers. Each draw reads one u64 of its stream and compares it with the whole table: no branch, no early end.
 
+#![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)] // two's complement is meant
+
 use keyhush_kernels::gauss::{LANES, counts};
 
 use super::tables::{ERROR, NOISE, SECRET};
