@@ -252,7 +252,7 @@ mod tests {
         let limit = DELTA as i64 / 2 - 2;
         for entry_ in [0u64, 1, 2, 0x7fff, 0x8000, 0x8001, 0xfffe, 0xffff] {
             let at = |offset: i64| {
-                let value = (entry_ * DELTA) as i128 + i128::from(offset);
+                let value = i128::from(entry_ * DELTA) + i128::from(offset);
                 entry(value.rem_euclid(i128::from(MODULUS)) as u64)
             };
             for offset in [0, 1, -1, limit, -limit] {

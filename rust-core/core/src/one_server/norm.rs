@@ -267,7 +267,7 @@ mod tests {
         let shape = Shape::of_degree(degree, records, 20).unwrap();
         let context = Context { database_id: [1; 16], generation: 1, of: Of::Records };
         let mut preparing = Preparing::new(shape, context, 0).unwrap();
-        preparing.put(&(0..records * 20).map(|i| (i * i >> 3) as u8).collect::<Vec<_>>()).unwrap();
+        preparing.put(&(0..records * 20).map(|i| ((i * i) >> 3) as u8).collect::<Vec<_>>()).unwrap();
         while preparing.step().unwrap() {}
         preparing.finish().unwrap()
     }
