@@ -39,10 +39,10 @@ fn verdicts(shape: &Shape, answers: &[u8], hint: &[u8], query: impl Fn() -> Quer
 fn lookup(degree: usize, records: u64, record_bytes: u64, of: Of, attempt: u32, indices: &[u32]) -> Value {
     let shape = Shape::of_degree(degree, records, record_bytes).unwrap();
     let label = format!("one server, {records} of {record_bytes}");
-    let content = stream(&label, (records * record_bytes) as usize);
+    let bytes = stream(&label, (records * record_bytes) as usize);
     let context = Context { database_id: *stream("id", 16).first_chunk().unwrap(), generation: 0x0102_0304, of };
     let mut preparing = Preparing::new(shape, context, attempt).unwrap();
-    preparing.put(&content).unwrap();
+    preparing.put(&bytes).unwrap();
     while preparing.step().unwrap() {}
     let database = preparing.finish().unwrap();
     let (manifest, entropy) = (stream("manifest", 32), stream(&format!("entropy of {label}"), 32));
@@ -53,7 +53,7 @@ fn lookup(degree: usize, records: u64, record_bytes: u64, of: Of, attempt: u32, 
     let answers = database.answer(query.request()).unwrap();
     let wanted: Vec<u8> = indices
         .iter()
-        .flat_map(|&index| content[index as usize * shape.record_bytes()..][..shape.record_bytes()].to_vec())
+        .flat_map(|&index| bytes[index as usize * shape.record_bytes()..][..shape.record_bytes()].to_vec())
         .collect();
     assert_eq!(*query.decode(database.hint(), &answers).unwrap().unwrap(), *wanted);
     json!({
