@@ -6,7 +6,7 @@
 //                                   that download for minutes: half an hour
 //                    [--sizes N,…]  the papers' tables at other N
 //                    [--visits N,…] first visits at other N
-//                    [--only PART]  compute, lookups, single, instant, living, visits, tasks (of a page's main thread), demo (its
+//                    [--only PART]  compute, lookups, single, instant, one-server, living, visits, tasks (of a page's main thread), demo (its
 //                                   page with the large set, which is fetched, and built for a minute), proved, script
 //                                   (instant lookups without WebAssembly), phones (Hermes, and a slow processor on a slow line), papers; or several with commas
 //                    [--adds n]     operations of the largest batch that is published, to five keys for four of them
@@ -23,6 +23,7 @@ import { demoPage } from './demo-page.js'
 import { instant } from './instant.js'
 import { living } from './living.js'
 import { lookups } from './lookups.js'
+import { oneServer } from './one-server.js'
 import { type Options, type Part, readOptions } from './options.js'
 import { phones } from './phones.js'
 import { proved } from './proved.js'
@@ -39,6 +40,7 @@ const JUDGED: Record<Exclude<Part, 'papers' | 'visits'>, (options: Options) => P
   lookups,
   single,
   instant,
+  'one-server': oneServer,
   living,
   tasks,
   demo: demoPage,

@@ -9,6 +9,7 @@ export const PARTS = [
   'lookups',
   'single',
   'instant',
+  'one-server',
   'living',
   'visits',
   'tasks',
@@ -21,7 +22,7 @@ export const PARTS = [
 export type Part = (typeof PARTS)[number]
 
 /** Not asked for unless by name, or everything is. */
-const LONG: readonly Part[] = ['demo', 'proved', 'script', 'phones', 'papers']
+const LONG: readonly Part[] = ['one-server', 'demo', 'proved', 'script', 'phones', 'papers']
 
 /** The papers' N. */
 const SIZES = [2 ** 16, 2 ** 18, 2 ** 20, 3_000_000, 2 ** 22, 2 ** 24]

@@ -112,6 +112,9 @@ instructions.`,
   'Instant lookups': `Servers have one worker thread. Eight in flight are clients that each send one lookup after the other; a lookup's share is the
 time divided by the lookups. Processor time is of all threads. The queue is full when the server refuses lookups. A client
 makes requests and verifies answers. For memory, all threads have worked.`,
+  'Instant lookups with one server': `The core alone, in WebAssembly under Node: processor time of one process, one thread. A server prepares each epoch,
+and a builder then checks its norms. A client decides with the hint. Sizes are of records alone; a key takes the directory's
+step, too.`,
   'Instant lookups without WebAssembly': `What a client computes for a lookup of a key, both steps, without network: in JavaScript beside WebAssembly, in turn. The first
 lookup of a fresh page includes compiling. Sizes are of each core alone, with all that it imports.`,
   'Phones: Hermes': `The package in Hermes 0.12, an interpreter, beside Node in one run: what a lookup of a key computes, and whole lookups with two

@@ -72,8 +72,8 @@ async function dev({ inTerminal = false }, ...args: string[]) {
   const [, list = ''] = /servers: \['(http:.+)'\]/.exec(printed.text) ?? []
   const servers = list.split("', '")
   const [, publisherKey] = /publisherKey: '([0-9a-f]{64})'/.exec(printed.text) ?? []
-  const [, keyFile] = /--key (\S+) changes\.jsonl$/m.exec(printed.text) ?? []
-  if (servers.length < 2) throw new Error(`expected servers, got: ${printed.text}`)
+  const [, options = '', keyFile] = /publish (--servers .*)--key (\S+) changes\.jsonl$/m.exec(printed.text) ?? []
+  if (list === '') throw new Error(`expected servers, got: ${printed.text}`)
   /** Resolves once it has said so. */
   const press = async (key: string, said: string) => {
     const from = printed.text.length
@@ -84,7 +84,7 @@ async function dev({ inTerminal = false }, ...args: string[]) {
     child.kill(signal)
     return (await exited)[0]
   }
-  return { child, printed, servers, publisherKey: publisherKey!, keyFile: keyFile!, press, exited, stop }
+  return { child, printed, servers, publisherKey: publisherKey!, keyFile: keyFile!, options, press, exited, stop }
 }
 
 async function publish({ servers, keyFile }: Awaited<ReturnType<typeof dev>>, operation: object): Promise<void> {
@@ -106,6 +106,20 @@ const isRunning = (pid: number) =>
   )
 
 const text = (value: Uint8Array | undefined) => value && new TextDecoder().decode(value)
+
+test('one server (--servers 1) answers without a download, and accepts batches that a copy has made too', async () => {
+  const { servers, publisherKey, options, keyFile, printed, stop } = await dev({}, '--servers', '1')
+  expect(printed.text).toContain("mode: 'instant',\n  experimental: true,")
+  const map = await open({ servers, publisherKey, mode: 'instant', experimental: true })
+  expect([text(await map.get('otter')), await map.get('auk')]).toEqual(['river', undefined])
+  const batch = join(folder.path, 'changes.jsonl')
+  await writeFile(batch, '{"op":"add","key":"auk","value":"cliff"}\n')
+  await runKeyhush('publish', ...options.trim().split(' '), '--key', keyFile, batch)
+  await map.sync()
+  expect(text(await map.get('auk'))).toBe('cliff')
+  await map.close()
+  expect(await stop('SIGINT')).toBe(0)
+}, 60_000)
 
 test.each([
   ['two servers', 2, []],

@@ -1,7 +1,7 @@
 // Lookups with one server that keeps no state, over loopback: right values, the same traffic whatever is asked, every lie refused alike.
 
 import { type KeyhushMap, type OpenOptions, open } from '@keyhush/client'
-import { openWith, platformEnvironment } from '@keyhush/client/environment'
+import { MemoryStore, openWith, platformEnvironment } from '@keyhush/client/environment'
 import { HEADER_BYTES, ONE_SERVER_PATH } from '@keyhush/protocol'
 import { startServers, type TestServers } from '@keyhush/server/testing'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -130,6 +130,24 @@ describe('a lookup with one server', () => {
     expect(asked()).toHaveLength(3)
   })
 
+  test('fails while the server is away, limits or breaks off, and goes on when it is back', async () => {
+    const { map, asked } = await opened({ timeoutMs: Number.POSITIVE_INFINITY })
+    await map.get('key-1')
+    for (const [how, code] of [
+      ['down', 'network'],
+      ['cut', 'network'],
+      ['limit', 'rate_limited'],
+      ['lie', 'tampered'],
+    ] as const) {
+      one.misbehave(0, how)
+      expect((await failureOf(map.get('key-1'))).code, how).toBe(code)
+      one.misbehave(0, undefined)
+    }
+    const before = asked().length
+    expect(await map.getText('key-1')).toBe(DATA['key-1'])
+    expect(asked(before)).toHaveLength(2)
+  }, 60_000)
+
   test('sends nothing if the hint is not the one that is signed', async () => {
     for (const key of ['key-1', 'absent']) {
       const { map, how, asked } = await openedWithLie((path, reply) => {
@@ -147,8 +165,17 @@ describe('a lookup with one server', () => {
     const own = await startServers({ otter: 'river', heron: 'shore' }, { count: 1 })
     onTestFinished(async () => await own.close())
     const { servers, publisherKey } = own
-    const map = await open({ servers, publisherKey, mode: 'instant', experimental: true, push: false })
-    onTestFinished(async () => await map.close())
+    const options = { servers, publisherKey, mode: 'instant', experimental: true, push: false } as const
+    const old = new Map<string, Uint8Array<ArrayBuffer>>()
+    const store = Object.assign(new MemoryStore({ durable: true }), { close: async () => {} })
+    const environment = { ...platformEnvironment(), openStore: async () => ({ store, storage: 'persistent' as const }) }
+    const fetchAndKeep = async (url: string, init: RequestInit) => {
+      const response = await fetch(url, init)
+      const bytes = new Uint8Array(await response.clone().arrayBuffer())
+      if (response.ok && !old.has(url)) old.set(url, bytes)
+      return response
+    }
+    const map = await openWith({ ...environment, fetch: fetchAndKeep }, options)
     expect(await map.getText('otter')).toBe('river')
     await own.publish([{ op: 'edit', key: 'otter', value: 'lakes' }])
     expect(await map.getText('otter')).toBe('river') // the epoch before is answered
@@ -157,6 +184,11 @@ describe('a lookup with one server', () => {
     expect(map.epoch).toBe(3)
     expect(await map.getText('newt')).toBe('ponds')
     expect(await map.getText('heron')).toBe('shore')
+    await map.close()
+    // The next visit knows: what a server said then is refused.
+    const replayed = async (url: string) => new Response(old.get(url))
+    const failure = await failureOf(openWith({ ...environment, fetch: replayed }, options))
+    expect(failure).toMatchObject({ code: 'signature', message: expect.stringContaining('gone back') })
   }, 60_000)
 
   test('is refused when the epoch has expired', async () => {

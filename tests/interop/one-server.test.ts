@@ -26,6 +26,20 @@ const contextOf = ({ databaseId, generation, of }: Lookup): Context => ({
 })
 const recordsOf = ({ recordsLabel, records, recordBytes }: Lookup) => stream(recordsLabel, records * recordBytes)
 
+/** The answers with half a step added to a row of the first. */
+function shifted(answers: Uint8Array, row: number): Uint8Array {
+  const [lie, at, shift] = [answers.slice(), (row * 20) >> 3, (row * 20) & 7]
+  const sum = lie[at]! + 256 * lie[at + 1]! + 65_536 * lie[at + 2]!
+  const mask = 0xfffff << shift
+  const changed = (sum & ~mask) | ((sum + (8 << shift)) & mask)
+  lie.set([changed, changed >> 8, changed >> 16], at)
+  return lie
+}
+
+/** Whether each such lie is accepted all the same, as in the vectors. */
+const verdicts = (vector: Lookup, answers: Uint8Array, accepts: (lie: Uint8Array) => boolean, rows: number) =>
+  Array.from(vector.verdicts.slice(0, rows), (_, row) => (accepts(shifted(answers, row)) ? '1' : '0')).join('')
+
 /** The records that are asked for. */
 function wanted(vector: Lookup): string {
   const [all, { recordBytes }] = [recordsOf(vector), vector]
@@ -50,6 +64,9 @@ describe.each(lookups)('a ring of degree $degree, $records records of $recordByt
     const lie = answers.slice()
     lie[1]! ^= 0x80
     expect(lookup.decode(hint, lie)).toBeUndefined()
+    const rows = vector.degree < 2048 ? 16 : 1
+    const verdict = (lie: Uint8Array) => lookup.decode(hint, lie) !== undefined
+    expect(verdicts(vector, answers, verdict, rows)).toBe(vector.verdicts.slice(0, rows))
   })
 
   test.runIf(vector.degree < 2048)('the reference prepares the same hint, and gives the same answer', () => {
@@ -78,6 +95,19 @@ describe.each(lookups)('a ring of degree $degree, $records records of $recordByt
       expect(bytesToHex(query.decode(hint, answers)!)).toBe(wanted(vector))
       expect(() => query.decode(hint, answers)).toThrow(expect.objectContaining({ code: 'phase' }))
       query.free()
+      const accepts = (lie: Uint8Array) => {
+        const again = core.newOneServerQuery(
+          vector,
+          contextOf(vector),
+          manifestHash,
+          Uint32Array.from(vector.indices),
+          entropy,
+        )
+        const records = again.decode(hint, lie)
+        again.free()
+        return records !== undefined
+      }
+      expect(verdicts(vector, answers, accepts, 16)).toBe(vector.verdicts)
     }
     database.free()
   })

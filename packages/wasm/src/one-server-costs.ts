@@ -7,7 +7,11 @@ const DEFAULT_LOOKUPS = 20
 const MANIFEST_PARTITION_BYTES = 64
 const HASH_BYTES = 32
 
-/** `sizes`: of records, and in a keyed database of the directory's blocks. A lookup has a step for each. */
+/**
+ * The row of a mode for these sizes: of records, and in a keyed database of the directory's blocks. A lookup has a step for each.
+ * @example
+ * const { lookupBytesUp } = oneServerCosts(manifest, [core.oneServerSizes(manifest)])
+ */
 export function oneServerCosts(
   { partitions }: Pick<Manifest, 'partitions'>,
   sizes: readonly OneServerSizes[],

@@ -1,6 +1,8 @@
 //! Lookups with one server and no download before them: right records from honest servers, one verdict on liars, nothing that shows the
 //! index. Small rings have the same code and the same noise as the real one.
 
+#![allow(clippy::cast_precision_loss)] // counts are small
+
 use keyhush_core::Error;
 use keyhush_core::one_server::client::Query;
 use keyhush_core::one_server::norm::Norm;
@@ -129,7 +131,7 @@ fn a_hint_depends_on_contents_context_and_attempt_alone() {
     assert!(matches!(Preparing::new(shape, CONTEXT, 0).unwrap().finish(), Err(Error::Phase(_))));
 }
 
-// ⚑ One request, one verdict.
+// One request, one verdict.
 #[test]
 fn one_answer_is_decoded_and_a_wrong_length_is_none() {
     let shape = Shape::of_degree(64, 300, 5).unwrap();
@@ -177,7 +179,7 @@ fn shifted(answer: &[u8], row: usize, by: u32) -> Vec<u8> {
     out
 }
 
-// ⚑ Every row enters the verdict: records, padding, path, nodes beyond the tree, which the last of 131 columns has.
+// Every row enters the verdict: records, padding, path, nodes beyond the tree, which the last of 131 columns has.
 #[test]
 fn every_row_of_the_column_is_judged() {
     let shape = Shape::of_degree(128, 262, 90).unwrap();
@@ -228,7 +230,7 @@ fn depth_below_cap(shape: &Shape) -> u32 {
     shape.columns().next_power_of_two().trailing_zeros().saturating_sub(6)
 }
 
-// ⚑ Hedge. With one secret for two lookups, the selectors' difference would stand out at the two columns.
+// Hedge. With one secret for two lookups, the selectors' difference would stand out at the two columns.
 #[test]
 fn the_same_entropy_gives_unrelated_requests_to_different_lookups() {
     let shape = Shape::of_degree(64, 600, 5).unwrap();
@@ -369,7 +371,7 @@ fn verdicts_on_lies_do_not_depend_on_what_was_asked() {
         let mut request = request.to_vec();
         let at = key + 5 * 5;
         let value = u64::from_le_bytes(std::array::from_fn(|i| if i < 5 { request[at + i] } else { 0 }));
-        let double = 2 * value % (268_369_921 * 249_561_089 >> 16);
+        let double = 2 * value % ((268_369_921 * 249_561_089) >> 16);
         request[at..at + 5].copy_from_slice(&double.to_le_bytes()[..5]);
         lies.honest.answer(&request).unwrap()
     };

@@ -1,5 +1,7 @@
 //! Comparing uniform numbers with a cumulative table, for draws of a discrete Gaussian distribution. There is no branch and no early end.
 
+#![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)] // two's complement is meant
+
 /// Numbers that are compared side by side.
 pub const LANES: usize = 8;
 

@@ -1,6 +1,8 @@
 //! Arithmetic of the ring Z_q[X]/(X^n + 1) (docs/protocol/one-server.md), modulo the two primes of q. Nothing branches on a number, or
 //! divides by it: secrets pass through.
 
+#![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)] // two's complement is meant
+
 /// The primes. Both are 1 modulo 4096, and their product is 1 modulo 65 536.
 pub const PRIMES: [u32; 2] = [268_369_921, 249_561_089];
 /// q
@@ -42,21 +44,21 @@ impl Factor {
     }
 
     /// The product with any u32: congruent, below 2·prime.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn times(self, other: u32, prime: u32) -> u32 {
         times_lazy(other, self.value, self.quotient, prime)
     }
 }
 
-#[inline(always)]
+#[inline]
 fn times_lazy(other: u32, value: u32, quotient: u32, prime: u32) -> u32 {
     let multiple = ((u64::from(other) * u64::from(quotient)) >> 32) as u32;
     other.wrapping_mul(value).wrapping_sub(multiple.wrapping_mul(prime))
 }
 
 /// `value` − `bound` if that is not negative. For values below 2^31.
-#[inline(always)]
+#[inline]
 #[must_use]
 pub fn less(value: u32, bound: u32) -> u32 {
     let difference = value.wrapping_sub(bound);
@@ -95,7 +97,7 @@ const fn constants(prime: u32) -> Constants {
 const CONSTANTS: [Constants; 2] = [constants(PRIMES[0]), constants(PRIMES[1])];
 
 /// a·b/2^32 modulo a prime, below 2·prime (Montgomery).
-#[inline(always)]
+#[inline]
 fn montgomery(a: u32, b: u32, Constants { prime, negative, .. }: &Constants) -> u32 {
     let product = u64::from(a) * u64::from(b);
     let multiple = (product as u32).wrapping_mul(*negative);
@@ -103,7 +105,7 @@ fn montgomery(a: u32, b: u32, Constants { prime, negative, .. }: &Constants) -> 
 }
 
 /// A u64 modulo a prime.
-#[inline(always)]
+#[inline]
 #[must_use]
 pub fn reduced(value: u64, m: usize) -> u32 {
     let Constants { prime, word, one, .. } = &CONSTANTS[m];
@@ -112,7 +114,7 @@ pub fn reduced(value: u64, m: usize) -> u32 {
 }
 
 /// A number of less than 28 bits modulo a prime.
-#[inline(always)]
+#[inline]
 #[must_use]
 pub fn residue(value: i32, prime: u32) -> u32 {
     (value as u32).wrapping_add(prime & ((value >> 31) as u32))
@@ -128,7 +130,7 @@ pub struct Powers<'a> {
 }
 
 impl Powers<'_> {
-    #[inline(always)]
+    #[inline]
     fn at(&self, i: usize) -> Factor {
         Factor { value: self.values[i], quotient: self.quotients[i] }
     }
@@ -227,7 +229,7 @@ pub fn reduce(out: &mut [u32], numbers: &[u64], m: usize) {
 const JOIN: Factor = Factor::new(inverse(PRIMES[0] as u64, PRIMES[1] as u64), PRIMES[1]);
 
 /// The number below q with these residues.
-#[inline(always)]
+#[inline]
 #[must_use]
 pub fn joined(first: u32, second: u32) -> u64 {
     let [p, r] = PRIMES;

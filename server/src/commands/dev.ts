@@ -43,6 +43,10 @@ const STOP_MILLISECONDS = 30_000
 export async function dev(data: string, options: DevArguments): Promise<void> {
   const { folder: kept, servers: count, host, allowOrigin, misbehave, logLevel, ...others } = options
   const { ports = Array.from({ length: count ?? 2 }, () => 0), ...choices } = others
+  if (count === undefined && ports.length === 1) {
+    const expected = 'expected a port for each server, such as 8801,8802'
+    throw new OperatorError(`--ports: ${expected}, got one; give two, or pass --servers 1`)
+  }
   if (count !== undefined && ports.length !== count) {
     throw new OperatorError(`--ports: expected ${count}, one a server, got ${ports.length}; give as many, or none`)
   }
@@ -94,8 +98,8 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
   const reached = reachedAt(host)
   const urls = proxies.map(({ port }) => urlOf(reached[0].address, port))
   const changing = alone
-    ? `--servers ${servers.join()} --store ${join(folder, 'own')} --valid-days ${DAYS}`
-    : `--servers ${servers.join()}`
+    ? `--servers ${urls.join()} --store ${join(folder, 'own')} --valid-days ${DAYS}`
+    : `--servers ${urls.join()}`
   const printed = [
     paste(urls, isOpen, publisherKey, `${changing} --key ${keyFile}`),
     isOpen ? warning(reached) : '',

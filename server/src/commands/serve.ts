@@ -119,7 +119,8 @@ async function mountAll(options: ServeArguments): Promise<MountedDataset[]> {
   }
   for (const { name, dir } of named) {
     const dataset = await withProgress(onProgress => loadDataset(dir, onProgress))
-    if (options.instant !== false && hasOneServer(dataset.manifest)) say(name)(preparedBytes(dataset.core, dataset.manifest))
+    if (options.instant !== false && hasOneServer(dataset.manifest))
+      say(name)(preparedBytes(dataset.core, dataset.manifest))
     mounted.push({ name, dataset })
   }
   return mounted

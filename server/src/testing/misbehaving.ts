@@ -24,7 +24,7 @@ export const MISBEHAVIOURS = {
  * What a server does, and what an app then sees of it. A database that the map keeps whole (mode `local`) needs no server: a lookup
  * fails in the other modes.
  *
- * - `lie`: TamperedError, which names it (in mode `instant` it names none); in a download the other server replaces it
+ * - `lie`: TamperedError, which names it (in mode `instant` only if it is alone); in a download the other server replaces it
  * - `fork`: ServersDisagreeError from `open()`
  * - `slow`: everything works, late
  * - `silent`: TimeoutError after `timeoutMs`, unless it does something else before
@@ -36,7 +36,7 @@ export const MISBEHAVIOURS = {
 export type Misbehaviour = keyof typeof MISBEHAVIOURS
 
 const SLOW_MILLISECONDS = 3000
-const QUERIES = /^\/v1\/(answer|instant)$/
+const QUERIES = /^\/v1\/(answer|instant|one-server)$/
 const DOWNLOADS = /^\/v1\/blobs\//
 const HEADER_BYTES = 40 // of an answer: with another header it would only be malformed
 
@@ -116,7 +116,7 @@ export class MisbehavingProxy {
       return
     }
     // The last bytes of a manifest are a partition's hash.
-    if (genuine.statusCode! < 300) bytes[how === 'fork' ? bytes.length - 1 : isQuery ? HEADER_BYTES : 0]! ^= 1
+    if (genuine.statusCode! < 300) bytes[how === 'fork' ? bytes.length - 1 : isQuery ? HEADER_BYTES : 0]! ^= 0x80 // lower bits of one server's answer are noise
     outgoing.end(bytes)
   }
 

@@ -186,9 +186,11 @@ export class StatelessSession implements Session {
       const maxBatch = this.#scheme.maxBatch(core, manifest, this.#lookups.length)
       const place = { core, manifest, directory: undefined, maxBatch }
       const numbers = question.blocks(place)
+      let sends = false
       try {
         const equipment = await this.#equipment(at)
         const fetch = (of: InstantOf, indices: Uint32Array) => {
+          sends = true
           begin()
           return this.#fetch({ manifest, equipment }, of, indices)
         }
@@ -202,7 +204,8 @@ export class StatelessSession implements Session {
         stats.lookedUp(before, environment.clock.now() - start)
         return question.read(place, records, [])
       } catch (error) {
-        if (attempt === ATTEMPTS || !(hasTurned(error, manifest) || isForgotten(error))) throw error
+        const isOver = sends ? hasTurned(error, manifest) : isForgotten(error)
+        if (attempt === ATTEMPTS || !isOver) throw error
         await this.#follow()
         if (this.#at === at) throw error
       }

@@ -1,6 +1,8 @@
 //! A client's lookup: the request, and the one verdict on its answer. The steps, and the memory that is touched, are the same for all
 //! indices, secrets and answers.
 
+#![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)] // two's complement is meant
+
 use std::sync::Arc;
 
 use keyhush_kernels::modular::MODULUS;
@@ -250,7 +252,7 @@ mod tests {
         let limit = DELTA as i64 / 2 - 2;
         for entry_ in [0u64, 1, 2, 0x7fff, 0x8000, 0x8001, 0xfffe, 0xffff] {
             let at = |offset: i64| {
-                let value = (entry_ * DELTA) as i128 + i128::from(offset);
+                let value = i128::from(entry_ * DELTA) + i128::from(offset);
                 entry(value.rem_euclid(i128::from(MODULUS)) as u64)
             };
             for offset in [0, 1, -1, limit, -limit] {

@@ -1,5 +1,7 @@
 //! Discrete Gaussian numbers. Each draw reads one u64 of its stream and compares it with the whole table: no branch, no early end.
 
+#![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)] // two's complement is meant
+
 use keyhush_kernels::gauss::{LANES, counts};
 
 use super::tables::{ERROR, NOISE, SECRET};
@@ -69,6 +71,7 @@ mod tests {
 
     /// A deviation of s with 2^16 draws is known to s/362; six of these are passed by chance once in 10^9.
     #[test]
+    #[allow(clippy::cast_precision_loss)] // counts and draws are far below 2^52
     fn deviations_means_and_signs_are_those_of_the_scheme() {
         const DRAWS: usize = 1 << 16;
         let check = |values: &[f64], deviation: f64| {

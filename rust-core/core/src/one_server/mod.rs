@@ -220,8 +220,8 @@ impl Shape {
     /// Low bits of a selector that are not sent: as many as the error budget spares.
     fn selector_drop(&self) -> u32 {
         match self.columns {
-            ..=6_000 => 16,
-            ..=22_000 => 15,
+            0..=6_000 => 16,
+            6_001..=22_000 => 15,
             _ => 14,
         }
     }

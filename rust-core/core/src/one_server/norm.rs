@@ -5,6 +5,8 @@
 //! CRYPTO 2023) says how much of the secret's entropy is left, from the largest singular value of L. Lanczos' iteration finds it: each
 //! step is an answer and its transpose, both exact modulo q, because vectors are rounded to integers of norm 2^20.
 
+#![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss, clippy::cast_precision_loss)] // vectors are rounded to integers on purpose
+
 use keyhush_kernels::modular::{MODULUS, reduced};
 
 use super::ring::{Element, Matrices, Multiplier, modulo};
@@ -105,7 +107,7 @@ impl Norm {
             high *= 2.0;
         }
         for _ in 0..52 {
-            let middle = (low + high) / 2.0;
+            let middle = f64::midpoint(low, high);
             if is_above(middle) { high = middle } else { low = middle }
         }
         high
@@ -201,6 +203,7 @@ impl Norm {
 
 /// The transpose of packing: to the key's slot k + j, each sign's beginning at its half, adds a digit at slot k of the other sign times
 /// the rows' value at k.
+#[allow(clippy::needless_range_loop)] // m numbers the prime
 fn spread(database: &Prepared, output: usize, rows: &Element, sums: &mut Doubled) {
     let shape = &database.shape;
     let (degree, half) = (shape.degree, shape.degree / 2);
@@ -243,7 +246,9 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 fn normalised(mut vector: Vec<f64>) -> (Vec<f64>, f64) {
     let norm = dot(&vector, &vector).sqrt();
     let factor = if norm > 0.0 { 1.0 / norm } else { 0.0 };
-    vector.iter_mut().for_each(|value| *value *= factor);
+    for value in &mut vector {
+        *value *= factor;
+    }
     (vector, norm)
 }
 
@@ -262,7 +267,7 @@ mod tests {
         let shape = Shape::of_degree(degree, records, 20).unwrap();
         let context = Context { database_id: [1; 16], generation: 1, of: Of::Records };
         let mut preparing = Preparing::new(shape, context, 0).unwrap();
-        preparing.put(&(0..records * 20).map(|i| (i * i >> 3) as u8).collect::<Vec<_>>()).unwrap();
+        preparing.put(&(0..records * 20).map(|i| ((i * i) >> 3) as u8).collect::<Vec<_>>()).unwrap();
         while preparing.step().unwrap() {}
         preparing.finish().unwrap()
     }

@@ -6,6 +6,8 @@
 //! transform over r at each slot ([`Stage::Across`]). From the last j down, A_j is decomposed into digits, and key-switched to
 //! τ_(j−1)(s) ([`Stage::Collapse`]). The digits depend on the database alone; what is left in the end is the answer's random part.
 
+#![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)] // two's complement is meant
+
 use std::sync::Arc;
 
 use keyhush_kernels::modular::{Factor, MODULUS, PRIMES, less, reduced, residue};

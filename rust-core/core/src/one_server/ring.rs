@@ -4,6 +4,8 @@
 //! *Slots* stand in the order of powers of 5: slot (sign, k) has the value at ψ^(±5^k), ψ a primitive 2n-th root of unity. So the
 //! automorphism X → X^(5^j) rotates both halves by j.
 
+#![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss)] // two's complement is meant
+
 use std::sync::{Arc, OnceLock};
 
 use keyhush_kernels::modular::{
@@ -18,14 +20,14 @@ use crate::random::{ChaCha, ENTROPY_BYTES};
 pub(super) const DELTA: u64 = MODULUS >> super::ENTRY_BITS;
 
 /// `a` + `b` modulo q, for numbers below q.
-#[inline(always)]
+#[inline]
 pub(super) fn add_modulo(a: u64, b: u64) -> u64 {
     let difference = (a + b).wrapping_sub(MODULUS);
     difference.wrapping_add(MODULUS & ((difference as i64 >> 63) as u64))
 }
 
 /// `value` modulo q, for |value| < q.
-#[inline(always)]
+#[inline]
 pub(super) fn modulo(value: i64) -> u64 {
     value.wrapping_add(MODULUS as i64 & (value >> 63)) as u64
 }
@@ -45,7 +47,7 @@ impl Transform {
         let wide = u64::from(prime);
         let order = 2 * degree as u64;
         let is_root = |root: &u64| power(*root, degree as u64, wide) == wide - 1;
-        let root = (2..).map(|base| power(base, (wide - 1) / order, wide)).find(is_root).unwrap_or_default();
+        let root = (2..wide).map(|base| power(base, (wide - 1) / order, wide)).find(is_root).unwrap_or_default();
         let table = |root: u64| {
             let mut table = [vec![0; degree], vec![0; degree]];
             let powers = std::iter::successors(Some(1), |last| Some(last * root % wide));
@@ -266,7 +268,9 @@ impl Ring {
     /// The element of n coefficients of less than 28 bits.
     pub(super) fn of_small(&self, coefficients: &[i32]) -> Element {
         self.element(|out, m| {
-            out.iter_mut().zip(coefficients).for_each(|(out, value)| *out = residue(*value, PRIMES[m]))
+            for (out, value) in out.iter_mut().zip(coefficients) {
+                *out = residue(*value, PRIMES[m]);
+            }
         })
     }
 

@@ -125,6 +125,7 @@ impl Prepared {
     }
 
     /// Σ over steps and digits of a digit times the rotated key.
+    #[allow(clippy::needless_range_loop)] // m numbers the prime
     fn switched(&self, output: usize, key: &Doubled) -> Element {
         let (degree, half) = (self.shape.degree, self.shape.degree / 2);
         let mut out = Element::zero(degree);
@@ -180,23 +181,23 @@ fn rounded(value: u64) -> u64 {
 mod vectors {
     pub(super) use core::arch::wasm32::*;
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn words(from: &[u32; 4]) -> v128 {
         u32x4(from[0], from[1], from[2], from[3])
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn entries(from: &[u16; 8]) -> v128 {
         u16x8(from[0], from[1], from[2], from[3], from[4], from[5], from[6], from[7])
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn pair(from: v128) -> [u64; 2] {
         [u64x2_extract_lane::<0>(from), u64x2_extract_lane::<1>(from)]
     }
 
     /// `sum` + a·b of the low and of the high halves.
-    #[inline(always)]
+    #[inline]
     pub(super) fn add_products(sum: v128, a: v128, b: v128) -> v128 {
         i64x2_add(sum, i64x2_add(u64x2_extmul_low_u32x4(a, b), u64x2_extmul_high_u32x4(a, b)))
     }
@@ -204,7 +205,7 @@ mod vectors {
 
 /// Sums of products of four rows' entries with selectors modulo both primes. Entries are read once for both.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-#[inline(always)]
+#[inline]
 fn products(rows: [&[u16]; ROWS], first: &[u32], second: &[u32]) -> [[u64; 2]; ROWS] {
     use vectors::*;
     let whole = first.len() / 8;
@@ -231,7 +232,7 @@ fn products(rows: [&[u16]; ROWS], first: &[u32], second: &[u32]) -> [[u64; 2]; R
     plain(rows, first, second)
 }
 
-#[inline(always)]
+#[inline]
 fn plain(rows: [&[u16]; ROWS], first: &[u32], second: &[u32]) -> [[u64; 2]; ROWS] {
     let second = &second[..first.len()];
     let rows = rows.map(|row| &row[..first.len()]);
@@ -249,7 +250,7 @@ fn plain(rows: [&[u16]; ROWS], first: &[u32], second: &[u32]) -> [[u64; 2]; ROWS
 
 /// Adds to a block of slots, over some steps, the digits times the key, which moves on by one slot a step.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-#[inline(always)]
+#[inline]
 fn convolve(sums: &mut [u64; LANES], digits: &[u32], first: &[u32], second: &[u32]) {
     use vectors::*;
     let steps = digits.as_chunks::<{ DIGITS * LANES }>().0;

@@ -1,0 +1,108 @@
+// Instant lookups with one server: what the core computes, in WebAssembly under Node, beside the sizes that it says. Every record found is
+// compared with the data.
+
+import { randomBytes, randomInt } from 'node:crypto'
+import { HEADER_BYTES } from '@keyhush/protocol'
+import { type Core, discardCore, loadCore } from '@keyhush/wasm'
+import { milliseconds } from './compute.js'
+import { type Options, target } from './options.js'
+import { power } from './plot.js'
+import type { Figure, Section } from './report.js'
+import { check, pseudorandomBytes, type Shape } from './stage.js'
+
+const WARM_UP_LOOKUPS = 5
+const CONTEXT = { databaseId: new Uint8Array(16).fill(1), generation: 1, of: 'records' } as const
+
+/** Other shapes, with `--all`. */
+const OTHERS: readonly Shape[] = [
+  { records: 2 ** 16, recordBytes: 32 },
+  { records: 2 ** 22, recordBytes: 32 },
+  { records: 2 ** 20, recordBytes: 256 },
+]
+
+export async function oneServer(options: Options): Promise<Section[]> {
+  const figures: Figure[] = []
+  for (const shape of [options.shape, ...(options.all ? OTHERS : [])]) {
+    console.log(`one-server: N = ${shape.records}, ℓ = ${shape.recordBytes}`)
+    figures.push(...(await computing(options, shape)))
+  }
+  return [{ title: 'Instant lookups with one server: computing', figures }]
+}
+
+async function computing(options: Options, shape: Shape): Promise<Figure[]> {
+  const { records, recordBytes } = shape
+  const core = await loadCore()
+  const data = pseudorandomBytes(records * recordBytes)
+  const server = core.newOneServer(shape, CONTEXT)
+  server.put(data)
+  const steps: number[] = []
+  for (let more = true; more; ) {
+    const ms = milliseconds(() => {
+      more = server.step()
+    })
+    steps.push(ms)
+  }
+  const norm = core.newOneServerNorm(server)
+  const checking = milliseconds(() => {
+    while (norm.step(server));
+  })
+  if (!norm.hides) throw new Error(`expected random records to hide verdicts, got a norm of 2^${norm.log2}`)
+  norm.free()
+  const spent = lookUps(core, server, shape, data, options.repeats * 3)
+  const { requestBytes, answerBytes, hintBytes, serverBytes } = core.oneServerSizes(shape)
+  server.free()
+  discardCore(core)
+  const usual = shape === options.shape
+  const at = (...limit: NonNullable<Figure['target']>) => (usual ? target(options, ...limit) : undefined)
+  const column = `N = ${power(records)}, ℓ = ${recordBytes}`
+  const bytes = (name: string, bytes: number) => ({ name, column, unit: 'kB', samples: [bytes / 1000] })
+  const prepared = steps.reduce((sum, ms) => sum + ms, 0)
+  return [
+    { name: 'prepare', column, unit: 's', target: at('≤', 2.7), samples: [prepared / 1000] },
+    { name: '– longest step', column, unit: 'ms', samples: [Math.max(...steps)] },
+    { name: 'check of norms', column, unit: 's', samples: [checking / 1000] },
+    { name: 'lookup, server', column, unit: 'ms', target: at('≤', 27), samples: spent.server },
+    { name: 'lookup, client asks', column, unit: 'ms', target: at('≤', 1.7), samples: spent.ask },
+    { name: 'lookup, client decides', column, unit: 'ms', samples: spent.decide },
+    bytes('lookup, up', HEADER_BYTES + requestBytes),
+    bytes('lookup, down', HEADER_BYTES + answerBytes),
+    bytes('hint', hintBytes),
+    { name: 'memory of the server', column, unit: 'MB', samples: [serverBytes / 1e6] },
+  ]
+}
+
+function lookUps(
+  core: Core,
+  server: ReturnType<Core['newOneServer']>,
+  shape: Shape,
+  data: Buffer,
+  lookups: number,
+): { readonly ask: number[]; readonly server: number[]; readonly decide: number[] } {
+  const spent = { ask: [] as number[], server: [] as number[], decide: [] as number[] }
+  const { records, recordBytes } = shape
+  const hint = server.hint()
+  for (let i = -WARM_UP_LOOKUPS; i < lookups; i++) {
+    const index = randomInt(records)
+    const entropy = randomBytes(32)
+    let query: ReturnType<Core['newOneServerQuery']> | undefined
+    let [request, answer]: Uint8Array[] = []
+    let found: Uint8Array | undefined
+    const ask = milliseconds(() => {
+      query = core.newOneServerQuery(shape, CONTEXT, new Uint8Array(32), Uint32Array.of(index), entropy)
+      request = query.request()
+    })
+    const answering = milliseconds(() => {
+      answer = server.answer(request!)
+    })
+    const decide = milliseconds(() => {
+      found = query!.decode(hint, answer!)
+    })
+    query!.free()
+    check(data, recordBytes, [{ index, value: [...(found ?? [])] }])
+    if (i < 0) continue
+    spent.ask.push(ask)
+    spent.server.push(answering)
+    spent.decide.push(decide)
+  }
+  return spent
+}
