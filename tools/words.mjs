@@ -18,7 +18,7 @@ export const limits = [
   { what: 'protocol', paths: /^docs\/protocol[./]/, words: 12_200, long: 0.03 },
   { what: 'threat model', paths: /^docs\/threat-model[./]/, words: 8_400, long: 0.03 },
   { what: 'review of one server', paths: /^docs\/review-one-server\.md$/, words: 900, long: 0 },
-  { what: 'operations', paths: /^docs\/operations[./]/, words: 5_950, long: 0.03 },
+  { what: 'operations', paths: /^docs\/operations[./]/, words: 6_000, long: 0.03 },
   { what: 'common errors', paths: /^docs\/common-errors[./]/, words: 3_550, long: 0.03 },
   { what: 'client README', paths: /^packages\/client\/README\.md$/, words: 2_050, long: 0.03 },
   { what: 'benchmarks', paths: /^docs\/benchmarks\.md$/, words: 3_400, long: 0 },
@@ -26,11 +26,11 @@ export const limits = [
   { what: 'papers', paths: /^docs\/papers\.md$/, words: 1_900, long: 0 },
   { what: 'React Native', paths: /^packages\/react-native\//, words: 300, long: 0 },
   { what: 'examples', paths: /^demo\/examples\//, words: 300, long: 0 },
-  { what: 'other documents', paths: /./, words: 4_200, long: 0.04 },
+  { what: 'other documents', paths: /./, words: 4_300, long: 0.04 },
 ]
 
 /** Words of all documents together. */
-export const LIMIT_OF_ALL = 47_800
+export const LIMIT_OF_ALL = 48_800
 
 const wordsIn = text => text.split(/[\s|]+/).filter(part => /[\p{L}\p{N}]/u.test(part)).length
 
