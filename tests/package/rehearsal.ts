@@ -85,12 +85,12 @@ export async function rehearse(): Promise<number> {
         'vanilla',
         '--no-interactive',
       )
-      await run(app('vite'), 'npm', 'install', '--ignore-scripts', '@keyhush/client')
-      await write(app('vite'), {
+      await run(app('vite-app'), 'npm', 'install', '--ignore-scripts', '@keyhush/client')
+      await write(app('vite-app'), {
         'src/main.js': `import { open } from '@keyhush/client'\n${call}.then(map => map.getText('otter')).then(text => { document.title = text })\n`,
       })
-      await run(app('vite'), 'npm', 'run', 'build')
-      const site = await serveFiles(join(app('vite'), 'dist'))
+      await run(app('vite-app'), 'npm', 'run', 'build')
+      const site = await serveFiles(join(app('vite-app'), 'dist'))
       const browser = await launchBrowser('chromium')
       try {
         const page = await browser.newPage()
@@ -112,9 +112,9 @@ export async function rehearse(): Promise<number> {
         '--skip-install',
         '--disable-git',
       ]
-      await run(folder.path, 'node', join(create('create-next-app'), 'dist/index.js'), 'next', ...options)
-      await run(app('next'), 'npm', 'install', '--ignore-scripts', '@keyhush/client')
-      await write(app('next'), {
+      await run(folder.path, 'node', join(create('create-next-app'), 'dist/index.js'), 'next-app', ...options)
+      await run(app('next-app'), 'npm', 'install', '--ignore-scripts', '@keyhush/client')
+      await write(app('next-app'), {
         'app/page.js': `import { open } from '@keyhush/client'
 export const dynamic = 'force-dynamic'
 export default async function Page() {
@@ -124,9 +124,9 @@ export default async function Page() {
   return <p>The otter lives in a {text}.</p>
 }\n`,
       })
-      await run(app('next'), 'npm', 'run', 'build')
+      await run(app('next-app'), 'npm', 'run', 'build')
       const url = await serve(
-        app('next'),
+        app('next-app'),
         local,
         /http:\/\/(?:localhost|127\.0\.0\.1):\d+/,
         'npm',
