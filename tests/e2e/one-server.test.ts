@@ -2,7 +2,7 @@
 
 import { type KeyhushMap, type OpenOptions, open } from '@keyhush/client'
 import { MemoryStore, openWith, platformEnvironment } from '@keyhush/client/environment'
-import { HEADER_BYTES, ONE_SERVER_PATH } from '@keyhush/protocol'
+import { HEADER_BYTES, ONE_SERVER_PATH, SUITE_ONE_SERVER } from '@keyhush/protocol'
 import { startServers, type TestServers } from '@keyhush/server/testing'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 
@@ -107,12 +107,18 @@ describe('a lookup with one server', () => {
       'a byte in the middle': flipped(HEADER_BYTES + 1300),
       'the answer of another request': (path, reply) => (path === ONE_SERVER_PATH ? shifted(reply) : reply),
     }
-    for (const [name, lie] of Object.entries(lies)) {
+    // About blocks of the directory, which are asked for first, or about records alone.
+    const cases = Object.entries(lies).flatMap(([name, lie]) => [
+      { name, lie, requests: 1 },
+      { name: `${name}, of records`, lie: ofRecords(lie), requests: 2 },
+    ])
+    for (const { name, lie, requests } of cases) {
       const outcomes: string[] = []
       for (const key of ['key-1', 'key-200', 'absent']) {
         const { map, how, asked } = await opened()
         how.lie = lie
         outcomes.push(JSON.stringify([await failureOf(map.get(key)), shapes(asked())]))
+        expect(asked(), name).toHaveLength(requests)
         how.lie = undefined
         expect(await map.getText('key-3')).toBe(DATA['key-3']) // nothing is condemned
       }
@@ -245,6 +251,10 @@ function flipped(at: number): Lie {
     if (path === ONE_SERVER_PATH) reply[at < 0 ? reply.length + at : at]! ^= 0x80
     return reply
   }
+}
+
+function ofRecords(lie: Lie): Lie {
+  return (path, reply, body) => (body[6] === SUITE_ONE_SERVER ? lie(path, reply, body) : reply)
 }
 
 /** A right header, and rows that belong to other columns. */
