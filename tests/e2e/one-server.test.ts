@@ -89,6 +89,32 @@ describe('a lookup with one server', () => {
     expect(seen.filter(({ path }) => path.startsWith('/v1/blobs/'))).toHaveLength(1) // the hint, once
   })
 
+  test('of clones whose generators are in one state shares no secret, unless they ask for the same', async () => {
+    const { servers, publisherKey } = one
+    const keysOf = async (key: string) => {
+      const keys: string[] = []
+      const recording = async (url: string, init: RequestInit) => {
+        const body = init.body as Uint8Array | undefined
+        if (url.endsWith(ONE_SERVER_PATH)) keys.push(Buffer.from(body!.slice(HEADER_BYTES, 24_616)).toString('hex'))
+        return await fetch(url, init)
+      }
+      const environment = {
+        ...platformEnvironment(recording),
+        random: (bytes: number) => new Uint8Array(bytes).fill(7),
+      }
+      const map = await openWith(environment, {
+        ...{ servers, publisherKey, mode: 'instant', experimental: true, push: false, storage: 'memory' },
+      })
+      await map.get(key)
+      await map.close()
+      return keys
+    }
+    const [once, again, other] = [await keysOf('key-1'), await keysOf('key-1'), await keysOf('key-250')]
+    expect(once).toHaveLength(2)
+    expect(again).toEqual(once)
+    expect(new Set([...once, ...other]).size).toBe(4)
+  })
+
   test('costs what is said beforehand', async () => {
     const { estimate } = await import('@keyhush/client')
     const { map, asked } = await opened()
