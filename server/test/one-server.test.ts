@@ -1,7 +1,6 @@
 // Lookups with one server, with real threads: right at the epochs that are prepared, refused where they are not, and of the hint that
 // whoever makes the epoch has computed.
 
-import { readdirSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,17 +20,20 @@ import {
 import { type Core, loadCore, type OneServerCore } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import { PUBLISHER } from '../../tests/support/publishing.js'
 import {
   buildDataset,
   type Dataset,
   loadDataset,
   type OneServerOptions,
-  type UpdatableDatabase,
+  PublisherRecord,
+  publish,
+  UpdatableDatabase,
   type UpdatableOptions,
 } from '../dist/index.js'
 import { CONTENT, entropy, fixed, hex, RECORD_BYTES, RECORDS, withComputations } from './computing.js'
 import { builtDataset, createIn, faultsOf, post as postTo, pseudoRandom } from './helpers.js'
-import { batchOn, opened, RememberingStorage } from './updatable-helpers.js'
+import { batchOn, opened, RememberingStorage, servedFrom } from './updatable-helpers.js'
 
 const EXPIRES = 4_000_000_000
 const HINTED = { oneServer: true, expires: EXPIRES }
@@ -205,19 +207,36 @@ test('a server that starts again prepares the same hint from its store', async (
   expect(await found(app, manifest, [9])).toBe(value)
 }, 60_000)
 
+test('a copy whose manifest names another hint is found out before it is signed', async () => {
+  const good = await hintedStore({ oneServer: false })
+  await good.checkHint()
+  const dataset = await hinted()
+  const manifest = { ...dataset.manifest, oneServerHint: new Uint8Array(32).fill(1) }
+  const storage = new RememberingStorage()
+  await UpdatableDatabase.create(storage, { ...dataset, manifest, manifestBytes: encodeManifest(manifest) })
+  const planted = await opened(storage, { oneServer: false })
+  await expect(planted.checkHint()).rejects.toThrow(/a manifest that names another; sign nothing/)
+}, 60_000)
+
+test('a publisher without a copy of its own signs no hint, whatever servers agree on', async () => {
+  const [a, b] = [await servedFrom(directory, PUBLISHER.publicKey), await servedFrom(directory, PUBLISHER.publicKey)]
+  const trustBase = a.updatable.newest.manifestHash
+  const signing = publish({ servers: [a.url, b.url], key: PUBLISHER, record: new PublisherRecord(), trustBase })
+  await expect(signing).rejects.toThrow(/must be made from your own copy/)
+  expect(a.updatable.signatures()).toEqual([])
+}, 60_000)
+
 test('is not built without an expiry, or without commitments', async () => {
   await expect(fixed({ oneServer: true })).rejects.toThrow('--one-server: expected --expires, got none')
   await expect(fixed({ ...HINTED, proofs: 'tags' })).rejects.toThrow('--one-server: expected proofs other than tags')
 })
 
-test('its threads end with the server', async () => {
-  const threads = () => readdirSync('/proc/self/task').length
-  const dataset = await hinted()
-  const before = threads()
-  const { app, computations } = await serving(dataset)
-  expect(await found(app, dataset.manifest, [1])).toBe(recordOf(1))
-  expect(threads()).toBeGreaterThan(before)
-  await app.close()
-  await computations.close()
-  await vi.waitFor(() => expect(threads()).toBeLessThanOrEqual(before))
+test('its thread ends with the database: nothing is answered any more', async () => {
+  const updatable = await hintedStore()
+  const prepared = updatable.newest.oneServer!
+  await prepared.made
+  expect(prepared.ready).toBe(true)
+  await updatable.close()
+  expect(prepared.ready).toBe(false)
+  await expect(prepared.answer('records', new Uint8Array(1))).rejects.toThrow('the thread has ended')
 }, 60_000)

@@ -2,7 +2,7 @@
 
 import { type KeyhushMap, type OpenOptions, open } from '@keyhush/client'
 import { MemoryStore, openWith, platformEnvironment } from '@keyhush/client/environment'
-import { HEADER_BYTES, ONE_SERVER_PATH } from '@keyhush/protocol'
+import { HEADER_BYTES, ONE_SERVER_PATH, SUITE_ONE_SERVER } from '@keyhush/protocol'
 import { startServers, type TestServers } from '@keyhush/server/testing'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 
@@ -89,6 +89,32 @@ describe('a lookup with one server', () => {
     expect(seen.filter(({ path }) => path.startsWith('/v1/blobs/'))).toHaveLength(1) // the hint, once
   })
 
+  test('of clones whose generators are in one state shares no secret, unless they ask for the same', async () => {
+    const { servers, publisherKey } = one
+    const keysOf = async (key: string) => {
+      const keys: string[] = []
+      const recording = async (url: string, init: RequestInit) => {
+        const body = init.body as Uint8Array | undefined
+        if (url.endsWith(ONE_SERVER_PATH)) keys.push(Buffer.from(body!.slice(HEADER_BYTES, 24_616)).toString('hex'))
+        return await fetch(url, init)
+      }
+      const environment = {
+        ...platformEnvironment(recording),
+        random: (bytes: number) => new Uint8Array(bytes).fill(7),
+      }
+      const map = await openWith(environment, {
+        ...{ servers, publisherKey, mode: 'instant', experimental: true, push: false, storage: 'memory' },
+      })
+      await map.get(key)
+      await map.close()
+      return keys
+    }
+    const [once, again, other] = [await keysOf('key-1'), await keysOf('key-1'), await keysOf('key-250')]
+    expect(once).toHaveLength(2)
+    expect(again).toEqual(once)
+    expect(new Set([...once, ...other]).size).toBe(4)
+  })
+
   test('costs what is said beforehand', async () => {
     const { estimate } = await import('@keyhush/client')
     const { map, asked } = await opened()
@@ -107,12 +133,18 @@ describe('a lookup with one server', () => {
       'a byte in the middle': flipped(HEADER_BYTES + 1300),
       'the answer of another request': (path, reply) => (path === ONE_SERVER_PATH ? shifted(reply) : reply),
     }
-    for (const [name, lie] of Object.entries(lies)) {
+    // About blocks of the directory, which are asked for first, or about records alone.
+    const cases = Object.entries(lies).flatMap(([name, lie]) => [
+      { name, lie, requests: 1 },
+      { name: `${name}, of records`, lie: ofRecords(lie), requests: 2 },
+    ])
+    for (const { name, lie, requests } of cases) {
       const outcomes: string[] = []
       for (const key of ['key-1', 'key-200', 'absent']) {
         const { map, how, asked } = await opened()
         how.lie = lie
         outcomes.push(JSON.stringify([await failureOf(map.get(key)), shapes(asked())]))
+        expect(asked(), name).toHaveLength(requests)
         how.lie = undefined
         expect(await map.getText('key-3')).toBe(DATA['key-3']) // nothing is condemned
       }
@@ -245,6 +277,10 @@ function flipped(at: number): Lie {
     if (path === ONE_SERVER_PATH) reply[at < 0 ? reply.length + at : at]! ^= 0x80
     return reply
   }
+}
+
+function ofRecords(lie: Lie): Lie {
+  return (path, reply, body) => (body[6] === SUITE_ONE_SERVER ? lie(path, reply, body) : reply)
 }
 
 /** A right header, and rows that belong to other columns. */

@@ -194,6 +194,9 @@ export interface OpenOptions extends OpenWithOptions {
    * - `@keyhush/wasm/client_bg.wasm`: for two servers.
    * - `@keyhush/wasm/instant_bg.wasm`: in mode `instant`.
    * - `@keyhush/wasm/single_bg.wasm`: with one server, with three or more, or with `collusion: 'tolerated'`.
+   *
+   * With `experimental` there is a second module, always a part of the JavaScript; `useOneServerModule` of `@keyhush/wasm/one-server`
+   * takes it from elsewhere.
    */
   readonly wasm?: ModuleSource | (() => ModuleSource) | undefined
 }

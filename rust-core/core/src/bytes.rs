@@ -4,21 +4,20 @@ use zeroize::optimization_barrier;
 
 use crate::error::Error;
 
-/// `count` zeros, or [`Error::Layout`] if memory does not suffice.
-pub(crate) fn zeroed<T: Copy + Default>(count: usize) -> Result<Vec<T>, Error> {
-    let mut numbers = reserved(count)?;
-    numbers.resize(count, T::default());
-    Ok(numbers)
+/// `count` zero bytes, or [`Error::Layout`] if memory does not suffice.
+pub(crate) fn zeroed(count: usize) -> Result<Vec<u8>, Error> {
+    let mut bytes = reserved(count)?;
+    bytes.resize(count, 0);
+    Ok(bytes)
 }
 
-/// An empty buffer with room for `count` numbers, or [`Error::Layout`] if memory does not suffice.
-pub(crate) fn reserved<T>(count: usize) -> Result<Vec<T>, Error> {
-    let mut numbers = Vec::new();
-    numbers.try_reserve_exact(count).map_err(|_| {
-        let bytes = count * size_of::<T>();
-        Error::Layout(format!("{bytes} bytes of memory could not be had; close other pages or plan a smaller database"))
+/// An empty buffer with room for `count` bytes, or [`Error::Layout`] if memory does not suffice.
+pub(crate) fn reserved(count: usize) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(count).map_err(|_| {
+        Error::Layout(format!("{count} bytes of memory could not be had; close other pages or plan a smaller database"))
     })?;
-    Ok(numbers)
+    Ok(bytes)
 }
 
 /// Zeros all memory of a large secret at once. `zeroize()` stores each element by itself, which for a megabyte of bytes is a long task of

@@ -3,6 +3,9 @@
 
 #![allow(clippy::cast_precision_loss)] // counts are small
 
+mod common;
+
+use common::thorough;
 use keyhush_core::Error;
 use keyhush_core::one_server::client::Query;
 use keyhush_core::one_server::norm::Norm;
@@ -383,7 +386,7 @@ fn verdicts_on_lies_do_not_depend_on_what_was_asked() {
 /// 10^9.
 #[test]
 fn shifts_near_the_margin_are_judged_alike() {
-    let (seeds, degree) = if std::env::var_os("THOROUGH").is_some() { (400, DEGREE) } else { (100, 256) };
+    let (seeds, degree) = if thorough() { (400, DEGREE) } else { (100, 256) };
     let lies = lies(Shape::of_degree(degree, 300, degree as u64 - 106).unwrap());
     let all = lies.shape.columns();
     let columns = [5, 100, all / 2 - 1, all / 2, all / 2 + 50, all - 1];

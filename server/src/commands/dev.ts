@@ -90,7 +90,8 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
       proxies.push(proxy)
     }
     const own = alone ? await openOwnCopy(servers, join(folder, 'own'), built, key) : undefined
-    await publish({ servers: own ? [...servers, own.url] : servers, key, record }).finally(() => own?.close())
+    const all = own ? [...servers, own.url] : servers
+    await publish({ servers: all, own: own !== undefined, key, record }).finally(() => own?.close())
   } catch (error) {
     await close()
     throw error

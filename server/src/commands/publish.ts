@@ -48,6 +48,7 @@ export async function publish(file: string | undefined, options: PublishArgument
   try {
     summary = await publishBatch({
       servers: own ? [...servers, own.url] : servers,
+      own: own !== undefined,
       names: own && [...servers, `your own copy (${store})`],
       operations,
       missed: catchUp && missed,
@@ -104,6 +105,12 @@ export async function openOwnCopy(
     )
   }
   const updatable = await openStore(store, dataset, { oneServer: false })
+  try {
+    await updatable.checkHint()
+  } catch (error) {
+    await updatable.close()
+    throw error
+  }
   const datasets = [{ updatable, publisherKeys: [key.publicKey] }]
   const app = await createServer({ datasets, allowOrigins: [], instant: false, oneServer: false })
   const close = async () => {

@@ -10,6 +10,7 @@ import {
   type EpochEvent,
   type EpochInfo,
   type EpochStatus,
+  equalBytes,
   hasOneServer,
   type SignatureInfo,
   toHex,
@@ -21,7 +22,7 @@ import type { Progress } from '../dataset/build.js'
 import { type Dataset, updateListOf } from '../dataset/load.js'
 import type { Folding, RowProofs } from '../dataset/proof-kinds.js'
 import { preparedBytes } from '../one-server/contents.js'
-import { Prepared } from '../one-server/prepared.js'
+import { hintOf, Prepared } from '../one-server/prepared.js'
 import { type Storage, StorageError } from '../storage/storage.js'
 import { Announcements, SIGNED } from './announcements.js'
 import { isNext, madeBefore, readBatch, type SignedFor } from './batches.js'
@@ -349,6 +350,21 @@ export class UpdatableDatabase implements Epochs {
     if (!this.#answersOneServer || !hasOneServer(manifest)) return
     epoch.oneServer = await Prepared.begin(manifest, from, manifest.oneServerHint)
     this.#note(epoch)
+  }
+
+  /** Makes the hint of the newest epoch anew, as its builder has to. Throws DatasetError if the manifest names another. */
+  async checkHint(): Promise<void> {
+    const { manifest } = this.#newest
+    if (manifest.oneServerHint === undefined) return
+    const { core } = this.#generation
+    const hint = await hintOf(manifest, this.#generation).catch((error: Error) => {
+      throw new DatasetError(this.location, error.message)
+    })
+    if (equalBytes(core.blake3(hint), manifest.oneServerHint)) return
+    throw new DatasetError(
+      this.location,
+      'expected the hint of these records, got a manifest that names another; sign nothing, and build the dataset yourself',
+    )
   }
 
   #note(epoch: EpochInMemory): void {

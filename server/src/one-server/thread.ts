@@ -1,15 +1,12 @@
-// The thread of one epoch: prepares its records in memory of its own, says the hint, and then answers. It has a lower priority than the
-// main thread, as workers/thread.ts has.
+// The thread of one epoch: prepares its records in memory of its own, says the hint, and then answers.
 
-import { getPriority, setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { equalBytes, type InstantOf } from '@keyhush/protocol'
 import { type CoreError, loadCore, type OneServerHandle } from '@keyhush/wasm'
+import { lowerPriority } from '../base/priority.js'
 import type { Begin, Replied, Told } from './messages.js'
 
-/** A third of what others get who want the same processor. */
-const NICENESS = 5
-if (process.platform === 'linux' && getPriority() < NICENESS) setPriority(NICENESS)
+lowerPriority()
 
 /** One planted database in 2^40 fails the first; a hint that no attempt gives is that of other records. */
 const ATTEMPTS = 4

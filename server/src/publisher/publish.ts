@@ -31,6 +31,8 @@ export interface PublishOptions {
   readonly names?: readonly string[] | undefined
   /** signs the batch and the new manifest */
   readonly key: KeyPair
+  /** whether the last of `servers` is your own copy. Without one, no hint for lookups with one server is signed. Default: false */
+  readonly own?: boolean | undefined
   /** the publisher's earlier work; it builds on nothing else */
   readonly record: PublisherRecord
   /** except on this manifest (hash in hex), for example the one you built */
@@ -94,6 +96,10 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   const caughtUp = options.missed && (await catchUp(options.missed))
   await completeGeneration()
   const newest = await ofAll(servers, server => server.newest())
+  if (!options.own && newest.some(({ manifest }) => hasOneServer(manifest))) {
+    const why = 'a hint for lookups with one server must be made from your own copy before you sign it'
+    throw new PublishError(`--store: expected it, got none: ${why}; publish at one server, with --store`)
+  }
   if (options.operations !== undefined && !options.expires && newest.some(({ manifest }) => hasOneServer(manifest))) {
     throw new PublishError(
       '--valid-days: expected it for lookups with one server, got none; give the days, for example 7',

@@ -80,7 +80,8 @@ export async function startServers(data: Data, { count = 2 }: { readonly count?:
   dataset.close()
   await rm(folder, { recursive: true })
   const servers = started.map(({ url }) => url)
-  await publish({ servers, key, record })
+  const own = count === 1
+  await publish({ servers, own, key, record })
   return {
     servers: servers.slice(0, count),
     publisherKey: toHex(key.publicKey),
@@ -88,9 +89,11 @@ export async function startServers(data: Data, { count = 2 }: { readonly count?:
     async publish(operations: readonly Operation[]) {
       const batch = Buffer.from(operations.map(operation => `${JSON.stringify(operation)}\n`).join(''))
       const expires = alone ? inADay() : undefined
-      await publish({ servers, key, record, operations: batch, expires, generation: false }).catch((error: unknown) => {
-        if (!(error instanceof PublishError) || started.every(({ proxy }) => proxy.how !== 'behind')) throw error
-      })
+      await publish({ servers, own, key, record, operations: batch, expires, generation: false }).catch(
+        (error: unknown) => {
+          if (!(error instanceof PublishError) || started.every(({ proxy }) => proxy.how !== 'behind')) throw error
+        },
+      )
     },
     async close() {
       for (const server of started) await server.close()

@@ -140,6 +140,6 @@ fn allocate<C: VectorCommitment>(old: &Database<C>, records: usize, headroom: u6
     let plan = Layout::plan_packed(records.saturating_add(headroom), record_bytes as u64, None, block_records as u64)?;
     let layout = plan.grown(records, plan.partitions() as u64)?;
     let database = old.empty_like(layout)?;
-    reserved::<u8>(layout.database_bytes() / SLACK_FRACTION + SLACK_BYTES)?;
+    reserved(layout.database_bytes() / SLACK_FRACTION + SLACK_BYTES)?;
     Ok(database)
 }

@@ -111,6 +111,6 @@ fn expect_batch(indices: &[u32], most: usize) -> Result<(), Error> {
     if (1..=most).contains(&indices.len()) {
         return Ok(());
     }
-    let (expected, actual) = (indices.len().clamp(1, most) as u64, indices.len() as u64);
+    let (expected, actual) = (indices.len().min(most).max(1) as u64, indices.len() as u64);
     Err(Error::Length { what: "record indices", expected, actual })
 }

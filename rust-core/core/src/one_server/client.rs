@@ -264,6 +264,33 @@ mod tests {
         }
     }
 
+    /// The rule decides even where the entry, and so every hash, is right.
+    #[test]
+    fn a_row_that_is_too_far_from_its_entry_is_refused() {
+        let shape = Shape::of_degree(32, 6, 16).unwrap();
+        let context = Context { database_id: [1; 16], generation: 2, of: super::super::Of::Records };
+        let mut preparing = super::super::prepare::Preparing::new(shape, context, 0).unwrap();
+        preparing.put(&[0x5a; 96]).unwrap();
+        while preparing.step().unwrap() {}
+        let database = preparing.finish().unwrap();
+        let accepted_at = |distance: i64| {
+            let mut query = Query::new(shape, context, &[3; 32], &[4], &[5; 32]).unwrap();
+            let answer = database.answer(query.request()).unwrap();
+            while query.expand() {}
+            let random = HintParts::new(&shape, database.hint()).unwrap().elements;
+            let part = query.secrets[0].times(&random_part(&query.ring, &random[..4 * 32]));
+            let rounded = u128::from(bits::unpack(&answer, ANSWER_BITS).next().unwrap());
+            let fixed = (rounded * u128::from(MODULUS) + (1 << (ANSWER_BITS - 1))) >> ANSWER_BITS;
+            let value = add_modulo(fixed as u64, query.ring.coefficients(&part)[0]);
+            let (_, rest) = divided::<{ ENTRY_BITS + 1 }>(value + DELTA / 2, DELTA);
+            query.noise[0][0] = distance - (rest as i64 - (DELTA / 2) as i64);
+            query.decode(database.hint(), &answer).unwrap().is_some()
+        };
+        let limit = (DELTA / 2) as i64 - 2;
+        assert!([0, limit, -limit].map(accepted_at).iter().all(|accepted| *accepted));
+        assert!([limit + 1, -limit - 1].map(accepted_at).iter().all(|accepted| !accepted));
+    }
+
     #[test]
     fn one_secret_serves_one_question() {
         let context = Context { database_id: [1; 16], generation: 2, of: super::super::Of::Records };

@@ -16,7 +16,6 @@ use super::column::{Tree, leaf};
 use super::ring::{Element, Matrices, Ring};
 use super::server::{LANES, Prepared, digit_place, place};
 use super::{Context, DIGIT_BITS, DIGITS, GADGET_DROP, HINT_DROP, Shape, whitening};
-use crate::bytes::zeroed;
 use crate::error::Error;
 
 /// Columns hashed, columns whitened, rows, slots and elements of a step: some milliseconds of work.
@@ -25,6 +24,18 @@ const WHITENED: usize = 32;
 const ROWS: usize = 32;
 const SLOTS: usize = 128;
 const ELEMENTS: usize = 16;
+
+fn zeroed<T: Copy + Default>(count: usize) -> Result<Vec<T>, Error> {
+    let mut numbers = Vec::new();
+    numbers.try_reserve_exact(count).map_err(|_| {
+        let bytes = count * size_of::<T>();
+        Error::Layout(format!(
+            "{bytes} bytes of memory could not be had; give the server more, or plan a smaller database"
+        ))
+    })?;
+    numbers.resize(count, T::default());
+    Ok(numbers)
+}
 
 enum Stage {
     /// waiting for records; so many bytes are there

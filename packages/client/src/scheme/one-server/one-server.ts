@@ -45,10 +45,10 @@ function schemeWith(own: OneServerCore): StatelessScheme {
       return isDead(own)
     },
 
-    costs(_core, manifest, { usage = {} }) {
+    costs(core, manifest, { usage = {} }) {
       const sizes = allSizes(own, manifest)
       const { mode, ...costs } = oneServerCosts(manifest, sizes, usage)
-      return { ...costs, maxBatch: this.maxBatch(_core, manifest, 1) }
+      return { ...costs, maxBatch: this.maxBatch(core, manifest, 1) }
     },
 
     maxBatch(_core, manifest) {
