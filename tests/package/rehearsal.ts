@@ -1,6 +1,9 @@
 // `npm run rehearse`: a release as a new maintainer makes it, from docs/releasing.md alone, to a registry on this machine. The
 // release is made and published in a fresh clone, verified in another folder, and installed into a new app of Vite, a new app of
 // Next and a new service in Node. It takes about ten minutes. Nothing leaves this machine, except that apps get others' packages.
+//
+//   npm run rehearse             all of it
+//   npm run rehearse -- FOLDER   with the tarballs and the list that `npm run pack` or a release left there: only the apps
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -17,7 +20,7 @@ import { env as npm, root, runWith, write } from './packed.js'
 const TOOLS = join(root, 'tests/package/registry')
 
 /** Returns the exit code. */
-export async function rehearse(): Promise<number> {
+export async function rehearse([packed]: readonly string[]): Promise<number> {
   const folder = await temporaryFolder()
   const children: ChildProcess[] = []
   const serve = (cwd: string, env: NodeJS.ProcessEnv, said: RegExp, command: string, ...args: string[]) =>
@@ -27,38 +30,47 @@ export async function rehearse(): Promise<number> {
     console.log(`${((performance.now() - started) / 1000).toFixed(0).padStart(5)} s  ${what}`)
   try {
     const { version } = readJson(join(root, 'package.json'))
-    const [clone, elsewhere] = ['clone', 'elsewhere'].map(name => join(folder.path, name)) as [string, string]
+    const clone = join(folder.path, 'clone')
+    const elsewhere = packed ?? join(folder.path, 'elsewhere')
     const key = join(folder.path, 'release.key')
     const at = (cwd: string, command: string, ...args: string[]) => runWith(npm, cwd, command, ...args)
     await at(root, 'npm', 'ci', '--prefix', TOOLS, '--ignore-scripts')
 
-    await at(folder.path, 'git', 'clone', '--quiet', root, clone)
-    await at(clone, 'git', 'config', 'user.name', 'A new maintainer')
-    await at(clone, 'git', 'config', 'user.email', 'maintainer@keyhush.example')
-    await symlink(join(root, '.tools'), join(clone, '.tools'))
-    await at(clone, 'node', join(root, 'server/bin/keyhush.js'), 'keygen', '--out', key)
-    await at(clone, 'npm', 'run', 'release', '--', '--key', key, version)
-    note(`a fresh clone has made release ${version}`)
+    if (packed === undefined) {
+      await at(folder.path, 'git', 'clone', '--quiet', root, clone)
+      await at(clone, 'git', 'config', 'user.name', 'A new maintainer')
+      await at(clone, 'git', 'config', 'user.email', 'maintainer@keyhush.example')
+      await symlink(join(root, '.tools'), join(clone, '.tools'))
+      await at(clone, 'node', join(root, 'server/bin/keyhush.js'), 'keygen', '--out', key)
+      await at(clone, 'npm', 'run', 'release', '--', '--key', key, version)
+      note(`a fresh clone has made release ${version}`)
 
-    await mkdir(elsewhere)
-    const made = join(clone, 'build/release', version)
-    for (const file of await readdir(made)) await write(elsewhere, { [file]: await readFile(join(made, file)) })
-    for (const block of await blocksOf('## Check a release'))
-      await at(elsewhere, 'bash', '-euc', block.replaceAll('0.1.0', version))
-    note('in another folder, the page’s commands verify its list')
+      await mkdir(elsewhere)
+      const made = join(clone, 'build/release', version)
+      for (const file of await readdir(made)) await write(elsewhere, { [file]: await readFile(join(made, file)) })
+      for (const block of await blocksOf('## Check a release'))
+        await at(elsewhere, 'bash', '-euc', block.replaceAll('0.1.0', version))
+      note('in another folder, the page’s commands verify its list')
+    }
 
     const registry = await startRegistry(serve, join(folder.path, 'registry'))
     const user = join(folder.path, 'user.npmrc')
     await writeFile(user, `registry=${registry}\n//${new URL(registry).host}/:_authToken=rehearsal\n`)
     const local: NodeJS.ProcessEnv = { ...npm, npm_config_registry: registry, npm_config_userconfig: user }
     delete local['NODE_ENV']
-    await runWith(local, clone, 'npm', 'run', 'release', '--', '--publish')
-    const published = join(clone, 'build/release', version)
-    for (const file of (await readdir(published)).filter(name => name.endsWith('.tgz'))) {
-      const [first, second] = await Promise.all([elsewhere, published].map(each => readFile(join(each, file))))
-      if (!first!.equals(second!)) throw new Error(`${file}: expected the bytes of the release, came others`)
+    local['NEXT_TELEMETRY_DISABLED'] = '1'
+    if (packed === undefined) {
+      await runWith(local, clone, 'npm', 'run', 'release', '--', '--publish')
+      for (const file of await tarballsIn(elsewhere)) {
+        const folders = [elsewhere, join(clone, 'build/release', version)]
+        const [first, second] = await Promise.all(folders.map(each => readFile(join(each, file))))
+        if (!first!.equals(second!)) throw new Error(`${file}: expected the bytes of the release, came others`)
+      }
+      note('published from the tag; its tarballs, built in another folder, are the same byte for byte')
+    } else {
+      for (const file of await tarballsIn(packed)) await runWith(local, packed, 'npm', 'publish', `./${file}`)
+      note(`published what is in ${packed}`)
     }
-    note('published from the tag; its tarballs, built in another folder, are the same byte for byte')
 
     const { servers, publisherKey, close } = await startServers({ otter: 'river' })
     const call = `open(${JSON.stringify({ servers, publisherKey })})`
@@ -80,7 +92,7 @@ export async function rehearse(): Promise<number> {
         folder.path,
         'node',
         join(create('create-vite'), 'index.js'),
-        'vite',
+        'vite-app',
         '--template',
         'vanilla',
         '--no-interactive',
@@ -115,14 +127,19 @@ export async function rehearse(): Promise<number> {
       await run(folder.path, 'node', join(create('create-next-app'), 'dist/index.js'), 'next-app', ...options)
       await run(app('next-app'), 'npm', 'install', '--ignore-scripts', '@keyhush/client')
       await write(app('next-app'), {
-        'app/page.js': `import { open } from '@keyhush/client'
-export const dynamic = 'force-dynamic'
-export default async function Page() {
+        // without the fonts of its template, which it would download
+        'app/layout.js': "export default ({ children }) => <html lang='en'><body>{children}</body></html>\n",
+        'app/page.js': `import { Suspense } from 'react'
+import { connection } from 'next/server'
+import { open } from '@keyhush/client'
+async function Home() {
+  await connection()
   const map = await ${call}
   const text = await map.getText('otter')
   await map.close()
-  return <p>The otter lives in a {text}.</p>
-}\n`,
+  return <p>{'The otter lives in a ' + text}</p>
+}
+export default () => <Suspense><Home /></Suspense>\n`,
       })
       await run(app('next-app'), 'npm', 'run', 'build')
       const url = await serve(
@@ -136,7 +153,7 @@ export default async function Page() {
         String(await freePort()),
       )
       const html = await (await fetch(url)).text()
-      if (!/lives in a (<!-- -->)?river/.test(html)) throw new Error(`Next answered:\n${html}`)
+      if (!html.includes('lives in a river')) throw new Error(`Next answered:\n${html}`)
       note('a new app of Next, built, rendered on its server: river')
     } finally {
       await close()
@@ -149,6 +166,8 @@ export default async function Page() {
     await folder.remove()
   }
 }
+
+const tarballsIn = async (folder: string) => (await readdir(folder)).filter(name => name.endsWith('.tgz'))
 
 type Serve = (cwd: string, env: NodeJS.ProcessEnv, said: RegExp, command: string, ...args: string[]) => Promise<string>
 
