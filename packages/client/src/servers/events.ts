@@ -53,6 +53,7 @@ async function readLines(link: Link, notify: Notify, signal: AbortSignal): Promi
   while (!signal.aborted) {
     const [dropped, online] = [new AbortController(), new AbortController()]
     const withdraw = connection?.whenOnline(() => online.abort())
+    const opened = clock.now()
     const take = (line: Uint8Array) => {
       const { epoch } = fromWire(link, () => parseEvent(decoder.decode(line)))
       notify(epoch, () => dropped.abort())
@@ -68,7 +69,8 @@ async function readLines(link: Link, notify: Notify, signal: AbortSignal): Promi
       if (hasNone) return
       if (dropped.signal.aborted) await sleep(clock, EVENTS_DROPPED_MS, signal)
       else if (!online.signal.aborted && !signal.aborted) {
-        await scoped([signal, online.signal], either => sleep(clock, EVENTS_PAUSE_MS, either))
+        const left = opened + EVENTS_PAUSE_MS - clock.now()
+        if (left > 0) await scoped([signal, online.signal], either => sleep(clock, left, either))
       }
     } finally {
       withdraw?.()
