@@ -337,6 +337,21 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       expect(harness.clock.waiting).toBe(0)
     })
 
+    test('a stream that has lasted is opened again as soon as it breaks, as when a phone has another address', async () => {
+      const { living, harness, map, network } = await hearing(livingKeyless())
+      harness.clock.sleep(10_000)
+      const before = harness.clock.now()
+      for (const stream of [...network.streams]) stream.end()
+      await settle()
+      expect([network.streams.size, harness.clock.now()]).toEqual([2, before])
+      living.publish([edit(3, 'three')])
+      await settle()
+      expect(map.epoch).toBe(2)
+      for (const stream of [...network.streams]) stream.end() // it has not lasted
+      await settle()
+      expect(network.streams.size).toBe(0)
+    })
+
     /** A server tells of one epoch after the other, five times a second for ten minutes. What the other is asked meanwhile. */
     async function flood(living: Living, told: (line: number) => number) {
       const { harness, map, network } = await hearing(living)

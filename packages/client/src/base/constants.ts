@@ -99,7 +99,7 @@ export const EVENTS_SILENCE_MS = 45_000
 /** Most lines read of one stream: four hours of a line every 15 s. Else a server could have every open page read without end. */
 export const EVENTS_A_STREAM = 1_000
 
-/** Pause before a stream of events that has ended is opened again. */
+/** Least time from one opening of a stream of events to the next. One that has lasted longer is opened again as soon as it ends. */
 export const EVENTS_PAUSE_MS = 5_000
 
 /**

@@ -73,6 +73,7 @@ async function readLines(
     const [dropped, online] = [new AbortController(), new AbortController()]
     const withdraw = connection?.whenOnline(() => online.abort())
     const takeBytes = (line: Uint8Array) => take(decoder.decode(line), () => dropped.abort())
+    const opened = clock.now()
     try {
       await scoped([signal, dropped.signal, online.signal], signal =>
         readStream(link, '/v1/events', EVENT_BYTES, EVENTS_SILENCE_MS, takeBytes, signal),
@@ -84,7 +85,8 @@ async function readLines(
       if (hasNone) return
       if (dropped.signal.aborted) await sleep(clock, EVENTS_DROPPED_MS, signal)
       else if (!online.signal.aborted && !signal.aborted) {
-        await scoped([signal, online.signal], either => sleep(clock, EVENTS_PAUSE_MS, either))
+        const left = opened + EVENTS_PAUSE_MS - clock.now()
+        if (left > 0) await scoped([signal, online.signal], either => sleep(clock, left, either))
       }
     } finally {
       withdraw?.()

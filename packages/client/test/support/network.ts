@@ -151,6 +151,7 @@ export class Network {
           controller.error(init.signal?.reason)
         })
       },
+      cancel: () => void this.streams.delete(stream!), // the signal had aborted before
     })
     return new Response(body, { headers: { 'content-type': 'application/x-ndjson' } })
   }
