@@ -191,7 +191,7 @@ export class StatelessSession implements Session {
         return question.read(place, records, [])
       } catch (error) {
         if (attempt === ATTEMPTS || !hasTurned(error, manifest)) throw error
-        await this.#follow()
+        await this.#followAnew()
         if (this.#at === at) throw error
       }
     }
@@ -280,11 +280,13 @@ export class StatelessSession implements Session {
 
   async sync(signal?: AbortSignal): Promise<void> {
     this.#assertOpen()
-    const followed = async () => {
-      await this.#syncing?.catch(() => {}) // it has asked some servers before this call, and may miss what is new
-      await this.#follow()
-    }
-    await abortable(followed(), signal)
+    await abortable(this.#followAnew(), signal)
+  }
+
+  /** One that is under way has asked some servers before, and may miss what is new. */
+  async #followAnew(): Promise<void> {
+    await this.#syncing?.catch(() => {})
+    await this.#follow()
   }
 
   /** One at a time. Lookups wait for it, so aborting sync() does not call it off; only the end of the map does. */
