@@ -191,7 +191,7 @@ export class StatelessSession implements Session {
         return question.read(place, records, [])
       } catch (error) {
         if (attempt === ATTEMPTS || !hasTurned(error, manifest)) throw error
-        await this.#followAnew()
+        await this.#follow()
         if (this.#at === at) throw error
       }
     }
@@ -280,21 +280,19 @@ export class StatelessSession implements Session {
 
   async sync(signal?: AbortSignal): Promise<void> {
     this.#assertOpen()
-    await abortable(this.#followAnew(), signal)
+    await abortable(this.#follow(), signal)
   }
 
-  /** One that is under way has asked some servers before, and may miss what is new. */
-  async #followAnew(): Promise<void> {
+  /**
+   * One at a time. Not one that is under way: it has asked some servers before, and may miss what is new. Lookups wait for it, so aborting
+   * sync() does not call it off; only the end of the map does.
+   */
+  async #follow(): Promise<void> {
     await this.#syncing?.catch(() => {})
-    await this.#follow()
-  }
-
-  /** One at a time. Lookups wait for it, so aborting sync() does not call it off; only the end of the map does. */
-  #follow(): Promise<void> {
     this.#syncing ??= this.#moveToNewest(this.#ending.signal).finally(() => {
       this.#syncing = undefined
     })
-    return this.#syncing
+    await this.#syncing
   }
 
   /** Nothing is kept, so this moves to what the servers have now. */
