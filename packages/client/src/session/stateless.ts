@@ -310,19 +310,19 @@ export class StatelessSession implements Session {
 
   async sync(signal?: AbortSignal): Promise<void> {
     this.#assertOpen()
-    const followed = async () => {
-      await this.#syncing?.catch(() => {}) // it has asked some servers before this call, and may miss what is new
-      await this.#follow()
-    }
-    await abortable(followed(), signal)
+    await abortable(this.#follow(), signal)
   }
 
-  /** One at a time. Lookups wait for it, so aborting sync() does not call it off; only the end of the map does. */
-  #follow(): Promise<void> {
+  /**
+   * One at a time. Not one that is under way: it has asked some servers before, and may miss what is new. Lookups wait for it, so aborting
+   * sync() does not call it off; only the end of the map does.
+   */
+  async #follow(): Promise<void> {
+    await this.#syncing?.catch(() => {})
     this.#syncing ??= this.#moveToNewest(this.#ending.signal).finally(() => {
       this.#syncing = undefined
     })
-    return this.#syncing
+    await this.#syncing
   }
 
   /** Nothing is kept, so this moves to what the servers have now. */
