@@ -19,6 +19,9 @@ const server = await loadCore()
 const client = await loadOneServerCore()
 const hash = (bytes: Uint8Array) => bytesToHex(blake3(bytes))
 
+/** A test that is not made. */
+const never = (_name: string, _run: () => void) => {}
+
 const contextOf = ({ databaseId, generation, of }: Lookup): Context => ({
   databaseId: hexToBytes(databaseId),
   generation,
@@ -69,7 +72,9 @@ describe.each(lookups)('a ring of degree $degree, $records records of $recordByt
     expect(verdicts(vector, answers, verdict, rows)).toBe(vector.verdicts.slice(0, rows))
   })
 
-  test.runIf(vector.degree < 2048)('the reference prepares the same hint, and gives the same answer', () => {
+  // The reference takes too long for a large ring, and WebAssembly has no small ones.
+  const [inReference, inWasm] = vector.degree < 2048 ? [test, never] : [never, test]
+  inReference('the reference prepares the same hint, and gives the same answer', () => {
     const reference = new Server(shape, contextOf(vector), vector.attempt, recordsOf(vector))
     expect(bytesToHex(reference.hint)).toBe(vector.hint)
     const { request } = asks()
@@ -78,7 +83,7 @@ describe.each(lookups)('a ring of degree $degree, $records records of $recordByt
     expect(bytesToHex(concatBytes(...parts))).toBe(vector.answers)
   })
 
-  test.runIf(vector.degree === 2048)('WebAssembly prepares, asks, answers and decodes the same', () => {
+  inWasm('WebAssembly prepares, asks, answers and decodes the same', () => {
     const database = prepared(server, vector)
     expect(bytesToHex(database.hint())).toBe(vector.hint)
     for (const core of [client, server]) {

@@ -90,10 +90,10 @@ test('the core in JavaScript has at most 23 kB minified, 9 kB of brotli, with al
   expect(bytesOf(files)).toBeLessThan(9_000)
 })
 
-test('an app with React Native ships at most 45 kB of brotli more, in one file', async () => {
+test('an app with React Native ships at most 46 kB of brotli more, in one file', async () => {
   const bytes = await whole(`export { open } from '@keyhush/react-native'`)
   console.log('of React Native, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(45_000)
+  expect(bytes).toBeLessThan(46_000)
   expect(Math.abs(bytes / 1000 - (await figureIn('docs/guide/phones.md', /(\d+) kB of brotli/)))).toBeLessThan(1)
 })
 
@@ -131,5 +131,5 @@ test('an app that only estimates starts without WebAssembly and without code for
   ).toEqual([])
   const bytes = lengthOf(atOnce)
   console.log('to estimate, minified bytes:', bytes)
-  expect(bytes).toBeLessThan(67_500)
+  expect(bytes).toBeLessThan(68_000)
 })
