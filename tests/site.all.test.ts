@@ -32,7 +32,7 @@ test('links work on the site as they do in the repository', async () => {
   const folder = await siteOf({ 'README.md': README, 'docs/costs.md': PAGE, 'main.rs': '' })
   const home = await readFile(join(folder, 'index.html'), 'utf8')
   expect(home).toContain('href="/costs.html#a-heading-of-it"')
-  expect(home).toContain('its source (<code class="short">main.rs</code>)')
+  expect(home).toMatch(/<a href="https:\/\/github\.com\/[^"]+\/main\.rs"[^>]*>its source/)
   const page = await readFile(join(folder, 'costs.html'), 'utf8')
   expect(page).toContain('id="a-heading-of-it"')
   expect(page).toContain('Text with {{ braces }}.')
