@@ -21,6 +21,8 @@ import { type Core, loadCore, type OneServerCore } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { PUBLISHER } from '../../tests/support/publishing.js'
+import type { Generation } from '../dist/database/generation.js'
+import { checkHintable } from '../dist/database/one-server.js'
 import {
   buildDataset,
   type Dataset,
@@ -31,6 +33,7 @@ import {
   UpdatableDatabase,
   type UpdatableOptions,
 } from '../dist/index.js'
+import { preparedBytes } from '../dist/one-server/contents.js'
 import { CONTENT, entropy, fixed, hex, RECORD_BYTES, RECORDS, withComputations } from './computing.js'
 import { builtDataset, builtDirectory, createIn, faultsOf, post as postTo, pseudoRandom } from './helpers.js'
 import { standIn } from './stand-in.js'
@@ -269,6 +272,21 @@ test('nor if they show a hint only when they are asked again', async () => {
   const signing = publish({ servers, key: PUBLISHER, record: new PublisherRecord(), trustBase })
   await expect(signing).rejects.toThrow(/must be made from your own copy/)
 }, 60_000)
+
+test('what an operator is told beforehand is the memory that it takes, and a batch beyond 4 GiB of it is refused', async () => {
+  const { manifest } = await hinted()
+  const { databaseId, generation } = manifest
+  const large = { ...manifest, records: 100_000, recordBytes: 256 }
+  const before = core.memory.buffer.byteLength
+  const handle = core.newOneServer(large, { databaseId, generation, of: 'records' }, 0)
+  const grown = core.memory.buffer.byteLength - before
+  handle.free()
+  expect(grown).toBeLessThan(1.02 * preparedBytes(core, large))
+  const larger = { ...manifest, records: 1_000_000, recordBytes: 1024 }
+  const adding = (records: number) => checkHintable({ core } as Generation, larger, EXPIRES, records)
+  adding(100)
+  expect(() => adding(900_000)).toThrow(/do not fit in 4 GiB/)
+})
 
 test('is not built without an expiry, or without commitments', async () => {
   await expect(fixed({ oneServer: true })).rejects.toThrow('--one-server: expected --expires, got none')
