@@ -21,6 +21,8 @@ import { type Core, loadCore, type OneServerCore } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { PUBLISHER } from '../../tests/support/publishing.js'
+import type { Generation } from '../dist/database/generation.js'
+import { checkHintable } from '../dist/database/one-server.js'
 import {
   buildDataset,
   type Dataset,
@@ -31,8 +33,10 @@ import {
   UpdatableDatabase,
   type UpdatableOptions,
 } from '../dist/index.js'
+import { preparedBytes } from '../dist/one-server/contents.js'
 import { CONTENT, entropy, fixed, hex, RECORD_BYTES, RECORDS, withComputations } from './computing.js'
-import { builtDataset, createIn, faultsOf, post as postTo, pseudoRandom } from './helpers.js'
+import { builtDataset, builtDirectory, createIn, faultsOf, post as postTo, pseudoRandom } from './helpers.js'
+import { standIn } from './stand-in.js'
 import { batchOn, opened, RememberingStorage, servedFrom } from './updatable-helpers.js'
 
 const EXPIRES = 4_000_000_000
@@ -98,6 +102,12 @@ const serving = async (dataset: Dataset, oneServer: OneServerOptions = {}) => {
   const made = await withComputations({ dataset }, { oneServer, instant: false })
   await ready(made.app)
   return made
+}
+
+/** Numbers of the threads that run. */
+const threads = () => {
+  const { workers } = process.report.getReport() as { workers: { header: { threadId: number } }[] }
+  return workers.map(({ header }) => header.threadId)
 }
 
 /** Edits a record, until when the manifest is valid. */
@@ -174,6 +184,31 @@ test('another hint than that of the records is not served', async () => {
   expect(codeOf(await post(app, lookup(manifest, [0]).body))).toBe('not_ready')
 }, 60_000)
 
+test('what cannot be prepared keeps no thread, and says so', async () => {
+  const dataset = await hinted()
+  const before = threads()
+  const manifest = { ...dataset.manifest, oneServerHint: new Uint8Array(32).fill(1) }
+  const planted = { ...dataset, manifest, manifestBytes: encodeManifest(manifest) }
+  const { app } = await withComputations({ dataset: planted }, { instant: false })
+  await ready(app)
+  await vi.waitFor(() => expect(threads().filter(thread => !before.includes(thread))).toEqual([]))
+  const refusal = parseErrorReply((await post(app, lookup(manifest, [0]).body)).body)
+  expect(refusal).toMatchObject({ code: 'not_ready', message: expect.stringContaining('the reason at /readyz') })
+}, 60_000)
+
+test('a generation that cannot be written keeps no thread', async () => {
+  const storage = await createIn(new RememberingStorage(), directory)
+  const updatable = await opened(storage)
+  await updatable.newest.oneServer!.made
+  const before = threads()
+  storage.fails = key => key.startsWith('generation/')
+  const body = batchOn(updatable, [{ op: 'generation', headroom: 10 }], { expires: EXPIRES })
+  await expect(updatable.publish(body)).rejects.toThrow('cannot be written')
+  expect(threads().filter(thread => !before.includes(thread))).toEqual([])
+  storage.fails = () => false
+  expect(await updatable.publish(body)).toMatchObject({ generation: 2, epoch: 2 })
+}, 60_000)
+
 test('a batch makes the next hint, the same at each copy; the epoch before is answered, and none before that', async () => {
   const updatable = await hintedStore()
   const copy = await hintedStore({ oneServer: false })
@@ -225,6 +260,33 @@ test('a publisher without a copy of its own signs no hint, whatever servers agre
   await expect(signing).rejects.toThrow(/must be made from your own copy/)
   expect(a.updatable.signatures()).toEqual([])
 }, 60_000)
+
+test('nor if they show a hint only when they are asked again', async () => {
+  const plain = await builtDirectory('a.bin', CONTENT, { recordBytes: RECORD_BYTES, expires: EXPIRES })
+  const [a, b] = [await servedFrom(plain, PUBLISHER.publicKey), await servedFrom(plain, PUBLISHER.publicKey)]
+  const planted = { ...a.updatable.newest.manifest, oneServerHint: new Uint8Array(32).fill(1) }
+  const reply = (path: string, body: Buffer) =>
+    path.startsWith('/v1/manifest?') ? Buffer.from(encodeManifest(planted)) : body
+  const servers = [await standIn(a.url, { reply }), await standIn(b.url, { reply })]
+  const trustBase = a.updatable.newest.manifestHash
+  const signing = publish({ servers, key: PUBLISHER, record: new PublisherRecord(), trustBase })
+  await expect(signing).rejects.toThrow(/must be made from your own copy/)
+}, 60_000)
+
+test('what an operator is told beforehand is the memory that it takes, and a batch beyond 4 GiB of it is refused', async () => {
+  const { manifest } = await hinted()
+  const { databaseId, generation } = manifest
+  const large = { ...manifest, records: 100_000, recordBytes: 256 }
+  const before = core.memory.buffer.byteLength
+  const handle = core.newOneServer(large, { databaseId, generation, of: 'records' }, 0)
+  const grown = core.memory.buffer.byteLength - before
+  handle.free()
+  expect(grown).toBeLessThan(1.02 * preparedBytes(core, large))
+  const larger = { ...manifest, records: 1_000_000, recordBytes: 1024 }
+  const adding = (records: number) => checkHintable({ core } as Generation, larger, EXPIRES, records)
+  adding(100)
+  expect(() => adding(900_000)).toThrow(/do not fit in 4 GiB/)
+})
 
 test('is not built without an expiry, or without commitments', async () => {
   await expect(fixed({ oneServer: true })).rejects.toThrow('--one-server: expected --expires, got none')

@@ -4,7 +4,7 @@
 import { encodeManifest, hasOneServer, type Manifest, toHex } from '@keyhush/protocol'
 import type { CoreError } from '@keyhush/wasm'
 import { Refusal } from '../base/refusal.js'
-import { sizesFor } from '../one-server/contents.js'
+import { MOST_PREPARED_BYTES, preparedBytes } from '../one-server/contents.js'
 import { Prepared } from '../one-server/prepared.js'
 import type { Blob, Epoch, KnownManifest } from './epochs.js'
 import { memoryBlob } from './epochs.js'
@@ -35,7 +35,9 @@ export function checkHintable(generation: Generation, manifest: Manifest, expire
   if (!hasOneServer(manifest)) return
   if (expires === 0) refuse(1, 'lookups with one server need an expiry; publish with --valid-days')
   try {
-    sizesFor(generation.core, { ...manifest, records: manifest.records + added }, 'records')
+    const bytes = preparedBytes(generation.core, { ...manifest, records: manifest.records + added })
+    if (bytes <= MOST_PREPARED_BYTES) return
+    refuse(1, `too many records for lookups with one server: ${bytes} bytes of memory do not fit in 4 GiB`)
   } catch (error) {
     if ((error as CoreError).code !== 'layout') throw error
     refuse(1, `too many records for lookups with one server: ${(error as Error).message}`)

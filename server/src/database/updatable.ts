@@ -411,15 +411,19 @@ export class UpdatableDatabase implements Epochs {
     await this.#behind.flush()
     this.#endAllBut(this.#newest) // room for the next
     const { generation, known: unhinted } = await makeGeneration(this.#generation, this.#newest, batch, headroom)
-    const { known, oneServer } = await withHint(generation, this.#newest.manifest, unhinted, this.#answersOneServer)
-    const { directoryBytes } = generation
-    const { until } = this.#old
-    const made = { batch: hash, changes: 0 }
+    let oneServer: Prepared | undefined
     const orFree = <T>(work: Promise<T>) =>
       work.catch(async (error: unknown) => {
+        await oneServer?.close()
         await generation.free()
         throw error
       })
+    const hinted = await orFree(withHint(generation, this.#newest.manifest, unhinted, this.#answersOneServer))
+    oneServer = hinted.oneServer
+    const { known } = hinted
+    const { directoryBytes } = generation
+    const { until } = this.#old
+    const made = { batch: hash, changes: 0 }
     await orFree(this.#store.stage(known.manifest, chunksOf(generation, known.manifest)))
     return this.#orFail(async () => {
       const directories = { directory: directoryBytes, oldDirectory: this.#generation.directoryBytes }

@@ -137,9 +137,15 @@ export class OneServerLookups {
   }
 }
 
-/** For an epoch whose hint is not prepared: any more, if there is a newer one that is; else not yet. */
+/** For an epoch whose hint is not prepared: any more, if there is a newer one that is; not ever, if that has failed; else not yet. */
 function notPrepared({ newest }: Epochs): Refusal {
   if (newest.oneServer?.ready === true) return epochUnknown(newest.manifest)
+  if (newest.oneServer?.problem !== undefined) {
+    return new Refusal(
+      'not_ready',
+      'lookups with one server cannot be answered; the operator finds the reason at /readyz',
+    )
+  }
   return new Refusal('not_ready', 'lookups with one server are being prepared; try again later')
 }
 

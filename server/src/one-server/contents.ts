@@ -54,9 +54,21 @@ export function sizesFor(core: Core, manifest: Prepares, of: InstantOf): OneServ
   return core.oneServerSizes({ records, recordBytes })
 }
 
-/** Memory of an epoch that is prepared. Throws as `sizesFor`. */
+/** WebAssembly has 4 GiB, some of which is for the module, and lost between pieces. */
+export const MOST_PREPARED_BYTES = 2 ** 32 - 2 ** 26
+
+/** Bytes of a column in an output, and of an output's rows modulo two primes. */
+const ELEMENT_BYTES = 2048
+const ROWS_BYTES = 2 ** 24
+
+/**
+ * Memory of an epoch's thread once it is prepared. It does not shrink: columns are there twice while they are whitened, and one output's
+ * rows while they are packed. Throws as `sizesFor`.
+ */
 export function preparedBytes(core: Core, manifest: Prepares): number {
-  return kindsOf(manifest).reduce((sum, of) => sum + sizesFor(core, manifest, of).serverBytes, 0)
+  const sizes = kindsOf(manifest).map(of => sizesFor(core, manifest, of))
+  const columns = sizes.map(({ columns, outputs }) => columns * outputs * ELEMENT_BYTES)
+  return sizes.reduce((sum, { serverBytes }) => sum + serverBytes, ROWS_BYTES + Math.max(...columns))
 }
 
 function sizeOf(manifest: Prepares, of: InstantOf): { readonly records: number; readonly recordBytes: number } {

@@ -97,9 +97,11 @@ export class Prepared {
     this.made.catch(() => {}) // `problem` says it
   }
 
+  /** Its thread has nothing more to do, and gives its memory back. */
   #fail(problem: string): Error {
     if (this.#state !== 'closed') this.#state = 'failed'
     this.#problem = problem
+    void this.#worker.terminate()
     return new Error(problem)
   }
 
@@ -143,7 +145,8 @@ export class Prepared {
   }
 
   #end(error: Error): void {
-    if (this.#state !== 'closed') this.#fail(`lookups with one server cannot be answered: ${error.message}`)
+    const known = this.#state === 'closed' || this.#state === 'failed'
+    if (!known) this.#fail(`lookups with one server cannot be answered: ${error.message}`)
     for (const { reject } of this.#asked.splice(0)) reject(error)
     this.#worker.unref()
   }

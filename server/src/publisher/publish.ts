@@ -96,10 +96,7 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
   const caughtUp = options.missed && (await catchUp(options.missed))
   await completeGeneration()
   const newest = await ofAll(servers, server => server.newest())
-  if (!options.own && newest.some(({ manifest }) => hasOneServer(manifest))) {
-    const why = 'a hint for lookups with one server must be made from your own copy before you sign it'
-    throw new PublishError(`--store: expected it, got none: ${why}; publish at one server, with --store`)
-  }
+  newest.forEach(checkHint)
   if (options.operations !== undefined && !options.expires && newest.some(({ manifest }) => hasOneServer(manifest))) {
     throw new PublishError(
       '--valid-days: expected it for lookups with one server, got none; give the days, for example 7',
@@ -150,6 +147,13 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     }
     const apart = ahead.manifest.epoch - behind.manifest.epoch
     return { leader: servers[first]!, follower: servers[last]!, ahead, behind, apart }
+  }
+
+  /** Throws if the manifest names a hint that no copy of the publisher's own has made. */
+  function checkHint({ manifest }: KnownManifest): void {
+    if (options.own || !hasOneServer(manifest)) return
+    const why = 'a hint for lookups with one server must be made from your own copy before you sign it'
+    throw new PublishError(`--store: expected it, got none: ${why}; publish at one server, with --store`)
   }
 
   function checkNotBack({ databaseId, epoch }: Manifest): void {
@@ -424,7 +428,9 @@ export async function publish(options: PublishOptions): Promise<PublishSummary> 
     return a
   }
 
-  async function sign({ manifest, bytes }: KnownManifest): Promise<void> {
+  async function sign(known: KnownManifest): Promise<void> {
+    checkHint(known) // servers that lie together may show one now that they did not show before
+    const { manifest, bytes } = known
     const signature = toHex(ed25519.sign(signedBytes(bytes), key.secretKey))
     const { generation, epoch } = manifest
     await ofAll(servers, server => server.sign({ publicKey: toHex(key.publicKey), generation, epoch, signature }))

@@ -384,10 +384,10 @@ export class Client {
           const own = ownNoise(noise)
           const fixed = (rounded[output * half + row]! * Q + (1n << 19n)) >> 20n
           const value = mod(fixed + product[row]! + own)
-          const entry = ((value + DELTA / 2n) / DELTA) % 65_536n
+          const entry = BigInt.asIntN(16, (value + DELTA / 2n) / DELTA)
           const distance = centred(mod(value - entry * DELTA))
           if (distance > DELTA / 2n - 2n || distance < 2n - DELTA / 2n) good = false
-          return le((entry + HALF_ENTRIES) % 65_536n, 2)
+          return le(entry + HALF_ENTRIES, 2)
         })
       })
       const column = Math.floor(index / columnRecords)

@@ -27,7 +27,7 @@ export interface OneServerSizes {
   readonly outputs: number
   /** the most queries of a request */
   readonly maxBatch: number
-  /** memory of a prepared database, in bytes; while it is prepared, its records and about 20 MB more */
+  /** what a prepared database keeps, in bytes; while it is prepared, its columns once more and 17 MB, and memory does not shrink */
   readonly serverBytes: number
 }
 

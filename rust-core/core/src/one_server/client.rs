@@ -222,13 +222,13 @@ fn random_part(ring: &Ring, coefficients: &[u8]) -> Element {
     ring.of_unsigned(&kept.map(|value| (value << HINT_DROP) + (1 << (HINT_DROP - 1))).collect::<Vec<_>>())
 }
 
-/// The entry that a value stands for, and 1 if it is nearer than half a step, by 2 at least, else 0. This holds alike for all entries,
-/// also where a value is one below a multiple of q.
+/// The entry that a value stands for, and 1 if it is nearer than half a step, by 2 at least, else 0. This holds alike for all entries:
+/// they are centred, and 65 536·Δ is q − 1, so negative ones lie one above their multiple of Δ.
 fn entry(value: u64) -> (u16, u64) {
     let half = DELTA / 2;
     let (quotient, rest) = divided::<{ ENTRY_BITS + 1 }>(value + half, DELTA);
-    let wrapped = quotient >> ENTRY_BITS;
-    let distance = rest as i64 - half as i64 - wrapped as i64;
+    let negative = (quotient + (1 << (ENTRY_BITS - 1))) >> ENTRY_BITS;
+    let distance = rest as i64 - half as i64 - negative as i64;
     let beyond = (half as i64 - 2 - distance) | (half as i64 - 2 + distance);
     (quotient as u16 ^ (1 << (ENTRY_BITS - 1)), (beyond as u64 >> 63) ^ 1)
 }
@@ -245,18 +245,19 @@ fn cut(column: &[u8], place: u32, record: &mut [u8], records: usize) {
 mod tests {
     use super::*;
 
-    /// Without the rule, values that wrap around q would be accepted one unit farther off than others: the verdict would depend on the
-    /// entry.
+    /// 65 536·Δ is q − 1, not q. Without the rule, negative entries would be accepted one unit nearer on one side, and farther off on the
+    /// other: the verdict would depend on the entry.
     #[test]
     fn a_row_is_judged_alike_whatever_its_entry() {
         let limit = DELTA as i64 / 2 - 2;
-        for entry_ in [0u64, 1, 2, 0x7fff, 0x8000, 0x8001, 0xfffe, 0xffff] {
+        for entry_ in [0u16, 1, 2, 0x7fff, 0x8000, 0x8001, 0xfffe, 0xffff] {
             let at = |offset: i64| {
-                let value = i128::from(entry_ * DELTA) + i128::from(offset);
+                // Servers multiply centred entries.
+                let value = i128::from(i64::from(entry_) - 0x8000) * i128::from(DELTA) + i128::from(offset);
                 entry(value.rem_euclid(i128::from(MODULUS)) as u64)
             };
             for offset in [0, 1, -1, limit, -limit] {
-                assert_eq!(at(offset), (entry_ as u16 ^ 0x8000, 1), "{entry_} {offset}");
+                assert_eq!(at(offset), (entry_, 1), "{entry_} {offset}");
             }
             for offset in [limit + 1, -limit - 1, limit + 2, -limit - 2, limit + 3, -limit - 3] {
                 assert_eq!(at(offset).1, 0, "{entry_} {offset}");
@@ -273,22 +274,34 @@ mod tests {
         preparing.put(&[0x5a; 96]).unwrap();
         while preparing.step().unwrap() {}
         let database = preparing.finish().unwrap();
-        let accepted_at = |distance: i64| {
+        let accepted_at = |row: usize, distance: i64| {
             let mut query = Query::new(shape, context, &[3; 32], &[4], &[5; 32]).unwrap();
             let answer = database.answer(query.request()).unwrap();
             while query.expand() {}
             let random = HintParts::new(&shape, database.hint()).unwrap().elements;
             let part = query.secrets[0].times(&random_part(&query.ring, &random[..4 * 32]));
-            let rounded = u128::from(bits::unpack(&answer, ANSWER_BITS).next().unwrap());
+            let rounded = u128::from(bits::unpack(&answer, ANSWER_BITS).nth(row).unwrap());
             let fixed = (rounded * u128::from(MODULUS) + (1 << (ANSWER_BITS - 1))) >> ANSWER_BITS;
-            let value = add_modulo(fixed as u64, query.ring.coefficients(&part)[0]);
-            let (_, rest) = divided::<{ ENTRY_BITS + 1 }>(value + DELTA / 2, DELTA);
-            query.noise[0][0] = distance - (rest as i64 - (DELTA / 2) as i64);
-            query.decode(database.hint(), &answer).unwrap().is_some()
+            let value = add_modulo(fixed as u64, query.ring.coefficients(&part)[row]);
+            let stored = database.entries[super::super::server::place(&shape, row, query.columns[0] as usize)];
+            let exact = (i64::from(stored) - 0x8000) * DELTA as i64;
+            let error = (i128::from(value) - i128::from(exact)).rem_euclid(i128::from(MODULUS)) as i64;
+            let error = if error > MODULUS as i64 / 2 { error - MODULUS as i64 } else { error };
+            query.noise[0][row] = distance - error;
+            (stored >= 0x8000, query.decode(database.hint(), &answer).unwrap().is_some())
         };
         let limit = (DELTA / 2) as i64 - 2;
-        assert!([0, limit, -limit].map(accepted_at).iter().all(|accepted| *accepted));
-        assert!([limit + 1, -limit - 1].map(accepted_at).iter().all(|accepted| !accepted));
+        let mut signs = [0; 2];
+        for row in 0..shape.rows() {
+            for (distance, accepted) in
+                [(0, true), (limit, true), (-limit, true), (limit + 1, false), (-limit - 1, false)]
+            {
+                let (positive, found) = accepted_at(row, distance);
+                assert_eq!(found, accepted, "row {row}, {distance}");
+                signs[usize::from(positive)] += 1;
+            }
+        }
+        assert!(signs.iter().all(|&count| count > 0), "{signs:?}");
     }
 
     #[test]

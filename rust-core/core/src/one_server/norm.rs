@@ -9,7 +9,7 @@
 
 use keyhush_kernels::modular::{MODULUS, reduced};
 
-use super::ring::{Element, Matrices, Multiplier, modulo};
+use super::ring::{Element, Matrices, Multiplier, add_modulo, modulo};
 use super::server::{Doubled, LANES, Prepared, digit_place, doubled, place};
 use super::{DIGIT_BITS, DIGITS, GADGET_DROP, HINT_DROP, HintParts};
 use crate::error::Error;
@@ -148,7 +148,9 @@ impl Norm {
         let mut sent = Vec::with_capacity(shape.columns);
         for (public, errors) in self.multipliers.iter().zip(selectors.chunks(shape.degree)) {
             let product = ring.coefficients(&public.times(&secret));
-            sent.extend(errors.iter().zip(product.iter()).map(|(error, product)| modulo(error - *product as i64)));
+            let sums =
+                errors.iter().zip(product.iter()).map(|(&error, product)| add_modulo(modulo(error), MODULUS - product));
+            sent.extend(sums);
         }
         let sent = [0, 1].map(|m| sent.iter().map(|&value| reduced(value, m)).collect());
         let answer = database.pack(&doubled(&parts), &database.scan(&sent));
@@ -291,6 +293,15 @@ mod tests {
             let there = product(&norm.forward(&database, &wide), &rows);
             assert_eq!(there, wide.iter().zip(&back).map(|(a, b)| product(a, b)).sum::<i128>(), "degree {degree}");
         }
+    }
+
+    #[test]
+    fn errors_count_modulo_q_beside_any_product() {
+        let database = database(32, 60);
+        let norm = Norm::new(&database);
+        let [secret, key, selectors] = lengths(&database);
+        let with = |error: i64| norm.forward(&database, &[vec![1; secret], vec![0; key], vec![error; selectors]]);
+        assert_eq!(with(1 - MODULUS as i64), with(1));
     }
 
     #[test]
