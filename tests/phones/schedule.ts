@@ -12,7 +12,7 @@ import { drawing } from '../../packages/client/test/support/random.js'
 import { Line } from './line.js'
 
 export const FIRST_SEED = Number(process.env['KEYHUSH_SEED'] ?? 1)
-export const SCHEDULES = Number(process.env['KEYHUSH_PHONES'] ?? 12)
+export const SCHEDULES = Number(process.env['KEYHUSH_PHONES'] ?? 4)
 const RECORDS = 512
 /** of them, at the front */
 const CHANGING = 8

@@ -14,7 +14,7 @@ import { A, B, bytesOf, ok, problem } from './support/network.js'
 import { drawing } from './support/random.js'
 import { type Life, records, World } from './support/world.js'
 
-const RUNS = THOROUGH ? 300 : 12
+const RUNS = THOROUGH ? 150 : 12
 const STEPS = 60
 
 const value = (byte: number) => new Uint8Array(8).fill(byte)

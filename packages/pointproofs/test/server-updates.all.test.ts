@@ -118,7 +118,7 @@ async function copyOf(storage: RememberingStorage): Promise<RememberingStorage> 
 }
 
 test('as a map does under any batches, at both epochs, lagging and folded, before and after a restart', async () => {
-  for (const seed of THOROUGH ? [1, 2, 3, 4] : [1]) {
+  for (const seed of THOROUGH ? [1, 2] : [1]) {
     const draw = numbers(seed)
     const storage = await copyOf(first)
     const model = initial()
