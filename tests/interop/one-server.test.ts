@@ -211,8 +211,8 @@ test('the check of norms passes a database of one byte throughout', () => {
   expect(norm.hides).toBe(false)
   while (norm.step(handle)) {}
   expect(norm.hides).toBe(true)
-  expect(norm.log2).toBeGreaterThan(29)
-  expect(norm.log2).toBeLessThan(29.5)
+  expect(norm.log2).toBeGreaterThan(33)
+  expect(norm.log2).toBeLessThan(33.8)
   norm.free()
   handle.free()
 })

@@ -37,7 +37,7 @@ pub fn errors(source: &mut ChaCha, out: &mut [i32]) {
     fill(source, &ERROR, out);
 }
 
-/// Draws of deviation 2^34: Σ 8^i·g_i, i = 0 … 10, with g_i of deviation 15.6. The g_i of a draw follow each other in the stream.
+/// Draws of deviation 2^33.97: Σ 8^i·g_i, i = 0 … 10, with g_i of deviation 15.6. The g_i of a draw follow each other in the stream.
 pub fn own_noise(source: &mut ChaCha, out: &mut [i64]) {
     let mut digits = [0; LANES * NOISE_DIGITS];
     for out in out.chunks_mut(LANES) {

@@ -1,9 +1,9 @@
 //! How much an answer's error tells about the client's secret, at most: the builder's check (docs/protocol/one-server.md, Norms).
 //!
 //! An answer's error is L·(secret, key errors, selector errors) + roundings, for an integer matrix L that depends on the database. A
-//! verdict on a lie depends on this error plus the client's own noise, of deviation 2^34. The Hint-MLWE reduction (Kim, Lee, Seo, Song,
-//! CRYPTO 2023) says how much of the secret's entropy is left, from the largest singular value of L. Lanczos' iteration finds it: each
-//! step is an answer and its transpose, both exact modulo q, because vectors are rounded to integers of norm 2^20.
+//! verdict on a lie depends on this error plus the client's own noise, of deviation 2^33.97. The Hint-MLWE reduction (Kim, Lee, Seo, Song,
+//! CRYPTO 2023) says how much of the secret's entropy is left, from the largest singular value of L, scaled by what is drawn. Lanczos'
+//! iteration finds it: each step is an answer and its transpose, both exact modulo q, because vectors are rounded to integers of norm 2^20.
 
 #![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss, clippy::cast_precision_loss)] // vectors are rounded to integers on purpose
 
@@ -14,8 +14,10 @@ use super::server::{Doubled, LANES, Prepared, digit_place, doubled, place};
 use super::{DIGIT_BITS, DIGITS, GADGET_DROP, HINT_DROP, HintParts};
 use crate::error::Error;
 
-/// Singular values up to 2^30.2 are hidden by the own noise. This is the square's bound: 2^60.4.
-const LIMIT_SQUARED: f64 = 1.5213e18;
+/// Deviations of the secret, of the key's errors, and of the selectors'.
+const DEVIATIONS: [f64; 3] = [12.8, 24.0, 24.0];
+/// Singular values up to 2^34.4 are hidden by the own noise. This is the square's bound: 2^68.8.
+const LIMIT_SQUARED: f64 = 5.1388e20;
 /// Steps of the iteration. The estimate comes from below; after so many steps, less than 1 % is missing.
 const STEPS: usize = 20;
 /// Norm of the integer vectors.
@@ -125,9 +127,12 @@ impl Norm {
         self.diagonal.len() == STEPS && self.squared() <= LIMIT_SQUARED
     }
 
-    /// L·Lᵀ·`vector`, for a vector of norm 1.
+    /// L·S²·Lᵀ·`vector`, for a vector of norm 1. S scales by the deviations.
     fn square(&self, database: &Prepared, vector: &[f64]) -> Vec<f64> {
-        let wide = self.transpose(database, &rounded(vector, SCALE));
+        let mut wide = self.transpose(database, &rounded(vector, SCALE));
+        for (part, deviation) in wide.iter_mut().zip(DEVIATIONS) {
+            part.iter_mut().for_each(|value| *value *= deviation * deviation);
+        }
         let norm = wide.iter().map(|part| dot(part, part)).sum::<f64>().sqrt().max(1.0);
         let parts = wide.map(|part| rounded(&part, SCALE / norm));
         let scale = norm / (SCALE * SCALE);
@@ -313,7 +318,7 @@ mod tests {
             .map(|(part, at)| {
                 let mut unit = lengths(&database).map(|length| vec![0; length]);
                 unit[part][at] = 1;
-                norm.forward(&database, &unit).into_iter().map(|value| value as f64).collect()
+                norm.forward(&database, &unit).into_iter().map(|value| DEVIATIONS[part] * value as f64).collect()
             })
             .collect();
         let mut vector = vec![1.0; database.shape.rows()];
@@ -343,6 +348,6 @@ mod tests {
         let mut norm = Norm::new(&honest);
         while norm.step(&honest).unwrap() {}
         assert!(!norm.hides(), "2^{}", norm.log2());
-        assert!((LIMIT_SQUARED.log2() - 60.4).abs() < 1e-4);
+        assert!((LIMIT_SQUARED.log2() - 68.8).abs() < 1e-4);
     }
 }
