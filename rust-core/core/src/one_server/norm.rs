@@ -131,7 +131,9 @@ impl Norm {
     fn square(&self, database: &Prepared, vector: &[f64]) -> Vec<f64> {
         let mut wide = self.transpose(database, &rounded(vector, SCALE));
         for (part, deviation) in wide.iter_mut().zip(DEVIATIONS) {
-            part.iter_mut().for_each(|value| *value *= deviation * deviation);
+            for value in part {
+                *value *= deviation * deviation;
+            }
         }
         let norm = wide.iter().map(|part| dot(part, part)).sum::<f64>().sqrt().max(1.0);
         let parts = wide.map(|part| rounded(&part, SCALE / norm));
