@@ -1,9 +1,7 @@
 // Pages at random as phones treat them: frozen, thawed, offline, online, with another address, killed, looking up all the while.
 //
-// Chromium freezes a page when it is told so. In WebKit a page is hidden, and its process is stopped, as on iOS. Firefox keeps a page that
-// is left, and brings it back.
+// Chromium freezes a page when it is told so. In WebKit a page is hidden, and its process is stopped, as on iOS.
 
-import { setTimeout } from 'node:timers/promises'
 import type { KeyhushMap } from '@keyhush/client'
 import type { Browser, BrowserContext } from 'puppeteer-core'
 import { afterAll, beforeAll, test } from 'vitest'
@@ -132,28 +130,6 @@ async function inChromium(browser: Browser, site: string): Promise<Device> {
   }
 }
 
-async function inFirefox(browser: Browser, site: string): Promise<Device> {
-  const context: BrowserContext = await browser.createBrowserContext()
-  return {
-    modes: MODES,
-    async start(servers, mode) {
-      const page = await context.newPage()
-      await page.goto(site)
-      return await phoneOf(page as Page, servers, mode, {
-        freeze: async () => void (await page.goto(`${site}/elsewhere`)),
-        async thaw() {
-          page.goBack().catch(() => {}) // it does not end for a page that was kept
-          const isThere = () => location.pathname === '/' && typeof keyhush === 'object'
-          while (!(await page.evaluate(isThere).catch(() => false))) await setTimeout(20)
-        },
-        show: () => page.bringToFront(),
-        kill: () => page.close(),
-      })
-    },
-    close: () => context.close(),
-  }
-}
-
 /** The window of an app that comes to the front, or goes. */
 const appear = (page: Page, visible: boolean) =>
   page.evaluate(visible => {
@@ -187,7 +163,7 @@ function inWebKit(webkit: WebKit, site: string): Device {
   }
 }
 
-await inBrowsers(['chromium', 'firefox', 'webkit'], 'in %s', name => {
+await inBrowsers(['chromium', 'webkit'], 'in %s', name => {
   let browser: Browser
   let webkit: WebKit
   let site: Site
@@ -205,7 +181,7 @@ await inBrowsers(['chromium', 'firefox', 'webkit'], 'in %s', name => {
     await runSchedules(async servers => {
       site ??= await startPage(servers)
       if (name === 'chromium') return await inChromium(browser, site.url)
-      return name === 'firefox' ? await inFirefox(browser, site.url) : inWebKit(webkit, site.url)
+      return inWebKit(webkit, site.url)
     })
   })
 })
