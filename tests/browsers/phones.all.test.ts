@@ -3,7 +3,7 @@
 // Chromium freezes a page when it is told so. In WebKit a page is hidden, and its process is stopped, as on iOS.
 
 import type { KeyhushMap } from '@keyhush/client'
-import type { Browser, BrowserContext } from 'puppeteer-core'
+import type { Browser } from 'puppeteer-core'
 import { afterAll, beforeAll, test } from 'vitest'
 import { launchBrowser } from '../../tools/browsers.mjs'
 import { launchWebKit, type WebKit } from '../../tools/webkit.mjs'
