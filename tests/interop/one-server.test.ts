@@ -87,13 +87,9 @@ describe.each(lookups)('a ring of degree $degree, $records records of $recordByt
     const database = prepared(server, vector)
     expect(bytesToHex(database.hint())).toBe(vector.hint)
     for (const core of [client, server]) {
-      const query = core.newOneServerQuery(
-        vector,
-        contextOf(vector),
-        manifestHash,
-        Uint32Array.from(vector.indices),
-        entropy,
-      )
+      const ask = () =>
+        core.newOneServerQuery(vector, contextOf(vector), manifestHash, Uint32Array.from(vector.indices), entropy)
+      const query = ask()
       expect(hash(query.request())).toBe(vector.requestHash)
       expect(bytesToHex(database.answer(query.request()))).toBe(vector.answers)
       while (query.expand()) {}
@@ -101,13 +97,7 @@ describe.each(lookups)('a ring of degree $degree, $records records of $recordByt
       expect(() => query.decode(hint, answers)).toThrow(expect.objectContaining({ code: 'phase' }))
       query.free()
       const accepts = (lie: Uint8Array) => {
-        const again = core.newOneServerQuery(
-          vector,
-          contextOf(vector),
-          manifestHash,
-          Uint32Array.from(vector.indices),
-          entropy,
-        )
+        const again = ask()
         const records = again.decode(hint, lie)
         again.free()
         return records !== undefined

@@ -2,7 +2,7 @@
 // servers or more, their number and the queries' form follow. The core knows the length of a query and an answer, which follow
 // from the layout and the number of servers.
 
-import { checkInteger, checkLength } from './bytes.js'
+import { checkInteger } from './bytes.js'
 import {
   HEADER_BYTES,
   MAX_BATCH,
@@ -12,9 +12,15 @@ import {
   SUITE_VECTORS,
   SUITE_VECTORS_DIRECTORY,
 } from './constants.js'
-import { malformed } from './errors.js'
 import type { Manifest } from './manifest.js'
-import { ANSWER_MAGIC, checkAnswered, decodeHeader, encodeMessage, type MessageHeader, QUERY_MAGIC } from './message.js'
+import {
+  ANSWER_MAGIC,
+  decodeAnswersOf,
+  decodeHeader,
+  encodeMessage,
+  type MessageHeader,
+  QUERY_MAGIC,
+} from './message.js'
 import { isCommitted } from './proofs.js'
 
 /** The route that answers them. */
@@ -131,10 +137,6 @@ export function decodeInstantAnswer(
   bytes: Uint8Array,
   servers = 2,
 ): Uint8Array {
-  const header = decodeHeader('answer', ANSWER_MAGIC, bytes, Object.values(INSTANT_SUITES).flat())
-  const suite = suiteFor(of, servers)
-  if (header.suite !== suite) malformed('answer suite', suite, header.suite)
-  checkAnswered(manifest, count, header)
-  checkLength('answer length', bytes, HEADER_BYTES + count * answerBytes)
-  return bytes.subarray(HEADER_BYTES)
+  const suites = { suite: suiteFor(of, servers), suites: Object.values(INSTANT_SUITES).flat() }
+  return decodeAnswersOf(manifest, suites, count, answerBytes, bytes)
 }

@@ -149,7 +149,7 @@ function endsOf({ suite, partitions, hinted }: Pick<Values<typeof HEADER>, 'suit
 /** The manifest's canonical bytes. Throws WireError if the values contradict each other. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
   const { oneServerHint } = manifest
-  const values = { ...manifest, hinted: oneServerHint !== undefined }
+  const values = withFlag(manifest)
   const header = writeFields(HEADER, values)
   checkRules(manifest)
   const ends = endsOf(values)
@@ -254,6 +254,7 @@ export function checkFollows(previous: Manifest, next: Manifest): void {
   checkInteger('queries of a request in suite 6', mostProved(next), ...exactly(mostProved(previous)))
 }
 
+/** The header's values of a manifest. */
 function withFlag(manifest: Manifest): Values<typeof HEADER> {
   return { ...manifest, hinted: manifest.oneServerHint !== undefined }
 }

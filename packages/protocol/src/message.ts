@@ -202,6 +202,24 @@ export function decodeAnswer(
   return bytes.subarray(HEADER_BYTES)
 }
 
+/**
+ * The answers to `count` queries, `answerBytes` each, as a view into `bytes`. Throws WireError, naming the field, unless they are for
+ * exactly this manifest's database, generation and epoch, and of the suite. `suites`: those that may stand there. They are not verified.
+ */
+export function decodeAnswersOf(
+  manifest: Manifest,
+  { suite, suites }: { readonly suite: number; readonly suites: readonly number[] },
+  count: number,
+  answerBytes: number,
+  bytes: Uint8Array,
+): Uint8Array {
+  const header = decodeHeader('answer', ANSWER_MAGIC, bytes, suites)
+  if (header.suite !== suite) malformed('answer suite', suite, header.suite)
+  checkAnswered(manifest, count, header)
+  checkLength('answer length', bytes, HEADER_BYTES + count * answerBytes)
+  return bytes.subarray(HEADER_BYTES)
+}
+
 /** Throws WireError unless an answer's header is for this manifest's epoch and for `count` queries. */
 export function checkAnswered(manifest: Manifest, count: number, header: MessageHeader): void {
   if (!equalBytes(header.databaseId, manifest.databaseId)) {

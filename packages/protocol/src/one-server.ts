@@ -1,12 +1,18 @@
 // Lookups with one server that keeps no state (docs/protocol/one-server.md): the usual header, of suite 9 or 10, then the core's bytes,
 // whose lengths follow from the manifest.
 
-import { checkInteger, checkLength } from './bytes.js'
+import { checkInteger } from './bytes.js'
 import { HEADER_BYTES, MAX_BATCH, SUITE_ONE_SERVER, SUITE_ONE_SERVER_DIRECTORY } from './constants.js'
-import { malformed } from './errors.js'
 import type { InstantOf } from './instant.js'
 import type { Manifest } from './manifest.js'
-import { ANSWER_MAGIC, checkAnswered, decodeHeader, encodeMessage, type MessageHeader, QUERY_MAGIC } from './message.js'
+import {
+  ANSWER_MAGIC,
+  decodeAnswersOf,
+  decodeHeader,
+  encodeMessage,
+  type MessageHeader,
+  QUERY_MAGIC,
+} from './message.js'
 
 /** The route that answers them. */
 export const ONE_SERVER_PATH = '/v1/one-server'
@@ -68,9 +74,6 @@ export function decodeOneServerAnswer(
   answerBytes: number,
   bytes: Uint8Array,
 ): Uint8Array {
-  const header = decodeHeader('answer', ANSWER_MAGIC, bytes, Object.values(ONE_SERVER_SUITES))
-  if (header.suite !== ONE_SERVER_SUITES[of]) malformed('answer suite', ONE_SERVER_SUITES[of], header.suite)
-  checkAnswered(manifest, count, header)
-  checkLength('answer length', bytes, HEADER_BYTES + count * answerBytes)
-  return bytes.subarray(HEADER_BYTES)
+  const suites = { suite: ONE_SERVER_SUITES[of], suites: Object.values(ONE_SERVER_SUITES) }
+  return decodeAnswersOf(manifest, suites, count, answerBytes, bytes)
 }

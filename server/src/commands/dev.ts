@@ -1,5 +1,5 @@
-// `keyhush dev`: servers, two if not told otherwise, and a publisher on this machine, for app developers. As in production each server is a process with a
-// store of its own and accepts only what the publisher signed. A proxy in front of each misbehaves when a key is pressed.
+// `keyhush dev`: servers, two if not told otherwise, and a publisher on this machine, for app developers. As in production each server is
+// a process with a store of its own, and accepts only what the publisher signed. A proxy in front of each misbehaves when a key is pressed.
 
 import { fork } from 'node:child_process'
 import { once } from 'node:events'

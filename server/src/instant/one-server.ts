@@ -1,37 +1,21 @@
 // Answers lookups with one server. Requests wait in a bounded queue, and networks take turns. The thread of an epoch answers one query
 // at a time. The epoch of a query is looked up when its turn comes.
 
-import type { InstantOf } from '@keyhush/protocol'
+import type { Sharing } from '@keyhush/protocol'
 import { epochUnknown, Refusal } from '../base/refusal.js'
 import type { Epochs } from '../database/epochs.js'
 import type { Prepared } from '../one-server/prepared.js'
 import { FairQueue } from '../workers/fair-queue.js'
 import { isFatal } from '../workers/workers.js'
+import type { InstantRequest, Waiting } from './lookups.js'
 
 export interface OneServerOptions {
   /** most queries that may wait; default 64: a second or two of work */
   readonly waiting?: number | undefined
 }
 
-/** What one request asks. */
-export interface OneServerRequest {
-  readonly epochs: Epochs
-  readonly of: InstantOf
-  readonly generation: number
-  readonly epoch: number
-  /** queries, one after the other, whose lengths have been checked */
-  readonly queries: Uint8Array
-  readonly count: number
-  /** networks take turns */
-  readonly network: string
-}
-
-export interface Waiting {
-  /** the answers, one after the other; rejects with a Refusal */
-  readonly answers: Promise<Uint8Array>
-  /** The client has gone. */
-  cancel(): void
-}
+/** What one request asks. Of its queries the lengths have been checked. */
+export type OneServerRequest = Omit<InstantRequest, keyof Sharing>
 
 /** A request under way. */
 interface Entry {

@@ -11,17 +11,13 @@ import {
   MAX_INSTANT_BYTES,
 } from '@keyhush/protocol'
 import type { CoreError } from '@keyhush/wasm'
-import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
 import type { Epoch, Epochs } from '../../database/epochs.js'
 import { checkQueries, type InstantLookups, type InstantSizes, sharedOf } from '../../instant/lookups.js'
-import { decoded, epochOf, expectPartitions, queriesIn, sendBytes } from '../binary.js'
-import { whenOver } from '../limits/connections.js'
+import { decoded, epochOf, expectPartitions, queriesIn } from '../binary.js'
 import { WEIGHTS } from '../limits/rate.js'
+import { sendWaited } from '../waited.js'
 import type { Routes, Surroundings } from './types.js'
-
-/** When to come again if the queue is full: always the same, whatever is in it. */
-const RETRY_AFTER_SECONDS = 1
 
 export function instantRoute(app: Routes, surroundings: Surroundings, lookups: InstantLookups): void {
   const { epochs, readiness, unsent, rate } = surroundings
@@ -36,23 +32,15 @@ export function instantRoute(app: Routes, surroundings: Surroundings, lookups: I
     const epoch = findEpoch(epochs, query)
     const { answerBytes } = checked(epoch, query)
     const { of, generation, count, queries, servers, vectors } = query
-    const made = unsent.reserve(request, reply, HEADER_BYTES + count * answerBytes, { waits: true })
-    try {
-      const network = networkOf(request.ip)
-      const waiting = lookups.submit({
-        ...{ epochs, of, generation, epoch: query.epoch },
-        ...{ queries, count, servers, vectors, network },
-      })
-      whenOver(reply, waiting.cancel)
-      const answers = await waiting.answers
-      made()
-      return sendBytes(reply, encodeInstantAnswer(epoch.manifest, of, count, answers, servers))
-    } catch (error) {
-      if (error instanceof Refusal && error.code === 'instant_full') reply.header('retry-after', RETRY_AFTER_SECONDS)
-      throw error
-    } finally {
-      queries.fill(0)
-    }
+    return await sendWaited(request, reply, {
+      ...{ unsent, queries, replyBytes: HEADER_BYTES + count * answerBytes },
+      submit: network =>
+        lookups.submit({
+          ...{ epochs, of, generation, epoch: query.epoch },
+          ...{ queries, count, servers, vectors, network },
+        }),
+      encode: answers => encodeInstantAnswer(epoch.manifest, of, count, answers, servers),
+    })
   })
 }
 

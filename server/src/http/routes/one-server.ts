@@ -10,18 +10,14 @@ import {
   ONE_SERVER_PATH,
   type OneServerQuery,
 } from '@keyhush/protocol'
-import { networkOf } from '../../base/address.js'
 import { Refusal } from '../../base/refusal.js'
 import type { Epoch } from '../../database/epochs.js'
 import type { OneServerLookups } from '../../instant/one-server.js'
 import { kindsOf, sizesFor } from '../../one-server/contents.js'
-import { decoded, epochOf, expectPartitions, queriesIn, sendBytes } from '../binary.js'
-import { whenOver } from '../limits/connections.js'
+import { decoded, epochOf, expectPartitions, queriesIn } from '../binary.js'
 import { WEIGHTS } from '../limits/rate.js'
+import { sendWaited } from '../waited.js'
 import type { Routes, Surroundings } from './types.js'
-
-/** When to come again if the queue is full: always the same, whatever is in it. */
-const RETRY_AFTER_SECONDS = 1
 
 export function oneServerRoute(app: Routes, surroundings: Surroundings, lookups: OneServerLookups): void {
   const { epochs, readiness, unsent, rate } = surroundings
@@ -36,20 +32,11 @@ export function oneServerRoute(app: Routes, surroundings: Surroundings, lookups:
     const epoch = epochOf(epochs, query)
     const answerBytes = checked(epoch, query)
     const { of, generation, count, queries } = query
-    const made = unsent.reserve(request, reply, HEADER_BYTES + count * answerBytes, { waits: true })
-    try {
-      const network = networkOf(request.ip)
-      const waiting = lookups.submit({ epochs, of, generation, epoch: query.epoch, queries, count, network })
-      whenOver(reply, waiting.cancel)
-      const answers = await waiting.answers
-      made()
-      return sendBytes(reply, encodeOneServerAnswer(epoch.manifest, of, count, answers))
-    } catch (error) {
-      if (error instanceof Refusal && error.code === 'instant_full') reply.header('retry-after', RETRY_AFTER_SECONDS)
-      throw error
-    } finally {
-      queries.fill(0)
-    }
+    return await sendWaited(request, reply, {
+      ...{ unsent, queries, replyBytes: HEADER_BYTES + count * answerBytes },
+      submit: network => lookups.submit({ epochs, of, generation, epoch: query.epoch, queries, count, network }),
+      encode: answers => encodeOneServerAnswer(epoch.manifest, of, count, answers),
+    })
   })
 }
 

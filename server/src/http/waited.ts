@@ -1,0 +1,44 @@
+// Replies that wait in a queue for worker threads.
+
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { networkOf } from '../base/address.js'
+import { Refusal } from '../base/refusal.js'
+import type { Waiting } from '../instant/lookups.js'
+import { sendBytes } from './binary.js'
+import { whenOver } from './limits/connections.js'
+import type { Unsent } from './limits/unsent.js'
+
+/** When to come again if the queue is full: always the same, whatever is in it. */
+const RETRY_AFTER_SECONDS = 1
+
+export interface Waited {
+  readonly unsent: Unsent
+  readonly replyBytes: number
+  /** overwritten once they are answered, or cannot be */
+  readonly queries: Uint8Array
+  /** Lets the queries wait, in the turns of this network. Throws an `instant_full` Refusal. */
+  submit(network: string): Waiting
+  /** the reply with these answers */
+  encode(answers: Uint8Array): Uint8Array
+}
+
+/** Sends the answers when they are there. A client that has gone is not waited for. */
+export async function sendWaited(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { unsent, replyBytes, queries, submit, encode }: Waited,
+): Promise<FastifyReply> {
+  const made = unsent.reserve(request, reply, replyBytes, { waits: true })
+  try {
+    const waiting = submit(networkOf(request.ip))
+    whenOver(reply, waiting.cancel)
+    const answers = await waiting.answers
+    made()
+    return sendBytes(reply, encode(answers))
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'instant_full') reply.header('retry-after', RETRY_AFTER_SECONDS)
+    throw error
+  } finally {
+    queries.fill(0)
+  }
+}
