@@ -13,6 +13,7 @@ import { Line } from './line.js'
 
 export const FIRST_SEED = Number(process.env['KEYHUSH_SEED'] ?? 1)
 export const SCHEDULES = Number(process.env['KEYHUSH_PHONES'] ?? 4)
+const PROGRESS = 25
 const RECORDS = 512
 /** of them, at the front */
 const CHANGING = 8
@@ -270,6 +271,8 @@ export async function runSchedules(begin: (servers: [string, string]) => Promise
       const faults = await all.run(seed, device)
       await device.close()
       expect(faults, `KEYHUSH_SEED=${seed}`).toEqual([])
+      const done = seed - FIRST_SEED + 1
+      if (done % PROGRESS === 0) console.log(`${done} of ${SCHEDULES} schedules, ${all.lookups} lookups`)
     }
     const { lookups, answered, follows } = all
     const slowest = Math.round(Math.max(...follows))
