@@ -70,7 +70,10 @@ const answerTo = (way: Way, keys: readonly string[]) => {
   return way === 'get' ? DATA[keys[0]!] : keys.map(key => DATA[key])
 }
 
-const edit = async (value: string) => await one.publish([{ op: 'edit', key: 'key-9', value }])
+async function edit(value: string): Promise<void> {
+  const publish = () => one.publish([{ op: 'edit', key: 'key-9', value }])
+  await publish().catch(publish) // its connection may have gone stale meanwhile
+}
 
 interface State {
   /** what the server has seen from open() on counts, too */
