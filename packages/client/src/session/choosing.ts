@@ -154,19 +154,28 @@ export class ChoosingSession implements Session {
   }
 
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
-    return this.#orGoBack(now => now.ask(question, signal), signal)
+    return this.#orOtherwise(now => now.ask(question, signal), signal)
   }
 
   async sync(signal?: AbortSignal): Promise<void> {
-    await this.#orGoBack(now => now.sync(signal), signal)
+    await this.#orOtherwise(now => now.sync(signal), signal)
   }
 
-  /** A call of the session that answers; where that needs a download that must not begin, of the one without a state. */
-  async #orGoBack<T>(call: (now: Session) => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  /**
+   * A call of the session that answers; where that needs a download that must not begin, of the one without a state; where lookups
+   * without a state are offered no more, of the one with it.
+   */
+  async #orOtherwise<T>(call: (now: Session) => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
     const now = this.#now
     try {
       return await call(now)
     } catch (error) {
+      if (this.#next !== undefined && isUnoffered(error)) {
+        this.#due = 'needed'
+        if (this.#preparing === undefined) this.#prepareBy(this.#prepare(false))
+        await abortable(this.#preparing!, signal)
+        return await call(this.#now)
+      }
       if (!isRefusal(error)) throw error
       await abortable(this.#goingBack, signal).catch(cause => {
         if (signal?.aborted || this.#now === now) throw cause
@@ -465,4 +474,9 @@ export class ChoosingSession implements Session {
 
 function newer(one: Place | undefined, other: Place | undefined): Place | undefined {
   return (one?.epoch ?? 0) > (other?.epoch ?? 0) ? one : other
+}
+
+/** Whether these servers, or this database, have no lookups without a state any more. */
+function isUnoffered(error: unknown): boolean {
+  return error instanceof UnsupportedError && error.reason === 'offer'
 }
