@@ -5,9 +5,9 @@ import { estimate, open } from '../src/index.js'
 import { startCore } from '../src/platform/starting.js'
 import { keyed, NAMES, openedOn } from './support/harness.js'
 import { A, B } from './support/network.js'
+import './support/no-webassembly.js'
 
 afterEach(() => void vi.unstubAllGlobals())
-await fetch('data:,') // Node's own is made of WebAssembly, when it is first used
 
 const failingWith = (cause: unknown) =>
   startCore({ loadCore: () => Promise.reject(cause), pause: async () => {} }, 'client')
