@@ -40,7 +40,9 @@ export async function expectToldOfPolicy(
   const origins = servers.map(server => new URL(server).origin)
   const noWebAssembly = await startPage(origins, "'self'")
   const found = (mode: string) => `hello, name 2 é,hello, name 299 é,,${mode},script`
-  expect(await evaluate(noWebAssembly.url, opened, servers)).toBe(`unsupported policy true; ${['instant', 'instant', 'local'].map(found)}`)
+  expect(await evaluate(noWebAssembly.url, opened, servers)).toBe(
+    `unsupported policy true; ${['instant', 'instant', 'local'].map(found)}`,
+  )
   await noWebAssembly.close()
   const noServers = await startPage([])
   const added = NOWHERE.map(server => `add ${server} to its connect-src`)
