@@ -2,9 +2,11 @@
 
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { linesOf, phishingDomains } from './data.js'
 import { keyhush, type RunningServer, startServer } from './servers.js'
 
+const READY_POLL_MS = 100
 const WEEK_SECONDS = 7 * 24 * 60 * 60
 
 /** As docs/operations/one-server.md says. `folder`: of this run; it has the publisher's key. */
@@ -18,6 +20,7 @@ export async function startAlone(folder: string, publisherKey: string): Promise<
   try {
     const copy = ['--store', join(folder, 'own'), '--dataset', dataset]
     await keyhush('publish', '--servers', `${server.url}/alone`, '--key', key, ...copy)
+    while (!(await fetch(`${server.url}/readyz`)).ok) await setTimeout(READY_POLL_MS)
     return server
   } catch (error) {
     await server.close()

@@ -20,7 +20,7 @@ export class One {
     this.#session = new Session(alone, config, undefined, ['A'])
   }
 
-  /** Has the server prepared. Then it looks up an example that is listed and, without showing it, one that is not. */
+  /** Has the server prepared, and looks up an example. */
   async start(): Promise<void> {
     const said = find(this.#page, '#one-said', HTMLElement)
     try {
@@ -31,20 +31,22 @@ export class One {
     }
     said.hidden = true
     find(this.#page, '#one-ready', HTMLElement).hidden = false
-    const home = new Home(this.#page, this.#session, this.#config, ALONE, () => this.#compare())
-    await home.ask(alone.examples[0])
-    if (this.#session.last.found === undefined) return // the reason is shown
-    await this.#session.ask(alone.examples.at(-1)!)
-    this.#compare()
-    await this.#estimate()
-    find(this.#page, '#one-shown', HTMLElement).hidden = false
+    const compare = () => void this.#compare().catch(() => {}) // the next answer tries again
+    await new Home(this.#page, this.#session, this.#config, ALONE, compare).ask(alone.examples[0])
   }
 
-  #compare(): void {
-    const { found, absent } = this.#session.last
-    if (found === undefined || absent === undefined) return
-    const [one, other] = [found, absent].map(({ key, exchanges }) => ({ typed: key, exchanges }))
+  /** Shows the last lookup that found something beside the last that did not. Where one of them is missing, it looks an example up. */
+  async #compare(): Promise<void> {
+    const { last } = this.#session
+    if (last.found === undefined) await this.#session.ask(alone.examples[0])
+    if (last.absent === undefined) await this.#session.ask(alone.examples.at(-1)!)
+    if (last.found === undefined || last.absent === undefined) return
+    const [one, other] = [last.found, last.absent].map(({ key, exchanges }) => ({ typed: key, exchanges }))
     find(this.#page, '#one-side', HTMLElement).replaceChildren(...sideBySide(one!, other!, 'one-side-title'))
+    const shown = find(this.#page, '#one-shown', HTMLElement)
+    if (!shown.hidden) return
+    await this.#estimate()
+    shown.hidden = false
   }
 
   /** Costs as the SDK computes them, from what the servers state. */
