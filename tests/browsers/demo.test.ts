@@ -3,7 +3,7 @@
 
 import { join } from 'node:path'
 import { estimate } from '@keyhush/client'
-import { loadCore } from '@keyhush/wasm'
+import { loadCore, oneServerPlan } from '@keyhush/wasm'
 import axe from 'axe-core'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -491,13 +491,19 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     await type('lookupsPerDay', '100')
     await type('records', '1048576')
     await says('1,048,576 records of 32 bytes.')
-    const { modes } = (await loadCore()).plan({ records: 1_048_576, valueBytes: 32, lookupsPerDay: 100 })
+    const core = await loadCore()
+    const plan = core.plan({ records: 1_048_576, valueBytes: 32, lookupsPerDay: 100 })
+    const { modes } = plan
     const [local, instant] = ['local', 'instant'].map(wanted => modes.find(({ mode }) => mode === wanted)!)
     const { recommended, rows } = await shown()
     expect(recommended).toBe('Full hint')
     const lookup = instant!.lookupBytesUp + instant!.lookupBytesDown
     expect(rows.find(([mode]) => mode === 'Instant')?.[3]).toBe(`${(lookup / 1000).toFixed(1)} kB`)
     expect(rows.find(([mode]) => mode === 'Keep it all')?.[3]).toBe('nothing')
+    const [alone] = oneServerPlan(core, plan)
+    const aloneBytes = alone!.lookupBytesUp + alone!.lookupBytesDown
+    const ofOne = rows.find(([mode]) => mode === 'One server, instant: experimental')
+    expect(ofOne?.[3]).toBe(`${(aloneBytes / 1000).toFixed(1)} kB`)
     const times = Math.ceil((local!.firstBytes - instant!.firstBytes) / lookup)
     await says(`as much as ${times.toLocaleString('en')} instant lookups.`)
 
