@@ -24,9 +24,11 @@ const server = createServer((request, response) => {
 })
 let nextLine = () => {}
 let proxy: Watcher
+let target: string
 
 beforeAll(async () => {
-  proxy = await startProxy(await listen(server, 0))
+  target = await listen(server, 0)
+  proxy = await startProxy(target)
 })
 beforeEach(() => {
   proxy.lies = false
@@ -90,7 +92,8 @@ test('an unreachable server is an error, not a crash', async () => {
   const gone = createServer()
   const url = await listen(gone, 0)
   await closeServer(gone)
-  const lonely = await startProxy(url)
+  const lonely = await startProxy(url, path => (path.startsWith('/other/') ? target : undefined))
   expect((await fetch(`${lonely.url}/keys/v1/manifest`)).status).toBe(502)
+  expect((await fetch(`${lonely.url}/other/v1/manifest`)).status).toBe(200) // of another server
   await lonely.close()
 })

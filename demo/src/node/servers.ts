@@ -11,7 +11,7 @@ export interface RunningServer {
   close(): Promise<void>
 }
 
-const START_TIMEOUT_MS = 180_000 // a server first loads up to millions of records into its store
+export const START_TIMEOUT_MS = 180_000 // a server first loads up to millions of records into its store
 const STOP_TIMEOUT_MS = 3_000
 
 /** Runs a command to its end. */
