@@ -61,7 +61,7 @@ test('a lie flips one bit after the header, at another place each time', async (
     const { bytes } = await post('/keys/v1/instant', query)
     const changed = [...bytes.keys()].filter(at => bytes[at] !== answer[at])
     expect(changed).toHaveLength(1)
-    expect(changed[0]).toBeGreaterThanOrEqual(40)
+    expect(changed[0]! % 5).toBe(1) // never of a bit that says nothing where one server answers
     places.add(changed[0]!)
   }
   expect(places.size).toBeGreaterThan(1)
