@@ -7,8 +7,9 @@ import { Instance } from '@keyhush/wasm/instance'
 import { expect, test } from 'vitest'
 import { clientCore } from '../../wasm/dist/client-core.js'
 import { singleHalf } from '../../wasm/dist/single-core.js'
-import type { UnsupportedError } from '../src/index.js'
+import type { MapEvent, UnsupportedError } from '../src/index.js'
 import type { Environment, OpenWithOptions } from '../src/testing.js'
+import { rest } from './support/clock.js'
 import { buildDatabase, someValues } from './support/database.js'
 import { core, Harness, sameOnBoth } from './support/harness.js'
 import { A } from './support/network.js'
@@ -17,6 +18,8 @@ import { publisherKey, signedOnBoth } from './support/signed.js'
 const GENERATED = '../../wasm/generated'
 const MEMORY_SECTION = 5
 const HEADER_BYTES = 8
+/** what an error says */
+const MISSING = /expected memory|for lack of memory/
 
 const database = buildDatabase(core, { values: someValues(1 << 16, 32), partitions: 64 })
 const parts = await memoryOf(new URL(`${GENERATED}/single_bg.wasm`, import.meta.url))
@@ -54,9 +57,13 @@ function limitedTo(pages: number): Promise<WebAssembly.Module> {
   return WebAssembly.compile(Buffer.concat([parts.before, section, parts.after]))
 }
 
+let instances = 0
+
 /** Starts a core with glue of its own. */
 async function coreWith(pages: number): Promise<SingleCore> {
-  const glue = (await import(`${GENERATED}/single.js?${pages}`)) as typeof import('../../wasm/generated/single.js')
+  const glue = (await import(
+    `${GENERATED}/single.js?${instances++}`
+  )) as typeof import('../../wasm/generated/single.js')
   const own = glue as unknown as Parameters<typeof clientCore>[0]
   const coreOf = (memory: object) => ({ ...clientCore(own, memory as WebAssembly.Memory), ...singleHalf(glue) })
   return await new Instance<SingleCore>(glue, coreOf).load(() => limitedTo(pages))
@@ -78,11 +85,30 @@ test.each<[string, Partial<OpenWithOptions>, step: number, most: number]>([
       value => void expect(value).toEqual(database.byIndex[77]),
       (error: UnsupportedError) => error,
     )
-    if (error !== undefined) expect(error.message, `${error.cause}`).toMatch(/expected memory|for lack of memory/)
+    if (error !== undefined) expect(error.message, `${error.cause}`).toMatch(MISSING)
     outcomes.push(error?.reason ?? 'answered')
   }
   console.log(`from ${parts.pages} pages, each with ${step} more:`, outcomes.join(', '))
   expect(outcomes.length).toBeGreaterThan(3)
   expect(outcomes.slice(0, -1).filter(outcome => !['memory', 'crashed'].includes(outcome))).toEqual([])
   expect(outcomes.at(-1)).toBe('answered')
+})
+
+test("mode auto: lookups go on without a state, and 'preparing-failed' says why", async () => {
+  for (const pages of [parts.pages, parts.pages + 20]) {
+    const own = await coreWith(pages)
+    const loadCore = (async build => (build === 'instant' ? core : own)) as Environment['loadCore']
+    const harness = new Harness(sameOnBoth(database), pages, { loadCore })
+    const failed: unknown[] = []
+    const onEvent = (event: MapEvent) => {
+      if (event.type === 'preparing-failed') failed.push(event.error)
+    }
+    const map = await harness.open({ mode: 'auto', onEvent })
+    for (const index of [77, 1 << 15]) expect(await harness.drive(map.at(index))).toEqual(database.byIndex[index])
+    await rest() // what is made behind has failed
+    expect(map.mode).toBe('instant')
+    expect(await harness.drive(map.at(5))).toEqual(database.byIndex[5])
+    expect(failed.length).toBeGreaterThan(0)
+    for (const error of failed) expect(error).toMatchObject({ message: expect.stringMatching(MISSING) })
+  }
 })
