@@ -170,10 +170,8 @@ export class ChoosingSession implements Session {
     try {
       return await call(now)
     } catch (error) {
-      if (this.#next !== undefined && isUnoffered(error)) {
-        this.#due = 'needed'
-        if (this.#preparing === undefined) this.#prepareBy(this.#prepare(false))
-        await abortable(this.#preparing!, signal)
+      if (isUnoffered(error)) {
+        if (this.#now === now) await this.#goOn(error, signal)
         return await call(this.#now)
       }
       if (!isRefusal(error)) throw error
@@ -183,6 +181,16 @@ export class ChoosingSession implements Session {
       if (this.#now === now && this.#due !== 'needed') throw error
       return await call(this.#now)
     }
+  }
+
+  /** With the state, as a new map would. Throws `unoffered` if there can be none. */
+  async #goOn(unoffered: unknown, signal: AbortSignal | undefined): Promise<void> {
+    if (this.#next === undefined || this.#isScript) throw unoffered
+    this.#due = 'needed'
+    if (this.#preparing === undefined) this.#prepareBy(this.#prepare(false))
+    await abortable(this.#preparing!, signal).catch(cause => {
+      throw cause instanceof CalledOff ? unoffered : cause
+    })
   }
 
   async reset(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {

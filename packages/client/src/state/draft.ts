@@ -185,7 +185,7 @@ export class Draft {
     const steps = await stepsAfter(this.#machine, baseOf(this.#preparation, this.#agreed), signal)
     for (const step of steps) {
       const foreseen = this.#preparation.foresee?.(step)
-      if (foreseen) await foreseen
+      if (foreseen !== undefined) await foreseen
       const followed = { manifest: this.#agreed.manifest, directory: this.#directory.handle }
       const [, handle] = applied(core, followed, step, after =>
         withLayout(core, followed.manifest, before => this.#preparation.update(step, before, after)),
