@@ -24,7 +24,7 @@ interface Lane {
 
 export class Local implements Omit<LocalHandle, 'replay' | 'arrive' | 'encode'> {
   readonly id: Uint8Array
-  readonly memory: { readonly buffer: ArrayBuffer }
+  memory: { readonly buffer: ArrayBuffer }
   readonly #lanes: (Lane | undefined)[] = Array(LANES).fill(undefined)
   #layout: Layout
   #version = 0
@@ -99,6 +99,7 @@ export class Local implements Omit<LocalHandle, 'replay' | 'arrive' | 'encode'> 
   finish(version: number): void {
     this.#assertWhole()
     this.#version = version
+    this.memory = { buffer: new ArrayBuffer(0) } // nothing more is received
   }
 
   records(indices: Uint32Array): Uint8Array {
