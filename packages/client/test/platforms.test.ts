@@ -1,5 +1,7 @@
 // What is said where the WebAssembly core does not start: what is to be done about it, and nothing that is not so.
 
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test, vi } from 'vitest'
 import { estimate, open } from '../src/index.js'
 import { startCore } from '../src/platform/starting.js'
@@ -7,7 +9,13 @@ import { keyed, NAMES, openedOn } from './support/harness.js'
 import { A, B } from './support/network.js'
 
 afterEach(() => void vi.unstubAllGlobals())
-await fetch('data:,') // Node's own is made of WebAssembly, when it is first used
+
+// Node's own fetch is made of WebAssembly, which is compiled for its first answer.
+const server = createServer((_request, response) => response.end())
+await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+await (await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)).text()
+server.closeAllConnections()
+server.close()
 
 const failingWith = (cause: unknown) =>
   startCore({ loadCore: () => Promise.reject(cause), pause: async () => {} }, 'client')
