@@ -1,16 +1,22 @@
-// Instant lookups with one server: what the core computes, in WebAssembly under Node, beside the sizes that it says. Every record found is
-// compared with the data.
+// Instant lookups with one server: what the core computes, in WebAssembly under Node, beside the sizes that it says; and clients at once
+// at a server process. Every record found is compared with the data.
 
 import { randomBytes, randomInt } from 'node:crypto'
-import { HEADER_BYTES } from '@keyhush/protocol'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { decodeOneServerAnswer, encodeOneServerQuery, HEADER_BYTES, ONE_SERVER_PATH, toHex } from '@keyhush/protocol'
 import { type Core, discardCore, loadCore } from '@keyhush/wasm'
 import { milliseconds } from './compute.js'
+import { type Load, putUnderLoad } from './load.js'
 import { type Options, target } from './options.js'
 import { power } from './plot.js'
-import type { Figure, Section } from './report.js'
-import { check, pseudorandomBytes, type Shape } from './stage.js'
+import { type Figure, median, type Section } from './report.js'
+import { check, newestManifest, pseudorandomBytes, type Shape, Stage } from './stage.js'
 
 const WARM_UP_LOOKUPS = 5
+const CLIENTS = 4
+const LOAD_SECONDS = 3
+const REQUESTS = 8
+const DAY_SECONDS = 24 * 60 * 60
 const CONTEXT = { databaseId: new Uint8Array(16).fill(1), generation: 1, of: 'records' } as const
 
 /** Other shapes, with `--all`. */
@@ -26,7 +32,74 @@ export async function oneServer(options: Options): Promise<Section[]> {
     console.log(`one-server: N = ${shape.records}, ℓ = ${shape.recordBytes}`)
     figures.push(...(await computing(options, shape)))
   }
-  return [{ title: 'Instant lookups with one server: computing', figures }]
+  return [
+    { title: 'Instant lookups with one server: computing', figures },
+    { title: 'Instant lookups with one server: clients at once', figures: await atOnce(options) },
+  ]
+}
+
+/** Clients that each ask again as soon as they are answered; and one alone, in turn with them. */
+async function atOnce({ shape, repeats }: Options): Promise<Figure[]> {
+  const { records, recordBytes } = shape
+  console.log(`one-server: ${CLIENTS} clients at once`)
+  return await Stage.with(async stage => {
+    const data = pseudorandomBytes(records * recordBytes)
+    const expires = `${Math.floor(Date.now() / 1000) + DAY_SECONDS}`
+    const dataset = await stage.dataset(data, shape, '--one-server', '--expires', expires)
+    const { url } = await stage.serve('--dataset', dataset)
+    while ((await fetch(`${url}/readyz`)).status !== 200) await sleep(100)
+    const load = await checkedLoad(url, data)
+    const ratios: number[] = []
+    const spread: number[] = []
+    const alone: number[] = []
+    for (let run = 0; run < repeats; run++) {
+      const one = median((await putUnderLoad(load, 1, LOAD_SECONDS)).latencyMs)
+      const { ofEach } = await putUnderLoad(load, CLIENTS, LOAD_SECONDS)
+      const answers = ofEach.map(({ length }) => length)
+      alone.push(one)
+      ratios.push(...ofEach.map(latencyMs => median(latencyMs) / one))
+      spread.push(Math.max(...answers) / Math.min(...answers))
+    }
+    const column = `N = ${power(records)}, ℓ = ${recordBytes}`
+    return [
+      { name: 'one client alone', column, unit: 'ms', samples: alone },
+      { name: `each of ${CLIENTS} at once`, column, unit: '× alone', target: ['≤', CLIENTS], samples: ratios },
+      { name: '– answers of the first', column, unit: '× of the last', target: ['≤', 1.4], samples: spread },
+    ]
+  })
+}
+
+/** Requests whose answers a client has verified: later ones have to be the same. */
+async function checkedLoad(url: string, data: Buffer): Promise<Load> {
+  const [core, manifest] = [await loadCore(), await newestManifest(url)]
+  const { databaseId, generation, oneServerHint } = manifest
+  const context = { databaseId, generation, of: 'records' } as const
+  const { answerBytes } = core.oneServerSizes(manifest)
+  const hint = await bytesAt(`${url}/v1/blobs/${toHex(oneServerHint!)}`)
+  const asked: { readonly url: string; readonly body: Uint8Array; readonly reply: Uint8Array }[] = []
+  while (asked.length < REQUESTS) {
+    const index = randomInt(manifest.records)
+    const entropy = randomBytes(32)
+    const query = core.newOneServerQuery(manifest, context, new Uint8Array(32), Uint32Array.of(index), entropy)
+    const body = encodeOneServerQuery(manifest, 'records', 1, query.request())
+    const reply = await bytesAt(`${url}${ONE_SERVER_PATH}`, { method: 'POST', body })
+    const value = query.decode(hint, decodeOneServerAnswer(manifest, 'records', 1, answerBytes, reply))
+    query.free()
+    check(data, manifest.recordBytes, [{ index, value: [...(value ?? [])] }])
+    asked.push({ url: `${url}${ONE_SERVER_PATH}`, body, reply })
+  }
+  return {
+    requests: asked,
+    check(i, reply) {
+      if (!reply.equals(asked[i]!.reply)) throw new Error('a reply under load is another than the client has verified')
+    },
+  }
+}
+
+async function bytesAt(url: string, init?: RequestInit): Promise<Uint8Array> {
+  const response = await fetch(url, init)
+  if (!response.ok) throw new Error(`expected status 200, got ${response.status}`)
+  return new Uint8Array(await response.arrayBuffer())
 }
 
 async function computing(options: Options, shape: Shape): Promise<Figure[]> {

@@ -1,0 +1,13 @@
+// One server that is killed under load, and its publisher: a minute.
+
+import { randomInt } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { simulate } from './killed-server.js'
+
+test('a server and a publisher that are killed give no wrong value, and lose no lookup and no epoch', async () => {
+  const seed = randomInt(2 ** 31)
+  console.log(`seed ${seed}`)
+  const { epochs, killed, lookups } = await simulate(seed, 10, 300)
+  expect(epochs).toBeGreaterThanOrEqual(10)
+  expect(Math.min(killed.server, killed.publisher, ...Object.values(lookups))).toBeGreaterThan(0)
+})
