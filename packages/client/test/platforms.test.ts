@@ -7,15 +7,9 @@ import { estimate, open } from '../src/index.js'
 import { startCore } from '../src/platform/starting.js'
 import { keyed, NAMES, openedOn } from './support/harness.js'
 import { A, B } from './support/network.js'
+import './support/no-webassembly.js'
 
 afterEach(() => void vi.unstubAllGlobals())
-
-// Node's own fetch is made of WebAssembly, which is compiled for its first answer.
-const server = createServer((_request, response) => response.end())
-await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-await (await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)).text()
-server.closeAllConnections()
-server.close()
 
 const failingWith = (cause: unknown) =>
   startCore({ loadCore: () => Promise.reject(cause), pause: async () => {} }, 'client')

@@ -13,7 +13,7 @@ import { Query } from './query.js'
 export type { InstantCore } from '../core/instant.js'
 
 /** Our interface has the layouts of all builds, with sizes that only hints need. */
-function own(layout: LayoutHandle): Layout {
+export function own(layout: LayoutHandle): Layout {
   return layout as unknown as Layout
 }
 
