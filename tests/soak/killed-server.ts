@@ -226,7 +226,7 @@ class World {
 
   async #disturbedTurn(): Promise<void> {
     const moment = () => (this.chance(1000) / 1000) * this.#turnMs
-    const [server, publisher] = [this.chance(3) === 0, this.chance(3) === 0]
+    const [server, publisher] = [this.#epoch % 2 === 0, this.#epoch % 3 === 0] // in one turn of six both
     const turn = this.#turn(publisher ? moment() : undefined)
     await Promise.all([turn, server && this.#killServerAfter(moment())])
   }
