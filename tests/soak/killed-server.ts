@@ -19,6 +19,8 @@ import { Balancer } from './balancer.js'
 export const KEYS = 6000
 const MAPS = 3
 const VALUE_BYTES = 24
+/** keys that have changed lately, of which every other lookup is: there a wrong epoch shows */
+const LATELY = 30
 const DAY_SECONDS = 24 * 60 * 60
 /** A lookup is lost, and so is an epoch, if it takes so many times as long as the first epoch, whose turn nobody disturbs. */
 const PATIENCE = 20
@@ -70,6 +72,7 @@ class World {
   readonly #databases = new Map<number, Values>()
   readonly #lookups = Object.fromEntries(KINDS.map(kind => [kind, 0])) as Record<Kind, number>
   readonly #killed = { server: 0, publisher: 0 }
+  #changed = ['key 0']
   #epoch = 1
   #generations = 1
   #added = KEYS
@@ -194,8 +197,10 @@ class World {
     for (let n = this.chance(3); n > 0; n--) {
       const key = `key ${this.#added++}`
       next.set(key, `new ${this.#epoch}`)
+      keys.push(key)
       operations.push({ op: 'add', key, value: next.get(key) })
     }
+    this.#changed = [...keys, ...this.#changed].slice(0, LATELY)
     return operations
   }
 
@@ -258,6 +263,7 @@ class World {
 
   #drawn(kind: Kind): string {
     if (kind === 'absent') return `nobody ${this.chance(KEYS)}`
+    if (this.chance(2) === 0) return this.#changed[this.chance(this.#changed.length)]!
     const known = [...this.#databases.get(this.#epoch)!.keys()] // `has` is about either
     return kind === 'has' && this.chance(2) === 0 ? 'nobody' : known[this.chance(known.length)]!
   }
