@@ -140,7 +140,9 @@ class World {
     failed.catch(() => {}) // should one of them fail, it ends at once
     try {
       while (this.#epoch < epochs || lookupsIn(this.#lookups) < lookups) {
-        await Promise.race([this.#disturbedTurn(), failed])
+        const turn = this.#disturbedTurn()
+        turn.catch(() => {}) // of a turn that is left because a lookup has failed
+        await Promise.race([turn, failed])
         tell(this.#outcome)
       }
     } finally {
@@ -208,7 +210,7 @@ class World {
   async #published(operations: readonly object[], epoch: number, livesMs?: number): Promise<void> {
     const deadline = performance.now() + this.#patienceMs
     let mayDie = livesMs !== undefined
-    for (;;) {
+    while (!this.#over) {
       const command = await this.publish(operations, epoch)
       const killing = mayDie && this.#killAfter(livesMs!, command)
       mayDie = false
@@ -238,6 +240,7 @@ class World {
 
   async #killServerAfter(ms: number): Promise<void> {
     await sleep(ms)
+    if (this.#over) return
     this.#killed.server++
     await this.server.kill()
     this.#sendTo(undefined)
