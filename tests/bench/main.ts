@@ -8,7 +8,7 @@
 //                    [--visits N,…] first visits at other N
 //                    [--only PART]  compute, lookups, single, instant, one-server, living, visits, tasks (of a page's main thread), demo (its
 //                                   page with the large set, which is fetched, and built for a minute), proved, script
-//                                   (instant lookups without WebAssembly), phones (Hermes, and a slow processor on a slow line), papers; or several with commas
+//                                   (instant lookups without WebAssembly), phones (Hermes, a slow processor on a slow line, and memory), papers; or several with commas
 //                    [--adds n]     operations of the largest batch that is published, to five keys for four of them
 //                    [--proved N,…] databases with Pointproofs at other N   [--prover COMMAND] what is larger than 2^16 proved natively
 //                    [--write]      all of it into docs/benchmarks.md, its plots into docs/plots

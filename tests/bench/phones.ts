@@ -11,6 +11,7 @@ import { ENTRY, Hermes, type Installed, installApp, NATIVE, programOf } from '..
 import { serveFiles } from '../support/web.js'
 import { look, type Timed } from './look.js'
 import { type Options, target } from './options.js'
+import { phoneMemory } from './phone-memory.js'
 import type { Figure, Section } from './report.js'
 import { record } from './script.js'
 import { residentBytes, Stage, under } from './stage.js'
@@ -54,6 +55,7 @@ export async function phones(options: Options): Promise<Section[]> {
     return [
       { title: 'Phones: Hermes', figures: inHermes },
       { title: `Phones: Chromium slowed ${SLOWED} times`, figures: await firstAnswer(stage, urls, options) },
+      ...(await phoneMemory(options)),
     ]
   })
 }

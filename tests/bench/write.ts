@@ -120,6 +120,8 @@ lookup of a fresh page includes compiling. Sizes are of each core alone, with al
   'Phones: Hermes': `The package in Hermes 0.12, an interpreter, beside Node in one run: what a lookup of a key computes, and whole lookups with two
 \`keyhush serve\` processes on this machine. Memory is what the process has more than with an app without the package.`,
   'Phones: Chromium': `The app is one page with \`@keyhush/client/instant\`, its processor slowed six times, its line shaped as for first visits.`,
+  'Phones: memory': `The most memory that a page's process has had, keyless, in a browser of its own. This machine has memory, so the browser frees
+late; a phone's frees earlier.`,
   'A database that changes': `Stores are on disk (LMDB). A batch takes from the request to the reply, which comes when it is on disk. An open page follows
 from the start of \`publish\`, to both servers, until the map has turned.`,
   'A batch as large': `Another thread sends lookups one after the other, 2 ms apart; the longest wait counts.`,

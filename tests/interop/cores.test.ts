@@ -112,37 +112,6 @@ describe('the core without WebAssembly is the WebAssembly core', () => {
       both(core => sizesOf(core, records, recordBytes, Math.max(16, records / 65_536), Math.min(65_536, records / 16)))
     }
   })
-
-  test('in the choice of a mode', () => {
-    const directory = fc.record({
-      directoryBytes: fc.oneof(fc.constant(0), fc.nat(2 ** 27)),
-      directoryBlockLog: fc.option(fc.nat(18), { nil: undefined }),
-      directoryBlockBytes: fc.option(
-        fc.integer({ min: 0, max: 2048 }).map(units => 32 * units),
-        { nil: undefined },
-      ),
-    })
-    const offers = fc.record({ instant: fc.boolean(), servers: fc.option(fc.nat(9), { nil: undefined }) })
-    const lookups = fc.oneof(fc.nat(10_000), fc.double({ min: -1 }))
-    const sizes = [
-      fc.integer({ min: 1, max: 1 << 24 }),
-      fc.integer({ min: 1, max: 4096 }),
-      fc.constantFrom(1, 2, 8),
-    ] as const
-    always(
-      [...sizes, directory, offers, lookups],
-      (records, recordBytes, pack, directory, offers, lookups) => {
-        const partitions = Math.max(16, Math.ceil(records / 65_536))
-        const partitionRecords = pack * Math.ceil(records / partitions / pack)
-        both(core => {
-          const layout = core.layout(records, recordBytes, partitions, partitionRecords, pack)
-          // The interface has no undefined here; manifests without a directory have none of these.
-          return core.chooseMode(layout, directory as never, offers as never, lookups)
-        })
-      },
-      1000,
-    )
-  })
 })
 
 /** All servers' queries and answers, and by each core what becomes of answers. */

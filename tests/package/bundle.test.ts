@@ -82,18 +82,18 @@ test('an app of /instant is two files of 62 kB of brotli at most; more where the
   )
 })
 
-test('the core in JavaScript has at most 23 kB minified, 9 kB of brotli, with all that it imports', async () => {
+test('the core in JavaScript has at most 20 kB minified, 8 kB of brotli, with all that it imports', async () => {
   const { outputs, bytesOf, lengthOf } = await bundled(`export { scriptCore } from '@keyhush/wasm/script'`)
   const files = Object.keys(outputs)
   console.log('script, bytes:', { minified: lengthOf(files), brotli: bytesOf(files) })
-  expect(lengthOf(files)).toBeLessThan(23_000)
-  expect(bytesOf(files)).toBeLessThan(9_000)
+  expect(lengthOf(files)).toBeLessThan(20_000)
+  expect(bytesOf(files)).toBeLessThan(8_000)
 })
 
-test('an app with React Native ships at most 46 kB of brotli more, in one file', async () => {
+test('an app with React Native ships at most 45 kB of brotli more, in one file', async () => {
   const bytes = await whole(`export { open } from '@keyhush/react-native'`)
   console.log('of React Native, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(46_000)
+  expect(bytes).toBeLessThan(45_000)
   expect(Math.abs(bytes / 1000 - (await figureIn('docs/guide/phones.md', /(\d+) kB of brotli/)))).toBeLessThan(1)
 })
 

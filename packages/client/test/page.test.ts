@@ -18,18 +18,19 @@ async function pageOf() {
   }
   vi.stubGlobal('navigator', { locks: { request } })
   vi.stubGlobal('indexedDB', {})
-  const [{ whileShown }, { platformLocks }, { platformTabs }, { preparersOf }] = [
+  const [{ whileShown }, { platformLocks }, { platformTabs }, { preparersOf }, { pause }] = [
     await import('../src/platform/page.js'),
     await import('../src/platform/locks.js'),
     await import('../src/platform/tabs.js'),
     await import('../src/platform/preparers.js'),
+    await import('../src/platform/environment.js'),
   ]
   const turn = (visibilityState: string) => {
     Object.assign(document, { visibilityState })
     document.dispatchEvent(new Event('visibilitychange'))
   }
   return {
-    ...{ whileShown, locks: platformLocks, tabs: platformTabs(), granted, preparersOf },
+    ...{ whileShown, locks: platformLocks, tabs: platformTabs(), granted, preparersOf, pause },
     leave: () => page.dispatchEvent(new Event('pagehide')),
     comeBack: () => page.dispatchEvent(new Event('pageshow')),
     freeze: () => document.dispatchEvent(new Event('freeze')),
@@ -53,6 +54,23 @@ test('a lock is not asked for while the page is away', async () => {
   page.comeBack()
   expect(await two).toBe(2)
   expect(page.granted).toEqual(['one bell', 'one', 'two bell', 'two'])
+})
+
+test('a pause whose message is lost while the page is away is over when it is back', async () => {
+  const page = await pageOf()
+  vi.stubGlobal('setImmediate', undefined)
+  vi.stubGlobal('scheduler', undefined)
+  vi.stubGlobal(
+    'MessageChannel',
+    class {
+      port1 = { close() {} }
+      port2 = { postMessage() {} }
+    },
+  )
+  const paused = page.pause()
+  page.leave()
+  page.comeBack()
+  await paused
 })
 
 test('what follows is called off when the page is left, and begins again each time it is back', async () => {

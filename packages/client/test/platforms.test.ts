@@ -1,5 +1,7 @@
 // What is said where the WebAssembly core does not start: what is to be done about it, and nothing that is not so.
 
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test, vi } from 'vitest'
 import { estimate, open } from '../src/index.js'
 import { startCore } from '../src/platform/starting.js'
@@ -7,6 +9,13 @@ import { keyed, NAMES, openedOn } from './support/harness.js'
 import { A, B } from './support/network.js'
 
 afterEach(() => void vi.unstubAllGlobals())
+
+// Node's own fetch is made of WebAssembly, which is compiled for its first answer.
+const server = createServer((_request, response) => response.end())
+await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+await (await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)).text()
+server.closeAllConnections()
+server.close()
 
 const failingWith = (cause: unknown) =>
   startCore({ loadCore: () => Promise.reject(cause), pause: async () => {} }, 'client')
@@ -32,6 +41,25 @@ test('webassembly: there is none, or none with SIMD', async () => {
     reason: 'webassembly',
   })
 })
+
+test.each([
+  ['webassembly', undefined, 'expected WebAssembly with SIMD, got none; update the platform, or'],
+  ['policy', new EvalError('Refused to create a WebAssembly object'), "add 'wasm-unsafe-eval' to its script-src, or"],
+] as const)(
+  '%s: one server in mode instant needs it, so two servers are what does without',
+  async (reason, refusal, wayOut) => {
+    const fail = () => {
+      throw refusal
+    }
+    const refusing = { Module: fail, compile: fail, instantiate: fail, validate: () => true, CompileError: EvalError }
+    vi.stubGlobal('WebAssembly', refusal && refusing)
+    const { fetch } = keyed().network
+    const options = { servers: [A], publisherKey: 'ab'.repeat(32), mode: 'instant', experimental: true, fetch } as const
+    const error = await open(options).catch(error => error)
+    expect(error).toMatchObject({ code: 'unsupported', reason })
+    expect(error.message).toContain(`${wayOut} use 'instant' with two servers`)
+  },
+)
 
 // Platforms that lack a function of the last years: open() says which one, and does without the newest.
 const restored: (() => void)[] = []

@@ -78,7 +78,7 @@ export function coreCode(error: unknown): string | undefined {
 
 function trapped(cause?: unknown): UnsupportedError {
   const message =
-    'expected the WebAssembly module to run, but it has crashed, probably for lack of memory; open() the map again'
+    'expected the WebAssembly module to run, but it has crashed, probably for lack of memory; open() the map again, or use mode `instant`'
   return new UnsupportedError('crashed', message, { cause })
 }
 

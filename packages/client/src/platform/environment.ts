@@ -7,6 +7,7 @@ import type { OpenStore } from '../store/storage.js'
 import { type Clock, platformClock } from './clock.js'
 import { type Connection, platformConnection } from './connection.js'
 import { type Locks, platformLocks } from './locks.js'
+import { onReturn } from './page.js'
 import { platformTabs, type Tabs } from './tabs.js'
 
 /** Sends a request. The platform's `fetch` fits. */
@@ -106,10 +107,13 @@ export async function pause(behind?: 'behind'): Promise<void> {
   if (typeof setImmediate === 'function') return await new Promise(resolve => setImmediate(() => resolve()))
   await new Promise<void>(resolve => {
     const { port1, port2 } = new MessageChannel()
-    port1.onmessage = () => {
+    const goOn = () => {
+      withdraw()
       port1.close()
       resolve()
     }
+    const withdraw = onReturn(goOn) // WebKit loses a message that is under way when a page goes into its cache
+    port1.onmessage = goOn
     port2.postMessage(undefined)
   })
 }

@@ -51,12 +51,20 @@ class Condition {
 }
 
 const there = new Condition()
+const waiting = new Set<() => void>()
 const visible = new Condition()
 
 /** Resolves when the page is there; at once, unless it was left. */
 export function pageShown(): Promise<void> {
   watch()
   return there.holds
+}
+
+/** Calls `call` if the page comes back after it was left. Returns what withdraws that. */
+export function onReturn(call: () => void): () => void {
+  watch()
+  waiting.add(call)
+  return () => void waiting.delete(call)
 }
 
 /** Runs `work` until it is over. When the page is left it is called off, and begun again when the page is back. */
@@ -85,6 +93,7 @@ function watch(): void {
   const now = (is: boolean) => () => {
     isThere = is
     update()
+    if (is) for (const call of waiting) call()
   }
   update()
   addEventListener('pagehide', now(false))

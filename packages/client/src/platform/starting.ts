@@ -58,10 +58,10 @@ function reasonOf(cause: unknown): keyof typeof MESSAGES {
 }
 
 const MESSAGES = {
-  webassembly: "expected WebAssembly with SIMD, got none; update the platform, or use 'instant'",
+  webassembly: "expected WebAssembly with SIMD, got none; update the platform, or use 'instant' with two servers",
   memory: 'expected memory for the WebAssembly core, got none; close other pages',
   policy:
-    "expected WebAssembly to be allowed, but the page's content security policy refuses it; add 'wasm-unsafe-eval' to its script-src, or use 'instant'",
+    "expected WebAssembly to be allowed, but the page's content security policy refuses it; add 'wasm-unsafe-eval' to its script-src, or use 'instant' with two servers",
   module: 'expected the WebAssembly core, got the failure in `cause`; if your bundler left it out, pass open({ wasm })',
 } as const satisfies Partial<Record<UnsupportedReason, string>>
 

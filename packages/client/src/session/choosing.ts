@@ -405,12 +405,14 @@ export class ChoosingSession implements Session {
       let begun = false
       let withdraw = () => {}
       try {
-        const offer = this.#offer()
-        this.#allowed = demanded ? Number.POSITIVE_INFINITY : offer.bytes
-        if (!demanded) await this.#consent.ask(offer, signal)
-        withdraw = this.#consent.whenMetered(offer.bytes, () => {
-          if (this.#allowed !== Number.POSITIVE_INFINITY) metered.abort()
-        })
+        if (!demanded) {
+          const offer = this.#offer()
+          this.#allowed = offer.bytes
+          await this.#consent.ask(offer, signal)
+          withdraw = this.#consent.whenMetered(offer.bytes, () => {
+            if (this.#allowed !== Number.POSITIVE_INFINITY) metered.abort()
+          })
+        }
         this.#parts.announce({ type: 'preparing' })
         begun = true
         await this.#makeNext(signal)

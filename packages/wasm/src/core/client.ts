@@ -179,7 +179,7 @@ export interface LocalHandle extends Lanes {
 }
 
 /** What hints and copies of a database need in addition. Browsers load it when a map needs it: it is a module of its own. */
-export interface ClientCore extends InstantCore {
+export interface ClientCore extends Required<InstantCore> {
   readonly memory: { readonly buffer: ArrayBuffer }
   /** the kind of proof for a client, if servers offer both: tags, if what it holds then fits into 64 MB */
   suitableProofs(layout: LayoutHandle, directoryBytes: number): Proofs

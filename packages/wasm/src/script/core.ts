@@ -5,7 +5,6 @@
 
 import type { LayoutHandle } from '../core/base.js'
 import type { InstantCore } from '../core/instant.js'
-import { chooseMode } from './choice.js'
 import { DirectoryShape } from './directory.js'
 import { blake3, fingerprint } from './hashes.js'
 import { Layout } from './layout.js'
@@ -25,5 +24,4 @@ export const scriptCore: InstantCore = {
   fingerprint,
   directoryShape: (...shape) => new DirectoryShape(...shape),
   newInstantQuery: (layout, indices, entropy, servers = 2) => new Query(own(layout), indices, entropy, servers >>> 0),
-  chooseMode: (layout, ...basis) => chooseMode(own(layout), ...basis),
 }

@@ -2,10 +2,11 @@
 // read, whether the key is there or not. How a block divides into levels, overlay and padding decides a few steps: that depends on
 // the block, not on which of its keys is asked for.
 
+import { clean } from '@noble/hashes/utils.js'
 import type { DirectoryShapeHandle, LayoutHandle } from '../core/base.js'
 import { directoryError, expectLength } from './failure.js'
 import { FINGERPRINT_BYTES } from './hashes.js'
-import { type Layout, layoutOfBlocks } from './layout.js'
+import { Layout } from './layout.js'
 import { isEqual, select } from './masks.js'
 import { bitOf, hashOf } from './wyhash.js'
 
@@ -22,43 +23,35 @@ const ENTRY_BYTES = FINGERPRINT_BYTES + 4
 const NONE = 2 ** 32
 
 export class DirectoryShape implements DirectoryShapeHandle {
-  readonly #log: number
-  readonly #blockBytes: number
+  readonly layout: Layout & LayoutHandle
   readonly #seed: Uint8Array
 
   /** Throws `directory`, `layout`, `length`. */
   constructor(log: number, blockBytes: number, seed: Uint8Array) {
     expectLength('seed', seed, FINGERPRINT_BYTES)
-    this.#log = log >>> 0
-    this.#blockBytes = blockBytes >>> 0
-    const bounded = this.#blockBytes >= 1 && this.#blockBytes <= MAX_BLOCK_BYTES
-    if (this.#log > MAX_LOG || !bounded || this.#blockBytes % UNIT_BYTES !== 0) {
+    const [logOf, bytes] = [log >>> 0, blockBytes >>> 0]
+    if (logOf > MAX_LOG || bytes < 1 || bytes > MAX_BLOCK_BYTES || bytes % UNIT_BYTES !== 0) {
       throw directoryError('expected at most 2^16 blocks, each a multiple of 32 bytes, up to 65536 bytes')
     }
-    layoutOfBlocks(this.#log, this.#blockBytes)
+    this.layout = new Layout(2 ** logOf, bytes, 1, 2 ** logOf) as Layout & LayoutHandle
     this.#seed = seed.slice()
-  }
-
-  get layout(): LayoutHandle {
-    return layoutOfBlocks(this.#log, this.#blockBytes) as Layout & LayoutHandle
   }
 
   number(fingerprint: Uint8Array): number {
     const seeded = this.#seeded(fingerprint)
     const hash = hashOf(seeded, NUMBER_LEVEL)
     seeded.fill(0)
-    return bitOf(hash, 2 ** this.#log)
+    return bitOf(hash, this.layout.records)
   }
 
   index(bytes: Uint8Array, fingerprint: Uint8Array, records: number): number {
     const seeded = this.#seeded(fingerprint)
     const hashes = Uint32Array.from({ length: MAX_LEVELS }, (_, level) => hashOf(seeded, level))
     try {
-      expectLength('block of the directory', bytes, this.#blockBytes)
+      expectLength('block of the directory', bytes, this.layout.recordBytes)
       return indexIn(bytes, fingerprint, hashes, records >>> 0)
     } finally {
-      seeded.fill(0)
-      hashes.fill(0)
+      clean(seeded, hashes)
     }
   }
 
