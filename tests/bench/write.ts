@@ -1,9 +1,11 @@
 // docs/benchmarks.md, and its plots. Nobody writes numbers there by hand.
 
+import { readFileSync } from 'node:fs'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { cpus, totalmem } from 'node:os'
 import { fig9, firstVisits, table1, table2 } from './comparisons.js'
 import { type Comparison, heading, markdown, picture, table, writePlot } from './document.js'
+import { ONE_SERVER_COMPUTING, ONE_SERVER_SIZES } from './one-server.js'
 import { type Options, readOptions } from './options.js'
 import { report, type Section } from './report.js'
 import type { SizeFigures } from './sweep.js'
@@ -64,7 +66,7 @@ and plots the spread is from the 10th to the 90th percentile. Bytes are those of
 A keyless database of N = ${shape.records} records of ${shape.recordBytes} bytes, at the planned Q, if a table names no other. Runs: ${repeats}, each
 with ${lookups} lookups of every kind of map.
 `,
-    ...sections.map(section => sectionPart(section, visited)),
+    ...sections.filter(({ title }) => title !== ONE_SERVER_SIZES).map(section => sectionPart(section, visited)),
     `## TAPIR, Table 1
 
 Records of 32 bytes, both kinds of proof, the planned Q and the paper's Q = M = √N. The paper's figures (Falzon, Hetz,
@@ -112,9 +114,8 @@ instructions.`,
   'Instant lookups': `Servers have one worker thread. Eight in flight are clients that each send one lookup after the other; a lookup's share is the
 time divided by the lookups. Processor time is of all threads. The queue is full when the server refuses lookups. A client
 makes requests and verifies answers. For memory, all threads have worked.`,
-  'Instant lookups with one server': `The core alone, in WebAssembly under Node: processor time of one process, one thread. A server prepares each epoch,
-and a builder then checks its norms. A client decides with the hint. Sizes are of records alone; a key takes the directory's
-step, too.`,
+  [ONE_SERVER_COMPUTING]: `The core alone, in WebAssembly under Node: processor time, one thread. Sizes are in [Costs](costs.md).`,
+  'One server, no download: first visits': `The script is there, as for first visits; or an app comes in parts, in brotli. The epoch is signed.`,
   'Instant lookups without WebAssembly': `What a client computes for a lookup of a key, both steps, without network: in JavaScript beside WebAssembly, in turn. The first
 lookup of a fresh page includes compiling. Sizes are of each core alone, with all that it imports.`,
   'Phones: Hermes': `The package in Hermes 0.12, an interpreter, beside Node in one run: what a lookup of a key computes, and whole lookups with two
@@ -138,11 +139,14 @@ Connection setup (DNS, TCP, TLS) is not delayed. The script is there already; it
 Downloads of over half a minute need \`--all\`. Values have 32 bytes, keyed records 16 more.`,
 }
 
-/** A heading, how it was measured, the table; and of first visits the plots. */
+/** A heading, how it was measured, the table; and of first visits the plots. Readers do not know the design's figures. */
 function sectionPart({ title, figures }: Section, visited: readonly VisitFigures[]): string {
+  const shown = figures.map(figure => (figure.target?.[0] === 'design' ? { ...figure, target: undefined } : figure))
   const notes = Object.entries(NOTES).filter(([begin]) => title.startsWith(begin))
+  const beside =
+    title === ONE_SERVER_COMPUTING ? [readFileSync(new URL('one-server-peers.md', import.meta.url), 'utf8').trim()] : []
   const plots = title === VISITS ? firstVisits(visited).map(picture) : []
-  return `${[`### ${title}`, ...notes.map(([, note]) => note), report(figures), ...plots].join('\n\n')}\n`
+  return `${[`### ${title}`, ...notes.map(([, note]) => note), report(shown), ...plots, ...beside].join('\n\n')}\n`
 }
 
 /** Options other than the defaults. */
