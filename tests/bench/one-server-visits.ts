@@ -59,7 +59,7 @@ export async function oneServerVisits(options: Options): Promise<Section> {
 }
 
 /** A server whose newest manifest is signed, when it answers. */
-async function signedServer(stage: Stage, data: Buffer): Promise<string> {
+export async function signedServer(stage: Stage, data: Buffer): Promise<string> {
   const expires = Math.floor(Date.now() / 1000) + 24 * 60 * 60
   const dataset = await build(stage, [...(await keyedSource(stage, data)), '--one-server', '--expires', `${expires}`])
   const store = ['--store', join(stage.folder, 'store'), '--publisher-key', PUBLISHER_KEY]
