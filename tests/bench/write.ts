@@ -1,11 +1,11 @@
 // docs/benchmarks.md, and its plots. Nobody writes numbers there by hand.
 
-import { readFileSync } from 'node:fs'
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { cpus, totalmem } from 'node:os'
 import { fig9, firstVisits, table1, table2 } from './comparisons.js'
 import { type Comparison, heading, markdown, picture, table, writePlot } from './document.js'
 import { ONE_SERVER_COMPUTING, ONE_SERVER_SIZES } from './one-server.js'
+import { ONE_SERVER_PEERS } from './one-server-peers.js'
 import { type Options, readOptions } from './options.js'
 import { report, type Section } from './report.js'
 import type { SizeFigures } from './sweep.js'
@@ -46,6 +46,29 @@ export async function writeDocument(findings: Findings): Promise<void> {
   await writeFile(new URL('benchmarks.md', DOCS), documentOf(findings))
 }
 
+/** Writes these sections anew into the document as it is. Each says where it was measured. */
+export async function writeSections(sections: readonly Section[], command: string): Promise<void> {
+  const file = new URL('benchmarks.md', DOCS)
+  let document = await readFile(file, 'utf8')
+  for (const section of sections.filter(isShown)) {
+    const [head, ...rest] = sectionPart(section, []).split('\n\n')
+    const part = [head, `Measured by \`${command}\` on ${machine()}.`, ...rest].join('\n\n')
+    const begin = document.indexOf(`${head}\n`)
+    const after = begin < 0 ? document.indexOf('\n## TAPIR') + 1 : document.slice(begin + 1).search(/^##/m) + begin + 1
+    document = `${document.slice(0, begin < 0 ? after : begin)}${part}\n${document.slice(after)}`
+  }
+  await writeFile(file, document)
+}
+
+function machine(): string {
+  return `${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB`
+}
+
+/** Bytes that follow from the shape are in docs/costs.md. */
+function isShown({ title }: Section): boolean {
+  return title !== ONE_SERVER_SIZES
+}
+
 export function documentOf({ options, sections, visited, sizes, browser }: Findings): string {
   const { shape, repeats, lookups } = options
   const command = `npm run bench -- --write${commandLine(options)}`
@@ -55,7 +78,7 @@ export function documentOf({ options, sections, visited, sizes, browser }: Findi
 
 \`${command}\` made this page and its plots.
 
-Measured with ${browser} and Node ${process.versions.node} on ${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB.
+Measured with ${browser} and Node ${process.versions.node} on ${machine()}.
 Servers, browser and clients share the machine and talk over loopback. Every looked-up value was compared with the data.
 
 A cell is a median, with the least and the most, then the target: ✓ if the median meets it, else ✗. In the papers' tables
@@ -66,7 +89,7 @@ and plots the spread is from the 10th to the 90th percentile. Bytes are those of
 A keyless database of N = ${shape.records} records of ${shape.recordBytes} bytes, at the planned Q, if a table names no other. Runs: ${repeats}, each
 with ${lookups} lookups of every kind of map.
 `,
-    ...sections.filter(({ title }) => title !== ONE_SERVER_SIZES).map(section => sectionPart(section, visited)),
+    ...sections.filter(isShown).map(section => sectionPart(section, visited)),
     `## TAPIR, Table 1
 
 Records of 32 bytes, both kinds of proof, the planned Q and the paper's Q = M = √N. The paper's figures (Falzon, Hetz,
@@ -78,9 +101,9 @@ by the SDK with two server processes, have their own tables. Bytes are in [Costs
     `## TAPIR, Fig. 9
 
 Batches of 500 changes of distinct records: edits, additions, or both in turn; figures are for each change. Where N = Q·M
-before the batch, additions open new partitions, whose digests the server makes. The paper's text gives at most 86.01 B
-(83.48 B at N = 2^10) and 0.005 ms for a client. Its server takes 0.005 ms (Merkle, N = 2^10) to 370.5 ms (Pointproofs,
-N = 2^14). Bytes are from both servers, manifests included.
+before the batch, additions open new partitions, whose digests the server makes. The paper's text gives at most 0.005 ms for a
+client. Its server takes 0.005 ms (Merkle, N = 2^10) to 370.5 ms (Pointproofs, N = 2^14). It has at most 86.01 B; ours
+follow from [Costs](costs.md).
 `,
     ...fig9(sizes).map(markdown),
   ]
@@ -143,8 +166,7 @@ Downloads of over half a minute need \`--all\`. Values have 32 bytes, keyed reco
 function sectionPart({ title, figures }: Section, visited: readonly VisitFigures[]): string {
   const shown = figures.map(figure => (figure.target?.[0] === 'design' ? { ...figure, target: undefined } : figure))
   const notes = Object.entries(NOTES).filter(([begin]) => title.startsWith(begin))
-  const beside =
-    title === ONE_SERVER_COMPUTING ? [readFileSync(new URL('one-server-peers.md', import.meta.url), 'utf8').trim()] : []
+  const beside = title === ONE_SERVER_COMPUTING ? [ONE_SERVER_PEERS] : []
   const plots = title === VISITS ? firstVisits(visited).map(picture) : []
   return `${[`### ${title}`, ...notes.map(([, note]) => note), report(shown), ...plots, ...beside].join('\n\n')}\n`
 }
