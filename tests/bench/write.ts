@@ -46,15 +46,16 @@ export async function writeDocument(findings: Findings): Promise<void> {
   await writeFile(new URL('benchmarks.md', DOCS), documentOf(findings))
 }
 
-/** Writes these sections anew into the document as it is. Each says where it was measured. */
+/** Writes these sections anew into the document as it is. The first says where they were measured. */
 export async function writeSections(sections: readonly Section[], command: string): Promise<void> {
   const file = new URL('benchmarks.md', DOCS)
   let document = await readFile(file, 'utf8')
-  for (const section of sections.filter(isShown)) {
+  for (const [i, section] of sections.filter(isShown).entries()) {
     const [head, ...rest] = sectionPart(section, []).split('\n\n')
-    const part = [head, `Measured by \`${command}\` on ${machine()}.`, ...rest].join('\n\n')
+    const measured = i === 0 ? [`Measured by \`${command}\` on ${machine()}.`] : []
+    const part = [head, ...measured, ...rest].join('\n\n')
     const begin = document.indexOf(`${head}\n`)
-    const after = begin < 0 ? document.indexOf('\n## TAPIR') + 1 : document.slice(begin + 1).search(/^##/m) + begin + 1
+    const after = begin < 0 ? document.indexOf('\n## TAPIR') + 1 : document.slice(begin + 3).search(/^##/m) + begin + 3
     document = `${document.slice(0, begin < 0 ? after : begin)}${part}\n${document.slice(after)}`
   }
   await writeFile(file, document)
@@ -138,7 +139,7 @@ instructions.`,
 time divided by the lookups. Processor time is of all threads. The queue is full when the server refuses lookups. A client
 makes requests and verifies answers. For memory, all threads have worked.`,
   [ONE_SERVER_COMPUTING]: `The core alone, in WebAssembly under Node: processor time, one thread. Sizes are in [Costs](costs.md).`,
-  'One server, no download: first visits': `The script is there, as for first visits; or an app comes in parts, in brotli. The epoch is signed.`,
+  'One server, no download: first visits': `As [first visits](#first-visits): the script is there. Or an app comes in parts, in brotli.`,
   'Instant lookups without WebAssembly': `What a client computes for a lookup of a key, both steps, without network: in JavaScript beside WebAssembly, in turn. The first
 lookup of a fresh page includes compiling. Sizes are of each core alone, with all that it imports.`,
   'Phones: Hermes': `The package in Hermes 0.12, an interpreter, beside Node in one run: what a lookup of a key computes, and whole lookups with two
