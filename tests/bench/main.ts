@@ -82,7 +82,7 @@ export async function bench(args: string[]): Promise<number> {
   }
   if (options.write === 'all')
     await writeDocument({ options, sections, visited, sizes, browser: await browserVersion() })
-  if (options.write === 'measured') await writeSections(sections, `npm run bench -- --only ${[...options.parts]}`)
+  if (options.write === 'measured') await writeSections(sections)
   const failed = sections.flatMap(({ figures }) => figures).filter(figure => !passed(figure))
   for (const { name, column = '' } of failed) console.log(`FAIL: ${name} ${column}`)
   return failed.length === 0 ? 0 : 1

@@ -1,6 +1,6 @@
 // What the authors' code of schemes for one server takes: docs/benchmarks.md has it below ours.
 
-export const ONE_SERVER_PEERS = `The authors' code, native (AVX-512, nightly Rust), 2²⁰ × 32 B, on 2 × Intel Xeon on 23 November 2026 (least–most of three rounds):
+export const ONE_SERVER_PEERS = `The authors' code, native (AVX-512, nightly Rust), 2²⁰ × 32 B, on 2 × Intel Xeon on 23 November 2026 (three rounds):
 
 |                                                                 |     up |    down |    server | client asks | prepare |
 | --------------------------------------------------------------- | -----: | ------: | --------: | ----------: | ------: |

@@ -4,7 +4,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { cpus, totalmem } from 'node:os'
 import { fig9, firstVisits, table1, table2 } from './comparisons.js'
 import { type Comparison, heading, markdown, picture, table, writePlot } from './document.js'
-import { ONE_SERVER_COMPUTING, ONE_SERVER_SIZES } from './one-server.js'
+import { ONE_SERVER_COMPUTING, ONE_SERVER_MORE } from './one-server.js'
 import { ONE_SERVER_PEERS } from './one-server-peers.js'
 import { type Options, readOptions } from './options.js'
 import { report, type Section } from './report.js'
@@ -47,12 +47,12 @@ export async function writeDocument(findings: Findings): Promise<void> {
 }
 
 /** Writes these sections anew into the document as it is. The first says where they were measured. */
-export async function writeSections(sections: readonly Section[], command: string): Promise<void> {
+export async function writeSections(sections: readonly Section[]): Promise<void> {
   const file = new URL('benchmarks.md', DOCS)
   let document = await readFile(file, 'utf8')
   for (const [i, section] of sections.filter(isShown).entries()) {
     const [head, ...rest] = sectionPart(section, []).split('\n\n')
-    const measured = i === 0 ? [`Measured by \`${command}\` on ${machine()}.`] : []
+    const measured = i === 0 ? [`Measured on ${machine()}.`] : []
     const part = [head, ...measured, ...rest].join('\n\n')
     const begin = document.indexOf(`${head}\n`)
     const after = begin < 0 ? document.indexOf('\n## TAPIR') + 1 : document.slice(begin + 3).search(/^##/m) + begin + 3
@@ -65,9 +65,8 @@ function machine(): string {
   return `${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB`
 }
 
-/** Bytes that follow from the shape are in docs/costs.md. */
 function isShown({ title }: Section): boolean {
-  return title !== ONE_SERVER_SIZES
+  return title !== ONE_SERVER_MORE
 }
 
 export function documentOf({ options, sections, visited, sizes, browser }: Findings): string {
@@ -95,8 +94,7 @@ with ${lookups} lookups of every kind of map.
 
 Records of 32 bytes, both kinds of proof, the planned Q and the paper's Q = M = √N. The paper's figures (Falzon, Hetz,
 O'Toole, Table 1: two Intel Xeon Gold 6258R at 2.7 GHz, Go) have broken lines; times rounded to 0.00 s are left out. The
-paper measures computing without a network; ours beside it is the core in WebAssembly. Whole offline phases and lookups,
-by the SDK with two server processes, have their own tables. Bytes are in [Costs](costs.md#beside-the-papers).
+paper measures computing without a network; ours beside it is the core in WebAssembly. Bytes are in [Costs](costs.md#beside-the-papers).
 `,
     ...table1(sizes).map(markdown),
     `## TAPIR, Fig. 9
@@ -126,7 +124,7 @@ const NOTES: Readonly<Record<string, string>> = {
   Computing: `The core alone, in WebAssembly under Node, as servers run it: processor time of one process. A client's lookup is the query,
 its pending batch, verification of both answers, recovery and the effect. Batch and effect are in their stored forms.`,
   'Lookups in Chromium': `The SDK as an app ships it, in a fresh page each time, with two \`keyhush serve\` processes. Times run until \`open()\` or
-\`at()\` resolves. Lookups are of random records, of all maps in turn, with a pause after each. A durable map keeps its state in
+\`at()\` resolves. A durable map keeps its state in
 IndexedDB, sealed. It flushes a row before anything leaves; a flush alone is a strict transaction with such a row. Bare requests
 are two, with the bodies of a lookup. Without privacy, a Fastify server learns which record. The longest task is Chromium's
 (\`longtask\`, from 50 ms), or else the longest time between two turns of the event loop.`,
@@ -155,12 +153,12 @@ a signed newest manifest. Tasks are those of Chromium's trace, in processor time
 in which it ends; \`import and open\` begins with the app's first script.`,
   'Pointproofs, planned': `The planned Q is 16. TAPIR-PP is from the paper, where it has this N (Table 1, computing without a network; Fig. 9). Lookups
 are verified. Lookups and edits at a client are whole: the SDK with two server processes. A build proves all records; a record
-is in processor time. An answer takes from the request to its last byte, one at a time. Folding lags right after 500 edits that
+is in processor time. Folding lags right after 500 edits that
 no opening has yet. Edits at a server are timed until they are published. The bytes of an edit count manifests.`,
   [VISITS]: `A page with nothing stored, from the call of \`open({ mode })\` to the first record, and the bytes moved by then. Chromium shapes
 its line to ${LINE.megabits} Mbit/s and ${LINE.roundTripMs} ms for each request (\`Network.emulateNetworkConditions\`); a blob checks that for each database.
 Connection setup (DNS, TCP, TLS) is not delayed. The script is there already; its WebAssembly compiles within the time.
-Downloads of over half a minute need \`--all\`. Values have 32 bytes, keyed records 16 more.`,
+Values have 32 bytes, keyed records 16 more.`,
 }
 
 /** A heading, how it was measured, the table; and of first visits the plots. Readers do not know the design's figures. */
