@@ -284,6 +284,28 @@ describe('update lists without WebAssembly', () => {
       50,
     )
   })
+
+  test('that add more keys to a directory block than it has room for', () => {
+    const layout = { records: 200, recordBytes: 17, partitions: 2, partitionRecords: 100 }
+    const directory = wasm.buildDirectory(concatBytes(...prints.slice(0, 40)), 40)
+    const shape = wasm.directoryShape(directory.blockLog, directory.blockBytes, directory.seed)
+    const ofOne: Uint8Array[] = []
+    for (let i = 0; ofOne.length < 60; i++) {
+      const print = wasm.fingerprint(utf8ToBytes(`more ${i}`))
+      if (shape.number(print) === 3) ofOne.push(print)
+    }
+    const outcomes = ofOne.map((_, count) => {
+      const parts = ofOne
+        .slice(0, count)
+        .map((print, i) => concatBytes(Uint8Array.of(100 + i, 0, 0, 0, 1), print, Uint8Array.of(1)))
+      const list = concatBytes(header(layout, layout, count), ...parts)
+      return both(core => {
+        const handle = layoutHandle(core, layout)
+        return core.decodeDirectory(directory.encode(), 200).updated(list, handle, handle).encode()
+      })
+    })
+    expect([outcomes[1], outcomes.at(-1)].map(outcome => outcome instanceof Uint8Array)).toEqual([true, false])
+  })
 })
 
 describe('directories without WebAssembly', () => {

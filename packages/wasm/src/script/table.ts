@@ -122,10 +122,15 @@ export class Directory implements Omit<DirectoryHandle, 'replayed'> {
     for (let at = overlayAt; at < end; at += ENTRY_BYTES) {
       overlay.set(bytesToHex(block.subarray(at, at + FINGERPRINT_BYTES)), block.subarray(at, at + ENTRY_BYTES))
     }
-    for (const { print, index } of changes) {
+    const [base, keys] = [view.getUint32(0, true), view.getUint16(4, true)]
+    const isPerfect = (print: Uint8Array, index: number) => {
+      if (index < base || index >= base + keys) return false
       const seeded = this.#shape.seeded(print)
       const { perfect, found } = perfectIn(view, level => hashOf(seeded, level))
-      if (index === undefined || (found && view.getUint32(0, true) + perfect === index)) {
+      return found !== 0 && base + perfect === index
+    }
+    for (const { print, index } of changes) {
+      if (index === undefined || isPerfect(print, index)) {
         overlay.delete(bytesToHex(print))
       } else {
         const entry = new Uint8Array(ENTRY_BYTES)
