@@ -1,7 +1,5 @@
 // What is said where the WebAssembly core does not start: what is to be done about it, and nothing that is not so.
 
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test, vi } from 'vitest'
 import { estimate, open } from '../src/index.js'
 import { startCore } from '../src/platform/starting.js'
