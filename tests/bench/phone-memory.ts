@@ -1,5 +1,5 @@
 // The memory that a page needs for a map: the most that its process has had while it opened the map and looked records up, above that of
-// a page without one. Each page is in a browser of its own.
+// a page without one. Each page is in a browser of its own, which saves memory as on a small phone.
 
 import type { OpenOptions } from '@keyhush/client'
 import type { Page } from 'puppeteer-core'
@@ -60,6 +60,7 @@ async function atSize(records: number, options: Options): Promise<Figure[]> {
 /** The most memory of a page's process that has done this. */
 async function peak(servers: readonly string[], work: (page: Page) => Promise<void>): Promise<number | undefined> {
   return await Stage.with(async stage => {
+    await stage.browser({ small: true })
     await work(await stage.page(servers.map(url => ({ url }))))
     return await stage.peakTabBytes()
   })

@@ -19,6 +19,8 @@ import { Balancer } from './balancer.js'
 export const KEYS = 6000
 const MAPS = 3
 const VALUE_BYTES = 24
+/** keys that have changed lately, of which every other lookup is: there a wrong epoch shows */
+const LATELY = 30
 const DAY_SECONDS = 24 * 60 * 60
 /** A lookup is lost, and so is an epoch, if it takes so many times as long as the first epoch, whose turn nobody disturbs. */
 const PATIENCE = 20
@@ -70,6 +72,7 @@ class World {
   readonly #databases = new Map<number, Values>()
   readonly #lookups = Object.fromEntries(KINDS.map(kind => [kind, 0])) as Record<Kind, number>
   readonly #killed = { server: 0, publisher: 0 }
+  #changed = ['key 0']
   #epoch = 1
   #generations = 1
   #added = KEYS
@@ -137,7 +140,9 @@ class World {
     failed.catch(() => {}) // should one of them fail, it ends at once
     try {
       while (this.#epoch < epochs || lookupsIn(this.#lookups) < lookups) {
-        await Promise.race([this.#disturbedTurn(), failed])
+        const turn = this.#disturbedTurn()
+        turn.catch(() => {}) // of a turn that is left because a lookup has failed
+        await Promise.race([turn, failed])
         tell(this.#outcome)
       }
     } finally {
@@ -194,8 +199,10 @@ class World {
     for (let n = this.chance(3); n > 0; n--) {
       const key = `key ${this.#added++}`
       next.set(key, `new ${this.#epoch}`)
+      keys.push(key)
       operations.push({ op: 'add', key, value: next.get(key) })
     }
+    this.#changed = [...keys, ...this.#changed].slice(0, LATELY)
     return operations
   }
 
@@ -203,7 +210,7 @@ class World {
   async #published(operations: readonly object[], epoch: number, livesMs?: number): Promise<void> {
     const deadline = performance.now() + this.#patienceMs
     let mayDie = livesMs !== undefined
-    for (;;) {
+    while (!this.#over) {
       const command = await this.publish(operations, epoch)
       const killing = mayDie && this.#killAfter(livesMs!, command)
       mayDie = false
@@ -226,13 +233,14 @@ class World {
 
   async #disturbedTurn(): Promise<void> {
     const moment = () => (this.chance(1000) / 1000) * this.#turnMs
-    const [server, publisher] = [this.chance(3) === 0, this.chance(3) === 0]
+    const [server, publisher] = [this.#epoch % 2 === 0, this.#epoch % 3 === 0] // in one turn of six both
     const turn = this.#turn(publisher ? moment() : undefined)
     await Promise.all([turn, server && this.#killServerAfter(moment())])
   }
 
   async #killServerAfter(ms: number): Promise<void> {
     await sleep(ms)
+    if (this.#over) return
     this.#killed.server++
     await this.server.kill()
     this.#sendTo(undefined)
@@ -258,6 +266,7 @@ class World {
 
   #drawn(kind: Kind): string {
     if (kind === 'absent') return `nobody ${this.chance(KEYS)}`
+    if (this.chance(2) === 0) return this.#changed[this.chance(this.#changed.length)]!
     const known = [...this.#databases.get(this.#epoch)!.keys()] // `has` is about either
     return kind === 'has' && this.chance(2) === 0 ? 'nobody' : known[this.chance(known.length)]!
   }
