@@ -23,7 +23,7 @@ const alone = [
 const long = [
   ...['durability', 'process'].map(name => `server/test/${name}`),
   ...[
-    'package/package',
+    'package/package.all',
     'package/reproducible.all',
     'site.all',
     'world/living/every-turn',

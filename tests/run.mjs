@@ -12,6 +12,7 @@ const programs = {
   replicas: '/soak/replicas.ts',
   memory: '/soak/memory.ts',
   fence: '/soak/fence.ts',
+  'one-server': '/soak/one-server.ts',
   traffic: '/bench/traffic.ts',
   papers: '/bench/papers-plots.ts',
   speeds: '/bench/speeds.ts',
@@ -23,7 +24,7 @@ const programs = {
 const [name, ...args] = process.argv.slice(2)
 const others = {
   bench: ['capacity', 'processes'],
-  soak: ['replicas', 'memory', 'fence'],
+  soak: ['replicas', 'memory', 'fence', 'one-server'],
 }
 const program = others[name]?.includes(args[0]) ? args.shift() : name
 const compiler = await createServer({

@@ -108,8 +108,8 @@ function portIn(args) {
 
 async function bench(args) {
   const only = args.indexOf('--only')
-  const parts = only < 0 ? '' : (args[only + 1] ?? '')
-  if (parts.split(',').includes('demo') || args.includes('--all') || args.includes('--write')) await fetchLarge()
+  const parts = only < 0 ? undefined : (args[only + 1] ?? '').split(',')
+  if (parts?.includes('demo') ?? (args.includes('--all') || args.includes('--write'))) await fetchLarge()
   return await buildAndRun('bench', args)
 }
 

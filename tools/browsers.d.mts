@@ -10,6 +10,7 @@ export interface BrowserOptions {
   readonly hosts?: readonly string[]
   readonly extensions?: boolean
   readonly protocolTimeout?: number
+  readonly small?: boolean
   readonly unwatched?: boolean
 }
 export declare function launchBrowser(name: BrowserName, options?: BrowserOptions): Promise<Browser>

@@ -132,11 +132,20 @@ export const OTHER_HOST = 'another-host.test'
  * - `protocolTimeout`: milliseconds for a call into a page; 0: no limit
  * - `hosts`: further names that lead to this machine
  * - `extensions`: Chromium takes extensions (`browser.installExtension`); Firefox always does
+ * - `small`: Chromium saves memory as on a phone that has little
  * - `unwatched`: Chromium does not report requests to the driver, so that each takes a third less time
  */
 export async function launchBrowser(
   name,
-  { profile: userDataDir, preferences = {}, hosts = [], extensions = false, protocolTimeout, unwatched = false } = {},
+  {
+    profile: userDataDir,
+    preferences = {},
+    hosts = [],
+    extensions = false,
+    protocolTimeout,
+    small = false,
+    unwatched = false,
+  } = {},
 ) {
   const executablePath = await findBrowser(name)
   // A killed browser leaves files in its temporary folder.
@@ -146,7 +155,7 @@ export async function launchBrowser(
     const env = { ...process.env, TMPDIR: temporary }
     const options = { executablePath, headless: true, env, networkEnabled: !unwatched }
     const profile = userDataDir && { userDataDir }
-    const more = { preferences, extensions, hosts: [OTHER_HOST, ...hosts] }
+    const more = { preferences, extensions, small, hosts: [OTHER_HOST, ...hosts] }
     const browser = await launch(name, { ...options, ...profile, ...patience(protocolTimeout) }, more)
     browser.on('targetcreated', async target => {
       const page = await target.page().catch(() => null) // the page may be gone already
@@ -160,7 +169,7 @@ export async function launchBrowser(
   }
 }
 
-async function launch(name, options, { preferences, extensions, hosts }) {
+async function launch(name, options, { preferences, extensions, small, hosts }) {
   const { default: puppeteer } = await import('puppeteer-core')
   if (name === 'firefox') {
     return puppeteer.launch({
@@ -184,6 +193,7 @@ async function launch(name, options, { preferences, extensions, hosts }) {
       '--disable-sync',
       '--no-first-run',
       `--host-resolver-rules=${hosts.map(host => `MAP ${host} 127.0.0.1`).join()}`,
+      ...(small ? ['--enable-low-end-device-mode'] : []),
       ...(extensions ? ['--enable-unsafe-extension-debugging'] : []),
     ],
   })

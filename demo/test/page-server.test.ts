@@ -22,6 +22,7 @@ beforeAll(async () => {
     proxies,
     databases: {},
     publisherKey: '00',
+    prepareAlone: async () => {},
     published: async () => [],
     change: async () => ({ refusals: [] }),
   })
@@ -60,13 +61,13 @@ test('the page makes one server lie, or none; anything else is refused', async (
   expect(await set('null')).toEqual([204, false, false])
 })
 
-test('a page of another site can neither make a server lie nor publish', async () => {
-  for (const path of ['liar', 'publish']) {
+test('a page of another site can not make a server lie or start, nor publish', async () => {
+  for (const path of ['liar', 'publish', 'alone']) {
     const send = (headers: Record<string, string>) =>
       fetch(`${url}/${path}`, {
         method: 'POST',
         headers,
-        body: path === 'liar' ? 'null' : '{"op":"add","domain":"a.example"}',
+        body: path !== 'publish' ? 'null' : '{"op":"add","domain":"a.example"}',
       })
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data']) {
       expect((await send({ 'content-type': type })).status).toBe(400)

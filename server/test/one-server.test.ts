@@ -4,6 +4,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
 import {
   decodeOneServerAnswer,
   encodeManifest,
@@ -55,7 +56,7 @@ beforeAll(async () => {
   await writeFile(data, CONTENT)
   await buildDataset({ data, out: directory, recordBytes: RECORD_BYTES, ...HINTED })
   return () => rm(folder, { recursive: true })
-}, 60_000)
+})
 
 /** A request, and what its reply says with this hint. */
 function lookup(manifest: Manifest, indices: readonly number[], of: InstantOf = 'records') {
@@ -129,7 +130,7 @@ test('a server finds records, and its replies have the lengths that follow from 
     'cache-control': 'no-store, no-transform',
   })
   expect(parseInfo((await app.inject('/v1/info')).json()).offers.oneServer).toBe(true)
-}, 60_000)
+})
 
 test('a keyed database has one hint for records and directory', async () => {
   const lines = Array.from({ length: 40 }, (_, i) => `key-${i},value ${i}\n`)
@@ -142,7 +143,7 @@ test('a keyed database has one hint for records and directory', async () => {
   const block = read((await post(app, body)).rawPayload, hint.subarray(hintBytes))
   const blocks = new Uint8Array(core.memory.buffer, dataset.blocks!.recordsPointer(), manifest.directoryBlockBytes)
   expect(block).toBe(hex(blocks))
-}, 60_000)
+})
 
 test('what is malformed or not offered is refused', async () => {
   const dataset = await hinted()
@@ -158,7 +159,7 @@ test('what is malformed or not offered is refused', async () => {
   expect(parseInfo((await other.inject('/v1/info')).json()).offers.oneServer).toBe(false)
   const { app: off } = await withComputations({ dataset }, { instant: false, oneServer: false })
   expect((await post(off, body)).statusCode).toBe(404)
-}, 60_000)
+})
 
 test('queries beyond those that may wait are refused, and the others answered', async () => {
   const dataset = await hinted()
@@ -168,7 +169,7 @@ test('queries beyond those that may wait are refused, and the others answered', 
   expect(answers.filter(answer => answer === 'instant_full').length).toBeGreaterThan(0)
   for (const [i, answer] of answers.entries()) expect(['instant_full', recordOf(i)]).toContain(answer)
   expect(await found(app, dataset.manifest, [9])).toBe(recordOf(9))
-}, 60_000)
+})
 
 test('another hint than that of the records is not served', async () => {
   const dataset = await hinted()
@@ -182,7 +183,7 @@ test('another hint than that of the records is not served', async () => {
   expect(problems?.join()).toMatch(/another hint than the manifest names/)
   expect(parseInfo((await app.inject('/v1/info')).json()).offers.oneServer).toBe(false)
   expect(codeOf(await post(app, lookup(manifest, [0]).body))).toBe('not_ready')
-}, 60_000)
+})
 
 test('what cannot be prepared keeps no thread, and says so', async () => {
   const dataset = await hinted()
@@ -194,7 +195,7 @@ test('what cannot be prepared keeps no thread, and says so', async () => {
   await vi.waitFor(() => expect(threads().filter(thread => !before.includes(thread))).toEqual([]))
   const refusal = parseErrorReply((await post(app, lookup(manifest, [0]).body)).body)
   expect(refusal).toMatchObject({ code: 'not_ready', message: expect.stringContaining('the reason at /readyz') })
-}, 60_000)
+})
 
 test('a generation that cannot be written keeps no thread', async () => {
   const storage = await createIn(new RememberingStorage(), directory)
@@ -207,7 +208,7 @@ test('a generation that cannot be written keeps no thread', async () => {
   expect(threads().filter(thread => !before.includes(thread))).toEqual([])
   storage.fails = () => false
   expect(await updatable.publish(body)).toMatchObject({ generation: 2, epoch: 2 })
-}, 60_000)
+})
 
 test('a batch makes the next hint, the same at each copy; the epoch before is answered, and none before that', async () => {
   const updatable = await hintedStore()
@@ -226,7 +227,7 @@ test('a batch makes the next hint, the same at each copy; the epoch before is an
   expect(await found(app, first, [9])).toBe('epoch_unknown')
   expect(await found(app, second, [3])).toBe(recordOf(3))
   await expect(edit(updatable, 4, 0)).rejects.toThrow(/need an expiry/)
-}, 120_000)
+})
 
 test('a server that starts again prepares the same hint from its store', async () => {
   const storage = await createIn(new RememberingStorage(), directory)
@@ -240,7 +241,7 @@ test('a server that starts again prepares the same hint from its store', async (
   expect(['not_ready', 200]).toContain(early.statusCode === 200 ? 200 : codeOf(early))
   await ready(app)
   expect(await found(app, manifest, [9])).toBe(value)
-}, 60_000)
+})
 
 test('a copy whose manifest names another hint is found out before it is signed', async () => {
   const good = await hintedStore({ oneServer: false })
@@ -251,7 +252,7 @@ test('a copy whose manifest names another hint is found out before it is signed'
   await UpdatableDatabase.create(storage, { ...dataset, manifest, manifestBytes: encodeManifest(manifest) })
   const planted = await opened(storage, { oneServer: false })
   await expect(planted.checkHint()).rejects.toThrow(/a manifest that names another; sign nothing/)
-}, 60_000)
+})
 
 test('a publisher without a copy of its own signs no hint, whatever servers agree on', async () => {
   const [a, b] = [await servedFrom(directory, PUBLISHER.publicKey), await servedFrom(directory, PUBLISHER.publicKey)]
@@ -259,7 +260,7 @@ test('a publisher without a copy of its own signs no hint, whatever servers agre
   const signing = publish({ servers: [a.url, b.url], key: PUBLISHER, record: new PublisherRecord(), trustBase })
   await expect(signing).rejects.toThrow(/must be made from your own copy/)
   expect(a.updatable.signatures()).toEqual([])
-}, 60_000)
+})
 
 test('nor if they show a hint only when they are asked again', async () => {
   const plain = await builtDirectory('a.bin', CONTENT, { recordBytes: RECORD_BYTES, expires: EXPIRES })
@@ -271,7 +272,7 @@ test('nor if they show a hint only when they are asked again', async () => {
   const trustBase = a.updatable.newest.manifestHash
   const signing = publish({ servers, key: PUBLISHER, record: new PublisherRecord(), trustBase })
   await expect(signing).rejects.toThrow(/must be made from your own copy/)
-}, 60_000)
+})
 
 test('what an operator is told beforehand is the memory that it takes, and a batch beyond 4 GiB of it is refused', async () => {
   const { manifest } = await hinted()
@@ -293,6 +294,25 @@ test('is not built without an expiry, or without commitments', async () => {
   await expect(fixed({ ...HINTED, proofs: 'tags' })).rejects.toThrow('--one-server: expected proofs other than tags')
 })
 
+test.each(['a dataset', 'a store'])('a thread that ends by itself is replaced, of %s', async of => {
+  const posting = vi.spyOn(Worker.prototype, 'postMessage')
+  onTestFinished(() => posting.mockRestore())
+  const served = of === 'a store' ? { updatable: await hintedStore() } : { dataset: await hinted() }
+  const { app } = await withComputations(served, { instant: false })
+  const { manifest } = served.updatable?.newest ?? (await hinted())
+  const lose = () => (posting.mock.contexts.at(-1) as unknown as Worker).terminate()
+  await ready(app)
+  await lose() // idle
+  await vi.waitFor(async () => expect(await found(app, manifest, [9])).toBe(recordOf(9)))
+  const asked = found(app, manifest, [7])
+  await vi.waitFor(() => expect(posting.mock.lastCall?.[0]).toHaveProperty('answer'))
+  await lose() // most likely while it answers
+  expect([recordOf(7), 'not_ready']).toContain(await asked)
+  await vi.waitFor(async () => expect(await found(app, manifest, [7])).toBe(recordOf(7)))
+  const { problems } = (await app.inject('/readyz')).json() as { problems?: string[] }
+  expect(problems).toBeUndefined()
+})
+
 test('its thread ends with the database: nothing is answered any more', async () => {
   const updatable = await hintedStore()
   const prepared = updatable.newest.oneServer!
@@ -301,4 +321,4 @@ test('its thread ends with the database: nothing is answered any more', async ()
   await updatable.close()
   expect(prepared.ready).toBe(false)
   await expect(prepared.answer('records', new Uint8Array(1))).rejects.toThrow('the thread has ended')
-}, 60_000)
+})

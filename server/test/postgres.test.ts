@@ -8,6 +8,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { NEEDS_LINUX } from '../../tests/support/needs.js'
 import { PostgresServer, queryStore, storeAt } from '../../tests/support/postgres.js'
 import { THOROUGH } from '../../tests/support/thorough.js'
+import { thoroughly } from '../../tests/support/thoroughly.js'
 import { usePostgres } from '../../tests/support/use-postgres.js'
 import type { FenceOptions } from '../dist/database/fence.js'
 import { PostgresFence } from '../dist/database/postgres-fence.js'
@@ -21,7 +22,6 @@ import { batchOn } from './updatable-helpers.js'
 
 const postgres = usePostgres()
 const storeUrl = postgres.store
-const thoroughly: (name: string, run: () => Promise<void>) => void = THOROUGH ? test : () => {}
 
 async function opened(url = storeUrl(), role: 'writer' | 'replica' = 'writer'): Promise<PostgresStorage> {
   const storage = await openPostgres(url, { role })

@@ -4,14 +4,13 @@
 import { decodeAnswer, entryBytes, equalBytes, type Manifest } from '@keyhush/protocol'
 import { expect, onTestFinished, test } from 'vitest'
 import { queryStore } from '../../tests/support/postgres.js'
-import { THOROUGH } from '../../tests/support/thorough.js'
+import { thoroughly } from '../../tests/support/thoroughly.js'
 import { usePostgres } from '../../tests/support/use-postgres.js'
 import { openPostgres, UpdatableDatabase } from '../dist/index.js'
 import { builtDirectory, createIn, latch, post, queryAt, running, vectors, verifiedRecord } from './helpers.js'
 import { batchOn, bodyOf, contents, KEYED, numbers, refusal } from './updatable-helpers.js'
 
 const { store: storeUrl } = usePostgres()
-const thoroughly: (name: string, run: () => Promise<void>) => void = THOROUGH ? test : () => {}
 
 async function begun(): Promise<string> {
   const url = storeUrl()

@@ -128,11 +128,6 @@ export function fig9(all: readonly SizeFigures[]): Comparison[] {
         perProofs(({ client }, proofs) => client[proofs]),
         FIG_9.clientSeconds,
       ),
-      compared(
-        ...([`update-bytes${file}.svg`, title, 'bytes from both servers', 'bytes'] as const),
-        changes(({ bytes }) => bytes),
-        FIG_9.bytes,
-      ),
     ]
   })
 }

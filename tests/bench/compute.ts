@@ -32,7 +32,6 @@ export interface UpdateCosts {
   /** of one server: changes, digests and the list, milliseconds */
   readonly serverMs: readonly number[]
   readonly client: Record<EntryProofs, { readonly ms: readonly number[] }>
-  readonly listBytes: readonly number[]
 }
 
 /** A database in the core's memory as a server has it, and hints for it. `data`: its records, N·ℓ bytes. */
@@ -124,14 +123,13 @@ export class ComputeBench {
   updates(change: Change, size: number, batches: number): UpdateCosts {
     const serverMs: number[] = []
     const client: Record<EntryProofs, { ms: number[] }> = { merkle: { ms: [] }, tags: { ms: [] } }
-    const listBytes: number[] = []
     for (let batch = 0; batch < batches; batch++) {
-      const indices = this.#change(change, size, { serverMs, client, listBytes })
+      const indices = this.#change(change, size, { serverMs, client })
       for (const proofs of this.#kinds()) {
         for (const index of indices.slice(0, 20)) this.#lookup(proofs, index)
       }
     }
-    return { serverMs, client, listBytes }
+    return { serverMs, client }
   }
 
   free(): void {
@@ -145,7 +143,6 @@ export class ComputeBench {
     into: {
       readonly serverMs: number[]
       readonly client: Record<EntryProofs, { ms: number[] }>
-      readonly listBytes: number[]
     },
   ): number[] {
     const { records } = this.layout
@@ -163,7 +160,6 @@ export class ComputeBench {
       epoch.free()
     })
     into.serverMs.push(spent)
-    into.listBytes.push(list.length)
     const commitments = this.#commitments()
     indices.forEach((index, i) => {
       this.#changed.set(index, values.subarray(i * this.#recordBytes, (i + 1) * this.#recordBytes))

@@ -17,14 +17,16 @@ export interface LoadResult {
   readonly perSecond: number
   /** from sending a request to the end of its reply */
   readonly latencyMs: readonly number[]
+  /** the same of each client */
+  readonly ofEach: readonly (readonly number[])[]
 }
 
 /** Keeps `clients` requests under way, each on a connection of its own, for `seconds`. */
 export async function putUnderLoad({ requests, check }: Load, clients: number, seconds: number): Promise<LoadResult> {
   const agent = new Agent({ keepAlive: true, maxSockets: clients })
-  const latencyMs: number[] = []
+  const ofEach: number[][] = Array.from({ length: clients }, () => [])
   let next = 0
-  const client = async (until: number) => {
+  const client = async (latencyMs: number[], until: number) => {
     while (performance.now() < until) {
       const i = next++ % requests.length
       const start = performance.now()
@@ -35,15 +37,16 @@ export async function putUnderLoad({ requests, check }: Load, clients: number, s
   }
   const run = async (milliseconds: number) => {
     const until = performance.now() + milliseconds
-    await Promise.all(Array.from({ length: clients }, () => client(until)))
+    await Promise.all(ofEach.map(latencyMs => client(latencyMs, until)))
   }
   try {
     await run(500) // connections, and code that has run before
-    const before = latencyMs.splice(0).length
+    const before = ofEach.reduce((sum, latencyMs) => sum + latencyMs.splice(0).length, 0)
     const start = performance.now()
     await run(1000 * seconds)
+    const latencyMs = ofEach.flat()
     const perSecond = (1000 * latencyMs.length) / (performance.now() - start)
-    return { answered: before + latencyMs.length, perSecond, latencyMs }
+    return { answered: before + latencyMs.length, perSecond, latencyMs, ofEach }
   } finally {
     agent.destroy()
   }

@@ -8,10 +8,11 @@
 //                    [--visits N,…] first visits at other N
 //                    [--only PART]  compute, lookups, single, instant, one-server, living, visits, tasks (of a page's main thread), demo (its
 //                                   page with the large set, which is fetched, and built for a minute), proved, script
-//                                   (instant lookups without WebAssembly), phones (Hermes, and a slow processor on a slow line), papers; or several with commas
+//                                   (instant lookups without WebAssembly), phones (Hermes, a slow processor on a slow line, and memory), papers; or several with commas
 //                    [--adds n]     operations of the largest batch that is published, to five keys for four of them
 //                    [--proved N,…] databases with Pointproofs at other N   [--prover COMMAND] what is larger than 2^16 proved natively
-//                    [--write]      all of it into docs/benchmarks.md, its plots into docs/plots
+//                    [--write]      all of it into docs/benchmarks.md, its plots into docs/plots; with --only, the sections of these parts,
+//                                   but for visits and papers
 //
 // Every value that a lookup brings is compared with the data.
 
@@ -33,7 +34,7 @@ import { single } from './single.js'
 import { papers, type SizeFigures } from './sweep.js'
 import { tasks } from './tasks.js'
 import { type VisitFigures, visitSections, visits } from './visits.js'
-import { printed, tables, writeDocument } from './write.js'
+import { printed, tables, writeDocument, writeSections } from './write.js'
 
 const JUDGED: Record<Exclude<Part, 'papers' | 'visits'>, (options: Options) => Promise<Section[]>> = {
   compute: computing,
@@ -79,7 +80,9 @@ export async function bench(args: string[]): Promise<number> {
     console.log(printed(sizes))
     show(found.sections)
   }
-  if (options.write) await writeDocument({ options, sections, visited, sizes, browser: await browserVersion() })
+  if (options.write === 'all')
+    await writeDocument({ options, sections, visited, sizes, browser: await browserVersion() })
+  if (options.write === 'measured') await writeSections(sections)
   const failed = sections.flatMap(({ figures }) => figures).filter(figure => !passed(figure))
   for (const { name, column = '' } of failed) console.log(`FAIL: ${name} ${column}`)
   return failed.length === 0 ? 0 : 1

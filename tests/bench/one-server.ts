@@ -1,11 +1,14 @@
-// Instant lookups with one server: what the core computes, in WebAssembly under Node, beside the sizes that it says. Every record found is
-// compared with the data.
+// Instant lookups with one server, beside the tables of their design: sizes, and what the core computes in WebAssembly under Node, as a
+// server's threads and a client's module do. Every record found is compared with the data.
 
 import { randomBytes, randomInt } from 'node:crypto'
 import { HEADER_BYTES } from '@keyhush/protocol'
 import { type Core, discardCore, loadCore } from '@keyhush/wasm'
+import { loadOneServerCore } from '@keyhush/wasm/one-server'
 import { milliseconds } from './compute.js'
-import { type Options, target } from './options.js'
+import { oneServerClients } from './one-server-clients.js'
+import { oneServerVisits } from './one-server-visits.js'
+import type { Options } from './options.js'
 import { power } from './plot.js'
 import type { Figure, Section } from './report.js'
 import { check, pseudorandomBytes, type Shape } from './stage.js'
@@ -13,88 +16,143 @@ import { check, pseudorandomBytes, type Shape } from './stage.js'
 const WARM_UP_LOOKUPS = 5
 const CONTEXT = { databaseId: new Uint8Array(16).fill(1), generation: 1, of: 'records' } as const
 
-/** Other shapes, with `--all`. */
-const OTHERS: readonly Shape[] = [
-  { records: 2 ** 16, recordBytes: 32 },
-  { records: 2 ** 22, recordBytes: 32 },
-  { records: 2 ** 20, recordBytes: 256 },
+export const ONE_SERVER_COMPUTING = 'One server, no download: computing'
+/** The title of what docs/benchmarks.md leaves out: bytes, which follow from the shape (docs/costs.md), and times that no lookup waits for. */
+export const ONE_SERVER_MORE = 'One server, no download: sizes, and other times'
+
+interface Designed extends Shape {
+  readonly design: Readonly<Record<Size | Time, number>>
+}
+
+type Size = 'up' | 'down' | 'hint' | 'first' | 'later' | 'memory'
+type Time = 'server' | 'ask' | 'decode' | 'prepare'
+
+/** kB, and MB of memory; in WebAssembly ms, and s to prepare; of a range, its middle. */
+const DESIGNED: readonly Designed[] = [
+  {
+    ...{ records: 2 ** 16, recordBytes: 32 },
+    design: {
+      ...{ up: 30.1, down: 2.6, hint: 10.2, first: 42.9, later: 32.7, memory: 36 },
+      ...{ server: 6.15, ask: 1, decode: 0.3, prepare: 0.4 },
+    },
+  },
+  {
+    ...{ records: 2 ** 20, recordBytes: 32 },
+    design: {
+      ...{ up: 45.6, down: 10.2, hint: 34.8, first: 90.7, later: 55.9, memory: 169 },
+      ...{ server: 21, ask: 1.4, decode: 1.1, prepare: 2.2 },
+    },
+  },
+  {
+    ...{ records: 2 ** 22, recordBytes: 32 },
+    design: {
+      ...{ up: 81.8, down: 15.4, hint: 51.2, first: 148, later: 97.1, memory: 338 },
+      ...{ server: 60, ask: 2.1, decode: 1.8, prepare: 4.3 },
+    },
+  },
+  {
+    ...{ records: 2 ** 20, recordBytes: 256 },
+    design: {
+      ...{ up: 111, down: 20.5, hint: 67.6, first: 199, later: 132, memory: 545 },
+      ...{ server: 107.5, ask: 2.8, decode: 2.3, prepare: 7.7 },
+    },
+  },
 ]
 
 export async function oneServer(options: Options): Promise<Section[]> {
-  const figures: Figure[] = []
-  for (const shape of [options.shape, ...(options.all ? OTHERS : [])]) {
+  const [lookups, more]: [Figure[], Figure[]] = [[], []]
+  for (const shape of DESIGNED) {
     console.log(`one-server: N = ${shape.records}, ℓ = ${shape.recordBytes}`)
-    figures.push(...(await computing(options, shape)))
+    const computed = await computing(shape, options.repeats * 3)
+    lookups.push(...computed.lookups)
+    more.push(...(await moved(shape)), ...computed.more)
   }
-  return [{ title: 'Instant lookups with one server: computing', figures }]
+  return [
+    { title: ONE_SERVER_MORE, figures: more },
+    { title: ONE_SERVER_COMPUTING, figures: lookups },
+    await oneServerClients(options),
+    await oneServerVisits(options),
+  ]
 }
 
-async function computing(options: Options, shape: Shape): Promise<Figure[]> {
-  const { records, recordBytes } = shape
+/** What a lookup of records moves, headers included, and what a prepared epoch keeps. */
+async function moved(shape: Designed): Promise<Figure[]> {
+  const { design } = shape
+  const { requestBytes, answerBytes, hintBytes, serverBytes } = (await loadCore()).oneServerSizes(shape)
+  const [up, down] = [HEADER_BYTES + requestBytes, HEADER_BYTES + answerBytes]
+  const kB = (name: string, bytes: number, designed: number) => figureOf(shape, name, 'kB', [bytes / 1000], designed)
+  return [
+    kB('up', up, design.up),
+    kB('down', down, design.down),
+    kB('hint', hintBytes, design.hint),
+    kB('first lookup', up + down + hintBytes, design.first),
+    kB('later lookups', up + down, design.later),
+    figureOf(shape, 'memory of the server', 'MB', [serverBytes / 1e6], design.memory),
+  ]
+}
+
+function figureOf(shape: Shape, name: string, unit: string, samples: readonly number[], designed?: number): Figure {
+  const column = `${power(shape.records)} × ${shape.recordBytes} B`
+  return { name, column, unit, samples, target: designed === undefined ? undefined : ['design', designed] }
+}
+
+async function computing(shape: Designed, lookups: number): Promise<Record<'lookups' | 'more', Figure[]>> {
+  const { records, recordBytes, design } = shape
   const core = await loadCore()
   const data = pseudorandomBytes(records * recordBytes)
   const server = core.newOneServer(shape, CONTEXT)
   server.put(data)
-  const steps: number[] = []
-  for (let more = true; more; ) {
-    const ms = milliseconds(() => {
-      more = server.step()
-    })
-    steps.push(ms)
-  }
+  const preparing = milliseconds(() => {
+    while (server.step());
+  })
   const norm = core.newOneServerNorm(server)
   const checking = milliseconds(() => {
     while (norm.step(server));
   })
   if (!norm.hides) throw new Error(`expected random records to hide verdicts, got a norm of 2^${norm.log2}`)
   norm.free()
-  const spent = lookUps(core, server, shape, data, options.repeats * 3)
-  const { requestBytes, answerBytes, hintBytes, serverBytes } = core.oneServerSizes(shape)
+  const spent = await lookUps(server, shape, data, lookups)
   server.free()
   discardCore(core)
-  const usual = shape === options.shape
-  const at = (...limit: NonNullable<Figure['target']>) => (usual ? target(options, ...limit) : undefined)
-  const column = `N = ${power(records)}, ℓ = ${recordBytes}`
-  const bytes = (name: string, bytes: number) => ({ name, column, unit: 'kB', samples: [bytes / 1000] })
-  const prepared = steps.reduce((sum, ms) => sum + ms, 0)
-  return [
-    { name: 'prepare', column, unit: 's', target: at('≤', 2.7), samples: [prepared / 1000] },
-    { name: '– longest step', column, unit: 'ms', samples: [Math.max(...steps)] },
-    { name: 'check of norms', column, unit: 's', samples: [checking / 1000] },
-    { name: 'lookup, server', column, unit: 'ms', target: at('≤', 27), samples: spent.server },
-    { name: 'lookup, client asks', column, unit: 'ms', target: at('≤', 1.7), samples: spent.ask },
-    { name: 'lookup, client decides', column, unit: 'ms', samples: spent.decide },
-    bytes('lookup, up', HEADER_BYTES + requestBytes),
-    bytes('lookup, down', HEADER_BYTES + answerBytes),
-    bytes('hint', hintBytes),
-    { name: 'memory of the server', column, unit: 'MB', samples: [serverBytes / 1e6] },
-  ]
+  const figure = figureOf.bind(undefined, shape)
+  return {
+    lookups: [
+      figure('server', 'ms', spent.server, design.server),
+      figure('client asks', 'ms', spent.ask, design.ask),
+      figure('client decodes', 'ms', spent.decode, design.decode),
+      figure('prepare', 's', [preparing / 1000], design.prepare),
+    ],
+    more: [figure('client draws noise', 'ms', spent.expand), figure('check of norms', 's', [checking / 1000])],
+  }
 }
 
-function lookUps(
-  core: Core,
+async function lookUps(
   server: ReturnType<Core['newOneServer']>,
   shape: Shape,
   data: Buffer,
   lookups: number,
-): { readonly ask: number[]; readonly server: number[]; readonly decide: number[] } {
-  const spent = { ask: [] as number[], server: [] as number[], decide: [] as number[] }
+): Promise<Record<'ask' | 'server' | 'expand' | 'decode', number[]>> {
+  const client = await loadOneServerCore()
+  const spent = { ask: [] as number[], server: [] as number[], expand: [] as number[], decode: [] as number[] }
   const { records, recordBytes } = shape
   const hint = server.hint()
   for (let i = -WARM_UP_LOOKUPS; i < lookups; i++) {
     const index = randomInt(records)
     const entropy = randomBytes(32)
-    let query: ReturnType<Core['newOneServerQuery']> | undefined
+    let query: ReturnType<typeof client.newOneServerQuery> | undefined
     let [request, answer]: Uint8Array[] = []
     let found: Uint8Array | undefined
     const ask = milliseconds(() => {
-      query = core.newOneServerQuery(shape, CONTEXT, new Uint8Array(32), Uint32Array.of(index), entropy)
+      query = client.newOneServerQuery(shape, CONTEXT, new Uint8Array(32), Uint32Array.of(index), entropy)
       request = query.request()
     })
     const answering = milliseconds(() => {
       answer = server.answer(request!)
     })
-    const decide = milliseconds(() => {
+    const expand = milliseconds(() => {
+      while (query!.expand());
+    })
+    const decode = milliseconds(() => {
       found = query!.decode(hint, answer!)
     })
     query!.free()
@@ -102,7 +160,8 @@ function lookUps(
     if (i < 0) continue
     spent.ask.push(ask)
     spent.server.push(answering)
-    spent.decide.push(decide)
+    spent.expand.push(expand)
+    spent.decode.push(decode)
   }
   return spent
 }

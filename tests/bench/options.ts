@@ -52,8 +52,8 @@ export interface Options {
   readonly visits: readonly number[]
   /** whether what takes long is measured, too */
   readonly all: boolean
-  /** whether docs/benchmarks.md is written */
-  readonly write: boolean
+  /** what is written into docs/benchmarks.md: the whole document anew, or the sections of the parts that are measured */
+  readonly write: 'all' | 'measured' | undefined
 }
 
 export function readOptions(args: string[]): Options {
@@ -74,9 +74,12 @@ export function readOptions(args: string[]): Options {
       write: { type: 'boolean', default: false },
     },
   })
-  const parts = values.only?.split(',') ?? PARTS.filter(part => !LONG.includes(part) || values.all || values.write)
+  const whole = values.write && values.only === undefined
+  const parts = values.only?.split(',') ?? PARTS.filter(part => !LONG.includes(part) || values.all || whole)
   for (const part of parts) if (!isPart(part)) throw new Error(`--only: expected ${PARTS.join(', ')}, got ${part}`)
-  if (values.write && values.only !== undefined) throw new Error('--write: the document needs everything; drop --only')
+  if (values.write && !whole && parts.some(part => part === 'visits' || part === 'papers')) {
+    throw new Error('--write: visits and papers have plots, which are made with everything; drop --only')
+  }
   return {
     shape: {
       records: count('--records', values.records),
@@ -90,8 +93,8 @@ export function readOptions(args: string[]): Options {
     proved: counts('--proved', values.proved),
     prover: values.prover,
     visits: counts('--visits', values.visits),
-    all: values.all || values.write,
-    write: values.write,
+    all: values.all || whole,
+    write: whole ? 'all' : values.write ? 'measured' : undefined,
   }
 }
 

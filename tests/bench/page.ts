@@ -1,6 +1,7 @@
 // The parts of the bench that run in a page. They are sent over as text, so that they use nothing from outside
 // themselves but the global `keyhush`; `measureMaps` runs under Node in the same way.
 
+import type { OpenOptions } from '@keyhush/client'
 import type {} from '../support/web.js'
 
 /** A map to be measured. */
@@ -183,6 +184,7 @@ export async function measureVisit(
   servers: string[],
   mode: string,
   wanted: string | number,
+  more: Partial<OpenOptions> = {},
 ): Promise<{
   readonly ms: number
   readonly bytes: number
@@ -190,7 +192,7 @@ export async function measureVisit(
   readonly mode: string | undefined
 }> {
   const start = performance.now()
-  const map = await keyhush.open({ servers, mode: mode as 'instant', storage: 'memory', push: false })
+  const map = await keyhush.open({ servers, mode: mode as 'instant', storage: 'memory', push: false, ...more })
   const value = typeof wanted === 'string' ? await map.get(wanted) : await map.at(wanted)
   const ms = performance.now() - start
   const traffic = map.stats.servers.flatMap(({ offline, lookups, fence }) => [offline, lookups, fence])

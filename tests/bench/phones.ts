@@ -1,20 +1,19 @@
 // What lookups cost on phones: in Hermes beside Node, and in Chromium with a slow processor on a slow line.
 
 import { randomInt } from 'node:crypto'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { scriptCore } from '@keyhush/wasm/script'
-import { build } from 'esbuild'
 import { root, run as runProgram } from '../package/packed.js'
 import { ENTRY, Hermes, type Installed, installApp, NATIVE, programOf } from '../phones/hermes.js'
-import { serveFiles } from '../support/web.js'
+import { startApp, visitApp } from './app-page.js'
 import { look, type Timed } from './look.js'
 import { type Options, target } from './options.js'
+import { phoneMemory } from './phone-memory.js'
 import type { Figure, Section } from './report.js'
 import { record } from './script.js'
 import { residentBytes, Stage, under } from './stage.js'
-import { LINE, shapeLine } from './visits.js'
+import { LINE } from './visits.js'
 
 /** How many times slower than this machine's a phone's processor is. */
 const SLOWED = 6
@@ -54,6 +53,7 @@ export async function phones(options: Options): Promise<Section[]> {
     return [
       { title: 'Phones: Hermes', figures: inHermes },
       { title: `Phones: Chromium slowed ${SLOWED} times`, figures: await firstAnswer(stage, urls, options) },
+      ...(await phoneMemory(options)),
     ]
   })
 }
@@ -128,41 +128,15 @@ async function started(app: Installed, bundle: string): Promise<Hermes> {
 
 /** A page of an app that opens a map and looks a key up. */
 async function firstAnswer(stage: Stage, servers: readonly string[], options: Options): Promise<Figure[]> {
-  const outdir = join(stage.folder, 'phone')
-  await mkdir(outdir)
-  const contents = `import { open } from '@keyhush/client/instant'
-    const { servers, key } = JSON.parse(decodeURIComponent(location.hash.slice(1)))
-    globalThis.answered = (async () => {
-      const begun = performance.now()
-      const map = await open({ servers, push: false })
-      const value = await map.getText(key)
-      return { value, begun, end: performance.now() }
-    })()`
-  await build({
-    stdin: { contents, resolveDir: fileURLToPath(new URL('..', import.meta.url)), sourcefile: 'app.js' },
-    ...{ bundle: true, minify: true, splitting: true, outdir, entryNames: 'app' },
-    ...{ platform: 'browser', format: 'esm', target: 'es2022' },
-  })
-  const page =
-    '<!doctype html><title>App</title><link rel="icon" href="data:,"><script type="module" src="/app.js"></script>'
-  await writeFile(join(outdir, 'index.html'), page)
-  const site = await serveFiles(outdir)
-  stage.closeLast(site.close)
+  const app = await startApp(stage, '@keyhush/client/instant')
   const [whole, sinceOpen]: [number[], number[]] = [[], []]
   for (let run = 0; run < options.repeats; run++) {
-    const context = await (await stage.browser()).createBrowserContext()
-    const tab = await context.newPage()
-    await tab.emulateCPUThrottling(SLOWED)
-    await shapeLine(tab)
     const index = randomInt(options.shape.records)
-    await tab.goto(`${site.url}/#${encodeURIComponent(JSON.stringify({ servers, key: keyOf(index) }))}`)
-    const { value, begun, end } = await tab.evaluate(
-      () => (globalThis as unknown as { answered: Promise<{ value?: string; begun: number; end: number }> }).answered,
-    )
-    if (value !== valueAt(index, options.shape.recordBytes)) throw new Error('a value is wrong')
-    whole.push(end / 1000)
-    sinceOpen.push((end - begun) / 1000)
-    await context.close()
+    const answer = await visitApp(stage, app, { servers, push: false }, keyOf(index), SLOWED)
+    const text = Buffer.from(answer.value).toString()
+    if (text !== valueAt(index, options.shape.recordBytes)) throw new Error('a value is wrong')
+    whole.push(answer.whole)
+    sinceOpen.push(answer.sinceOpen)
   }
   const name = `first instant answer, ${LINE.megabits} Mbit/s`
   return [

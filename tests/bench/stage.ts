@@ -100,9 +100,10 @@ export class Stage {
     return page
   }
 
-  async browser(): Promise<Browser> {
+  /** One for the whole stage. `small`: it saves memory as on a small phone. */
+  async browser({ small = false } = {}): Promise<Browser> {
     if (this.#browser === undefined) {
-      this.#browser = await launchBrowser('chromium', { protocolTimeout: 0, unwatched: true })
+      this.#browser = await launchBrowser('chromium', { protocolTimeout: 0, small, unwatched: true })
       this.closeLast(() => this.#browser!.close())
     }
     return this.#browser

@@ -55,12 +55,10 @@ export interface LayoutFigures {
   readonly updates: Record<Change, UpdateFigures>
 }
 
-/** A batch of 500, for each of them: seconds, bytes. */
+/** A batch of 500, for each of them: seconds. */
 export interface UpdateFigures {
   readonly server: readonly number[]
   readonly client: Record<EntryProofs, readonly number[]>
-  /** the list from one server, the manifests of both */
-  readonly bytes: readonly number[]
 }
 
 export interface PapersFigures {
@@ -134,13 +132,11 @@ async function compute(data: Buffer, wanted: number | undefined) {
   }
   const updates = {} as Record<Change, UpdateFigures>
   for (const change of CHANGES) {
-    const { serverMs, client, listBytes } = bench.updates(change, BATCH, REPEATS)
+    const { serverMs, client } = bench.updates(change, BATCH, REPEATS)
     const perChange = (times: readonly number[]) => times.map(ms => ms / 1000 / BATCH)
-    const manifests = 2 * (224 + 64 * bench.layout.partitions)
     updates[change] = {
       server: perChange(serverMs),
       client: { merkle: perChange(client.merkle.ms), tags: perChange(client.tags.ms) },
-      bytes: listBytes.map(bytes => (bytes + manifests) / BATCH),
     }
   }
   bench.free()

@@ -138,12 +138,12 @@ async function measureDatabase(kind: Kind, records: number, options: Options): P
   })
 }
 
-const keyOf = (index: number) => `key-${index}`
+export const keyOf = (index: number) => `key-${index}`
 
 /** What `keyhush build` is told of the data. */
 type Source = readonly string[]
 
-async function build(stage: Stage, source: Source): Promise<string> {
+export async function build(stage: Stage, source: Source): Promise<string> {
   const out = join(stage.folder, 'dataset')
   await runKeyhushProcess('build', ...source, '--out', out)
   return out
@@ -155,7 +155,7 @@ async function keylessSource(stage: Stage, data: Buffer): Promise<Source> {
   return [file, '--record-bytes', `${VALUE_BYTES}`]
 }
 
-async function keyedSource(stage: Stage, data: Buffer): Promise<Source> {
+export async function keyedSource(stage: Stage, data: Buffer): Promise<Source> {
   const file = join(stage.folder, 'keyed.csv')
   const LINES = 1 << 12
   function* lines() {

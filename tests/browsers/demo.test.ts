@@ -3,7 +3,7 @@
 
 import { join } from 'node:path'
 import { estimate } from '@keyhush/client'
-import { loadCore } from '@keyhush/wasm'
+import { loadCore, oneServerPlan } from '@keyhush/wasm'
 import axe from 'axe-core'
 import type { Browser, Page } from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -16,7 +16,7 @@ import { complaintsOf, serveFiles } from '../support/web.js'
 
 /** Instead of 4.5 million names. */
 const PACKAGES = Array.from({ length: 500 }, (_, i) => `package-${i}`)
-const PAGES = ['', 'wire', 'three', 'add', 'cost', 'visit'] as const
+const PAGES = ['', 'wire', 'one', 'three', 'add', 'cost', 'visit'] as const
 const PHONE = { width: 390, height: 844 }
 const DESKTOP = { width: 1440, height: 900 }
 
@@ -78,6 +78,7 @@ async function go(page: Page, url: string, name: (typeof PAGES)[number]): Promis
   const example = {
     '': '#toy-answer',
     wire: '#requests li',
+    one: '#one-shown:not([hidden])',
     three: '#pools button',
     add: '#looked:not(:empty)',
     cost: 'td',
@@ -277,7 +278,7 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
         focused: document.activeElement?.textContent,
         current: [...document.querySelectorAll('[aria-current]')].map(({ textContent }) => textContent),
       }))
-    for (const title of ['See what is sent', 'What would it cost me?', 'A first visit', 'Add a domain']) {
+    for (const title of ['See what is sent', 'What it costs', 'A first visit', 'Add a domain']) {
       await page.$$eval('nav a', (links, title) => links.find(a => a.textContent === title)!.click(), title)
       await page.waitForFunction(title => document.title === `${title} – Keyhush`, {}, title)
       expect(await shown()).toEqual({ titles: [title], focused: title, current: [title] })
@@ -336,6 +337,64 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
       const shown = await visitor.$$eval('#requests .a summary', all => all.map(({ textContent }) => textContent!))
       const bytes = shown.filter(text => text.endsWith('sent')).map(text => Number.parseInt(text.replace(',', ''), 10))
       expect(bytes.reduce((sum, n) => sum + n, 0)).toBe(sent.length)
+    }))
+
+  test('one server alone: a lookup has the same lengths whatever is asked, and a lie is caught', () =>
+    asStranger(async visitor => {
+      const asked = (['A', 'B', 'C'] as const).map(server => counting(demo, server))
+      await go(visitor, demo.url, 'one')
+      expect(asked.map(count => count())).toEqual([4, 0, 0]) // two lookups: of the directory, then of the record
+      const sent = demo.proxies.A.seen.slice(-4)
+      expect(sent.map(({ database }) => database)).toEqual(Array(4).fill('alone'))
+      expect(Buffer.concat(sent.map(({ body }) => body)).includes('metemask')).toBe(false)
+
+      const { modes } = await estimate([`${demo.proxies.A.url}/alone`], { experimental: true })
+      const { lookupBytesUp, lookupBytesDown } = modes.instant!
+      const panels = await visitor.$$eval('#one figcaption', all => all.map(({ textContent }) => textContent))
+      expect(panels).toEqual([
+        `Server A saw this ${lookupBytesUp.toLocaleString('en')} bytes`,
+        `Server A replied this ${lookupBytesDown.toLocaleString('en')} bytes`,
+      ])
+      const kB = (bytes: number) => `${(bytes / 1000).toFixed(bytes < 100_000 ? 1 : 0)} kB`
+      const costs = await visitor.$$eval('.costs td', cells => cells.map(({ textContent }) => textContent))
+      expect(costs.slice(3)).toEqual([kB(lookupBytesUp + lookupBytesDown), kB(modes.local!.firstBytes), 'nothing'])
+
+      const lengths = () =>
+        visitor.$$eval('#one-side :is(thead th, tbody td)', cells => cells.map(({ textContent }) => textContent!))
+      const before = await lengths()
+      expect(before.slice(0, 2)).toEqual(['Found: metemask.today', 'Not there: wikipedia.org'])
+      const answer = async (selector: string) => {
+        const card = await visitor.waitForSelector(`#one .result[aria-busy=false] .answer${selector}`)
+        return await card!.evaluate(({ textContent }) => textContent)
+      }
+      await (await fill(visitor, '#one input', 'no-such-domain.example')).press('Enter')
+      expect(await answer('[data-kind=absent]')).toContain('no-such-domain.example itself is not listed.')
+      const after = await lengths()
+      expect([after[1], ...after.slice(2)]).toEqual(['Not there: no-such-domain.example', ...before.slice(2)])
+
+      for (let i = 0; i < (THOROUGH ? 20 : 2); i += 1) {
+        await visitor.$eval('#one .answer button', lie => (lie as HTMLButtonElement).click())
+        const caught = await answer('[data-kind=caught]')
+        expect(caught).toContain('Server A lied. The answer was refused.One bit of its reply was changed.')
+        expect(caught).toContain('TamperedError')
+        expect(demo.proxies.A.lies).toBe(false)
+        await visitor.$eval('#one .answer button', again => (again as HTMLButtonElement).click())
+        await answer('[data-kind=absent]')
+      }
+      const review = await visitor.$eval('#one a[href*=review]', link => (link as HTMLAnchorElement).href)
+      expect(await (await fetch(review)).text()).toContain('Nobody outside has reviewed this scheme.')
+    }))
+
+  test('without WebAssembly, one server does not answer, and the page says what does', () =>
+    asStranger(async visitor => {
+      await visitor.evaluateOnNewDocument('delete globalThis.WebAssembly')
+      await visitor.goto(`${demo.url}/#/one`)
+      const card = await visitor.waitForSelector('#one .answer')
+      expect(await card!.evaluate(({ textContent }) => textContent)).toBe(
+        "No answerexpected WebAssembly with SIMD, got none; update the platform, or use 'instant' with two servers.",
+      )
+      await go(visitor, demo.url, '')
+      expect(await ask(visitor, 'wikipedia.org')).toMatchObject({ kind: 'absent' })
     }))
 
   test('of three servers, any two learn nothing from what both were sent; all three learn the place', async () => {
@@ -432,13 +491,19 @@ await inBrowsers(THOROUGH ? ['chromium', 'firefox'] : ['chromium'], 'in %s', nam
     await type('lookupsPerDay', '100')
     await type('records', '1048576')
     await says('1,048,576 records of 32 bytes.')
-    const { modes } = (await loadCore()).plan({ records: 1_048_576, valueBytes: 32, lookupsPerDay: 100 })
+    const core = await loadCore()
+    const plan = core.plan({ records: 1_048_576, valueBytes: 32, lookupsPerDay: 100 })
+    const { modes } = plan
     const [local, instant] = ['local', 'instant'].map(wanted => modes.find(({ mode }) => mode === wanted)!)
     const { recommended, rows } = await shown()
     expect(recommended).toBe('Full hint')
     const lookup = instant!.lookupBytesUp + instant!.lookupBytesDown
     expect(rows.find(([mode]) => mode === 'Instant')?.[3]).toBe(`${(lookup / 1000).toFixed(1)} kB`)
     expect(rows.find(([mode]) => mode === 'Keep it all')?.[3]).toBe('nothing')
+    const [alone] = oneServerPlan(core, plan)
+    const aloneBytes = alone!.lookupBytesUp + alone!.lookupBytesDown
+    const ofOne = rows.find(([mode]) => mode === 'One server, instant: experimental')
+    expect(ofOne?.[3]).toBe(`${(aloneBytes / 1000).toFixed(1)} kB`)
     const times = Math.ceil((local!.firstBytes - instant!.firstBytes) / lookup)
     await says(`as much as ${times.toLocaleString('en')} instant lookups.`)
 

@@ -7,7 +7,7 @@ import { startDemo } from '../../demo/build/node/start.js'
 import { launchWebKit, type WebKit } from '../../tools/webkit.mjs'
 import { inBrowsers } from '../support/needs.js'
 import { type ServerPair, startPair } from '../support/servers.js'
-import { THOROUGH } from '../support/thorough.js'
+import { thoroughly } from '../support/thoroughly.js'
 import { type Site, startPage } from '../support/web.js'
 import { expectToldOfPolicy } from './policy.js'
 
@@ -112,7 +112,6 @@ await inBrowsers(['webkit'], 'in %s', () => {
     }
   })
 
-  const thoroughly = THOROUGH ? test : () => {}
   thoroughly('the demo’s page looks up, and refuses a lie', async () => {
     const demo = await startDemo({ port: 0 })
     await webkit.goto(demo.url)

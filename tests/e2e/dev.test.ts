@@ -15,6 +15,8 @@ import { command } from '../../server/test/spawned.js'
 import { NEEDS_LINUX, needs } from '../support/needs.js'
 import { runKeyhushProcess } from '../support/processes.js'
 import { temporaryFolder } from '../support/servers.js'
+import { THOROUGH } from '../support/thorough.js'
+import { thoroughly } from '../support/thoroughly.js'
 
 const ANIMALS = 'key,value\notter,river\nheron,shore\n'
 
@@ -107,50 +109,58 @@ const isRunning = (pid: number) =>
 
 const text = (value: Uint8Array | undefined) => value && new TextDecoder().decode(value)
 
-test('one server (--servers 1) answers without a download, and accepts batches that a copy has made too', async () => {
-  const { servers, publisherKey, options, keyFile, printed, stop } = await dev({}, '--servers', '1')
-  expect(printed.text).toContain("mode: 'instant',\n  experimental: true,")
-  const map = await open({ servers, publisherKey, mode: 'instant', experimental: true })
-  expect([text(await map.get('otter')), await map.get('auk')]).toEqual(['river', undefined])
-  const batch = join(folder.path, 'changes.jsonl')
-  await writeFile(batch, '{"op":"add","key":"auk","value":"cliff"}\n')
-  await runKeyhush('publish', ...options.trim().split(' '), '--key', keyFile, batch)
-  await map.sync()
-  expect(text(await map.get('auk'))).toBe('cliff')
-  await map.close()
-  expect(await stop('SIGINT')).toBe(0)
-}, 60_000)
+thoroughly(
+  'one server (--servers 1) answers without a download, and accepts batches that a copy has made too',
+  async () => {
+    const { servers, publisherKey, options, keyFile, printed, stop } = await dev({}, '--servers', '1')
+    expect(printed.text).toContain("mode: 'instant',\n  experimental: true,")
+    const map = await open({ servers, publisherKey, mode: 'instant', experimental: true })
+    expect([text(await map.get('otter')), await map.get('auk')]).toEqual(['river', undefined])
+    const batch = join(folder.path, 'changes.jsonl')
+    await writeFile(batch, '{"op":"add","key":"auk","value":"cliff"}\n')
+    await runKeyhush('publish', ...options.trim().split(' '), '--key', keyFile, batch)
+    await map.sync()
+    expect(text(await map.get('auk'))).toBe('cliff')
+    await map.close()
+    expect(await stop('SIGINT')).toBe(0)
+  },
+)
 
-test.each([
+const counts: [string, number, string[]][] = [
   ['two servers', 2, []],
   ['three servers (--servers 3)', 3, ['--servers', '3']],
-])('%s answer for a file, accept signed batches, and end with Ctrl-C without leaving files', async (_, count, args) => {
-  const running = await dev({}, ...args)
-  const { servers, publisherKey } = running
-  expect(new Set(servers.map(url => new URL(url).port)).size).toBe(count)
-  const map = await open({ servers, publisherKey })
-  expect([text(await map.get('otter')), await map.get('auk')]).toEqual(['river', undefined])
-  await publish(running, { op: 'add', key: 'auk', value: 'cliff' })
-  await map.sync()
-  expect(text(await map.get('auk'))).toBe('cliff')
-  for (const [origin, allowed] of [
-    ['http://localhost:5173', true],
-    ['http://127.0.0.1:8080', true],
-    ['https://app.localhost', true],
-    ['https://a.example', false],
-    ['http://localhost.a.example', false],
-    ['http://xlocalhost', false],
-  ] as const) {
-    const { headers } = await fetch(`${servers[0]}/v1/info`, { headers: { origin } })
-    expect([origin, headers.get('access-control-allow-origin')]).toEqual([origin, allowed ? origin : null])
-  }
-  // An unsigned batch is refused.
-  const unsigned = await fetch(`${servers[1]}/v1/publish`, { method: 'POST', body: 'x' })
-  expect(unsigned.ok).toBe(false)
-  await map.close()
-  expect(await running.stop('SIGINT')).toBe(0)
-  expect(await readdir(join(folder.path, 'temporary'))).toEqual([])
-})
+]
+
+test.each(counts.slice(0, THOROUGH ? 2 : 1))(
+  '%s answer for a file, accept signed batches, and end with Ctrl-C without leaving files',
+  async (_, count, args) => {
+    const running = await dev({}, ...args)
+    const { servers, publisherKey } = running
+    expect(new Set(servers.map(url => new URL(url).port)).size).toBe(count)
+    const map = await open({ servers, publisherKey })
+    expect([text(await map.get('otter')), await map.get('auk')]).toEqual(['river', undefined])
+    await publish(running, { op: 'add', key: 'auk', value: 'cliff' })
+    await map.sync()
+    expect(text(await map.get('auk'))).toBe('cliff')
+    for (const [origin, allowed] of [
+      ['http://localhost:5173', true],
+      ['http://127.0.0.1:8080', true],
+      ['https://app.localhost', true],
+      ['https://a.example', false],
+      ['http://localhost.a.example', false],
+      ['http://xlocalhost', false],
+    ] as const) {
+      const { headers } = await fetch(`${servers[0]}/v1/info`, { headers: { origin } })
+      expect([origin, headers.get('access-control-allow-origin')]).toEqual([origin, allowed ? origin : null])
+    }
+    // An unsigned batch is refused.
+    const unsigned = await fetch(`${servers[1]}/v1/publish`, { method: 'POST', body: 'x' })
+    expect(unsigned.ok).toBe(false)
+    await map.close()
+    expect(await running.stop('SIGINT')).toBe(0)
+    expect(await readdir(join(folder.path, 'temporary'))).toEqual([])
+  },
+)
 
 test('a folder keeps key and changes, and is not mixed with other data', async () => {
   const kept = ['--folder', join(folder.path, 'kept')]
@@ -167,20 +177,23 @@ test('a folder keeps key and changes, and is not mixed with other data', async (
   expect(await second.stop('SIGINT')).toBe(0)
 })
 
-test('a store that was begun from other data: the error says which option or file differs, and both ways on', async () => {
-  const kept = ['--folder', join(folder.path, 'begun')]
-  const first = await dev({}, ...kept, '--max-value-bytes', '40')
-  expect(await first.stop('SIGTERM')).toBe(0)
-  const failing = (...options: string[]) => expect(runKeyhushProcess('dev', data, ...kept, ...options)).rejects
-  const ways =
-    'To continue, give the dataset that the store was created from, and publish the changes; to start again, name another store or delete this one'
-  await failing().toThrow('it has values of up to 40 bytes, the dataset values of 5 bytes (--max-value-bytes)')
-  await failing().toThrow(ways)
-  await writeFile(data, 'key,value\notter,lakes\nheron,shore\n')
-  const changed = failing('--max-value-bytes', '40')
-  await changed.toThrow('animals.csv: the data file has other contents')
-  await writeFile(data, ANIMALS)
-})
+thoroughly(
+  'a store that was begun from other data: the error says which option or file differs, and both ways on',
+  async () => {
+    const kept = ['--folder', join(folder.path, 'begun')]
+    const first = await dev({}, ...kept, '--max-value-bytes', '40')
+    expect(await first.stop('SIGTERM')).toBe(0)
+    const failing = (...options: string[]) => expect(runKeyhushProcess('dev', data, ...kept, ...options)).rejects
+    const ways =
+      'To continue, give the dataset that the store was created from, and publish the changes; to start again, name another store or delete this one'
+    await failing().toThrow('it has values of up to 40 bytes, the dataset values of 5 bytes (--max-value-bytes)')
+    await failing().toThrow(ways)
+    await writeFile(data, 'key,value\notter,lakes\nheron,shore\n')
+    const changed = failing('--max-value-bytes', '40')
+    await changed.toThrow('animals.csv: the data file has other contents')
+    await writeFile(data, ANIMALS)
+  },
+)
 
 test('each server is a process of its own, and ends with the one that started it', NEEDS_LINUX, async () => {
   const { child, servers, exited } = await dev({})
@@ -193,14 +206,14 @@ test('each server is a process of its own, and ends with the one that started it
   for (const pid of children) await expect.poll(() => isRunning(pid)).toBe(false)
 })
 
-test('a server that ends takes the rest with it', NEEDS_LINUX, async () => {
+thoroughly('a server that ends takes the rest with it', NEEDS_LINUX, async () => {
   const { child, exited } = await dev({})
   const [, second] = await childrenOf(child.pid!)
   process.kill(second!, 'SIGKILL')
   expect((await exited)[0]).toBe(1)
 })
 
-test('--host prints who can reach the servers, and apps of any origin can use them', async () => {
+thoroughly('--host prints who can reach the servers, and apps of any origin can use them', async () => {
   // Loopback, although `dev` does not take it for that.
   const { printed, servers, publisherKey, stop } = await dev({}, '--host', '::ffff:127.0.0.1')
   await printed.until('stores state unencrypted.\n')
@@ -265,7 +278,7 @@ test('keys of the terminal make a server misbehave in every way there is, and be
   expect((await running.exited)[0]).toBe(0)
 })
 
-test('when its terminal goes, dev and both servers end', TERMINAL, async () => {
+thoroughly('when its terminal goes, dev and both servers end', TERMINAL, async () => {
   const { child, exited } = await dev({ inTerminal: true })
   const under = async (pid: number): Promise<number[]> => {
     const children = (await childrenOf(pid)).filter(child => child > 0)
@@ -279,7 +292,7 @@ test('when its terminal goes, dev and both servers end', TERMINAL, async () => {
   for (const pid of pids) await expect.poll(() => isRunning(pid), { timeout: 30_000 }).toBe(false)
 })
 
-test('--misbehave says how it begins; without a terminal there are no keys', async () => {
+thoroughly('--misbehave says how it begins; without a terminal there are no keys', async () => {
   const running = await dev({}, '--servers', '3', '--misbehave', 'limit', 'c=down')
   await running.printed.until('Server c (down)')
   expect(running.printed.text).toContain('Server b (limit)')

@@ -1,65 +1,14 @@
 // Holds the core without WebAssembly to the WebAssembly core: the same inputs, the same bytes and the same refusals.
 
-import { type DatabaseHandle, type InstantCore, loadCore } from '@keyhush/wasm'
+import type { DatabaseHandle, InstantCore, LocalCore } from '@keyhush/wasm'
 import { scriptCore } from '@keyhush/wasm/script'
 import { concatBytes, utf8ToBytes } from '@noble/hashes/utils.js'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { THOROUGH } from '../support/thorough.js'
 import { commitDatabase, layoutHandle, memory } from '../support/wasm.js'
+import { always, both, bytes, layouts, number, script, wasm } from './both.js'
 import { type Layout, split } from './reference/layout.js'
 import { stream } from './vectors.js'
-
-const wasm = await loadCore()
-
-/** The same steps by both cores: a value, or an error with a code and a message. */
-function both<T>(work: (core: InstantCore) => T): T | { code: string; message: string } {
-  const [expected, actual] = [wasm, scriptCore].map(core => {
-    try {
-      return work(core)
-    } catch (error) {
-      const { code, message } = error as { code: string; message: string }
-      expect(code, message).toBeTypeOf('string')
-      return { code, message }
-    }
-  })
-  expect(actual).toEqual(expected)
-  return actual!
-}
-
-/** Fast-check prints the seed and the smallest case of what fails. */
-function always<T extends readonly unknown[]>(
-  inputs: readonly [...{ [I in keyof T]: fc.Arbitrary<T[I]> }],
-  property: (...input: T) => void,
-  numRuns: number,
-): void {
-  fc.assert(fc.property(...(inputs as unknown as [fc.Arbitrary<unknown>]), property as never), {
-    numRuns: THOROUGH ? numRuns * 10 : numRuns,
-  })
-}
-
-const bytes = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
-const number = fc.oneof(
-  fc.nat(20),
-  fc.nat(70_000),
-  fc.nat(2 ** 31 - 1),
-  fc.constantFrom(-1, 1.5, 2 ** 32, 2 ** 32 - 1, NaN),
-)
-
-/** Small layouts with blocks and parts of groups. */
-const layouts: fc.Arbitrary<Layout> = fc
-  .record({
-    recordBytes: fc.oneof(fc.integer({ min: 1, max: 40 }), fc.constantFrom(256, 300)),
-    blockRecords: fc.constantFrom(1, 1, 2, 4),
-    partitions: fc.integer({ min: 1, max: 4 }),
-    partitionBlocks: fc.integer({ min: 1, max: 70 }),
-    spare: fc.nat(3),
-  })
-  .map(({ recordBytes, blockRecords, partitions, partitionBlocks, spare }) => {
-    const partitionRecords = partitionBlocks * blockRecords
-    const records = Math.max(1, partitions * partitionRecords - spare)
-    return { records, recordBytes, partitions, partitionRecords, blockRecords }
-  })
 
 const SIZES = ['records', 'recordBytes', 'partitions', 'partitionRecords', 'blockRecords', 'partitionBytes'] as const
 const INSTANT_SIZES = ['instantRequestBytes', 'instantAnswerBytes', 'instantMaxBatch'] as const
@@ -72,6 +21,10 @@ function sizesOf(core: InstantCore, ...numbers: Parameters<InstantCore['layout']
 }
 
 describe('the core without WebAssembly is the WebAssembly core', () => {
+  test('for instant lookups it is a part of the one for copies', () => {
+    expect({ ...script, ...scriptCore }).toEqual(script)
+  })
+
   test('in hashes', () => {
     always(
       [fc.uint8Array({ maxLength: 3000 })],
@@ -112,37 +65,6 @@ describe('the core without WebAssembly is the WebAssembly core', () => {
       both(core => sizesOf(core, records, recordBytes, Math.max(16, records / 65_536), Math.min(65_536, records / 16)))
     }
   })
-
-  test('in the choice of a mode', () => {
-    const directory = fc.record({
-      directoryBytes: fc.oneof(fc.constant(0), fc.nat(2 ** 27)),
-      directoryBlockLog: fc.option(fc.nat(18), { nil: undefined }),
-      directoryBlockBytes: fc.option(
-        fc.integer({ min: 0, max: 2048 }).map(units => 32 * units),
-        { nil: undefined },
-      ),
-    })
-    const offers = fc.record({ instant: fc.boolean(), servers: fc.option(fc.nat(9), { nil: undefined }) })
-    const lookups = fc.oneof(fc.nat(10_000), fc.double({ min: -1 }))
-    const sizes = [
-      fc.integer({ min: 1, max: 1 << 24 }),
-      fc.integer({ min: 1, max: 4096 }),
-      fc.constantFrom(1, 2, 8),
-    ] as const
-    always(
-      [...sizes, directory, offers, lookups],
-      (records, recordBytes, pack, directory, offers, lookups) => {
-        const partitions = Math.max(16, Math.ceil(records / 65_536))
-        const partitionRecords = pack * Math.ceil(records / partitions / pack)
-        both(core => {
-          const layout = core.layout(records, recordBytes, partitions, partitionRecords, pack)
-          // The interface has no undefined here; manifests without a directory have none of these.
-          return core.chooseMode(layout, directory as never, offers as never, lookups)
-        })
-      },
-      1000,
-    )
-  })
 })
 
 /** All servers' queries and answers, and by each core what becomes of answers. */
@@ -155,7 +77,7 @@ function lookUp(
   servers: number,
 ) {
   const given = entropy.slice()
-  const queries = [wasm, scriptCore].map(core =>
+  const queries = [wasm, script].map(core =>
     core.newInstantQuery(layoutHandle(core, layout), indices, entropy, servers),
   )
   expect(entropy).toEqual(given)
@@ -280,8 +202,8 @@ describe('a directory without WebAssembly', () => {
     const { blockLog, blockBytes, seed } = directory
     const handle = directory.database()
     const blocks = split(memory(wasm, handle.recordsPointer(), blockBytes * 2 ** blockLog).slice(), blockBytes)
-    const shapes = new Map([wasm, scriptCore].map(core => [core, core.directoryShape(blockLog, blockBytes, seed)]))
-    const shapeOf = (core: InstantCore) => shapes.get(core)!
+    const shapes = new Map([wasm, script].map(core => [core, core.directoryShape(blockLog, blockBytes, seed)]))
+    const shapeOf = (core: LocalCore) => shapes.get(core)!
     const others = Array.from({ length: 50 }, (_, i) => wasm.fingerprint(utf8ToBytes(`none ${i}`)))
     const found = new Set<unknown>()
     for (const print of [...prints.slice(0, 500), ...others]) {

@@ -1,6 +1,6 @@
 // `npm run matrix -- [SETUP…]`: the packages as published, in bundlers, runtimes and frameworks. Each setup is an app outside of
 // this repository that has installed the tarballs, and looks up in every mode. Versions: matrix/package-lock.json.
-// (package.test.ts has CommonJS in Node, esbuild for Node, and TypeScript.)
+// (package.all.test.ts has CommonJS in Node, esbuild for Node, and TypeScript.)
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'

@@ -17,6 +17,30 @@ export async function runKeyhushProcess(...args: string[]): Promise<string> {
   return stdout
 }
 
+export interface Command {
+  /** how it has failed, and what it said; '': it came to its end */
+  readonly failure: Promise<string>
+  /** kill -9; resolves when it is gone */
+  kill(): Promise<void>
+}
+
+/** Runs `keyhush …`, which may be killed on its way. */
+export function startCommand(...args: string[]): Command {
+  const child = spawn(process.execPath, [command, ...args], { stdio: ['ignore', 'ignore', 'pipe'] })
+  const orphaned = () => child.kill('SIGKILL')
+  process.once('exit', orphaned)
+  const said: Buffer[] = []
+  child.stderr.on('data', (bytes: Buffer) => void said.push(bytes))
+  const closed = once(child, 'close').finally(() => process.off('exit', orphaned))
+  return {
+    failure: closed.then(([code, signal]) => (code === 0 ? '' : `${code ?? signal} ${Buffer.concat(said)}`)),
+    async kill() {
+      child.kill('SIGKILL')
+      await closed
+    },
+  }
+}
+
 export interface ServerProcess {
   readonly url: string
   readonly pid: number

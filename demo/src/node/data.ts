@@ -1,14 +1,13 @@
 // The records of the demo's databases, one row each, and how `keyhush build` makes the databases. Their words: page/databases.ts.
 
-import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { DATABASES, type DatabaseName } from '../page/backstage.js'
-import { builderFolders, dataFolder, keyhushCommand, largeFolder } from './paths.js'
+import { builderFolders, dataFolder, largeFolder } from './paths.js'
+import { keyhush } from './servers.js'
 import { ADJECTIVES, ANIMALS } from './words.js'
 
 interface Source {
@@ -77,7 +76,7 @@ export async function prepareNames(sample?: readonly string[]): Promise<string> 
   return folder
 }
 
-const linesOf = (lines: readonly string[]) => `${lines.join('\n')}\n`
+export const linesOf = (lines: readonly string[]) => `${lines.join('\n')}\n`
 
 function packageNames(): string[] {
   const names = createRequire(join(largeFolder, 'package.json'))('all-the-package-names') as string[]
@@ -116,7 +115,7 @@ async function build(name: string, file: string, text: string, options: readonly
   await writeFile(input, text)
   await rm(fresh, { recursive: true, force: true })
   const args = ['build', input, '--out', fresh, '--record', publisherRecord, ...options]
-  await promisify(execFile)(process.execPath, [keyhushCommand, ...args])
+  await keyhush(...args)
   await rm(folder, { recursive: true, force: true })
   await rename(fresh, folder)
 }

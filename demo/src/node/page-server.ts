@@ -7,13 +7,15 @@ import { extname, join, sep } from 'node:path'
 import { json } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
 import type { Change, Config, Outcome, Published, ServerName } from '../page/backstage.js'
-import { pageFolder } from './paths.js'
+import { pageFolder, reviewPage } from './paths.js'
 import type { Watcher } from './proxy.js'
 
 export interface PageContents {
   readonly proxies: Readonly<Record<ServerName, Watcher>>
   readonly databases: Config['databases']
   readonly publisherKey: string
+  /** resolves when the server of *One server* answers */
+  readonly prepareAlone: () => Promise<void>
   readonly published: () => Promise<readonly Published[]>
   readonly change: (change: Change) => Promise<Outcome>
 }
@@ -24,6 +26,7 @@ const CONTENT_TYPES: Record<string, string> = {
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml',
   '.wasm': 'application/wasm',
+  '.md': 'text/plain; charset=utf-8',
 }
 
 /** A server for the page, not listening yet. It answers 503 until `publish` is called. */
@@ -31,7 +34,7 @@ export function createPageServer(): {
   server: Server
   publish(contents: PageContents): void
 } {
-  const files = readFiles(pageFolder)
+  const files = new Map([...readFiles(pageFolder), ['/review-one-server.md', fileAt(reviewPage)]])
   let contents: PageContents | undefined
 
   const server = createServer((request, response) => {
@@ -47,6 +50,10 @@ export function createPageServer(): {
       response.writeHead(503).end('The servers are starting.')
     } else if (request.method === 'POST' && pathname === '/liar') {
       setLiar(contents, await jsonOf(request))
+      response.writeHead(204).end()
+    } else if (request.method === 'POST' && pathname === '/alone') {
+      await jsonOf(request)
+      await contents.prepareAlone()
       response.writeHead(204).end()
     } else if (request.method === 'POST' && pathname === '/publish') {
       send(response, '.json', JSON.stringify(await contents.change(changeOf(await jsonOf(request)))))
@@ -136,14 +143,18 @@ interface PageFile {
   readonly packed: Buffer
 }
 
-/** Every file below `folder`, by its path in a URL. Nothing else is served. */
+/** Every file below `folder`, by its path in a URL. */
 function readFiles(folder: string): Map<string, PageFile> {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter(entry => entry.isFile())
   return new Map(
     files.map(entry => {
       const path = join(entry.parentPath, entry.name)
-      const plain = readFileSync(path)
-      return [path.slice(folder.length).split(sep).join('/'), { plain, packed: gzipSync(plain) }]
+      return [path.slice(folder.length).split(sep).join('/'), fileAt(path)]
     }),
   )
+}
+
+function fileAt(path: string): PageFile {
+  const plain = readFileSync(path)
+  return { plain, packed: gzipSync(plain) }
 }

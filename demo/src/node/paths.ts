@@ -7,6 +7,8 @@ const fromRoot = (path: string) => fileURLToPath(new URL(`../../../${path}`, imp
 export const keyhushCommand = fromRoot('server/bin/keyhush.js')
 export const dataFolder = fromRoot('demo/data')
 export const pageFolder = fromRoot('demo/dist')
+/** what *One server* links to */
+export const reviewPage = fromRoot('docs/review-one-server.md')
 /** all-the-package-names is installed here, for `npm start -- --large` */
 export const largeFolder = fromRoot('demo/large')
 /** the programs that the built databases depend on */

@@ -24,10 +24,13 @@ export interface Watcher {
 
 const KEPT_SIGHTINGS = 64
 const HEADER_BYTES = 40 // of an answer; a changed header would only make the answer malformed
-const QUERY_PATH = /^\/(?<database>[^/]*)\/v1\/instant$/
+const QUERY_PATH = /^\/(?<database>[^/]*)\/v1\/(instant|one-server)$/
 
-/** Starts a proxy before `target`, the URL of a server, on a free port of this machine. */
-export async function startProxy(target: string): Promise<Watcher> {
+/** Starts a proxy before `target`, the URL of a server, on a free port of this machine. `others`: another server for some paths. */
+export async function startProxy(
+  target: string,
+  others: (path: string) => string | undefined = () => undefined,
+): Promise<Watcher> {
   const seen: Sighting[] = []
 
   const server = createServer((incoming, outgoing) => {
@@ -51,14 +54,14 @@ export async function startProxy(target: string): Promise<Watcher> {
       return
     }
     const bytes = await buffer(answer)
-    bytes[HEADER_BYTES + Math.floor(Math.random() * (bytes.length - HEADER_BYTES))]! ^= 0x01
+    bytes[placeIn(bytes)]! ^= 0x01
     outgoing.end(bytes)
   }
 
   function ask(incoming: IncomingMessage, path: string, body: Uint8Array, outgoing: ServerResponse) {
     return new Promise<IncomingMessage>((resolve, reject) => {
       const { host: _, ...headers } = withoutHopByHop(incoming.headers)
-      const upstream = request(new URL(path, target), { method: incoming.method, headers }, resolve)
+      const upstream = request(new URL(path, others(path) ?? target), { method: incoming.method, headers }, resolve)
       upstream.on('error', reject)
       outgoing.on('close', () => upstream.destroy())
       upstream.end(body)
@@ -67,6 +70,11 @@ export async function startProxy(target: string): Promise<Watcher> {
 
   const proxy: Watcher = { url: await listen(server, 0), seen, lies: false, close: () => closeServer(server) }
   return proxy
+}
+
+/** Of a lie. Where one server answers alone, its numbers have 20 bits, of which the lowest say nothing: the second byte of five has none. */
+function placeIn({ length }: Uint8Array): number {
+  return HEADER_BYTES + 1 + 5 * Math.floor(Math.random() * Math.floor((length - HEADER_BYTES) / 5))
 }
 
 const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'te', 'trailer'])

@@ -1,8 +1,9 @@
-// Real `keyhush` servers as child processes.
+// Real `keyhush` servers, and other commands of `keyhush`, as child processes.
 
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
 import { keyhushCommand } from './paths.js'
 
 export interface RunningServer {
@@ -10,8 +11,13 @@ export interface RunningServer {
   close(): Promise<void>
 }
 
-const START_TIMEOUT_MS = 180_000 // a server first loads up to millions of records into its store
+export const START_TIMEOUT_MS = 180_000 // a server first loads up to millions of records into its store
 const STOP_TIMEOUT_MS = 3_000
+
+/** Runs a command to its end. */
+export async function keyhush(...args: readonly string[]): Promise<void> {
+  await promisify(execFile)(process.execPath, [keyhushCommand, ...args])
+}
 
 /** Starts `keyhush serve` with the given arguments on a free port and waits until it prints its address. */
 export async function startServer(args: readonly string[]): Promise<RunningServer> {

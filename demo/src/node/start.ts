@@ -1,5 +1,5 @@
 // Starts the whole demo: three real servers, a watching proxy in front of each, their publisher, and the page. Server C has the
-// phishing list alone, for the page *Three servers*.
+// phishing list alone, for the page *Three servers*. For *One server*, a further process starts behind proxy A on request.
 //
 //   page ──► proxy A ──► server A      The page speaks to the proxies as if they were the servers; it asks its own
 //     └────► proxy B ──► server B      origin to publish, and to make a proxy lie. Published changes are kept in a
@@ -9,11 +9,12 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { DatabaseName, ServerName } from '../page/backstage.js'
+import { startAlone } from './alone.js'
 import { folders, prepareData, prepareNames } from './data.js'
 import { createPageServer } from './page-server.js'
 import { closeServer, listen, startProxy, type Watcher } from './proxy.js'
 import { Publisher } from './publisher.js'
-import { startServer } from './servers.js'
+import { type RunningServer, startServer } from './servers.js'
 import { readShapes } from './shape.js'
 
 export { dataIsReady, keyDirectory, phishingDomains, prepareData } from './data.js'
@@ -61,6 +62,22 @@ export async function startDemo({ port = DEFAULT_PORT, large = false }: DemoOpti
     closers.push(() => closeServer(page.server))
 
     const publisher = await Publisher.create(folder)
+    let alone: RunningServer | undefined
+    let starting: Promise<void> | undefined
+    const prepareAlone = () => {
+      starting ??= startAlone(folder, publisher.publicKey).then(server => {
+        alone = server
+      })
+      return starting.catch(error => {
+        starting = undefined
+        throw error
+      })
+    }
+    closers.push(async () => {
+      await starting?.catch(() => {})
+      await alone?.close()
+    })
+    const behind = (path: string) => (path.startsWith('/alone/') ? alone?.url : undefined)
     const start = async (name: ServerName, mounted = mounts) => {
       const served = mounted.flatMap(([database, dataset]) => [
         ...['--dataset', `${database}=${dataset}`],
@@ -68,7 +85,7 @@ export async function startDemo({ port = DEFAULT_PORT, large = false }: DemoOpti
       ])
       const server = await startServer([...served, '--publisher-key', publisher.publicKey])
       closers.push(server.close)
-      const proxy = await startProxy(server.url)
+      const proxy = await startProxy(server.url, name === 'A' ? behind : undefined)
       closers.push(proxy.close)
       return { server, proxy }
     }
@@ -89,6 +106,7 @@ export async function startDemo({ port = DEFAULT_PORT, large = false }: DemoOpti
       proxies,
       databases: await readShapes([servers.A, servers.B]),
       publisherKey: publisher.publicKey,
+      prepareAlone,
       published: () => publisher.published(),
       change: change => publisher.change(servers, change),
     })

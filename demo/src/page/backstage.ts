@@ -53,6 +53,12 @@ export async function setLiar(liar: ServerName | null): Promise<void> {
   if (!response.ok) throw new Error(`could not set the liar: ${response.status}`)
 }
 
+/** `POST /alone`: resolves when the server of *One server* answers. */
+export async function prepareAlone(): Promise<void> {
+  const response = await fetch('alone', posting(null))
+  if (!response.ok) throw new Error(`the server did not start: ${await response.text()}`)
+}
+
 export const publish = (change: Change) => getJson<Outcome>('publish', posting(change))
 
 const posting = (body: unknown): RequestInit => ({

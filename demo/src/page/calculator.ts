@@ -1,7 +1,8 @@
-// The page *What would it cost me?*: the costs of a list of a given size, for three known lists and while a size is typed. The core
+// The page *What it costs*: the costs of a list of a given size, for three known lists and while a size is typed. The core
 // computes them (docs/costs.md), as it does for the SDK's estimate() and for `keyhush plan`.
 
 import { type ClientCore, loadCore, type ModeCosts, type Plan } from '@keyhush/wasm'
+import { loadOneServerCore, oneServerPlan } from '@keyhush/wasm/one-server'
 import { bytes, count, element, find, grouped, messageOf, milliseconds } from './format.js'
 import { MODES, type ModeName } from './modes.js'
 
@@ -64,21 +65,21 @@ export class Calculator {
 
   async #plan(): Promise<void> {
     try {
-      const core = await loadCore()
+      const [core, oneServer] = await Promise.all([loadCore(), loadOneServerCore()])
       for (const input of this.#form.querySelectorAll('input')) {
         if (!input.checkValidity()) throw new Error(`${labelOf(input)}: ${input.validationMessage}`)
       }
       const number = (name: string) => this.#input(name).valueAsNumber
       const [records, valueBytes, lookupsPerDay] = [number('records'), number('valueBytes'), number('lookupsPerDay')]
       const plan = core.plan({ records, valueBytes, lookupsPerDay, keyed: this.#input('keyed').checked })
-      this.#show(plan, modeAfterAMonth(core, plan))
+      this.#show(plan, modeAfterAMonth(core, plan), oneServerPlan(oneServer, plan))
     } catch (error) {
       this.#say('error', 'There can be no such list', messageOf(error).replace(/^layout: /, ''))
       this.#table.hidden = true
     }
   }
 
-  #show(plan: Plan, mode: ModeName): void {
+  #show(plan: Plan, mode: ModeName, oneServer: readonly ModeCosts[]): void {
     const { records, recordBytes } = plan.layout
     const { advice } = MODES.find(({ name }) => name === mode)!
     const held = `${count(records, 'record')} of ${recordBytes} bytes.`
@@ -90,6 +91,11 @@ export class Calculator {
       const attributes = name === mode ? { class: 'recommended' } : {}
       return costs === undefined ? [] : [{ title, costs, attributes }]
     })
+    shown.splice(
+      1,
+      0,
+      ...oneServer.map(costs => ({ title: 'One server, instant: experimental', costs, attributes: {} })),
+    )
     const titles = rows.map(([label]) => element('th', { scope: 'col' }, label))
     const body = shown.map(({ title, costs, attributes }) => {
       const cells = rows.map(([label, cell]) => element('td', { 'data-label': label }, cell(costs)))

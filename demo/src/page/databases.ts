@@ -14,7 +14,7 @@ export interface Verdict {
 
 export interface Database {
   /** its path at the servers */
-  readonly name: DatabaseName
+  readonly name: DatabaseName | 'alone'
   /** what it holds, and how the page asks */
   readonly about: string
   /** the label of the field */
@@ -53,6 +53,25 @@ const phishing: Database = {
     }
     const above = listed === host ? ['.'] : [': it belongs to ', code(listed), '.']
     return { kind: 'alarm', title: 'On the phishing list', body: [code(host), ' is listed', ...above] }
+  },
+}
+
+/** The phishing list at one server, where each key that is asked for costs as much again: so without the domains above. */
+export const alone: Database = {
+  ...phishing,
+  name: 'alone',
+  examples: ['metemask.today', 'moonbirds.tv', 'wikipedia.org'],
+  about:
+    'One server answers at once. It computes with your encrypted request, and does not learn which domain you asked for.',
+  keysOf: host => [host],
+  async ask(map, host) {
+    return (await map.has(host))
+      ? { kind: 'alarm', title: 'On the phishing list', body: [code(host), ' is listed.'] }
+      : {
+          kind: 'absent',
+          title: 'Not on the phishing list',
+          body: [code(host), ' itself is not listed. That is proved.'],
+        }
   },
 }
 

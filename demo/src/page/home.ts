@@ -1,66 +1,75 @@
-// The first page: a field, what each server saw of the lookup, the answer, and a lie that is caught.
+// A field, what each server saw of the lookup, the answer, and a lie that is caught: the first page, and with other words *One server*.
 
-import { TamperedError } from '@keyhush/client'
+import { TamperedError, UnsupportedError } from '@keyhush/client'
 import { type Config, setLiar } from './backstage.js'
 import { bytes, element, find, messageOf, milliseconds } from './format.js'
-import { noise } from './noise.js'
+import { noise, noiseBack } from './noise.js'
 import type { Ended, Session } from './session.js'
+import type { Words } from './words.js'
 
 export class Home {
   readonly #session: Session
   readonly #config: Config
+  readonly #words: Words
+  readonly #onAnswer: () => void
   readonly #button: HTMLButtonElement
   readonly #input: HTMLInputElement
   readonly #result: HTMLElement
   readonly #said: HTMLElement
 
-  constructor(page: HTMLElement, session: Session, config: Config) {
+  /** `onAnswer`: called when an answer is shown */
+  constructor(page: HTMLElement, session: Session, config: Config, words: Words, onAnswer: () => void = () => {}) {
     this.#session = session
     this.#config = config
+    this.#words = words
+    this.#onAnswer = onAnswer
     this.#button = find(page, 'form button', HTMLButtonElement)
     this.#input = find(page, 'form input', HTMLInputElement)
-    this.#result = find(page, '#result', HTMLElement)
-    this.#said = find(page, '#said', HTMLElement)
+    this.#result = find(page, '.result', HTMLElement)
+    this.#said = find(page, '.said', HTMLElement)
     const { about, question, examples } = session.database
     find(page, '.lead', HTMLElement).textContent = about
     find(page, '.question', HTMLElement).textContent = question
     find(page, 'form', HTMLFormElement).addEventListener('submit', event => {
       event.preventDefault()
-      void this.#ask(this.#input.value)
+      void this.ask(this.#input.value)
     })
     const buttons = examples.map(example =>
       button(example, () => {
-        this.#input.value = example
-        void this.#ask(example)
+        void this.ask(example)
       }),
     )
     find(page, '.examples', HTMLElement).append(...buttons)
     session.open().catch(() => {}) // a lookup tries again, and says why not
   }
 
-  async #ask(typed: string): Promise<void> {
+  /** Looks up what was typed. */
+  async ask(typed: string): Promise<void> {
+    this.#input.value = typed
     const key = this.#session.database.read(typed)
     if (key === undefined) this.#show([card('error', 'Nothing to look up', [this.#session.database.unreadable])])
     else await this.#look(key, false)
   }
 
-  /** Looks `key` up and shows everything. `lie`: server B lies meanwhile. */
+  /** Looks `key` up and shows everything. `lie`: a server lies meanwhile. */
   async #look(key: string, lie: boolean): Promise<void> {
     if (this.#button.disabled) return
     this.#button.disabled = true
     this.#result.setAttribute('aria-busy', 'true')
-    this.#said.textContent = 'Asking both servers…'
+    this.#said.textContent = this.#words.asking
     try {
       const ended = lie ? await this.#askLiar(key) : await this.#session.ask(key)
-      this.#show([...split(ended), this.#answer(ended)])
+      this.#show([...this.#split(ended), this.#answer(ended)])
+      this.#onAnswer()
     } catch (error) {
-      this.#show([card('error', 'No answer', [`${messageOf(error)}. Is the demo still running?`])])
+      const isRunning = error instanceof UnsupportedError
+      this.#show([card('error', 'No answer', [messageOf(error), isRunning ? '.' : '. Is the demo still running?'])])
     }
     this.#button.disabled = false
   }
 
   async #askLiar(key: string): Promise<Ended> {
-    await setLiar('B')
+    await setLiar(this.#words.liar)
     try {
       return await this.#session.ask(key)
     } finally {
@@ -78,17 +87,34 @@ export class Home {
     this.#said.textContent = `${shown('h2')}. ${shown('p')}`
   }
 
+  /** The key, and below it what was sent. */
+  #split({ key, exchanges, result }: Ended): HTMLElement[] {
+    const { servers } = this.#session
+    const parts = servers.map(server => {
+      return element('span', { class: `to-${server.toLowerCase()}`, 'aria-hidden': 'true' }, key)
+    })
+    const panels = servers.map(server => noise(server, exchanges))
+    if (servers.length === 1) panels.push(noiseBack(servers[0]!, exchanges))
+    const { joined, apart } = this.#words
+    return [
+      element('p', { class: 'key' }, ...parts, element('code', {}, key)),
+      element('div', { class: 'panels' }, ...panels),
+      element('p', { class: 'join' }, 'verdict' in result ? joined : apart),
+    ]
+  }
+
   #answer({ key, result, cost }: Ended): HTMLElement {
+    const { liar, caught, culprit, them } = this.#words
     if ('verdict' in result) {
       const { kind, title, body } = result.verdict
-      const lie = button('Make server B lie', () => void this.#look(key, true))
+      const lie = button(`Make server ${liar} lie`, () => void this.#look(key, true))
       return card(kind, title, body, [
         facts([
           ['Time', milliseconds(cost.ms)],
           ['Sent', bytes(cost.bytesUp)],
           ['Received', bytes(cost.bytesDown)],
         ]),
-        known(),
+        known(this.#words),
         ...(this.#config.hosted ? [element('div', { class: 'actions' }, lie)] : []),
       ])
     }
@@ -96,34 +122,19 @@ export class Home {
     const again = button('Look it up again', () => void this.#look(key, false))
     return card(
       'caught',
-      'Server B lied. The answer was refused.',
-      [
-        'One bit of its reply was changed. The proof in the replies caught it: both replies together must match the ',
-        'fingerprint of the list that both servers gave before you asked.',
-      ],
+      `Server ${liar} lied. The answer was refused.`,
+      [`One bit of its reply was changed. ${caught}`],
       [
         facts([
           ['Your app gets', 'TamperedError'],
           ['Used of the replies', 'nothing'],
-          ['Known to the servers', 'still nothing'],
+          [`Known to ${them}`, 'still nothing'],
         ]),
-        element('p', { class: 'quiet' }, 'The proof does not show which of the two lied. You may ask again.'),
+        element('p', { class: 'quiet' }, `${culprit} You may ask again.`),
         element('div', { class: 'actions' }, again),
       ],
     )
   }
-}
-
-/** The key between two panels of what was sent. */
-function split({ key, exchanges, result }: Ended): HTMLElement[] {
-  const half = (side: string) => element('span', { class: side, 'aria-hidden': 'true' }, key)
-  const fits = 'The two replies together give the answer:'
-  const joined = 'verdict' in result ? fits : 'The two replies do not fit together:'
-  return [
-    element('p', { class: 'key' }, half('to-a'), half('to-b'), element('code', {}, key)),
-    element('div', { class: 'panels' }, noise('A', exchanges), noise('B', exchanges)),
-    element('p', { class: 'join' }, `Each alone looks random. ${joined}`),
-  ]
 }
 
 function card(kind: string, title: string, body: readonly (Node | string)[], more: readonly Node[] = []): HTMLElement {
@@ -145,14 +156,14 @@ function facts(rows: readonly (readonly [string, string])[]): HTMLElement {
 }
 
 /** Who knows what after a lookup. */
-function known(): HTMLElement {
+function known({ unless, all }: Words): HTMLElement {
   return element(
     'dl',
     { class: 'known' },
     element('dt', {}, 'What you asked, and whether it was there'),
-    element('dd', {}, element('strong', {}, 'Known to nobody'), ', unless the two servers share what they saw.'),
+    element('dd', {}, element('strong', {}, 'Known to nobody'), `, ${unless}.`),
     element('dt', {}, 'That you asked, when, and from which address'),
-    element('dd', {}, 'Known to both servers.'),
+    element('dd', {}, `Known to ${all}.`),
   )
 }
 

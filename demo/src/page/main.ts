@@ -6,6 +6,7 @@ import { element, find, messageOf } from './format.js'
 import { Home } from './home.js'
 import { Session } from './session.js'
 import { connectToy } from './toy.js'
+import { BOTH } from './words.js'
 
 const page = (id: string) => find(document, `#${id}`, HTMLElement)
 
@@ -24,6 +25,10 @@ const pages: Readonly<Record<string, (config: Config, session: Session) => void 
     const { Calculator } = await import('./calculator.js')
     new Calculator(page('cost')).start()
   },
+  one: async config => {
+    const { One } = await import('./one.js')
+    await new One(page('one'), config).start()
+  },
   three: async config => {
     const { Three } = await import('./three.js')
     await new Three(page('three'), config).start()
@@ -39,8 +44,9 @@ async function start(): Promise<void> {
   connectToy(page('toy'))
   const config = await fetchConfig()
   const session = new Session(config.databases.names ? databases.names : databases.phishing, config)
-  new Home(page('home'), session, config)
+  new Home(page('home'), session, config, BOTH)
   const lacking: Readonly<Record<string, boolean>> = {
+    one: !config.hosted,
     three: config.servers.C === undefined,
     add: !config.hosted || config.databases.phishing === undefined,
     visit: config.databases.keys === undefined,

@@ -28,7 +28,7 @@ export const MODES: readonly Mode[] = [
   },
   {
     name: 'single',
-    title: 'One server',
+    title: 'One server, a hint',
     means: 'The same with one server alone. Lookups use the digest up.',
     advice: 'ask one server alone',
   },

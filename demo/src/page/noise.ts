@@ -7,9 +7,23 @@ import type { Exchange } from './wire/recorder.js'
 /** A figure with everything that a server was sent. */
 export function noise(server: ServerName, exchanges: readonly Exchange[]): HTMLElement {
   const bytes = exchanges.filter(exchange => exchange.server === server).flatMap(({ sent }) => [...sent])
+  return figureOf(server, `Server ${server} saw this`, bytes)
+}
+
+/** A figure with everything that a server replied. */
+export function noiseBack(server: ServerName, exchanges: readonly Exchange[]): HTMLElement {
+  const ofIt = exchanges.filter(exchange => exchange.server === server)
+  return figureOf(
+    server,
+    `Server ${server} replied this`,
+    ofIt.flatMap(({ reply }) => [...(reply?.bytes ?? [])]),
+  )
+}
+
+function figureOf(server: ServerName, title: string, bytes: readonly number[]): HTMLElement {
   const size = count(bytes.length, 'byte')
   const canvas = element('canvas', { role: 'img', 'aria-label': `${size} that look random` })
-  const name = element('strong', {}, `Server ${server} saw this`)
+  const name = element('strong', {}, title)
   const figure = element(
     'figure',
     { class: `noise ${server.toLowerCase()}` },

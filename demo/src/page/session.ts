@@ -13,12 +13,14 @@ export interface Ended {
   readonly cost: { readonly ms: number; readonly bytesUp: number; readonly bytesDown: number }
 }
 
+const LOOKUP = /\/v1\/(instant|one-server)$/
+
 export class Session {
   readonly database: Database
   readonly recorder: Recorder
   readonly #config: Config
   readonly #onEvent: OnEvent
-  readonly #servers: readonly ServerName[]
+  readonly servers: readonly ServerName[]
   #map: Promise<KeyhushMap> | undefined
   /** settles after the last lookup: what is sent meanwhile belongs to it */
   #turn: Promise<unknown> = Promise.resolve()
@@ -34,7 +36,7 @@ export class Session {
     this.database = database
     this.#config = config
     this.#onEvent = onEvent
-    this.#servers = servers
+    this.servers = servers
     this.recorder = new Recorder(Object.fromEntries(servers.map(name => [name, this.urlAt(name)])))
   }
 
@@ -46,10 +48,11 @@ export class Session {
   open(): Promise<KeyhushMap> {
     const { publisherKey } = this.#config
     this.#map ??= open({
-      servers: this.#servers.map(name => this.urlAt(name)),
+      servers: this.servers.map(name => this.urlAt(name)),
       fetch: this.recorder.fetch,
       ...(publisherKey !== undefined && { publisherKey }),
-      download: 'never', // By default the SDK would download so small a list, and then there is nothing to see.
+      // By default the SDK would download so small a list, and then there is nothing to see.
+      ...(this.servers.length === 1 ? { mode: 'instant', experimental: true } : { download: 'never' }),
       onEvent: this.#onEvent,
     })
     this.#map.catch(() => {
@@ -72,7 +75,7 @@ export class Session {
       verdict => ({ verdict }),
       (error: unknown) => ({ error }),
     )
-    const exchanges = (await this.recorder.since(before)).filter(({ path }) => path.endsWith('/v1/instant'))
+    const exchanges = (await this.recorder.since(before)).filter(({ path }) => LOOKUP.test(path))
     const { ms, bytesUp, bytesDown } = map.stats.lastLookup ?? { ms: 0, bytesUp: 0, bytesDown: 0 }
     const ended = { key, exchanges, result, cost: { ms, bytesUp, bytesDown } }
     if ('verdict' in result) this.last[result.verdict.kind === 'absent' ? 'absent' : 'found'] = ended

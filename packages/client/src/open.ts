@@ -33,11 +33,20 @@ export async function open(options: OpenOptions): Promise<KeyhushMap> {
     ;(await loadPart(loadOneServer)).checkExperimental(options)
   }
   if (wasm !== undefined) useModule(wasm, buildFor(mode, apartOf(servers, collusion), KNOWN))
-  return await openBy(platformEnvironment(fetch, store), others, { known: KNOWN, loadKeeping, loadOneServer })
+  return await openBy(platformEnvironment(fetch, store), others, {
+    known: KNOWN,
+    loadKeeping,
+    loadLocalCore,
+    loadOneServer,
+  })
 }
 
 async function loadKeeping() {
   return (await import('./session/keeping.js')).keeping()
+}
+
+async function loadLocalCore() {
+  return (await import('@keyhush/wasm/script-local')).localCore
 }
 
 async function loadOneServer() {

@@ -17,17 +17,13 @@ import { openSession, type SessionParts } from './session/opening.js'
 import type { Session } from './session/session.js'
 
 /** As `open`, with the environment and the schemes passed in. */
-export async function openBy(
-  environment: Environment,
-  options: Options,
-  { known, loadKeeping, loadOneServer }: Schemes,
-): Promise<KeyhushMap> {
+export async function openBy(environment: Environment, options: Options, schemes: Schemes): Promise<KeyhushMap> {
   assertPlatform()
-  const { servers, usable, wishes } = readOptions(options, known)
+  const { servers, usable, wishes } = readOptions(options, schemes.known)
   const { signal, onProgress, onEvent, normalize, timeoutMs = TIMEOUT_MS } = options
   signal?.throwIfAborted()
 
-  const shared = join(environment, servers, { known: usable, loadKeeping, loadOneServer }, wishes)
+  const shared = join(environment, servers, { ...schemes, known: usable }, wishes)
   // A listener that throws fails its own open(), and no other that shares the session. Later the platform reports it.
   const broken = new AbortController()
   let open = false
@@ -71,7 +67,7 @@ export async function openBy(
   }
 }
 
-type Schemes = Pick<SessionParts, 'known' | 'loadKeeping' | 'loadOneServer'>
+type Schemes = Pick<SessionParts, 'known' | 'loadKeeping' | 'loadLocalCore' | 'loadOneServer'>
 
 interface Shared {
   readonly environment: Environment

@@ -1,5 +1,6 @@
 // @keyhush/client/environment: for tests alone. With a predictable `random`, or a store that forgets, lookups are not private.
 
+import { localCore } from '@keyhush/wasm/script-local'
 import type { KeyhushMap } from './map.js'
 import type { Options } from './options.js'
 import type { Environment } from './platform/environment.js'
@@ -22,6 +23,7 @@ export function openWith(
 ): Promise<KeyhushMap> {
   return openBy(environment, options, {
     ...{ known: schemes, loadKeeping: async () => keeping(schemes, pays, choose) },
+    loadLocalCore: async () => localCore,
     loadOneServer: async () => oneServer,
   })
 }

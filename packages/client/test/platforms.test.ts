@@ -5,6 +5,7 @@ import { estimate, open } from '../src/index.js'
 import { startCore } from '../src/platform/starting.js'
 import { keyed, NAMES, openedOn } from './support/harness.js'
 import { A, B } from './support/network.js'
+import './support/no-webassembly.js'
 
 afterEach(() => void vi.unstubAllGlobals())
 
@@ -32,6 +33,25 @@ test('webassembly: there is none, or none with SIMD', async () => {
     reason: 'webassembly',
   })
 })
+
+test.each([
+  ['webassembly', undefined, 'expected WebAssembly with SIMD, got none; update the platform, or'],
+  ['policy', new EvalError('Refused to create a WebAssembly object'), "add 'wasm-unsafe-eval' to its script-src, or"],
+] as const)(
+  '%s: one server in mode instant needs it, so two servers are what does without',
+  async (reason, refusal, wayOut) => {
+    const fail = () => {
+      throw refusal
+    }
+    const refusing = { Module: fail, compile: fail, instantiate: fail, validate: () => true, CompileError: EvalError }
+    vi.stubGlobal('WebAssembly', refusal && refusing)
+    const { fetch } = keyed().network
+    const options = { servers: [A], publisherKey: 'ab'.repeat(32), mode: 'instant', experimental: true, fetch } as const
+    const error = await open(options).catch(error => error)
+    expect(error).toMatchObject({ code: 'unsupported', reason })
+    expect(error.message).toContain(`${wayOut} use 'instant' with two servers`)
+  },
+)
 
 // Platforms that lack a function of the last years: open() says which one, and does without the newest.
 const restored: (() => void)[] = []

@@ -96,7 +96,7 @@ describe('the first round trip', () => {
     network.misbehave[B] = on('/v1/manifest', () => new Response('', { status: 500 }))
     const loadCore = () => Promise.reject(new WebAssembly.CompileError('refused'))
     const harness = new Harness(network, 1, { openStore, loadCore })
-    expect(await harness.failure(openWith(harness.environment, { ...OPTIONS, mode: 'local' }))).toMatchObject({
+    expect(await harness.failure(openWith(harness.environment, { ...OPTIONS, mode: 'full' }))).toMatchObject({
       name: 'UnsupportedError',
     })
   })

@@ -8,6 +8,7 @@ import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
 import { stream } from '../../../tests/interop/vectors.js'
 import { THOROUGH } from '../../../tests/support/thorough.js'
+import { thoroughly } from '../../../tests/support/thoroughly.js'
 import { loadProving } from '../dist/server/module.js'
 import {
   type Answer,
@@ -66,29 +67,34 @@ const verdictOf = (verifier: PointproofsVerifier, answer: Answer) =>
     .begin(answer.manifest, answer.header, Uint16Array.from(answer.offsets), answer.records, answer.proof)
     .finish()
 
-test('a ceremony: WebAssembly makes the transcripts, receipts and the key that the vectors have, and so does the reference', () => {
-  const { development, begunHash, contributions, keyHash } = vectors.ceremony
-  let transcript = pointproofs.beginCeremony(development)
-  expect(hash(transcript)).toBe(begunHash)
-  // To contribute takes longest. After the first, the transcript goes on as the reference makes it; in `npm run test:all`, as both do.
-  for (const { name, entropy: own, receipt, transcriptHash } of THOROUGH ? contributions : contributions.slice(0, 1)) {
+thoroughly(
+  'a ceremony: WebAssembly makes the transcripts, receipts and the key that the vectors have, and so does the reference',
+  () => {
+    const { development, begunHash, contributions, keyHash } = vectors.ceremony
+    let transcript = pointproofs.beginCeremony(development)
+    expect(hash(transcript)).toBe(begunHash)
+    // To contribute takes longest. After the first, the transcript goes on as the reference makes it; in `npm run test:all`, as both do.
+    for (const { name, entropy: own, receipt, transcriptHash } of THOROUGH
+      ? contributions
+      : contributions.slice(0, 1)) {
+      const ceremony = pointproofs.ceremony(transcript, entropy)
+      const contributed = ceremony.contribute(name, hexToBytes(own))
+      ceremony.free()
+      transcript = contributed.slice(0, -32)
+      expect([hash(transcript), bytesToHex(contributed.slice(-32))]).toEqual([transcriptHash, receipt])
+    }
+    transcript = known.transcript()
+    expect(hash(transcript)).toBe(contributions.at(-1)?.transcriptHash)
     const ceremony = pointproofs.ceremony(transcript, entropy)
-    const contributed = ceremony.contribute(name, hexToBytes(own))
+    expect([ceremony.names, ceremony.development]).toEqual([contributions.map(({ name }) => name), development])
+    expect(contributions.every(({ receipt }) => ceremony.has(hexToBytes(receipt)))).toBe(true)
+    expect(ceremony.has(new Uint8Array(32))).toBe(false)
+    expect([hash(ceremony.key()), bytesToHex(ceremony.hash)]).toEqual([keyHash, hash(transcript)])
     ceremony.free()
-    transcript = contributed.slice(0, -32)
-    expect([hash(transcript), bytesToHex(contributed.slice(-32))]).toEqual([transcriptHash, receipt])
-  }
-  transcript = known.transcript()
-  expect(hash(transcript)).toBe(contributions.at(-1)?.transcriptHash)
-  const ceremony = pointproofs.ceremony(transcript, entropy)
-  expect([ceremony.names, ceremony.development]).toEqual([contributions.map(({ name }) => name), development])
-  expect(contributions.every(({ receipt }) => ceremony.has(hexToBytes(receipt)))).toBe(true)
-  expect(ceremony.has(new Uint8Array(32))).toBe(false)
-  expect([hash(ceremony.key()), bytesToHex(ceremony.hash)]).toEqual([keyHash, hash(transcript)])
-  ceremony.free()
 
-  expect([hash(keyBytes), bytesToHex(known.chain)]).toEqual([keyHash, contributions.at(-1)?.receipt])
-})
+    expect([hash(keyBytes), bytesToHex(known.chain)]).toEqual([keyHash, contributions.at(-1)?.receipt])
+  },
+)
 
 test('rows and proofs: who knows α makes those of the vectors, and both verifiers take them', () => {
   for (const vector of vectors.databases) {
@@ -104,69 +110,72 @@ test('rows and proofs: who knows α makes those of the vectors, and both verifie
   }
 })
 
-test('an update: rows and proofs follow edits, as who knows α makes them, in both provers and for both verifiers', async () => {
-  const vector = vectors.databases.at(-1)!
-  const { shape, records, lists } = database(vector)
-  const { partitions, partitionRecords, recordBytes } = shape
-  const [rowsAPartition, proving] = [Math.ceil(partitionRecords / 256), await loadProving()]
-  const ceremony = proving.ceremony(known.transcript(), entropy)
-  const prover = proving.prover(proving.setup(ceremony), shape)
-  ceremony.free()
-  const partitionBytes = partitionRecords * recordBytes
-  const listBytes = lists.length / partitions
-  const openings = Array.from({ length: partitions }, (_, q) =>
-    prover.prove(q, records.subarray(q * partitionBytes, (q + 1) * partitionBytes)).slice(listBytes),
-  )
-  const recordAt = (index: number) => records.subarray(index * recordBytes, (index + 1) * recordBytes)
-  const placeOf = (row: number) => Math.floor(row / rowsAPartition) * listBytes + 32 + (row % rowsAPartition) * 48
-  const made = vectors.update.edits.map(({ index, value }) => {
-    const [old, now] = [recordAt(index).slice(), hexToBytes(value)]
-    recordAt(index).set(now)
-    const offset = index % partitionRecords
-    const row = Math.floor(index / partitionRecords) * rowsAPartition + Math.floor(offset / 256)
-    return { row, edit: prover.edits(Uint32Array.of(index), old, now) }
-  })
-  const touched = vectors.update.touched.map(({ row }) => row)
-  const before = concatBytes(...touched.map(row => lists.subarray(placeOf(row), placeOf(row) + 48)))
-  const edits = concatBytes(...made.map(({ edit }) => edit))
-  const followed = prover.follow(
-    before,
-    Uint32Array.from(made, ({ row }) => touched.indexOf(row)),
-    edits,
-  )
-  expect(bytesToHex(followed)).toBe(vectors.update.touched.map(({ commitment }) => commitment).join(''))
-  for (const [n, row] of touched.entries()) lists.set(followed.subarray(48 * n, 48 * n + 48), placeOf(row))
-  expect(bytesToHex(lists)).toBe(bytesToHex(rowLists(known.alpha, blake3(keyBytes), shape, records)))
-
-  const verifier = verifierOf(shape, lists)
-  for (const { offsets, proof } of vectors.update.answers) {
-    const found = concatBytes(...offsets.map((offset, q) => recordAt(q * partitionRecords + offset)))
-    const answer = { manifest, header, offsets, records: found, proof: hexToBytes(proof) }
-    expect(bytesToHex(prove(known.alpha, shape, records, answer))).toBe(proof)
-    const old = concatBytes(...offsets.map((offset, q) => openings[q]!.subarray(96 * offset, 96 * offset + 96)))
-    const placed = made.flatMap(({ row, edit }) => {
-      const q = Math.floor(row / rowsAPartition)
-      return Math.floor(offsets[q]! / 256) === row % rowsAPartition ? [{ q, edit }] : []
-    })
-    const entries = Uint32Array.from(placed, ({ q }) => q)
-    const corrections = concatBytes(...placed.map(({ edit }) => edit))
-    const proved = prover.proveEdited(
-      partitions,
-      manifest,
-      header,
-      Uint16Array.from(offsets),
-      found,
-      old,
-      entries,
-      corrections,
+thoroughly(
+  'an update: rows and proofs follow edits, as who knows α makes them, in both provers and for both verifiers',
+  async () => {
+    const vector = vectors.databases.at(-1)!
+    const { shape, records, lists } = database(vector)
+    const { partitions, partitionRecords, recordBytes } = shape
+    const [rowsAPartition, proving] = [Math.ceil(partitionRecords / 256), await loadProving()]
+    const ceremony = proving.ceremony(known.transcript(), entropy)
+    const prover = proving.prover(proving.setup(ceremony), shape)
+    ceremony.free()
+    const partitionBytes = partitionRecords * recordBytes
+    const listBytes = lists.length / partitions
+    const openings = Array.from({ length: partitions }, (_, q) =>
+      prover.prove(q, records.subarray(q * partitionBytes, (q + 1) * partitionBytes)).slice(listBytes),
     )
-    expect(bytesToHex(proved)).toBe(proof)
-    expect(verdictOf(verifier, answer)).toBe(true)
-    expect(verify(key, decodeRows(shape, lists), shape, answer)).toBe(true)
-  }
-  verifier.free()
-  prover.free()
-})
+    const recordAt = (index: number) => records.subarray(index * recordBytes, (index + 1) * recordBytes)
+    const placeOf = (row: number) => Math.floor(row / rowsAPartition) * listBytes + 32 + (row % rowsAPartition) * 48
+    const made = vectors.update.edits.map(({ index, value }) => {
+      const [old, now] = [recordAt(index).slice(), hexToBytes(value)]
+      recordAt(index).set(now)
+      const offset = index % partitionRecords
+      const row = Math.floor(index / partitionRecords) * rowsAPartition + Math.floor(offset / 256)
+      return { row, edit: prover.edits(Uint32Array.of(index), old, now) }
+    })
+    const touched = vectors.update.touched.map(({ row }) => row)
+    const before = concatBytes(...touched.map(row => lists.subarray(placeOf(row), placeOf(row) + 48)))
+    const edits = concatBytes(...made.map(({ edit }) => edit))
+    const followed = prover.follow(
+      before,
+      Uint32Array.from(made, ({ row }) => touched.indexOf(row)),
+      edits,
+    )
+    expect(bytesToHex(followed)).toBe(vectors.update.touched.map(({ commitment }) => commitment).join(''))
+    for (const [n, row] of touched.entries()) lists.set(followed.subarray(48 * n, 48 * n + 48), placeOf(row))
+    expect(bytesToHex(lists)).toBe(bytesToHex(rowLists(known.alpha, blake3(keyBytes), shape, records)))
+
+    const verifier = verifierOf(shape, lists)
+    for (const { offsets, proof } of vectors.update.answers) {
+      const found = concatBytes(...offsets.map((offset, q) => recordAt(q * partitionRecords + offset)))
+      const answer = { manifest, header, offsets, records: found, proof: hexToBytes(proof) }
+      expect(bytesToHex(prove(known.alpha, shape, records, answer))).toBe(proof)
+      const old = concatBytes(...offsets.map((offset, q) => openings[q]!.subarray(96 * offset, 96 * offset + 96)))
+      const placed = made.flatMap(({ row, edit }) => {
+        const q = Math.floor(row / rowsAPartition)
+        return Math.floor(offsets[q]! / 256) === row % rowsAPartition ? [{ q, edit }] : []
+      })
+      const entries = Uint32Array.from(placed, ({ q }) => q)
+      const corrections = concatBytes(...placed.map(({ edit }) => edit))
+      const proved = prover.proveEdited(
+        partitions,
+        manifest,
+        header,
+        Uint16Array.from(offsets),
+        found,
+        old,
+        entries,
+        corrections,
+      )
+      expect(bytesToHex(proved)).toBe(proof)
+      expect(verdictOf(verifier, answer)).toBe(true)
+      expect(verify(key, decodeRows(shape, lists), shape, answer)).toBe(true)
+    }
+    verifier.free()
+    prover.free()
+  },
+)
 
 test('both verifiers come to one verdict about answers that were changed', () => {
   const worlds = vectors.databases.slice(1).map(vector => {

@@ -51,8 +51,12 @@ export class Instance<C extends object> {
   /** Call it after a trap: drops `core`'s instance. The next `load` starts another. */
   discard(core: object): void {
     if (core !== this.#current) return
-    this.#glue.restart()
-    this.#glue.blake3(new Uint8Array()) // now, so that no handle of the old instance reaches the new one
     this.#current = undefined
+    this.#glue.restart()
+    try {
+      this.#glue.blake3(new Uint8Array()) // now, so that no handle of the old instance reaches the new one
+    } catch {
+      this.#glue.restart() // there is no memory for a new one: the next call tries again
+    }
   }
 }

@@ -20,7 +20,7 @@ function own(layout: LayoutHandle): instantGlue.LayoutHandle {
 export function instantCore(
   glue: InstantGlue,
   memory: WebAssembly.Memory,
-): InstantCore & { memory: WebAssembly.Memory } {
+): Required<InstantCore> & { memory: WebAssembly.Memory } {
   return {
     kind: 'wasm',
     memory,

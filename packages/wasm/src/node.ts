@@ -6,7 +6,7 @@ import { discardInstance } from './instance.js'
 import { serverInstance } from './server-core.js'
 
 export type * from './core.js'
-export { oneServerCosts } from './one-server-costs.js'
+export { oneServerPlan } from './one-server-costs.js'
 
 let kernels: Promise<WebAssembly.Module> | undefined
 

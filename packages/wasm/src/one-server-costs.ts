@@ -1,7 +1,7 @@
 // The costs of lookups with one server that keeps no state, in the form of the planner's rows (docs/costs.md).
 
 import { HEADER_BYTES, MANIFEST_HEADER_BYTES, type Manifest } from '@keyhush/protocol'
-import type { ModeCosts, OneServerSizes, Usage } from './core.js'
+import type { CoreError, ModeCosts, OneServerCore, OneServerSizes, Plan, Usage } from './core.js'
 
 const DEFAULT_LOOKUPS = 20
 const MANIFEST_PARTITION_BYTES = 64
@@ -34,6 +34,31 @@ export function oneServerCosts(
     memoryBytes: hint,
     diskBytes: 0,
     serverLookupMicros: batch * sum(answerMicros),
+  }
+}
+
+// Blocks of a directory have some padding; how many there are, its keys decide.
+const BLOCK_BYTES = 640
+const PADDED_PART = 1.15
+
+/**
+ * The row of a planned database; none if it is too large.
+ * @example
+ * const [costs] = oneServerPlan(core, core.plan({ records: 1_000_000, valueBytes: 32, keyed: true }))
+ */
+export function oneServerPlan(
+  core: Pick<OneServerCore, 'oneServerSizes'>,
+  { layout, workload, merkle }: Pick<Plan, 'layout' | 'workload' | 'merkle'>,
+): ModeCosts[] {
+  const blocks = { records: Math.ceil((PADDED_PART * merkle.directoryBytes) / BLOCK_BYTES), recordBytes: BLOCK_BYTES }
+  try {
+    const sizes = [layout, ...(workload.keyed ? [blocks] : [])].map(({ records, recordBytes }) =>
+      core.oneServerSizes({ records, recordBytes }),
+    )
+    return [oneServerCosts(layout, sizes, workload)]
+  } catch (error) {
+    if ((error as Partial<CoreError>).code !== 'layout') throw error
+    return []
   }
 }
 

@@ -8,7 +8,7 @@ import { oneServerHalf } from './one-server-core.js'
 import { inlined, type ModuleSource, moduleOf } from './source.js'
 
 export type * from './core/one-server.js'
-export { oneServerCosts } from './one-server-costs.js'
+export { oneServerCosts, oneServerPlan } from './one-server-costs.js'
 export type { ModuleSource } from './source.js'
 
 /** An object of named imports: for a namespace, bundlers would make an object in a file of its own. */

@@ -11,6 +11,10 @@ use keyhush_core::database::flat::{At, Database};
 use keyhush_core::database::list::UpdateList;
 use keyhush_core::directory::Directory;
 use keyhush_core::layout::Layout;
+use keyhush_core::one_server::client::Query;
+use keyhush_core::one_server::prepare::Preparing;
+use keyhush_core::one_server::server::Prepared;
+use keyhush_core::one_server::{Context, Of, Shape};
 use keyhush_core::random::ChaCha;
 use keyhush_core::single;
 use keyhush_core::suites;
@@ -24,13 +28,16 @@ use keyhush_core::tapir::update::HintUpdate;
 pub type Decoder = fn(&[u8]);
 
 /// All decoders, by the names of their corpora.
-pub const DECODERS: [(&str, Decoder); 14] = [
+pub const DECODERS: [(&str, Decoder); 17] = [
     ("answer", answer),
     ("checkpoint", checkpoint),
     ("directory", directory),
     ("effect", effect),
     ("journal", journal_entry),
     ("layout", layout),
+    ("one_server_answer", one_server_answer),
+    ("one_server_hint", one_server_hint),
+    ("one_server_query", one_server_query),
     ("partial", partial),
     ("pending", pending),
     ("single_checkpoint", single_checkpoint),
@@ -50,7 +57,7 @@ pub fn run(name: &str, data: &[u8]) {
     decoder(data);
 }
 
-/// Whether a decoder accepts these bytes. `answer` and `vectors` accept all: they do their own checks.
+/// Whether a decoder accepts these bytes. `answer`, `vectors` and those of one server accept all: they do their own checks.
 #[must_use]
 pub fn accepts(name: &str, data: &[u8]) -> bool {
     let world = World::get();
@@ -125,6 +132,10 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let Ok(recovered) = single::recon::recon(&mut hint, batch) else { panic!("verified answers") };
     seeds.push(("single_effect", body(&recovered.effect.encode(&world.layout))));
     seeds.push(("single_checkpoint", body(&hint.encode(&BINDING).expect("not condemned"))));
+    let one = OneServer::get();
+    seeds.push(("one_server_answer", one.answer.clone()));
+    seeds.push(("one_server_hint", one.database.hint().to_vec()));
+    seeds.push(("one_server_query", OneServer::query().request().to_vec()));
     seeds
 }
 
@@ -231,6 +242,42 @@ impl World {
 
     fn hint(&self, kind: usize) -> Hint {
         Hint::decode(&self.checkpoints[kind], self.layout, &self.commitments, &BINDING).expect("a stored hint")
+    }
+}
+
+/// N = 150, ℓ = 16, over a small ring, and a lookup of two records.
+struct OneServer {
+    database: Prepared,
+    /// the records that are asked for
+    records: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl OneServer {
+    const CONTEXT: Context = Context { database_id: [5; 16], generation: 3, of: Of::Records };
+    const INDICES: [u32; 2] = [149, 7];
+
+    fn get() -> &'static Self {
+        static ONE: OnceLock<OneServer> = OnceLock::new();
+        ONE.get_or_init(|| {
+            let mut data = vec![0; 150 * 16];
+            ChaCha::new(&[1; 32], 8).fill(&mut data);
+            let mut preparing = Preparing::new(Self::shape(), Self::CONTEXT, 0).expect("memory");
+            preparing.put(&data).expect("records");
+            while preparing.step().expect("all records") {}
+            let database = preparing.finish().expect("prepared");
+            let answer = database.answer(Self::query().request()).expect("an answer");
+            let records = Self::INDICES.iter().flat_map(|&index| data[index as usize * 16..][..16].to_vec()).collect();
+            OneServer { database, records, answer }
+        })
+    }
+
+    fn shape() -> Shape {
+        Shape::of_degree(64, 150, 16).expect("a shape")
+    }
+
+    fn query() -> Query {
+        Query::new(Self::shape(), Self::CONTEXT, &[8; 32], &Self::INDICES, &[3; 32]).expect("a query")
     }
 }
 
@@ -365,6 +412,43 @@ fn vectors(data: &[u8]) {
     let entry = KINDS[kind].entry_bytes::<Merkle>(&world.layout);
     if let Ok(answer) = world.database.answer(data, KINDS[kind]) {
         assert_eq!(answer.len(), data.len() / 2 * entry);
+    }
+}
+
+/// What one server answers to a real query. Whatever is accepted brings the right records, and no second answer is decoded.
+fn one_server_answer(data: &[u8]) {
+    let one = OneServer::get();
+    let mut query = OneServer::query();
+    match query.decode(one.database.hint(), data) {
+        Ok(Some(records)) => assert!(*records == *one.records, "a forged answer was accepted"),
+        Ok(None) => assert!(*data != *one.answer, "the genuine answer was refused"),
+        Err(_) => assert!(data.len() != one.answer.len()),
+    }
+    assert!(query.decode(one.database.hint(), &one.answer).is_ok() == (data.len() != one.answer.len()));
+}
+
+/// A hint. Before it is decoded its hash is compared with the manifest's, so a wrong one may bring any records.
+fn one_server_hint(data: &[u8]) {
+    let one = OneServer::get();
+    match OneServer::query().decode(data, &one.answer) {
+        Ok(Some(records)) => assert_eq!(records.len(), one.records.len()),
+        Ok(None) => assert!(data != one.database.hint(), "the genuine hint was refused"),
+        Err(_) => assert!(data.len() != one.database.hint().len()),
+    }
+}
+
+/// A client's queries for one server. Each is answered by itself.
+fn one_server_query(data: &[u8]) {
+    let database = &OneServer::get().database;
+    let shape = database.shape();
+    let (each, most) = (shape.request_bytes(), shape.max_batch());
+    let count = data.len() / each;
+    let Ok(answers) = database.answer(data) else {
+        return assert!(count == 0 || count > most || data.len() != count * each, "queries were refused");
+    };
+    assert_eq!(answers.len(), count * shape.answer_bytes());
+    for (query, answer) in data.chunks_exact(each).zip(answers.chunks_exact(shape.answer_bytes())) {
+        assert!(database.answer(query).expect("one query") == answer);
     }
 }
 

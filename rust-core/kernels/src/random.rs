@@ -1,8 +1,9 @@
 //! Uniform random numbers. The caller passes 32 fresh bytes of the operating system's entropy for every hint and every query.
-//! ChaCha20 stretches them. Test vectors fix the exact numbers (docs/protocol.md, Uniform numbers).
+//! ChaCha20 stretches them, four blocks side by side. Test vectors fix the exact numbers (docs/protocol.md, Uniform numbers).
 
-use rand_chacha::ChaCha20Rng;
-use rand_core::{Rng, SeedableRng};
+use core::array;
+
+use crate::streams::{BLOCKS, KEY_WORDS, blocks};
 
 /// Bytes of entropy that seed one stream.
 pub const ENTROPY_BYTES: usize = 32;
@@ -13,26 +14,73 @@ pub trait Uniform {
     fn below(&mut self, bound: u32) -> u32;
 }
 
-/// ChaCha20, with an independent stream for each purpose.
-pub struct ChaCha(ChaCha20Rng);
+/// Words of a block, and of the blocks that are computed at once.
+const BLOCK_WORDS: usize = 16;
+const GROUP_WORDS: usize = BLOCKS * BLOCK_WORDS;
+
+/// ChaCha20, with an independent stream for each purpose. Bytes are those of the stream's u32s, little-endian; the rest of a u32 that was
+/// taken in part is left out.
+pub struct ChaCha {
+    key: [u32; KEY_WORDS],
+    stream: u64,
+    /// the next blocks, by four
+    group: u64,
+    words: [u32; GROUP_WORDS],
+    /// how many of `words` were taken
+    taken: usize,
+}
 
 impl ChaCha {
     /// The stream of this number, seeded with `entropy`.
     #[must_use]
     pub fn new(entropy: &[u8; ENTROPY_BYTES], stream: u64) -> Self {
-        let mut generator = ChaCha20Rng::from_seed(*entropy);
-        generator.set_stream(stream);
-        ChaCha(generator)
+        let key = array::from_fn(|word| u32::from_le_bytes(array::from_fn(|at| entropy[4 * word + at])));
+        ChaCha { key, stream, group: 0, words: [0; GROUP_WORDS], taken: GROUP_WORDS }
     }
 
     /// Moves to the u32 of this number in the stream.
     pub fn seek(&mut self, word: u64) {
-        self.0.set_word_pos(u128::from(word));
+        self.group = word / GROUP_WORDS as u64;
+        self.compute();
+        self.taken = (word % GROUP_WORDS as u64) as usize;
     }
 
     /// Fills `bytes` from the stream.
     pub fn fill(&mut self, bytes: &mut [u8]) {
-        self.0.fill_bytes(bytes);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.taken == GROUP_WORDS {
+                self.compute();
+            }
+            let words = &self.words[self.taken..];
+            let (now, later) = rest.split_at_mut(rest.len().min(4 * words.len()));
+            self.taken += now.len().div_ceil(4);
+            let (whole, part) = now.as_chunks_mut::<4>();
+            whole.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+            part.iter_mut()
+                .zip(words[whole.len()..].iter().flat_map(|word| word.to_le_bytes()))
+                .for_each(|(to, from)| *to = from);
+            rest = later;
+        }
+    }
+
+    fn next(&mut self) -> u32 {
+        if self.taken == GROUP_WORDS {
+            self.compute();
+        }
+        self.taken += 1;
+        self.words[self.taken - 1]
+    }
+
+    #[inline(never)]
+    fn compute(&mut self) {
+        let first = self.group * BLOCKS as u64;
+        let found = blocks(&self.key, array::from_fn(|lane| first + lane as u64), [self.stream; BLOCKS]);
+        for (lane, block) in self.words.chunks_exact_mut(BLOCK_WORDS).enumerate() {
+            block.iter_mut().zip(&found).for_each(|(word, lanes)| *word = lanes[lane]);
+        }
+        self.group += 1;
+        self.taken = 0;
     }
 }
 
@@ -47,13 +95,45 @@ pub fn shuffle(entries: &mut [u16], source: &mut impl Uniform) {
 impl Uniform for ChaCha {
     // Lemire's multiplication with rejection. It is exactly uniform; a remainder would not be.
     fn below(&mut self, bound: u32) -> u32 {
-        let mut product = u64::from(self.0.next_u32()) * u64::from(bound);
+        let mut product = u64::from(self.next()) * u64::from(bound);
         if (product as u32) < bound {
             let threshold = bound.wrapping_neg() % bound;
             while (product as u32) < threshold {
-                product = u64::from(self.0.next_u32()) * u64::from(bound);
+                product = u64::from(self.next()) * u64::from(bound);
             }
         }
         (product >> 32) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::ChaCha20Rng;
+    use rand_core::{Rng, SeedableRng};
+
+    /// In parts of all lengths, and from places within and between blocks.
+    #[test]
+    fn streams_are_those_of_the_library() {
+        let entropy = array::from_fn(|i| (i * 11 + 3) as u8);
+        for stream in [0, 5, 1 << 32 | 7, u64::MAX] {
+            let mut ours = ChaCha::new(&entropy, stream);
+            let mut theirs = ChaCha20Rng::from_seed(entropy);
+            theirs.set_stream(stream);
+            let [mut found, mut expected] = [[0; 700]; 2];
+            for bytes in (0..found.len()).chain([4, 8, 256]) {
+                ours.fill(&mut found[..bytes]);
+                theirs.fill_bytes(&mut expected[..bytes]);
+                assert_eq!(found[..bytes], expected[..bytes], "{bytes} bytes of stream {stream}");
+                assert_eq!(ours.next(), theirs.next_u32());
+            }
+            for word in [0, 1, 63, 64, 65, 1000, (1 << 36) - 3] {
+                ours.seek(word);
+                theirs.set_word_pos(u128::from(word));
+                for _ in 0..200 {
+                    assert_eq!(ours.next(), theirs.next_u32(), "from word {word} of stream {stream}");
+                }
+            }
+        }
     }
 }

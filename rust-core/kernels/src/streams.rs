@@ -12,7 +12,7 @@ const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574]
 pub const KEY_WORDS: usize = 8;
 
 /// Blocks computed at once.
-const BLOCKS: usize = LANES;
+pub(crate) const BLOCKS: usize = LANES;
 /// u16s of a block.
 const BLOCK_COLUMNS: usize = 32;
 
@@ -20,8 +20,9 @@ const BLOCK_COLUMNS: usize = 32;
 /// number ⌊c/8⌋ in the group's block number ⌊c/2⌋ mod 4.
 pub const GROUP: usize = BLOCKS * BLOCK_COLUMNS;
 
+/// Four blocks, word by word.
 #[inline]
-fn blocks(key: &[u32; KEY_WORDS], counters: [u64; BLOCKS], nonces: [u64; BLOCKS]) -> [[u32; LANES]; 16] {
+pub(crate) fn blocks(key: &[u32; KEY_WORDS], counters: [u64; BLOCKS], nonces: [u64; BLOCKS]) -> [[u32; LANES]; 16] {
     let mut state = [Words::splat(0); 16];
     for (word, constant) in state.iter_mut().zip(CONSTANTS.iter().chain(key)) {
         *word = Words::splat(*constant);

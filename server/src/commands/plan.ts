@@ -5,7 +5,7 @@ import {
   type CoreError,
   loadCore,
   type ModeCosts,
-  oneServerCosts,
+  oneServerPlan,
   type Plan,
   type Workload,
 } from '@keyhush/wasm'
@@ -43,31 +43,13 @@ export async function plan(options: PlanArguments): Promise<void> {
 
 /** Without the modes that so many servers do not have. One server answers instant lookups by a scheme of its own. */
 function planFor(core: Core, servers: number, plan: Plan): Plan {
-  const alone = servers === 1 ? oneServerRow(core, plan) : []
+  const alone = servers === 1 ? oneServerPlan(core, plan) : []
   const modes = plan.modes.flatMap(costs => {
     if (costs.mode === 'full') return servers === 2 ? [costs] : []
     return costs.mode === 'instant' && servers === 1 ? alone : [costs]
   })
   return { ...plan, modes }
 }
-
-/** None if the database is too large for it. */
-function oneServerRow(core: Core, { layout, workload, merkle }: Plan): ModeCosts[] {
-  const { records, recordBytes } = layout
-  // Blocks of a directory have some padding; how many there are, its keys decide.
-  const [blocks, blockBytes] = [Math.ceil((PADDED_PART * merkle.directoryBytes) / BLOCK_BYTES), BLOCK_BYTES]
-  try {
-    const sizes = [core.oneServerSizes({ records, recordBytes })]
-    if (workload.keyed) sizes.push(core.oneServerSizes({ records: blocks, recordBytes: blockBytes }))
-    return [oneServerCosts(layout, sizes, workload)]
-  } catch (error) {
-    if ((error as Partial<CoreError>).code !== 'layout') throw error
-    return []
-  }
-}
-
-const BLOCK_BYTES = 640
-const PADDED_PART = 1.15
 
 /** A WebAssembly memory ends here, and a server keeps its database in one. */
 const WASM_BYTES = 2 ** 32

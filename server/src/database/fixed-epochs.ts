@@ -12,6 +12,7 @@ export class FixedEpochs implements Epochs {
   readonly newest: EpochInMemory
   readonly #generation: Generation
   readonly #blobs: ReadonlyMap<string, Blob>
+  #preparing = Promise.resolve()
 
   constructor(dataset: Dataset) {
     const { core, database, blocks, directory: directoryBytes, openings, manifest, manifestBytes: bytes } = dataset
@@ -26,14 +27,24 @@ export class FixedEpochs implements Epochs {
   }
 
   /** Has it prepared for lookups with one server, if it has a hint for them. Resolves once its records are copied. */
-  async prepare(): Promise<void> {
+  prepare(): Promise<void> {
+    this.#preparing = this.#prepare()
+    return this.#preparing
+  }
+
+  async #prepare(): Promise<void> {
     const { manifest } = this.newest
     if (!hasOneServer(manifest)) return
-    this.newest.oneServer = await Prepared.begin(manifest, this.#generation, manifest.oneServerHint)
+    const prepared = await Prepared.begin(manifest, this.#generation, manifest.oneServerHint)
+    prepared.onLost = () => {
+      this.prepare().catch(() => {}) // /readyz names it
+    }
+    this.newest.oneServer = prepared
   }
 
   /** Ends what prepares. The dataset stays the caller's. */
   async close(): Promise<void> {
+    await this.#preparing.catch(() => {})
     await this.newest.oneServer?.close()
   }
 

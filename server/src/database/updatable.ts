@@ -368,7 +368,18 @@ export class UpdatableDatabase implements Epochs {
   }
 
   #note(epoch: EpochInMemory): void {
-    if (epoch.oneServer !== undefined) this.#prepared.push(epoch)
+    if (epoch.oneServer === undefined) return
+    this.#prepared.push(epoch)
+    epoch.oneServer.onLost = () => {
+      this.#inTurn(() => this.#prepareAnew(epoch)).catch(() => {}) // /readyz names it
+    }
+  }
+
+  /** Not if clients have a newer epoch, or will: that has a thread of its own. */
+  async #prepareAnew(epoch: EpochInMemory): Promise<void> {
+    if (this.#closed !== undefined || epoch !== this.#newest || epoch.isCores !== 'newest') return
+    this.#prepared = this.#prepared.filter(other => other !== epoch)
+    await this.#prepare(epoch, this.#generation)
   }
 
   /** Gives back the memory of all epochs that are prepared, but for these. */

@@ -32,7 +32,6 @@ export class Computations {
   /** Told when the core's memory is in doubt; nothing is to be answered after that. */
   set onFailure(listener: (error: Error) => void) {
     if (this.#workers !== undefined) this.#workers.onFailure = listener
-    if (this.oneServer !== undefined) this.oneServer.onFailure = listener
   }
 
   /** From now on nothing is taken on. What waits is answered; then threads and their memory go. */

@@ -31,9 +31,6 @@ interface Entry {
 const DEFAULT_WAITING = 64
 
 export class OneServerLookups {
-  /** Called when a thread has failed: the process is to be replaced. */
-  onFailure: (error: Error) => void = () => {}
-
   readonly #queue: FairQueue<Entry>
   readonly #replies = new Set<Promise<unknown>>()
   #answering = 0
@@ -105,9 +102,8 @@ export class OneServerLookups {
         entry.resolve(Buffer.concat(entry.answers))
       }
     } catch (error) {
-      const closed = prepared.problem === undefined && isFatal(error) // its epoch is answered no more
-      this.#drop(entry, closed ? notPrepared(entry.request.epochs) : (error as Error))
-      if (!closed && isFatal(error)) this.onFailure(error)
+      const isLost = isFatal(error) // its epoch is answered no more, or another thread is to take its place
+      this.#drop(entry, isLost ? notPrepared(entry.request.epochs) : (error as Error))
     } finally {
       entry.asked = false
       this.#answering -= 1

@@ -18,6 +18,8 @@ export class Prepared {
   #hint: Uint8Array | undefined
   #problem: string | undefined
   #busy = false
+  /** Called when the thread, which was ready, has ended by itself. */
+  onLost: () => void = () => {}
   /** Resolves to the hint when it is prepared. Rejects if it cannot be. */
   made!: Promise<Uint8Array>
 
@@ -146,9 +148,11 @@ export class Prepared {
 
   #end(error: Error): void {
     const known = this.#state === 'closed' || this.#state === 'failed'
+    const wasReady = this.ready
     if (!known) this.#fail(`lookups with one server cannot be answered: ${error.message}`)
     for (const { reject } of this.#asked.splice(0)) reject(error)
     this.#worker.unref()
+    if (wasReady) this.onLost()
   }
 }
 

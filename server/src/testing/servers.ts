@@ -34,6 +34,8 @@ export interface TestServers<Servers = readonly [string, string, ...string[]]> {
   close(): Promise<void>
 }
 
+const DAY_SECONDS = 24 * 60 * 60
+
 /** Keys and values, or the path of a file. */
 type Data = Readonly<Record<string, string>> | string
 
@@ -56,13 +58,17 @@ export async function startServers(data: Data, { count = 2 }: { readonly count?:
     const lines = Object.entries(data).map(([key, value]) => `${JSON.stringify({ key, value })}\n`)
     await writeFile(file, lines.join(''))
   }
-  const alone = count === 1 && { oneServer: true, expires: inADay() }
-  const built = await buildDataset({ data: typeof data === 'object' ? file : data, out, ...alone }).catch(
-    async error => {
-      await rm(folder, { recursive: true })
-      throw error
-    },
-  )
+  const alone = count === 1 // the publisher has a copy
+  const expires = alone ? Math.floor(Date.now() / 1000) + DAY_SECONDS : undefined
+  const built = await buildDataset({
+    data: typeof data === 'object' ? file : data,
+    out,
+    oneServer: alone,
+    expires,
+  }).catch(async error => {
+    await rm(folder, { recursive: true })
+    throw error
+  })
   const { databaseId, manifest, manifestHash: hash } = built
   const key = await createKeyFile(join(folder, 'key'))
   const record = new PublisherRecord()
@@ -76,20 +82,18 @@ export async function startServers(data: Data, { count = 2 }: { readonly count?:
     return await startServer(database, key.publicKey)
   }
   const started: TestServer[] = []
-  while (started.length < Math.max(2, count)) started.push(await start()) // of one server the publisher has a copy
+  while (started.length < Math.max(2, count)) started.push(await start())
   dataset.close()
   await rm(folder, { recursive: true })
   const servers = started.map(({ url }) => url)
-  const own = count === 1
-  await publish({ servers, own, key, record })
+  await publish({ servers, own: alone, key, record })
   return {
     servers: servers.slice(0, count),
     publisherKey: toHex(key.publicKey),
     misbehave: (server: number, how: Misbehaviour | undefined) => started[server]!.proxy.misbehave(how),
     async publish(operations: readonly Operation[]) {
       const batch = Buffer.from(operations.map(operation => `${JSON.stringify(operation)}\n`).join(''))
-      const expires = alone ? inADay() : undefined
-      await publish({ servers, own, key, record, operations: batch, expires, generation: false }).catch(
+      await publish({ servers, own: alone, key, record, operations: batch, expires, generation: false }).catch(
         (error: unknown) => {
           if (!(error instanceof PublishError) || started.every(({ proxy }) => proxy.how !== 'behind')) throw error
         },
@@ -100,9 +104,6 @@ export async function startServers(data: Data, { count = 2 }: { readonly count?:
     },
   }
 }
-
-/** In seconds since 1970. */
-const inADay = () => Math.floor(Date.now() / 1000) + 24 * 60 * 60
 
 interface TestServer {
   readonly proxy: MisbehavingProxy

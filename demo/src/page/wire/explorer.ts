@@ -3,13 +3,13 @@
 
 import type { Manifest } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm/client'
-import type { ServerName } from '../backstage.js'
 import { count, element, find } from '../format.js'
 import type { Ended, Session } from '../session.js'
 import { type Check, check, type Seen } from './checks.js'
 import { type Field, fieldsOfReply, fieldsOfRequest } from './fields.js'
 import { fetchManifest } from './manifest.js'
 import type { Exchange } from './recorder.js'
+import { sideBySide, who } from './side-by-side.js'
 
 const SHOWN_BYTES = 16
 
@@ -30,7 +30,7 @@ export class Explorer {
     const [one, other] = await Promise.all([this.#seen(found, true), this.#seen(absent, false)])
     const manifest = await fetchManifest(this.#session.urlAt('A'), absent.exchanges[0]!)
     find(this.#page, '#checks', HTMLUListElement).replaceChildren(...check(other, one).map(line))
-    find(this.#page, '#side-by-side', HTMLElement).replaceChildren(...sideBySide(one, other))
+    find(this.#page, '#side-by-side', HTMLElement).replaceChildren(...sideBySide(one, other, 'side-title'))
     find(this.#page, '#requests', HTMLOListElement).replaceChildren(
       ...absent.exchanges.map((exchange, i) => request(exchange, i, manifest)),
     )
@@ -53,44 +53,6 @@ function line({ holds, says }: Check): HTMLLIElement {
     element('span', {}, says),
   )
 }
-
-function sideBySide(found: Seen, absent: Seen): HTMLElement[] {
-  const titles = [`Found: ${found.typed}`, `Not there: ${absent.typed}`]
-  const steps = Math.max(found.exchanges.length, absent.exchanges.length)
-  const size = ({ exchanges }: Seen, i: number, way: 'sent' | 'reply') => {
-    const exchange = exchanges[i]
-    return (way === 'sent' ? exchange?.sent : exchange?.reply?.bytes)?.length
-  }
-  const rows = Array.from({ length: steps }, (_, i) =>
-    (['sent', 'reply'] as const).map(way => {
-      const [one, other] = [size(found, i, way), size(absent, i, way)]
-      const { server } = (found.exchanges[i] ?? absent.exchanges[i])!
-      const cells = [one, other].map((length, column) => {
-        const attributes = { 'data-equal': String(one === other), 'data-label': titles[column]! }
-        return element('td', attributes, length === undefined ? 'none' : count(length, 'byte'))
-      })
-      const what = ` ${way === 'sent' ? 'request' : 'reply'} ${1 + Math.floor(i / 2)}`
-      return element('tr', {}, element('th', { scope: 'row' }, who(server), what), ...cells)
-    }),
-  ).flat()
-  const same = rows.every(row => row.querySelector('[data-equal=false]') === null)
-  const heads = titles.map(title => element('th', { scope: 'col' }, title))
-  return [
-    element(
-      'table',
-      { 'aria-labelledby': 'side-title' },
-      element('thead', {}, element('tr', {}, element('td', {}), ...heads)),
-      element('tbody', {}, ...rows),
-    ),
-    element(
-      'p',
-      { class: 'same' },
-      same ? 'All lengths are the same. Nobody on the way can tell the two lookups apart by them.' : 'They differ.',
-    ),
-  ]
-}
-
-const who = (server: ServerName) => element('strong', { class: `server ${server.toLowerCase()}` }, `Server ${server}`)
 
 /** The first request is open. */
 function request({ server, path, sent, reply }: Exchange, index: number, manifest: Manifest): HTMLLIElement {

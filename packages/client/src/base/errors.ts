@@ -193,8 +193,8 @@ export class StorageError extends AnyError {
 /**
  * Why the map cannot open, or can no longer answer:
  *
- * - `webassembly`: the platform has no WebAssembly with SIMD, which all modes but `instant` need.
- * - `policy`: the page's content security policy forbids WebAssembly, which all modes but `instant` need.
+ * - `webassembly`: the platform has no WebAssembly with SIMD, which only `instant` with two servers or more does without.
+ * - `policy`: the page's content security policy forbids WebAssembly.
  * - `module`: the WebAssembly file could not be loaded.
  * - `crashed`: the module crashed, most likely because memory ran out.
  * - `memory`: the database is too large for the device.

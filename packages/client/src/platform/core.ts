@@ -21,9 +21,9 @@ export function assertAlive(core: AnyCore): void {
   if (dead.has(core)) throw trapped()
 }
 
-/** The core that can make hints and copies of databases. It is loaded before a map makes or resumes one. */
+/** The core that can make hints, copies and stored forms; in JavaScript copies alone. It is loaded before a map makes or resumes one. */
 export function hintsOf(core: Core): ClientCore {
-  if ('newHintBuilder' in core) return core as ClientCore
+  if ('newLocal' in core) return core as ClientCore
   throw new UnsupportedError(
     'module',
     'wasm: expected client_bg.wasm, got a module that does instant lookups alone; pass the other file',
@@ -78,7 +78,7 @@ export function coreCode(error: unknown): string | undefined {
 
 function trapped(cause?: unknown): UnsupportedError {
   const message =
-    'expected the WebAssembly module to run, but it has crashed, probably for lack of memory; open() the map again'
+    'expected the WebAssembly module to run, but it has crashed, probably for lack of memory; open() the map again, or use mode `instant`'
   return new UnsupportedError('crashed', message, { cause })
 }
 

@@ -1,33 +1,37 @@
-// Starts the WebAssembly modules, and says why if that fails. Instant lookups do without, in JavaScript.
+// Starts the WebAssembly modules, and says why if that fails. Instant lookups and small copies do without, in JavaScript.
 
-import type { Build, Cores } from '@keyhush/wasm/client'
+import type { Build, Core, Cores } from '@keyhush/wasm/client'
 import { UnsupportedError, type UnsupportedReason } from '../base/errors.js'
 import type { Environment } from './environment.js'
 import { loadPart } from './parts.js'
 
-/**
- * The running core. To start it is a task by itself. Where the platform or the page's policy allows no WebAssembly with SIMD, instant
- * lookups get the core in JavaScript. Throws UnsupportedError.
- */
+/** The running core. To start it is a task by itself. Throws UnsupportedError. */
 export async function startCore<B extends Build>(
   { loadCore, pause }: Pick<Environment, 'loadCore' | 'pause'>,
   build: B,
 ): Promise<Cores[B]> {
-  const load = () => started(() => loadCore(build))
-  const core = await (build === 'instant' ? (instantCore(load) as Promise<Cores[B]>) : load())
+  const core = await started(() => loadCore(build))
   await pause()
   return core
 }
 
-/** From WebAssembly, or else the core in JavaScript, a file of its own for the few that need it. */
-async function instantCore(load: () => Promise<Cores['instant']>): Promise<Cores['instant']> {
+/** The same; or where the platform or the page's policy allows no WebAssembly with SIMD, what `script` loads: a core in JavaScript. */
+export async function startEither(
+  environment: Pick<Environment, 'loadCore' | 'pause'>,
+  build: Build,
+  script: () => Promise<Core>,
+): Promise<Core> {
   try {
-    if (hasModules()) return await load()
+    if (hasModules()) return await startCore(environment, build)
   } catch (error) {
     if ((error as UnsupportedError).reason !== 'policy') throw error
   }
-  const { scriptCore } = await loadPart(() => import('@keyhush/wasm/script'))
-  return scriptCore
+  return await loadPart(script)
+}
+
+/** For instant lookups. The core in JavaScript is a file of its own for the few that need it. */
+export function startInstant(environment: Pick<Environment, 'loadCore' | 'pause'>): Promise<Core> {
+  return startEither(environment, 'instant', async () => (await import('@keyhush/wasm/script')).scriptCore)
 }
 
 /** Asked before a module is downloaded. (A policy shows only when it is compiled.) */
@@ -58,10 +62,10 @@ function reasonOf(cause: unknown): keyof typeof MESSAGES {
 }
 
 const MESSAGES = {
-  webassembly: "expected WebAssembly with SIMD, got none; update the platform, or use 'instant'",
+  webassembly: "expected WebAssembly with SIMD, got none; update the platform, or use 'instant' with two servers",
   memory: 'expected memory for the WebAssembly core, got none; close other pages',
   policy:
-    "expected WebAssembly to be allowed, but the page's content security policy refuses it; add 'wasm-unsafe-eval' to its script-src, or use 'instant'",
+    "expected WebAssembly to be allowed, but the page's content security policy refuses it; add 'wasm-unsafe-eval' to its script-src, or use 'instant' with two servers",
   module: 'expected the WebAssembly core, got the failure in `cause`; if your bundler left it out, pass open({ wasm })',
 } as const satisfies Partial<Record<UnsupportedReason, string>>
 

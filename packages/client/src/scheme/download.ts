@@ -203,8 +203,7 @@ async function receive(
   told: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const { environment } = context
-  const core = hintsOf(context.core)
+  const { core, environment } = context
   let received = 0
   let work = 0
   const take = async (chunk: Uint8Array) => {
@@ -212,7 +211,8 @@ async function receive(
       const piece = chunk.subarray(at, at + WORK_BYTES - work)
       inCore(core, () => {
         // A fresh view each time: the memory moves when it grows.
-        new Uint8Array(core.memory.buffer, folding.lanePointer(lane) + received, piece.length).set(piece)
+        const { buffer } = folding.memory ?? hintsOf(core).memory
+        new Uint8Array(buffer, folding.lanePointer(lane) + received, piece.length).set(piece)
         folding.absorb(lane, piece.length)
       })
       at += piece.length

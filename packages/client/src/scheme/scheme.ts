@@ -115,6 +115,8 @@ export interface StatefulScheme extends AnyScheme {
   readonly provable?: boolean
   /** whether its states may have rows (`Rows`) */
   readonly keepsRows?: boolean
+  /** `costs().prepareBytes`, where this core has no costs. Throws UnsupportedError if it can keep no such state. */
+  prepareBytes?(core: Core, manifest: Manifest): number
   /** Begins a state. Nothing is sent yet. */
   prepare(context: SchemeContext, manifest: Manifest): Promise<Preparation>
   /** Reads what `Preparation.partial` has written. Throws StateUnreadableError. */
@@ -147,6 +149,8 @@ export interface Preparation {
    * again. Throws if it cannot go on; a server that lied is named before others.
    */
   fetch(sources: Sources, signal: AbortSignal): Promise<void>
+  /** as in a state */
+  foresee?(update: Update): Promise<void> | undefined
   /** Moves to the next epoch. Throws a core error `update`, with nothing changed, if the update is wrong. */
   update(update: Update, before: LayoutHandle, after: LayoutHandle): void
   /** Does the work that `update` has left, and yields the thread; missing: none is left. */
@@ -253,6 +257,8 @@ interface AnyState {
   suits(options: SchemeOptions): boolean
   /** Whether an update can lead from one epoch to the next of its generation; missing: it can. */
   follows?(before: Manifest, next: Manifest): boolean
+  /** Does the long part of `update` beforehand, and yields the thread. Nothing changes. Undefined, or missing: there is none. */
+  foresee?(update: Update): Promise<void> | undefined
   /** Moves it to the next epoch, with its pending batch. Returns the journal's entry. Throws as `Preparation.update`. */
   update(update: Update, after: LayoutHandle): Uint8Array
   /** Applies the next entry of the journal. Throws StateUnreadableError. */

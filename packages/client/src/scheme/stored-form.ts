@@ -86,7 +86,7 @@ async function received<T>(
 /** Grows the core's memory in steps by what is about to be allocated, and yields the thread between them. */
 export async function makeRoom({ core, environment }: Context, sizes: Sizes): Promise<void> {
   const bytes = Object.values(sizes).reduce((sum, each) => sum + each, 0)
-  if (bytes <= UNNOTICED_BYTES) return
+  if (bytes <= UNNOTICED_BYTES || core.kind === 'script') return
   const room = inCore(core, () => hintsOf(core).newRoom(bytes))
   try {
     while (inCore(core, () => room.step())) await environment.pause()

@@ -43,5 +43,6 @@ export const chooseScheme: Choose = (core, manifest, basis) => {
 
 function choose(core: Core, manifest: Manifest, instant: boolean, { lookups, apart }: Basis): Mode {
   const offers = { instant, servers: Math.max(2, apart) }
-  return withLayout(core, manifest, layout => inCore(core, () => core.chooseMode(layout, manifest, offers, lookups)))
+  // In WebAssembly: with the core in JavaScript no state is made.
+  return withLayout(core, manifest, layout => inCore(core, () => core.chooseMode!(layout, manifest, offers, lookups)))
 }

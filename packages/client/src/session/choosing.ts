@@ -154,19 +154,26 @@ export class ChoosingSession implements Session {
   }
 
   ask<T>(question: Question<T>, signal?: AbortSignal): Promise<T> {
-    return this.#orGoBack(now => now.ask(question, signal), signal)
+    return this.#orOtherwise(now => now.ask(question, signal), signal)
   }
 
   async sync(signal?: AbortSignal): Promise<void> {
-    await this.#orGoBack(now => now.sync(signal), signal)
+    await this.#orOtherwise(now => now.sync(signal), signal)
   }
 
-  /** A call of the session that answers; where that needs a download that must not begin, of the one without a state. */
-  async #orGoBack<T>(call: (now: Session) => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  /**
+   * A call of the session that answers; where that needs a download that must not begin, of the one without a state; where lookups
+   * without a state are offered no more, of the one with it.
+   */
+  async #orOtherwise<T>(call: (now: Session) => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
     const now = this.#now
     try {
       return await call(now)
     } catch (error) {
+      if (isUnoffered(error)) {
+        if (this.#now === now) await this.#goOn(error, signal)
+        return await call(this.#now)
+      }
       if (!isRefusal(error)) throw error
       await abortable(this.#goingBack, signal).catch(cause => {
         if (signal?.aborted || this.#now === now) throw cause
@@ -174,6 +181,16 @@ export class ChoosingSession implements Session {
       if (this.#now === now && this.#due !== 'needed') throw error
       return await call(this.#now)
     }
+  }
+
+  /** With the state, as a new map would. Throws `unoffered` if there can be none. */
+  async #goOn(unoffered: unknown, signal: AbortSignal | undefined): Promise<void> {
+    if (this.#next === undefined || this.#isScript) throw unoffered
+    this.#due = 'needed'
+    if (this.#preparing === undefined) this.#prepareBy(this.#prepare(false))
+    await abortable(this.#preparing!, signal).catch(cause => {
+      throw cause instanceof CalledOff ? unoffered : cause
+    })
   }
 
   async reset(onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
@@ -388,12 +405,14 @@ export class ChoosingSession implements Session {
       let begun = false
       let withdraw = () => {}
       try {
-        const offer = this.#offer()
-        this.#allowed = demanded ? Number.POSITIVE_INFINITY : offer.bytes
-        if (!demanded) await this.#consent.ask(offer, signal)
-        withdraw = this.#consent.whenMetered(offer.bytes, () => {
-          if (this.#allowed !== Number.POSITIVE_INFINITY) metered.abort()
-        })
+        if (!demanded) {
+          const offer = this.#offer()
+          this.#allowed = offer.bytes
+          await this.#consent.ask(offer, signal)
+          withdraw = this.#consent.whenMetered(offer.bytes, () => {
+            if (this.#allowed !== Number.POSITIVE_INFINITY) metered.abort()
+          })
+        }
         this.#parts.announce({ type: 'preparing' })
         begun = true
         await this.#makeNext(signal)
@@ -465,4 +484,9 @@ export class ChoosingSession implements Session {
 
 function newer(one: Place | undefined, other: Place | undefined): Place | undefined {
   return (one?.epoch ?? 0) > (other?.epoch ?? 0) ? one : other
+}
+
+/** Whether these servers, or this database, have no lookups without a state any more. */
+function isUnoffered(error: unknown): boolean {
+  return error instanceof UnsupportedError && error.reason === 'offer'
 }

@@ -2,6 +2,7 @@
 // ships without it.
 
 import type { Manifest } from '@keyhush/protocol'
+import type { Environment } from '../platform/environment.js'
 import { loadPart } from '../platform/parts.js'
 import { startCore } from '../platform/starting.js'
 import { downloadBytes } from '../scheme/download.js'
@@ -27,6 +28,7 @@ export function keeping(schemes = SCHEMES, pays = paysAfter, choose = chooseSche
       const consent = new Consent(download)
       return await StatefulSession.withStore({
         ...parts,
+        environment: core.kind === 'script' ? inMemory(environment) : environment,
         mayDownload: (mode, manifest, signal) =>
           consent.ask({ mode, bytes: downloadBytes(manifest), reason: 'needed' }, signal),
         choose: (manifest: Manifest) => choose(core, manifest, basis),
@@ -36,6 +38,11 @@ export function keeping(schemes = SCHEMES, pays = paysAfter, choose = chooseSche
     const paysHere = apart === 1 ? paysBeside(first, pays) : pays
     return await ChoosingSession.withStore(parts, first, { pays: paysHere, choose, loadHints, download, network })
   }
+}
+
+/** The core in JavaScript has no stored forms. */
+function inMemory(environment: Environment): Environment {
+  return { ...environment, openStore: identity => environment.openStore(identity, 'memory') }
 }
 
 /** With one server: what is best kept whole pays at once, as `pays` says; anything else when lookups have moved as many bytes. */

@@ -2,7 +2,7 @@
 // make such lookups load this file.
 
 import { UsageError } from '../base/errors.js'
-import { startCore } from '../platform/starting.js'
+import { startInstant } from '../platform/starting.js'
 import { startOneServer } from '../scheme/on-demand.js'
 import type { Greeting } from '../servers/greeting.js'
 import type { Place } from '../servers/signatures.js'
@@ -56,7 +56,7 @@ export async function oneServerSession(
   const { environment } = parts
   const opening = Shown.open(parts)
   try {
-    const [core, scheme] = await Promise.all([startCore(environment, 'instant'), startOneServer(environment)])
+    const [core, scheme] = await Promise.all([startInstant(environment), startOneServer(environment)])
     const shown = await opening
     const shared = {
       onShown: (at: Place) => shown?.note(at),

@@ -1,10 +1,11 @@
 // Opening a session: loads the core and what the mode needs.
 
-import type { Build } from '@keyhush/wasm/client'
+import type { Build, Core } from '@keyhush/wasm/client'
 import { ProgressMeter } from '../base/progress.js'
 import type { Environment } from '../platform/environment.js'
 import { loadPart } from '../platform/parts.js'
-import { startCore } from '../platform/starting.js'
+import { startCore, startEither, startInstant } from '../platform/starting.js'
+import { LOCAL } from '../scheme/facts.js'
 import { firstScheme } from '../scheme/known.js'
 import type { KnownScheme, StatelessScheme } from '../scheme/scheme.js'
 import { type Greeting, greet } from '../servers/greeting.js'
@@ -42,6 +43,8 @@ export interface SessionParts extends Omit<KeepingParts, 'core'> {
   readonly push: boolean
   /** loads what makes sessions that keep a state */
   readonly loadKeeping: () => Promise<Keeping>
+  /** loads the core in JavaScript that can copy databases; missing: there is none */
+  readonly loadLocalCore?: (() => Promise<Core>) | undefined
 }
 
 /** Instant lookups with one server. */
@@ -72,25 +75,29 @@ export async function openSession(parts: SessionParts, signal: AbortSignal): Pro
 }
 
 async function sessionOf(
-  { push, known, loadKeeping, ...given }: SessionParts,
+  { push, known, loadKeeping, loadLocalCore, ...given }: SessionParts,
   signal: AbortSignal,
 ): Promise<UnbegunSession> {
   const { environment, mode, apart, atLeast, servers, stats } = given
   const scheme = known.get(mode)
-  const start = (build: Build) => startCore(environment, build)
   await environment.pause() // whoever calls open() may be a script that the page has just loaded, which is a long task by itself
   signal.throwIfAborted()
   const complete = (core: KeepingParts['core']) => ({ ...given, core })
   if (scheme?.kind === 'stateless') {
     const greeting = greet(linksOf(servers, environment, stats.offline), atLeast, environment, signal) // while the core is loaded
     if (apart === 1) return await (await loadPart(given.loadOneServer!)).oneServerSession(given, greeting)
-    const core = await start('instant')
+    const core = await startInstant(environment)
     signal.throwIfAborted()
     return new StatelessSession(complete(core), scheme, {}, greeting)
   }
   const answersFirst = mode === 'auto' && firstScheme(known) !== undefined
-  const build = answersFirst ? 'instant' : buildFor(mode, apart, known)
-  const [core, keep] = await Promise.all([start(build), loadPart(loadKeeping)])
+  const build = buildFor(mode, apart, known)
+  const start = () => {
+    if (answersFirst) return startInstant(environment)
+    const script = mode === LOCAL.name ? loadLocalCore : undefined
+    return script === undefined ? startCore(environment, build) : startEither(environment, build, script)
+  }
+  const [core, keep] = await Promise.all([start(), loadPart(loadKeeping)])
   signal.throwIfAborted()
   return await keep(complete(core))
 }

@@ -35,6 +35,8 @@ export async function advance(machine: Machine, hint: Hint, step: Step): Promise
   try {
     const { core, record, state, version } = hint
     const { bytes, signature } = step
+    const foreseen = state.foresee?.(step)
+    if (foreseen !== undefined) await foreseen
     const [entry, directory] = applied(core, hint, step, after => state.update(step, after))
     hint.moveTo(step, directory)
     const pending = state.kind === 'asked' && state.pending > 0 ? state.pendingBytes() : undefined

@@ -184,6 +184,8 @@ export class Draft {
     const { core } = this.#machine.parts
     const steps = await stepsAfter(this.#machine, baseOf(this.#preparation, this.#agreed), signal)
     for (const step of steps) {
+      const foreseen = this.#preparation.foresee?.(step)
+      if (foreseen !== undefined) await foreseen
       const followed = { manifest: this.#agreed.manifest, directory: this.#directory.handle }
       const [, handle] = applied(core, followed, step, after =>
         withLayout(core, followed.manifest, before => this.#preparation.update(step, before, after)),
@@ -391,6 +393,7 @@ export async function assertMayDownload(
 }
 
 function expectDownload(machine: Machine, scheme: StatefulScheme, manifest: Manifest, { progress }: Watch): void {
-  const { prepareBytes } = scheme.costs(machine.parts.core, manifest, machine.parts.options)
-  progress.expect(manifest.directoryBytes + prepareBytes)
+  const { core, options } = machine.parts
+  const bytes = scheme.prepareBytes?.(core, manifest) ?? scheme.costs(core, manifest, options).prepareBytes
+  progress.expect(manifest.directoryBytes + bytes)
 }

@@ -76,7 +76,7 @@ export interface DirectoryHandle {
   index(fingerprint: Uint8Array, records: number): number
   /** the next epoch's directory, from an update list */
   updated(list: Uint8Array, before: LayoutHandle, after: LayoutHandle): DirectoryHandle
-  /** the directory after the next entry of a journal on a hint of layout `before`; undefined: unchanged */
+  /** only with a ClientCore: the directory after the next entry of a journal on a hint of layout `before`; undefined: unchanged */
   replayed(entry: Uint8Array, before: LayoutHandle): DirectoryHandle | undefined
   /** whether it has this shape */
   isOf(shape: DirectoryShapeHandle): boolean

@@ -6,7 +6,9 @@ import type { InstantCore } from './instant.js'
 
 /** Receives a database, partition by partition, in lanes: one for each download that runs at the same time. */
 export interface Lanes {
-  /** address in WASM memory of the M·ℓ bytes that a lane receives; read it again after any call that may allocate */
+  /** where lanes receive; missing: WASM memory */
+  readonly memory?: { readonly buffer: ArrayBuffer }
+  /** address in that memory of the M·ℓ bytes that a lane receives; read it again after any call that may allocate */
   lanePointer(lane: number): number
   /** begins to receive `partition` in `lane`; refused if it was received already, or the other lane receives it */
   begin(lane: number, partition: number): void
@@ -165,21 +167,34 @@ export interface LocalHandle extends Lanes {
   /** ℓ bytes for each index, in order; throws `index`, `phase` */
   records(indices: Uint32Array): Uint8Array
   /**
-   * Brings it to the next epoch, and checks the content: throws `update`, with nothing changed. Returns the journal entry if all
-   * partitions are there.
+   * Begins the long part of an update: `step` does it, and `update` with the same bytes what is left. Missing: it is never long. Nothing
+   * changes before `update`, which alone refuses a list.
+   */
+  foresee?(list: Uint8Array, after: LayoutHandle, contentHashes: Uint8Array): void
+  /**
+   * Brings it to the next epoch, and checks the content: throws `update`, with nothing changed. Returns the journal entry, of no bytes
+   * without a ClientCore, if all partitions are there.
    */
   update(list: Uint8Array, after: LayoutHandle, contentHashes: Uint8Array): Uint8Array | undefined
-  /** applies the next entry of its journal */
+  /** only with a ClientCore: applies the next entry of its journal */
   replay(entry: Uint8Array): void
-  /** checks about a MiB against the manifest of its epoch, from partition `first` on; returns the next one, if any; throws `state` */
+  /** only with a ClientCore: checks about a MiB against the manifest of its epoch, from partition `first` on; returns the next one, if any; throws `state` */
   arrive(contentHashes: Uint8Array, first: number): number | undefined
-  /** the stored form, bound to its manifest's hash (32 bytes) */
+  /** only with a ClientCore: the stored form, bound to its manifest's hash (32 bytes) */
   encode(binding: Uint8Array): StoredFormHandle
   free(): void
 }
 
-/** What hints and copies of a database need in addition. Browsers load it when a map needs it: it is a module of its own. */
-export interface ClientCore extends InstantCore {
+/** What copies of a database need in addition, in WebAssembly or in JavaScript. */
+export interface LocalCore extends InstantCore {
+  /** reads a stored form, for a database of `records`; refuses one that leads beyond them */
+  decodeDirectory(bytes: Uint8Array, records: number): DirectoryHandle
+  /** begins a copy of the database; `id`: 16 random bytes */
+  newLocal(layout: LayoutHandle, contentHashes: Uint8Array, id: Uint8Array): LocalHandle
+}
+
+/** What hints and stored forms need in addition. Browsers load it when a map needs it: it is a module of its own. */
+export interface ClientCore extends Required<LocalCore> {
   readonly memory: { readonly buffer: ArrayBuffer }
   /** the kind of proof for a client, if servers offer both: tags, if what it holds then fits into 64 MB */
   suitableProofs(layout: LayoutHandle, directoryBytes: number): Proofs
@@ -191,8 +206,6 @@ export interface ClientCore extends InstantCore {
   journalLimit(heldBytes: number): number
   /** `blockRecords`: g; without it, the planner's default, as in `plan` */
   planLayout(records: number, recordBytes: number, partitions?: number, blockRecords?: number): LayoutHandle
-  /** reads a stored form, for a database of `records`; refuses one that leads beyond them */
-  decodeDirectory(bytes: Uint8Array, records: number): DirectoryHandle
   /** an empty stored form that will have `bytes` bytes; throws `layout` */
   newReceivedForm(bytes: number): ReceivedFormHandle
   /** `bytes` bytes in one piece; none if memory does not suffice */
@@ -213,9 +226,7 @@ export interface ClientCore extends InstantCore {
     contentHashes: Uint8Array,
     binding: Uint8Array,
   ): HintBuilderHandle
-  /** begins a copy of the database; `id`: 16 random bytes */
-  newLocal(layout: LayoutHandle, contentHashes: Uint8Array, id: Uint8Array): LocalHandle
-  /** reads its stored form, whole or partial, of the manifest with these values */
+  /** reads the stored form of a copy, whole or partial, of the manifest with these values */
   resumeLocal(
     stored: ReceivedFormHandle,
     layout: LayoutHandle,

@@ -1,4 +1,4 @@
-// What instant lookups and the choice of a mode need. Every client has it.
+// What instant lookups need. Every client has it.
 
 import type { DirectoryShapeHandle, LayoutHandle } from './base.js'
 import type { DirectorySize, Mode } from './costs.js'
@@ -18,7 +18,7 @@ export interface InstantQueryHandle {
   free(): void
 }
 
-/** The core's part that every client has: instant lookups and the choice of a mode. */
+/** The core's part that every client has: instant lookups, and in WebAssembly the choice of a mode. */
 export interface InstantCore {
   /** an instance of the WebAssembly module, or the same in JavaScript */
   readonly kind: 'wasm' | 'script'
@@ -41,9 +41,9 @@ export interface InstantCore {
   /**
    * The mode for a client with a free choice after `lookups` lookups. It depends on nothing but manifest, offers and this
    * number. As the number grows, it never returns to an earlier mode. `servers` that do not all collude: default 2; with more it is
-   * never `full`.
+   * never `full`. The core in JavaScript has none: with it, nothing is prepared.
    */
-  chooseMode(
+  chooseMode?(
     layout: LayoutHandle,
     directory: DirectorySize,
     offers: { readonly instant: boolean; readonly servers?: number },

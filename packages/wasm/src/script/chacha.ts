@@ -1,6 +1,8 @@
 // ChaCha20 in Bernstein's form (a counter and a nonce of 8 bytes, which is zero here): the generator of instant lookups, and the stream of
 // uniform numbers. D. J. Bernstein, "ChaCha, a variant of Salsa20" (2008). By hand: a library for all ciphers is four times as long.
 
+import { clean } from '@noble/hashes/utils.js'
+
 const BLOCK_BYTES = 64
 const WORDS = 16
 const DOUBLE_ROUNDS = 10
@@ -40,7 +42,7 @@ function writeBlock(key: Uint8Array, counter: number, into: Uint8Array): void {
     const word = x[i]! + start[i]!
     for (let byte = 0; byte < 4; byte++) into[4 * i + byte] = word >> (8 * byte)
   }
-  for (const secret of [start, x]) secret.fill(0)
+  clean(start, x)
 }
 
 /** x[a] += x[b]; x[d] = (x[d] ^ x[a]) <<< bits */
@@ -55,18 +57,10 @@ export function stretch(seed: Uint8Array, into: Uint8Array): void {
   writeBlock(seed, 0, into)
 }
 
-/** The first `bytes` bytes of a key's stream. */
-export function streamOf(key: Uint8Array, bytes: number): Uint8Array {
-  const whole = new Uint8Array(Math.ceil(bytes / BLOCK_BYTES) * BLOCK_BYTES)
-  for (let at = 0; at < bytes; at += BLOCK_BYTES) writeBlock(key, at / BLOCK_BYTES, whole.subarray(at))
-  return whole.subarray(0, bytes)
-}
-
-/** Uniform numbers (docs/protocol.md, Uniform numbers). Secret: call `wipe` when done. */
+/** A key's stream, and uniform numbers from it (docs/protocol.md, Uniform numbers). Secret: call `wipe` when done. */
 export class Uniform {
   readonly #key: Uint8Array
   readonly #block = new Uint8Array(BLOCK_BYTES)
-  readonly #words = new DataView(this.#block.buffer)
   #blocks = 0
   /** bytes of the block that are used */
   #used = BLOCK_BYTES
@@ -75,32 +69,33 @@ export class Uniform {
     this.#key = key.slice()
   }
 
-  #word(): number {
-    if (this.#used === BLOCK_BYTES) {
-      writeBlock(this.#key, this.#blocks++, this.#block)
-      this.#used = 0
-    }
-    const word = this.#words.getUint32(this.#used, true)
-    this.#used += 4
-    return word
-  }
-
-  /** Fills `into` with whole words. */
+  /** Fills `into` with the stream's next bytes. */
   fill(into: Uint8Array): void {
-    const words = new DataView(into.buffer, into.byteOffset, into.length)
-    for (let at = 0; at < into.length; at += 4) words.setUint32(at, this.#word(), true)
+    for (let at = 0; at < into.length; ) {
+      if (this.#used === BLOCK_BYTES) {
+        writeBlock(this.#key, this.#blocks++, this.#block)
+        this.#used = 0
+      }
+      const piece = this.#block.subarray(this.#used, this.#used + into.length - at)
+      into.set(piece, at)
+      at += piece.length
+      this.#used += piece.length
+    }
   }
 
   /** A number below `bound`, which is at most 2^16: Lemire's multiplication with rejection, which is exactly uniform. */
   below(bound: number): number {
-    let product = this.#word() * bound
-    const threshold = 2 ** 32 % bound
-    while (product % 2 ** 32 < threshold) product = this.#word() * bound
+    const word = new DataView(new ArrayBuffer(4))
+    let product: number
+    do {
+      this.fill(new Uint8Array(word.buffer))
+      product = word.getUint32(0, true) * bound
+    } while (product % 2 ** 32 < 2 ** 32 % bound)
+    word.setUint32(0, 0)
     return Math.floor(product / 2 ** 32)
   }
 
   wipe(): void {
-    this.#key.fill(0)
-    this.#block.fill(0)
+    clean(this.#key, this.#block)
   }
 }

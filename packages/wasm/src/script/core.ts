@@ -5,7 +5,6 @@
 
 import type { LayoutHandle } from '../core/base.js'
 import type { InstantCore } from '../core/instant.js'
-import { chooseMode } from './choice.js'
 import { DirectoryShape } from './directory.js'
 import { blake3, fingerprint } from './hashes.js'
 import { Layout } from './layout.js'
@@ -14,7 +13,7 @@ import { Query } from './query.js'
 export type { InstantCore } from '../core/instant.js'
 
 /** Our interface has the layouts of all builds, with sizes that only hints need. */
-function own(layout: LayoutHandle): Layout {
+export function own(layout: LayoutHandle): Layout {
   return layout as unknown as Layout
 }
 
@@ -25,5 +24,4 @@ export const scriptCore: InstantCore = {
   fingerprint,
   directoryShape: (...shape) => new DirectoryShape(...shape),
   newInstantQuery: (layout, indices, entropy, servers = 2) => new Query(own(layout), indices, entropy, servers >>> 0),
-  chooseMode: (layout, ...basis) => chooseMode(own(layout), ...basis),
 }

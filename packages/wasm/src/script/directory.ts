@@ -2,86 +2,79 @@
 // read, whether the key is there or not. How a block divides into levels, overlay and padding decides a few steps: that depends on
 // the block, not on which of its keys is asked for.
 
+import { clean } from '@noble/hashes/utils.js'
 import type { DirectoryShapeHandle, LayoutHandle } from '../core/base.js'
 import { directoryError, expectLength } from './failure.js'
 import { FINGERPRINT_BYTES } from './hashes.js'
-import { type Layout, layoutOfBlocks } from './layout.js'
+import { Layout } from './layout.js'
 import { isEqual, select } from './masks.js'
 import { bitOf, hashOf } from './wyhash.js'
 
 const MAX_LOG = 16
 const MAX_BLOCK_BYTES = 65_536
 const UNIT_BYTES = 32
-const HEADER_BYTES = 8
+export const HEADER_BYTES = 8
 const WORD_BYTES = 8
 const WORD_BITS = 64
 const MAX_LEVELS = 31
 /** The number of the hash function that decides a key's block. */
 const NUMBER_LEVEL = 31
-const ENTRY_BYTES = FINGERPRINT_BYTES + 4
+export const ENTRY_BYTES = FINGERPRINT_BYTES + 4
 const NONE = 2 ** 32
 
 export class DirectoryShape implements DirectoryShapeHandle {
-  readonly #log: number
-  readonly #blockBytes: number
-  readonly #seed: Uint8Array
+  readonly layout: Layout & LayoutHandle
+  readonly seed: Uint8Array
 
   /** Throws `directory`, `layout`, `length`. */
   constructor(log: number, blockBytes: number, seed: Uint8Array) {
     expectLength('seed', seed, FINGERPRINT_BYTES)
-    this.#log = log >>> 0
-    this.#blockBytes = blockBytes >>> 0
-    const bounded = this.#blockBytes >= 1 && this.#blockBytes <= MAX_BLOCK_BYTES
-    if (this.#log > MAX_LOG || !bounded || this.#blockBytes % UNIT_BYTES !== 0) {
+    const [logOf, bytes] = [log >>> 0, blockBytes >>> 0]
+    if (logOf > MAX_LOG || bytes < 1 || bytes > MAX_BLOCK_BYTES || bytes % UNIT_BYTES !== 0) {
       throw directoryError('expected at most 2^16 blocks, each a multiple of 32 bytes, up to 65536 bytes')
     }
-    layoutOfBlocks(this.#log, this.#blockBytes)
-    this.#seed = seed.slice()
-  }
-
-  get layout(): LayoutHandle {
-    return layoutOfBlocks(this.#log, this.#blockBytes) as Layout & LayoutHandle
+    this.layout = new Layout(2 ** logOf, bytes, 1, 2 ** logOf) as Layout & LayoutHandle
+    this.seed = seed.slice()
   }
 
   number(fingerprint: Uint8Array): number {
-    const seeded = this.#seeded(fingerprint)
+    const seeded = this.seeded(fingerprint)
     const hash = hashOf(seeded, NUMBER_LEVEL)
     seeded.fill(0)
-    return bitOf(hash, 2 ** this.#log)
+    return bitOf(hash, this.layout.records)
   }
 
   index(bytes: Uint8Array, fingerprint: Uint8Array, records: number): number {
-    const seeded = this.#seeded(fingerprint)
+    const seeded = this.seeded(fingerprint)
     const hashes = Uint32Array.from({ length: MAX_LEVELS }, (_, level) => hashOf(seeded, level))
     try {
-      expectLength('block of the directory', bytes, this.#blockBytes)
-      return indexIn(bytes, fingerprint, hashes, records >>> 0)
+      expectLength('block of the directory', bytes, this.layout.recordBytes)
+      return indexIn(bytes, fingerprint, level => hashes[level]!, records >>> 0)
     } finally {
-      seeded.fill(0)
-      hashes.fill(0)
+      clean(seeded, hashes)
     }
   }
 
-  #seeded(fingerprint: Uint8Array): Uint8Array {
+  seeded(fingerprint: Uint8Array): Uint8Array {
     expectLength('fingerprint', fingerprint, FINGERPRINT_BYTES)
-    return fingerprint.map((byte, i) => byte ^ this.#seed[i]!)
+    return fingerprint.map((byte, i) => byte ^ this.seed[i]!)
   }
 
   free(): void {}
 }
 
-/** The index of a fingerprint with these hashes, from its padded block. Throws `directory`. */
-function indexIn(bytes: Uint8Array, fingerprint: Uint8Array, hashes: Uint32Array, records: number): number {
-  const block = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  const base = block.getUint32(0, true)
+/** The hash of a seeded fingerprint for a level. */
+type HashOf = (level: number) => number
+
+/** The hashes' place among the keys that a block has from the beginning, −1 if it is one of them, and where the overlay begins. */
+export function perfectIn(block: DataView, hashOf: HashOf): { perfect: number; found: number; at: number } {
   const keys = block.getUint16(4, true)
-  const entries = block.getUint16(6, true)
   let [at, left, found, perfect] = [HEADER_BYTES, keys, 0, 0]
   for (let level = 0; left > 0; level++) {
     if (level === MAX_LEVELS) throw directoryError('a block has more than 31 levels')
     const words = Math.ceil((2 * left) / WORD_BITS)
-    if (at + words * WORD_BYTES > bytes.length) throw tooShort()
-    const bit = bitOf(hashes[level]!, words * WORD_BITS)
+    if (at + words * WORD_BYTES > block.byteLength) throw tooShort()
+    const bit = bitOf(hashOf(level), words * WORD_BITS)
     const { ones, below, isSet } = countOnes(block, at, 2 * words, bit)
     if (ones > left) throw directoryError('a level has more keys than were left for it')
     perfect = select(found | ~isSet, perfect, keys - left + below)
@@ -89,8 +82,16 @@ function indexIn(bytes: Uint8Array, fingerprint: Uint8Array, hashes: Uint32Array
     left -= ones
     at += words * WORD_BYTES
   }
+  return { perfect, found, at }
+}
+
+/** The index of a fingerprint with these hashes, from its padded block. Throws `directory`. */
+function indexIn(bytes: Uint8Array, fingerprint: Uint8Array, hashOf: HashOf, records: number): number {
+  const block = viewOf(bytes)
+  const entries = block.getUint16(6, true)
+  let { perfect, found, at } = perfectIn(block, hashOf)
   // An index beyond u32 counts as none.
-  const sum = base + perfect
+  const sum = block.getUint32(0, true) + perfect
   found &= -Number(sum < NONE)
   let index = select(found, sum, remainder(fingerprint, Math.max(records, 1)))
 
@@ -113,7 +114,11 @@ function indexIn(bytes: Uint8Array, fingerprint: Uint8Array, hashes: Uint32Array
   return index >>> 0
 }
 
-function tooShort() {
+export function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+}
+
+export function tooShort() {
   return directoryError('the bytes end too early')
 }
 
@@ -139,7 +144,7 @@ function popcount(word: number): number {
 }
 
 /** Whether a < b, as bytes. Reads all of them. */
-function isAscending(a: Uint8Array, b: Uint8Array): boolean {
+export function isAscending(a: Uint8Array, b: Uint8Array): boolean {
   let order = 0
   for (let i = FINGERPRINT_BYTES - 1; i >= 0; i--) {
     const difference = a[i]! - b[i]!

@@ -1,6 +1,7 @@
 // Makes keys of the distributed point function (Boyle, Gilboa, Ishai: Function Secret Sharing, CCS 2016, Fig. 1 `Gen`, with early
 // termination). The format is that of rust-core/kernels/src/dpf.rs.
 
+import { clean } from '@noble/hashes/utils.js'
 import { SEED_BYTES, stretch } from './chacha.js'
 import { isEqual, select } from './masks.js'
 
@@ -70,5 +71,5 @@ export function generate(
   // Only the seed and the party differ.
   other.set(key.subarray(SEED_BYTES), SEED_BYTES)
   other[other.length - 1] = 1
-  for (const secret of [zero, one, controls, ...nodes]) secret.fill(0)
+  clean(zero, one, controls, ...nodes)
 }

@@ -22,6 +22,14 @@ export function directoryError(message: string): CoreError {
   return failure('directory', `directory: ${message}`)
 }
 
+export function updateError(message: string): CoreError {
+  return failure('update', `update list: ${message}`)
+}
+
+export function phaseError(message: string): CoreError {
+  return failure('phase', `call out of order: ${message}`)
+}
+
 export function expectLength(what: string, bytes: Uint8Array, expected: number): void {
   if (bytes.length !== expected) throw lengthError(what, expected, bytes.length)
 }

@@ -17,6 +17,11 @@ export function blake3(bytes: Uint8Array): Uint8Array {
   return hash(bytes)
 }
 
+/** BLAKE3 of bytes that come in parts. */
+export function hasher(): { update(bytes: Uint8Array): unknown; digest(): Uint8Array } {
+  return hash.create({})
+}
+
 export function fingerprint(key: Uint8Array): Uint8Array {
   return hash(key, { context: UTF8.encode(FINGERPRINT), dkLen: FINGERPRINT_BYTES })
 }

@@ -59,10 +59,6 @@ export class Layout implements Pick<LayoutHandle, OfInstant> {
     return this.partitionRecords * this.recordBytes
   }
 
-  get databaseBytes(): number {
-    return this.partitions * this.partitionBytes
-  }
-
   /** ℓ′ */
   get blockBytes(): number {
     return this.recordBytes * this.blockRecords
@@ -71,11 +67,6 @@ export class Layout implements Pick<LayoutHandle, OfInstant> {
   /** M′ */
   get partitionBlocks(): number {
     return this.partitionRecords / this.blockRecords
-  }
-
-  /** Q·M′ */
-  get slots(): number {
-    return this.partitions * this.partitionBlocks
   }
 
   /** d = ⌈log₂ M′⌉ */
@@ -109,11 +100,6 @@ export class Layout implements Pick<LayoutHandle, OfInstant> {
   }
 
   free(): void {}
-}
-
-/** The layout of 2^log blocks of a directory. Throws `layout`. */
-export function layoutOfBlocks(log: number, blockBytes: number): Layout {
-  return new Layout(2 ** log, blockBytes, 1, 2 ** log)
 }
 
 /** A number that is not whole, or outside u32's range, becomes 0, which every bound refuses. */

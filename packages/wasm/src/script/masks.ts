@@ -17,6 +17,11 @@ export function select(mask: number, yes: number, no: number): number {
   return no ^ (mask & (yes ^ no))
 }
 
+/** Adds `more` to `sum`, bit by bit. */
+export function add(sum: Uint8Array, more: Uint8Array): void {
+  for (let i = 0; i < sum.length; i++) sum[i]! ^= more[i]!
+}
+
 /** Copies row number `row` of `rows` into `into`, which has the length of a row. Reads all rows. */
 export function selectRow(into: Uint8Array, rows: Uint8Array, row: number): void {
   into.fill(0)

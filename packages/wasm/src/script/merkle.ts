@@ -1,5 +1,6 @@
 // Verifies a group of blocks against its partition's commitment (rust-core/core/src/commitment/merkle.rs).
 
+import { clean } from '@noble/hashes/utils.js'
 import { DIGEST_BYTES, leaf, node } from './hashes.js'
 import type { Layout } from './layout.js'
 import { isBelow, isEqual, select } from './masks.js'
@@ -51,7 +52,7 @@ export function isGenuine(
   }
   let differing = beyond
   for (let i = 0; i < DIGEST_BYTES; i++) differing |= digest[i]! ^ commitment[i]!
-  for (const secret of [digests, digest, children]) secret.fill(0)
+  clean(digests, digest, children)
   return isEqual(differing, 0)
 }
 

@@ -1,12 +1,13 @@
 // Instant queries, and the verification of their answers (rust-core/core/src/instant).
 
+import { clean } from '@noble/hashes/utils.js'
 import type { InstantQueryHandle } from '../core/instant.js'
-import { KEY_BYTES, SEED_BYTES, streamOf, Uniform } from './chacha.js'
+import { KEY_BYTES, SEED_BYTES, Uniform } from './chacha.js'
 import { domainLog, generate } from './dpf.js'
 import { expectBelow, expectLength, indexError, lengthError } from './failure.js'
 import { DIGEST_BYTES } from './hashes.js'
 import type { Layout } from './layout.js'
-import { isEqual, selectRow } from './masks.js'
+import { add, isEqual, selectRow } from './masks.js'
 import { isGenuine } from './merkle.js'
 import { type Shape, shapeFor } from './shape.js'
 
@@ -73,7 +74,7 @@ export class Query implements InstantQueryHandle {
     for (let server = 0; server < servers; server++) {
       const answer = answers.subarray(server * each, (server + 1) * each)
       expectLength('instant answer', answer, sum.length)
-      for (let i = 0; i < sum.length; i++) sum[i]! ^= answer[i]!
+      add(sum, answer)
     }
     const records = new Uint8Array(count * layout.recordBytes)
     const commitment = new Uint8Array(DIGEST_BYTES)
@@ -89,13 +90,13 @@ export class Query implements InstantQueryHandle {
       const slot = (m & (2 ** groupLog - 1)) * layout.blockRecords + (index & (layout.blockRecords - 1))
       selectRow(records.subarray(number * layout.recordBytes, (number + 1) * layout.recordBytes), group, slot)
     }
-    for (const secret of [sum, commitment]) secret.fill(0)
+    clean(sum, commitment)
     return genuine === -1 ? records : undefined
   }
 
   free(): void {
     this.#freed = true
-    for (const secret of [this.#indices, ...this.#requests]) secret.fill(0)
+    clean(this.#indices, ...this.#requests)
   }
 
   #expectUse(): void {
@@ -130,9 +131,11 @@ function writeShares(
   queries.forEach((seed, server) => {
     if (server === carrier) return
     random.fill(seed)
-    const share = streamOf(seed, last.length)
-    for (let i = 0; i < last.length; i++) last[i]! ^= share[i]!
+    const [share, stream] = [new Uint8Array(last.length), new Uniform(seed)]
+    stream.fill(share)
+    add(last, share)
     share.fill(0)
+    stream.wipe()
   })
   last[last.length - 1]! &= 0xff >> (last.length * 8 - groups)
 }

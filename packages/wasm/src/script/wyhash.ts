@@ -1,6 +1,8 @@
 // The hash of a directory's keys: wyhash of 16 bytes, with seed 4^level, folded to 32 bits (docs/protocol.md, Directory). Numbers of
 // 64 bits are four limbs of 16 bits, low first. (BigInt would leave copies of the key in memory that nobody can overwrite.)
 
+import { clean } from '@noble/hashes/utils.js'
+
 const LIMBS = 4
 const BASE = 0x1_0000
 const MASK = 0xffff
@@ -22,7 +24,7 @@ export function hashOf(seeded: Uint8Array, level: number): number {
   first[level >> 3]! ^= 1 << (2 * (level & 7))
   const inner = multiplied(first, second)
   const hash = multiplied(inner, LAST)
-  for (const secret of [first, second, inner]) secret.fill(0)
+  clean(first, second, inner)
   return ((hash[0]! ^ hash[2]!) | ((hash[1]! ^ hash[3]!) << 16)) >>> 0
 }
 

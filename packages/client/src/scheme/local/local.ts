@@ -1,18 +1,21 @@
 // Mode `local`: the client downloads the whole database, verifies each partition by its hash, keeps it, and follows updates. A lookup
-// sends nothing, so it needs no assumption about servers. For small databases it is the cheapest mode.
+// sends nothing, so it needs no assumption about servers. For small databases it is the cheapest mode. These do without WebAssembly.
 
 import type { Manifest } from '@keyhush/protocol'
 import type { LayoutHandle, LocalHandle } from '@keyhush/wasm/client'
+import { UnsupportedError } from '../../base/errors.js'
 import { hintsOf, inCore, readBack, release } from '../../platform/core.js'
 import { withLayout } from '../../platform/layout.js'
 import { StateUnreadableError } from '../../store/store.js'
 import { costsOf } from '../costs.js'
-import { databaseBytes, downloadPartitions } from '../download.js'
+import { databaseBytes, downloadPartitions, goSteps } from '../download.js'
 import { LOCAL } from '../facts.js'
 import type { HeldState, Preparation, SchemeContext, Sizes, Sources, StatefulScheme, Update } from '../scheme.js'
 import { fromStored, makeRoom, storedForm } from '../stored-form.js'
 
 const ID_BYTES = 16
+/** The most that the core in JavaScript takes. It hashes 40 MB in a second, on a phone six times less. */
+const SCRIPT_BYTES = 8 << 20
 
 export const local: StatefulScheme = {
   ...LOCAL,
@@ -20,6 +23,15 @@ export const local: StatefulScheme = {
 
   costs(core, manifest, { usage }) {
     return { ...costsOf(core, manifest, 'local', undefined, usage), maxBatch: manifest.maxBatch }
+  },
+
+  prepareBytes(core, manifest) {
+    const bytes = databaseBytes(manifest)
+    if (core.kind === 'script' && bytes > SCRIPT_BYTES) {
+      const what = `expected at most ${SCRIPT_BYTES} bytes without WebAssembly, got ${bytes}`
+      throw new UnsupportedError('memory', `${what}; allow WebAssembly, or use 'instant' with two servers`)
+    }
+    return bytes
   },
 
   async prepare(context, manifest) {
@@ -53,6 +65,13 @@ async function resumed(
   )
 }
 
+/** Hashes what an update changes, where that takes long. */
+async function foreseen(context: SchemeContext, handle: LocalHandle, { list, manifest }: Update): Promise<void> {
+  const { core } = context
+  withLayout(core, manifest, after => inCore(core, () => handle.foresee!(list, after, manifest.contentHashes)))
+  await goSteps(context, handle)
+}
+
 class LocalPreparation implements Preparation {
   readonly #context: SchemeContext
   readonly #handle: LocalHandle
@@ -73,6 +92,10 @@ class LocalPreparation implements Preparation {
 
   async fetch(sources: Sources, signal: AbortSignal): Promise<void> {
     await downloadPartitions(this.#context, this.#manifest, this.#handle, sources, signal)
+  }
+
+  foresee(update: Update): Promise<void> | undefined {
+    return this.#handle.foresee && foreseen(this.#context, this.#handle, update)
   }
 
   update({ list, manifest: next }: Update, _before: LayoutHandle, after: LayoutHandle): void {
@@ -135,6 +158,10 @@ class LocalState implements HeldState {
 
   records(indices: Uint32Array): Uint8Array {
     return this.#inCore(handle => handle.records(indices))
+  }
+
+  foresee(update: Update): Promise<void> | undefined {
+    return this.#handle.foresee && foreseen(this.#context, this.#handle, update)
   }
 
   update({ list, manifest }: Update, after: LayoutHandle): Uint8Array {

@@ -1,0 +1,44 @@
+// What is said of a lookup, by the servers that answer it.
+
+import type { ServerName } from './backstage.js'
+
+export interface Words {
+  /** the server that can be made to lie */
+  readonly liar: ServerName
+  readonly asking: string
+  /** above an answer, and above a refusal */
+  readonly joined: string
+  readonly apart: string
+  /** `Known to nobody`, and to whom the rest is known */
+  readonly unless: string
+  readonly all: string
+  readonly them: string
+  /** of a lie: what caught it, and what that tells of who lied */
+  readonly caught: string
+  readonly culprit: string
+}
+
+export const BOTH: Words = {
+  liar: 'B',
+  asking: 'Asking both servers…',
+  joined: 'Each alone looks random. The two replies together give the answer:',
+  apart: 'Each alone looks random. The two replies do not fit together:',
+  unless: 'unless the two servers share what they saw',
+  all: 'both servers',
+  them: 'the servers',
+  caught:
+    'The proof in the replies caught it: both replies together must match the fingerprint of the list that both servers gave before you asked.',
+  culprit: 'The proof does not show which of the two lied.',
+}
+
+export const ALONE: Words = {
+  liar: 'A',
+  asking: 'Asking server A…',
+  joined: 'Both look random. Only this page can decrypt the reply:',
+  apart: 'Both look random. The reply does not fit the list:',
+  unless: 'unless whoever signs the list helps the server',
+  all: 'the server',
+  them: 'the server',
+  caught: 'The proof in the reply caught it: it must match the hint that the publisher has signed.',
+  culprit: 'There is one server, so it is known who lied.',
+}

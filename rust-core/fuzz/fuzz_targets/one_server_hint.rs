@@ -1,0 +1,3 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| keyhush_fuzz::decoders::run("one_server_hint", data));
