@@ -176,7 +176,8 @@ class World {
   /** The next epoch. `publisherLivesMs`: how long its publisher lives, the first time. */
   async #turn(publisherLivesMs?: number): Promise<void> {
     const next = new Map(this.#databases.get(this.#epoch))
-    const operations = this.chance(25) === 0 ? [{ op: 'generation', headroom: 600 }] : this.#changes(next)
+    // Another each time: the same batch again makes no epoch.
+    const operations = this.chance(25) === 0 ? [{ op: 'generation', headroom: 600 + this.#epoch }] : this.#changes(next)
     this.#databases.set(this.#epoch + 1, next)
     const begun = performance.now()
     await this.#published(operations, this.#epoch + 1, publisherLivesMs)
