@@ -2,20 +2,18 @@
 // a client has verified.
 
 import { randomBytes, randomInt } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { decodeOneServerAnswer, encodeOneServerQuery, ONE_SERVER_PATH, toHex } from '@keyhush/protocol'
 import { loadCore } from '@keyhush/wasm'
 import { type Load, putUnderLoad } from './load.js'
 import type { Options } from './options.js'
 import { power } from './plot.js'
 import { type Figure, median, type Section } from './report.js'
-import { check, newestManifest, pseudorandomBytes, Stage } from './stage.js'
+import { check, forOneServer, newestManifest, pseudorandomBytes, Stage, untilReady } from './stage.js'
 
 const CLIENTS = 4
 const LOAD_SECONDS = 1
 const TURNS = 3
 const REQUESTS = 8
-const DAY_SECONDS = 24 * 60 * 60
 
 /** Clients that each ask again as soon as they are answered; and one alone, in turn with them. */
 export async function oneServerClients({ shape, repeats }: Options): Promise<Section> {
@@ -23,10 +21,9 @@ export async function oneServerClients({ shape, repeats }: Options): Promise<Sec
   console.log(`one-server: ${CLIENTS} clients at once`)
   const figures = await Stage.with(async stage => {
     const data = pseudorandomBytes(records * recordBytes)
-    const expires = `${Math.floor(Date.now() / 1000) + DAY_SECONDS}`
-    const dataset = await stage.dataset(data, shape, '--one-server', '--expires', expires)
+    const dataset = await stage.dataset(data, shape, ...forOneServer())
     const { url } = await stage.serve('--dataset', dataset)
-    while ((await fetch(`${url}/readyz`)).status !== 200) await sleep(100)
+    await untilReady(url)
     const load = await checkedLoad(url, data)
     // In short turns, so that whatever else the machine does meanwhile is the same for both.
     const alone: number[] = []

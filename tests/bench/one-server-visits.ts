@@ -2,7 +2,6 @@
 
 import { randomInt } from 'node:crypto'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { toHex } from '@keyhush/protocol'
 import { PublisherRecord, publish } from '@keyhush/server'
 import { loadCore } from '@keyhush/wasm'
@@ -12,7 +11,7 @@ import { type Options, target } from './options.js'
 import { measureVisit } from './page.js'
 import { power } from './plot.js'
 import type { Section } from './report.js'
-import { check, pseudorandomBytes, Stage } from './stage.js'
+import { check, forOneServer, pseudorandomBytes, Stage, untilReady } from './stage.js'
 import { build, keyedSource, keyOf, shapeLine } from './visits.js'
 
 const VALUE_BYTES = 32
@@ -60,11 +59,10 @@ export async function oneServerVisits(options: Options): Promise<Section> {
 
 /** A server whose newest manifest is signed, when it answers. */
 export async function signedServer(stage: Stage, data: Buffer): Promise<string> {
-  const expires = Math.floor(Date.now() / 1000) + 24 * 60 * 60
-  const dataset = await build(stage, [...(await keyedSource(stage, data)), '--one-server', '--expires', `${expires}`])
+  const dataset = await build(stage, [...(await keyedSource(stage, data)), ...forOneServer()])
   const store = ['--store', join(stage.folder, 'store'), '--publisher-key', PUBLISHER_KEY]
   const { url } = await stage.serve('--dataset', dataset, ...store)
-  while (!(await fetch(`${url}/readyz`)).ok) await sleep(100)
+  await untilReady(url)
   const { blake3 } = await loadCore()
   const trustBase = toHex(blake3(new Uint8Array(await (await fetch(`${url}/v1/manifest`)).arrayBuffer())))
   await publish({ servers: [url], own: true, key: PUBLISHER, record: new PublisherRecord(), trustBase })

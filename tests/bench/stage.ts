@@ -6,6 +6,7 @@ import { createCipheriv } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { contentHash, decodeManifest, type Manifest, toHex } from '@keyhush/protocol'
@@ -192,6 +193,16 @@ export function check(data: Buffer, recordBytes: number, samples: Measured['samp
 export function under([a, b]: Pair, name?: string): [string, string] {
   const path = name === undefined ? '' : `/${name}`
   return [a.url + path, b.url + path]
+}
+
+/** Options of `keyhush build` for lookups with one server, which have to expire. */
+export function forOneServer(): string[] {
+  return ['--one-server', '--expires', `${Math.floor(Date.now() / 1000) + 24 * 60 * 60}`]
+}
+
+/** Resolves when the server has prepared its lookups. */
+export async function untilReady(url: string): Promise<void> {
+  while (!(await fetch(`${url}/readyz`)).ok) await sleep(100)
 }
 
 /** `decode`: of the version that the server is of. */

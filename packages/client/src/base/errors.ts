@@ -193,8 +193,9 @@ export class StorageError extends AnyError {
 /**
  * Why the map cannot open, or can no longer answer:
  *
- * - `webassembly`: the platform has no WebAssembly with SIMD, which only `instant` with two servers or more does without.
- * - `policy`: the page's content security policy forbids WebAssembly.
+ * - `webassembly`: the platform has no WebAssembly with SIMD. Mode `instant` does without, with two servers or more, and `local`, with a
+ *   small database.
+ * - `policy`: the page's content security policy forbids WebAssembly. The same modes do without.
  * - `module`: the WebAssembly file could not be loaded.
  * - `crashed`: the module crashed, most likely because memory ran out.
  * - `memory`: the database is too large for the device.

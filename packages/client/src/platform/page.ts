@@ -51,8 +51,8 @@ class Condition {
 }
 
 const there = new Condition()
-const waiting = new Set<() => void>()
 const visible = new Condition()
+const waiting = new Set<() => void>()
 
 /** Resolves when the page is there; at once, unless it was left. */
 export function pageShown(): Promise<void> {

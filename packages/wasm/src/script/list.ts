@@ -1,5 +1,6 @@
 // Update lists (rust-core/core/src/database/list.rs): their bytes, and what becomes of the directory.
 
+import { viewOf } from './directory.js'
 import { updateError } from './failure.js'
 import { FINGERPRINT_BYTES } from './hashes.js'
 import type { Layout } from './layout.js'
@@ -33,7 +34,7 @@ export function decodeList(list: Uint8Array, before: Layout, after: Layout): Ent
     throw updateError('expected partitions of the same size, and no fewer than before; a new generation is needed')
   }
   if (list.length < HEADER_BYTES) throw updateError('the bytes end too early')
-  const view = new DataView(list.buffer, list.byteOffset, list.length)
+  const view = viewOf(list)
   const each = PREFIX_BYTES + after.recordBytes
   const count = Math.floor((list.length - HEADER_BYTES) / each)
   const expected = [
