@@ -2,7 +2,7 @@
 // up all the while. They draw the acts, and keep the rules, of the simulated world (packages/client/test/phones-at-random.test.ts).
 //
 //   KEYHUSH_SEED=7       from that seed on
-//   KEYHUSH_PHONES=1000  so many schedules
+//   KEYHUSH_PHONES=1000  so many schedules; beyond a hundred, with `--testTimeout 100000000`
 
 import { setTimeout } from 'node:timers/promises'
 import { startServers, type TestServers } from '@keyhush/server/testing'
