@@ -22,6 +22,7 @@ import { type Core, loadCore, type OneServerCore } from '@keyhush/wasm'
 import type { FastifyInstance } from 'fastify'
 import { beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { PUBLISHER } from '../../tests/support/publishing.js'
+import { thoroughly } from '../../tests/support/thoroughly.js'
 import type { Generation } from '../dist/database/generation.js'
 import { checkHintable } from '../dist/database/one-server.js'
 import {
@@ -161,7 +162,7 @@ test('what is malformed or not offered is refused', async () => {
   expect((await post(off, body)).statusCode).toBe(404)
 })
 
-test('queries beyond those that may wait are refused, and the others answered', async () => {
+thoroughly('queries beyond those that may wait are refused, and the others answered', async () => {
   const dataset = await hinted()
   const { app } = await serving(dataset, { waiting: 2 })
   const asked = Array.from({ length: 6 }, (_, i) => found(app, dataset.manifest, [i]))
@@ -185,7 +186,7 @@ test('another hint than that of the records is not served', async () => {
   expect(codeOf(await post(app, lookup(manifest, [0]).body))).toBe('not_ready')
 })
 
-test('what cannot be prepared keeps no thread, and says so', async () => {
+thoroughly('what cannot be prepared keeps no thread, and says so', async () => {
   const dataset = await hinted()
   const before = threads()
   const manifest = { ...dataset.manifest, oneServerHint: new Uint8Array(32).fill(1) }
@@ -197,7 +198,7 @@ test('what cannot be prepared keeps no thread, and says so', async () => {
   expect(refusal).toMatchObject({ code: 'not_ready', message: expect.stringContaining('the reason at /readyz') })
 })
 
-test('a generation that cannot be written keeps no thread', async () => {
+thoroughly('a generation that cannot be written keeps no thread', async () => {
   const storage = await createIn(new RememberingStorage(), directory)
   const updatable = await opened(storage)
   await updatable.newest.oneServer!.made
@@ -229,7 +230,7 @@ test('a batch makes the next hint, the same at each copy; the epoch before is an
   await expect(edit(updatable, 4, 0)).rejects.toThrow(/need an expiry/)
 })
 
-test('a server that starts again prepares the same hint from its store', async () => {
+thoroughly('a server that starts again prepares the same hint from its store', async () => {
   const storage = await createIn(new RememberingStorage(), directory)
   const before = await opened(storage)
   const value = await edit(before, 9)
@@ -243,7 +244,7 @@ test('a server that starts again prepares the same hint from its store', async (
   expect(await found(app, manifest, [9])).toBe(value)
 })
 
-test('a copy whose manifest names another hint is found out before it is signed', async () => {
+thoroughly('a copy whose manifest names another hint is found out before it is signed', async () => {
   const good = await hintedStore({ oneServer: false })
   await good.checkHint()
   const dataset = await hinted()
@@ -262,7 +263,7 @@ test('a publisher without a copy of its own signs no hint, whatever servers agre
   expect(a.updatable.signatures()).toEqual([])
 })
 
-test('nor if they show a hint only when they are asked again', async () => {
+thoroughly('nor if they show a hint only when they are asked again', async () => {
   const plain = await builtDirectory('a.bin', CONTENT, { recordBytes: RECORD_BYTES, expires: EXPIRES })
   const [a, b] = [await servedFrom(plain, PUBLISHER.publicKey), await servedFrom(plain, PUBLISHER.publicKey)]
   const planted = { ...a.updatable.newest.manifest, oneServerHint: new Uint8Array(32).fill(1) }
@@ -294,24 +295,25 @@ test('is not built without an expiry, or without commitments', async () => {
   await expect(fixed({ ...HINTED, proofs: 'tags' })).rejects.toThrow('--one-server: expected proofs other than tags')
 })
 
-test.each(['a dataset', 'a store'])('a thread that ends by itself is replaced, of %s', async of => {
-  const posting = vi.spyOn(Worker.prototype, 'postMessage')
-  onTestFinished(() => posting.mockRestore())
-  const served = of === 'a store' ? { updatable: await hintedStore() } : { dataset: await hinted() }
-  const { app } = await withComputations(served, { instant: false })
-  const { manifest } = served.updatable?.newest ?? (await hinted())
-  const lose = () => (posting.mock.contexts.at(-1) as unknown as Worker).terminate()
-  await ready(app)
-  await lose() // idle
-  await vi.waitFor(async () => expect(await found(app, manifest, [9])).toBe(recordOf(9)))
-  const asked = found(app, manifest, [7])
-  await vi.waitFor(() => expect(posting.mock.lastCall?.[0]).toHaveProperty('answer'))
-  await lose() // most likely while it answers
-  expect([recordOf(7), 'not_ready']).toContain(await asked)
-  await vi.waitFor(async () => expect(await found(app, manifest, [7])).toBe(recordOf(7)))
-  const { problems } = (await app.inject('/readyz')).json() as { problems?: string[] }
-  expect(problems).toBeUndefined()
-})
+for (const of of ['a dataset', 'a store'])
+  thoroughly(`a thread that ends by itself is replaced, of ${of}`, async () => {
+    const posting = vi.spyOn(Worker.prototype, 'postMessage')
+    onTestFinished(() => posting.mockRestore())
+    const served = of === 'a store' ? { updatable: await hintedStore() } : { dataset: await hinted() }
+    const { app } = await withComputations(served, { instant: false })
+    const { manifest } = served.updatable?.newest ?? (await hinted())
+    const lose = () => (posting.mock.contexts.at(-1) as unknown as Worker).terminate()
+    await ready(app)
+    await lose() // idle
+    await vi.waitFor(async () => expect(await found(app, manifest, [9])).toBe(recordOf(9)))
+    const asked = found(app, manifest, [7])
+    await vi.waitFor(() => expect(posting.mock.lastCall?.[0]).toHaveProperty('answer'))
+    await lose() // most likely while it answers
+    expect([recordOf(7), 'not_ready']).toContain(await asked)
+    await vi.waitFor(async () => expect(await found(app, manifest, [7])).toBe(recordOf(7)))
+    const { problems } = (await app.inject('/readyz')).json() as { problems?: string[] }
+    expect(problems).toBeUndefined()
+  })
 
 test('its thread ends with the database: nothing is answered any more', async () => {
   const updatable = await hintedStore()
