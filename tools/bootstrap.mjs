@@ -17,7 +17,7 @@
 //   matrix [SETUP…]               tests the packed packages in bundlers, runtimes and frameworks (tests/package/matrix.ts)
 //   lint, format                  checks or rewrites the sources
 //   docs [--base /PATH/]          builds the documents and the API reference as one site, in build/site; PATH: where its host has it
-//   pack [--out DIR] [--key FILE]           makes the tarballs that are published, and the list of their sums, in build/release
+//   pack [--out DIR]                        makes the tarballs that are published, and the list of their sums, in build/packed
 //   release [--dry-run] [--key FILE] X.Y.Z  makes a release in a clone; then commits its version here and tags it
 //   release --publish                       publishes the tag that is checked out
 //   rehearse                                makes a release in a clone, publishes it on this machine, installs it into new apps

@@ -69,7 +69,11 @@ export async function run(command, args, { cwd = root, env = {}, mayFail = false
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on('data', chunk => {
       printed.push(chunk)
-      if (one) one.detail = chunk.toString().trim().split('\n').at(-1).trim() || one.detail
+      const said = chunk
+        .toString()
+        .split('\n')
+        .filter(line => line.trim() !== '' && !line.startsWith('npm warn'))
+      if (one) one.detail = said.at(-1)?.trim() ?? one.detail
     })
   }
   const code = await new Promise((done, failed) => {
@@ -225,7 +229,8 @@ export async function main(program) {
     process.exitCode = (await program()) ?? 0
   } catch (error) {
     if (stopping) return
-    console.error(error instanceof Failure ? `\n${error.message}` : error)
+    const isPlain = error instanceof Failure || error.code?.startsWith('ERR_PARSE_ARGS')
+    console.error(isPlain ? `\n${error.message}` : error)
     await stopChildren()
     process.exitCode = 1
   }

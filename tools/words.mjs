@@ -26,7 +26,7 @@ export const limits = [
   { what: 'papers', paths: /^docs\/papers\.md$/, words: 1_900, long: 0 },
   { what: 'React Native', paths: /^packages\/react-native\//, words: 300, long: 0 },
   { what: 'examples', paths: /^demo\/examples\//, words: 300, long: 0 },
-  { what: 'other documents', paths: /./, words: 4_300, long: 0.04 },
+  { what: 'other documents', paths: /./, words: 4_350, long: 0.04 },
 ]
 
 /** Words of all documents together. */

@@ -41,7 +41,7 @@ export async function rehearse([packed]: readonly string[]): Promise<number> {
       await at(clone, 'git', 'config', 'user.name', 'A new maintainer')
       await at(clone, 'git', 'config', 'user.email', 'maintainer@keyhush.example')
       await symlink(join(root, '.tools'), join(clone, '.tools'))
-      await at(clone, 'node', join(root, 'server/bin/keyhush.js'), 'keygen', '--out', key)
+      await at(folder.path, 'openssl', 'genpkey', '-algorithm', 'ed25519', '-out', key)
       await at(clone, 'npm', 'run', 'release', '--', '--key', key, version)
       note(`a fresh clone has made release ${version}`)
 
@@ -62,7 +62,7 @@ export async function rehearse([packed]: readonly string[]): Promise<number> {
     if (packed === undefined) {
       await runWith(local, clone, 'npm', 'run', 'release', '--', '--publish')
       for (const file of await tarballsIn(elsewhere)) {
-        const folders = [elsewhere, join(clone, 'build/release', version)]
+        const folders = [elsewhere, join(clone, 'build/packed', version)]
         const [first, second] = await Promise.all(folders.map(each => readFile(join(each, file))))
         if (!first!.equals(second!)) throw new Error(`${file}: expected the bytes of the release, came others`)
       }

@@ -1,15 +1,14 @@
 // `npm run release`: versions, the changelog, the list of sums, and when it refuses. `npm run rehearse` runs all of it.
 
-import { createHash, createPublicKey, verify } from 'node:crypto'
+import { createHash, createPublicKey, generateKeyPairSync, verify } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { checkVersion, dated, readChanges } from '../../tools/release/release.mjs'
-import { listSums, signFile } from '../../tools/release/sums.mjs'
+import { addSums, listSums, readReleaseKey, signFile } from '../../tools/release/sums.mjs'
 import { followers, setVersion } from '../../tools/release/version.mjs'
 import { temporaryFolder } from '../support/servers.js'
 import { root, run, write } from './packed.js'
@@ -39,6 +38,8 @@ test.each<[string, string[]]>([
   ['1.2.3', ['v1.10.0']],
   ['1.2.3-rc.1', ['v1.2.3']],
   ['1.2.3-rc.9', ['v1.2.3-rc.10']],
+  ['1.2.3-rc.01', []],
+  ['01.2.3', []],
 ])('%s may not follow %j', (version, tags) => {
   expect(() => checkVersion(version, tags)).toThrow(/expected a version/)
 })
@@ -48,7 +49,9 @@ const CHANGELOG = '# Changelog\n\n## 1.2.3 (unreleased)\n\n- New.\n\n## 1.2.2 (1
 test('a release has a section of the changelog, which gets its date; a candidate has that of its release', () => {
   expect(readChanges(CHANGELOG, '1.2.3')).toBe('- New.')
   expect(readChanges(CHANGELOG, '1.2.3-rc.1')).toBe('- New.')
-  expect(() => readChanges(CHANGELOG, '1.2.4')).toThrow('expected a section "## 1.2.4 (unreleased)"')
+  for (const version of ['1.2.4', '1.2.4-rc.1']) {
+    expect(() => readChanges(CHANGELOG, version)).toThrow('expected a section "## 1.2.4 (unreleased)"')
+  }
   expect(() => readChanges(CHANGELOG.replace('- New.', ''), '1.2.3')).toThrow(/came none/)
   const day = new Date('2026-12-31T23:30:00Z')
   expect(dated(CHANGELOG, '1.2.3', day)).toBe(CHANGELOG.replace('unreleased', '31 December 2026'))
@@ -73,8 +76,7 @@ test('one place has the version: all packages, crates and lock files follow it',
 test('a dirty tree is refused', async () => {
   await symlink(join(root, 'node_modules'), join(clone, 'node_modules'))
   await write(clone, { 'left-over.txt': '' })
-  const call = `const { release } = await import('./tools/release/release.mjs'); await release(['--dry-run', '0.1.0'])`
-  await expect(run(clone, process.execPath, '--input-type=module', '--eval', call)).rejects.toThrow(
+  await expect(releaseInClone(['--dry-run', '0.1.0'])).rejects.toThrow(
     /expected a clean tree, came changes; commit or stash them:[\s\S]*\?\? left-over\.txt/,
   )
 })
@@ -100,10 +102,39 @@ test('the list has both sums of a tarball and of its files, and OpenSSL’s form
 
   const file = join(folder.path, 'list.sums')
   await writeFile(file, list)
-  const { secretKey, publicKey } = ed25519.keygen(new Uint8Array(32).fill(7))
-  signFile(file, secretKey)
+  const bill = join(folder.path, 'npm.cdx.json')
+  await writeFile(bill, '{}')
+  addSums(file, [bill])
+  const whole = text([list, ...lines('npm.cdx.json', text('{}'))].join('\n').replace('\n\n', '\n').concat('\n'))
+  expect(new Uint8Array(await readFile(file))).toEqual(whole)
+
+  signFile(file, readReleaseKey(await keyFile('release.key', 'ed25519')))
   const [signature, pem] = await Promise.all([readFile(`${file}.sig`), readFile(`${file}.pem`)])
-  expect(ed25519.verify(signature, text(list), publicKey)).toBe(true)
-  expect(verify(null, text(list), createPublicKey(pem), signature)).toBe(true)
+  expect(verify(null, whole, createPublicKey(pem), signature)).toBe(true)
   expect(verify(null, text(`${list} `), createPublicKey(pem), signature)).toBe(false)
 })
+
+test('another key is refused before anything else, and one in the repository, which a commit could publish', async () => {
+  const keys: [file: string, said: RegExp][] = [
+    [join(folder.path, 'nowhere'), /came no file/],
+    [join(clone, 'package.json'), /expected a file outside the repository, came one in it/],
+    [await write(folder.path, { garbage: 'hi' }).then(() => join(folder.path, 'garbage')), /came another file/],
+    [await keyFile('other.key', 'x25519'), /came one of x25519/],
+  ]
+  for (const [file, said] of keys) await expect(releaseInClone(['--key', file, '0.1.0']), file).rejects.toThrow(said)
+  await expect(releaseInClone(['0.1.0'])).rejects.toThrow(/expected --key FILE/)
+})
+
+/** A new private key in PEM. */
+async function keyFile(name: string, kind: 'ed25519' | 'x25519'): Promise<string> {
+  const { privateKey } = generateKeyPairSync(kind as 'ed25519')
+  const file = join(folder.path, name)
+  await writeFile(file, privateKey.export({ format: 'pem', type: 'pkcs8' }))
+  return file
+}
+
+/** In the clone, whose tree is dirty. */
+function releaseInClone(args: readonly string[]): Promise<string> {
+  const call = `const { release } = await import('./tools/release/release.mjs'); await release(${JSON.stringify(args)})`
+  return run(clone, process.execPath, '--input-type=module', '--eval', call)
+}

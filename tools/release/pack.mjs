@@ -1,5 +1,4 @@
-// `npm run pack`: the packages as they are published, in build/release/VERSION: tarballs that are checked, and the list of their sums.
-import { randomBytes } from 'node:crypto'
+// `npm run pack`: the packages as they are published, in build/packed/VERSION: tarballs that are checked, and the list of their sums.
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -7,22 +6,19 @@ import { buildPackaged, buildProduct } from '../build.mjs'
 import { npm } from '../machine.mjs'
 import { ask, Failure, root, runPackage, step } from '../steps.mjs'
 import { faultsOf, published, readJson } from './packages.mjs'
-import { listSums, signFile } from './sums.mjs'
+import { listSums } from './sums.mjs'
 
-/**
- * - `--out FOLDER`: instead of build/release/VERSION
- * - `--key FILE`: signs the list with a key of `keyhush keygen`; `--key new`: with one that nobody keeps
- */
+/** `--out FOLDER`: instead of build/packed/VERSION */
 export async function pack(args) {
-  const { values } = parseArgs({ args, options: { out: { type: 'string' }, key: { type: 'string' } } })
+  const { values } = parseArgs({ args, options: { out: { type: 'string' } } })
   const out = await packRelease(values)
   console.log(`${out} has the tarballs and the list of their sums.`)
 }
 
 /** Returns the folder. */
-export async function packRelease({ out, key } = {}) {
+export async function packRelease({ out } = {}) {
   const manifest = readJson(join(root, 'package.json'))
-  const folder = resolve(out ?? join(root, 'build/release', manifest.version))
+  const folder = resolve(out ?? join(root, 'build/packed', manifest.version))
   const workspaces = published(root)
   const manifests = workspaces.map(workspace => readJson(join(root, workspace, 'package.json')))
   const faults = manifests.flatMap(one => faultsOf(one, manifest))
@@ -41,7 +37,6 @@ export async function packRelease({ out, key } = {}) {
     const list = join(folder, `keyhush-${manifest.version}.sums`)
     const made = `made with Node.js ${process.version}, npm ${ask('npm', ['--version'])?.trim()}`
     writeFileSync(list, await listSums(`Keyhush ${manifest.version}, commit ${commit}, ${made}`, tarballs))
-    if (key !== undefined) signFile(list, key === 'new' ? randomBytes(32) : await readSeed(key))
   })
   return folder
 }
@@ -60,14 +55,6 @@ export async function packTarballs(workspaces, folder) {
 /** The file that `npm pack` writes. */
 function tarballOf({ name, version }, folder) {
   return join(folder, `${name.slice(1).replace('/', '-')}-${version}.tgz`)
-}
-
-async function readSeed(file) {
-  const { readKeyFile } = await import('@keyhush/server')
-  const { secretKey } = await readKeyFile(file).catch(error => {
-    throw new Failure(error.message)
-  })
-  return secretKey
 }
 
 /** As tools for packages see it, and as the registry would. */

@@ -1,12 +1,24 @@
 // `npm run release`: makes a release in a clone of this repository in another folder, so that it has committed files only, and a
 // failure leaves no trace here. docs/releasing.md says when to call it.
-import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { generateKeyPairSync } from 'node:crypto'
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ask, Failure, root, run, step } from '../steps.mjs'
 import { packRelease, publishPacked } from './pack.mjs'
 import { readJson } from './packages.mjs'
+import { addSums, readReleaseKey, signFile } from './sums.mjs'
 import { writeBills } from './supply.mjs'
 import { setVersion } from './version.mjs'
 
@@ -25,17 +37,13 @@ export async function release(args) {
   })
   const [version] = positionals
   if (values.publish ? positionals.length > 0 : positionals.length !== 1) throw new Failure(USAGE)
+  const dryRun = values['dry-run'] ?? false
+  const key = values.publish ? undefined : keyFor(values.key, dryRun)
   checkClean()
   if (values.publish) return await publish()
 
-  const dryRun = values['dry-run'] ?? false
   checkVersion(version, ask('git', ['tag', '--list', 'v*']).trim().split('\n').filter(Boolean))
   readChanges(readFileSync(join(root, 'docs/CHANGELOG.md'), 'utf8'), version)
-  if (!dryRun && values.key === undefined) {
-    throw new Failure(
-      'expected --key FILE, with which the list of sums is signed; `keyhush keygen --out FILE` makes one',
-    )
-  }
   const out = join(root, 'build/release', version)
   const clone = mkdtempSync(join(realpathSync(tmpdir()), 'keyhush-release-'))
   try {
@@ -46,15 +54,21 @@ export async function release(args) {
     writeFileSync(changelog, dated(readFileSync(changelog, 'utf8'), version, new Date()))
     await git('commit', '--quiet', '--all', '--allow-empty', '--message', `Version ${version}`)
     await git('tag', '--annotate', `v${version}`, '--message', `Keyhush ${version}`)
-    if (existsSync(join(root, '.tools'))) symlinkSync(join(root, '.tools'), join(clone, '.tools')) // tools make no product
-    const key = values.key === undefined ? 'new' : resolve(values.key)
-    const pack = [join(clone, 'tools/bootstrap.mjs'), 'pack', '--out', out, '--key', key]
-    await run(process.execPath, pack, { cwd: clone, show: true })
-    await writeBills(out, clone)
+    mkdirSync(join(root, '.tools'), { recursive: true })
+    symlinkSync(join(root, '.tools'), join(clone, '.tools')) // tools make no product, and are kept for the next time
+    await run(process.execPath, [join(clone, 'tools/bootstrap.mjs'), 'pack'], { cwd: clone, show: true })
+    const made = join(clone, 'build/packed', version)
+    await writeBills(made, clone)
+    const list = join(made, `keyhush-${version}.sums`)
+    addSums(list, filesEnding(made, '.cdx.json'))
+    signFile(list, key)
     if (!dryRun) {
+      await run('git', ['fetch', '--quiet', '--no-tags', clone, 'HEAD'])
+      await run('git', ['merge', '--quiet', '--ff-only', 'FETCH_HEAD'])
       await run('git', ['fetch', '--quiet', clone, `refs/tags/v${version}:refs/tags/v${version}`])
-      await run('git', ['merge', '--quiet', '--ff-only', `v${version}`])
     }
+    rmSync(out, { recursive: true, force: true })
+    cpSync(made, out, { recursive: true })
   } finally {
     rmSync(clone, { recursive: true, force: true })
   }
@@ -77,6 +91,29 @@ async function publish() {
   await step(`Publishing ${version}`, () => publishPacked(out, provenance))
 }
 
+const filesEnding = (folder, end) =>
+  readdirSync(folder)
+    .filter(name => name.endsWith(end))
+    .map(name => join(folder, name))
+
+/** A dry run without a key has one that nobody keeps. */
+function keyFor(file, dryRun) {
+  if (file === undefined && dryRun) return generateKeyPairSync('ed25519').privateKey
+  if (file === undefined) {
+    throw new Failure(
+      'expected --key FILE, with which the list of sums is signed; `openssl genpkey -algorithm ed25519 -out FILE` makes one',
+    )
+  }
+  if (
+    realpathSync(dirname(resolve(file)))
+      .concat('/')
+      .startsWith(realpathSync(root).concat('/'))
+  ) {
+    throw new Failure(`--key ${file}: expected a file outside the repository, came one in it; keep secrets elsewhere`)
+  }
+  return readReleaseKey(file)
+}
+
 function checkClean() {
   const changed = ask('git', ['status', '--porcelain'])
   if (changed === undefined) throw new Failure('expected a git repository, came none; release from a clone')
@@ -84,7 +121,8 @@ function checkClean() {
     throw new Failure(`expected a clean tree, came changes; commit or stash them:\n${changed.trimEnd()}`)
 }
 
-const VERSION = /^(\d+)\.(\d+)\.(\d+)(?:-([a-z]+)\.(\d+))?$/
+const NUMBER = '(0|[1-9]\\d*)'
+const VERSION = new RegExp(`^${NUMBER}\\.${NUMBER}\\.${NUMBER}(?:-([a-z]+)\\.${NUMBER})?$`)
 
 /** Throws unless `version` comes after those of all tags. */
 export function checkVersion(version, tags) {
@@ -105,7 +143,8 @@ function compare(a, b) {
   return first[at] < second[at] ? -1 : 1
 }
 
-const heading = version => new RegExp(`^## ${version.replace(/-.*$/, '').replaceAll('.', '\\.')} \\(.*\\)$`, 'm')
+const released = version => version.replace(/-.*$/, '')
+const heading = version => new RegExp(`^## ${released(version).replaceAll('.', '\\.')} \\(.*\\)$`, 'm')
 
 /** What the changelog says of a version. Throws if that is nothing. A candidate (1.2.3-rc.1) has the section of its release. */
 export function readChanges(changelog, version) {
@@ -113,7 +152,7 @@ export function readChanges(changelog, version) {
   const changes = section?.split(/^## /m)[0].trim() ?? ''
   if (changes === '') {
     throw new Failure(
-      `docs/CHANGELOG.md: expected a section "## ${version} (unreleased)" that says what changed, came none; write it`,
+      `docs/CHANGELOG.md: expected a section "## ${released(version)} (unreleased)" that says what changed, came none; write it`,
     )
   }
   return changes

@@ -1,11 +1,12 @@
 // The list of checksums of a release: SHA-256 and BLAKE3 of each tarball, and of each file in it under the path that it has in
-// node_modules. Its form is that of `sha256sum --tag`, so `sha256sum --check` reads it; OpenSSL checks its signature.
+// node_modules, and of each other file. Its form is that of `sha256sum --tag`, so `sha256sum --check` reads it; OpenSSL checks its
+// signature.
 import { createHash, createPrivateKey, createPublicKey, sign } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join, relative, sep } from 'node:path'
 import { blake3 } from '@noble/hashes/blake3.js'
-import { run } from '../steps.mjs'
+import { Failure, run } from '../steps.mjs'
 
 /**
  * The list, as text.
@@ -33,19 +34,40 @@ export async function listSums(title, tarballs) {
   return `${lines.join('\n')}\n`
 }
 
+/** Adds these files to a list. */
+export function addSums(list, files) {
+  appendFileSync(
+    list,
+    files
+      .flatMap(file => linesOf(basename(file), file))
+      .join('\n')
+      .concat('\n'),
+  )
+}
+
 function linesOf(path, file) {
   const bytes = readFileSync(file)
   const sha256 = createHash('sha256').update(bytes).digest('hex')
   return [`SHA256 (${path}) = ${sha256}`, `BLAKE3 (${path}) = ${Buffer.from(blake3(bytes)).toString('hex')}`]
 }
 
-/** Writes `FILE.sig`, 64 bytes of Ed25519, and `FILE.pem`, the public key. `seed`: the secret key of RFC 8032. */
-export function signFile(file, seed) {
-  const key = createPrivateKey({
-    // PKCS #8 around the seed (RFC 8410, section 7)
-    key: Buffer.concat([Buffer.from('302e020100300506032b657004220420', 'hex'), seed]),
-    ...{ format: 'der', type: 'pkcs8' },
-  })
+/** Reads a private key of Ed25519 in PEM. */
+export function readReleaseKey(file) {
+  let type = 'another file'
+  try {
+    const key = createPrivateKey(readFileSync(file))
+    type = `one of ${key.asymmetricKeyType}`
+    if (key.asymmetricKeyType === 'ed25519') return key
+  } catch (error) {
+    if (error.code === 'ENOENT') type = 'no file'
+  }
+  throw new Failure(
+    `--key ${file}: expected a private key of Ed25519, came ${type}; \`openssl genpkey -algorithm ed25519 -out FILE\` makes one`,
+  )
+}
+
+/** Writes `FILE.sig`, 64 bytes of Ed25519, and `FILE.pem`, the public key. */
+export function signFile(file, key) {
   writeFileSync(`${file}.sig`, sign(null, readFileSync(file), key))
   writeFileSync(`${file}.pem`, createPublicKey(key).export({ format: 'pem', type: 'spki' }))
 }
