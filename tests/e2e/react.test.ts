@@ -150,7 +150,7 @@ test('a lookup that takes too long is shown as an error, whose code narrows it',
 })
 
 test('a slow lookup says which servers it waits for, until it is over', async () => {
-  const map = fakeMap({ otter: 'river' }, { delayMs: 30 })
+  const map = fakeMap({ otter: 'river' }, { delayMs: 1000 })
   await render({ map, wanted: 'otter' })
   await act(async () => map.announce({ type: 'slow', servers: ['https://a.example'] }))
   expect(last()).toMatchObject({ status: 'loading', slow: ['https://a.example'] })
