@@ -22,6 +22,7 @@
 //   release --publish                       publishes the tag that is checked out
 //   rehearse                                makes a release in a clone, publishes it on this machine, installs it into new apps
 //   supply                                  checks licences, origins and known faults of what comes from others
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build, buildAll, buildPackaged, buildPage, buildProduct, fetchLarge, importDemo } from './build.mjs'
@@ -55,10 +56,20 @@ const commands = {
 const [command = '', ...args] = process.argv.slice(2)
 
 await main(async () => {
+  if (args[0] === '--help') return console.log(usage())
   if (!(command in commands)) throw new Failure(`usage: node tools/bootstrap.mjs ${Object.keys(commands).join(' | ')}`)
   await prepare()
   return await commands[command](args)
 })
+
+/** What the head of this file says of all commands. */
+function usage() {
+  const lines = readFileSync(import.meta.filename, 'utf8').split('\n')
+  return lines
+    .filter(line => line.startsWith('//   '))
+    .map(line => line.slice(5))
+    .join('\n')
+}
 
 async function start(args) {
   const wanted = portIn(args)
