@@ -60,7 +60,11 @@ export async function release(args) {
     const made = join(clone, 'build/packed', version)
     await writeBills(made, clone)
     const list = join(made, `keyhush-${version}.sums`)
-    addSums(list, filesEnding(made, '.cdx.json'))
+    const bills = readdirSync(made).filter(name => name.endsWith('.cdx.json'))
+    addSums(
+      list,
+      bills.map(name => join(made, name)),
+    )
     signFile(list, key)
     if (!dryRun) {
       await run('git', ['fetch', '--quiet', '--no-tags', clone, 'HEAD'])
@@ -91,11 +95,6 @@ async function publish() {
   await step(`Publishing ${version}`, () => publishPacked(out, provenance))
 }
 
-const filesEnding = (folder, end) =>
-  readdirSync(folder)
-    .filter(name => name.endsWith(end))
-    .map(name => join(folder, name))
-
 /** A dry run without a key has one that nobody keeps. */
 function keyFor(file, dryRun) {
   if (file === undefined && dryRun) return generateKeyPairSync('ed25519').privateKey
@@ -104,11 +103,8 @@ function keyFor(file, dryRun) {
       'expected --key FILE, with which the list of sums is signed; `openssl genpkey -algorithm ed25519 -out FILE` makes one',
     )
   }
-  if (
-    realpathSync(dirname(resolve(file)))
-      .concat('/')
-      .startsWith(realpathSync(root).concat('/'))
-  ) {
+  const folder = realpathSync(dirname(resolve(file)))
+  if (`${folder}/`.startsWith(`${realpathSync(root)}/`)) {
     throw new Failure(`--key ${file}: expected a file outside the repository, came one in it; keep secrets elsewhere`)
   }
   return readReleaseKey(file)

@@ -31,19 +31,15 @@ export async function listSums(title, tarballs) {
   } finally {
     rmSync(scratch, { recursive: true })
   }
-  return `${lines.join('\n')}\n`
+  return textOf(lines)
 }
 
 /** Adds these files to a list. */
 export function addSums(list, files) {
-  appendFileSync(
-    list,
-    files
-      .flatMap(file => linesOf(basename(file), file))
-      .join('\n')
-      .concat('\n'),
-  )
+  appendFileSync(list, textOf(files.flatMap(file => linesOf(basename(file), file))))
 }
+
+const textOf = lines => `${lines.join('\n')}\n`
 
 function linesOf(path, file) {
   const bytes = readFileSync(file)
