@@ -117,6 +117,7 @@ test('the list has both sums of a tarball and of its files, and OpenSSL’s form
 test('another key is refused before anything else, and one in the repository, which a commit could publish', async () => {
   const keys: [file: string, said: RegExp][] = [
     [join(folder.path, 'nowhere'), /came no file/],
+    [join(folder.path, 'no-folder/release.key'), /came no file/],
     [join(clone, 'package.json'), /expected a file outside the repository, came one in it/],
     [await write(folder.path, { garbage: 'hi' }).then(() => join(folder.path, 'garbage')), /came another file/],
     [await keyFile('other.key', 'x25519'), /came one of x25519/],

@@ -3,6 +3,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import {
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -103,8 +104,7 @@ function keyFor(file, dryRun) {
       'expected --key FILE, with which the list of sums is signed; `openssl genpkey -algorithm ed25519 -out FILE` makes one',
     )
   }
-  const folder = realpathSync(dirname(resolve(file)))
-  if (`${folder}/`.startsWith(`${realpathSync(root)}/`)) {
+  if (existsSync(file) && `${realpathSync(dirname(resolve(file)))}/`.startsWith(`${realpathSync(root)}/`)) {
     throw new Failure(`--key ${file}: expected a file outside the repository, came one in it; keep secrets elsewhere`)
   }
   return readReleaseKey(file)
