@@ -1,6 +1,6 @@
-// `/v1/info`: what one server offers. Servers are not compared by it, so nothing in it may decide what an answer means.
+// `/v1/info`: which database and epochs one server answers, and what it offers. Clients compare the manifests' hashes between servers.
 
-import { FORMAT, HASH_BYTES } from './constants.js'
+import { DATABASE_ID_BYTES, FORMAT, HASH_BYTES } from './constants.js'
 import { WireError } from './errors.js'
 
 /** One epoch a server can answer. */
@@ -14,6 +14,8 @@ export interface EpochInfo {
 export interface Info {
   readonly format: number
   readonly software: string
+  /** the database's id in hex */
+  readonly database: string
   /** newest last */
   readonly epochs: readonly EpochInfo[]
   readonly offers: {
@@ -97,6 +99,7 @@ export function parseInfo(json: unknown): Info {
   return {
     format: FORMAT,
     software: string('info software', info['software']),
+    database: hex('info database', info['database'], DATABASE_ID_BYTES),
     epochs: array('info epochs', info['epochs']).map(parseEpoch),
     offers: {
       proofs: array('info offers.proofs', offers['proofs']).map(value => string('info offers.proofs', value)),

@@ -35,6 +35,7 @@ export const SignatureSchema = Type.Object({
 export const InfoSchema = Type.Object({
   format: Type.Literal(1),
   software: Type.String(),
+  database: Type.String({ pattern: '^[0-9a-f]{32}$' }),
   epochs: Type.Array(Type.Object({ generation: positiveU32(), epoch: positiveU32(), manifest: hashDigits() })),
   offers: Type.Object({
     proofs: Type.Array(Type.String()),

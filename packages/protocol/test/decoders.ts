@@ -150,6 +150,7 @@ export const CORPUS: readonly Uint8Array[] = [
     JSON.stringify({
       format: 1,
       software: 'x',
+      database: hex(16),
       epochs: [epoch],
       offers: {
         proofs: ['merkle'],

@@ -7,6 +7,7 @@ import { ErrorReplySchema, InfoSchema, ManifestQuerySchema } from '../src/schema
 const info: Info = {
   format: 1,
   software: 'keyhush/0.1.0',
+  database: 'cd'.repeat(16),
   epochs: [{ generation: 1, epoch: 1, manifest: 'ab'.repeat(32) }],
   offers: {
     ...{ proofs: ['merkle'], updates: true, push: true, fence: true },

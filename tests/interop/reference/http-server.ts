@@ -23,7 +23,14 @@ export async function startReferenceServer(dataset: Dataset): Promise<{ url: str
       case '/v1/info': {
         const epochs = [{ generation, epoch, manifest: bytesToHex(hash(manifestBytes)) }]
         const offers = { proofs: ['merkle', 'tags'], updates: false, push: false }
-        return { format: 1, software: 'reference/0', epochs, offers, signatures: [] }
+        return {
+          format: 1,
+          software: 'reference/0',
+          database: bytesToHex(manifest.databaseId),
+          epochs,
+          offers,
+          signatures: [],
+        }
       }
       case '/v1/answer': {
         const suite = suiteIn(body) === 2 ? 2 : 1

@@ -1,6 +1,6 @@
-// GET /v1/info: what this server offers. Clients do not compare it, so nothing that decides an answer's meaning is here.
+// GET /v1/info: which epochs this server answers, their signatures, and what it offers.
 
-import { FORMAT, hasInstant, hasOneServer, type Info, proofsOf, SUITE_PARITIES } from '@keyhush/protocol'
+import { FORMAT, hasInstant, hasOneServer, type Info, proofsOf, SUITE_PARITIES, toHex } from '@keyhush/protocol'
 import { InfoSchema } from '@keyhush/protocol/schemas'
 import { SOFTWARE } from '../../base/version.js'
 import type { Epochs } from '../../database/epochs.js'
@@ -17,6 +17,7 @@ export function infoRoute(
     const info: Info = {
       format: FORMAT,
       software: SOFTWARE,
+      database: toHex(epochs.databaseId),
       epochs: epochs.list(),
       offers: {
         proofs: [...proofsOf(epochs.newest.manifest)],
