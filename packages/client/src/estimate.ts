@@ -2,8 +2,9 @@
 
 import { PACKAGED } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
-import { scoped } from './base/abort.js'
+import { abortable, scoped } from './base/abort.js'
 import { checkNames, checkOptions, expected, toApp } from './base/boundary.js'
+import { TIMEOUT_MS } from './base/constants.js'
 import { UnsupportedError, UsageError } from './base/errors.js'
 import type { Fetch } from './platform/environment.js'
 import { assertPlatform } from './platform/minimum.js'
@@ -13,8 +14,11 @@ import { platformEnvironment } from './platform/whole.js'
 import type { ProofsPackages } from './scheme/kinds.js'
 import { KNOWN, schemesFor } from './scheme/known.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
-import { agree } from './servers/manifests.js'
 import { apartOf, checkAtLeast, parseServers } from './servers/parties.js'
+import { within } from './servers/budget.js'
+import { greet } from './servers/greeting.js'
+import { StatsKeeper } from './servers/stats.js'
+import { findTarget, heldBack } from './servers/target.js'
 import { linksOf } from './servers/transport.js'
 import { buildFor } from './session/opening.js'
 
@@ -52,6 +56,8 @@ export interface EstimateOptions extends ProofsPackages {
   readonly changesPerDay?: number | undefined
   /** Aborts the call. */
   readonly signal?: AbortSignal | undefined
+  /** as for `open()` */
+  readonly timeoutMs?: number | undefined
 }
 
 const OPTIONS: Record<Exclude<keyof EstimateOptions, keyof ProofsPackages>, true> = {
@@ -64,6 +70,7 @@ const OPTIONS: Record<Exclude<keyof EstimateOptions, keyof ProofsPackages>, true
   lookupsPerDay: true,
   changesPerDay: true,
   signal: true,
+  timeoutMs: true,
 }
 
 /**
@@ -90,13 +97,18 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
   const { atLeast = parsed.length } = options
   if (options.atLeast !== undefined) checkAtLeast(atLeast, apart)
   const environment = platformEnvironment(options.fetch)
-  const links = linksOf(parsed, environment)
-  const work = async () => {
-    const { manifest } = await scoped([options.signal], signal => agree(links, signal, atLeast))
+  const stats = new StatsKeeper(parsed)
+  const links = linksOf(parsed, environment, stats.standing, stats.offline)
+  const work = async (signal: AbortSignal) => {
+    const greeting = greet(links, environment, signal) // while the core is loaded
     const [core, { chooseScheme, SCHEMES }] = await Promise.all([
       startCore(environment, buildFor('auto', apart, KNOWN)),
       loadPart(() => import('./scheme/table.js')),
     ])
+    const following = { core, links, publisher: undefined, stats, pause: environment.pause }
+    const { at, behind } = await findTarget(following, undefined, { needed: atLeast, ...greeting }, signal)
+    if (at === undefined) throw heldBack(behind!)
+    const { manifest } = at
     const { proofs = 'auto', lookupsPerDay, changesPerDay, experimental = false } = options
     const schemeOptions = {
       ...{ ...options, proofs },
@@ -122,5 +134,8 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
     const { records, epoch, directoryBytes } = manifest
     return { records, epoch, mode, directoryBytes, modes }
   }
-  return await toApp(work(), options.signal)
+  const { clock, connection } = environment
+  const { signal, timeoutMs = TIMEOUT_MS } = options
+  const budget = { clock, connection, awaited: stats, timeoutMs, slow: () => {} }
+  return await toApp(abortable(within(budget, late => scoped([signal, late], work)), signal), signal)
 }

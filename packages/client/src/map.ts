@@ -10,8 +10,9 @@ import type { OnProgress } from './base/progress.js'
 import { type Key, keyBytes, type Normalize } from './lookup/keys.js'
 import { type Found, type Question, valueAt, valuesOf } from './lookup/question.js'
 import type { Environment } from './platform/environment.js'
+import { sleep } from './servers/ask.js'
 import type { Stats } from './servers/stats.js'
-import { type Wait, withPatience } from './servers/waiting.js'
+import { type Budget, within } from './servers/budget.js'
 import type { Session } from './session/session.js'
 
 interface Timed {
@@ -86,7 +87,7 @@ export class OpenedMap {
   readonly #random: Environment['random']
   readonly #normalize: Normalize | undefined
   readonly #subscribe: (listener: OnEvent) => () => void
-  readonly #wait: Wait
+  readonly #budget: Budget
   readonly #leave: () => Promise<void>
   #closed: Promise<void> | undefined
 
@@ -96,14 +97,14 @@ export class OpenedMap {
     readonly random: Environment['random']
     readonly normalize: Normalize | undefined
     readonly subscribe: (listener: OnEvent) => () => void
-    readonly wait: Wait
+    readonly budget: Budget
     readonly leave: () => Promise<void>
   }) {
     this.#session = parts.session
     this.#random = parts.random
     this.#normalize = parts.normalize
     this.#subscribe = parts.subscribe
-    this.#wait = parts.wait
+    this.#budget = parts.budget
     this.#leave = parts.leave
   }
 
@@ -329,15 +330,24 @@ export class OpenedMap {
   }
 
   /**
-   * Closes the map. It waits for a lookup under way, which always runs to its end (docs/threat-model.md, P5). Maps with the same servers
-   * and options share their memory: when the last one closes, the SDK overwrites the secrets and frees it.
+   * Closes the map. It waits for a lookup under way, which always runs to its end (docs/threat-model.md, P5), but no longer than the `timeoutMs`
+   * of `open()`: the rest is done behind. Maps with the same servers and options share their memory: when the last one closes, the SDK
+   * overwrites the secrets and frees it.
    * @throws {KeyhushError} if the stored state could not be closed in order. The map is closed all the same
    * @example
    * await map.close() // or: await using map = await open({ servers })
    */
   async close(): Promise<void> {
-    this.#closed ??= toApp(this.#leave())
+    this.#closed ??= toApp(this.#end())
     await this.#closed
+  }
+
+  async #end(): Promise<void> {
+    const { clock, timeoutMs } = this.#budget
+    const left = this.#leave()
+    if (timeoutMs === Number.POSITIVE_INFINITY) return await left
+    left.catch(() => {}) // of what is done behind
+    await scoped([], over => Promise.race([left, sleep(clock, timeoutMs, over)]))
   }
 
   /** The same as `close()`, for `await using`. */
@@ -355,12 +365,12 @@ export class OpenedMap {
   }
 
   #within<T>(
-    timeoutMs = this.#wait.timeoutMs,
+    timeoutMs = this.#budget.timeoutMs,
     signal: AbortSignal | undefined,
     work: (late: AbortSignal) => Promise<T>,
     downloads = false,
   ): Promise<T> {
-    return toApp(withPatience({ ...this.#wait, timeoutMs, downloads }, work), signal)
+    return toApp(within({ ...this.#budget, timeoutMs, downloads }, work), signal)
   }
 
   #assertOpen(): void {

@@ -12,7 +12,7 @@ import { assertPlatform } from './platform/minimum.js'
 import { namesOf, type Servers } from './servers/parties.js'
 import { Publisher } from './servers/signatures.js'
 import { StatsKeeper } from './servers/stats.js'
-import { type Wait, withPatience } from './servers/waiting.js'
+import { type Budget, within } from './servers/budget.js'
 import { openSession, type SessionParts } from './session/opening.js'
 import type { Session } from './session/session.js'
 
@@ -55,12 +55,12 @@ export async function openBy(environment: Environment, options: Options, schemes
   }
   const slow = (servers: readonly string[]) => announce(own, { type: 'slow', servers })
   const { clock, connection } = environment
-  const wait: Wait = { clock, connection, awaited: shared.stats, timeoutMs, slow }
+  const budget: Budget = { clock, connection, awaited: shared.stats, timeoutMs, slow }
   try {
-    const opening = withPatience(wait, late => abortable(abortable(shared.opening, broken.signal), late))
+    const opening = within(budget, late => abortable(abortable(shared.opening, broken.signal), late))
     const session = await toApp(abortable(opening, signal), signal)
     open = true
-    return new OpenedMap({ session, random: environment.random, normalize, subscribe, wait, leave: go })
+    return new OpenedMap({ session, random: environment.random, normalize, subscribe, budget, leave: go })
   } catch (error) {
     go().catch(() => {}) // the caller does not wait for this
     throw error

@@ -25,10 +25,13 @@ export const SILENCE_MS = 10_000
 /** The slowest connection served, 256 kbit/s. A server that drips bytes more slowly counts as hanging. */
 const SLOWEST_BYTES_PER_MS = 32
 
-/** Longest time for a request of `bytes` in both directions together. */
-export function deadlineMs(bytes: number): number {
-  return SILENCE_MS + Math.ceil(bytes / SLOWEST_BYTES_PER_MS)
+/** How long so many bytes take on the slowest connection served. */
+export function slowestMs(bytes: number): number {
+  return Math.ceil(bytes / SLOWEST_BYTES_PER_MS)
 }
+
+/** Longest time for all attempts at a request of a lookup or to a fence, besides `slowestMs` of its bytes in both directions. */
+export const WIRE_MS = 15_000
 
 /** A shorter download tells nothing of how fast its servers are: one pause before another attempt would count. */
 export const SLOW_DOWNLOAD_MS = 5_000
@@ -36,7 +39,10 @@ export const SLOW_DOWNLOAD_MS = 5_000
 /** How long a call waits for servers if the app says nothing. */
 export const TIMEOUT_MS = 15_000
 
-/** After how much waiting a call is slow, and says so. */
+/**
+ * After how much waiting a call is slow, and says so. A server that has not replied by then, besides `slowestMs` of its reply's bytes, is
+ * late: another is asked as well.
+ */
 export const SLOW_MS = 2_000
 
 /** How often a call looks whether it still waits. */

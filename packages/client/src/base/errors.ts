@@ -108,11 +108,18 @@ export class NetworkError extends ServerError {
   declare readonly server: string
   /** Whether the server kept silent past a deadline. Otherwise it failed at once. */
   readonly timedOut: boolean
+  /** Whether part of the reply had come. */
+  readonly begun: boolean
 
-  constructor(server: string, message: string, facts: ServerErrorFacts & { readonly timedOut?: boolean } = {}) {
-    const { timedOut = false, ...others } = facts
+  constructor(
+    server: string,
+    message: string,
+    facts: ServerErrorFacts & { readonly timedOut?: boolean; readonly begun?: boolean } = {},
+  ) {
+    const { timedOut = false, begun = false, ...others } = facts
     super(server, message, { retryable: true, ...others })
     this.timedOut = timedOut
+    this.begun = begun
   }
 }
 
@@ -123,13 +130,12 @@ export class NetworkError extends ServerError {
 export class TimeoutError extends AnyError {
   override readonly name = 'TimeoutError'
   readonly code = 'timeout'
-  /** The servers that had not answered. */
+  /** The servers that had not answered. None: another tab was waited for. */
   readonly servers: readonly string[]
 
   constructor(servers: readonly string[], timeoutMs: number) {
-    super(`expected an answer within ${timeoutMs} ms, got none from ${servers.join(' and ')}; call again later`, {
-      retryable: true,
-    })
+    const from = servers.length === 0 ? 'another tab, which holds the state' : servers.join(' and ')
+    super(`expected an answer within ${timeoutMs} ms, got none from ${from}; call again later`, { retryable: true })
     this.servers = servers
   }
 }
@@ -156,7 +162,10 @@ export class ProtocolError extends ServerError {
   declare readonly server: string
 }
 
-/** A server uses a format that this SDK does not know, or does not answer for this epoch, no longer or not yet. */
+/**
+ * A server uses a format that this SDK does not know, or does not answer for this epoch, no longer or not yet. From `sync()`: servers that
+ * the map needs lack a newer epoch that the publisher has signed.
+ */
 export class VersionError extends ServerError {
   override readonly name = 'VersionError'
   readonly code = 'version'

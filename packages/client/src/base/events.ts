@@ -33,6 +33,11 @@ export type MapEvent =
   /** The map answers from a newer version of the database. */
   | { readonly type: 'updated'; readonly generation: number; readonly epoch: number }
   /**
+   * The publisher has signed a newer epoch, which another server shows and these servers lack. The map stays where it is until they show it.
+   * The event comes once for each such epoch; `sync()` throws VersionError meanwhile.
+   */
+  | { readonly type: 'behind'; readonly epoch: number; readonly servers: readonly string[] }
+  /**
    * No update list leads to what the servers have now, for a reason as in `discarded`; or few lookups are left (`spent`). The map
    * downloads the database again. The old state answers as long as the servers take its queries and it has lookups left. Then `updated`
    * comes, if the epoch is another.
@@ -64,9 +69,10 @@ export type MapEvent =
   | { readonly type: 'resumed'; readonly what: 'download' | 'hint'; readonly pending: boolean }
   /**
    * The server's rollback fence does not know the new hint, so a restored copy of the state is not detected. `none`: the server has no
-   * fence. `full`: the fence has no room. `map.stats.fenced` stays false until `reset()`.
+   * fence. `full`: the fence has no room. `away`: it did not answer, and another server's does. `map.stats.fenced` stays false until
+   * `reset()`.
    */
-  | { readonly type: 'unfenced'; readonly server: string; readonly reason: 'none' | 'full' }
+  | { readonly type: 'unfenced'; readonly server: string; readonly reason: 'none' | 'full' | 'away' }
   /** The server lied, now, on an earlier visit, or in another tab. Undefined `server`: the state itself is wrong. */
   | { readonly type: 'condemned'; readonly server: string | undefined }
   /**
@@ -81,6 +87,7 @@ export type OnEvent = (event: MapEvent) => void
 const TYPES: Record<MapEvent['type'], true> = {
   discarded: true,
   updated: true,
+  behind: true,
   outdated: true,
   postponed: true,
   preparing: true,

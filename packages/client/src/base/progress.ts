@@ -12,23 +12,6 @@ export interface Progress {
 /** Called when a phase begins, and after each hundredth of the download. */
 export type OnProgress = (progress: Progress) => void
 
-/** Reports bytes as `download` receives them, and subtracts them if it fails. */
-export async function counted<T>(
-  told: (bytes: number) => void,
-  download: (received: (bytes: number) => void) => Promise<T>,
-): Promise<T> {
-  let all = 0
-  try {
-    return await download(bytes => {
-      all += bytes
-      told(bytes)
-    })
-  } catch (error) {
-    told(-all)
-    throw error
-  }
-}
-
 const STEPS = 100
 
 export class ProgressMeter {

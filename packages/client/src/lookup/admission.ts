@@ -2,7 +2,8 @@
 // state could otherwise send a different query at the same version.
 
 import { equalBytes, type FenceClaim, type FenceVerdict } from '@keyhush/protocol'
-import { CondemnedError, ServerError, UnsupportedError } from '../base/errors.js'
+import { CondemnedError, UnsupportedError } from '../base/errors.js'
+import { ask } from '../servers/ask.js'
 import { Fence, NO_REQUEST, placeOf } from '../servers/fence.js'
 import { readManifest } from '../servers/manifests.js'
 import { condemnForItself } from '../state/condemnation.js'
@@ -49,23 +50,20 @@ export class Admission {
   }
 
   /**
-   * Has all fences confirm the hint's version before its first use in this life of the page. That includes the fences of
-   * servers that may be asked in the party's place: lookups do not reach those. One that is away is asked again before
-   * anything is sent to its server.
+   * Has all fences confirm the hint's version before its first use in this life of the page. That includes the fences of servers that may be
+   * asked in the party's place: lookups do not reach those. One is enough, and late ones are not waited for: a fence that has not granted the
+   * version is asked again before anything is sent to its server.
    */
   async confirm(hint: Hint): Promise<void> {
     const links = fenceLinks(hint.scheme, hint.record, this.#machine.fences)
-    const fences = links.map((_, way) => this.#fenceOf(hint, way))
     const claim = claimOf(hint)
-    const heard = await Promise.allSettled(
-      fences.map(fence => (fence === undefined || fence.awake ? 'granted' : fence.confirm(claim))),
-    )
-    const refused = heard.some(verdict => verdict.status === 'fulfilled' && verdict.value !== 'granted')
-    if (refused) await this.#refused(hint)
-    for (const [way, verdict] of heard.entries()) {
-      const passing = way > 0 && verdict.status === 'rejected' && verdict.reason instanceof ServerError
-      if (verdict.status === 'rejected' && !passing) throw verdict.reason
-    }
+    if (links.length === 0) return
+    const asking = { enough: 1, all: true, once: true }
+    const verdicts = await ask(links, asking, new AbortController().signal, async (link): Promise<FenceVerdict> => {
+      const fence = this.#fenceOf(hint, links.indexOf(link))
+      return fence === undefined || fence.awake ? 'granted' : await fence.confirm(claim)
+    })
+    if (verdicts.includes('refused')) await this.#refused(hint)
   }
 
   async #ask(hint: Hint, fence: Fence, claim: FenceClaim): Promise<void> {

@@ -11,20 +11,13 @@ import {
   splitVerdict,
   withClaim,
 } from '@keyhush/protocol'
-import { ATTEMPTS, BACKOFF_MS, MALFORMED_ATTEMPTS } from '../base/constants.js'
-import {
-  CondemnedError,
-  NetworkError,
-  ProtocolError,
-  ServerError,
-  TamperedError,
-  VersionError,
-} from '../base/errors.js'
+import { CondemnedError, ServerError, TamperedError, VersionError } from '../base/errors.js'
 import type { Ask, Batch, Verdict } from '../scheme/scheme.js'
+import { joined } from '../servers/ask.js'
 import { fromWire } from '../servers/manifests.js'
-import { joined, sleep } from '../servers/retry.js'
 import type { StatsKeeper } from '../servers/stats.js'
-import { type Link, postQuery } from '../servers/transport.js'
+import { type Link, post } from '../servers/transport.js'
+import { onTheWire } from '../servers/wire.js'
 
 export interface Exchange {
   readonly manifest: Manifest
@@ -35,11 +28,11 @@ export interface Exchange {
   /** what goes out behind one party's request, for its fence to judge in the same round trip (S8) */
   readonly fence?: { readonly party: number; readonly claim: FenceClaim } | undefined
   /** how often a request is sent; missing: ATTEMPTS */
-  readonly attempts?: number
+  readonly attempts?: number | undefined
+  /** what several ways to one party share: the first good answer is taken, and what comes later is thrown away */
+  readonly first?: { taken: boolean } | undefined
   /** A party has replied, whatever it is. */
   readonly onReplied?: (party: number) => void
-  /** A party has failed, for this exchange. */
-  readonly onFailed?: (party: number) => void
   /** A party's answer was forged. Called at once, whatever the others do. */
   readonly onForged: (party: number) => Promise<void>
   /** The fence has judged the claim. Throws if the hint must not move on. */
@@ -84,29 +77,24 @@ async function ask(exchange: Exchange, state: Progress, party: number): Promise<
 }
 
 async function askWithRetry(exchange: Exchange, state: Progress, party: number): Promise<FenceVerdict | undefined> {
-  const { links, manifest, stats, attempts = ATTEMPTS } = exchange
+  const { links, manifest, stats, attempts, batch } = exchange
   const link = links[party]!
-  for (let attempt = 1; ; attempt++) {
-    let isMalformed = false
+  const { body, replyBytes } = batch.asks[party]!
+  const send = async (until: number) => {
+    if (state.over) return undefined
     try {
-      const { answer, verdict } = await answerOf(exchange, party)
+      const { answer, verdict } = await answerOf(exchange, party, until)
       exchange.onReplied?.(party)
+      if (exchange.first?.taken) return undefined
       if (!state.over) await judge(exchange, state, party, answer)
       return verdict
     } catch (error) {
       if (error instanceof ServerError) stats.incident(link.server.name, error.code)
-      // The same bytes, to the same server; but not if the page's own policy has kept them from leaving.
-      const kept = error instanceof NetworkError && !error.retryable
-      isMalformed = error instanceof ProtocolError || (error instanceof VersionError && !error.retryable)
-      const most = isMalformed ? Math.min(MALFORMED_ATTEMPTS, attempts) : attempts
-      if (state.over || kept || attempt >= most || hasTurned(error, manifest)) {
-        if (error instanceof ServerError) exchange.onFailed?.(party)
-        throw error
-      }
+      throw error
     }
-    if (!isMalformed) await sleep(link.environment.clock, BACKOFF_MS)
-    if (state.over) return undefined
   }
+  const isFinal = (error: unknown) => state.over || hasTurned(error, manifest)
+  return await onTheWire(link, body.length + replyBytes, send, { attempts, isFinal })
 }
 
 interface Answer {
@@ -115,21 +103,21 @@ interface Answer {
   readonly verdict: FenceVerdict | undefined
 }
 
-async function answerOf({ batch, links, stats, fence }: Exchange, party: number): Promise<Answer> {
+async function answerOf({ batch, links, stats, fence }: Exchange, party: number, until: number): Promise<Answer> {
   const link = links[party]!
   const { path, body, replyBytes }: Ask = batch.asks[party]!
   if (fence?.party !== party) {
-    return { answer: await postQuery(link, path, body, replyBytes), verdict: undefined }
+    return { answer: await post(link, path, body, replyBytes, until), verdict: undefined }
   }
   stats.fenced(link.server.name, { bytesUp: FENCE_REQUEST_BYTES, bytesDown: 0 })
-  const reply = await postQuery(link, path, withClaim(body, fence.claim), replyBytes + FENCE_REPLY_BYTES)
+  const reply = await post(link, path, withClaim(body, fence.claim), replyBytes + FENCE_REPLY_BYTES, until)
   stats.fenced(link.server.name, { bytesUp: 0, bytesDown: FENCE_REPLY_BYTES })
   return fromWire(link, () => splitVerdict(reply))
 }
 
 /** A forged reply is reported at once: else a server could lie again and again while the other one keeps silent. */
 async function judge(exchange: Exchange, state: Progress, party: number, answer: Uint8Array): Promise<void> {
-  const { batch, links, onForged } = exchange
+  const { batch, links, onForged, first } = exchange
   const link = links[party]!
   let verdict: Verdict | undefined
   let malformed = false
@@ -138,6 +126,7 @@ async function judge(exchange: Exchange, state: Progress, party: number, answer:
     if (weighed !== undefined) await weighed
     if (weighed !== undefined && state.over) return // another's was forged meanwhile
     verdict = fromWire(link, () => batch.accept(party, answer))
+    if (first !== undefined) first.taken = true
   } catch (error) {
     malformed = error instanceof ServerError // treated as missing: it is asked for again
     throw error

@@ -6,7 +6,7 @@ import { type StoredRecord, toHex } from '@keyhush/protocol'
 import { ROUNDS } from '../base/constants.js'
 import { SignatureError, StorageError } from '../base/errors.js'
 import { assertAlive } from '../platform/core.js'
-import { OutdatedError } from '../servers/updates.js'
+import { OutdatedError } from '../servers/path.js'
 import { apply } from '../state/advancing.js'
 import { condemnForItself } from '../state/condemnation.js'
 import type { Hint } from '../state/hint.js'
@@ -162,7 +162,7 @@ async function assertVouched(machine: Machine, hint: Hint, watch: Watch): Promis
     const unseen = 'expected a signature of the database that this map keeps, got none so far'
     throw new SignatureError(`${unseen}; call sync() when the servers can be reached`)
   }
-  await apply(machine, await stepsAfter(machine, hint.base, watch.signal), watch)
+  await apply(machine, await stepsAfter(machine, hint.scheme, hint.base, watch.signal), watch)
   if (machine.manifest !== undefined) publisher.checkExpiry(machine.manifest)
 }
 

@@ -12,12 +12,12 @@
 // life of the page.
 
 import type { Manifest } from '@keyhush/protocol'
-import { ROUNDS } from '../base/constants.js'
+import { ROUNDS, SLOW_MS, slowestMs } from '../base/constants.js'
 import { ServerError, StorageError, TamperedError } from '../base/errors.js'
 import { FailedServers, goSteps } from '../scheme/download.js'
-import type { AskedState } from '../scheme/scheme.js'
-import { worstOf } from '../servers/retry.js'
-import type { Links } from '../servers/transport.js'
+import type { Ask, AskedState, Batch } from '../scheme/scheme.js'
+import { firstOf, worstOf } from '../servers/ask.js'
+import type { Link, Links } from '../servers/transport.js'
 import { advance } from '../state/advancing.js'
 import { condemn } from '../state/condemnation.js'
 import { type Hint, waysOf } from '../state/hint.js'
@@ -118,7 +118,7 @@ async function advanceOr(
   signal: AbortSignal,
   lists: Uint8Array[],
 ): Promise<void> {
-  const steps = await stepsAfter(machine, hint.base, signal)
+  const steps = await stepsAfter(machine, hint.scheme, hint.base, signal)
   if (steps.length === 0) throw error
   for (const step of steps) {
     await advance(machine, hint, step)
@@ -143,9 +143,12 @@ async function attempt(
   const batch = state.batch(manifest) // while the disk writes
   await intended
   await goSteps(machine.context, state) // work that an update has left, and that verifying needs
+  const ways = waysOf(hint.scheme, record, machine.lookups)
+  const first = ways.length > 1 ? { taken: false } : undefined
   const send = async (links: Links, way: number) => {
     const fence = await admission.admit(hint, way)
     await exchange({
+      first,
       manifest,
       batch,
       links,
@@ -155,7 +158,7 @@ async function attempt(
       onVerdict: fence && (verdict => admission.heard(hint, way, fence.claim, verdict)),
     })
   }
-  await oneAfterAnother(waysOf(hint.scheme, record, machine.lookups), manifest, send)
+  await byWays(ways, hint, batch, send)
   // Parities and permutations change together, in the core's memory and then in the store.
   const finished = applied(machine, hint, state)
   if (finished === undefined) {
@@ -169,24 +172,40 @@ async function attempt(
   return { records: finished.records, missed: finished.missed ?? 0 }
 }
 
-/** Sends the same bytes the next way if the first fails, except for a lie, a refusal of its fence, or a newer epoch. */
-async function oneAfterAnother(
+/**
+ * Sends the same bytes the next way, too, if the first fails or is late; but not after a lie, a refusal of its fence, or a newer epoch.
+ * Servers that were late, and those whose fence does not know the hint, come last.
+ */
+async function byWays(
   ways: readonly Links[],
-  manifest: Manifest,
+  { manifest, record, scheme }: Hint,
+  { asks }: Batch,
   send: (links: Links, way: number) => Promise<void>,
 ): Promise<void> {
-  const errors: ServerError[] = []
-  for (const [way, links] of ways.entries()) {
-    try {
-      await send(links, way)
-      return
-    } catch (error) {
-      const passing = error instanceof ServerError && !(error instanceof TamperedError) && !hasTurned(error, manifest)
-      if (!passing || ways.length === 1) throw error
-      errors.push(error)
-    }
+  if (ways.length === 1) return await send(ways[0]!, 0)
+  const isFenced = ({ server }: Link) => scheme.fencedBy === undefined || record.fenced.includes(server.name)
+  const { standing } = ways[0]![0]!
+  const order = standing.order(ways.map(([link]) => link!))
+  const left = [...order.filter(isFenced), ...order.filter(link => !isFenced(link))]
+  const begun: Link[] = []
+  const failures: ServerError[] = []
+  const [{ body, replyBytes }] = asks as [Ask]
+  const next = () => {
+    const [link, before] = [left.shift(), begun.at(-1)]
+    if (before !== undefined) standing.note(before, 'late') // or it has failed
+    if (link === undefined) return undefined
+    begun.push(link)
+    const work = send([link], ways.findIndex(([own]) => own === link)).catch(error => {
+      if (error instanceof ServerError) failures.push(error)
+      throw error
+    })
+    return { work, ms: SLOW_MS + slowestMs(body.length + replyBytes) }
   }
-  throw worstOf(errors)
+  const isPassing = (error: unknown) =>
+    error instanceof ServerError && !(error instanceof TamperedError) && !hasTurned(error, manifest)
+  await firstOf(order[0]!, next, isPassing).catch(error => {
+    throw isPassing(error) ? worstOf(failures) : error
+  })
 }
 
 function applied(machine: Machine, hint: Hint, state: AskedState): ReturnType<AskedState['finish']> {

@@ -1,11 +1,14 @@
 // Time. A frozen page or a sleeping device would find all its deadlines passed on waking, and no server had the time to answer: the
 // platform's clock stands still while the page does.
 
-export interface Clock {
+export interface Clock extends Timers {
   /** milliseconds awake; only differences are used */
   now(): number
   /** milliseconds since 1970, asleep or not */
   date(): number
+}
+
+export interface Timers {
   setTimeout(callback: () => void, ms: number): unknown
   clearTimeout(timer: unknown): void
 }

@@ -3,18 +3,15 @@
 
 import { contentHash, equalBytes, type Manifest, partitionBytes, toHex } from '@keyhush/protocol'
 import type { Core, DirectoryHandle, Lanes } from '@keyhush/wasm/client'
-import { together } from '../base/abort.js'
-import { SLOW_DOWNLOAD_MS, WORK_BYTES } from '../base/constants.js'
+import { OVER, scoped, together } from '../base/abort.js'
+import { SLOW_DOWNLOAD_MS, SLOW_MS, slowestMs, WORK_BYTES } from '../base/constants.js'
 import { ProtocolError, ServerError, TamperedError } from '../base/errors.js'
-import { Turns } from '../base/mutex.js'
-import { counted } from '../base/progress.js'
 import { shuffled } from '../base/random.js'
 import { coreCode, hintsOf, inCore, release } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
-import { throughOffline } from '../servers/offline.js'
+import { askOne, sleep, worstOf } from '../servers/ask.js'
 import { namesOf } from '../servers/parties.js'
-import { worstOf } from '../servers/retry.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { getBlob, getWholeBlob, type Link } from '../servers/transport.js'
 import type { Failures, SchemeContext, Sources } from './scheme.js'
@@ -67,43 +64,59 @@ export class FailedServers implements Failures {
 export async function downloadDirectory(
   { core, environment }: { readonly core: Core; readonly environment: Pick<Environment, 'pause'> },
   manifest: Manifest,
-  { servers, failures, received }: Pick<Sources, 'servers' | 'failures' | 'received'>,
+  sources: Pick<Sources, 'servers' | 'failures' | 'received'>,
   signal: AbortSignal,
 ): Promise<{ bytes: Uint8Array; handle: DirectoryHandle | undefined }> {
   if (!manifest.keyed) return { bytes: new Uint8Array(), handle: undefined }
-  const fromOne = async (link: Link) => {
-    const bytes = await getDirectory(link, manifest, received, signal)
+  const { directoryHash, directoryBytes } = manifest
+  const directory = await downloadBlob(sources, directoryHash, directoryBytes, 'a key directory', signal, async bytes => {
     await environment.pause()
-    if (isDirectoryOf(core, manifest, bytes)) return bytes
-    received(-bytes.length)
-    throw new TamperedError(
-      link.server.name,
-      'expected a key directory with the hash that was agreed on, got another; use another server, and tell its operator',
-    )
+    return isDirectoryOf(core, manifest, bytes)
+  })
+  await environment.pause()
+  return { bytes: directory, handle: decodeDirectory(core, directory, manifest, sources.servers) }
+}
+
+/**
+ * A blob in one piece, from the first server whose bytes are right. What has come from the server that is furthest counts as received. Throws
+ * the servers' failures.
+ */
+export async function downloadBlob(
+  { servers, failures, received }: Pick<Sources, 'servers' | 'failures' | 'received'>,
+  hash: Uint8Array,
+  bytes: number,
+  what: string,
+  signal: AbortSignal,
+  isRight: (bytes: Uint8Array) => boolean | Promise<boolean>,
+): Promise<Uint8Array> {
+  const able = servers.filter((_, s) => !failures.failed[s])
+  if (able.length === 0) throw failures.error
+  let most = 0
+  const onFailed = (link: Link, error: ServerError) => failures.note(servers.indexOf(link), error, signal)
+  try {
+    return await askOne(able, { bytes, outlasts: true, onFailed }, signal, async (link, signal) => {
+      let own = 0
+      const told = (more: number) => {
+        own += more
+        if (own <= most) return
+        received(own - most)
+        most = own
+      }
+      const blob = await getWholeBlob(link, toHex(hash), bytes, signal, told)
+      if (await isRight(blob)) return blob
+      const expected = `expected ${what} with the hash that was agreed on, got another`
+      throw new TamperedError(link.server.name, `${expected}; use another server, and tell its operator`)
+    })
+  } catch (error) {
+    received(-most)
+    throw error
   }
-  for (const [s, link] of servers.entries()) {
-    const bytes = await throughOffline(link, signal, () => fromOne(link)).catch((error: unknown) =>
-      failures.note(s, error, signal),
-    )
-    await environment.pause()
-    if (bytes) return { bytes, handle: decodeDirectory(core, bytes, manifest, servers) }
-  }
-  throw failures.error
 }
 
 /** Whether bytes are the directory of a manifest. */
 export function isDirectoryOf(core: Core, manifest: Manifest, bytes: Uint8Array): boolean {
   const hash = inCore(core, () => core.blake3(bytes))
   return equalBytes(hash, manifest.directoryHash)
-}
-
-async function getDirectory(
-  link: Link,
-  { directoryHash, directoryBytes }: Manifest,
-  told: (bytes: number) => void,
-  signal: AbortSignal,
-): Promise<Uint8Array> {
-  return await counted(told, received => getWholeBlob(link, toHex(directoryHash), directoryBytes, signal, received))
 }
 
 /** Reads a directory whose hash is right. Throws ProtocolError if it is malformed, or the manifest names other blocks. */
@@ -121,6 +134,14 @@ function decodeDirectory(core: Core, bytes: Uint8Array, manifest: Manifest, serv
   throw new ProtocolError(all, 'expected a well-formed key directory, got a malformed one; ask their operators')
 }
 
+/** A partition that a server is giving. */
+interface Piece {
+  readonly partition: number
+  readonly link: Link
+  readonly begun: number
+  readonly over: AbortController
+}
+
 /** Downloads the partitions that `folding` does not have yet, and folds each one if its hash is right. */
 export async function downloadPartitions(
   context: SchemeContext,
@@ -132,51 +153,81 @@ export async function downloadPartitions(
   const { core } = context
   const { clock, random } = context.environment
   const start = clock.now()
+  const bytes = partitionBytes(manifest)
   const missing: number[] = []
   for (let q = 0; q < manifest.partitions; q++) {
-    if (inCore(core, () => folding.isFolded(q))) received(partitionBytes(manifest))
+    if (inCore(core, () => folding.isFolded(q))) received(bytes)
     else missing.push(q)
   }
   const total = missing.length
-  const taken = servers.map(() => 0)
-  const turns = new Turns()
-  let isSlow = false // a slow server's turns would each hold up the others
-  const serve = async (s: number, lane: number, signal: AbortSignal) => {
-    const link = servers[s]!
-    const next = async () => {
-      const q = missing.shift()
-      if (q === undefined) return
-      taken[s]!++
-      const begun = clock.now()
-      try {
-        await throughOffline(link, signal, () => receive(context, manifest, folding, link, lane, q, received, signal))
-      } catch (error) {
-        failures.note(s, error, signal)
-        missing.push(q)
-        return
-      } finally {
-        isSlow ||= clock.now() - begun > SLOW_DOWNLOAD_MS
-      }
-      await save()
+  const taken = new Map<Link, number>()
+  const pieces = new Set<Piece>()
+  const patience = SLOW_MS + slowestMs(bytes)
+  /** lanes whose piece another has taken over */
+  let resting = new Set<Link>()
+  let wake = () => {}
+  const take = async (link: Link, lane: number, signal: AbortSignal) => {
+    const partition = missing.shift()!
+    const piece: Piece = { partition, link, begun: clock.now(), over: new AbortController() }
+    pieces.add(piece)
+    taken.set(link, (taken.get(link) ?? 0) + 1)
+    try {
+      await scoped([signal, piece.over.signal], async signal => {
+        const asking = { bytes, outlasts: true }
+        await askOne([link], asking, signal, (link, signal) =>
+          receive(context, manifest, folding, link, lane, partition, received, signal),
+        )
+      })
+    } catch (error) {
+      missing.unshift(partition)
+      if (piece.over.signal.aborted) return // another server gives it
+      failures.note(servers.indexOf(link), error, signal)
+      return
+    } finally {
+      pieces.delete(piece)
+      wake()
     }
-    while (!failures.failed[s] && missing.length > 0) await (gently && !isSlow ? turns.take(next) : next())
+    await save()
   }
-  // Two servers at a time. Each gives the next partition as soon as it has given one, so a slow one gives fewer. That tells nothing:
-  // every client downloads everything. One that has failed leaves its last partition to others, which may have finished: hence the loop.
-  const order = servers.length > LANES ? shuffled([...servers.keys()], random) : [...servers.keys()]
-  const able = () => order.filter(s => !failures.failed[s])
+  /** An idle lane waits for the other's piece, and takes it over if that takes too long. */
+  const wait = async (signal: AbortSignal) => {
+    const { link, begun, over } = [...pieces][0]!
+    const left = begun + patience - clock.now()
+    if (left <= 0 && !link.environment.connection?.isOffline) {
+      link.standing.note(link, 'late')
+      resting.add(link)
+      over.abort(OVER)
+    }
+    const ended = new AbortController()
+    wake = () => ended.abort()
+    await scoped([signal, ended.signal], either => sleep(clock, left > 0 ? left : patience, either))
+  }
+  const isAble = (link: Link) => !failures.failed[servers.indexOf(link)]
+  const serve = async (link: Link, lane: number, signal: AbortSignal) => {
+    while (isAble(link) && !resting.has(link) && missing.length + pieces.size > 0) {
+      const mayTake = missing.length > 0 && !(gently && pieces.size > 0)
+      await (mayTake ? take(link, lane, signal) : wait(signal))
+      signal.throwIfAborted()
+    }
+  }
+  // Two servers at a time, none that is known to be late while there is another. Each gives the next partition as soon as it has given one,
+  // so a slow one gives fewer. That tells nothing: every client downloads everything. One that has failed leaves its last partition to
+  // others, which may have finished: hence the loop.
+  const order = servers.length > LANES ? shuffled(servers, random) : servers
   do {
+    resting = new Set()
+    const able = order.filter(isAble)
+    const quick = able.filter(link => !link.standing.isLate(link))
+    const lanes = (quick.length > 0 ? quick : able).slice(0, LANES)
     await together(
       signal,
-      able()
-        .slice(0, LANES)
-        .map((s, lane) => signal => serve(s, lane, signal)),
+      lanes.map((link, lane) => signal => serve(link, lane, signal)),
     )
-  } while (missing.length > 0 && able().length > 0)
+  } while (missing.length > 0 && order.some(isAble))
   if (missing.length > 0) throw failures.error
-  for (const s of order.slice(0, LANES)) {
-    const few = taken[s]! * Math.min(LANES, servers.length) * 4 < total // less than a quarter of its share
-    if (few && !failures.failed[s] && clock.now() - start > SLOW_DOWNLOAD_MS) failures.slow(s)
+  for (const link of order.filter(link => taken.has(link))) {
+    const few = taken.get(link)! * taken.size * 4 < total // less than a quarter of its share
+    if (few && isAble(link) && clock.now() - start > SLOW_DOWNLOAD_MS) failures.slow(servers.indexOf(link))
   }
 }
 

@@ -1,12 +1,11 @@
 // Verifies answers with the package that the app passed to open() (kinds.ts). The package and its key are loaded before a lookup is
 // sent, so that a failure costs no hint.
 
-import { equalBytes, type Manifest, type Proofs, toHex } from '@keyhush/protocol'
-import { ProtocolError, StorageError, TamperedError, UnsupportedError } from '../base/errors.js'
+import { equalBytes, type Manifest, type Proofs } from '@keyhush/protocol'
+import { ProtocolError, StorageError, UnsupportedError } from '../base/errors.js'
 import { coreCode, inCore } from '../platform/core.js'
 import { startPackage } from '../platform/starting.js'
-import { throughOffline } from '../servers/offline.js'
-import { getWholeBlob } from '../servers/transport.js'
+import { downloadBlob } from './download.js'
 import { KINDS, missingFor, type PackagedKind, packageOf } from './kinds.js'
 import type { AnswerVerifier } from './packaged.js'
 import type { SchemeContext, Sources, Update } from './scheme.js'
@@ -84,34 +83,12 @@ export class Verifier {
     hash: Uint8Array,
     bytes: number,
     what: string,
-    { servers, failures, received }: Fetching,
+    sources: Fetching,
     signal: AbortSignal,
   ): Promise<Uint8Array> {
     const { core } = this.#context
-    for (const [s, link] of servers.entries()) {
-      if (failures.failed[s]) continue
-      try {
-        const found = await throughOffline(link, signal, async () => {
-          const blob = await getWholeBlob(link, toHex(hash), bytes, signal)
-          if (
-            equalBytes(
-              inCore(core, () => core.blake3(blob)),
-              hash,
-            )
-          )
-            return blob
-          throw new TamperedError(
-            link.server.name,
-            `expected ${what} with the hash that was agreed on, got others; use another server, and tell its operator`,
-          )
-        })
-        received(bytes)
-        return found
-      } catch (error) {
-        failures.note(s, error, signal)
-      }
-    }
-    throw failures.error
+    const isRight = (blob: Uint8Array) => equalBytes(inCore(core, () => core.blake3(blob)), hash)
+    return await downloadBlob(sources, hash, bytes, what, signal, isRight)
   }
 
   follow(update: Update): void {

@@ -21,8 +21,8 @@ import {
 import { FENCE_REST_MS } from '../base/constants.js'
 import { ProtocolError, ServerError } from '../base/errors.js'
 import { fromWire } from './manifests.js'
-import { withRetry } from './retry.js'
-import { type Link, postFence } from './transport.js'
+import { type Link, post } from './transport.js'
+import { onTheWire } from './wire.js'
 
 /**
  * `confirm`: each lookup's request carries its claim. `strict`: the refresh server confirms the claim before each lookup, in another
@@ -40,7 +40,7 @@ export async function register(
   signal: AbortSignal,
 ): Promise<Registration> {
   const request = { kind: 'register', databaseId, hintId, version: 0, requestHash: new Uint8Array(32) } as const
-  const verdict = await withRetry(link, signal, () => judge(link, request, signal).catch(withoutFence))
+  const verdict = await judge(link, request, signal).catch(withoutFence)
   if (verdict === 'refused') {
     throw new ProtocolError(link.server.name, 'expected a new hint to be registered, got a refusal; call again')
   }
@@ -81,9 +81,7 @@ export class Fence {
 
   /** Throws if the refresh server cannot be reached. Cannot be called off, and is repeated as often as a lookup's requests. */
   async confirm(claim: FenceClaim): Promise<FenceVerdict> {
-    const request = { kind: 'confirm', ...claim } as const
-    const never = new AbortController().signal
-    const verdict = await withRetry(this.#link, never, () => judge(this.#link, request), true)
+    const verdict = await judge(this.#link, { kind: 'confirm', ...claim })
     if (verdict === 'granted') this.granted(claim)
     return verdict
   }
@@ -107,6 +105,10 @@ function nameOf({ version, requestHash }: FenceClaim): string {
 }
 
 async function judge(link: Link, request: FenceRequest, signal?: AbortSignal): Promise<FenceVerdict> {
-  const reply = await postFence(link, encodeFenceRequest(request), FENCE_REPLY_BYTES, signal)
-  return fromWire(link, () => decodeFenceReply(reply))
+  const body = encodeFenceRequest(request)
+  const send = async (until: number) => {
+    const reply = await post(link, '/v1/fence', body, FENCE_REPLY_BYTES, until, signal)
+    return fromWire(link, () => decodeFenceReply(reply))
+  }
+  return await link.meter.asking(() => onTheWire(link, body.length + FENCE_REPLY_BYTES, send, { signal }))
 }

@@ -1,31 +1,26 @@
-// The first questions to all servers, in one round trip: what they offer, and the manifest they agree on. They need neither the core
-// nor a stored state, so they are asked while both are loading.
+// The first questions to the servers, in one round trip: what each shows and offers, and a manifest. They need neither the core nor a stored
+// state, so they are asked while both are loading.
 
-import type { Info } from '@keyhush/protocol'
+import { shuffled } from '../base/random.js'
 import type { Environment } from '../platform/environment.js'
-import { infoOf } from './info.js'
-import { type Agreed, agree } from './manifests.js'
-import { askSome } from './retry.js'
+import { askOne } from './ask.js'
+import { Heard } from './info.js'
+import { newestOf } from './manifests.js'
+import type { Looking } from './target.js'
 import type { Links } from './transport.js'
 
-export interface Greeting {
-  readonly agreed: Promise<Agreed>
-  /** in the order of the servers; undefined: of one that did not reply, and does not have to */
-  readonly infos: Promise<readonly (Info | undefined)[]>
-}
+export type Greeting = Required<Pick<Looking, 'heard' | 'manifest'>>
 
-/** Asks at once, for the one and then for the other. A failure rejects the promise that it belongs to. */
+/** Asks at once, for the one and then for the other. */
 export function greet(
   links: Links,
-  atLeast: number,
-  { pause }: Pick<Environment, 'pause'>,
+  { pause, random }: Pick<Environment, 'pause' | 'random'>,
   signal: AbortSignal,
 ): Greeting {
-  const infos = async () => {
-    await pause() // a request takes a phone milliseconds to make
-    return await askSome(links, atLeast, signal, infoOf)
-  }
-  const greeting = { agreed: agree(links, signal, atLeast), infos: infos() }
-  for (const part of Object.values(greeting)) part.catch(() => {})
-  return greeting
+  const heard = new Heard()
+  const manifest = askOne(shuffled(links, random), {}, signal, newestOf)
+  manifest.catch(() => {}) // another is asked for
+  const paused = pause() // a request takes a phone milliseconds to make
+  for (const link of links) void heard.ask(link, signal, paused)
+  return { heard, manifest }
 }

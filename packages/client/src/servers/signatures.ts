@@ -2,9 +2,9 @@
 // before and the expiry. So two servers that lie together cannot invent a record or an update. Servers are compared all the same.
 
 import {
+  type EpochInfo,
   equalBytes,
   fromHex,
-  type Info,
   type Manifest,
   type SignatureInfo,
   signedBytes,
@@ -13,9 +13,7 @@ import {
 import { SignatureError, UsageError } from '../base/errors.js'
 import type { Environment, Subtle } from '../platform/environment.js'
 import { verifies } from './ed25519.js'
-import { infoOf } from './info.js'
 import type { Agreed } from './manifests.js'
-import type { Links } from './transport.js'
 
 const KEY_BYTES = 32
 /** of one server, for one epoch under one key; an honest one has one */
@@ -41,29 +39,11 @@ export class Publisher {
     this.#pause = pause
   }
 
-  /** `chain` up to the last manifest that is signed: a signature covers the manifests before, too. */
-  async signedOf(chain: readonly Agreed[], links: Links, signal: AbortSignal): Promise<readonly Agreed[]> {
-    if (chain.length === 0) return []
-    const infos = await this.#infos(links, signal)
-    for (let last = chain.length - 1; last >= 0; last--) {
-      const signature = await this.#signatureOf(chain[last]!, infos)
-      if (signature !== undefined) return [...chain.slice(0, last), { ...chain[last]!, signature }]
-    }
-    return []
-  }
-
-  /**
-   * `agreed` with its signature. Throws SignatureError unless it is signed and has not expired. `infos`: earlier replies of the
-   * servers, which may be older than this manifest.
-   */
-  async check(agreed: Agreed, links: Links, signal: AbortSignal, infos: readonly Info[] = []): Promise<Agreed> {
-    this.checkExpiry(agreed.manifest)
-    const { generation, epoch } = agreed.manifest
-    const signature =
-      (await this.#signatureOf(agreed, infos)) ?? (await this.#signatureOf(agreed, await this.#infos(links, signal)))
-    if (signature !== undefined) return { ...agreed, signature }
-    const wanted = `a signature under the key ${this.key.slice(0, 8)}… over generation ${generation}, epoch ${epoch}`
-    throw new SignatureError(
+  /** The error of servers that show no epoch that is signed under this key and has not expired. `newest`: what they show. */
+  unsigned(newest: EpochInfo | undefined): SignatureError {
+    const of = newest === undefined ? 'an epoch' : `generation ${newest.generation}, epoch ${newest.epoch}`
+    const wanted = `a signature under the key ${this.key.slice(0, 8)}… over ${of}, or over the epoch before`
+    return new SignatureError(
       `expected ${wanted}, got none that is valid; ask the publisher to sign it, and do not use this database until then`,
     )
   }
@@ -100,33 +80,18 @@ export class Publisher {
     )
   }
 
-  /** A signature of this epoch that holds. It verifies a few of each server, which can list thousands. */
-  async #signatureOf({ manifest, bytes }: Agreed, infos: readonly Info[]): Promise<Uint8Array | undefined> {
-    const { generation, epoch } = manifest
-    const isOfEpoch = (of: SignatureInfo) =>
-      of.publicKey === this.key && of.generation === generation && of.epoch === epoch
-    for (const { signatures } of infos) {
-      for (const { signature } of signatures.filter(isOfEpoch).slice(0, MOST_SIGNATURES)) {
-        const candidate = fromHex(signature)
-        if (await this.#holds(bytes, candidate)) return candidate
-        await this.#pause() // in JavaScript each takes milliseconds, and a false server has some for every epoch of a chain
-      }
+  /** The first of a server's signatures of this epoch that holds. It verifies a few: a server can list thousands. */
+  async signatureOf({ bytes }: Agreed, signatures: readonly SignatureInfo[]): Promise<Uint8Array | undefined> {
+    for (const { signature } of signatures.slice(0, MOST_SIGNATURES)) {
+      const candidate = fromHex(signature)
+      if (await this.#holds(bytes, candidate)) return candidate
+      await this.#pause() // in JavaScript each takes milliseconds
     }
     return undefined
   }
 
   async #holds(manifest: Uint8Array, signature: Uint8Array): Promise<boolean> {
     return await verifies(signature, signedBytes(manifest), fromHex(this.key), this.#subtle)
-  }
-
-  /** What the servers that answer say of themselves. Throws only if no server answers. */
-  async #infos(links: Links, signal: AbortSignal): Promise<Info[]> {
-    const lists = await Promise.allSettled(links.map(link => infoOf(link, signal)))
-    signal.throwIfAborted()
-    const found = lists.flatMap(list => (list.status === 'fulfilled' ? [list.value] : []))
-    const failed = lists.find(list => list.status === 'rejected')
-    if (failed !== undefined && found.length === 0) throw failed.reason
-    return found
   }
 }
 

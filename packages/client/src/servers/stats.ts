@@ -1,8 +1,10 @@
 // What a map has cost so far, and failures of servers that failed no call.
 
 import { INCIDENTS_KEPT } from '../base/constants.js'
-import { commonHost, type Servers } from './parties.js'
-import type { Awaited } from './waiting.js'
+import type { ServerError } from '../base/errors.js'
+import type { Awaited } from './budget.js'
+import { commonHost, type Server, type Servers } from './parties.js'
+import { Standing } from './standing.js'
 
 /** Bytes of bodies; headers are not counted. */
 export interface Traffic {
@@ -60,6 +62,8 @@ export interface Stats {
 export class Meter implements Traffic {
   bytesUp = 0
   bytesDown = 0
+  /** of these, the bytes of blobs, whose lengths the agreed manifest gives */
+  blobBytes = 0
   /** requests under way, with the pauses between their attempts */
   asked = 0
 
@@ -78,6 +82,9 @@ export class Meter implements Traffic {
 }
 
 export class StatsKeeper implements Awaited {
+  readonly standing = new Standing()
+  /** calls that wait for another tab */
+  waitingForTab = 0
   readonly offline: readonly Meter[]
   readonly online: readonly Meter[]
   readonly fence: readonly Meter[]
@@ -103,13 +110,17 @@ export class StatsKeeper implements Awaited {
     return lookups.length > 0 ? lookups : this.#askedBy(this.offline)
   }
 
+  get waitsForTab(): boolean {
+    return this.waitingForTab > 0
+  }
+
   get arrived(): number {
     if (this.#askedBy(this.online).length === 0) this.#arrived = this.downloaded
     return this.#arrived
   }
 
   get downloaded(): number {
-    return sum(this.offline, 'bytesDown')
+    return sum(this.offline, 'blobBytes')
   }
 
   #askedBy(...kinds: readonly (readonly Meter[])[]): string[] {
@@ -120,6 +131,9 @@ export class StatsKeeper implements Awaited {
     this.#incidents.push({ server, code })
     if (this.#incidents.length > INCIDENTS_KEPT) this.#incidents.shift()
   }
+
+  /** For `ask`. */
+  readonly onFailed = ({ server }: { readonly server: Server }, { code }: ServerError): void => this.incident(server.name, code)
 
   /** Moves bytes that were counted as a lookup's to the fence's. */
   fenced(server: string, { bytesUp, bytesDown }: Traffic): void {
@@ -161,6 +175,6 @@ export class StatsKeeper implements Awaited {
   }
 }
 
-function sum(meters: readonly Meter[], what: keyof Traffic): number {
+function sum(meters: readonly Meter[], what: 'bytesUp' | 'bytesDown' | 'blobBytes'): number {
   return meters.reduce((total, meter) => total + meter[what], 0)
 }

@@ -1,13 +1,15 @@
 // All requests to servers. A request has no cookies, no referrer and no identifiers, so that two servers cannot match requests, and no
-// content type, so that browsers send no preflight. A reply has a limit of length, and deadlines that depend on lengths alone.
+// content type, so that browsers send no preflight. A reply has a limit of length, and deadlines that depend on lengths alone: one whose
+// length is not known beforehand has ten seconds, and the time that its Content-Length takes.
 
 import { type ErrorReply, parseErrorReply, WireError } from '@keyhush/protocol'
 import { OVER, onAbort } from '../base/abort.js'
-import { deadlineMs, ERROR_REPLY_BYTES, EVENTS_A_STREAM, SILENCE_MS } from '../base/constants.js'
+import { ERROR_REPLY_BYTES, EVENTS_A_STREAM, SILENCE_MS, slowestMs } from '../base/constants.js'
 import { KeyhushError, NetworkError, ProtocolError, RateLimitedError, VersionError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import { watchPolicy } from '../platform/policy.js'
 import type { Server, Servers } from './parties.js'
+import { Standing } from './standing.js'
 import { Meter } from './stats.js'
 
 /** One server, and the way to it. */
@@ -15,23 +17,36 @@ export interface Link {
   readonly server: Server
   readonly environment: Pick<Environment, 'clock' | 'fetch' | 'connection'>
   readonly meter: Meter
+  /** the same on all links of a map */
+  readonly standing: Standing
 }
 
 /** To all servers of a map, in the order of `Servers`. */
 export type Links = readonly Link[]
 
 /** `meters`: one a server; missing: the bytes are not reported. */
-export function linksOf(servers: Servers, environment: Link['environment'], meters?: readonly Meter[]): Links {
-  return servers.map((server, s) => ({ server, environment, meter: meters?.[s] ?? new Meter() }))
+export function linksOf(
+  servers: Servers,
+  environment: Link['environment'],
+  standing: Standing,
+  meters?: readonly Meter[],
+): Links {
+  return servers.map((server, s) => ({ server, environment, standing, meter: meters?.[s] ?? new Meter() }))
 }
 
 /** Receives a body piece by piece; the next piece is read when it is done. */
 export type Sink = (chunk: Uint8Array) => void | Promise<void>
 
-/** A GET whose body may be of any length up to `atMost` bytes. */
-export async function getBounded(link: Link, path: string, atMost: number, signal?: AbortSignal): Promise<Uint8Array> {
+/** A GET whose body may be of any length up to `atMost` bytes. `bytes`: how long it is, if the agreed manifest tells. */
+export async function getBounded(
+  link: Link,
+  path: string,
+  atMost: number,
+  signal?: AbortSignal,
+  bytes = 0,
+): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
-  const received = await exchange(link, { path, atMost }, chunk => void chunks.push(chunk), signal)
+  const received = await exchange(link, { path, atMost, bytes }, chunk => void chunks.push(chunk), signal)
   const body = new Uint8Array(received)
   let at = 0
   for (const chunk of chunks) {
@@ -63,29 +78,19 @@ export async function getWholeBlob(
   return await inOnePiece(link, { path: `/v1/blobs/${hash}`, atMost: bytes, exactly: true }, signal, told)
 }
 
-/** Sends a lookup's request; the reply has exactly `bytes` bytes. Cannot be called off: it runs to its deadline (P5). */
-export async function postQuery(link: Link, path: string, query: Uint8Array, bytes: number): Promise<Uint8Array> {
-  return await post(link, path, query, bytes)
-}
-
-/** Asks the rollback fence; its reply has exactly `bytes` bytes. */
-export async function postFence(
-  link: Link,
-  request: Uint8Array,
-  bytes: number,
-  signal?: AbortSignal,
-): Promise<Uint8Array> {
-  return await post(link, '/v1/fence', request, bytes, signal)
-}
-
-async function post(
+/**
+ * Sends a lookup's request, or one to the fence. The reply has exactly `bytes` bytes. Without a signal it cannot be called off: it runs to
+ * its deadline (P5), at `until` by the link's clock at the latest.
+ */
+export async function post(
   link: Link,
   path: string,
   body: Uint8Array,
   bytes: number,
+  until: number,
   signal?: AbortSignal,
 ): Promise<Uint8Array> {
-  return await inOnePiece(link, { path, body, atMost: bytes, exactly: true }, signal)
+  return await inOnePiece(link, { path, body, atMost: bytes, exactly: true, until }, signal)
 }
 
 /** A reply whose length is known, into memory of that length. */
@@ -140,8 +145,12 @@ interface Request {
   readonly body?: Uint8Array
   readonly atMost: number
   readonly exactly?: boolean
+  /** the reply's probable length, for its deadline */
+  readonly bytes?: number
   /** it has no deadline */
   readonly lasting?: boolean
+  /** when it ends, whatever its length, by the link's clock */
+  readonly until?: number
   /** how long the server may keep silent; SILENCE_MS if not given */
   readonly silenceMs?: number
 }
@@ -151,7 +160,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
   outer?.throwIfAborted()
   const { clock, fetch } = link.environment
   const { name } = link.server
-  const { atMost, silenceMs = SILENCE_MS } = request
+  const { atMost, silenceMs = SILENCE_MS, until = Number.POSITIVE_INFINITY } = request
   const controller = new AbortController()
   const { signal } = controller
   /** rejects the promise that `onWire` returned last */
@@ -164,10 +173,11 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
 
   const start = clock.now()
   let received = 0
-  /** If the length is not known, what has come counts: a server that drips has no more time than one that keeps silent. */
+  /** of the reply; 0: not known */
+  let length = request.exactly ? atMost : (request.bytes ?? 0)
   const allowedMs = () => {
     if (request.lasting) return Number.POSITIVE_INFINITY
-    return deadlineMs((request.exactly ? atMost : received) + (request.body?.length ?? 0))
+    return Math.min(until - start, SILENCE_MS + slowestMs(length + (request.body?.length ?? 0)))
   }
   /** since when we wait for the server; undefined: we work on what it has sent */
   let silentSince: number | undefined = start
@@ -180,9 +190,9 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       timer = clock.setTimeout(watch, left)
       return
     }
-    const ms = silentFor < silenceMs ? allowedMs() : silenceMs
+    const ms = Math.round(silentFor < silenceMs ? allowedMs() : silenceMs)
     const message = `expected an answer within ${ms} ms, got none; the server is unreachable, overloaded or withholds it: call again later`
-    callOff(new NetworkError(name, message, { timedOut: true }))
+    callOff(new NetworkError(name, message, { timedOut: true, begun: received > 0 }))
   }
   let timer = clock.setTimeout(watch, Math.min(silenceMs, allowedMs()))
   /** Waits for the server: one promise at a time, which `callOff` rejects. */
@@ -192,7 +202,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       if (signal.aborted) reject(signal.reason)
       work.then(resolve, cause => {
         if (signal.aborted) reject(signal.reason)
-        else reject(cause instanceof KeyhushError ? cause : unreachable(name, cause))
+        else reject(cause instanceof KeyhushError ? cause : unreachable(name, cause, received > 0))
       })
     })
 
@@ -209,6 +219,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
     })
     const limit = response.status === 200 ? atMost : ERROR_REPLY_BYTES
     if (response.status === 200) checkHead(name, request, response)
+    length ||= Math.min(limit, Number(response.headers.get('content-length')) || 0)
 
     const refused: Uint8Array[] = []
     reader = response.body?.getReader()
@@ -219,6 +230,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       if (chunk === undefined || chunk.done) break
       received += chunk.value.length
       link.meter.bytesDown += chunk.value.length
+      if (request.exactly && request.body === undefined) link.meter.blobBytes += chunk.value.length
       if (received > limit) throw wrongLength(name, request, `more than ${limit}`)
       if (response.status === 200) await sink(chunk.value)
       else refused.push(chunk.value)
@@ -286,10 +298,10 @@ function wrongLength(server: string, request: Request, came: string): ProtocolEr
   return new ProtocolError(server, `expected ${expected} bytes in reply, got ${came}; does a proxy change replies?`)
 }
 
-function unreachable(server: string, cause: unknown): NetworkError {
+function unreachable(server: string, cause: unknown, begun: boolean): NetworkError {
   const page = "refuses this origin (CORS), or is not in connect-src of the page's content security policy"
   const message = `expected an answer, got none: the server is unreachable, broke off, redirects elsewhere, ${page}; call again later`
-  return new NetworkError(server, message, { cause })
+  return new NetworkError(server, message, { cause, begun })
 }
 
 function forbidden(server: string, cause: unknown): NetworkError {

@@ -1,14 +1,13 @@
-// The update lists of the epochs after a state's (docs/protocol.md, Updates), checked by the hashes that both servers agree on. The
-// state is not touched here.
+// The update lists of the epochs after a state's (docs/protocol.md, Updates), checked by the hashes in their manifests. The state is not
+// touched here.
 
 import { equalBytes, hasRows, type Manifest, splitUpdateList, toHex } from '@keyhush/protocol'
-import { ATTEMPTS } from '../base/constants.js'
-import { ServerError, TamperedError } from '../base/errors.js'
+import { TamperedError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
+import { askOne } from './ask.js'
 import type { Agreed } from './manifests.js'
-import { withRetry, worstOf } from './retry.js'
-import { getWholeBlob, type Link } from './transport.js'
-import { epochsAfter, type Following } from './updates.js'
+import type { Following } from './target.js'
+import { getWholeBlob } from './transport.js'
 
 /** One epoch further: its manifest, and what changed. */
 export interface Step extends Agreed {
@@ -18,69 +17,37 @@ export interface Step extends Agreed {
   readonly rows: Uint8Array
 }
 
-/** `epochsAfter` with their lists. Throws what that throws. */
-export async function stepsAfter(
-  base: Agreed,
+/** These epochs with their lists. Throws the servers' failures. */
+export async function withLists(
+  path: readonly Agreed[],
   following: Following,
   signal: AbortSignal,
-  attempt = 1,
-): Promise<Step[]> {
-  const wanted = await epochsAfter(base, following, signal)
+): Promise<readonly Step[]> {
   const steps: Step[] = []
-  const spentMs = new Map<Link, number>()
-  try {
-    for (const next of wanted) {
-      const bytes = await updateList(following, next.manifest, spentMs, signal)
-      const whole = { list: bytes, rows: new Uint8Array() }
-      steps.push({ ...next, ...(hasRows(next.manifest) ? splitUpdateList(bytes) : whole) })
-    }
-  } catch (error) {
-    // The servers may have forgotten an epoch meanwhile. Asked again, they say so.
-    const forgotten = error instanceof ServerError && error.refusal === 'not_found'
-    if (!forgotten || attempt === ATTEMPTS) throw error
-    return await stepsAfter(base, following, signal, attempt + 1)
+  for (const next of path) {
+    const bytes = await updateList(following, next.manifest, signal)
+    const whole = { list: bytes, rows: new Uint8Array() }
+    steps.push({ ...next, ...(hasRows(next.manifest) ? splitUpdateList(bytes) : whole) })
   }
   return steps
 }
 
-/**
- * The update list of a manifest, from the first server whose bytes have its hash. `spentMs`: what each server has taken for the lists
- * before; without end if it has failed. Who has taken least is asked first: a slow one holds all lists up for as long as the others, and
- * once more.
- */
+/** The update list of a manifest, from the first server whose bytes have its hash. */
 async function updateList(
   { core, links, stats }: Following,
-  manifest: Manifest,
-  spentMs: Map<Link, number>,
+  { epoch, updateListHash: expected, updateListBytes: bytes }: Manifest,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  const { updateListHash: expected, updateListBytes: length } = manifest
   // Taking turns shares the load. It tells nothing: every client fetches all lists in the same order.
-  const order = manifest.epoch % 2 === 0 ? [...links] : [...links].reverse()
-  const spent = (link: Link) => spentMs.get(link) ?? 0
-  order.sort((a, b) => spent(a) - spent(b)) // (two that have failed: NaN, which counts as 0)
-  const failures: ServerError[] = []
-  for (const link of order) {
-    const { clock } = link.environment
-    const begun = clock.now()
-    try {
-      return await withRetry(link, signal, async () => {
-        const bytes = await getWholeBlob(link, toHex(expected), length, signal)
-        const hash = inCore(core, () => core.blake3(bytes))
-        if (equalBytes(hash, expected)) return bytes
-        throw new TamperedError(
-          link.server.name,
-          'expected an update list with the hash that was agreed on, got another; use another server, and tell its operator',
-        )
-      })
-    } catch (error) {
-      if (signal.aborted || !(error instanceof ServerError)) throw error
-      stats.incident(link.server.name, error.code)
-      failures.push(error)
-      spentMs.set(link, Number.POSITIVE_INFINITY)
-    } finally {
-      spentMs.set(link, spent(link) + clock.now() - begun)
-    }
-  }
-  throw worstOf(failures)
+  const order = epoch % 2 === 0 ? links : [...links].reverse()
+  const onFailed = stats.onFailed
+  return await askOne(order, { bytes, onFailed }, signal, async (link, signal) => {
+    const list = await getWholeBlob(link, toHex(expected), bytes, signal)
+    const hash = inCore(core, () => core.blake3(list))
+    if (equalBytes(hash, expected)) return list
+    throw new TamperedError(
+      link.server.name,
+      'expected an update list with the hash that was agreed on, got another; use another server, and tell its operator',
+    )
+  })
 }

@@ -11,45 +11,63 @@ import {
 } from '../base/constants.js'
 import { Turns } from '../base/mutex.js'
 import type { Environment } from '../platform/environment.js'
+import { askOne, sleep } from '../servers/ask.js'
 import { subscribe } from '../servers/events.js'
+import { Heard } from '../servers/info.js'
+import type { Agreed } from '../servers/manifests.js'
 import type { Servers } from '../servers/parties.js'
-import { sleep } from '../servers/retry.js'
+import type { Publisher } from '../servers/signatures.js'
+import type { Standing } from '../servers/standing.js'
+import { isNews, type Looking, newsIn } from '../servers/target.js'
 import { type Link, linksOf } from '../servers/transport.js'
-import { type Base, hasMore, isNews } from '../servers/updates.js'
 
 /** The map that follows. */
 export interface Follower {
   /** the epoch it is at; undefined: not known, and nothing is followed */
-  readonly base: Base | undefined
+  readonly base: Agreed | undefined
   /** how many hints were downloaded because no update led on */
   readonly madeAnew: number
-  /** asks all servers, and brings the map to their newest epoch */
-  sync(): Promise<void>
+  /** asks all servers that have not been heard, and brings the map to the newest epoch */
+  follow(looking: Pick<Looking, 'heard'>): Promise<void>
+}
+
+interface Parts {
+  readonly servers: Servers
+  readonly environment: Link['environment'] & Pick<Environment, 'tabs'>
+  readonly publisher: Publisher | undefined
+  readonly stats: { readonly standing: Standing }
 }
 
 /** Follows until `signal` aborts, with one stream of each server for all tabs. After a failure a server's next line tries again; lines come every few seconds. */
 export async function followEvents(
-  servers: Servers,
-  environment: Link['environment'] & Pick<Environment, 'tabs'>,
+  { servers, environment, publisher, stats }: Parts,
   follower: Follower,
   signal: AbortSignal,
 ): Promise<void> {
-  const links = linksOf(servers, environment)
-  const turns = new Turns() // all servers announce the same epoch: the second look finds nothing to do
+  const links = linksOf(servers, environment, stats.standing)
+  // All servers announce the same epoch: who has its turn takes what all have heard, and the second look finds nothing to do.
+  const common = { follower, publisher, turns: new Turns(), heard: new Heard() }
   await Promise.all(
     links.map(async link => {
-      const lines = new Lines(link, follower, turns, signal)
+      const lines = new Lines(link, common, signal)
       await subscribe(link, environment.tabs, (newest, drop) => lines.take(newest, drop), signal)
       await lines.working
     }),
   )
 }
 
+interface Common {
+  readonly follower: Follower
+  readonly publisher: Publisher | undefined
+  readonly turns: Turns
+  readonly heard: Heard
+}
+
 /** The looks that one server's lines cause. */
 class Lines {
   readonly #link: Link
+  readonly #common: Common
   readonly #follower: Follower
-  readonly #turns: Turns
   readonly #signal: AbortSignal
   /** what was announced since the last look began */
   #claim: NewestEvent | undefined
@@ -61,10 +79,10 @@ class Lines {
   #notBefore = Number.NEGATIVE_INFINITY
   working: Promise<void> | undefined
 
-  constructor(link: Link, follower: Follower, turns: Turns, signal: AbortSignal) {
+  constructor(link: Link, common: Common, signal: AbortSignal) {
     this.#link = link
-    this.#follower = follower
-    this.#turns = turns
+    this.#common = common
+    this.#follower = common.follower
     this.#signal = signal
   }
 
@@ -86,7 +104,7 @@ class Lines {
       const { clock } = this.#link.environment
       const wait = this.#notBefore - clock.now()
       if (wait > 0) await sleep(clock, wait, this.#signal)
-      const founded = await this.#turns.take(() => this.#look()).catch(() => true)
+      const founded = await this.#look().catch(() => true)
       if (founded && this.#fruitless < FRUITLESS_LOOKS) continue
       drop()
       return
@@ -100,9 +118,16 @@ class Lines {
     const { base, madeAnew } = this.#follower
     if (base === undefined || !this.#isNews(claim) || this.#signal.aborted) return true
     try {
-      // That server is asked first, so that a false line causes no request to the other.
-      if (!(await hasMore(this.#link, base, this.#signal))) return false
-      await this.#follower.sync()
+      // That server is asked first, so that a false line causes no request to the other; and before its turn, so that it holds up no other's.
+      const { heard, publisher, turns } = this.#common
+      const ask = (link: Link, signal: AbortSignal) => heard.ask(link, signal)
+      const news = newsIn(await askOne([this.#link], {}, this.#signal, ask), base.manifest, publisher)
+      if (news === undefined) return false
+      if (news === 'signed') {
+        await turns.take(async () => {
+          if (this.#isNews(claim) && !this.#signal.aborted) await this.#follower.follow({ heard })
+        })
+      }
     } finally {
       const fruitless = this.#isNews(claim)
       if (this.#follower.base?.bytes === base.bytes) this.#fruitless++

@@ -78,13 +78,13 @@ async function sessionOf(
   { push, known, loadKeeping, loadLocalCore, ...given }: SessionParts,
   signal: AbortSignal,
 ): Promise<UnbegunSession> {
-  const { environment, mode, apart, atLeast, servers, stats } = given
+  const { environment, mode, apart, servers, stats } = given
   const scheme = known.get(mode)
   await environment.pause() // whoever calls open() may be a script that the page has just loaded, which is a long task by itself
   signal.throwIfAborted()
   const complete = (core: KeepingParts['core']) => ({ ...given, core })
   if (scheme?.kind === 'stateless') {
-    const greeting = greet(linksOf(servers, environment, stats.offline), atLeast, environment, signal) // while the core is loaded
+    const greeting = greet(linksOf(servers, environment, stats.standing, stats.offline), environment, signal) // while the core is loaded
     if (apart === 1) return await (await loadPart(given.loadOneServer!)).oneServerSession(given, greeting)
     const core = await startInstant(environment)
     signal.throwIfAborted()

@@ -10,6 +10,8 @@ import type { Environment } from '../platform/environment.js'
 export interface Guarded {
   /** whether other tabs may share it: then there is a lock */
   readonly durable: boolean
+  /** the lock is waited for, or no longer */
+  waitsForLock(waits: boolean): void
   /** an operation is over */
   tidy(): void
   /** all operations of a lease are over: resolves when the work they have left is done, or an operation waits */
@@ -128,15 +130,18 @@ export class Queue {
           resolve()
         }
       })
+      this.#guarded.waitsForLock(true)
       const held = this.#environment.locks.hold(this.#lockName, LOCK_PATIENCE_MS, async wanted => {
         closing.throwIfAborted()
         begin()
         return await work(wanted)
       })
       // close() does not wait for a lock that another tab holds. It does wait for work that has begun.
-      await abortable(Promise.race([held, begun]), closing).catch(error => {
-        if (!hasBegun) throw error
-      })
+      await abortable(Promise.race([held, begun]), closing)
+        .catch(error => {
+          if (!hasBegun) throw error
+        })
+        .finally(() => this.#guarded.waitsForLock(false))
       await held
     })
   }

@@ -2,7 +2,7 @@
 // One at a time.
 
 import { ServersDisagreeError } from '../base/errors.js'
-import { OutdatedError } from '../servers/updates.js'
+import { OutdatedError } from '../servers/path.js'
 import type { Draft } from '../state/draft.js'
 import type { Machine, Watch } from '../state/machine.js'
 import { type Beside, install, prepare } from '../state/replacing.js'

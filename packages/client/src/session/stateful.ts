@@ -23,14 +23,14 @@ import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import { readManifest } from '../servers/manifests.js'
 import { identityOf } from '../servers/parties.js'
-import { sleep } from '../servers/retry.js'
+import { sleep } from '../servers/ask.js'
 import type { Stats } from '../servers/stats.js'
-import { OutdatedError } from '../servers/updates.js'
+import { OutdatedError } from '../servers/path.js'
 import { apply } from '../state/advancing.js'
 import { readHead } from '../state/head.js'
 import { belongsTo, fenceLinks, type Hint } from '../state/hint.js'
 import { Machine, type Parts, replacedTooOften, tabsName, type Watch } from '../state/machine.js'
-import { stepsAfter } from '../state/newest.js'
+import { type Asked, stepsAfter } from '../state/newest.js'
 import { replace, startOver } from '../state/replacing.js'
 import { current, follow } from '../state/restoring.js'
 import { sweepRows } from '../state/sweeping.js'
@@ -71,6 +71,9 @@ export class StatefulSession implements Session {
     const guarded = {
       get durable() {
         return machine.durable
+      },
+      waitsForLock: (waits: boolean) => {
+        machine.parts.stats.waitingForTab += waits ? 1 : -1
       },
       tidy: () => machine.freeRetired(),
       rest: (isWaitedFor: () => boolean) => this.#rest(isWaitedFor),
@@ -157,9 +160,19 @@ export class StatefulSession implements Session {
   }
 
   async sync(signal?: AbortSignal): Promise<void> {
+    await this.#bring({ patient: true }, signal)
+    this.#machine.lag.assertNone()
+  }
+
+  async follow(asked: Asked): Promise<void> {
+    await this.#bring(asked)
+  }
+
+  /** To the newest epoch; where no update leads on, with a new state. */
+  async #bring(asked: Asked, signal?: AbortSignal): Promise<void> {
     const done = scoped([signal, this.#closing.signal], async signal => {
       try {
-        await this.#followServers(signal)
+        await this.#followServers(signal, asked)
       } catch (error) {
         if (!(error instanceof OutdatedError)) throw error
         const rebuild = this.#rebuild(error.reason)
@@ -317,19 +330,19 @@ export class StatefulSession implements Session {
 
   // ---- following -----------------------------------------------------------------------------------
 
-  /** Brings the state to the newest epoch that both servers have. Lookups go on while the servers are asked. */
-  async #followServers(signal: AbortSignal): Promise<void> {
+  /** Brings the state to the newest epoch, as far as updates lead. Lookups go on while the servers are asked. */
+  async #followServers(signal: AbortSignal, asked: Asked = {}): Promise<void> {
     const machine = this.#machine
     const watch = machine.watch(signal)
     for (;;) {
-      const { base } = await this.#queue.take(async () => {
+      const { base, scheme } = await this.#queue.take(async () => {
         this.#assertOpen()
         signal.throwIfAborted()
         assertAlive(machine.parts.core)
         return machine.live ?? (await current(machine, watch))
       })
       try {
-        const steps = await stepsAfter(machine, base, signal)
+        const steps = await stepsAfter(machine, scheme, base, signal, asked)
         if (steps.length === 0) return
         await this.#queue.take(() => apply(machine, steps, watch))
       } catch (error) {
@@ -343,9 +356,9 @@ export class StatefulSession implements Session {
 
   /** Listens to the servers' events, or to the tab that does, and follows new epochs. Until the map is closed. */
   listen(): void {
-    const { environment, servers } = this.#machine.parts
+    const { environment } = this.#machine.parts
     const { signal } = this.#closing
-    const task = (signal: AbortSignal) => followEvents(servers, environment, this, signal)
+    const task = (signal: AbortSignal) => followEvents(this.#machine.parts, this, signal)
     if (!this.#machine.durable) {
       this.#listening = whileShown(task, signal)
       return

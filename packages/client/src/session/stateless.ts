@@ -2,10 +2,10 @@
 // lookups are independent, and one that fails may be repeated with fresh randomness. A key is found in two private steps at
 // one epoch: a block of the directory, then the record.
 
-import { equalBytes, type InstantOf, type Manifest } from '@keyhush/protocol'
+import type { InstantOf, Manifest } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
-import { ATTEMPTS, BACKOFF_MS, SLOW_MS } from '../base/constants.js'
+import { ATTEMPTS, BACKOFF_MS, SLOW_MS, slowestMs } from '../base/constants.js'
 import { ClosedError, ServerError, TamperedError, UnsupportedError, UsageError } from '../base/errors.js'
 import type { StorageKind } from '../base/events.js'
 import type { OnProgress, ProgressMeter } from '../base/progress.js'
@@ -16,18 +16,19 @@ import { openVerified, type Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import type { Equipment, SchemeContext, StatelessScheme } from '../scheme/scheme.js'
+import { firstOf, isPassing, sleep, worstOf } from '../servers/ask.js'
 import { type Greeting, greet } from '../servers/greeting.js'
-import { type Agreed, agree } from '../servers/manifests.js'
+import { type Agreed, isSame } from '../servers/manifests.js'
 import { listed, namesOf } from '../servers/parties.js'
-import { isPassing, sleep, worstOf } from '../servers/retry.js'
 import type { Place } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
+import { findTarget, heldBack, isNews, Lag, type Looking, type Target } from '../servers/target.js'
 import { type Link, type Links, linksOf } from '../servers/transport.js'
-import { epochsAfter, isNews, OutdatedError } from '../servers/updates.js'
 import type { Parts } from '../state/machine.js'
+import type { Asked as How } from '../state/newest.js'
 import { followEvents } from './events.js'
 import type { Session } from './session.js'
-import { type Attempts, Subsets } from './subsets.js'
+import { Subsets } from './subsets.js'
 
 export type StatelessParts = Omit<Parts, 'choose' | 'schemes'>
 
@@ -59,6 +60,7 @@ export class StatelessSession implements Session {
   readonly #downloads: Links
   readonly #lookups: Links
   readonly #subsets: Subsets
+  readonly #lag: Lag
   readonly #closing = new AbortController()
   /** aborts after `#closing`, once no lookup is under way any more */
   readonly #ending = new AbortController()
@@ -68,7 +70,7 @@ export class StatelessSession implements Session {
   readonly #equipped = new WeakMap<Agreed, Promise<Equipment>>()
   #closed: Promise<void> | undefined
   #listening: Promise<void> = Promise.resolve()
-  #syncing: Promise<void> | undefined
+  #syncing: Promise<unknown> | undefined
   /** the servers' first replies, if they were asked already */
   #greeting: Greeting | undefined
 
@@ -85,8 +87,10 @@ export class StatelessSession implements Session {
     this.#onClosed = onClosed
     this.#remembered = remembered
     this.#greeting = greeting
-    this.#downloads = linksOf(parts.servers, parts.environment, parts.stats.offline)
-    this.#lookups = linksOf(parts.servers, parts.environment, parts.stats.online)
+    const { servers, environment, stats } = parts
+    this.#lag = new Lag(parts.announce)
+    this.#downloads = linksOf(servers, environment, stats.standing, stats.offline)
+    this.#lookups = linksOf(servers, environment, stats.standing, stats.online)
     this.#subsets = new Subsets(this.#lookups, parts.atLeast, parts.environment.random)
   }
 
@@ -127,19 +131,15 @@ export class StatelessSession implements Session {
   readonly madeAnew = 0
 
   async begin(_progress: ProgressMeter, signal: AbortSignal): Promise<void> {
-    const { environment, atLeast } = this.#parts
-    const greeting = this.#greeting ?? greet(this.#downloads, atLeast, environment, signal)
+    const greeting = this.#greeting ?? greet(this.#downloads, this.#parts.environment, signal)
     this.#greeting = undefined
-    await Promise.all([this.#moveToNewest(signal, greeting), this.#assertOffered(greeting)])
+    this.#assertOffered(await this.#moveToNewest(signal, greeting))
   }
 
-  /** Throws UnsupportedError, before any lookup, if too few servers offer this mode. */
-  async #assertOffered({ infos }: Greeting): Promise<void> {
-    const replies = await infos
-    const without = this.#downloads.filter((_, i) => {
-      const info = replies[i]
-      return info !== undefined && !this.#scheme.isOffered(info.offers)
-    })
+  /** Throws UnsupportedError, before any lookup, if too few servers offer this mode. Those that have not replied may. */
+  #assertOffered(replies: Target['replies']): void {
+    const isWithout = (_: unknown, i: number) => replies[i] !== undefined && !this.#scheme.isOffered(replies[i].offers)
+    const without = this.#downloads.filter(isWithout)
     if (replies.length - without.length >= this.#parts.atLeast) return
     const { name } = without[0]!.server
     throw new UnsupportedError(
@@ -149,8 +149,7 @@ export class StatelessSession implements Session {
   }
 
   listen(): void {
-    const { servers, environment } = this.#parts
-    const task = (signal: AbortSignal) => followEvents(servers, environment, this, signal)
+    const task = (signal: AbortSignal) => followEvents(this.#parts, this, signal)
     this.#listening = whileShown(task, this.#closing.signal)
   }
 
@@ -179,7 +178,7 @@ export class StatelessSession implements Session {
     // From here on the app cannot stop it: a lookup that has begun ends as usual (P5), at whatever epoch.
     for (let attempt = 1; ; attempt++) {
       assertAlive(core)
-      if (publisher?.hasExpired(this.#at!.manifest)) await this.#follow()
+      if (publisher?.hasExpired(this.#at!.manifest)) await this.follow()
       const at = this.#at!
       publisher?.checkExpiry(at.manifest)
       const { manifest } = at
@@ -206,7 +205,7 @@ export class StatelessSession implements Session {
       } catch (error) {
         const isOver = sends ? hasTurned(error, manifest) : isForgotten(error)
         if (attempt === ATTEMPTS || !isOver) throw error
-        await this.#follow()
+        await this.follow()
         if (this.#at === at) throw error
       }
     }
@@ -228,98 +227,105 @@ export class StatelessSession implements Session {
     const { environment, atLeast, stats } = this.#parts
     // Which server gets which request is drawn anew each time.
     if (atLeast === this.#lookups.length) {
-      return await this.#askOf(shuffled(this.#lookups, environment.random), at, of, indices)
+      return await this.#askOf(shuffled(this.#lookups, environment.random), at, of, indices).found
     }
     const attempts = this.#subsets.forLookup()
     const failures: ServerError[] = []
-    for (let round = 1; ; round++) {
-      for (let links = attempts.next(); links !== undefined; links = attempts.next()) {
-        try {
-          return await this.#askSubset(links, attempts, at, of, indices)
-        } catch (error) {
+    /** of the subsets that are asked, who has not replied */
+    const waiting: { readonly late: Set<Link>; readonly until: number }[] = []
+    const next = () => {
+      const now = environment.clock.now()
+      for (const { late, until } of waiting) if (now >= until) for (const link of late) link.standing.note(link, 'late')
+      const links = attempts.next()
+      if (links === undefined) return undefined
+      const late = new Set(links)
+      const { found, bytes } = this.#askOf(links, at, of, indices, {
+        attempts: 1,
+        onReplied: party => late.delete(links[party]!),
+      })
+      const ms = SLOW_MS + slowestMs(bytes)
+      waiting.push({ late, until: now + ms })
+      const work = found.then(
+        records => {
+          this.#subsets.answered(links)
+          return records
+        },
+        error => {
           if (!(error instanceof ServerError)) throw error
           failures.push(error)
-          if (!(error instanceof TamperedError)) continue
-          const liar = this.#subsets.wrong(links)
-          stats.incident(liar?.server.name ?? `one of ${namesOf(links.map(({ server }) => server))}`, error.code)
+          if (!(error instanceof TamperedError)) for (const link of late) attempts.away.add(link)
+          else {
+            const liar = this.#subsets.wrong(links)
+            const name = liar?.server.name ?? `one of ${namesOf(links.map(({ server }) => server))}`
+            stats.incident(name, error.code)
+          }
+          throw error
+        },
+      )
+      return { work, ms }
+    }
+    for (let round = 1; ; round++) {
+      try {
+        return await firstOf(this.#lookups[0]!, next, error => error instanceof ServerError)
+      } catch (error) {
+        // The device may have lost its connection for a moment.
+        if (!(error instanceof ServerError)) throw error
+        if (round === ATTEMPTS || !failures.every(isPassing)) {
+          throw failures.find(error => hasTurned(error, manifest)) ?? worstOf(failures)
         }
-      }
-      // The device may have lost its connection for a moment.
-      if (round === ATTEMPTS || !failures.every(isPassing)) {
-        throw failures.find(error => hasTurned(error, manifest)) ?? worstOf(failures)
       }
       await sleep(environment.clock, BACKOFF_MS)
       attempts.again()
     }
   }
 
-  /** Asks a subset, and notes what has come of it. */
-  async #askSubset(
-    links: Links,
-    { away }: Attempts,
-    at: Asked,
-    of: InstantOf,
-    indices: Uint32Array,
-  ): Promise<Uint8Array> {
-    const { clock } = this.#parts.environment
-    const begun = clock.now()
-    const late = new Set(links)
-    const onReplied = (party: number) => {
-      if (clock.now() - begun < SLOW_MS) late.delete(links[party]!)
-    }
-    const onFailed = (party: number) => {
-      onReplied(party)
-      away.add(links[party]!)
-    }
-    try {
-      const found = await this.#askOf(links, at, of, indices, { attempts: 1, onReplied, onFailed })
-      this.#subsets.answered(links)
-      return found
-    } finally {
-      this.#subsets.late(links, late)
-    }
-  }
-
-  /** Asks these servers, whose order says which gets which request. Throws TamperedError, of nobody, if their answers are wrong. */
-  async #askOf(
+  /**
+   * Asks these servers, whose order says which gets which request. `bytes`: of the longest exchange with one of them. Throws TamperedError, of
+   * nobody, if their answers are wrong.
+   */
+  #askOf(
     links: Links,
     { manifest, equipment }: Asked,
     of: InstantOf,
     indices: Uint32Array,
-    how: Pick<Exchange, 'attempts' | 'onReplied' | 'onFailed'> = {},
-  ): Promise<Uint8Array> {
+    how: Pick<Exchange, 'attempts' | 'onReplied'> = {},
+  ): { readonly found: Promise<Uint8Array>; readonly bytes: number } {
     const { stats } = this.#parts
     const names = links.map(({ server }) => server.name)
     const batch = this.#scheme.begin(this.#context, manifest, names, of, indices, equipment)
     const onForged = async (party: number) => {
       throw this.#scheme.forged!(names[party]!)
     }
-    try {
-      await exchange({ manifest, batch, links, stats, ...how, onForged })
-      const found = batch.finish()
-      if (found !== undefined) return found
-      const finds = names.length === 2 ? "; mode 'full' finds out which server it is" : ''
-      throw new TamperedError(
-        undefined,
-        `expected answers from the database, got others from one of ${listed(names.sort())}; warn your user. Asking again is safe${finds}`,
-      )
-    } finally {
-      batch.free()
+    const asked = async () => {
+      try {
+        await exchange({ manifest, batch, links, stats, ...how, onForged })
+        const found = batch.finish()
+        if (found !== undefined) return found
+        const finds = names.length === 2 ? "; mode 'full' finds out which server it is" : ''
+        throw new TamperedError(
+          undefined,
+          `expected answers from the database, got others from one of ${listed(names.sort())}; warn your user. Asking again is safe${finds}`,
+        )
+      } finally {
+        batch.free()
+      }
     }
+    return { found: asked(), bytes: Math.max(...batch.asks.map(({ body, replyBytes }) => body.length + replyBytes)) }
   }
 
   async sync(signal?: AbortSignal): Promise<void> {
     this.#assertOpen()
-    await abortable(this.#follow(), signal)
+    await abortable(this.follow({ patient: true }), signal)
+    this.#lag.assertNone()
   }
 
   /**
-   * One at a time. Not one that is under way: it has asked some servers before, and may miss what is new. Lookups wait for it, so aborting
-   * sync() does not call it off; only the end of the map does.
+   * Moves to the newest epoch. One at a time. Not one that is under way: it has asked some servers before, and may miss what is new. Lookups
+   * wait for it, so aborting sync() does not call it off; only the end of the map does.
    */
-  async #follow(): Promise<void> {
+  async follow(asked: How = {}): Promise<void> {
     await this.#syncing?.catch(() => {})
-    this.#syncing ??= this.#moveToNewest(this.#ending.signal).finally(() => {
+    this.#syncing ??= this.#moveToNewest(this.#ending.signal, asked).finally(() => {
       this.#syncing = undefined
     })
     await this.#syncing
@@ -329,9 +335,9 @@ export class StatelessSession implements Session {
   async reset(_onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
     this.#assertOpen()
     await scoped([signal, this.#closing.signal], async signal => {
-      const agreed = await this.#newest(undefined, signal)
+      const { at } = await this.#look(undefined, signal)
       signal.throwIfAborted()
-      this.#moveTo(agreed)
+      if (at !== undefined) this.#moveTo(at)
     })
   }
 
@@ -356,54 +362,38 @@ export class StatelessSession implements Session {
     this.#at = undefined
   }
 
-  /** To the newest epoch that all servers have. */
-  async #moveToNewest(signal: AbortSignal, greeting?: Greeting): Promise<void> {
+  /** To the newest epoch that the servers it needs show, and that the publisher has signed, if a key was given. */
+  async #moveToNewest(signal: AbortSignal, asked: Partial<Looking> = {}): Promise<Target['replies']> {
     const before = this.#at
-    const agreed = await this.#newest(before, signal, greeting)
-    if (before !== undefined && !isNews(agreed.manifest, before.manifest)) return
-    if (this.#at === before) this.#moveTo(agreed)
+    const { at, replies } = await this.#look(before, signal, asked)
+    const moves = at !== undefined && (before === undefined || isNews(at.manifest, before.manifest))
+    if (moves && this.#at === before) this.#moveTo(at)
+    return replies
   }
 
   #moveTo(agreed: Agreed): void {
     const { generation, epoch } = agreed.manifest
-    const moves = this.#at !== undefined && !equalBytes(this.#at.bytes, agreed.bytes)
+    const moves = this.#at !== undefined && !isSame(this.#at, agreed)
     this.#at = agreed
     this.#onShown(agreed.manifest)
     this.#equipment(agreed).catch(() => {}) // a lookup that needs it says why
     if (moves) this.#parts.announce({ type: 'updated', generation, epoch })
   }
 
-  /** The newest epoch that all servers have and the publisher has signed, if a key was given. */
-  async #newest(before: Agreed | undefined, signal: AbortSignal, greeting?: Greeting): Promise<Agreed> {
-    const { core, publisher, servers } = this.#parts
-    const agreed = (await this.#signedAfter(before, signal)) ?? (await this.#agreed(signal, greeting))
+  /** Where to be. Undefined: where it is, because servers that it needs lack what is newer. Throws VersionError if it is nowhere yet. */
+  async #look(base: Agreed | undefined, signal: AbortSignal, asked: Partial<Looking> = {}): Promise<Target> {
+    const { core, publisher, servers, stats, environment, atLeast } = this.#parts
+    const following = { core, links: this.#downloads, publisher, stats, pause: environment.pause }
     const seen = this.#at?.manifest ?? this.#remembered
-    if (seen !== undefined) publisher?.checkSuccession(seen, agreed.manifest)
-    this.#scheme.maxBatch(core, agreed.manifest, servers.length) // throws
-    return agreed
-  }
-
-  async #agreed(signal: AbortSignal, greeting?: Greeting): Promise<Agreed> {
-    const agreed = await (greeting?.agreed ?? agree(this.#downloads, signal, this.#parts.atLeast))
-    const infos = (await greeting?.infos)?.filter(info => info !== undefined)
-    return (await this.#parts.publisher?.check(agreed, this.#downloads, signal, infos)) ?? agreed
-  }
-
-  /** Undefined: no publisher's key was given, or no chain of epochs leads on. */
-  async #signedAfter(before: Agreed | undefined, signal: AbortSignal): Promise<Agreed | undefined> {
-    const { core, publisher, stats, atLeast } = this.#parts
-    if (publisher === undefined || before === undefined) return undefined
-    const following = { core, links: this.#downloads, atLeast, publisher, stats }
-    try {
-      for (let at = before; ; ) {
-        const next = (await epochsAfter(at, following, signal)).at(-1)
-        if (next === undefined) return at
-        at = next
-      }
-    } catch (error) {
-      if (error instanceof OutdatedError) return undefined
-      throw error
-    }
+    const looking = { needed: atLeast, notBefore: publisher && seen?.epoch, ...asked }
+    const target = await findTarget(following, base, looking, signal)
+    this.#lag.note(target.behind)
+    const { at, behind } = target
+    if (at === undefined && this.#at === undefined) throw heldBack(behind!)
+    if (at === undefined) return target
+    if (seen !== undefined) publisher?.checkSuccession(seen, at.manifest)
+    this.#scheme.maxBatch(core, at.manifest, servers.length) // throws
+    return target
   }
 
   get #context(): SchemeContext {

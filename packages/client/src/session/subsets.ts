@@ -15,8 +15,6 @@ export class Subsets {
   readonly #random: Environment['random']
   /** as bits: those whose answers were wrong, in the life of the map */
   readonly #wrong = new Set<number>()
-  /** servers that were late when they were asked last */
-  readonly #late = new Set<Link>()
   /** the subset that answered last; at first all servers, or any two where two suffice */
   #last: number
 
@@ -62,14 +60,6 @@ export class Subsets {
     this.#last = this.#bits(subset)
   }
 
-  /** The subset was asked, and these of it were late, whatever they answered. */
-  late(subset: Links, late: ReadonlySet<Link>): void {
-    for (const link of subset) {
-      if (late.has(link)) this.#late.add(link)
-      else this.#late.delete(link)
-    }
-  }
-
   /**
    * The subset's answers were wrong. Returns the server that has lied, if that is proved: if each set of as many servers as may lie, which
    * has a member in every subset that was ever wrong, contains it. As many may lie as may be left out, and as may collude. An answer that
@@ -87,7 +77,7 @@ export class Subsets {
 
   /** Subsets of the lowest rank are asked first. */
   #rank(bits: number): number {
-    const late = this.#membersOf(bits).filter(link => this.#late.has(link)).length
+    const late = this.#membersOf(bits).filter(link => link.standing.isLate(link)).length
     return late + (this.#wrong.has(bits) ? this.#links.length + 1 : 0)
   }
 

@@ -7,10 +7,11 @@ import { inCore, release } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
 import { downloadDirectory, FailedServers } from '../scheme/download.js'
 import type { Preparation, SchemeState, StatefulScheme } from '../scheme/scheme.js'
+import { ask } from '../servers/ask.js'
 import { Fence, NO_REQUEST, placeOf, register } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
-import type { Links } from '../servers/transport.js'
-import { OutdatedError } from '../servers/updates.js'
+import type { Link, Links } from '../servers/transport.js'
+import { OutdatedError } from '../servers/path.js'
 import { StoreFailure } from '../store/storage.js'
 import { type HintRecord, StateMovedError, type StateStore } from '../store/store.js'
 import { applied } from './applying.js'
@@ -105,7 +106,8 @@ export class Draft {
     if (!this.#store.durable && this.#fences.length === 1) return
     const { databaseId } = this.#agreed.manifest
     const claim = { databaseId, hintId, version: placeOf(0, this.#agreed.manifest), requestHash: NO_REQUEST }
-    for (const link of fences) await new Fence(link).confirm(claim).catch(() => {})
+    const confirmed = fences.map(link => new Fence(link).confirm(claim).catch(() => {}))
+    if (confirmed.length > 0) await Promise.race(confirmed)
   }
 
   get #fences(): Links {
@@ -127,12 +129,15 @@ export class Draft {
     if (this.#registered) return
     const { databaseId } = this.#agreed.manifest
     const { announce, rollback } = this.#machine.parts
-    for (const link of this.#fences) {
-      const { name } = link.server
-      const outcome = await register(link, { databaseId, hintId: this.#record.hintId }, signal)
+    const hint = { databaseId, hintId: this.#record.hintId }
+    const fences = this.#fences
+    const work = (link: Link, signal: AbortSignal) => register(link, hint, signal)
+    const outcomes = fences.length > 0 ? await ask(fences, { enough: 1, all: true, once: true }, signal, work) : []
+    for (const [i, outcome = 'away'] of outcomes.entries()) {
+      const { name } = fences[i]!.server
       if (outcome !== 'registered' && rollback === 'strict') {
         const instead = "choose servers that keep one, or open without rollback: 'strict'"
-        throw new UnsupportedError('fence', `${name} keeps no rollback fence, or it is full; ${instead}`)
+        throw new UnsupportedError('fence', `${name} keeps no rollback fence, or it is full or away; ${instead}`)
       }
       if (outcome === 'registered') this.#record = { ...this.#record, fenced: [...this.#record.fenced, name] }
       else announce({ type: 'unfenced', server: name, reason: outcome })
@@ -182,7 +187,8 @@ export class Draft {
   /** Brings the draft to the newest epoch. Returns whether there was a newer one. Throws OutdatedError. */
   async follow(signal: AbortSignal): Promise<boolean> {
     const { core } = this.#machine.parts
-    const steps = await stepsAfter(this.#machine, baseOf(this.#preparation, this.#agreed), signal)
+    const base = baseOf(this.#preparation, this.#agreed)
+    const steps = await stepsAfter(this.#machine, this.#scheme, base, signal)
     for (const step of steps) {
       const foreseen = this.#preparation.foresee?.(step)
       if (foreseen !== undefined) await foreseen

@@ -9,7 +9,7 @@ import type { Preparation, SchemeState, StatefulScheme } from '../scheme/scheme.
 import type { Agreed } from '../servers/manifests.js'
 import type { Servers } from '../servers/parties.js'
 import type { Links } from '../servers/transport.js'
-import type { Base } from '../servers/updates.js'
+import type { Base } from '../servers/path.js'
 import type { HintRecord } from '../store/store.js'
 
 export class Hint {

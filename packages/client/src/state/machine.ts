@@ -26,9 +26,10 @@ import type { RollbackPreference } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
 import { type Apart, identityOf, type Servers } from '../servers/parties.js'
 import type { Publisher } from '../servers/signatures.js'
+import type { OutdatedError } from '../servers/path.js'
 import type { StatsKeeper } from '../servers/stats.js'
+import { Lag } from '../servers/target.js'
 import { type Links, linksOf } from '../servers/transport.js'
-import type { OutdatedError } from '../servers/updates.js'
 import {
   type Identity,
   type OpenedStore,
@@ -99,6 +100,7 @@ export class Machine {
   readonly downloads: Links
   readonly lookups: Links
   readonly fences: Links
+  readonly lag: Lag
   readonly checkpoints = new Checkpoints()
   /** the last caller has its answer: its effect may be stored */
   answering: Promise<void> = Promise.resolve()
@@ -124,9 +126,11 @@ export class Machine {
 
   constructor(parts: Parts, opened: OpenedStore) {
     this.parts = parts
-    this.downloads = linksOf(parts.servers, parts.environment, parts.stats.offline)
-    this.lookups = linksOf(parts.servers, parts.environment, parts.stats.online)
-    this.fences = linksOf(parts.servers, parts.environment, parts.stats.fence)
+    const { servers, environment, stats } = parts
+    this.downloads = linksOf(servers, environment, stats.standing, stats.offline)
+    this.lookups = linksOf(servers, environment, stats.standing, stats.online)
+    this.fences = linksOf(servers, environment, stats.standing, stats.fence)
+    this.lag = new Lag(parts.announce)
     this.#opened = opened
     this.#store = watched(opened.store)
     this.#storage = opened.storage

@@ -1,29 +1,107 @@
 // Asks the servers for what they have now. Changes no state.
 
-import { type Agreed, agree } from '../servers/manifests.js'
-import { type Step, stepsAfter as stepsOf } from '../servers/update-lists.js'
+import { equalBytes } from '@keyhush/protocol'
+import { ATTEMPTS } from '../base/constants.js'
+import { ServerError } from '../base/errors.js'
+import type { StatefulScheme } from '../scheme/scheme.js'
+import { type Agreed, isSame } from '../servers/manifests.js'
+import { type Base, pathTo } from '../servers/path.js'
+import { type Following, findTarget, heldBack, type Looking, type Target } from '../servers/target.js'
+import { type Step, withLists } from '../servers/update-lists.js'
 import type { Machine, Watch } from './machine.js'
 
-/** The manifest both servers show now, signed if a publisher's key was given. */
+/** How the servers are asked. */
+export type Asked = Pick<Looking, 'heard' | 'patient'>
+
+/** The epoch for a new state, signed if a publisher's key was given. */
 export async function newest(machine: Machine, { signal }: Watch): Promise<Agreed> {
-  const { publisher, atLeast } = machine.parts
-  const shown = await agree(machine.downloads, signal, atLeast)
-  const agreed = (await publisher?.check(shown, machine.downloads, signal)) ?? shown
-  if (machine.manifest !== undefined) publisher?.checkSuccession(machine.manifest, agreed.manifest)
-  machine.show(agreed)
-  return agreed
+  const { mode, publisher, atLeast } = machine.parts
+  const scheme = machine.known?.scheme ?? machine.schemeOf(mode)
+  const look = (needed: number) => findFor(machine, undefined, { needed }, signal)
+  const needed = neededBy(machine, scheme)
+  let { at, behind } = await look(needed)
+  const asks = at !== undefined && machine.schemeFor(at.manifest).parties.length > 0
+  if (asks && needed < atLeast) ({ at, behind } = await look(atLeast))
+  if (at === undefined) throw heldBack(behind!)
+  if (machine.manifest !== undefined) publisher?.checkSuccession(machine.manifest, at.manifest)
+  machine.show(at)
+  return at
 }
 
-/** The epochs after `base` that both servers have; if a publisher's key was given, up to the newest signed one. */
-export async function stepsAfter(machine: Machine, base: Agreed, signal: AbortSignal): Promise<Step[]> {
-  const { core, publisher, stats, atLeast } = machine.parts
-  const steps = await stepsOf(base, { core, links: machine.downloads, atLeast, publisher, stats }, signal)
-  if (steps.length === 0 && publisher !== undefined && !machine.isShown(base)) {
-    // A server that claims to be behind shows no signature. A map that has all records does with the stored one.
-    const held = machine.known?.state.kind === 'held'
-    if (held && (await machine.hasVouchedFor(base))) publisher.checkExpiry(base.manifest)
-    else await publisher.check(base, machine.downloads, signal)
+/**
+ * The epochs after `base` that updates lead to, with their lists; none if the map stays where it is. There may be more: ask again from the
+ * last. Throws OutdatedError, ServersDisagreeError, SignatureError and the errors of single servers.
+ */
+export async function stepsAfter(
+  machine: Machine,
+  scheme: StatefulScheme,
+  base: Base,
+  signal: AbortSignal,
+  asked: Asked = {},
+): Promise<readonly Step[]> {
+  const following = followingOf(machine)
+  for (let attempt = 1; ; attempt++) {
+    const looking = { needed: neededBy(machine, scheme), ...asked }
+    const target = await findFor(machine, base, looking, signal)
+    const { at } = target
+    if (at === undefined || (await stays(machine, scheme, base, at))) {
+      if (at === undefined && !(await isVouchedFor(machine, base))) throw heldBack(target.behind!)
+      if (at !== undefined) machine.show(base)
+      return []
+    }
+    try {
+      const path = await pathTo(base, { ...target, at }, following, signal)
+      const steps = await withLists(path, following, signal)
+      machine.show(steps.at(-1)!)
+      return steps
+    } catch (error) {
+      // The servers may have forgotten an epoch meanwhile. Asked again, they say so.
+      const forgotten = error instanceof ServerError && error.refusal === 'not_found'
+      if (!forgotten || attempt === ATTEMPTS) throw error
+    }
   }
-  machine.show(steps.at(-1) ?? base)
-  return steps
+}
+
+/** Whether a map at `base` stays there. Throws SignatureError if it must not, and servers show only older epochs. */
+async function stays(machine: Machine, scheme: StatefulScheme, base: Agreed, at: Agreed): Promise<boolean> {
+  if (isSame(at, base)) return true
+  const { publisher } = machine.parts
+  const isOlder = at.manifest.epoch < base.manifest.epoch
+  if (!isOlder || !equalBytes(at.manifest.databaseId, base.manifest.databaseId)) return false
+  // A map that has all records does with the signature that is stored.
+  if (asksNobody(scheme) && (await isVouchedFor(machine, base))) publisher?.checkExpiry(base.manifest)
+  else publisher?.checkSuccession(base.manifest, at.manifest)
+  return true
+}
+
+async function isVouchedFor(machine: Machine, base: Agreed): Promise<boolean> {
+  return machine.parts.publisher === undefined || (await machine.hasVouchedFor(base))
+}
+
+async function findFor(
+  machine: Machine,
+  base: Agreed | undefined,
+  looking: Looking,
+  signal: AbortSignal,
+): Promise<Target> {
+  const target = await findTarget(followingOf(machine), base, { ...looking, notBefore: machine.manifest?.epoch }, signal)
+  machine.lag.note(target.behind)
+  return target
+}
+
+function followingOf({ parts, downloads: links }: Machine): Following {
+  const { core, publisher, stats, environment } = parts
+  return { core, links, publisher, stats, pause: environment.pause }
+}
+
+/**
+ * How many servers have to show the epoch of a state. Queries need agreement always: else publisher and one server could make answers fail
+ * by key. A map that has all records asks nobody, so one server's is enough that the publisher has signed.
+ */
+function neededBy({ parts: { publisher, atLeast } }: Machine, scheme: StatefulScheme | undefined): number {
+  return publisher !== undefined && scheme !== undefined && asksNobody(scheme) ? 1 : atLeast
+}
+
+function asksNobody({ parties }: StatefulScheme): boolean {
+  return parties.length === 0
 }

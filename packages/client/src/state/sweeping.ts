@@ -3,7 +3,7 @@
 
 import { scoped } from '../base/abort.js'
 import { LOCK_PATIENCE_MS } from '../base/constants.js'
-import { sleep } from '../servers/retry.js'
+import { sleep } from '../servers/ask.js'
 import type { Machine } from './machine.js'
 
 /**

@@ -13,7 +13,7 @@ import { type Key, keyBytes, type Normalize } from '../lookup/keys.js'
 import type { Place, Question } from '../lookup/question.js'
 import { type KeyhushMap, OpenedMap } from '../map.js'
 import type { Stats, Traffic } from '../servers/stats.js'
-import type { Awaited, Wait } from '../servers/waiting.js'
+import type { Awaited, Budget } from '../servers/budget.js'
 import type { Session } from '../session/session.js'
 
 /** Options of `fakeMap()`. */
@@ -83,7 +83,7 @@ export function fakeMap(
 }
 
 /** Looked up at each call: fake timers of a test runner take their place. */
-const CLOCK: Wait['clock'] = {
+const CLOCK: Budget['clock'] = {
   setTimeout: (callback, ms) => setTimeout(callback, ms),
   clearTimeout: timer => clearTimeout(timer as ReturnType<typeof setTimeout>),
 }
@@ -99,8 +99,8 @@ class Fake extends OpenedMap implements FakeMap {
     const random = (bytes: number) => crypto.getRandomValues(new Uint8Array(bytes))
     const subscribe = (listener: OnEvent) => session.subscribe(listener)
     const slow = (servers: readonly string[]) => session.announce({ type: 'slow', servers })
-    const wait: Wait = { clock: CLOCK, connection: undefined, awaited: session, timeoutMs, slow }
-    super({ session, random, normalize, subscribe, wait, leave: () => session.close() })
+    const budget: Budget = { clock: CLOCK, connection: undefined, awaited: session, timeoutMs, slow }
+    super({ session, random, normalize, subscribe, budget, leave: () => session.close() })
     this.#fake = session
     if (onEvent !== undefined) subscribe(onEvent)
   }
@@ -129,6 +129,7 @@ const EMPTY: Slot = { key: undefined, value: new Uint8Array() }
 class FakeSession implements Session, Awaited {
   readonly dead = false
   readonly storage = 'memory'
+  readonly waitsForTab = false
   readonly arrived = 0
   readonly downloaded = 0
   #mode: Mode

@@ -24,6 +24,7 @@ import {
   toHex,
   withVerdict,
 } from '@keyhush/protocol'
+import { blake3 } from '@noble/hashes/blake3.js'
 import type { Fetch } from '../../src/testing.js'
 import type { ManualClock } from './clock.js'
 import type { Database } from './database.js'
@@ -219,10 +220,11 @@ export class Network {
 
   /** What `/v1/info` says; tests put signatures in. */
   info(server: string): Info {
-    const epochs = this.#databases[server]!.slice(-2).map(({ manifest: { generation, epoch } }) => ({
+    const databases = this.#databases[server]!
+    const epochs = databases.slice(-2).map(({ manifest: { generation, epoch }, manifestBytes }) => ({
       generation,
       epoch,
-      manifest: '0'.repeat(64),
+      manifest: toHex(blake3(manifestBytes)),
     }))
     const offers = {
       proofs: ['merkle', 'tags'],
@@ -234,7 +236,8 @@ export class Network {
       oneServer: false,
       history: 64,
     }
-    return { format: 1, software: 'test', epochs, offers, signatures: this.signatures }
+    const database = toHex(databases.at(-1)!.manifest.databaseId)
+    return { format: 1, software: 'test', database, epochs, offers, signatures: this.signatures }
   }
 }
 

@@ -23,7 +23,7 @@ import { TamperedError, UnsupportedError } from '../../base/errors.js'
 import { coreCode, inCore, isDead, release } from '../../platform/core.js'
 import type { Environment } from '../../platform/environment.js'
 import { startPackage } from '../../platform/starting.js'
-import { withRetry } from '../../servers/retry.js'
+import { askOne } from '../../servers/ask.js'
 import { getWholeBlob } from '../../servers/transport.js'
 import type { Ask, Equipment, SchemeContext, StatelessBatch, StatelessScheme, Verdict } from '../scheme.js'
 
@@ -60,7 +60,8 @@ function schemeWith(own: OneServerCore): StatelessScheme {
     async equip({ core }, { manifest, bytes }, link, signal) {
       const hash = manifest.oneServerHint!
       const length = allSizes(own, manifest).reduce((sum, { hintBytes }) => sum + hintBytes, 0)
-      const hint = await withRetry(link, signal, () => getWholeBlob(link, toHex(hash), length, signal))
+      const asking = { bytes: length }
+      const hint = await askOne([link], asking, signal, (link, signal) => getWholeBlob(link, toHex(hash), length, signal))
       if (
         !equalBytes(
           inCore(core, () => core.blake3(hint)),

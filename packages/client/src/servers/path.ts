@@ -1,0 +1,168 @@
+// The way from the epoch that a map is at to the one that it should be at (docs/protocol.md, Updates). Any server's manifests will do: each
+// names the one before by its hash, so they are right if they end in the target. Nothing secret is sent.
+
+import { checkFollows, decodeManifests, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest } from '@keyhush/protocol'
+import { VersionError } from '../base/errors.js'
+import { inCore } from '../platform/core.js'
+import { askOne } from './ask.js'
+import { type Agreed, fromWire, isSame } from './manifests.js'
+import type { Following, Target } from './target.js'
+import { getBounded, type Link } from './transport.js'
+
+/** The epoch that a hint or a map is at. */
+export interface Base extends Agreed {
+  /** whether an update can lead to the next epoch of its generation; missing: it can */
+  readonly follows?: (before: Manifest, next: Manifest) => boolean
+}
+
+/**
+ * No update leads from a hint's epoch to the servers' newest. `history`: the servers no longer keep the epochs between;
+ * `generation`: the database has another layout or directory, or has outgrown the hint; `manifest`: it is another database;
+ * `spent`: the hint's lookups are used up.
+ */
+export class OutdatedError extends Error {
+  override readonly name = 'OutdatedError'
+  readonly reason: 'history' | 'generation' | 'manifest' | 'spent'
+
+  constructor(reason: OutdatedError['reason']) {
+    super(`no update leads to the newest epoch (${reason})`)
+    this.reason = reason
+  }
+}
+
+/** Most manifests, and bytes, of a reply of `/v1/manifests`; a single manifest may be longer. */
+const CHAIN_MANIFESTS = 64
+const CHAIN_BYTES = 8 * 1024 * 1024
+
+/** The longest reply of `/v1/manifests`, in bytes. */
+const LONGEST_CHAIN = Math.max(CHAIN_BYTES, LONGEST_MANIFEST_BYTES)
+
+/**
+ * The epochs after `base` that updates lead to, up to the target, or the first of them. `target` is newer than `base`. Throws OutdatedError
+ * if no update leads to the first, and the servers' failures if none says so.
+ */
+export async function pathTo(
+  base: Base,
+  { at: target, holders }: Target & { readonly at: Agreed },
+  following: Following,
+  signal: AbortSignal,
+): Promise<readonly Agreed[]> {
+  const { manifest } = target
+  if (!equalBytes(manifest.databaseId, base.manifest.databaseId)) throw new OutdatedError('manifest')
+  if (manifest.epoch === base.manifest.epoch) throw new OutdatedError('manifest')
+  const path = manifest.epoch === base.manifest.epoch + 1 ? nextTo(base, target, following) : undefined
+  return withinGeneration(base, path ?? (await anyPath(base, target, holders, following, signal)))
+}
+
+function nextTo(base: Agreed, target: Agreed, { core }: Following): readonly Agreed[] {
+  const hash = inCore(core, () => core.blake3(base.bytes))
+  if (!canFollow(base.manifest, target.manifest) || !equalBytes(target.manifest.previousManifest, hash)) {
+    throw new OutdatedError('manifest')
+  }
+  return [target]
+}
+
+async function anyPath(
+  base: Agreed,
+  target: Agreed,
+  holders: readonly Link[],
+  following: Following,
+  signal: AbortSignal,
+): Promise<readonly Agreed[]> {
+  const bytes = Math.min(LONGEST_CHAIN, (target.manifest.epoch - base.manifest.epoch) * target.bytes.length)
+  let isOver = false
+  const from = async (link: Link, signal: AbortSignal) => {
+    const path = await pathFrom(link, base, target, bytes, following, signal)
+    if (path !== undefined) return path
+    isOver = true
+    throw new VersionError(link.server.name, 'expected the epochs since that of this map, got none that lead on; call again')
+  }
+  // Others may have forgotten less.
+  const links = [...holders, ...following.links.filter(link => !holders.includes(link))]
+  try {
+    return await askOne(links, { bytes }, signal, from)
+  } catch (error) {
+    throw isOver && !signal.aborted ? new OutdatedError('history') : error
+  }
+}
+
+/**
+ * One server's. It may be made up until it ends in the target, so no more of it is kept than one reply may bring, and it is read no further.
+ * Undefined: the server has none, any more or yet.
+ */
+async function pathFrom(
+  link: Link,
+  base: Agreed,
+  target: Agreed,
+  bytes: number,
+  { core, pause }: Following,
+  signal: AbortSignal,
+): Promise<readonly Agreed[] | undefined> {
+  const kept: Agreed[] = []
+  let keptBytes = 0
+  for (let last = base; ; ) {
+    const piece = await piecesAfter(link, last.manifest.epoch, bytes, signal)
+    const wanted = piece?.slice(0, target.manifest.epoch - last.manifest.epoch) ?? []
+    if (!canLead(last, wanted, target)) return undefined // before any of it is hashed
+    for (const next of wanted) {
+      const hash = inCore(core, () => core.blake3(last.bytes))
+      if (!equalBytes(next.manifest.previousManifest, hash)) return undefined
+      await pause() // in JavaScript a long manifest takes milliseconds
+      signal.throwIfAborted()
+      last = next
+      keptBytes += next.bytes.length
+      if (keptBytes <= LONGEST_CHAIN) kept.push(isSame(next, target) ? target : next)
+    }
+    if (isSame(last, target)) return kept
+    if (!isFull(wanted, target)) return undefined // else it could come an epoch at a time
+  }
+}
+
+/** Undefined: the server no longer keeps them, or is behind. */
+async function piecesAfter(
+  link: Link,
+  since: number,
+  bytes: number,
+  signal: AbortSignal,
+): Promise<readonly Agreed[] | undefined> {
+  try {
+    const chain = await getBounded(link, `/v1/manifests?since=${since}`, LONGEST_CHAIN, signal, bytes)
+    return fromWire(link, () => decodeManifests(chain, CHAIN_MANIFESTS))
+  } catch (error) {
+    if (error instanceof VersionError && error.newest !== undefined) return undefined
+    throw error
+  }
+}
+
+/** Whether these, which can come one after the other, go on from `base` and can lead to the target. */
+function canLead(base: Agreed, piece: readonly Agreed[], target: Agreed): boolean {
+  const [first, last] = [piece[0], piece.at(-1)]
+  if (first === undefined || last === undefined || !canFollow(base.manifest, first.manifest)) return false
+  return last.manifest.epoch < target.manifest.epoch || isSame(last, target)
+}
+
+function canFollow(before: Manifest, next: Manifest): boolean {
+  try {
+    checkFollows(before, next)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Whether a server gives as much at once, of a chain that is not at its end. */
+function isFull(piece: readonly Agreed[], target: Agreed): boolean {
+  const bytes = piece.reduce((sum, { bytes }) => sum + bytes.length, 0)
+  const longest = Math.max(...[...piece, target].map(({ bytes }) => bytes.length))
+  return piece.length >= CHAIN_MANIFESTS || bytes + longest > CHAIN_BYTES
+}
+
+/** The epochs that updates lead to. Throws OutdatedError if no update leads to the first. */
+function withinGeneration(base: Base, path: readonly Agreed[]): readonly Agreed[] {
+  const end = path.findIndex(({ manifest }, i) => {
+    const { manifest: before } = path[i - 1] ?? base
+    return manifest.generation !== before.generation || base.follows?.(before, manifest) === false
+  })
+  if (end === 0) throw new OutdatedError('generation')
+  return end < 0 ? path : path.slice(0, end)
+}

@@ -1,0 +1,29 @@
+// Which servers of a map were late, or broke off, when they were asked last. They are asked last, whatever is asked. The order follows
+// from delays alone, never from what is asked.
+
+import type { Server } from './parties.js'
+
+/** Anything of one server. */
+interface OfServer {
+  readonly server: Server
+}
+
+/** One for a map, on all its links. */
+export class Standing {
+  readonly #late = new Set<string>()
+
+  isLate({ server }: OfServer): boolean {
+    return this.#late.has(server.name)
+  }
+
+  /** How a server did when it was asked last. */
+  note({ server }: OfServer, how: 'in time' | 'late'): void {
+    if (how === 'late') this.#late.add(server.name)
+    else this.#late.delete(server.name)
+  }
+
+  /** In the same order, but for those that were late, which come last. */
+  order<L extends OfServer>(links: readonly L[]): L[] {
+    return [...links.filter(link => !this.isLate(link)), ...links.filter(link => this.isLate(link))]
+  }
+}

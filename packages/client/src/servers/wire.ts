@@ -1,0 +1,53 @@
+// The attempts at one request of a lookup, or to a fence: their number and times follow from lengths alone, and no caller's patience changes
+// them (P5).
+
+import { ATTEMPTS, BACKOFF_MS, MALFORMED_ATTEMPTS, SLOW_MS, slowestMs, WIRE_MS } from '../base/constants.js'
+import { NetworkError, ProtocolError, ServerError, VersionError } from '../base/errors.js'
+import { sleep } from './ask.js'
+import type { Link } from './transport.js'
+
+interface Attempts {
+  /** how often it is sent; missing: ATTEMPTS */
+  readonly attempts?: number | undefined
+  /** whether it is not sent again after this failure */
+  readonly isFinal?: (error: unknown) => boolean
+  /** Calls it off: for registering a hint, of which no server knows yet. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Sends a request, and again if it fails. `send` is given the time by the link's clock at which all attempts end. `bytes`: in both directions.
+ * A server that is not ready, and says when it is, is asked again then; that is no attempt.
+ */
+export async function onTheWire<T>(
+  link: Link,
+  bytes: number,
+  send: (until: number) => Promise<T>,
+  { attempts = ATTEMPTS, isFinal = () => false, signal }: Attempts = {},
+): Promise<T> {
+  const { clock } = link.environment
+  const start = clock.now()
+  const until = start + WIRE_MS + slowestMs(bytes)
+  const isInTime = () => clock.now() - start <= SLOW_MS + slowestMs(bytes)
+  for (let attempt = 1; ; ) {
+    let pause = BACKOFF_MS
+    try {
+      const reply = await send(until)
+      if (isInTime()) link.standing.note(link, 'in time')
+      return reply
+    } catch (error) {
+      if (signal?.aborted) throw error
+      if (error instanceof NetworkError && error.refusal === undefined) link.standing.note(link, 'late')
+      const isMalformed = error instanceof ProtocolError || (error instanceof VersionError && !error.retryable)
+      const isUnready = error instanceof NetworkError && error.refusal === 'not_ready' && error.retryAfterMs !== undefined
+      if (error instanceof ServerError) pause = isMalformed ? 0 : (error.retryAfterMs ?? BACKOFF_MS)
+      // Not if the page's own policy has kept it from leaving.
+      const isKept = error instanceof NetworkError && !error.retryable
+      const most = isMalformed ? Math.min(MALFORMED_ATTEMPTS, attempts) : attempts
+      if (isKept || isFinal(error) || clock.now() + pause >= until) throw error
+      if (!isUnready && attempt++ >= most) throw error
+    }
+    if (pause > 0) await sleep(clock, pause, signal)
+    signal?.throwIfAborted()
+  }
+}
