@@ -33,9 +33,6 @@ export function slowestMs(bytes: number): number {
 /** Longest time for all attempts at a request of a lookup or to a fence, besides `slowestMs` of its bytes in both directions. */
 export const WIRE_MS = 15_000
 
-/** A shorter download tells nothing of how fast its servers are: one pause before another attempt would count. */
-export const SLOW_DOWNLOAD_MS = 5_000
-
 /** How long a call waits for servers if the app says nothing. */
 export const TIMEOUT_MS = 15_000
 

@@ -4,13 +4,13 @@
 import { contentHash, equalBytes, type Manifest, partitionBytes, toHex } from '@keyhush/protocol'
 import type { Core, DirectoryHandle, Lanes } from '@keyhush/wasm/client'
 import { OVER, scoped, together } from '../base/abort.js'
-import { SLOW_DOWNLOAD_MS, SLOW_MS, slowestMs, WORK_BYTES } from '../base/constants.js'
+import { SLOW_MS, slowestMs, WORK_BYTES } from '../base/constants.js'
 import { ProtocolError, ServerError, TamperedError } from '../base/errors.js'
 import { shuffled } from '../base/random.js'
 import { coreCode, hintsOf, inCore, release } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
-import { askOne, sleep, worstOf } from '../servers/ask.js'
+import { askOne, repeated, sleep, worstOf } from '../servers/ask.js'
 import { namesOf } from '../servers/parties.js'
 import type { StatsKeeper } from '../servers/stats.js'
 import { getBlob, getWholeBlob, type Link } from '../servers/transport.js'
@@ -152,15 +152,12 @@ export async function downloadPartitions(
 ): Promise<void> {
   const { core } = context
   const { clock, random } = context.environment
-  const start = clock.now()
   const bytes = partitionBytes(manifest)
   const missing: number[] = []
   for (let q = 0; q < manifest.partitions; q++) {
     if (inCore(core, () => folding.isFolded(q))) received(bytes)
     else missing.push(q)
   }
-  const total = missing.length
-  const taken = new Map<Link, number>()
   const pieces = new Set<Piece>()
   const patience = SLOW_MS + slowestMs(bytes)
   /** lanes whose piece another has taken over */
@@ -170,11 +167,9 @@ export async function downloadPartitions(
     const partition = missing.shift()!
     const piece: Piece = { partition, link, begun: clock.now(), over: new AbortController() }
     pieces.add(piece)
-    taken.set(link, (taken.get(link) ?? 0) + 1)
     try {
       await scoped([signal, piece.over.signal], async signal => {
-        const asking = { bytes, outlasts: true }
-        await askOne([link], asking, signal, (link, signal) =>
+        await repeated(link, { outlasts: true }, signal, (link, signal) =>
           receive(context, manifest, folding, link, lane, partition, received, signal),
         )
       })
@@ -195,6 +190,7 @@ export async function downloadPartitions(
     const left = begun + patience - clock.now()
     if (left <= 0 && !link.environment.connection?.isOffline) {
       link.standing.note(link, 'late')
+      failures.slow(servers.indexOf(link))
       resting.add(link)
       over.abort(OVER)
     }
@@ -225,10 +221,6 @@ export async function downloadPartitions(
     )
   } while (missing.length > 0 && order.some(isAble))
   if (missing.length > 0) throw failures.error
-  for (const link of order.filter(link => taken.has(link))) {
-    const few = taken.get(link)! * taken.size * 4 < total // less than a quarter of its share
-    if (few && isAble(link) && clock.now() - start > SLOW_DOWNLOAD_MS) failures.slow(servers.indexOf(link))
-  }
 }
 
 /** Does all steps, and yields the thread between them. May be aborted. */

@@ -238,14 +238,14 @@ function breaksOff(error: ServerError): boolean {
 
 /**
  * Runs `work`, and again if the connection was refused or broke before a byte had come, or as soon as a busy server has asked for. Not
- * again if the server let its deadline pass, dripped, or broke the protocol. `giveWay` is called before each pause.
+ * again if the server let its deadline pass, dripped, or broke the protocol. Settles when `work` has. `giveWay` is called before each pause.
  */
-async function repeated<T>(
+export async function repeated<T>(
   link: Link,
   { outlasts, once }: Pick<Asking, 'outlasts' | 'once'>,
   signal: AbortSignal,
   work: Work<T>,
-  giveWay: () => void,
+  giveWay: () => void = () => {},
 ): Promise<T> {
   const { clock, connection } = link.environment
   const start = clock.now()

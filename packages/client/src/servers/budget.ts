@@ -1,9 +1,9 @@
 // How long a call waits: for servers, or for another tab. Waiting is local: requests run on as if nobody counted (P5), and nothing that is
 // counted depends on what was asked.
 //
-//   0 ──► SLOW_MS: event `slow` ──► timeoutMs: TimeoutError      Bytes of blobs give time back, as much as they may take.
+//   0 ──► SLOW_MS: event `slow` ──► timeoutMs: TimeoutError      Blobs give time back: as much as their bytes may take, and SILENCE_MS each.
 
-import { SLOW_MS, slowestMs, WAIT_STEP_MS } from '../base/constants.js'
+import { SLOW_MS, WAIT_STEP_MS } from '../base/constants.js'
 import { TimeoutError } from '../base/errors.js'
 import type { Timers } from '../platform/clock.js'
 import type { Connection } from '../platform/connection.js'
@@ -14,7 +14,7 @@ export interface Awaited {
   readonly asked: readonly string[]
   /** whether another tab is waited for */
   readonly waitsForTab: boolean
-  /** bytes of blobs so far; they do not grow while a lookup is under way */
+  /** milliseconds that blobs have given back so far; they do not grow while a lookup is under way */
   readonly arrived: number
   /** all of them */
   readonly downloaded: number
@@ -36,8 +36,8 @@ export interface Budget {
 export async function within<T>(budget: Budget, work: (late: AbortSignal) => Promise<T>): Promise<T> {
   const { clock, awaited, connection, timeoutMs } = budget
   const late = new AbortController()
-  const bytes = () => (budget.downloads ? awaited.downloaded : awaited.arrived)
-  let [waited, told, arrived] = [0, false, bytes()]
+  const earned = () => (budget.downloads ? awaited.downloaded : awaited.arrived)
+  let [waited, told, arrived] = [0, false, earned()]
   let timer: unknown
   const go = () => {
     const next = told || timeoutMs <= SLOW_MS ? timeoutMs : SLOW_MS
@@ -47,8 +47,8 @@ export async function within<T>(budget: Budget, work: (late: AbortSignal) => Pro
       const servers = awaited.asked
       const waits = servers.length > 0 || awaited.waitsForTab
       if (waits && !connection?.isOffline) waited += step // however late the timer is: a frozen page runs none
-      const now = bytes()
-      waited = Math.max(0, waited - slowestMs(now - arrived))
+      const now = earned()
+      waited = Math.max(0, waited - (now - arrived))
       arrived = now
       if (waited >= timeoutMs) return late.abort(new TimeoutError(servers, timeoutMs))
       if (waited >= SLOW_MS && !told) {

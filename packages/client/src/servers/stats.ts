@@ -16,7 +16,7 @@ export interface Traffic {
 export interface Incident {
   /** The server's name; `one of a, b and c` if it is not known which server sent a wrong answer. */
   readonly server: string
-  /** The `code` of the error. Or `slow`: in a download of more than 5 s the server gave less than a quarter of its share. */
+  /** The `code` of the error. Or `slow`: another server took over a part of a download, because this one took too long. */
   readonly code: string
 }
 
@@ -62,8 +62,8 @@ export interface Stats {
 export class Meter implements Traffic {
   bytesUp = 0
   bytesDown = 0
-  /** of these, the bytes of blobs, whose lengths the agreed manifest gives */
-  blobBytes = 0
+  /** milliseconds that blobs may have taken, whose lengths the agreed manifest gives */
+  earnedMs = 0
   /** requests under way, with the pauses between their attempts */
   asked = 0
 
@@ -120,7 +120,7 @@ export class StatsKeeper implements Awaited {
   }
 
   get downloaded(): number {
-    return sum(this.offline, 'blobBytes')
+    return sum(this.offline, 'earnedMs')
   }
 
   #askedBy(...kinds: readonly (readonly Meter[])[]): string[] {
@@ -175,6 +175,6 @@ export class StatsKeeper implements Awaited {
   }
 }
 
-function sum(meters: readonly Meter[], what: 'bytesUp' | 'bytesDown' | 'blobBytes'): number {
+function sum(meters: readonly Meter[], what: 'bytesUp' | 'bytesDown' | 'earnedMs'): number {
   return meters.reduce((total, meter) => total + meter[what], 0)
 }

@@ -230,7 +230,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
       if (chunk === undefined || chunk.done) break
       received += chunk.value.length
       link.meter.bytesDown += chunk.value.length
-      if (request.exactly && request.body === undefined) link.meter.blobBytes += chunk.value.length
+      if (request.exactly && request.body === undefined) link.meter.earnedMs += slowestMs(chunk.value.length)
       if (received > limit) throw wrongLength(name, request, `more than ${limit}`)
       if (response.status === 200) await sink(chunk.value)
       else refused.push(chunk.value)
@@ -247,6 +247,7 @@ async function exchange(link: Link, request: Request, sink: Sink, outer?: AbortS
     whole ||= true
     if (response.status !== 200) throw refusal(name, response, refused)
     if (request.exactly && received !== atMost) throw wrongLength(name, request, `${received}`)
+    if (request.exactly && request.body === undefined) link.meter.earnedMs += SILENCE_MS
     return received
   } finally {
     withdraw?.()

@@ -1,7 +1,7 @@
 // The attempts at one request of a lookup, or to a fence: their number and times follow from lengths alone, and no caller's patience changes
 // them (P5).
 
-import { ATTEMPTS, BACKOFF_MS, MALFORMED_ATTEMPTS, SLOW_MS, slowestMs, WIRE_MS } from '../base/constants.js'
+import { ATTEMPTS, BACKOFF_MS, MALFORMED_ATTEMPTS, SILENCE_MS, SLOW_MS, slowestMs, WIRE_MS } from '../base/constants.js'
 import { NetworkError, ProtocolError, ServerError, VersionError } from '../base/errors.js'
 import { sleep } from './ask.js'
 import type { Link } from './transport.js'
@@ -26,17 +26,17 @@ export async function onTheWire<T>(
   { attempts = ATTEMPTS, isFinal = () => false, signal }: Attempts = {},
 ): Promise<T> {
   const { clock } = link.environment
-  const start = clock.now()
-  const until = start + WIRE_MS + slowestMs(bytes)
-  const isInTime = () => clock.now() - start <= SLOW_MS + slowestMs(bytes)
+  let left = WIRE_MS + slowestMs(bytes)
   for (let attempt = 1; ; ) {
     let pause = BACKOFF_MS
+    const start = clock.now()
     try {
-      const reply = await send(until)
-      if (isInTime()) link.standing.note(link, 'in time')
+      const reply = await send(start + left)
+      if (attempt === 1 && clock.now() - start <= SLOW_MS + slowestMs(bytes)) link.standing.note(link, 'in time')
       return reply
     } catch (error) {
       if (signal?.aborted) throw error
+      left -= Math.min(clock.now() - start, SILENCE_MS + slowestMs(bytes)) // a page may have been frozen for longer
       if (error instanceof NetworkError && error.refusal === undefined) link.standing.note(link, 'late')
       const isMalformed = error instanceof ProtocolError || (error instanceof VersionError && !error.retryable)
       const isUnready = error instanceof NetworkError && error.refusal === 'not_ready' && error.retryAfterMs !== undefined
@@ -44,7 +44,8 @@ export async function onTheWire<T>(
       // Not if the page's own policy has kept it from leaving.
       const isKept = error instanceof NetworkError && !error.retryable
       const most = isMalformed ? Math.min(MALFORMED_ATTEMPTS, attempts) : attempts
-      if (isKept || isFinal(error) || clock.now() + pause >= until) throw error
+      if (isKept || isFinal(error) || pause >= left) throw error
+      left -= pause
       if (!isUnready && attempt++ >= most) throw error
     }
     if (pause > 0) await sleep(clock, pause, signal)

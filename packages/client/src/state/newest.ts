@@ -5,7 +5,7 @@ import { ATTEMPTS } from '../base/constants.js'
 import { ServerError } from '../base/errors.js'
 import type { StatefulScheme } from '../scheme/scheme.js'
 import { type Agreed, isSame } from '../servers/manifests.js'
-import { type Base, pathTo } from '../servers/path.js'
+import { type Base, OutdatedError, pathTo } from '../servers/path.js'
 import { type Following, findTarget, heldBack, type Looking, type Target } from '../servers/target.js'
 import { type Step, withLists } from '../servers/update-lists.js'
 import type { Machine, Watch } from './machine.js'
@@ -55,9 +55,10 @@ export async function stepsAfter(
       machine.show(steps.at(-1)!)
       return steps
     } catch (error) {
-      // The servers may have forgotten an epoch meanwhile. Asked again, they say so.
+      // No server has a list any more: they may have moved on meanwhile, and say so when they are asked again.
       const forgotten = error instanceof ServerError && error.refusal === 'not_found'
-      if (!forgotten || attempt === ATTEMPTS) throw error
+      if (!forgotten) throw error
+      if (attempt === ATTEMPTS) throw new OutdatedError('history')
     }
   }
 }
