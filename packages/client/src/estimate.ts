@@ -14,11 +14,11 @@ import { platformEnvironment } from './platform/whole.js'
 import type { ProofsPackages } from './scheme/kinds.js'
 import { KNOWN, schemesFor } from './scheme/known.js'
 import type { ProofsPreference, SchemeCosts } from './scheme/scheme.js'
-import { apartOf, checkAtLeast, parseServers } from './servers/parties.js'
 import { within } from './servers/budget.js'
-import { greet } from './servers/greeting.js'
+import { greet } from './servers/info.js'
+import { apartOf, checkAtLeast, parseServers } from './servers/parties.js'
 import { StatsKeeper } from './servers/stats.js'
-import { findTarget, heldBack } from './servers/target.js'
+import { findTarget, Lag } from './servers/target.js'
 import { linksOf } from './servers/transport.js'
 import { buildFor } from './session/opening.js'
 
@@ -105,10 +105,10 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
       startCore(environment, buildFor('auto', apart, KNOWN)),
       loadPart(() => import('./scheme/table.js')),
     ])
-    const following = { core, links, publisher: undefined, stats, pause: environment.pause }
-    const { at, behind } = await findTarget(following, undefined, { needed: atLeast, ...greeting }, signal)
-    if (at === undefined) throw heldBack(behind!)
-    const { manifest } = at
+    const lag = new Lag(() => {})
+    const following = { core, links, publisher: undefined, stats, pause: environment.pause, lag }
+    const { at } = await findTarget(following, undefined, { needed: atLeast, ...greeting }, signal)
+    const { manifest } = at! // it has no publisher's key
     const { proofs = 'auto', lookupsPerDay, changesPerDay, experimental = false } = options
     const schemeOptions = {
       ...{ ...options, proofs },
@@ -137,5 +137,11 @@ export async function estimate(servers: readonly (string | URL)[], options: Esti
   const { clock, connection } = environment
   const { signal, timeoutMs = TIMEOUT_MS } = options
   const budget = { clock, connection, awaited: stats, timeoutMs, slow: () => {} }
-  return await toApp(abortable(within(budget, late => scoped([signal, late], work)), signal), signal)
+  return await toApp(
+    abortable(
+      within(budget, late => scoped([signal, late], work)),
+      signal,
+    ),
+    signal,
+  )
 }

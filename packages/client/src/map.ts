@@ -11,8 +11,8 @@ import { type Key, keyBytes, type Normalize } from './lookup/keys.js'
 import { type Found, type Question, valueAt, valuesOf } from './lookup/question.js'
 import type { Environment } from './platform/environment.js'
 import { sleep } from './servers/ask.js'
-import type { Stats } from './servers/stats.js'
 import { type Budget, within } from './servers/budget.js'
+import type { Stats } from './servers/stats.js'
 import type { Session } from './session/session.js'
 
 interface Timed {

@@ -106,20 +106,14 @@ export const EVENTS_A_STREAM = 1_000
 export const EVENTS_PAUSE_MS = 5_000
 
 /**
- * The same pause for a stream that has announced an epoch in vain, FRUITLESS_LOOKS times in a row or more: its server does not have the
- * epoch, or the map could not follow it. These looks take four minutes. A publisher may take as long from one server to the other, or to
- * its signature.
+ * The same pause for a stream that has announced an epoch in vain, ten times in a row: its server does not have the epoch, or the map could
+ * not follow it. These looks take four minutes. A publisher may take as long from one server to the other, or to its signature.
  */
 export const EVENTS_DROPPED_MS = 3_600_000
-export const FRUITLESS_LOOKS = 10
 
 /**
- * Least time between two looks that one server's events cause, and the longest it grows to. It doubles when a look finds
- * nothing new. Else one server could have every map flood the other. Short: an epoch is announced by each server, and again when it
- * is signed, and only then has a map with a publisher's key something to follow.
+ * Least time between two looks that one server's events cause, and the longest it grows to. It doubles when a look finds nothing new, or
+ * has to download a state. Else one server could have every map flood the other.
  */
 export const FOLLOW_INTERVAL_MS = 250
-export const FOLLOW_LONGEST_INTERVAL_MS = 120_000
-
-/** The same after a hint had to be downloaded. It doubles with each; else one server could have maps download without end. */
-export const FOLLOW_DOWNLOAD_INTERVAL_MS = 1_000
+export const FOLLOW_LONGEST_INTERVAL_MS = 128_000

@@ -3,7 +3,7 @@
 
 import { equalBytes, type FenceClaim, type FenceVerdict } from '@keyhush/protocol'
 import { CondemnedError, UnsupportedError } from '../base/errors.js'
-import { ask } from '../servers/ask.js'
+import { askAll } from '../servers/ask.js'
 import { Fence, NO_REQUEST, placeOf } from '../servers/fence.js'
 import { readManifest } from '../servers/manifests.js'
 import { condemnForItself } from '../state/condemnation.js'
@@ -58,11 +58,15 @@ export class Admission {
     const links = fenceLinks(hint.scheme, hint.record, this.#machine.fences)
     const claim = claimOf(hint)
     if (links.length === 0) return
-    const asking = { enough: 1, all: true, once: true }
-    const verdicts = await ask(links, asking, new AbortController().signal, async (link): Promise<FenceVerdict> => {
-      const fence = this.#fenceOf(hint, links.indexOf(link))
-      return fence === undefined || fence.awake ? 'granted' : await fence.confirm(claim)
-    })
+    const verdicts = await askAll(
+      links,
+      { enough: 1, once: true },
+      new AbortController().signal,
+      async (link): Promise<FenceVerdict> => {
+        const fence = this.#fenceOf(hint, links.indexOf(link))
+        return fence === undefined || fence.awake ? 'granted' : await fence.confirm(claim)
+      },
+    )
     if (verdicts.includes('refused')) await this.#refused(hint)
   }
 

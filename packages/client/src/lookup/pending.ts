@@ -11,10 +11,9 @@
 // here can be called off. A failure leaves the batch pending, and the next operation finishes it first, in any tab and any
 // life of the page.
 
-import type { Manifest } from '@keyhush/protocol'
 import { ROUNDS, SLOW_MS, slowestMs } from '../base/constants.js'
 import { ServerError, StorageError, TamperedError } from '../base/errors.js'
-import { FailedServers, goSteps } from '../scheme/download.js'
+import { goSteps } from '../scheme/download.js'
 import type { Ask, AskedState, Batch } from '../scheme/scheme.js'
 import { firstOf, worstOf } from '../servers/ask.js'
 import type { Link, Links } from '../servers/transport.js'
@@ -79,10 +78,8 @@ export function equip(
   lists: Uint8Array[] = [],
 ): Promise<void> | undefined {
   const { downloads: servers, parts } = machine
-  const ask = () => {
-    const failures = new FailedServers(servers, parts.stats)
-    return askedOf(hint).equip?.(hint.manifest, { servers, failures, received: () => {} }, signal)
-  }
+  const sources = { servers, stats: parts.stats, received: () => {} }
+  const ask = () => askedOf(hint).equip?.(hint.manifest, sources, signal)
   const equipped = ask()
   return (
     equipped && untilEquipped(machine, hint, signal, lists, ask, equipped).then(() => keepVerifier(machine.store, hint))
@@ -187,24 +184,24 @@ async function byWays(
   const { standing } = ways[0]![0]!
   const order = standing.order(ways.map(([link]) => link!))
   const left = [...order.filter(isFenced), ...order.filter(link => !isFenced(link))]
-  const begun: Link[] = []
   const failures: ServerError[] = []
   const [{ body, replyBytes }] = asks as [Ask]
   const next = () => {
-    const [link, before] = [left.shift(), begun.at(-1)]
-    if (before !== undefined) standing.note(before, 'late') // or it has failed
+    const link = left.shift()
     if (link === undefined) return undefined
-    begun.push(link)
-    const work = send([link], ways.findIndex(([own]) => own === link)).catch(error => {
-      if (error instanceof ServerError) failures.push(error)
-      throw error
-    })
-    return { work, ms: SLOW_MS + slowestMs(body.length + replyBytes) }
+    const work = send(
+      [link],
+      ways.findIndex(([own]) => own === link),
+    )
+    return { work, ms: SLOW_MS + slowestMs(body.length + replyBytes), late: () => standing.note(link, 'late') }
   }
-  const isPassing = (error: unknown) =>
-    error instanceof ServerError && !(error instanceof TamperedError) && !hasTurned(error, manifest)
+  const isPassing = (error: unknown) => {
+    const passing = error instanceof ServerError && !(error instanceof TamperedError) && !hasTurned(error, manifest)
+    if (passing) failures.push(error)
+    return passing
+  }
   await firstOf(order[0]!, next, isPassing).catch(error => {
-    throw isPassing(error) ? worstOf(failures) : error
+    throw failures.includes(error) ? worstOf(failures) : error
   })
 }
 

@@ -12,9 +12,8 @@ import type { Environment } from '../platform/environment.js'
 import { withDirectoryShape } from '../platform/layout.js'
 import { askOne, repeated, sleep, worstOf } from '../servers/ask.js'
 import { namesOf } from '../servers/parties.js'
-import type { StatsKeeper } from '../servers/stats.js'
 import { getBlob, getWholeBlob, type Link } from '../servers/transport.js'
-import type { Failures, SchemeContext, Sources } from './scheme.js'
+import type { SchemeContext, Sources } from './scheme.js'
 
 /** Partitions that a hint or a copy receives at the same time. */
 const LANES = 2
@@ -29,50 +28,26 @@ export function downloadBytes(manifest: Manifest): number {
   return manifest.directoryBytes + databaseBytes(manifest)
 }
 
-/** The servers' failures in one run of the offline phase. */
-export class FailedServers implements Failures {
-  readonly #errors: (ServerError | undefined)[]
-  readonly #links: readonly Link[]
-  readonly #stats: StatsKeeper
-
-  constructor(links: readonly Link[], stats: StatsKeeper) {
-    this.#errors = links.map(() => undefined)
-    this.#links = links
-    this.#stats = stats
-  }
-
-  get failed(): readonly boolean[] {
-    return this.#errors.map(error => error !== undefined)
-  }
-
-  note(server: number, error: unknown, signal: AbortSignal): void {
-    if (signal.aborted || !(error instanceof ServerError)) throw error
-    this.#errors[server] = error
-    this.#stats.incident(this.#links[server]!.server.name, error.code)
-  }
-
-  slow(server: number): void {
-    this.#stats.incident(this.#links[server]!.server.name, 'slow')
-  }
-
-  get error(): ServerError {
-    return worstOf(this.#errors.filter(error => error !== undefined))
-  }
-}
-
 /** The directory and its bytes, from the first server whose bytes have the right hash. Empty in a keyless database. */
 export async function downloadDirectory(
   { core, environment }: { readonly core: Core; readonly environment: Pick<Environment, 'pause'> },
   manifest: Manifest,
-  sources: Pick<Sources, 'servers' | 'failures' | 'received'>,
+  sources: Pick<Sources, 'servers' | 'stats' | 'received'>,
   signal: AbortSignal,
 ): Promise<{ bytes: Uint8Array; handle: DirectoryHandle | undefined }> {
   if (!manifest.keyed) return { bytes: new Uint8Array(), handle: undefined }
   const { directoryHash, directoryBytes } = manifest
-  const directory = await downloadBlob(sources, directoryHash, directoryBytes, 'a key directory', signal, async bytes => {
-    await environment.pause()
-    return isDirectoryOf(core, manifest, bytes)
-  })
+  const directory = await downloadBlob(
+    sources,
+    directoryHash,
+    directoryBytes,
+    'a key directory',
+    signal,
+    async bytes => {
+      await environment.pause()
+      return isDirectoryOf(core, manifest, bytes)
+    },
+  )
   await environment.pause()
   return { bytes: directory, handle: decodeDirectory(core, directory, manifest, sources.servers) }
 }
@@ -82,19 +57,17 @@ export async function downloadDirectory(
  * the servers' failures.
  */
 export async function downloadBlob(
-  { servers, failures, received }: Pick<Sources, 'servers' | 'failures' | 'received'>,
+  { servers, stats, received }: Pick<Sources, 'servers' | 'stats' | 'received'>,
   hash: Uint8Array,
   bytes: number,
   what: string,
   signal: AbortSignal,
   isRight: (bytes: Uint8Array) => boolean | Promise<boolean>,
 ): Promise<Uint8Array> {
-  const able = servers.filter((_, s) => !failures.failed[s])
-  if (able.length === 0) throw failures.error
   let most = 0
-  const onFailed = (link: Link, error: ServerError) => failures.note(servers.indexOf(link), error, signal)
   try {
-    return await askOne(able, { bytes, outlasts: true, onFailed }, signal, async (link, signal) => {
+    const asking = { bytes, outlasts: true, onFailed: stats.onFailed }
+    return await askOne(servers, asking, signal, async (link, signal) => {
       let own = 0
       const told = (more: number) => {
         own += more
@@ -147,7 +120,7 @@ export async function downloadPartitions(
   context: SchemeContext,
   manifest: Manifest,
   folding: Lanes,
-  { servers, failures, gently, received, save }: Sources,
+  { servers, stats, gently, received, save }: Sources,
   signal: AbortSignal,
 ): Promise<void> {
   const { core } = context
@@ -159,6 +132,7 @@ export async function downloadPartitions(
     else missing.push(q)
   }
   const pieces = new Set<Piece>()
+  const failures = new Map<Link, ServerError>()
   const patience = SLOW_MS + slowestMs(bytes)
   /** lanes whose piece another has taken over */
   let resting = new Set<Link>()
@@ -176,7 +150,9 @@ export async function downloadPartitions(
     } catch (error) {
       missing.unshift(partition)
       if (piece.over.signal.aborted) return // another server gives it
-      failures.note(servers.indexOf(link), error, signal)
+      if (signal.aborted || !(error instanceof ServerError)) throw error
+      failures.set(link, error)
+      stats.onFailed(link, error)
       return
     } finally {
       pieces.delete(piece)
@@ -190,7 +166,7 @@ export async function downloadPartitions(
     const left = begun + patience - clock.now()
     if (left <= 0 && !link.environment.connection?.isOffline) {
       link.standing.note(link, 'late')
-      failures.slow(servers.indexOf(link))
+      stats.incident(link.server.name, 'slow')
       resting.add(link)
       over.abort(OVER)
     }
@@ -198,7 +174,7 @@ export async function downloadPartitions(
     wake = () => ended.abort()
     await scoped([signal, ended.signal], either => sleep(clock, left > 0 ? left : patience, either))
   }
-  const isAble = (link: Link) => !failures.failed[servers.indexOf(link)]
+  const isAble = (link: Link) => !failures.has(link)
   const serve = async (link: Link, lane: number, signal: AbortSignal) => {
     while (isAble(link) && !resting.has(link) && missing.length + pieces.size > 0) {
       const mayTake = missing.length > 0 && !(gently && pieces.size > 0)
@@ -220,7 +196,7 @@ export async function downloadPartitions(
       lanes.map((link, lane) => signal => serve(link, lane, signal)),
     )
   } while (missing.length > 0 && order.some(isAble))
-  if (missing.length > 0) throw failures.error
+  if (missing.length > 0) throw worstOf([...failures.values()])
 }
 
 /** Does all steps, and yields the thread between them. May be aborted. */

@@ -54,7 +54,7 @@ export class HintState extends CoreState<ClientHandle> {
 
   equip(
     manifest: Manifest,
-    sources: Pick<Sources, 'servers' | 'failures' | 'received'>,
+    sources: Pick<Sources, 'servers' | 'stats' | 'received'>,
     signal: AbortSignal,
   ): Promise<void> | undefined {
     return this.#verifier?.equip(manifest, sources, signal)

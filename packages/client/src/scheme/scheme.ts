@@ -14,6 +14,7 @@ import type { Core, LayoutHandle, Mode, ModeCosts, Usage } from '@keyhush/wasm/c
 import type { TamperedError } from '../base/errors.js'
 import type { Environment } from '../platform/environment.js'
 import type { Agreed } from '../servers/manifests.js'
+import type { StatsKeeper } from '../servers/stats.js'
 import type { Link } from '../servers/transport.js'
 import type { ProofsPackages } from './kinds.js'
 
@@ -171,8 +172,8 @@ export interface Sources {
   readonly parties: readonly Link[]
   /** all servers: a public blob may come from any of them */
   readonly servers: readonly Link[]
-  /** failures of servers, which are not asked again in this phase; shared with the directory's download */
-  readonly failures: Failures
+  /** notes servers that have failed, or were much slower than the others */
+  readonly stats: StatsKeeper
   /** downloads one piece at a time, so that another interruption costs at most one */
   readonly gently: boolean
   /** reports useful bytes; negative: they have to be downloaded again */
@@ -191,17 +192,6 @@ export interface Rows {
   /** Throws StateMovedError if another checkpoint was stored meanwhile, and StateUnreadableError if the row is lost. */
   read(name: string): Promise<Uint8Array>
   put(name: string, row: Uint8Array): Promise<void>
-}
-
-/** What servers have failed with, in the order of `Sources.servers`. */
-export interface Failures {
-  readonly failed: readonly boolean[]
-  /** Notes a server's failure: it is not asked again. Throws other errors on. */
-  note(server: number, error: unknown, signal: AbortSignal): void
-  /** Notes that a server was much slower than the others. */
-  slow(server: number): void
-  /** all failures as one error */
-  readonly error: Error
 }
 
 // ---- looking up -----------------------------------------------------------------------------------
@@ -298,7 +288,7 @@ export interface AskedState extends AnyState {
    */
   equip?(
     manifest: Manifest,
-    sources: Pick<Sources, 'servers' | 'failures' | 'received'>,
+    sources: Pick<Sources, 'servers' | 'stats' | 'received'>,
     signal: AbortSignal,
   ): Promise<void> | undefined
   /** What `equip` has downloaded, updated to this epoch. Public. A new array after each change. Undefined, or missing: none. */

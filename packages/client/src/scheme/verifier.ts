@@ -10,7 +10,7 @@ import { KINDS, missingFor, type PackagedKind, packageOf } from './kinds.js'
 import type { AnswerVerifier } from './packaged.js'
 import type { SchemeContext, Sources, Update } from './scheme.js'
 
-type Fetching = Pick<Sources, 'servers' | 'failures' | 'received'>
+type Fetching = Pick<Sources, 'servers' | 'stats' | 'received'>
 
 /** The verifier of answers with these proofs; undefined: the core verifies them. */
 export function verifierOf(context: SchemeContext, proofs: Proofs): Verifier | undefined {
@@ -87,7 +87,11 @@ export class Verifier {
     signal: AbortSignal,
   ): Promise<Uint8Array> {
     const { core } = this.#context
-    const isRight = (blob: Uint8Array) => equalBytes(inCore(core, () => core.blake3(blob)), hash)
+    const isRight = (blob: Uint8Array) =>
+      equalBytes(
+        inCore(core, () => core.blake3(blob)),
+        hash,
+      )
     return await downloadBlob(sources, hash, bytes, what, signal, isRight)
   }
 

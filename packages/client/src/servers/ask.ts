@@ -1,8 +1,8 @@
 // Asks servers for what is public: which replies suffice, who is asked when another is late, and who is asked again. Lookups have
 // stricter rules (wire.ts).
 //
-//   one after the other   the first is asked; the next too, once that one is late or fails
-//   all at once           once enough have replied, the others get as long again (GRACE)
+//   askAll   all at once; once enough have replied, the others get until SLOW_MS from the start, or as long again
+//   askOne   one after the other: the next as well, once one is late or fails
 
 import { onAbort, scoped } from '../base/abort.js'
 import { ATTEMPTS, BACKOFF_MS, OFFLINE_TRIES, OFFLINE_TRY_MS, SLOW_MS, slowestMs, WIRE_MS } from '../base/constants.js'
@@ -27,16 +27,8 @@ export function sleep(clock: Timers, ms: number, signal?: AbortSignal): Promise<
   })
 }
 
-/** How servers are asked. */
-export interface Asking {
-  /** how many replies suffice */
-  readonly enough: number
-  /** All are asked at once. Else as many as suffice, and the next when one is late or fails. */
-  readonly all?: boolean
-  /** Those that were late before get as much time as the others. Else twice what the others have taken. */
-  readonly patient?: boolean
-  /** a reply's length, if it is known */
-  readonly bytes?: number
+/** How a server is asked. */
+interface Asking {
   /** No request is repeated. */
   readonly once?: boolean
   /** A time offline is outlasted: what breaks meanwhile says nothing of the server. */
@@ -47,168 +39,121 @@ export interface Asking {
 
 type Work<T> = (link: Link, signal: AbortSignal) => Promise<T>
 
-/** The replies, in the order of `links`; undefined: none in time. Throws the failures as one ServerError if too few have replied. */
-export async function ask<T>(
+/**
+ * The replies, in the order of `links`; undefined: none in time. `enough`: how many suffice. Servers that were late before get twice what
+ * the others have taken; `patient`: as much as these. Throws the failures as one ServerError if too few reply.
+ */
+export async function askAll<T>(
   links: Links,
-  asking: Asking,
+  { enough, patient, ...asking }: Asking & { readonly enough: number; readonly patient?: boolean | undefined },
   signal: AbortSignal,
   work: Work<T>,
 ): Promise<readonly (T | undefined)[]> {
-  return await scoped([signal], signal => new Round(links, asking, signal, work).over)
+  const { clock } = links[0]!.environment
+  const start = clock.now()
+  const waiting = new Set(links)
+  const replies = new Map<Link, T>()
+  const failures: ServerError[] = []
+  const gather = (signal: AbortSignal) =>
+    new Promise<void>((resolve, reject) => {
+      const ask = async (link: Link) => {
+        try {
+          replies.set(link, await asked(link, asking, SLOW_MS, signal, work))
+        } catch (error) {
+          if (!(error instanceof ServerError)) return reject(error)
+          failures.push(error)
+        }
+        waiting.delete(link)
+        const mayStillDo = replies.size < enough && replies.size + waiting.size >= enough
+        if (waiting.size === 0) resolve()
+        else if (!mayStillDo) onAbort(signal, after(link, grace(), resolve))
+      }
+      const grace = () => {
+        const taken = clock.now() - start
+        const isWaitedFor = [...waiting].some(link => patient || !link.standing.isLate(link))
+        return isWaitedFor ? Math.max(SLOW_MS - taken, taken) : taken
+      }
+      onAbort(signal, () => reject(signal.reason))
+      for (const link of links) void ask(link)
+    })
+  await scoped([signal], gather)
+  for (const link of waiting) link.standing.note(link, 'late')
+  if (replies.size < enough) throw worstOf(failures)
+  return links.map(link => replies.get(link))
 }
 
-/** The first reply. */
+/** The first reply; servers that were late are asked last. `bytes`: its length, if that is known. Throws as `askAll`. */
 export async function askOne<T>(
   links: Links,
-  asking: Omit<Asking, 'enough' | 'all'>,
+  { bytes = 0, ...asking }: Asking & { readonly bytes?: number },
   signal: AbortSignal,
   work: Work<T>,
 ): Promise<T> {
-  const replies = await ask(links, { ...asking, enough: 1 }, signal, async (...one) => ({ reply: await work(...one) }))
-  return replies.find(found => found !== undefined)!.reply
-}
-
-class Round<T> {
-  readonly over: Promise<readonly (T | undefined)[]>
-  readonly #links: Links
-  readonly #asking: Asking
-  readonly #signal: AbortSignal
-  readonly #work: Work<T>
-  readonly #start: number
-  readonly #waiting: Link[]
-  readonly #asked = new Set<Link>()
-  readonly #replies = new Map<Link, T>()
-  readonly #failures: ServerError[] = []
-  #resolve: (replies: readonly (T | undefined)[]) => void = () => {}
-  #reject: (error: unknown) => void = () => {}
-
-  constructor(links: Links, asking: Asking, signal: AbortSignal, work: Work<T>) {
-    this.#links = links
-    this.#asking = asking
-    this.#signal = signal
-    this.#work = work
-    this.#start = this.#now
-    this.#waiting = links[0]!.standing.order(links)
-    this.over = new Promise((resolve, reject) => {
-      this.#resolve = resolve
-      this.#reject = reject
-      onAbort(signal, () => reject(signal.reason))
+  const left = links[0]!.standing.order(links)
+  const failures: ServerError[] = []
+  const ms = SLOW_MS + slowestMs(bytes)
+  return await scoped([signal], async signal => {
+    const next = (giveWay: () => void): Try<T> | undefined => {
+      const link = left.shift()
+      if (link === undefined) return undefined
+      const late = () => link.standing.note(link, 'late')
+      return { ms, late, work: asked(link, asking, ms, signal, work, giveWay) }
+    }
+    const isPassing = (error: unknown) => {
+      const isOne = error instanceof ServerError && !signal.aborted
+      if (isOne) failures.push(error)
+      return isOne
+    }
+    const aborted = new Promise<never>((_, reject) => onAbort(signal, () => reject(signal.reason)))
+    return await Promise.race([firstOf(links[0]!, next, isPassing), aborted]).catch(error => {
+      throw failures.includes(error) ? worstOf(failures) : error
     })
-    const first = asking.all ? links.length : Math.min(asking.enough, links.length)
-    for (let i = 0; i < first; i++) this.#next()
-  }
-
-  get #now(): number {
-    return this.#links[0]!.environment.clock.now()
-  }
-
-  #next(): void {
-    const link = this.#waiting.shift()
-    if (link !== undefined) void this.#ask(link)
-  }
-
-  async #ask(link: Link): Promise<void> {
-    const { standing } = link
-    let hasGivenWay = false
-    const giveWay = () => {
-      if (!hasGivenWay) this.#next()
-      hasGivenWay = true
-    }
-    const isLate = () => {
-      standing.note(link, 'late')
-      giveWay()
-    }
-    this.#asked.add(link)
-    const clear = after(link, SLOW_MS + slowestMs(this.#asking.bytes ?? 0), isLate)
-    const begun = this.#now
-    try {
-      const reply = await repeated(link, this.#asking, this.#signal, this.#work, giveWay)
-      if (this.#now - begun <= SLOW_MS + slowestMs(this.#asking.bytes ?? 0)) standing.note(link, 'in time')
-      this.#replies.set(link, reply)
-    } catch (error) {
-      if (this.#signal.aborted) return
-      if (!(error instanceof ServerError)) return this.#reject(error)
-      if (breaksOff(error)) standing.note(link, 'late')
-      this.#failures.push(error)
-      this.#asking.onFailed?.(link, error)
-      giveWay()
-    } finally {
-      clear()
-      this.#asked.delete(link)
-    }
-    this.#look()
-  }
-
-  /** Ends when nobody else is waited for. */
-  #look(): void {
-    const { enough, all } = this.#asking
-    if (this.#asked.size === 0 && this.#waiting.length === 0) return this.#end()
-    if (this.#replies.size >= enough) {
-      if (!all || this.#asked.size === 0) return this.#end()
-      this.#endAfter(this.#grace())
-    } else if (this.#replies.size + this.#asked.size + this.#waiting.length < enough) this.#endAfter(this.#grace())
-  }
-
-  /** How long those still asked are waited for from now on. */
-  #grace(): number {
-    const taken = this.#now - this.#start
-    const { patient = false } = this.#asking
-    const isWaitedFor = [...this.#asked].some(link => patient || !link.standing.isLate(link))
-    return isWaitedFor ? Math.max(SLOW_MS - taken, taken) : taken
-  }
-
-  #endAfter(ms: number): void {
-    const end = () => {
-      for (const link of this.#asked) link.standing.note(link, 'late')
-      this.#end()
-    }
-    const clear = after(this.#links[0]!, ms, end)
-    onAbort(this.#signal, clear)
-  }
-
-  #end(): void {
-    if (this.#replies.size >= this.#asking.enough) this.#resolve(this.#links.map(link => this.#replies.get(link)))
-    else this.#reject(worstOf(this.#failures))
-  }
+  })
 }
 
-/** A try among several, and how long it may take before the next begins as well. */
+/** A try among several. */
 export interface Try<T> {
   readonly work: Promise<T>
+  /** how long it may take before the next begins as well, … */
   readonly ms: number
+  /** … and what is called then */
+  readonly late: () => void
 }
 
 /**
- * Begins one try, and the next as well when that one fails or takes its time. The first that succeeds counts; the others run on. Rejects at
- * once with a failure that is not `passing`, else with the last one when none is left.
+ * Begins one try, and the next as well when that one fails, is late or gives way. The first that succeeds counts; the others run on.
+ * Rejects at once with a failure that is not `passing`, else with the last one when no try is left.
  */
 export function firstOf<T>(
   link: Link,
-  next: () => Try<T> | undefined,
+  next: (giveWay: () => void) => Try<T> | undefined,
   isPassing: (error: unknown) => boolean,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     let running = 0
     const begin = (failure?: unknown) => {
-      const one = next()
+      let hasGivenWay = false
+      const giveWay = (failure?: unknown) => {
+        if (!hasGivenWay) begin(failure)
+        else if (running === 0) reject(failure)
+        hasGivenWay = true
+      }
+      const one = next(() => giveWay())
       if (one === undefined) {
         if (running === 0) reject(failure)
         return
       }
       running++
-      let hasGivenWay = false
-      const giveWay = (failure?: unknown) => {
-        if (!hasGivenWay || running === 0) begin(failure)
-        hasGivenWay = true
+      const clear = after(link, one.ms, () => {
+        one.late()
+        giveWay()
+      })
+      const failed = (error: unknown) => {
+        running--
+        if (isPassing(error)) giveWay(error)
+        else reject(error)
       }
-      const clear = after(link, one.ms, giveWay)
-      one.work
-        .then(resolve, error => {
-          running--
-          if (isPassing(error)) giveWay(error)
-          else reject(error)
-        })
-        .finally(clear)
+      one.work.then(resolve, failed).finally(clear)
     }
     begin()
   })
@@ -216,13 +161,12 @@ export function firstOf<T>(
 
 /** Calls `call` after `ms`; later if the page was held up meanwhile, or the device is offline. Returns how to call that off. */
 function after({ environment: { clock, connection } }: Link, ms: number, call: () => void): () => void {
-  let again = true
-  let timer: unknown
+  let [again, timer]: [boolean, unknown] = [true, undefined]
   const wait = () => {
     const due = clock.now() + ms
     timer = clock.setTimeout(() => {
       const isHeldUp = again && clock.now() - due > HELD_UP_MS
-      if (isHeldUp) again = false
+      again &&= !isHeldUp
       if (isHeldUp || connection?.isOffline) wait()
       else call()
     }, ms)
@@ -231,9 +175,28 @@ function after({ environment: { clock, connection } }: Link, ms: number, call: (
   return () => clock.clearTimeout(timer)
 }
 
-/** Whether a server has broken off, kept silent or lied: others are asked before it next time. */
-function breaksOff(error: ServerError): boolean {
-  return error instanceof TamperedError || (error instanceof NetworkError && error.refusal === undefined)
+/** Asks one server, and notes how it did. `ms`: within which it replies in time. */
+async function asked<T>(
+  link: Link,
+  asking: Asking,
+  ms: number,
+  signal: AbortSignal,
+  work: Work<T>,
+  giveWay?: () => void,
+): Promise<T> {
+  const { clock } = link.environment
+  const begun = clock.now()
+  try {
+    const reply = await repeated(link, asking, signal, work, giveWay)
+    if (clock.now() - begun <= ms) link.standing.note(link, 'in time')
+    return reply
+  } catch (error) {
+    if (!(error instanceof ServerError) || signal.aborted) throw error
+    const brokeOff = error instanceof TamperedError || (error instanceof NetworkError && error.refusal === undefined)
+    if (brokeOff) link.standing.note(link, 'late')
+    asking.onFailed?.(link, error)
+    throw error
+  }
 }
 
 /**
@@ -250,21 +213,20 @@ export async function repeated<T>(
   const { clock, connection } = link.environment
   const start = clock.now()
   return await link.meter.asking(async () => {
-    let [attempts, tries] = [0, 0]
-    for (;;) {
+    for (let [attempt, tries] = [1, 1]; ; ) {
       const losses = connection?.losses
       try {
         return await work(link, signal)
       } catch (error) {
-        if (signal.aborted) throw error
-        const pause = pauseAfter(error)
-        const isBusy = error instanceof ServerError && error.retryAfterMs !== undefined
+        if (signal.aborted || once || !(error instanceof ServerError)) throw error
         const wasOffline = outlasts && (connection?.isOffline || connection?.losses !== losses)
-        if (wasOffline && error instanceof NetworkError && tries++ < OFFLINE_TRIES) {
+        if (wasOffline && error instanceof NetworkError && tries++ <= OFFLINE_TRIES) {
           await online(link, signal)
         } else {
-          const isOver = clock.now() + (pause ?? 0) - start > WIRE_MS
-          if (once || pause === undefined || isOver || (!isBusy && ++attempts === ATTEMPTS)) throw error
+          const pause = error.retryAfterMs ?? BACKOFF_MS
+          const isOver =
+            error.retryAfterMs === undefined ? attempt++ === ATTEMPTS : clock.now() + pause - start > WIRE_MS
+          if (isOver || !isPassing(error)) throw error
           giveWay()
           await sleep(clock, pause, signal)
         }
@@ -272,11 +234,6 @@ export async function repeated<T>(
       }
     }
   })
-}
-
-/** How long to wait before the same request may succeed; undefined: it would not. */
-export function pauseAfter(error: unknown): number | undefined {
-  return error instanceof ServerError && isPassing(error) ? (error.retryAfterMs ?? BACKOFF_MS) : undefined
 }
 
 /** Whether the connection was refused, broke at once, or the server is busy: it may be there again in a moment. */

@@ -6,8 +6,8 @@ import { scoped } from '../base/abort.js'
 import { EVENTS_DROPPED_MS, EVENTS_PAUSE_MS, EVENTS_SILENCE_MS } from '../base/constants.js'
 import { ServerError } from '../base/errors.js'
 import type { Tabs } from '../platform/tabs.js'
-import { fromWire } from './manifests.js'
 import { sleep } from './ask.js'
+import { fromWire } from './manifests.js'
 import { type Link, readStream } from './transport.js'
 
 /** Receives what a server announces. `drop` closes the stream, and the next one opens much later. */

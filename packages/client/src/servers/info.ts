@@ -2,8 +2,9 @@
 // signatures. What servers offer is not compared, and proves nothing.
 
 import { type Info, parseInfo, WireError } from '@keyhush/protocol'
-import { fromWire } from './manifests.js'
-import { getBounded, type Link } from './transport.js'
+import type { Environment } from '../platform/environment.js'
+import { type Agreed, fromWire, newestOf } from './manifests.js'
+import { getBounded, type Link, type Links } from './transport.js'
 
 const LONGEST_INFO = 64 * 1024
 
@@ -20,16 +21,18 @@ export async function infoOf(link: Link, signal: AbortSignal): Promise<Info> {
   })
 }
 
-/** Replies of servers that were asked for beforehand. Each is used once. */
+/** Replies that were asked for beforehand. Each is used once. */
 export class Heard {
   readonly #infos = new Map<string, Promise<Info>>()
 
   /** Asks a server, once `before` resolves, for whoever needs its reply first. */
-  ask(link: Link, signal: AbortSignal, before: Promise<void> = Promise.resolve()): Promise<Info> {
-    const info = before.then(() => link.meter.asking(() => infoOf(link, signal)))
-    info.catch(() => {}) // whoever takes it hears of it
+  async ask(link: Link, signal: AbortSignal, before?: Promise<void>): Promise<Info> {
+    const info = link.meter.asking(async () => {
+      await before
+      return await infoOf(link, signal)
+    })
     this.#infos.set(link.server.name, info)
-    return info
+    return await info
   }
 
   take({ server }: Link): Promise<Info> | undefined {
@@ -37,4 +40,24 @@ export class Heard {
     this.#infos.delete(server.name)
     return info
   }
+}
+
+/** The replies to the first questions. */
+export interface Greeting {
+  readonly heard: Heard
+  /** the newest ones, by their server */
+  readonly manifests: ReadonlyMap<string, Promise<Agreed>>
+}
+
+/**
+ * Asks all servers the first questions at once, which need neither the core nor a stored state: for the newest manifest, and then what they
+ * show and offer. What fails is asked for again.
+ */
+export function greet(links: Links, { pause }: Pick<Environment, 'pause'>, signal: AbortSignal): Greeting {
+  const heard = new Heard()
+  const manifests = new Map(links.map(link => [link.server.name, link.meter.asking(() => newestOf(link, signal))]))
+  for (const manifest of manifests.values()) manifest.catch(() => {})
+  const paused = pause() // a request takes a phone milliseconds to make
+  for (const link of links) heard.ask(link, signal, paused).catch(() => {})
+  return { heard, manifests }
 }

@@ -1,6 +1,14 @@
 // Manifests, as servers send them and as the store keeps them. What an epoch is follows from its manifest's hash, so any server may send it.
 
-import { decodeManifest, type EpochInfo, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest, toHex, WireError } from '@keyhush/protocol'
+import {
+  decodeManifest,
+  type EpochInfo,
+  equalBytes,
+  LONGEST_MANIFEST_BYTES,
+  type Manifest,
+  toHex,
+  WireError,
+} from '@keyhush/protocol'
 import { ProtocolError, TamperedError, VersionError } from '../base/errors.js'
 import { getBounded, type Link } from './transport.js'
 
@@ -70,6 +78,9 @@ export function fromWire<T>(link: Link, decode: () => T): T {
 }
 
 /** Negative if `a` is older. */
-export function compareEpochs(a: Pick<EpochInfo, 'generation' | 'epoch'>, b: Pick<EpochInfo, 'generation' | 'epoch'>): number {
+export function compareEpochs(
+  a: Pick<EpochInfo, 'generation' | 'epoch'>,
+  b: Pick<EpochInfo, 'generation' | 'epoch'>,
+): number {
   return a.epoch - b.epoch || a.generation - b.generation
 }

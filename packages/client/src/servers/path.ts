@@ -6,8 +6,8 @@ import { VersionError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
 import { askOne } from './ask.js'
 import { type Agreed, fromWire, isSame } from './manifests.js'
-import type { Following, Target } from './target.js'
-import { getBounded, type Link } from './transport.js'
+import type { Following } from './target.js'
+import { getBounded, type Link, type Links } from './transport.js'
 
 /** The epoch that a hint or a map is at. */
 export interface Base extends Agreed {
@@ -43,7 +43,8 @@ const LONGEST_CHAIN = Math.max(CHAIN_BYTES, LONGEST_MANIFEST_BYTES)
  */
 export async function pathTo(
   base: Base,
-  { at: target, holders }: Target & { readonly at: Agreed },
+  target: Agreed,
+  holders: Links,
   following: Following,
   signal: AbortSignal,
 ): Promise<readonly Agreed[]> {
@@ -65,7 +66,7 @@ function nextTo(base: Agreed, target: Agreed, { core }: Following): readonly Agr
 async function anyPath(
   base: Agreed,
   target: Agreed,
-  holders: readonly Link[],
+  holders: Links,
   following: Following,
   signal: AbortSignal,
 ): Promise<readonly Agreed[]> {
@@ -75,7 +76,10 @@ async function anyPath(
     const path = await pathFrom(link, base, target, bytes, following, signal)
     if (path !== undefined) return path
     isOver = true
-    throw new VersionError(link.server.name, 'expected the epochs since that of this map, got none that lead on; call again')
+    throw new VersionError(
+      link.server.name,
+      'expected the epochs since that of this map, got none that lead on; call again',
+    )
   }
   // Others may have forgotten less.
   const links = [...holders, ...following.links.filter(link => !holders.includes(link))]
@@ -138,6 +142,10 @@ async function piecesAfter(
 function canLead(base: Agreed, piece: readonly Agreed[], target: Agreed): boolean {
   const [first, last] = [piece[0], piece.at(-1)]
   if (first === undefined || last === undefined || !canFollow(base.manifest, first.manifest)) return false
+  const { generation, partitions } = target.manifest
+  const isBefore = ({ manifest }: Agreed) =>
+    manifest.generation < generation || (manifest.generation === generation && manifest.partitions <= partitions)
+  if (!piece.every(isBefore)) return false
   return last.manifest.epoch < target.manifest.epoch || isSame(last, target)
 }
 

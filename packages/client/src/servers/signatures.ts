@@ -16,8 +16,6 @@ import { verifies } from './ed25519.js'
 import type { Agreed } from './manifests.js'
 
 const KEY_BYTES = 32
-/** of one server, for one epoch under one key; an honest one has one */
-const MOST_SIGNATURES = 4
 /** the last moment of JavaScript's calendar, in milliseconds */
 const LAST_DATE = 8.64e15
 
@@ -80,9 +78,9 @@ export class Publisher {
     )
   }
 
-  /** The first of a server's signatures of this epoch that holds. It verifies a few: a server can list thousands. */
+  /** The first of these that is a signature of this epoch. Equal ones are verified once. */
   async signatureOf({ bytes }: Agreed, signatures: readonly SignatureInfo[]): Promise<Uint8Array | undefined> {
-    for (const { signature } of signatures.slice(0, MOST_SIGNATURES)) {
+    for (const signature of new Set(signatures.map(({ signature }) => signature))) {
       const candidate = fromHex(signature)
       if (await this.#holds(bytes, candidate)) return candidate
       await this.#pause() // in JavaScript each takes milliseconds

@@ -133,7 +133,8 @@ export class StatsKeeper implements Awaited {
   }
 
   /** For `ask`. */
-  readonly onFailed = ({ server }: { readonly server: Server }, { code }: ServerError): void => this.incident(server.name, code)
+  readonly onFailed = ({ server }: { readonly server: Server }, { code }: ServerError): void =>
+    this.incident(server.name, code)
 
   /** Moves bytes that were counted as a lookup's to the fence's. */
   fenced(server: string, { bytesUp, bytesDown }: Traffic): void {

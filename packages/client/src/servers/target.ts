@@ -1,21 +1,31 @@
-// Which epoch a map should be at (docs/threat-model.md, Freshness). Servers say in `/v1/info` which epochs they answer, each by its
-// manifest's hash, and which are signed.
+// Which epoch a map should be at (docs/threat-model.md, The publisher's signature). Servers say in `/v1/info` which epochs they answer, each
+// by its manifest's hash, and which are signed.
 //
 //   with a publisher's key   the newest signed epoch that any server shows. Its signature covers all before it: each manifest names the
 //                            one before by its hash
 //   without                  the newest epoch that as many servers show as have to agree
 //
-// A map that asks servers asks at an epoch that all it needs show: if some lack the newest, at the one before it, which these still answer.
+// A map that asks servers asks at an epoch that all it needs show: if some lack the newest, at the one before it, which the others still
+// answer.
 
-import { type EpochInfo, equalBytes, fromHex, type Info, type Manifest, type NewestEvent, type SignatureInfo, toHex } from '@keyhush/protocol'
+import {
+  type EpochInfo,
+  equalBytes,
+  fromHex,
+  type Info,
+  type Manifest,
+  type NewestEvent,
+  type SignatureInfo,
+  toHex,
+} from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
-import { scoped } from '../base/abort.js'
+import { OVER, scoped } from '../base/abort.js'
 import { SLOW_MS } from '../base/constants.js'
 import { ServersDisagreeError, VersionError } from '../base/errors.js'
-import type { MapEvent } from '../base/events.js'
+import type { OnEvent } from '../base/events.js'
 import { inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
-import { ask, askOne, sleep } from './ask.js'
+import { askAll, askOne, sleep } from './ask.js'
 import { type Heard, infoOf } from './info.js'
 import { type Agreed, compareEpochs, manifestOf } from './manifests.js'
 import { listed, namesOf } from './parties.js'
@@ -31,17 +41,19 @@ export interface Following {
   readonly publisher: Publisher | undefined
   readonly stats: StatsKeeper
   readonly pause: Environment['pause']
+  readonly lag: Lag
 }
 
+/** How the servers are asked. */
 export interface Looking {
-  /** how many servers have to show the epoch */
+  /** how many of them have to show the epoch */
   readonly needed: number
   /** replies that were asked for already */
   readonly heard?: Heard | undefined
+  /** newest manifests that were asked for already, by their server */
+  readonly manifests?: ReadonlyMap<string, Promise<Agreed>> | undefined
   /** where the map has been: it does not go back behind this epoch */
   readonly notBefore?: number | undefined
-  /** a server's newest manifest, asked for already */
-  readonly manifest?: Promise<Agreed> | undefined
   /** whether servers that were late before are waited for as the others */
   readonly patient?: boolean | undefined
 }
@@ -51,61 +63,58 @@ export interface Target {
   readonly at: Agreed | undefined
   /** the servers that show it */
   readonly holders: Links
-  /** undefined: nobody holds the map back */
-  readonly behind: Behind | undefined
   /** what each server says, in their order; undefined: of one that has not replied in time */
   readonly replies: readonly (Info | undefined)[]
 }
 
-/** A newer signed epoch, and the servers that do not show it. */
-export interface Behind {
-  readonly epoch: number
-  readonly servers: readonly string[]
-}
-
-/** Holds a map back, and says so once. */
+/** A newer signed epoch, and the servers that do not show it: they hold the map back. */
 export class Lag {
-  readonly #announce: (event: MapEvent) => void
-  #behind: Behind | undefined
+  readonly #announce: OnEvent
+  #epoch: number | undefined
+  #servers: readonly string[] = []
 
-  constructor(announce: (event: MapEvent) => void) {
+  constructor(announce: OnEvent) {
     this.#announce = announce
   }
 
-  note(behind: Behind | undefined): void {
-    const isNew = behind !== undefined && behind.epoch !== this.#behind?.epoch
-    this.#behind = behind
-    if (isNew) this.#announce({ type: 'behind', ...behind })
+  /** `epoch` undefined: nobody holds the map back. Each epoch is announced once. */
+  note(epoch: number | undefined, lacking: Links): void {
+    const servers = lacking.map(({ server }) => server.name)
+    if (epoch !== undefined && epoch !== this.#epoch) this.#announce({ type: 'behind', epoch, servers })
+    this.#epoch = epoch
+    this.#servers = servers
   }
 
-  /** Throws VersionError if a newer epoch was shown, and could not be reached. */
   assertNone(): void {
-    if (this.#behind !== undefined) throw heldBack(this.#behind)
+    if (this.error !== undefined) throw this.error
   }
-}
 
-export function heldBack({ epoch, servers }: Behind): VersionError {
-  const what = `expected epoch ${epoch}, which the publisher has signed and another server shows, from ${listed(servers)}`
-  return new VersionError(servers[0]!, `${what}, got none of it; call again later, or ask their operators`, {
-    retryable: true,
-  })
-}
-
-/** An epoch that a server shows, and its manifest. */
-interface Known extends Agreed {
-  readonly shown: EpochInfo
+  /** What to throw if servers hold the map back; undefined: they do not. */
+  get error(): VersionError | undefined {
+    if (this.#epoch === undefined) return undefined
+    const what = `expected epoch ${this.#epoch}, which the publisher has signed and another server shows`
+    const came = `got none of it from ${listed(this.#servers)}; call again later, or ask their operators`
+    return new VersionError(this.#servers[0]!, `${what}, ${came}`, { retryable: true })
+  }
 }
 
 /** What one server shows. */
 interface View {
   readonly link: Link
   readonly info: Info
-  /** with a publisher's key: the newest epoch that is signed under it and has not expired, else one that has; undefined: there is none */
-  readonly signed: Known | undefined
 }
 
-/** Of one server, for one look; an honest one has three. */
-const MOST_EPOCHS = 4
+/** An epoch of which a server has signatures under the map's key. */
+interface Claim extends EpochInfo {
+  readonly signatures: readonly SignatureInfo[]
+}
+
+interface Signed extends Agreed {
+  readonly shown: EpochInfo
+}
+
+/** Of one server, for one epoch under one key; an honest one has one. */
+const MOST_SIGNATURES = 4
 
 /**
  * The epoch to be at. `base`: where the map is, if it is anywhere. Throws SignatureError, ServersDisagreeError, and the servers' failures if
@@ -122,188 +131,167 @@ export async function findTarget(
 
 class Look {
   readonly #following: Following
+  readonly #base: Agreed | undefined
   readonly #looking: Looking
   readonly #signal: AbortSignal
   #views: readonly View[] = []
-  /** manifests by their hash in hex, asked for or known */
-  readonly #manifests = new Map<string, Promise<Agreed>>()
-  readonly #signatures = new Map<string, Promise<Uint8Array | undefined>>()
 
   constructor(following: Following, base: Agreed | undefined, looking: Looking, signal: AbortSignal) {
     this.#following = following
+    this.#base = base
     this.#looking = looking
     this.#signal = signal
-    if (base !== undefined) this.#manifests.set(this.#hashOf(base.bytes), Promise.resolve(base))
   }
 
   async target(): Promise<Target> {
-    const { links, publisher } = this.#following
-    const { needed, patient = false } = this.#looking
-    const asking = { enough: needed, all: true, patient }
-    const replies = await ask(links, asking, this.#signal, (link, signal) => this.#view(link, signal))
-    this.#views = replies.filter(view => view !== undefined)
-    const infos = replies.map(view => view?.info)
+    const { links, publisher, lag } = this.#following
+    const { needed: enough, patient, heard } = this.#looking
+    const ask = async (link: Link, signal: AbortSignal) => await (heard?.take(link) ?? infoOf(link, signal))
+    const replies = await askAll(links, { enough, patient }, this.#signal, ask)
+    this.#views = links.flatMap((link, i) => (replies[i] === undefined ? [] : [{ link, info: replies[i] }]))
     if (publisher === undefined) {
-      const shown = this.#agreed() ?? (await this.#agreedInHistory())
-      return { at: await this.#manifestOf(shown), holders: this.#holders(shown), behind: undefined, replies: infos }
+      const shown = this.#agreed()
+      return { at: await this.#manifestOf(shown), holders: this.#holders(shown), replies }
     }
-    const newest = this.#newestSigned(publisher)
-    const holders = this.#holders(newest.shown)
-    if (holders.length >= needed) return { at: newest, holders, behind: undefined, replies: infos }
-    const lacking = links.filter(link => !holders.includes(link))
-    const behind = { epoch: newest.manifest.epoch, servers: lacking.map(({ server }) => server.name) }
-    return { ...(await this.#before(newest, publisher)), behind, replies: infos }
-  }
-
-  async #view(link: Link, signal: AbortSignal): Promise<View> {
-    const { publisher } = this.#following
-    const info = await (this.#looking.heard?.take(link) ?? infoOf(link, signal))
-    return { link, info, signed: publisher && (await this.#signedOf(publisher, link, info, signal)) }
+    const newest = await this.#newestSigned(publisher)
+    const { shown } = newest
+    const holders = this.#holders(shown)
+    const isBehind = holders.length < enough
+    lag.note(isBehind ? shown.epoch : undefined, isBehind ? links.filter(link => !holders.includes(link)) : [])
+    return { ...(isBehind ? await this.#before(newest, publisher) : { at: newest, holders }), replies }
   }
 
   // ---- with a publisher's key -------------------------------------------------------------------------
 
-  async #signedOf(publisher: Publisher, link: Link, info: Info, signal: AbortSignal): Promise<Known | undefined> {
-    const isUnderKey = ({ publicKey }: SignatureInfo) => publicKey === publisher.key
-    const signatures = info.signatures.filter(isUnderKey)
-    const ofEpoch = (shown: EpochInfo) => signatures.filter(signature => compareEpochs(signature, shown) === 0)
-    const signed = info.epochs.filter(shown => ofEpoch(shown).length > 0).sort((a, b) => compareEpochs(b, a))
-    let expired: Known | undefined
-    for (const shown of signed.slice(0, MOST_EPOCHS)) {
-      const agreed = await this.#shownBy(link, shown, signal)
-      const signature = await this.#verified(publisher, agreed, shown, ofEpoch(shown))
-      if (signature === undefined) continue
-      const known = { ...agreed, signature, shown }
-      if (!publisher.hasExpired(agreed.manifest)) return known
-      expired ??= known
+  /** The newest epoch that is signed under the key and has not expired. Throws SignatureError, ServersDisagreeError. */
+  async #newestSigned(publisher: Publisher): Promise<Signed> {
+    const claims = this.#views.map(({ info }) => claimsIn(info, publisher))
+    let expired: Signed | undefined
+    for (;;) {
+      const [newest] = claims.flatMap(([first]) => first ?? []).sort(newestFirst)
+      if (newest === undefined) break
+      const ofEpoch = claims.filter(([first]) => first?.epoch === newest.epoch)
+      const verified = [...merged(ofEpoch.map(([first]) => first!))].map(claim => this.#verified(publisher, claim))
+      const [signed, other] = (await Promise.all(verified)).filter(each => each !== undefined)
+      if (other !== undefined) throw this.#disagree(`the publisher has signed two manifests of epoch ${newest.epoch}`)
+      if (signed !== undefined && !publisher.hasExpired(signed.manifest)) return signed
+      expired ??= signed
+      // A server whose claim does not hold may have made up thousands: no other of it is looked at.
+      for (const claim of ofEpoch) claim.splice(0, claim[0]!.manifest === signed?.shown.manifest ? 1 : claim.length)
     }
-    return expired
+    if (expired !== undefined) publisher.checkExpiry(expired.manifest)
+    throw publisher.unsigned(this.#shown.sort(newestFirst)[0])
   }
 
-  /** Servers show the same signatures, as a rule: each is verified once. */
-  #verified(publisher: Publisher, agreed: Agreed, shown: EpochInfo, all: readonly SignatureInfo[]) {
-    const name = [shown.manifest, ...all.map(({ signature }) => signature)].join()
-    const verified = this.#signatures.get(name) ?? publisher.signatureOf(agreed, all)
-    this.#signatures.set(name, verified)
-    return verified
-  }
-
-  #newestSigned(publisher: Publisher): Known {
-    const all = this.#views.flatMap(view => view.signed ?? [])
-    const fresh = all.filter(({ manifest }) => !publisher.hasExpired(manifest))
-    const signed = fresh.length > 0 ? fresh : all
-    if (signed.length === 0) throw publisher.unsigned(this.#newestShown)
-    const newest = signed.reduce((a, b) => (compareEpochs(b.shown, a.shown) > 0 ? b : a))
-    publisher.checkExpiry(newest.manifest)
-    if (signed.some(({ shown }) => shown.epoch === newest.shown.epoch && shown.manifest !== newest.shown.manifest)) {
-      throw disagree(this.#following.links, `the publisher has signed two manifests of epoch ${newest.shown.epoch}`)
-    }
-    return newest
+  /** Undefined: the claim does not hold, or its manifest is not sent soon. */
+  async #verified(publisher: Publisher, shown: Claim): Promise<Signed | undefined> {
+    const agreed = await this.#soon(this.#manifestOf(shown))
+    const signature = agreed && (await publisher.signatureOf(agreed, shown.signatures))
+    return signature && { ...agreed, signature, shown }
   }
 
   /** The epoch before, which `newest` names by its hash, if those that are needed show it, and the map may be there. */
-  async #before({ manifest }: Known, publisher: Publisher): Promise<Pick<Target, 'at' | 'holders'>> {
+  async #before({ manifest }: Agreed, publisher: Publisher): Promise<Pick<Target, 'at' | 'holders'>> {
     const hash = toHex(manifest.previousManifest)
-    const shown = this.#views.flatMap(({ info }) => info.epochs).find(shown => shown.manifest === hash)
+    const shown = this.#shown.find(shown => shown.manifest === hash)
     const holders = shown === undefined ? [] : this.#holders(shown)
     if (shown === undefined || holders.length < this.#looking.needed) return { at: undefined, holders: [] }
     const at = await this.#manifestOf(shown)
-    const isOlder = at.manifest.epoch < (this.#looking.notBefore ?? 0)
-    return isOlder || publisher.hasExpired(at.manifest) ? { at: undefined, holders: [] } : { at, holders }
-  }
-
-  get #newestShown(): EpochInfo | undefined {
-    return this.#views.flatMap(({ info }) => info.epochs).sort((a, b) => compareEpochs(b, a))[0]
+    const mayBe = at.manifest.epoch >= (this.#looking.notBefore ?? 0) && !publisher.hasExpired(at.manifest)
+    return mayBe ? { at, holders } : { at: undefined, holders: [] }
   }
 
   // ---- without ----------------------------------------------------------------------------------------
 
-  /** The newest epoch that as many servers answer as are needed. */
-  #agreed(): EpochInfo | undefined {
+  /** The newest epoch that as many servers show as are needed. */
+  #agreed(): EpochInfo {
     const { links } = this.#following
     const { needed } = this.#looking
     const isOfAll = needed === links.length
     if (isOfAll && new Set(this.#views.map(({ info }) => info.database)).size > 1) {
-      throw disagree(links, 'they hold different databases')
+      throw this.#disagree('they hold different databases')
     }
-    const all = this.#views.flatMap(({ info }) => info.epochs)
-    const agreed = all.filter(shown => this.#holders(shown).length >= needed).sort((a, b) => compareEpochs(b, a))
+    const agreed = this.#shown.filter(shown => this.#holders(shown).length >= needed).sort(newestFirst)
     // Where all have to agree, one that contradicts another is enough to stop.
-    const compared = isOfAll ? all : agreed
-    const isForked = ({ epoch, manifest }: EpochInfo) =>
-      compared.some(other => other.epoch === epoch && other.manifest !== manifest)
-    const forked = compared.find(isForked)
-    if (forked !== undefined) throw disagree(links, `their manifests of epoch ${forked.epoch} differ`)
-    return agreed[0]
-  }
-
-  /** A server that is further ahead answers the others' epoch no more, but may still have its manifest. */
-  async #agreedInHistory(): Promise<EpochInfo> {
-    const { links } = this.#following
-    const { needed } = this.#looking
-    const newest = this.#views.flatMap(({ info }) => info.epochs.at(-1) ?? []).sort((a, b) => compareEpochs(b, a))
-    for (const shown of newest) {
-      const kept = this.#views.map(async ({ link, info }) => {
-        if (isIn(info, shown)) return true
-        return await this.#askedOf(link, shown, this.#signal).then(() => true, () => false)
-      })
-      const votes = (await Promise.all(kept)).filter(Boolean)
-      if (votes.length >= needed) return shown
-    }
-    const what = needed < links.length ? `fewer than ${needed} of them agree` : `no epoch is answered by ${allOf(links)}`
-    throw disagree(links, what)
+    const compared = isOfAll ? this.#shown : agreed
+    const forked = compared.find(({ epoch, manifest }) =>
+      compared.some(other => other.epoch === epoch && other.manifest !== manifest),
+    )
+    if (forked !== undefined) throw this.#disagree(`their manifests of epoch ${forked.epoch} differ`)
+    if (agreed[0] !== undefined) return agreed[0]
+    const all = links.length === 2 ? 'both' : 'all'
+    throw this.#disagree(isOfAll ? `no epoch is answered by ${all}` : `fewer than ${needed} of them agree`)
   }
 
   // ---- manifests --------------------------------------------------------------------------------------
 
-  #hashOf(bytes: Uint8Array): string {
-    return toHex(this.#blake3(bytes))
+  get #shown(): EpochInfo[] {
+    return this.#views.flatMap(({ info }) => info.epochs)
   }
 
-  readonly #blake3 = (bytes: Uint8Array): Uint8Array => {
+  #holders({ manifest }: EpochInfo): Links {
+    return this.#views
+      .filter(({ info }) => info.epochs.some(shown => shown.manifest === manifest))
+      .map(({ link }) => link)
+  }
+
+  readonly #hashOf = (bytes: Uint8Array): Uint8Array => {
     const { core } = this.#following
     return inCore(core, () => core.blake3(bytes))
   }
 
-  #holders(shown: EpochInfo): Links {
-    return this.#views.filter(({ info }) => isIn(info, shown)).map(({ link }) => link)
-  }
-
-  /** From whichever of its holders sends it first. */
+  /** The manifest of an epoch, from whichever of its holders sends it first, unless it is known. They take turns. */
   async #manifestOf(shown: EpochInfo): Promise<Agreed> {
-    await this.#takeEarly()
-    const known = this.#manifests.get(shown.manifest)
-    return await (known ?? askOne(this.#holders(shown), {}, this.#signal, (link, signal) => this.#askedOf(link, shown, signal)))
+    const isIt = ({ bytes }: Agreed) => toHex(this.#hashOf(bytes)) === shown.manifest
+    if (this.#base !== undefined && isIt(this.#base)) return this.#base
+    const holders = this.#holders(shown)
+    const asked = holders.map(async ({ server }) => {
+      const manifest = await this.#looking.manifests?.get(server.name)
+      if (manifest === undefined || !isIt(manifest)) throw OVER
+      return manifest
+    })
+    const order = shown.epoch % 2 === 0 ? holders : [...holders].reverse()
+    const ask = (link: Link, signal: AbortSignal) => manifestOf(link, shown, this.#hashOf, signal)
+    return (await this.#soon(Promise.any(asked))) ?? (await askOne(order, {}, this.#signal, ask))
   }
 
-  /** From this server, unless it is known, or another has been asked and sends it soon. */
-  async #shownBy(link: Link, shown: EpochInfo, signal: AbortSignal): Promise<Agreed> {
-    await this.#takeEarly()
-    const asked = this.#manifests.get(shown.manifest)
-    const early = asked && (await soon(link, asked, signal))
-    if (early !== undefined) return early
-    const own = this.#askedOf(link, shown, signal)
-    this.#manifests.set(shown.manifest, own)
-    return await own
+  /** Undefined: it has failed, or takes long. */
+  async #soon<T>(work: Promise<T>): Promise<T | undefined> {
+    const { clock } = this.#following.links[0]!.environment
+    const late = (signal: AbortSignal) => sleep(clock, SLOW_MS, signal).then(() => undefined)
+    return await scoped([this.#signal], over => Promise.race([work.catch(() => undefined), late(over)]))
   }
 
-  async #askedOf(link: Link, shown: EpochInfo, signal: AbortSignal): Promise<Agreed> {
-    return await manifestOf(link, shown, this.#blake3, signal)
-  }
-
-  /** Notes the manifest that was asked for beforehand. */
-  async #takeEarly(): Promise<void> {
-    const { manifest } = this.#looking
-    const early = manifest && (await soon(this.#following.links[0]!, manifest, this.#signal))
-    if (early !== undefined) this.#manifests.set(this.#hashOf(early.bytes), Promise.resolve(early))
+  /** The servers contradict each other, or themselves. */
+  #disagree(reason: string): ServersDisagreeError {
+    const names = namesOf(this.#following.links.map(({ server }) => server))
+    const what = `expected ${names} to publish the same, but ${reason}`
+    return new ServersDisagreeError(`${what}; one of them is wrong: ask their operators`)
   }
 }
 
-/** Undefined: it has failed, or takes long. */
-async function soon<T>({ environment: { clock } }: Link, work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-  return await scoped([signal], signal =>
-    Promise.race([work.catch(() => undefined), sleep(clock, SLOW_MS, signal).then(() => undefined)]),
-  )
+/** What a server claims, newest first: it can list thousands of signatures. */
+function claimsIn({ epochs, signatures }: Info, publisher: Publisher): Claim[] {
+  const underKey = signatures.filter(({ publicKey }) => publicKey === publisher.key)
+  const claims = epochs.map(shown => {
+    const ofEpoch = underKey.filter(signature => compareEpochs(signature, shown) === 0)
+    return { ...shown, signatures: ofEpoch.slice(0, MOST_SIGNATURES) }
+  })
+  return claims.filter(({ signatures }) => signatures.length > 0).sort(newestFirst)
+}
+
+/** One claim for each manifest, with the signatures of all. */
+function merged(claims: readonly Claim[]): Iterable<Claim> {
+  const all = new Map<string, Claim>()
+  for (const claim of claims) {
+    const signatures = [...(all.get(claim.manifest)?.signatures ?? []), ...claim.signatures]
+    all.set(claim.manifest, { ...claim, signatures })
+  }
+  return all.values()
+}
+
+function newestFirst(a: Pick<EpochInfo, 'generation' | 'epoch'>, b: Pick<EpochInfo, 'generation' | 'epoch'>): number {
+  return compareEpochs(b, a)
 }
 
 /** Whether there is something to follow for a map at this manifest: a later epoch, or another database. */
@@ -315,27 +303,14 @@ export function isNews(newest: NewestEvent, { databaseId, epoch }: Manifest): bo
  * What a server says that it has for a map at this manifest: something to follow, or what is not signed yet under the map's key. Undefined:
  * nothing newer.
  */
-export function newsIn(info: Info, base: Manifest, publisher: Publisher | undefined): 'signed' | 'unsigned' | undefined {
+export function newsIn(
+  info: Info,
+  base: Manifest,
+  publisher: Publisher | undefined,
+): 'signed' | 'unsigned' | undefined {
   const databaseId = fromHex(info.database)
-  if (!info.epochs.some(({ epoch, generation }) => isNews({ databaseId, epoch, generation }, base))) return undefined
-  const isSigned = info.signatures.some(
-    ({ publicKey, epoch, generation }) => publicKey === publisher?.key && isNews({ databaseId, epoch, generation }, base),
-  )
+  const isNew = (of: Pick<EpochInfo, 'generation' | 'epoch'>) => isNews({ databaseId, ...of }, base)
+  if (!info.epochs.some(isNew)) return undefined
+  const isSigned = info.signatures.some(of => of.publicKey === publisher?.key && isNew(of))
   return publisher === undefined || isSigned ? 'signed' : 'unsigned'
-}
-
-function isIn({ epochs }: Info, { manifest }: EpochInfo): boolean {
-  return epochs.some(shown => shown.manifest === manifest)
-}
-
-function allOf({ length }: Links): string {
-  return length === 2 ? 'both' : 'all'
-}
-
-/** The servers contradict each other, or themselves. */
-function disagree(links: Links, reason: string): ServersDisagreeError {
-  const names = namesOf(links.map(({ server }) => server))
-  return new ServersDisagreeError(
-    `expected ${names} to publish the same, but ${reason}; one of them is wrong: ask their operators`,
-  )
 }

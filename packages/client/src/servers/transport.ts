@@ -9,7 +9,7 @@ import { KeyhushError, NetworkError, ProtocolError, RateLimitedError, VersionErr
 import type { Environment } from '../platform/environment.js'
 import { watchPolicy } from '../platform/policy.js'
 import type { Server, Servers } from './parties.js'
-import { Standing } from './standing.js'
+import type { Standing } from './standing.js'
 import { Meter } from './stats.js'
 
 /** One server, and the way to it. */

@@ -39,7 +39,8 @@ export async function onTheWire<T>(
       left -= Math.min(clock.now() - start, SILENCE_MS + slowestMs(bytes)) // a page may have been frozen for longer
       if (error instanceof NetworkError && error.refusal === undefined) link.standing.note(link, 'late')
       const isMalformed = error instanceof ProtocolError || (error instanceof VersionError && !error.retryable)
-      const isUnready = error instanceof NetworkError && error.refusal === 'not_ready' && error.retryAfterMs !== undefined
+      const isUnready =
+        error instanceof NetworkError && error.refusal === 'not_ready' && error.retryAfterMs !== undefined
       if (error instanceof ServerError) pause = isMalformed ? 0 : (error.retryAfterMs ?? BACKOFF_MS)
       // Not if the page's own policy has kept it from leaving.
       const isKept = error instanceof NetworkError && !error.retryable

@@ -3,12 +3,7 @@
 // server does not have, or too often one to which no map can follow.
 
 import type { NewestEvent } from '@keyhush/protocol'
-import {
-  FOLLOW_DOWNLOAD_INTERVAL_MS,
-  FOLLOW_INTERVAL_MS,
-  FOLLOW_LONGEST_INTERVAL_MS,
-  FRUITLESS_LOOKS,
-} from '../base/constants.js'
+import { FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS } from '../base/constants.js'
 import { Turns } from '../base/mutex.js'
 import type { Environment } from '../platform/environment.js'
 import { askOne, sleep } from '../servers/ask.js'
@@ -71,11 +66,8 @@ class Lines {
   readonly #signal: AbortSignal
   /** what was announced since the last look began */
   #claim: NewestEvent | undefined
-  #interval = FOLLOW_INTERVAL_MS
-  /** looks since the map last moved on */
-  #fruitless = 0
-  /** the same after a look that has downloaded a hint; never shorter than before */
-  #afterDownload = FOLLOW_DOWNLOAD_INTERVAL_MS
+  /** from one look to the next */
+  #pause = FOLLOW_INTERVAL_MS
   #notBefore = Number.NEGATIVE_INFINITY
   working: Promise<void> | undefined
 
@@ -105,43 +97,38 @@ class Lines {
       const wait = this.#notBefore - clock.now()
       if (wait > 0) await sleep(clock, wait, this.#signal)
       const founded = await this.#look().catch(() => true)
-      if (founded && this.#fruitless < FRUITLESS_LOOKS) continue
+      if (founded) continue
       drop()
       return
     }
   }
 
-  /** Whether this server may be listened to further: it has what it announced. */
+  /** Whether this server may be listened to further: it has what it announced, and not too often in vain. */
   async #look(): Promise<boolean> {
     const claim = this.#claim
     this.#claim = undefined
     const { base, madeAnew } = this.#follower
     if (base === undefined || !this.#isNews(claim) || this.#signal.aborted) return true
+    const { heard, publisher, turns } = this.#common
     try {
       // That server is asked first, so that a false line causes no request to the other; and before its turn, so that it holds up no other's.
-      const { heard, publisher, turns } = this.#common
       const ask = (link: Link, signal: AbortSignal) => heard.ask(link, signal)
       const news = newsIn(await askOne([this.#link], {}, this.#signal, ask), base.manifest, publisher)
       if (news === undefined) return false
       if (news === 'signed') {
         await turns.take(async () => {
           if (this.#isNews(claim) && !this.#signal.aborted) await this.#follower.follow({ heard })
+          await heard.take(this.#link)
         })
       }
     } finally {
-      const fruitless = this.#isNews(claim)
-      if (this.#follower.base?.bytes === base.bytes) this.#fruitless++
-      else this.#fruitless = 0
-      this.#interval = fruitless ? doubled(this.#interval) : FOLLOW_INTERVAL_MS
-      const downloaded = this.#follower.madeAnew > madeAnew
-      if (downloaded) this.#afterDownload = doubled(this.#afterDownload)
-      const wait = downloaded ? Math.max(this.#afterDownload, this.#interval) : this.#interval
-      this.#notBefore = this.#link.environment.clock.now() + wait
+      await heard.take(this.#link) // a later look asks anew
+      const { base: now, madeAnew: made } = this.#follower
+      const isFollowed = now?.bytes !== base.bytes
+      const isCheap = isFollowed && made === madeAnew
+      this.#pause = isCheap ? FOLLOW_INTERVAL_MS : Math.min(2 * this.#pause, FOLLOW_LONGEST_INTERVAL_MS)
+      this.#notBefore = this.#link.environment.clock.now() + this.#pause
     }
-    return true
+    return !this.#isNews(claim) || this.#pause < FOLLOW_LONGEST_INTERVAL_MS
   }
-}
-
-function doubled(interval: number): number {
-  return Math.min(2 * interval, FOLLOW_LONGEST_INTERVAL_MS)
 }

@@ -4,7 +4,7 @@
 import { UsageError } from '../base/errors.js'
 import { startInstant } from '../platform/starting.js'
 import { startOneServer } from '../scheme/on-demand.js'
-import type { Greeting } from '../servers/greeting.js'
+import type { Greeting } from '../servers/info.js'
 import type { Place } from '../servers/signatures.js'
 import { Shown } from './shown.js'
 import { type StatelessParts, StatelessSession } from './stateless.js'

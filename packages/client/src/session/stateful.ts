@@ -21,11 +21,11 @@ import { finishPending } from '../lookup/pending.js'
 import type { Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
+import { sleep } from '../servers/ask.js'
 import { readManifest } from '../servers/manifests.js'
 import { identityOf } from '../servers/parties.js'
-import { sleep } from '../servers/ask.js'
-import type { Stats } from '../servers/stats.js'
 import { OutdatedError } from '../servers/path.js'
+import type { Stats } from '../servers/stats.js'
 import { apply } from '../state/advancing.js'
 import { readHead } from '../state/head.js'
 import { belongsTo, fenceLinks, type Hint } from '../state/hint.js'
@@ -161,7 +161,7 @@ export class StatefulSession implements Session {
 
   async sync(signal?: AbortSignal): Promise<void> {
     await this.#bring({ patient: true }, signal)
-    this.#machine.lag.assertNone()
+    this.#machine.following.lag.assertNone()
   }
 
   async follow(asked: Asked): Promise<void> {

@@ -4,7 +4,7 @@
 
 import type { InstantOf, Manifest } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
-import { abortable, scoped } from '../base/abort.js'
+import { abortable } from '../base/abort.js'
 import { ATTEMPTS, BACKOFF_MS, SLOW_MS, slowestMs } from '../base/constants.js'
 import { ClosedError, ServerError, TamperedError, UnsupportedError, UsageError } from '../base/errors.js'
 import type { StorageKind } from '../base/events.js'
@@ -16,13 +16,13 @@ import { openVerified, type Question } from '../lookup/question.js'
 import { assertAlive, isDead } from '../platform/core.js'
 import { whileShown } from '../platform/page.js'
 import type { Equipment, SchemeContext, StatelessScheme } from '../scheme/scheme.js'
-import { firstOf, isPassing, sleep, worstOf } from '../servers/ask.js'
-import { type Greeting, greet } from '../servers/greeting.js'
+import { firstOf, isPassing, sleep, type Try, worstOf } from '../servers/ask.js'
+import { type Greeting, greet } from '../servers/info.js'
 import { type Agreed, isSame } from '../servers/manifests.js'
 import { listed, namesOf } from '../servers/parties.js'
 import type { Place } from '../servers/signatures.js'
 import type { Stats } from '../servers/stats.js'
-import { findTarget, heldBack, isNews, Lag, type Looking, type Target } from '../servers/target.js'
+import { findTarget, isNews, Lag, type Looking, type Target } from '../servers/target.js'
 import { type Link, type Links, linksOf } from '../servers/transport.js'
 import type { Parts } from '../state/machine.js'
 import type { Asked as How } from '../state/newest.js'
@@ -224,45 +224,16 @@ export class StatelessSession implements Session {
 
   async #fetch(at: Asked, of: InstantOf, indices: Uint32Array): Promise<Uint8Array> {
     const { manifest } = at
-    const { environment, atLeast, stats } = this.#parts
+    const { environment, atLeast } = this.#parts
     // Which server gets which request is drawn anew each time.
     if (atLeast === this.#lookups.length) {
       return await this.#askOf(shuffled(this.#lookups, environment.random), at, of, indices).found
     }
-    const attempts = this.#subsets.forLookup()
+    const tried = new Set<number>()
     const failures: ServerError[] = []
-    /** of the subsets that are asked, who has not replied */
-    const waiting: { readonly late: Set<Link>; readonly until: number }[] = []
     const next = () => {
-      const now = environment.clock.now()
-      for (const { late, until } of waiting) if (now >= until) for (const link of late) link.standing.note(link, 'late')
-      const links = attempts.next()
-      if (links === undefined) return undefined
-      const late = new Set(links)
-      const { found, bytes } = this.#askOf(links, at, of, indices, {
-        attempts: 1,
-        onReplied: party => late.delete(links[party]!),
-      })
-      const ms = SLOW_MS + slowestMs(bytes)
-      waiting.push({ late, until: now + ms })
-      const work = found.then(
-        records => {
-          this.#subsets.answered(links)
-          return records
-        },
-        error => {
-          if (!(error instanceof ServerError)) throw error
-          failures.push(error)
-          if (!(error instanceof TamperedError)) for (const link of late) attempts.away.add(link)
-          else {
-            const liar = this.#subsets.wrong(links)
-            const name = liar?.server.name ?? `one of ${namesOf(links.map(({ server }) => server))}`
-            stats.incident(name, error.code)
-          }
-          throw error
-        },
-      )
-      return { work, ms }
+      const links = this.#subsets.next(tried)
+      return links && this.#askSubset(links, failures, at, of, indices)
     }
     for (let round = 1; ; round++) {
       try {
@@ -275,8 +246,35 @@ export class StatelessSession implements Session {
         }
       }
       await sleep(environment.clock, BACKOFF_MS)
-      attempts.again()
+      tried.clear()
     }
+  }
+
+  /** Asks a subset, and notes what has come of it. */
+  #askSubset(links: Links, failures: ServerError[], at: Asked, of: InstantOf, indices: Uint32Array): Try<Uint8Array> {
+    const waiting = new Set(links)
+    const onReplied = (party: number) => waiting.delete(links[party]!)
+    const { found, bytes } = this.#askOf(links, at, of, indices, { attempts: 1, onReplied })
+    const late = () => {
+      for (const link of waiting) link.standing.note(link, 'late')
+    }
+    const answered = async () => {
+      try {
+        const records = await found
+        this.#subsets.answered(links)
+        return records
+      } catch (error) {
+        if (!(error instanceof ServerError)) throw error
+        failures.push(error)
+        if (error instanceof TamperedError) {
+          const name = this.#subsets.wrong(links)?.server.name
+          const names = namesOf(links.map(({ server }) => server))
+          this.#parts.stats.incident(name ?? `one of ${names}`, error.code)
+        } else late()
+        throw error
+      }
+    }
+    return { work: answered(), ms: SLOW_MS + slowestMs(bytes), late }
   }
 
   /**
@@ -333,12 +331,7 @@ export class StatelessSession implements Session {
 
   /** Nothing is kept, so this moves to what the servers have now. */
   async reset(_onProgress: OnProgress, signal?: AbortSignal): Promise<void> {
-    this.#assertOpen()
-    await scoped([signal, this.#closing.signal], async signal => {
-      const { at } = await this.#look(undefined, signal)
-      signal.throwIfAborted()
-      if (at !== undefined) this.#moveTo(at)
-    })
+    await this.sync(signal)
   }
 
   async prepare(): Promise<void> {
@@ -380,16 +373,16 @@ export class StatelessSession implements Session {
     if (moves) this.#parts.announce({ type: 'updated', generation, epoch })
   }
 
-  /** Where to be. Undefined: where it is, because servers that it needs lack what is newer. Throws VersionError if it is nowhere yet. */
+  /** Where to be; undefined: where it is, because servers that it needs lack what is newer. Throws VersionError if it is nowhere yet. */
   async #look(base: Agreed | undefined, signal: AbortSignal, asked: Partial<Looking> = {}): Promise<Target> {
     const { core, publisher, servers, stats, environment, atLeast } = this.#parts
-    const following = { core, links: this.#downloads, publisher, stats, pause: environment.pause }
+    const lag = this.#lag
+    const following = { core, links: this.#downloads, publisher, stats, pause: environment.pause, lag }
     const seen = this.#at?.manifest ?? this.#remembered
-    const looking = { needed: atLeast, notBefore: publisher && seen?.epoch, ...asked }
+    const looking = { needed: atLeast, notBefore: seen?.epoch, ...asked }
     const target = await findTarget(following, base, looking, signal)
-    this.#lag.note(target.behind)
-    const { at, behind } = target
-    if (at === undefined && this.#at === undefined) throw heldBack(behind!)
+    const { at } = target
+    if (at === undefined && this.#at === undefined) throw lag.error
     if (at === undefined) return target
     if (seen !== undefined) publisher?.checkSuccession(seen, at.manifest)
     this.#scheme.maxBatch(core, at.manifest, servers.length) // throws

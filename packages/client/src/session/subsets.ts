@@ -13,7 +13,9 @@ export class Subsets {
   readonly #links: Links
   readonly #atLeast: number
   readonly #random: Environment['random']
-  /** as bits: those whose answers were wrong, in the life of the map */
+  /** all of them, as bits */
+  readonly #all: readonly number[]
+  /** those whose answers were wrong, in the life of the map */
   readonly #wrong = new Set<number>()
   /** the subset that answered last; at first all servers, or any two where two suffice */
   #last: number
@@ -22,38 +24,24 @@ export class Subsets {
     this.#links = links
     this.#atLeast = atLeast
     this.#random = random
-    const all = [...links.keys()]
-    this.#last = bitsOf(atLeast === 2 ? shuffled(all, random).slice(0, 2) : all)
+    this.#all = subsetsOf(links.length, atLeast)
+    this.#last = this.#bits(atLeast === 2 ? shuffled(links, random).slice(0, 2) : links)
   }
 
   /**
-   * For one lookup. The order: the subset that answered last, other subsets, subsets with a server that was late, subsets whose answers
-   * were wrong. So liars cannot have the same subsets asked again and again, and a late server delays one call only.
+   * The next for a lookup, which `tried` those; undefined: there is none left. The order: the subset that answered last, other subsets,
+   * subsets with a server that was late or away, subsets whose answers were wrong. So liars cannot have the same subsets asked again and
+   * again, and a late server delays one call only.
    */
-  forLookup(): Attempts {
-    const tried = new Set<number>()
-    const away = new Set<Link>()
-    let asked = 0
-    const isUsable = (bits: number) => !tried.has(bits) && this.#membersOf(bits).every(link => !away.has(link))
-    return {
-      away,
-      next: () => {
-        if (asked === MOST_SUBSETS) return undefined
-        const left = [this.#last, ...subsetsOf(this.#links.length, this.#atLeast).filter(bits => bits !== this.#last)]
-        const usable = left.filter(isUsable)
-        const least = Math.min(...usable.map(bits => this.#rank(bits)))
-        const best = usable.filter(bits => this.#rank(bits) === least)
-        const bits = best[0] === this.#last ? this.#last : best[randomBelow(Math.max(1, best.length), this.#random)]
-        if (bits === undefined) return undefined
-        asked++
-        tried.add(bits)
-        return shuffled(this.#membersOf(bits), this.#random)
-      },
-      again: () => {
-        tried.clear()
-        away.clear()
-      },
-    }
+  next(tried: Set<number>): Links | undefined {
+    const left = tried.size < MOST_SUBSETS ? this.#all.filter(bits => !tried.has(bits)) : []
+    const ranks = new Map(left.map(bits => [bits, this.#rank(bits)]))
+    const least = Math.min(...ranks.values())
+    const best = left.filter(bits => ranks.get(bits) === least)
+    const bits = best.includes(this.#last) ? this.#last : best[randomBelow(Math.max(1, best.length), this.#random)]
+    if (bits === undefined) return undefined
+    tried.add(bits)
+    return shuffled(this.#membersOf(bits), this.#random)
   }
 
   answered(subset: Links): void {
@@ -86,22 +74,8 @@ export class Subsets {
   }
 
   #bits(subset: Links): number {
-    return bitsOf(subset.map(link => this.#links.indexOf(link)))
+    return subset.reduce((bits, link) => bits | (1 << this.#links.indexOf(link)), 0)
   }
-}
-
-/** The subsets that a lookup asks, one after the other. */
-export interface Attempts {
-  /** servers that have failed, and are not asked again */
-  readonly away: Set<Link>
-  /** undefined: there is none left */
-  next(): Links | undefined
-  /** Subsets that were asked, and servers that were away, may be asked once more. */
-  again(): void
-}
-
-function bitsOf(members: readonly number[]): number {
-  return members.reduce((bits, i) => bits | (1 << i), 0)
 }
 
 /** All subsets of this size, as bits. */

@@ -5,13 +5,13 @@ import type { DirectoryHandle } from '@keyhush/wasm/client'
 import { ServerError, UnsupportedError } from '../base/errors.js'
 import { inCore, release } from '../platform/core.js'
 import { withLayout } from '../platform/layout.js'
-import { downloadDirectory, FailedServers } from '../scheme/download.js'
+import { downloadDirectory } from '../scheme/download.js'
 import type { Preparation, SchemeState, StatefulScheme } from '../scheme/scheme.js'
-import { ask } from '../servers/ask.js'
+import { askAll } from '../servers/ask.js'
 import { Fence, NO_REQUEST, placeOf, register } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
-import type { Link, Links } from '../servers/transport.js'
 import { OutdatedError } from '../servers/path.js'
+import type { Link, Links } from '../servers/transport.js'
 import { StoreFailure } from '../store/storage.js'
 import { type HintRecord, StateMovedError, type StateStore } from '../store/store.js'
 import { applied } from './applying.js'
@@ -41,8 +41,8 @@ export class Draft {
   #agreed: Agreed
   #record: HintRecord
   #directory: Directory
-  /** which servers have failed at this epoch; undefined: no download has begun */
-  #failures: FailedServers | undefined
+  /** a download has begun at this epoch */
+  #begun: boolean
   /** updates applied to what is stored; undefined: nothing is stored */
   #version: number | undefined
   /** whether it was registered with its fences */
@@ -58,11 +58,11 @@ export class Draft {
     { agreed, record, directory }: { agreed: Agreed; record: HintRecord; directory: Directory },
     {
       version,
-      failures,
+      begun = false,
       letGo = () => {},
     }: {
       readonly version?: number
-      readonly failures?: FailedServers
+      readonly begun?: boolean
       readonly letGo?: () => void
     },
   ) {
@@ -73,7 +73,7 @@ export class Draft {
     this.#agreed = agreed
     this.#record = record
     this.#directory = directory
-    this.#failures = failures
+    this.#begun = begun
     this.#letGo = letGo
     this.#version = version
     this.#registered = version !== undefined
@@ -132,7 +132,7 @@ export class Draft {
     const hint = { databaseId, hintId: this.#record.hintId }
     const fences = this.#fences
     const work = (link: Link, signal: AbortSignal) => register(link, hint, signal)
-    const outcomes = fences.length > 0 ? await ask(fences, { enough: 1, all: true, once: true }, signal, work) : []
+    const outcomes = fences.length > 0 ? await askAll(fences, { enough: 1, once: true }, signal, work) : []
     for (const [i, outcome = 'away'] of outcomes.entries()) {
       const { name } = fences[i]!.server
       if (outcome !== 'registered' && rollback === 'strict') {
@@ -147,11 +147,14 @@ export class Draft {
 
   /** Fetches all that is missing, and follows the servers if they move on meanwhile. */
   async fetch(watch: Watch, gently: boolean): Promise<void> {
-    const { downloads } = this.#machine
+    const { downloads, parts } = this.#machine
+    const { progress, signal } = watch
     for (;;) {
-      const failures = this.#failures ?? this.#startDownload(watch)
-      this.#failures = failures
-      const { progress, signal } = watch
+      if (!this.#begun) {
+        expectDownload(this.#machine, this.#scheme, this.#agreed.manifest, watch)
+        progress.add(this.#directory.bytes.length)
+      }
+      this.#begun = true
       progress.phase('partitions')
       try {
         const parties = partiesOf(this.#record, downloads)
@@ -160,7 +163,7 @@ export class Draft {
         const sources = {
           parties,
           servers: downloads,
-          failures,
+          stats: parts.stats,
           gently,
           received,
           save: this.#saver(),
@@ -173,15 +176,9 @@ export class Draft {
         // No server had it, perhaps because they are at another epoch now.
         if (!(error instanceof ServerError) || signal.aborted) throw error
         if (!(await this.follow(signal))) throw error
-        this.#failures = undefined
+        this.#begun = false
       }
     }
-  }
-
-  #startDownload(watch: Watch): FailedServers {
-    expectDownload(this.#machine, this.#scheme, this.#agreed.manifest, watch)
-    watch.progress.add(this.#directory.bytes.length)
-    return new FailedServers(this.#machine.downloads, this.#machine.parts.stats)
   }
 
   /** Brings the draft to the newest epoch. Returns whether there was a newer one. Throws OutdatedError. */
@@ -353,16 +350,14 @@ async function drafted(machine: Machine, watch: Watch, letGo: () => void): Promi
   const { progress, signal } = watch
   let agreed = await newest(machine, watch)
   await assertMayDownload(machine, machine.schemeFor(agreed.manifest), agreed.manifest, watch)
-  let failures: FailedServers
   let directory: Directory
   for (;;) {
     const { manifest } = agreed
-    failures = new FailedServers(machine.downloads, stats)
     expectDownload(machine, machine.schemeFor(manifest), manifest, watch)
     await environment.pause()
     if (manifest.keyed) progress.phase('directory')
     try {
-      const sources = { servers: machine.downloads, failures, received: (bytes: number) => progress.add(bytes) }
+      const sources = { servers: machine.downloads, stats, received: (bytes: number) => progress.add(bytes) }
       directory = await downloadDirectory({ core, environment }, manifest, sources, signal)
       break
     } catch (error) {
@@ -380,7 +375,7 @@ async function drafted(machine: Machine, watch: Watch, letGo: () => void): Promi
     preparation = await scheme.prepare(machine.context, manifest)
     const record = drawRecord(scheme, preparation.id, bytes, servers, environment.random)
     const parts = { agreed, record, directory }
-    return new Draft(machine, scheme, preparation, parts, { failures, letGo })
+    return new Draft(machine, scheme, preparation, parts, { begun: true, letGo })
   } catch (error) {
     preparation?.free()
     release(core, directory.handle)

@@ -8,8 +8,8 @@ import { inCore, release } from '../platform/core.js'
 import type { Preparation, SchemeState, StatefulScheme } from '../scheme/scheme.js'
 import type { Agreed } from '../servers/manifests.js'
 import type { Servers } from '../servers/parties.js'
-import type { Links } from '../servers/transport.js'
 import type { Base } from '../servers/path.js'
+import type { Links } from '../servers/transport.js'
 import type { HintRecord } from '../store/store.js'
 
 export class Hint {

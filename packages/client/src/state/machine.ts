@@ -25,10 +25,10 @@ import type { Scheme, SchemeContext, SchemeOptions, StatefulScheme } from '../sc
 import type { RollbackPreference } from '../servers/fence.js'
 import type { Agreed } from '../servers/manifests.js'
 import { type Apart, identityOf, type Servers } from '../servers/parties.js'
-import type { Publisher } from '../servers/signatures.js'
 import type { OutdatedError } from '../servers/path.js'
+import type { Publisher } from '../servers/signatures.js'
 import type { StatsKeeper } from '../servers/stats.js'
-import { Lag } from '../servers/target.js'
+import { type Following, Lag } from '../servers/target.js'
 import { type Links, linksOf } from '../servers/transport.js'
 import {
   type Identity,
@@ -100,12 +100,12 @@ export class Machine {
   readonly downloads: Links
   readonly lookups: Links
   readonly fences: Links
-  readonly lag: Lag
   readonly checkpoints = new Checkpoints()
   /** the last caller has its answer: its effect may be stored */
   answering: Promise<void> = Promise.resolve()
   /** the storing of the last effect */
   settling: Promise<void> = Promise.resolve()
+  readonly #lag: Lag
   #opened: OpenedStore
   #store: StateStore
   #storage: StorageKind
@@ -130,7 +130,7 @@ export class Machine {
     this.downloads = linksOf(servers, environment, stats.standing, stats.offline)
     this.lookups = linksOf(servers, environment, stats.standing, stats.online)
     this.fences = linksOf(servers, environment, stats.standing, stats.fence)
-    this.lag = new Lag(parts.announce)
+    this.#lag = new Lag(parts.announce)
     this.#opened = opened
     this.#store = watched(opened.store)
     this.#storage = opened.storage
@@ -266,6 +266,12 @@ export class Machine {
     const holds = (await this.parts.publisher?.hasSigned(base)) === true
     if (holds) this.#vouchedFor = base.bytes
     return holds
+  }
+
+  /** What is needed to follow the servers. */
+  get following(): Following {
+    const { core, publisher, stats, environment } = this.parts
+    return { core, links: this.downloads, publisher, stats, pause: environment.pause, lag: this.#lag }
   }
 
   // ---- schemes ---------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import { ServerError } from '../base/errors.js'
 import type { StatefulScheme } from '../scheme/scheme.js'
 import { type Agreed, isSame } from '../servers/manifests.js'
 import { type Base, OutdatedError, pathTo } from '../servers/path.js'
-import { type Following, findTarget, heldBack, type Looking, type Target } from '../servers/target.js'
+import { findTarget, type Looking, type Target } from '../servers/target.js'
 import { type Step, withLists } from '../servers/update-lists.js'
 import type { Machine, Watch } from './machine.js'
 
@@ -16,13 +16,11 @@ export type Asked = Pick<Looking, 'heard' | 'patient'>
 /** The epoch for a new state, signed if a publisher's key was given. */
 export async function newest(machine: Machine, { signal }: Watch): Promise<Agreed> {
   const { mode, publisher, atLeast } = machine.parts
-  const scheme = machine.known?.scheme ?? machine.schemeOf(mode)
-  const look = (needed: number) => findFor(machine, undefined, { needed }, signal)
-  const needed = neededBy(machine, scheme)
-  let { at, behind } = await look(needed)
+  const needed = neededBy(machine, machine.known?.scheme ?? machine.schemeOf(mode))
+  let { at } = await look(machine, undefined, { needed }, signal)
   const asks = at !== undefined && machine.schemeFor(at.manifest).parties.length > 0
-  if (asks && needed < atLeast) ({ at, behind } = await look(atLeast))
-  if (at === undefined) throw heldBack(behind!)
+  if (asks && needed < atLeast) ({ at } = await look(machine, undefined, { needed: atLeast }, signal))
+  if (at === undefined) throw machine.following.lag.error
   if (machine.manifest !== undefined) publisher?.checkSuccession(machine.manifest, at.manifest)
   machine.show(at)
   return at
@@ -39,19 +37,19 @@ export async function stepsAfter(
   signal: AbortSignal,
   asked: Asked = {},
 ): Promise<readonly Step[]> {
-  const following = followingOf(machine)
+  const { following } = machine
   for (let attempt = 1; ; attempt++) {
-    const looking = { needed: neededBy(machine, scheme), ...asked }
-    const target = await findFor(machine, base, looking, signal)
-    const { at } = target
-    if (at === undefined || (await stays(machine, scheme, base, at))) {
-      if (at === undefined && !(await isVouchedFor(machine, base))) throw heldBack(target.behind!)
-      if (at !== undefined) machine.show(base)
+    const { at, holders } = await look(machine, base, { needed: neededBy(machine, scheme), ...asked }, signal)
+    if (at === undefined) {
+      if (machine.parts.publisher && !(await machine.hasVouchedFor(base))) throw following.lag.error
+      return []
+    }
+    if (await stays(machine, scheme, base, at)) {
+      machine.show(base)
       return []
     }
     try {
-      const path = await pathTo(base, { ...target, at }, following, signal)
-      const steps = await withLists(path, following, signal)
+      const steps = await withLists(await pathTo(base, at, holders, following, signal), following, signal)
       machine.show(steps.at(-1)!)
       return steps
     } catch (error) {
@@ -70,29 +68,18 @@ async function stays(machine: Machine, scheme: StatefulScheme, base: Agreed, at:
   const isOlder = at.manifest.epoch < base.manifest.epoch
   if (!isOlder || !equalBytes(at.manifest.databaseId, base.manifest.databaseId)) return false
   // A map that has all records does with the signature that is stored.
-  if (asksNobody(scheme) && (await isVouchedFor(machine, base))) publisher?.checkExpiry(base.manifest)
+  if (publisher && asksNobody(scheme) && (await machine.hasVouchedFor(base))) publisher.checkExpiry(base.manifest)
   else publisher?.checkSuccession(base.manifest, at.manifest)
   return true
 }
 
-async function isVouchedFor(machine: Machine, base: Agreed): Promise<boolean> {
-  return machine.parts.publisher === undefined || (await machine.hasVouchedFor(base))
-}
-
-async function findFor(
+async function look(
   machine: Machine,
   base: Agreed | undefined,
   looking: Looking,
   signal: AbortSignal,
 ): Promise<Target> {
-  const target = await findTarget(followingOf(machine), base, { ...looking, notBefore: machine.manifest?.epoch }, signal)
-  machine.lag.note(target.behind)
-  return target
-}
-
-function followingOf({ parts, downloads: links }: Machine): Following {
-  const { core, publisher, stats, environment } = parts
-  return { core, links, publisher, stats, pause: environment.pause }
+  return await findTarget(machine.following, base, { ...looking, notBefore: machine.manifest?.epoch }, signal)
 }
 
 /**

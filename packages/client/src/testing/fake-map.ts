@@ -12,8 +12,8 @@ import type { OnProgress } from '../base/progress.js'
 import { type Key, keyBytes, type Normalize } from '../lookup/keys.js'
 import type { Place, Question } from '../lookup/question.js'
 import { type KeyhushMap, OpenedMap } from '../map.js'
-import type { Stats, Traffic } from '../servers/stats.js'
 import type { Awaited, Budget } from '../servers/budget.js'
+import type { Stats, Traffic } from '../servers/stats.js'
 import type { Session } from '../session/session.js'
 
 /** Options of `fakeMap()`. */

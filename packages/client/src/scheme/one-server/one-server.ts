@@ -61,7 +61,9 @@ function schemeWith(own: OneServerCore): StatelessScheme {
       const hash = manifest.oneServerHint!
       const length = allSizes(own, manifest).reduce((sum, { hintBytes }) => sum + hintBytes, 0)
       const asking = { bytes: length }
-      const hint = await askOne([link], asking, signal, (link, signal) => getWholeBlob(link, toHex(hash), length, signal))
+      const hint = await askOne([link], asking, signal, (link, signal) =>
+        getWholeBlob(link, toHex(hash), length, signal),
+      )
       if (
         !equalBytes(
           inCore(core, () => core.blake3(hint)),
