@@ -122,8 +122,9 @@ export interface OpenWithOptions extends Development, ProofsPackages {
   /** Aborts `open()`, at any time. Nothing that depends on a lookup was sent by then. */
   readonly signal?: AbortSignal | undefined
   /**
-   * How many milliseconds `open()` and each call of the map wait for servers. Default: 15 000. After that they throw TimeoutError. During
-   * a download only the time since its last piece counts. `Infinity`: until the requests fail by themselves, after 10 to 40 s.
+   * How many milliseconds `open()` and each call of the map wait for servers, or for another tab. Default: 15 000. After that they throw
+   * TimeoutError; `close()` resolves. A download gives time back as it comes. `Infinity`: until the requests fail by themselves, after 10 to
+   * 15 s each.
    */
   readonly timeoutMs?: number | undefined
   /** Called after each event, from before `open()` resolves until the map is closed. */

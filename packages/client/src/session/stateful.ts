@@ -4,7 +4,7 @@
 import { equalBytes, type Manifest } from '@keyhush/protocol'
 import type { Mode } from '@keyhush/wasm/client'
 import { abortable, scoped } from '../base/abort.js'
-import { REPLACED_A_CALL, SILENCE_MS } from '../base/constants.js'
+import { REPLACED_A_CALL, SLOW_MS } from '../base/constants.js'
 import {
   ClosedError,
   CondemnedError,
@@ -266,7 +266,7 @@ export class StatefulSession implements Session {
     const { clock } = this.#machine.parts.environment
     const followed = scoped([signal, this.#closing.signal], signal => this.#catchUp({ progress, signal }))
     const late = async (signal: AbortSignal) => {
-      await sleep(clock, SILENCE_MS, signal)
+      await sleep(clock, SLOW_MS, signal)
       if (signal.aborted || !(await this.#needsNoServer())) await followed
     }
     await scoped([signal], signal => Promise.race([followed, late(signal)]))
