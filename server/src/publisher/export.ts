@@ -6,7 +6,7 @@ import { loadCore } from '@keyhush/wasm'
 import { PublishError } from '../base/errors.js'
 import type { Progress } from '../dataset/build.js'
 import { blobsOf, writeDataset } from '../dataset/directory.js'
-import { type KnownManifest, PublishedServer } from './server.js'
+import { isSigned, type KnownManifest, PublishedServer } from './server.js'
 
 export interface ExportOptions {
   /** base URL */
@@ -52,7 +52,7 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
           'the dataset that was built, and publish its batches again (publish --catch-up)',
       )
     }
-    if (!(await server.hasSigned({ manifest, bytes }, options.publisherKey))) {
+    if (!isSigned({ manifest, bytes }, await server.signatures(), options.publisherKey)) {
       throw new PublishError(
         `${server.name}: expected this publisher's signature of epoch ${manifest.epoch} (manifest hash ${toHex(blake3(bytes))}), got none; sign it: \`keyhush publish\` without a batch`,
       )
