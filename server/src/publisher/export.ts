@@ -38,8 +38,9 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
     try {
       await write(newest)
     } catch (error) {
-      const turned = (error as PublishError).code === 'not_found' && attempt < ATTEMPTS
-      if (turned && !equalBytes((await server.newest()).bytes, newest.bytes)) continue
+      // Blobs and signatures go two epochs later.
+      const mayHaveTurned = error instanceof PublishError && attempt < ATTEMPTS
+      if (mayHaveTurned && !equalBytes((await server.newest()).bytes, newest.bytes)) continue
       throw error
     }
     return { manifest: newest.manifest, manifestHash: toHex(blake3(newest.bytes)) }
