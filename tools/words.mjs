@@ -15,10 +15,10 @@ export const LONG = 30
 export const limits = [
   { what: 'README', paths: /^README\.md$/, words: 900, long: 0 },
   { what: 'guide', paths: /^docs\/guide\//, words: 800, long: 0, each: true },
-  { what: 'protocol', paths: /^docs\/protocol[./]/, words: 12_200, long: 0.03 },
+  { what: 'protocol', paths: /^docs\/protocol[./]/, words: 12_310, long: 0.03 },
   { what: 'threat model', paths: /^docs\/threat-model[./]/, words: 8_450, long: 0.03 },
   { what: 'review of one server', paths: /^docs\/review-one-server\.md$/, words: 900, long: 0 },
-  { what: 'operations', paths: /^docs\/operations[./]/, words: 6_000, long: 0.03 },
+  { what: 'operations', paths: /^docs\/operations[./]/, words: 6_350, long: 0.03 },
   { what: 'common errors', paths: /^docs\/common-errors[./]/, words: 3_550, long: 0.03 },
   { what: 'client README', paths: /^packages\/client\/README\.md$/, words: 2_050, long: 0.03 },
   { what: 'benchmarks', paths: /^docs\/benchmarks\.md$/, words: 3_400, long: 0 },
@@ -30,7 +30,7 @@ export const limits = [
 ]
 
 /** Words of all documents together. */
-export const LIMIT_OF_ALL = 49_000
+export const LIMIT_OF_ALL = 49_600
 
 const wordsIn = text => text.split(/[\s|]+/).filter(part => /[\p{L}\p{N}]/u.test(part)).length
 

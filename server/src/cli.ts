@@ -4,7 +4,7 @@ import { isIP } from 'node:net'
 import { getSystemErrorMap } from 'node:util'
 import { type EntryProofs, MAX_SERVERS, PACKAGED, PROOF_KINDS, PROOFS } from '@keyhush/protocol'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
-import { OperatorError } from './base/errors.js'
+import { OperatorError, PublishError } from './base/errors.js'
 import { VERSION } from './base/version.js'
 import { FORMATS } from './dataset/ingest/index.js'
 import { VALUE_ENCODINGS } from './dataset/ingest/values.js'
@@ -24,6 +24,10 @@ const PROOFS_HELP: Readonly<Record<EntryProofs, string>> = {
 const PACKAGED_HELP = PACKAGED.map(proofs => [proofs, `as merkle, with the proofs of ${PROOF_KINDS[proofs].package}`])
 
 const STORES = Object.values(STORAGE_KINDS).map(({ form, name }) => `${form} (${name})`)
+
+const PUBLISH_EXITS = `
+Exit status: 0 published, or published before and still newest; 1 a wrong call or batch; 3 run it again: a server is away, or
+another batch came first; 4 look: servers or clocks are not as they should be; 5 published before, and something else since.`
 
 const program = new Command('keyhush')
   .description('Private lookups: build a dataset from a file, serve it, and publish changes.')
@@ -84,7 +88,7 @@ const buildCommand = program
   .argument('<data>', 'csv, tsv (header: key,value), jsonl, txt (one key a line) or bin')
   .requiredOption('--out <dir>', 'directory to create')
   .option('--force', 'replace another dataset in that directory')
-  .option('--record <file>', "publisher's record to write the manifest hash into, for `publish --record`")
+  .option('--record <folder>', "publisher's record to note the manifest in, for `publish --record`")
 for (const option of [...dataOptions(), ...layoutOptions()]) buildCommand.addOption(option)
 buildCommand.action(async (data, options) => (await import('./commands/build.js')).build({ data, ...options }))
 
@@ -205,15 +209,18 @@ program
 
 program
   .command('publish [batch]')
-  .description('Publish a batch of changes (jsonl) to all servers: it makes the next epoch. Running it again is safe.')
+  .description(
+    'Publish a batch of changes (jsonl) to all servers: it makes the next epoch. Run it again after a failure: it continues.',
+  )
   .requiredOption('--servers <a,b>', 'base URLs of all servers; or of one, with --store')
   .option('--store <dir>', 'one server: directory of your own copy, which checks what the server makes of a batch')
   .option('--dataset <dir>', 'one server: dataset to create that copy from')
   .requiredOption(
     '--key <file>',
-    'key that signs the batch and the new manifest; without a batch, it signs the newest manifest',
+    'key that signs the batch and the new manifest; without a batch, it signs the newest manifest. Given again: another key that signs manifests',
+    (file: string, before: string[] = []) => [...before, file],
   )
-  .option('--record <file>', 'record of what you published (default: the file of --key with .record appended)')
+  .option('--record <folder>', 'record of what you published (default: the first --key with .record appended)')
   .option(
     '--trust-base <hash>',
     'accept the manifest with this hash, which build printed, though the record does not have it',
@@ -223,12 +230,20 @@ program
     new Option('--value-encoding <encoding>', 'encoding of the values (default: utf8)').choices(VALUE_ENCODINGS),
   )
   .option('--valid-days <n>', 'days from now until the manifest expires (default: never)', days)
+  .option('--again', 'publish the batch also if it was published before')
   .option(
-    '--catch-up <batch...>',
-    'send servers the batches that they lack, and publish nothing new; other batches are ignored',
+    '--no-generation',
+    'begin no new generation; report when one pays, and what to run when a batch needs one (docs/operations/growth.md)',
   )
-  .option('--no-generation', 'report when a new generation pays, but begin none (docs/operations/growth.md)')
-  .action(async (batch, options) => (await import('./commands/publish.js')).publish(batch, options))
+  .addHelpText('after', PUBLISH_EXITS)
+  .action(async (batch, options) => {
+    try {
+      await (await import('./commands/publish.js')).publish(batch, options)
+    } catch (error) {
+      if (error instanceof PublishError) status.failed = error.exit
+      throw error
+    }
+  })
 
 program
   .command('get [keys...]')

@@ -27,9 +27,9 @@ export async function runKeyhush(...args: string[]): Promise<string> {
 }
 
 /** It has failed, and has said so among other words. */
-export async function expectRefused(outcome: Promise<Outcome>, words: string): Promise<void> {
+export async function expectRefused(outcome: Promise<Outcome>, words: string, exit = 1): Promise<void> {
   const { code, stderr } = await outcome
-  expect([code, stderr]).toEqual([1, expect.stringContaining(words)])
+  expect([code, stderr]).toEqual([exit, expect.stringContaining(words)])
 }
 
 async function outcomeOf(args: readonly string[]): Promise<Outcome> {

@@ -71,7 +71,11 @@ test('what a database is at is there, and what is stored that cannot be written'
   expect(await ofDatabase('store_free_bytes')).toBeUndefined() // it is in memory
 
   expect([await figure('keyhush_ready'), await figure('keyhush_problems')]).toEqual([1, 0])
-  await updatable.publish(batchOn(updatable, '{"op":"edit","key":"one","value":"third"}\n', { expires: 1 }))
+  await updatable.publish(
+    batchOn(updatable, '{"op":"edit","key":"one","value":"third"}\n', { expires: 1 }),
+    undefined,
+    true,
+  )
   expect([await figure('keyhush_ready'), await figure('keyhush_problems')]).toEqual([1, 1])
   const problems = [expect.stringContaining('epoch 3 has expired')]
   expect(await (await fetch(`${at}/readyz`)).json()).toEqual({ status: 'ready', problems })

@@ -1,6 +1,6 @@
 // `keyhush publish` against two servers.
 
-import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
+import { chmod, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { decodeBatch, decodeManifest, encodeBatch, fromHex, signedBytes, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
@@ -105,9 +105,9 @@ async function rig() {
       const via = args.find(each => typeof each !== 'string')
       const urls = via?.urls ?? operators.map(({ url }) => url)
       const batch = operations === undefined ? [] : [file]
-      const fixed = ['--servers', urls.join(), '--key', path('publisher.key'), '--record', path('record')]
       const others = args.filter(each => typeof each === 'string')
-      return keyhush('publish', ...fixed, ...others, ...batch)
+      const key = others.includes('--key') ? [] : ['--key', path('publisher.key')]
+      return keyhush('publish', '--servers', urls.join(), ...key, '--record', path('record'), ...others, ...batch)
     },
   }
 }
@@ -135,7 +135,7 @@ describe('keyhush publish', () => {
     const { operators, publish } = await rig()
     await operators[1].stop()
     const away = await publish(edit('x'))
-    expect([away.code, operators[0].epoch]).toEqual([1, 1])
+    expect([away.code, operators[0].epoch]).toEqual([3, 1])
     expect(away.stderr).toContain(`${operators[1].url}: expected a reply, got none`)
     await operators[1].start()
     expect((await publish(edit('x'))).code).toBe(0)
@@ -167,11 +167,7 @@ describe('keyhush publish', () => {
     expect([closed.code, closed.stderr]).toEqual([1, expect.stringContaining(reason)])
   })
 
-  describe('--catch-up', () => {
-    const files = (dir: string, ...numbers: number[]) => [
-      '--catch-up',
-      ...numbers.map(number => join(dir, `batch-${number}.jsonl`)),
-    ]
+  describe('a server that is behind', () => {
     // The second makes as many partitions as a generation is begun for.
     const batches = [
       edit('x'),
@@ -179,29 +175,38 @@ describe('keyhush publish', () => {
       [{ op: 'delete', key: 'two' }],
     ]
 
-    test('stops at what is not among the files, goes on from there through a new generation, and catches up once', async () => {
-      const { dir, operators, publish } = await rig()
+    test('gets what it lacks from the record, through a new generation, signed epoch by epoch', async () => {
+      const { operators, publish, key } = await rig()
       for (const batch of batches) expect((await publish(batch, '--valid-days', '1000')).code).toBe(0)
       const [ahead, behind] = operators
       await behind.restartEmpty()
-      await expectRefused(publish(undefined, ...files(dir, 0, 2)), 'expected the batch that made epoch 3')
-      expect(behind.epoch).toBe(2)
-      const caughtUp = await publish(undefined, ...files(dir, 2, 1))
-      expect(caughtUp.stdout).toMatch(/^epoch: 5 of generation 2\n[\s\S]*caught up: 3 epochs\n$/)
+      const signed: number[] = []
+      behind.updatable.listen(() => signed.push(...behind.updatable.signatures().map(({ epoch }) => epoch)))
+      const caughtUp = await publish(undefined)
+      expect(caughtUp.stdout).toMatch(/^epoch: 5 of generation 2\n[\s\S]*caught up: 4 epochs\n$/)
       expect(behind.manifest).toEqual(ahead.manifest)
-      expect((await publish(undefined, ...files(dir, 0))).stdout).toContain('caught up: 0 epochs\n')
-      const both = await publish(edit('z'), ...files(dir, 1), '--')
-      expect([both.code, behind.epoch]).toEqual([1, 5])
+      expect(new Set(signed)).toEqual(new Set([2, 3, 4, 5]))
+      expect(behind.updatable.signatures().every(({ publicKey }) => publicKey === toHex(key.publicKey))).toBe(true)
+      expect((await publish(undefined)).stdout).not.toContain('caught up')
     })
 
-    test('sends nothing, and signs nothing, that leads to an epoch which is not this publisher’s', async () => {
-      const { dir, operators, publish } = await rig()
+    test('is caught up by a run that publishes something else, too', async () => {
+      const { operators, publish } = await rig()
+      for (const batch of batches) await publish(batch)
+      await operators[1].restartEmpty()
+      expect((await publish(edit('y'))).stdout).toMatch(/^epoch: 6 of generation 2\n[\s\S]*caught up: 4 epochs\n$/)
+      expect(operators[1].manifest).toEqual(operators[0].manifest)
+    })
+
+    test('gets nothing, and nothing is signed, that leads to an epoch which is not this publisher’s', async () => {
+      const { operators, publish } = await rig()
       for (const batch of batches) await publish(batch)
       await operators[1].restartEmpty()
       const forged = batchOn(operators[0].updatable, edit('forged'))
       expect((await send(operators[0], forged, signed(forged, FORGER))).status).toBe(200)
-      await writeFile(join(dir, 'batch-9.jsonl'), `${JSON.stringify(edit('forged')[0])}\n`)
-      await expectRefused(publish(undefined, ...files(dir, 0, 1, 2, 9)), 'is not known to be yours')
+      for (const operations of [undefined, edit('other')]) {
+        await expectRefused(publish(operations), 'is not known to be yours', 4)
+      }
       expect(operators[1].epoch).toBe(1)
     })
 
@@ -213,7 +218,7 @@ describe('keyhush publish', () => {
       const vouched = ['--publisher-key', toHex(publicKey)]
       expect((await keyhush('export', '--server', operators[1].url, ...vouched, '--out', out)).code).toBe(0)
       await operators[0].restartEmpty(out)
-      await expectRefused(publish(edit('x')), 'its store is new and cannot tell')
+      expect((await publish(edit('x'))).stdout).toContain('epoch: 2 of generation 1\nchanges: 1 (published before)\n')
       expect((await publish(undefined)).stdout).toMatch(/^epoch: 2 of generation 1\n/)
       expect((await publish(edit('y'))).stdout).toMatch(/^epoch: 3 /)
     })
@@ -259,7 +264,7 @@ describe('keyhush publish', () => {
       const { generation, epoch, records, partitions, partitionRecords } = decodeManifest(manifest)
       // Room for a tenth more: 24 records.
       expect([generation, epoch, records, partitions, partitionRecords]).toEqual([2, 3, 21, 16, 2])
-      expect(operators[1].updatable.signatures().map(({ epoch }) => epoch)).toEqual([3])
+      expect(operators[1].updatable.signatures().map(({ epoch }) => epoch)).toEqual([2, 3])
       // The batch made epoch 2, and is known to have.
       const again = await publish(adds(0, 18))
       expect(again.stdout).toBe(
@@ -282,8 +287,9 @@ describe('keyhush publish', () => {
       const { operators, publish, record, key } = await rig()
       await publish(adds(0, 18), '--no-generation')
       const body = batchOn(operators[0].updatable, [{ op: 'generation', headroom: 3 }])
-      const { databaseId, epoch } = decodeBatch(body)
-      await record.addBatch({ databaseId: toHex(databaseId), epoch, hash: toHex(blake3(body)) })
+      const { databaseId, epoch, operations } = decodeBatch(body)
+      const [hash, digest] = [toHex(blake3(body)), toHex(blake3(operations))]
+      await record.addBatch({ databaseId: toHex(databaseId), epoch, hash, does: 'generation', digest }, body)
       expect((await send(operators[0], body, signed(body, key))).status).toBe(200)
       expect((await publish(edit('x'))).stdout).toMatch(/^epoch: 4 of generation 2\n/)
       expect(operators[0].manifest).toEqual(operators[1].manifest)
@@ -324,12 +330,12 @@ describe('an operator who wants to forge', () => {
     })
     const published = await publish(edit('honest'), { urls: [url, operators[1].url] })
     expect(published).toMatchObject({ code: 0, stderr: '' })
-    expect(seen.length).toBe(2) // the batch and the manifest's signature
+    expect(seen.length).toBe(3) // signatures of both manifests, and the batch
 
     const before = operators[1].manifest
     const forged = batchOn(operators[1].updatable, edit('forged'))
     const own = ed25519.keygen()
-    const [first] = seen as [Headers]
+    const first = seen.find(headers => 'keyhush-batch-signature' in headers)!
     const publisherKey = fromHex(first['keyhush-batch-signature']!.slice(0, 64))
     for (const headers of [{}, first, signed(forged, own), signed(forged, { ...own, publicKey: publisherKey })]) {
       const reply = await send(operators[1], forged, headers)
@@ -354,7 +360,7 @@ describe('an operator who wants to forge', () => {
     const before = operators[1].manifest
     for (const operations of [undefined, edit('next')]) {
       const outcome = await publish(operations)
-      expect([outcome.code, outcome.stdout]).toEqual([1, ''])
+      expect([outcome.code, outcome.stdout]).toEqual([4, ''])
       expect(outcome.stderr).toContain('is not known to be yours')
     }
     for (const operator of operators) {
@@ -378,10 +384,8 @@ describe('an operator who wants to forge', () => {
       [operators[1].url, url],
     ] as const) {
       const outcome = await publish(edit('honest'), { urls })
-      expect([outcome.code, outcome.stdout]).toEqual([1, ''])
-      expect(outcome.stderr).toMatch(
-        /from the same batch as at the other servers, got another|is not known to be yours/,
-      )
+      expect([outcome.code, outcome.stdout]).toEqual([4, ''])
+      expect(outcome.stderr).toContain('is not known to be yours')
     }
   })
 
@@ -390,7 +394,7 @@ describe('an operator who wants to forge', () => {
     const body = batchOn(operators[0].updatable, edit('x'))
     const batch = encodeBatch({ ...decodeBatch(body), expires: 4_000_000_000 })
     expect((await send(operators[0], batch, signed(batch, FORGER))).status).toBe(200)
-    await expectRefused(publish(edit('x')), 'expires at 4000000000')
+    await expectRefused(publish(edit('x')), 'is not known to be yours', 4)
     expect(operators[1].epoch).toBe(1)
   })
 })
@@ -399,14 +403,14 @@ describe('what a publisher is told', () => {
   test('a first publish needs a base that is known: recorded by build, or given by its hash', async () => {
     const { dir, operators, baseHash, publish } = await rig()
     const record = ['--record', join(dir, 'another')]
-    await expectRefused(publish(edit('x'), ...record), '--trust-base')
+    await expectRefused(publish(edit('x'), ...record), '--trust-base', 4)
     const wrong = await publish(
       edit('x'),
       ...record,
       '--trust-base',
       baseHash.replace(/^./, d => (d === '0' ? '1' : '0')),
     )
-    expect([wrong.code, operators[0].epoch]).toEqual([1, 1])
+    expect([wrong.code, operators[0].epoch]).toEqual([4, 1])
     const data = join(dir, 'a.csv')
     await writeFile(data, KEYED)
     const choices = ['--max-value-bytes', '20', '--name', 'test', ...record]
@@ -421,7 +425,7 @@ describe('what a publisher is told', () => {
     const { operators, publish } = await rig()
     expect((await publish(edit('x'))).code).toBe(0)
     for (const operator of operators) await operator.restartEmpty()
-    await expectRefused(publish(edit('y')), 'they have gone back')
+    await expectRefused(publish(edit('y')), 'they have gone back', 4)
     expect(operators[0].epoch).toBe(1)
   })
 
@@ -430,6 +434,7 @@ describe('what a publisher is told', () => {
     const { dir, operators, publish, key } = await rig()
     const next = await createKeyFile(join(dir, 'next.key'))
     const withNext = ['--key', join(dir, 'next.key')]
+    const withBoth = [...withNext, '--key', join(dir, 'publisher.key')]
     const both = [key, next].map(({ publicKey }) => toHex(publicKey)).sort()
     const signers = ({ updatable, epoch }: Operator) => {
       const ofNewest = updatable.signatures().filter(signature => signature.epoch === epoch)
@@ -439,13 +444,18 @@ describe('what a publisher is told', () => {
     for (const operator of operators) await operator.knows(key.publicKey, next.publicKey)
     await publish(undefined, ...withNext)
     expect(operators.map(signers)).toEqual([both, both])
-    await publish(edit('b'), ...withNext)
-    await publish(undefined)
+    // Also over a generation that the batch begins: no epoch on the way lacks either signature.
+    const adds = Array.from({ length: 18 }, (_, i) => ({ op: 'add', key: `new ${i}`, value: 'x' }))
+    expect((await publish(adds, ...withBoth)).stdout).toMatch(/^epoch: 4 of generation 2\n/)
     expect(operators.map(signers)).toEqual([both, both])
+    for (const { updatable } of operators) {
+      const signed = updatable.signatures().map(({ epoch, publicKey }) => `${epoch} ${publicKey}`)
+      expect(signed.sort()).toEqual([3, 4].flatMap(epoch => both.map(publicKey => `${epoch} ${publicKey}`)))
+    }
     for (const operator of operators) await operator.knows(next.publicKey)
     await expectRefused(publish(edit('c')), '401 unauthorized')
     await publish(edit('c'), ...withNext)
-    expect(operators.map(({ epoch }) => epoch)).toEqual([4, 4])
+    expect(operators.map(({ epoch }) => epoch)).toEqual([5, 5])
     expect(operators.map(signers)).toEqual(Array(2).fill([toHex(next.publicKey)]))
   })
 
@@ -461,30 +471,50 @@ describe('what a publisher is told', () => {
 })
 
 test("a publisher's record survives a reader's mistakes by refusing them, and forgets the oldest", async () => {
-  const file = join(await temporaryDirectory(), 'record')
-  const record = await PublisherRecord.open(file)
+  const folder = join(await temporaryDirectory(), 'record')
+  const record = await PublisherRecord.open(folder)
   const [id, other] = ['0a'.repeat(16), '0b'.repeat(16)]
   const hashOf = (epoch: number) => toHex(blake3(Uint8Array.of(epoch & 0xff, epoch >> 8)))
-  await record.addManifest({ databaseId: other, epoch: 1, hash: hashOf(1) })
-  for (let epoch = 1; epoch <= 300; epoch++) await record.addManifest({ databaseId: id, epoch, hash: hashOf(epoch) })
-  await record.addBatch({ databaseId: id, epoch: 301, hash: hashOf(301) })
-  const again = await PublisherRecord.open(file)
-  expect([again.newestEpoch(id), again.newestEpoch(other), again.newestEpoch('0c'.repeat(16))]).toEqual([300, 1, 0])
-  expect([44, 45, 300, 301].map(epoch => again.hasManifest(id, hashOf(epoch)))).toEqual([false, true, true, false])
-  expect([again.hasManifest(other, hashOf(1)), again.hasManifest(other, hashOf(300))]).toEqual([true, false])
-  expect([again.hasBatch(id, hashOf(301)), again.hasBatch(id, hashOf(300))]).toEqual([true, false])
-  expect((await stat(file)).mode & 0o777).toBe(0o600)
-  const text = await readFile(file, 'utf8')
-  for (const wrong of [
-    '',
-    text.slice(0, -1),
-    text.slice(1),
-    text.replace('batch', 'botch'),
-    text.replace('\n', '\n\n'),
-  ]) {
-    await writeFile(file, wrong)
-    await expect(PublisherRecord.open(file)).rejects.toThrow(file)
+  const batch = (epoch: number, does: 'change' | 'renew' = 'change') => {
+    return { databaseId: id, epoch, hash: hashOf(epoch + 1000), does, digest: hashOf(epoch + 2000) }
   }
+  await record.addManifest({ databaseId: other, epoch: 1, hash: hashOf(1) })
+  for (let epoch = 1; epoch <= 260; epoch++) {
+    await record.addBatch(batch(epoch, epoch === 260 ? 'renew' : 'change'), Uint8Array.of(epoch & 0xff))
+    await record.addManifest({ databaseId: id, epoch, hash: hashOf(epoch), batch: hashOf(epoch + 1000) })
+  }
+  await record.addBatch(batch(261), Uint8Array.of(1, 2, 3))
+  const again = await PublisherRecord.open(folder)
+  expect([again.newestEpoch(id), again.newestEpoch(other), again.newestEpoch('0c'.repeat(16))]).toEqual([260, 1, 0])
+  expect([4, 5, 260, 261].map(epoch => again.hasManifest(id, hashOf(epoch)))).toEqual([false, true, true, false])
+  expect([again.hasManifest(other, hashOf(1)), again.hasManifest(other, hashOf(260))]).toEqual([true, false])
+  expect([5, 6, 261, 262].map(epoch => again.hasBatch(id, hashOf(epoch + 1000)))).toEqual([false, true, true, false])
+  expect(await again.batch(id, hashOf(1261))).toEqual(Uint8Array.of(1, 2, 3))
+  expect([5, 6, 261].map(epoch => again.publishedAt(id, hashOf(epoch + 2000)))).toEqual([undefined, 6, undefined])
+  expect([again.changesNothing(id, 259), again.changesNothing(id, 260)]).toEqual([false, true])
+  expect(await record.batch(id, hashOf(1006))).toEqual(await again.batch(id, hashOf(1006)))
+  const names = await readdir(folder)
+  expect(names.length).toBe(1 + 256 + 256)
+  for (const path of [folder, join(folder, names[0]!)]) expect((await stat(path)).mode & 0o077).toBe(0)
+  for (const wrong of [names[0]!.slice(1), names[0]!.toUpperCase(), `${names[0]}0`, 'notes.txt']) {
+    await writeFile(join(folder, wrong), '')
+    await expect(PublisherRecord.open(folder)).rejects.toThrow(wrong)
+    await rm(join(folder, wrong))
+  }
+  await expect(PublisherRecord.open(join(folder, names[0]!))).rejects.toThrow('which is a folder, got a file')
+})
+
+test('two runs at once lose nothing of one record', async () => {
+  const folder = join(await temporaryDirectory(), 'record')
+  const [a, b] = [await PublisherRecord.open(folder), await PublisherRecord.open(folder)]
+  const id = '0a'.repeat(16)
+  const hashOf = (n: number) => toHex(blake3(Uint8Array.of(n)))
+  const all = Array.from({ length: 100 }, (_, n) => n)
+  await Promise.all(
+    all.map(n => (n % 2 === 0 ? a : b).addManifest({ databaseId: id, epoch: 1 + (n >> 1), hash: hashOf(n) })),
+  )
+  const whole = await PublisherRecord.open(folder)
+  expect(all.filter(n => !whole.hasManifest(id, hashOf(n)))).toEqual([])
 })
 
 test('key files are made for their owner alone, and read strictly', async () => {

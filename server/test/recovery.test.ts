@@ -166,15 +166,21 @@ describe('a server that is exported from', () => {
     expect(await run()).toMatchObject({ code: 0, stdout: expect.stringContaining('epoch: 2 of generation 1\n') })
   })
 
-  test('may turn to the next epoch meanwhile', async () => {
+  // It has all of the epoch before the newest, too.
+  test.each([
+    [1, 2],
+    [2, 4],
+  ])('may make %i epochs meanwhile', async (turns, exported) => {
     const updatable = await changed()
     const { url } = await listening({ datasets: [{ updatable }] })
     let turned = false
     const asked = async () => {
       if (turned) return
       turned = true
-      await publish(updatable, [edit('one', 'later')])
-      await updatable.addSignature(signatureOf(updatable))
+      for (let turn = 0; turn < turns; turn++) {
+        await publish(updatable, [edit('one', `later ${turn}`)])
+        await updatable.addSignature(signatureOf(updatable))
+      }
     }
     await updatable.addSignature(signatureOf(updatable))
     const pending: Promise<void>[] = []
@@ -186,7 +192,7 @@ describe('a server that is exported from', () => {
     const { code, stderr } = await keyhush('export', '--server', await standIn(url, { reply }), ...KEY, '--out', out)
     expect([code, stderr]).toEqual([0, ''])
     await Promise.all(pending)
-    expect(decodeManifest(await readFile(join(out, 'manifest.bin'))).epoch).toBe(3)
+    expect(decodeManifest(await readFile(join(out, 'manifest.bin'))).epoch).toBe(exported)
   })
 })
 

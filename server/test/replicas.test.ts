@@ -1,14 +1,16 @@
 // Several processes that answer from one PostgreSQL store, here in one process, each with connections of its own.
 // tests/soak/killed-replicas.ts kills real ones.
 
-import { decodeAnswer, entryBytes, equalBytes, type Manifest } from '@keyhush/protocol'
+import { decodeAnswer, entryBytes, equalBytes, type Manifest, toHex } from '@keyhush/protocol'
+import { blake3 } from '@noble/hashes/blake3.js'
 import { expect, onTestFinished, test } from 'vitest'
 import { queryStore } from '../../tests/support/postgres.js'
+import { PUBLISHER } from '../../tests/support/publishing.js'
 import { thoroughly } from '../../tests/support/thoroughly.js'
 import { usePostgres } from '../../tests/support/use-postgres.js'
 import { openPostgres, UpdatableDatabase } from '../dist/index.js'
 import { builtDirectory, createIn, latch, post, queryAt, running, vectors, verifiedRecord } from './helpers.js'
-import { batchOn, bodyOf, contents, KEYED, numbers, refusal } from './updatable-helpers.js'
+import { batchOn, bodyOf, contents, KEYED, numbers, refusal, signatureOf } from './updatable-helpers.js'
 
 const { store: storeUrl } = usePostgres()
 
@@ -127,12 +129,12 @@ test('a replica and the writer answer at both epochs, the same, while batches ar
     const publishing = writer.publish(batchOn(writer, operations))
     await expectAnswered(before)
     const { epoch } = await publishing
-    await showing(replica, epoch)
+    for (const each of [writer, replica]) await showing(each, epoch)
     for (const manifest of [before, writer.newest.manifest]) await expectAnswered(manifest)
   }
 })
 
-test('nobody shows an epoch before everybody has it, and who has it answers it', async () => {
+test('nobody shows an epoch before everybody has it; who has it answers it; its publisher does not wait', async () => {
   const url = await begun()
   const [reached, release] = [latch(), latch()]
   const writer = await joined(url, false)
@@ -141,7 +143,12 @@ test('nobody shows an epoch before everybody has it, and who has it answers it',
     reached.open()
     return release.opened
   })
-  const publishing = writer.publish(batchOn(writer, [add('four')]))
+  const batch = batchOn(writer, [add('four')])
+  const told: number[] = []
+  for (const each of [writer, quick]) each.listen(({ epoch }) => void told.push(epoch))
+  await writer.addSignature(signatureOf(writer))
+  const made = await writer.publish(batch)
+  expect(await writer.publish(batch)).toEqual(made) // a rerun does not wait either
   await reached.opened
   await expect.poll(() => quick.find(1, 2)).toBeDefined()
   expect([writer, quick, slow].map(each => each.newest.manifest.epoch)).toEqual([1, 1, 1])
@@ -150,14 +157,17 @@ test('nobody shows an epoch before everybody has it, and who has it answers it',
   expect(quick.newest.answer(offsets, 1)).toEqual(slow.newest.answer(offsets, 1))
   expect(await quick.manifestOf(1, 2)).toBeDefined()
   expect((await quick.since(1))!.length).toBe(0)
-  const blob = quick.findBlob(quick.find(1, 2)!.manifestHash) // waits for which epoch it is
+  const { directoryHash } = quick.find(1, 2)!.manifest
+  expect(toHex(blake3(await bodyOf(quick, directoryHash)))).toBe(toHex(directoryHash))
+  // It is signed before anybody shows it, and told once it is shown.
+  await writer.addSignature(signatureOf(writer, PUBLISHER, writer.find(1, 2)))
+  expect(told.filter(epoch => epoch > 1)).toEqual([])
   release.open()
-  await publishing
-  expect(await blob).toBeUndefined()
-  for (const replica of [quick, slow]) {
-    await showing(replica, 2)
-    await expectSame(writer, replica)
+  for (const each of [writer, quick, slow]) {
+    await expect.poll(() => each.told.manifest.epoch).toBe(2)
+    await expectSame(writer, each)
   }
+  await expect.poll(() => told.filter(epoch => epoch > 1).length).toBeGreaterThanOrEqual(2)
 })
 
 thoroughly(
@@ -176,6 +186,7 @@ thoroughly(
     await expect.poll(() => queryStore(url, 'SELECT wanted FROM schema.turn')).toEqual([{ wanted: 2 }])
     await queryStore(url, `UPDATE schema.turn SET wanted_at = wanted_at - interval '1 hour'`)
     await publishing
+    await showing(writer, 2)
     expect([writer.newest.manifest.epoch, slow.newest.manifest.epoch]).toEqual([2, 1])
     await expect
       .poll(async () => (await app.inject('/readyz')).json().message)

@@ -151,10 +151,10 @@ export function recordAt(updatable: UpdatableDatabase, manifest: Manifest, index
   return record
 }
 
-/** The publisher's signature of the newest epoch, as it is sent. */
-export function signatureOf({ newest }: UpdatableDatabase, { publicKey, secretKey } = PUBLISHER) {
-  const { generation, epoch } = newest.manifest
-  const signature = toHex(ed25519.sign(signedBytes(newest.manifestBytes), secretKey))
+/** The publisher's signature of an epoch, if not another the newest, as it is sent. */
+export function signatureOf({ newest }: UpdatableDatabase, { publicKey, secretKey } = PUBLISHER, of = newest) {
+  const { generation, epoch } = of.manifest
+  const signature = toHex(ed25519.sign(signedBytes(of.manifestBytes), secretKey))
   return { publicKey: toHex(publicKey), generation, epoch, signature }
 }
 

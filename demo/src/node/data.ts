@@ -51,7 +51,7 @@ export async function prepareData(onDatabase: (name: string) => void = () => {})
   if (await dataIsReady()) return
   await mkdir(dataFolder, { recursive: true })
   for (const stale of ['stamp', 'names.stamp', 'sample.stamp']) await rm(join(dataFolder, stale), { force: true })
-  await rm(publisherRecord, { force: true })
+  await rm(publisherRecord, { recursive: true, force: true })
   for (const name of always) {
     onDatabase(name)
     const { file, text, options } = sourceOf(name)

@@ -1,7 +1,7 @@
 // Publishes changes of the phishing list to its servers. It makes a key at each start: the servers get the public half, and the
 // secret half stays in a folder of this run.
 
-import { copyFile } from 'node:fs/promises'
+import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { toHex } from '@keyhush/protocol'
 import { createKeyFile, type KeyPair, PublishError, PublisherRecord, publish } from '@keyhush/server'
@@ -27,7 +27,7 @@ export class Publisher {
   /** Makes a key in `folder`, and a copy of the record of the built databases. */
   static async create(folder: string): Promise<Publisher> {
     const record = join(folder, 'record')
-    await copyFile(publisherRecord, record)
+    await cp(publisherRecord, record, { recursive: true })
     return new Publisher(await createKeyFile(join(folder, 'key')), await PublisherRecord.open(record))
   }
 
@@ -76,6 +76,7 @@ export class Publisher {
       key: this.#key,
       record: this.#record,
       operations,
+      again: true,
     })
   }
 }

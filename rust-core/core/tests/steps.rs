@@ -107,6 +107,7 @@ fn make(database: &mut Database<Merkle>, batch: &[Operation<'_>], before: &Plain
     let mut between = 0;
     loop {
         assert_eq!(answers(database, At::Previous), newest, "the one before, while its successor is written");
+        assert_previous_bytes(database, &old);
         assert!(answers(database, At::Newest).is_none(), "the newest is not there yet");
         assert!(matches!(database.answer(&[0, 0], Proofs::Tags), Err(Error::Phase(_))));
         let common = &database.records_mut()[..old.len()];
@@ -121,6 +122,18 @@ fn make(database: &mut Database<Merkle>, batch: &[Operation<'_>], before: &Plain
     assert_eq!(database.content_hashes(), fresh.content_hashes());
     assert_eq!(database.commitments(), fresh.commitments());
     between
+}
+
+/// The records of the previous epoch, whole and in parts that begin and end within records and blocks.
+fn assert_previous_bytes(database: &Database<Merkle>, old: &[u8]) {
+    let most = if old.len() > 10_000 { old.len() / 3 } else { 1 };
+    let whole = database.previous_bytes(0..old.len()).unwrap();
+    assert!(whole == old, "the records of the epoch before");
+    for start in (0..old.len()).step_by(most) {
+        let end = old.len().min(start + most + most / 2 + 1);
+        assert!(database.previous_bytes(start..end).unwrap() == old[start..end], "{start}..{end}");
+    }
+    assert!(matches!(database.previous_bytes(0..usize::MAX), Err(Error::Index { .. })));
 }
 
 fn choices() -> impl Strategy<Value = Vec<Choice>> {

@@ -59,14 +59,23 @@ export async function readingFrom<T>(location: string, work: () => T): Promise<A
 /** Another process has the store open: it may be about to end. */
 export class InUseError extends DatasetError {}
 
+/**
+ * What a caller of `publish` can do: 1 a wrong call; 3 run it again; 4 look, because the servers or a clock are not as they
+ * should be; 5 the batch was published before.
+ */
+export type PublishExit = 1 | 3 | 4 | 5
+
 /** Why nothing, or not everything, was published. The message is written to be shown as it is. */
 export class PublishError extends OperatorError {
   override readonly name = 'PublishError'
+  /** exit code of the command */
+  readonly exit: PublishExit
   /** of a server's error reply */
   readonly code: string | undefined
 
-  constructor(message: string, code?: string) {
+  constructor(message: string, exit: PublishExit = 1, code?: string) {
     super(message)
+    this.exit = exit
     this.code = code
   }
 }

@@ -89,7 +89,7 @@ export async function dev(data: string, options: DevArguments): Promise<void> {
       running.push(proxy)
       proxies.push(proxy)
     }
-    const own = alone ? await openOwnCopy(servers, join(folder, 'own'), built, key) : undefined
+    const own = alone ? await openOwnCopy(servers, join(folder, 'own'), built, [key]) : undefined
     const all = own ? [...servers, own.url] : servers
     await publish({ servers: all, own: own !== undefined, key, record }).finally(() => own?.close())
   } catch (error) {

@@ -5,7 +5,7 @@ import { type BatchEncoding, MAX_SERVERS, toHex } from '@keyhush/protocol'
 import { PublishError } from '../base/errors.js'
 import { createServer } from '../http/server.js'
 import { createKeyFile, type KeyPair, readableByAll, readKeyFile } from '../publisher/files.js'
-import { type PublishSummary, publish as publishBatch } from '../publisher/publish.js'
+import { type PublishSummary, publish as publishBatch, type Step } from '../publisher/publish.js'
 import { PublisherRecord } from '../publisher/record.js'
 import { printSummary } from './progress.js'
 import { openStore } from './store.js'
@@ -15,35 +15,36 @@ export interface PublishArguments {
   readonly servers: string
   readonly store?: string
   readonly dataset?: string
-  readonly key: string
+  readonly key: readonly [string, ...string[]]
   readonly record?: string
   readonly trustBase?: string
   readonly valueEncoding?: BatchEncoding
   readonly validDays?: number
   readonly generation: boolean
-  readonly catchUp?: string[]
+  readonly again?: boolean
 }
 
 const DAY_SECONDS = 24 * 60 * 60
 
+/** A step that takes longer is named. */
+const LONG_MILLISECONDS = 3000
+
 export async function publish(file: string | undefined, options: PublishArguments): Promise<void> {
   const servers = options.servers.split(',').map(url => url.trim())
-  const { key, store, dataset, catchUp, validDays } = options
+  const { key: files, store, dataset, validDays } = options
   if (servers.includes('') || servers.length > MAX_SERVERS) {
     throw new PublishError(
       `--servers: expected one URL, or up to ${MAX_SERVERS} with commas between, got ${servers.length}; see --help`,
     )
   }
-  const pair = await readKeyFile(key)
-  const warning = await readableByAll(key)
-  if (warning !== undefined) process.stderr.write(`keyhush: warning: ${warning}\n`)
-  if (file !== undefined && catchUp !== undefined) {
-    throw new PublishError('--catch-up: expected no new batch, got one; publish it when all servers are at one epoch')
+  const keys = await Promise.all(files.map(readKeyFile))
+  for (const warning of await Promise.all(files.map(readableByAll))) {
+    if (warning !== undefined) process.stderr.write(`keyhush: warning: ${warning}\n`)
   }
   const operations = file === undefined ? undefined : await readFile(file)
-  const missed = await Promise.all((catchUp ?? []).map(batch => readFile(batch)))
-  const record = await PublisherRecord.open(options.record ?? `${key}.record`)
-  const own = await openOwnCopy(servers, store, dataset, pair)
+  const record = await PublisherRecord.open(options.record ?? `${files[0]}.record`)
+  const own = await openOwnCopy(servers, store, dataset, keys)
+  const steps = longSteps()
   let summary: PublishSummary
   try {
     summary = await publishBatch({
@@ -51,26 +52,39 @@ export async function publish(file: string | undefined, options: PublishArgument
       own: own !== undefined,
       names: own && [...servers, `your own copy (${store})`],
       operations,
-      missed: catchUp && missed,
+      again: options.again,
       encoding: options.valueEncoding,
       expires: validDays === undefined ? undefined : Math.floor(Date.now() / 1000) + validDays * DAY_SECONDS,
-      key: pair,
+      key: keys,
       record,
       trustBase: options.trustBase,
       generation: options.generation,
+      onStep: steps.begin,
     })
   } finally {
+    steps.end()
     await own?.close()
   }
   printSummary({
     epoch: `${summary.epoch} of generation ${summary.generation}`,
     changes: `${summary.changes}${file !== undefined && summary.repeated ? ' (published before)' : ''}`,
     'manifest hash': summary.manifestHash,
-    ...(summary.caughtUp !== undefined && { 'caught up': `${summary.caughtUp} epochs` }),
+    ...(summary.caughtUp > 0 && { 'caught up': `${summary.caughtUp} epochs` }),
     ...(summary.growth !== undefined && {
       'new generation': `${summary.began ? 'begun' : notBegun(options)}: ${summary.growth}`,
     }),
   })
+}
+
+/** Names steps that take long, on stderr. */
+function longSteps() {
+  let timer: NodeJS.Timeout | undefined
+  const end = () => clearTimeout(timer)
+  const begin = (step: Step) => {
+    end()
+    timer = setTimeout(() => process.stderr.write(`keyhush: still at the step "${step}"\n`), LONG_MILLISECONDS)
+  }
+  return { begin, end }
 }
 
 function notBegun({ generation }: PublishArguments): string {
@@ -90,7 +104,7 @@ export async function openOwnCopy(
   servers: readonly string[],
   store: string | undefined,
   dataset: string | undefined,
-  key: KeyPair,
+  keys: readonly KeyPair[],
 ): Promise<OwnCopy | undefined> {
   if (servers.length > 1) {
     if (store === undefined && dataset === undefined) return undefined
@@ -111,7 +125,7 @@ export async function openOwnCopy(
     await updatable.close()
     throw error
   }
-  const datasets = [{ updatable, publisherKeys: [key.publicKey] }]
+  const datasets = [{ updatable, publisherKeys: keys.map(({ publicKey }) => publicKey) }]
   const app = await createServer({ datasets, allowOrigins: [], instant: false, oneServer: false })
   const close = async () => {
     app.server.closeAllConnections()

@@ -1,6 +1,6 @@
 // Processes that answer from one PostgreSQL store announce each epoch together.
 //
-// 1. The writer stores it. Each replica takes it up, and writes into the database that it has it.
+// 1. The writer stores it, and replies to its publisher. Each replica takes it up, and writes into the database that it has it.
 // 2. A process that has it answers it if asked, and shows the epoch before.
 // 3. Once all connected processes have it, or time is up, it is announced, and everybody shows it.
 //
@@ -12,7 +12,10 @@ import { ANOTHER_PROCESS, headEpoch } from './stored-values.js'
 
 const POLL_MILLISECONDS = 1000
 
-/** A replica is waited for as long as it is connected, and not longer than this. */
+/**
+ * A replica is waited for as long as it is connected, and not longer than this. One that has not even what is announced is not waited
+ * for: of a process that hangs, one epoch is late and not each.
+ */
 const PATIENCE_SECONDS = 60
 
 const TURN = 'turn'
@@ -199,7 +202,7 @@ BEGIN
     UPDATE ${schema}.turn t SET announced = t.wanted
       WHERE t.announced < t.wanted AND (
         t.wanted_at < clock_timestamp() - interval '${PATIENCE_SECONDS} seconds'
-        OR NOT EXISTS (SELECT FROM ${schema}.replicas r WHERE r.epoch < t.wanted)
+        OR NOT EXISTS (SELECT FROM ${schema}.replicas r WHERE r.epoch < t.wanted AND r.epoch >= t.announced)
       );
     moved := moved OR FOUND;
   END IF;

@@ -34,6 +34,16 @@ export function isNext(batch: Batch, { manifest: { databaseId, epoch, generation
   return true
 }
 
+/** Throws a Refusal if the epoch that the batch makes would have expired. `now`: seconds since 1970. */
+export function checkExpiry({ expires }: Batch, now: number): void {
+  if (expires === 0 || expires > now) return
+  const date = (seconds: number) => new Date(1000 * seconds).toISOString()
+  throw new Refusal(
+    'batch_refused',
+    `expected an epoch that has not expired, got one until ${date(expires)}, and the clock here says ${date(now)}: set the wrong clock`,
+  )
+}
+
 /** The status of an earlier epoch, if this batch made it. Throws a Refusal if another did. */
 export function madeBefore({ epoch }: Batch, hash: string, status: EpochStatus | undefined): EpochStatus {
   if (status === undefined) throw new Refusal('epoch_gap', `it is no longer known which batch made epoch ${epoch}`)

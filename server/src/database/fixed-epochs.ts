@@ -16,9 +16,9 @@ export class FixedEpochs implements Epochs {
 
   constructor(dataset: Dataset) {
     const { core, database, blocks, directory: directoryBytes, openings, manifest, manifestBytes: bytes } = dataset
-    const generation = new Generation(core, { database, blocks, directoryBytes }, openings)
+    const generation = new Generation(core, { database, blocks }, openings)
     this.#generation = generation
-    this.newest = generation.epochOf({ manifest, bytes })
+    this.newest = generation.epochOf({ manifest, bytes }, directoryBytes)
     const blobs = [...dataset.blobs].map(([hash, { path, bytes }]): [string, Blob] => {
       const file = new SharedFile(path)
       return [hash, { bytes, open: (first, last) => file.stream(first, last) }]

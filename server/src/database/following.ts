@@ -17,7 +17,6 @@ import type { Head } from './stored-values.js'
 /** An epoch that is stored and in memory, and what changes with it once clients may know. */
 export interface StoredEpoch {
   readonly epoch: EpochInMemory
-  readonly directoryBytes: Uint8Array
   /** the epoch before, if the core answers it */
   readonly previous: EpochInMemory | undefined
   readonly generation: Generation
@@ -41,7 +40,7 @@ export async function takeNext(
       return takeGeneration(generation.core, storage, newest)
     }
     const directoryBytes = await advance(store.location, generation, next, list, begun)
-    return { epoch: generation.epochOf(next), directoryBytes, previous: newest, generation, until: 0 }
+    return { epoch: generation.epochOf(next, directoryBytes), previous: newest, generation, until: 0 }
   })
 }
 
@@ -72,11 +71,18 @@ async function advance(
 /** Another generation, or epochs that no list leads to any more: loads the newest epoch beside what is answered. */
 async function takeGeneration(core: Core, storage: Storage, { manifest }: EpochInMemory): Promise<StoredEpoch> {
   const { loaded, head } = await loadNewest(core, storage, true)
-  const { generation, newest, previous } = loaded
+  const { generation } = loaded
   return {
-    ...{ generation, epoch: generation.epochOf(newest), directoryBytes: generation.directoryBytes },
-    previous: previous && generation.epochOf(previous, 'previous'),
+    ...{ generation, ...epochsOf(loaded) },
     until: head.old?.epoch === manifest.epoch ? head.old.until : 0,
+  }
+}
+
+/** What a loaded generation answers. */
+export function epochsOf({ generation, newest, previous, directoryBytes, previousDirectoryBytes }: Loaded) {
+  return {
+    epoch: generation.epochOf(newest, directoryBytes),
+    previous: previous && generation.epochOf(previous, previousDirectoryBytes, 'previous'),
   }
 }
 

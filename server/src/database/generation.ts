@@ -4,7 +4,8 @@ import { toHex } from '@keyhush/protocol'
 import type { Core, DatabaseHandle, ServerDirectoryHandle } from '@keyhush/wasm'
 import type { RowProofs } from '../dataset/proof-kinds.js'
 import type { Prepared } from '../one-server/prepared.js'
-import type { Epoch, KnownManifest } from './epochs.js'
+import { type Blob, type Epoch, type KnownManifest, memoryBlob } from './epochs.js'
+import { partitionBlob } from './partitions.js'
 import { Readers } from './readers.js'
 
 /** What a generation has in memory. */
@@ -17,13 +18,17 @@ export interface InMemory {
   readonly directoryBytes: Uint8Array
 }
 
-/** The core's newest epoch of a generation, or the one before. */
+/** The core's newest epoch of a generation, or the one before, or one that it had before that. */
 export interface EpochInMemory extends Epoch {
-  isCores: 'newest' | 'previous'
+  isCores: 'newest' | 'previous' | 'gone'
+  /** empty: keyless */
+  readonly directoryBytes: Uint8Array
+  /** its directory, or one of its partitions, by its hash in hex */
+  blob(hash: string): Blob | undefined
   oneServer?: Prepared | undefined
 }
 
-export class Generation implements InMemory {
+export class Generation {
   readonly core: Core
   readonly database: DatabaseHandle
   readonly blocks: DatabaseHandle | undefined
@@ -31,22 +36,25 @@ export class Generation implements InMemory {
   readonly readers = new Readers()
   /** of the core's newest epoch */
   directory: ServerDirectoryHandle | undefined
-  /** of the newest epoch that clients may know of */
-  directoryBytes: Uint8Array
   isFreed = false
+  /** made here, and not gone from the core */
+  epochs: readonly EpochInMemory[] = []
   readonly #proofs: RowProofs | undefined
 
-  constructor(core: Core, { database, blocks, directory, directoryBytes }: InMemory, proofs?: RowProofs) {
+  constructor(core: Core, { database, blocks, directory }: Omit<InMemory, 'directoryBytes'>, proofs?: RowProofs) {
     this.core = core
     this.database = database
     this.blocks = blocks
     this.directory = directory
-    this.directoryBytes = directoryBytes
     this.#proofs = proofs
   }
 
   /** Answers an epoch: the core's newest, until `isCores` says otherwise. */
-  epochOf({ manifest, bytes }: KnownManifest, isCores: EpochInMemory['isCores'] = 'newest'): EpochInMemory {
+  epochOf(
+    { manifest, bytes }: KnownManifest,
+    directoryBytes: Uint8Array,
+    isCores: EpochInMemory['isCores'] = 'newest',
+  ): EpochInMemory {
     const { core, database, blocks, readers } = this
     const manifestHash = core.blake3(bytes)
     const isPrevious = () => epoch.isCores === 'previous'
@@ -56,6 +64,7 @@ export class Generation implements InMemory {
       manifestBytes: bytes,
       manifestHash: toHex(manifestHash),
       isCores,
+      directoryBytes,
       suites: database.suites,
       queryLimits(suite) {
         const known = limits.get(suite) ?? database.queryLimits(suite, isPrevious())
@@ -70,7 +79,12 @@ export class Generation implements InMemory {
       },
       shared: () => ({ core, handle: database, readers, previous: isPrevious() }),
       blocks: () => blocks && { core, handle: blocks, readers, previous: isPrevious() },
+      blob: hash =>
+        manifest.keyed && hash === toHex(manifest.directoryHash)
+          ? memoryBlob(directoryBytes)
+          : partitionBlob(this, epoch, hash),
     }
+    this.epochs = [...this.epochs.filter(({ isCores }) => isCores !== 'gone'), epoch]
     return epoch
   }
 

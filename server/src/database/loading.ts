@@ -36,6 +36,9 @@ export interface Loaded {
   readonly newest: KnownManifest
   /** the epoch before, which the core answers too; undefined: the newest is its generation's first, or the store's */
   readonly previous: KnownManifest | undefined
+  /** of both; empty: keyless */
+  readonly directoryBytes: Uint8Array
+  readonly previousDirectoryBytes: Uint8Array
   /** the head's */
   readonly base: number
   /** chunks that the lists since then changed after they were written */
@@ -69,11 +72,17 @@ export async function load(
       await loader.commit(database, start.manifest, onProgress)
       const before = previous && { manifest: previous.manifest, list: lists.get(head.epoch)!.list }
       if (before !== undefined) loader.turn(database, newest.manifest, before.list)
-      const directory = await loader.directory(database, newest.manifest, lists, before)
+      const { directoryBytes, previousDirectoryBytes, ...directory } = await loader.directory(
+        database,
+        newest.manifest,
+        lists,
+        before,
+      )
       const proofs = await loader.proofs(database, previous?.manifest, newest.manifest, lists)
       const generation = new Generation(core, { database, ...directory }, proofs)
       const listBytes = [...lists.values()].reduce((sum, { list }) => sum + list.length, 0)
-      return { generation, newest, previous, lagging, listBytes, proofs, base: head.base }
+      const directories = { directoryBytes, previousDirectoryBytes }
+      return { generation, newest, previous, ...directories, lagging, listBytes, proofs, base: head.base }
     } catch (error) {
       database.free()
       throw error
@@ -223,11 +232,16 @@ class Loader {
     newest: Manifest,
     lists: Lists,
     before?: { readonly manifest: Manifest; readonly list: Uint8Array },
-  ): Promise<Pick<Generation, 'directory' | 'directoryBytes' | 'blocks'>> {
+  ): Promise<Pick<Generation, 'directory' | 'blocks'> & Pick<Loaded, 'directoryBytes' | 'previousDirectoryBytes'>> {
     const stored = this.#recent(await this.#store.directory(newest.generation), 'the directory')
     if (!newest.keyed) {
       if (stored.bytes.length > 0) this.#wrong('expected no directory in a database without keys, got one')
-      return { directory: undefined, directoryBytes: stored.bytes, blocks: undefined }
+      return {
+        directory: undefined,
+        directoryBytes: stored.bytes,
+        previousDirectoryBytes: stored.bytes,
+        blocks: undefined,
+      }
     }
     let directory = this.#core.decodeDirectory(stored.bytes, newest.records)
     for (let epoch = stored.epoch + 1; epoch <= newest.epoch; epoch++) {
@@ -244,18 +258,20 @@ class Loader {
     const misplaced = misplacedRecord(directory, fingerprints, newest.records)
     if (misplaced !== undefined) this.#wrong(`expected a directory that leads to record ${misplaced}, got another`)
     let blocks: DatabaseHandle | undefined
+    let previousDirectoryBytes: Uint8Array = new Uint8Array()
     if (before === undefined) {
       blocks = blocksOf(newest, directory)
     } else {
       const { list, manifest } = before
       const old = this.#along(list, (from, to) => directory.undone(list, from, to))
       blocks = blocksOf(manifest, old)
-      this.#checkBlocks(manifest, old, old.encode(), blocks)
+      previousDirectoryBytes = old.encode()
+      this.#checkBlocks(manifest, old, previousDirectoryBytes, blocks)
       old.free()
       if (blocks !== undefined) directory.bring(blocks)
     }
     this.#checkBlocks(newest, directory, directoryBytes, blocks)
-    return { directory, directoryBytes, blocks }
+    return { directory, directoryBytes, previousDirectoryBytes, blocks }
   }
 
   #checkBlocks(

@@ -16,14 +16,14 @@ export async function makeGeneration(
   before: Epoch,
   batch: Batch,
   headroom: number,
-): Promise<{ readonly generation: Generation; readonly known: KnownManifest }> {
+): Promise<{ readonly generation: Generation; readonly known: KnownManifest; readonly directoryBytes: Uint8Array }> {
   const handle = await runSteps(core, old, before.manifest.keyed, headroom)
   const database = handle.takeDatabase()!
   const directory = handle.takeDirectory()
   handle.free()
   const directoryBytes = directory?.encode() ?? new Uint8Array()
   const blocks = blocksOf(before.manifest, directory)
-  const generation = new Generation(core, { database, directory, directoryBytes, blocks })
+  const generation = new Generation(core, { database, directory, blocks })
   const known = nextManifest(generation, before, batch, {
     ...directoryFields(core, directory, directoryBytes, blocks),
     generation: before.manifest.generation + 1,
@@ -32,7 +32,7 @@ export async function makeGeneration(
     pointproofs: undefined, // with them none is made here
     oneServerHint: undefined,
   })
-  return { generation, known }
+  return { generation, known, directoryBytes }
 }
 
 async function runSteps(core: Core, old: DatabaseHandle, keyed: boolean, headroom: number): Promise<GenerationHandle> {

@@ -47,7 +47,6 @@ export class OldGeneration {
     this.end()
     generation.directory?.free() // only the next epoch is made of it
     generation.directory = undefined
-    generation.directoryBytes = new Uint8Array()
     this.#current = { epoch, generation, until }
     this.#watch()
   }

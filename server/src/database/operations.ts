@@ -69,6 +69,7 @@ export async function readOperations(
   if (count === 1) {
     const members = readObject(lineAt(0), 1)
     if (members['op'] === 'generation') return readGeneration(members)
+    if (members['op'] === 'renew') return readRenewal(members)
   }
   const { keyed, recordBytes } = manifest
   const kinds = new Uint8Array(count)
@@ -137,9 +138,12 @@ async function lineEnds(text: Uint8Array, pace: Pace): Promise<number[]> {
 
 function readLine(keyed: boolean, encoding: BatchEncoding, bytes: Uint8Array, number: number): Line {
   const { op, ...others } = readObject(bytes, number)
-  if (op === 'generation') refuse(number, '"generation" must be the only line of its batch; publish it separately')
+  if (op === 'generation' || op === 'renew') {
+    refuse(number, `"${op}" must be the only line of its batch; publish it separately`)
+  }
   const kind = 1 + KINDS.indexOf(op as (typeof KINDS)[number])
-  if (kind === 0) refuse(number, 'expected "op" to be "add", "edit", "delete" or "generation", got something else')
+  if (kind === 0)
+    refuse(number, 'expected "op" to be "add", "edit", "delete", "generation" or "renew", got something else')
   const place = keyed ? 'key' : 'index'
   const wanted = [...(keyed || op !== 'add' ? [place] : []), ...(op === 'delete' ? [] : ['value'])]
   for (const name of Object.keys(others)) {
@@ -166,6 +170,20 @@ function readGeneration({ op: _, headroom = 0, ...others }: Record<string, unkno
     return refuse(1, `expected "headroom" to be a whole number from 0 to ${MAX_HEADROOM}, got something else`)
   }
   return { headroom }
+}
+
+/** No operations: the epoch differs from the one before in its number and expiry alone. */
+function readRenewal({ op: _, ...others }: Record<string, unknown>): Operations {
+  for (const name of Object.keys(others)) {
+    refuse(1, `the member ${JSON.stringify(name.slice(0, 40))} does not belong to renew; remove it`)
+  }
+  const [kinds, fingerprints, indices, records] = [
+    new Uint8Array(),
+    new Uint8Array(),
+    new Uint32Array(),
+    new Uint8Array(),
+  ]
+  return { kinds, fingerprints, indices, records }
 }
 
 function readObject(bytes: Uint8Array, number: number): Record<string, unknown> {

@@ -1,23 +1,28 @@
-// Partitions of the newest epoch, which clients download by their hash, as they are in memory.
+// Partitions of the epochs that the core has, which clients download by their hash.
 
-import { equalBytes, HASH_BYTES, type Manifest, partitionBytes } from '@keyhush/protocol'
-import { Refusal } from '../base/refusal.js'
+import { contentHash, equalBytes, HASH_BYTES, type Manifest, partitionBytes } from '@keyhush/protocol'
 import { recordBytesView } from '../dataset/view.js'
 import { type Blob, slicedBlob } from './epochs.js'
-import type { Generation } from './generation.js'
+import type { EpochInMemory, Generation } from './generation.js'
 
-/** By its hash in hex. If a batch changes the partition during a download, that breaks off. */
-export function partitionBlob(generation: Generation, manifest: Manifest, hash: string): Blob | undefined {
+/**
+ * By its hash in hex. The core has the epoch before the newest too, also while it writes. A download breaks off once no epoch there has
+ * this partition.
+ */
+export function partitionBlob(generation: Generation, { manifest }: EpochInMemory, hash: string): Blob | undefined {
   const { core, database } = generation
   const wanted = Buffer.from(hash, 'hex')
   const q = partitionWith(manifest, wanted)
   if (q === undefined) return undefined
   const length = partitionBytes(manifest)
-  const isThere = () => !generation.isFreed && equalBytes(database.contentHash(q), wanted)
-  if (!isThere()) throw new Refusal('not_ready', 'a batch that is being written has changed this partition; try again')
+  const hasIt = ({ manifest: of, isCores }: EpochInMemory) =>
+    isCores !== 'gone' && q < of.partitions && equalBytes(contentHash(of, q), wanted)
   return slicedBlob(length, (first, last) => {
-    if (!isThere()) throw new Error('the partition has changed since its download began; download it again')
-    return recordBytesView(core, database, q * length + first, last - first + 1).slice()
+    const epoch = generation.isFreed ? undefined : generation.epochs.find(hasIt)
+    if (epoch === undefined) throw new Error('the epoch of this partition is no longer here; download a newer one')
+    const [at, bytes] = [q * length + first, last - first + 1]
+    if (epoch.isCores === 'previous') return database.previousBytes(at, bytes)
+    return recordBytesView(core, database, at, bytes).slice()
   })
 }
 

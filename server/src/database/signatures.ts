@@ -36,6 +36,11 @@ export class Signatures {
     return true
   }
 
+  /** Whether an answered epoch is known to be signed, by any key. */
+  has(epoch: number): boolean {
+    return (this.#known.get(epoch)?.length ?? 0) > 0
+  }
+
   /** What is known of these epochs. What may be missing is read behind. */
   of(epochs: readonly number[]): SignatureInfo[] {
     if (this.#isStale || epochs.some(epoch => !this.#known.has(epoch))) void this.readBehind()

@@ -20,8 +20,6 @@ export interface Turn {
   readonly list: Uint8Array
   /** indices of records that changed */
   readonly changed: Uint32Array
-  /** empty: keyless */
-  readonly directoryBytes: Uint8Array
   readonly batch: BatchRecord
 }
 
@@ -78,8 +76,8 @@ export async function writeNext(
   })
   next.free()
   const { known, oneServer } = await withHint(generation, before.manifest, unhinted, answersOneServer)
-  const epoch = generation.epochOf(known)
+  const epoch = generation.epochOf(known, directoryBytes)
   epoch.oneServer = oneServer
   const record = { batch: hash, changes: changed.length }
-  return { epoch, list, changed, directoryBytes, batch: record }
+  return { epoch, list, changed, batch: record }
 }

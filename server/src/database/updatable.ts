@@ -25,12 +25,12 @@ import { preparedBytes } from '../one-server/contents.js'
 import { hintOf, Prepared } from '../one-server/prepared.js'
 import { type Storage, StorageError } from '../storage/storage.js'
 import { Announcements, SIGNED } from './announcements.js'
-import { isNext, madeBefore, readBatch, type SignedFor } from './batches.js'
+import { checkExpiry, isNext, madeBefore, readBatch, type SignedFor } from './batches.js'
 import { chunksOf } from './chunks.js'
 import { EpochStore } from './epoch-store.js'
 import { type Blob, type Epoch, type Epochs, infoOf, memoryBlob } from './epochs.js'
 import type { Fence, FenceOptions } from './fence.js'
-import { loadNewest, type StoredEpoch, takeNext } from './following.js'
+import { epochsOf, loadNewest, type StoredEpoch, takeNext } from './following.js'
 import type { EpochInMemory, Generation } from './generation.js'
 import { hashed } from './hashing.js'
 import { History } from './history.js'
@@ -39,7 +39,6 @@ import { makeGeneration } from './next-generation.js'
 import { OldGeneration } from './old-generation.js'
 import { checkHintable, hintBlob, withHint } from './one-server.js'
 import { readOperations, refuse } from './operations.js'
-import { partitionBlob } from './partitions.js'
 import { PostgresFence } from './postgres-fence.js'
 import { Signatures } from './signatures.js'
 import { StoredFence } from './stored-fence.js'
@@ -70,13 +69,16 @@ const DEFAULT_HISTORY = 64
 type Phase =
   | { readonly is: 'idle' }
   /** applied in the core, and not on disk yet, or the write has failed */
-  | { readonly is: 'unwritten'; readonly turn: Turn }
+  | { readonly is: 'unwritten'; readonly turn: Turn; readonly failed: boolean }
   /** on disk, and answered if asked; announced to clients once other processes have it too */
-  | { readonly is: 'staged'; readonly stored: StoredEpoch; readonly onShown: (() => void)[] }
+  | { readonly is: 'staged'; readonly stored: StoredEpoch }
   /** memory and disk have parted, for good */
   | { readonly is: 'failed' }
 
 const IDLE: Phase = { is: 'idle' }
+
+/** Called once a batch is on disk. */
+type OnStored = (status: EpochStatus) => void
 
 export class UpdatableDatabase implements Epochs {
   readonly fence: Fence
@@ -106,12 +108,16 @@ export class UpdatableDatabase implements Epochs {
   /** where processes share the storage: says when all show an epoch */
   #announcements: Announcements | undefined
   readonly #listeners = new Set<(event: EpochEvent) => void>()
+  readonly #now: () => number
+  /** since when this process shows the newest epoch, in seconds since 1970 */
+  #shownSince: number
   /** settles after all batches so far */
   #queue: Promise<unknown> = Promise.resolve()
   #closed: Promise<void> | undefined
 
   private constructor(storage: Storage, loaded: Loaded, fence: Fence, options: UpdatableOptions) {
-    const { generation, newest, previous, proofs } = loaded
+    const { generation, proofs } = loaded
+    const { epoch, previous } = epochsOf(loaded)
     this.#storage = storage
     this.#store = new EpochStore(storage)
     this.#isReplica = options.replica ?? false
@@ -120,8 +126,10 @@ export class UpdatableDatabase implements Epochs {
     this.history = Math.max(1, options.history ?? DEFAULT_HISTORY)
     this.fence = fence
     this.#generation = generation
-    this.#newest = generation.epochOf(newest)
-    this.#previous = previous && generation.epochOf(previous, 'previous')
+    this.#newest = epoch
+    this.#previous = previous
+    this.#now = options.now ?? (() => Date.now() / 1000)
+    this.#shownSince = this.#now()
     this.#old = new OldGeneration(options, (number, freed) => this.#removeOld(number, freed))
     this.#behind = this.#writeBehind(loaded)
     this.#past = new History(generation.core, this.#store)
@@ -197,7 +205,8 @@ export class UpdatableDatabase implements Epochs {
 
   /** Why nothing can be kept at the moment, for people; undefined: it can. */
   get storageFailure(): string | undefined {
-    return this.#storage.failure
+    const isWaiting = this.#phase.is === 'unwritten' && this.#phase.failed
+    return this.#storage.failure ?? (isWaiting ? 'a batch could not be written; publish it again' : undefined)
   }
 
   /** Why other processes are ahead of this one, for people; undefined: they are not. */
@@ -220,6 +229,27 @@ export class UpdatableDatabase implements Epochs {
 
   answerable(): readonly Epoch[] {
     return this.#phase.is === 'staged' ? [...this.#shown(), this.#phase.stored.epoch] : this.#shown()
+  }
+
+  /**
+   * The newest epoch that clients are told of. An epoch is told once it is signed by any key, or at once if the one before it is not
+   * signed: then its publisher does not sign.
+   */
+  get told(): Epoch {
+    const { epoch } = this.#newest.manifest
+    const before = this.#shown().find(({ manifest }) => manifest.epoch === epoch - 1)
+    const isTold = before === undefined || this.#signatures.has(epoch) || !this.#signatures.has(epoch - 1)
+    return isTold ? this.#newest : before
+  }
+
+  /** How long the newest epoch has been shown here without a signature; 0: it has one. */
+  get unsignedSeconds(): number {
+    return this.#signatures.has(this.#newest.manifest.epoch) ? 0 : Math.max(0, this.#now() - this.#shownSince)
+  }
+
+  /** The newest answered epoch that is signed; 0: none. */
+  get signedEpoch(): number {
+    return Math.max(0, ...this.list().map(({ epoch }) => (this.#signatures.has(epoch) ? epoch : 0)))
   }
 
   list(): EpochInfo[] {
@@ -248,33 +278,26 @@ export class UpdatableDatabase implements Epochs {
   }
 
   async findBlob(hash: string): Promise<Blob | undefined> {
-    const known = this.#wholeBlob(hash)
-    if (known !== undefined) return known
-    // While an epoch is being written and until it is shown, memory has the partitions of the epoch to come.
-    if (this.#newest.isCores !== 'newest') await this.#queue
-    if (this.#phase.is === 'staged') {
-      const { onShown } = this.#phase
-      await new Promise<void>(resolve => onShown.push(resolve))
+    const epochs = [...this.#shown(), ...(this.#phase.is === 'staged' ? [this.#phase.stored.epoch] : [])].reverse()
+    for (const epoch of epochs) {
+      const blob = epoch.blob(hash)
+      if (blob !== undefined) return blob
     }
-    return partitionBlob(this.#generation, this.#newest.manifest, hash) ?? this.#wholeBlob(hash)
-  }
-
-  /** What no batch changes in place, so that downloads of it wait for none. */
-  #wholeBlob(hash: string): Blob | undefined {
-    const { keyed, directoryHash } = this.#newest.manifest
-    if (keyed && hash === toHex(directoryHash)) return memoryBlob(this.#generation.directoryBytes)
     const proved = this.#proofs?.blob(hash)
     if (proved !== undefined) return memoryBlob(proved)
-    return hintBlob(this.answerable(), hash) ?? this.#past.list(hash)
+    return hintBlob(epochs, hash) ?? this.#past.list(hash)
   }
 
-  /** Calls `listener` for each new epoch, and when it is signed. Returns unsubscribe. */
+  /** Calls `listener` for each epoch that clients are told of, and when it gets a further signature. Returns unsubscribe. */
   listen(listener: (event: EpochEvent) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 
-  #tell({ generation, epoch }: EpochEvent): void {
+  /** Tells of the newest epoch, if it is told. */
+  #tell(): void {
+    if (this.told !== this.#newest) return
+    const { generation, epoch } = this.#newest.manifest
     for (const listener of this.#listeners) listener({ generation, epoch })
   }
 
@@ -284,8 +307,7 @@ export class UpdatableDatabase implements Epochs {
     const epoch = this.find(signature.generation, signature.epoch)
     if (epoch === undefined) throw epochUnknown(this.#newest.manifest)
     if (!(await this.#signatures.add(epoch, signature))) return
-    // Clients that insist on signatures could not follow when the epoch was new.
-    this.#tell(this.#newest.manifest)
+    if (epoch === this.#newest) this.#tell()
     this.#storage.engine?.notify(SIGNED)
   }
 
@@ -295,20 +317,32 @@ export class UpdatableDatabase implements Epochs {
   }
 
   /**
-   * Makes an epoch of a batch (the bytes of `POST /v1/epochs`), unless it was made before. Resolves when it is on disk. Batches
-   * run one after the other. The bytes must be those that `signed` names. Throws a Refusal; then nothing has changed.
+   * Makes an epoch of a batch (the bytes of `POST /v1/epochs`), unless it was made before. Resolves when it is on disk, whatever other
+   * processes do that follow this one. Batches run one after the other. The bytes must be those that `signed` names. `isLate`: another
+   * server has made the epoch, so the batch may have expired. Throws a Refusal; then nothing has changed.
    */
-  publish(body: Uint8Array, signed?: SignedFor): Promise<EpochStatus> {
-    return this.#inTurn(async () => {
-      this.#checkWrites()
-      if (this.#phase.is === 'failed') throw new Refusal('not_ready', 'this server has failed and is restarting')
-      const batchHash = await hashed(this.#generation.core, body)
-      const batch = readBatch(body, batchHash, signed)
-      const hash = toHex(batchHash)
-      if (!isNext(batch, this.#newest)) return madeBefore(batch, hash, await this.status(batch.epoch))
-      const status = await this.#make(batch, hash)
-      this.#tell(status)
-      return status
+  async publish(body: Uint8Array, signed?: SignedFor, isLate = false): Promise<EpochStatus> {
+    this.#checkWrites()
+    const read = async () => {
+      const hash = await hashed(this.#generation.core, body)
+      return { batch: readBatch(body, hash, signed), hash: toHex(hash) }
+    }
+    if (this.#phase.is === 'staged') {
+      // Its turn is not over. The batch that made it may come again, and does not have to wait.
+      const { batch, hash } = await read()
+      if (batch.epoch <= this.#latest.manifest.epoch && !isNext(batch, this.#latest)) {
+        return madeBefore(batch, hash, await this.status(batch.epoch))
+      }
+    }
+    return await new Promise<EpochStatus>((resolve, reject) => {
+      const turn = this.#inTurn(async () => {
+        if (this.#phase.is === 'failed') throw new Refusal('not_ready', 'this server has failed and is restarting')
+        const { batch, hash } = await read()
+        if (!isNext(batch, this.#newest)) return madeBefore(batch, hash, await this.status(batch.epoch))
+        if (!isLate) checkExpiry(batch, this.#now())
+        return await this.#make(batch, hash, resolve)
+      })
+      turn.then(resolve, reject)
     })
   }
 
@@ -316,17 +350,17 @@ export class UpdatableDatabase implements Epochs {
     if (this.#isReplica) throw new Refusal('not_ready', 'this is a replica; publish to the process without --replica')
   }
 
-  async #make(batch: Batch, hash: string): Promise<EpochStatus> {
+  async #make(batch: Batch, hash: string, onStored: OnStored): Promise<EpochStatus> {
     if (this.#phase.is === 'unwritten') {
       const { turn } = this.#phase
-      if (turn.batch.batch === hash) return await this.#write(turn)
+      if (turn.batch.batch === hash) return await this.#write(turn, onStored)
       const reason = 'the previous batch could not be written; publish it again, or restart this server'
       throw new Refusal('not_ready', reason)
     }
     const operations = await readOperations(this.#generation.core, this.#newest.manifest, batch)
     const added = 'headroom' in operations ? operations.headroom : operations.kinds.length
     checkHintable(this.#generation, this.#newest.manifest, batch.expires, added)
-    if ('headroom' in operations) return await this.#beginGeneration(batch, hash, operations.headroom)
+    if ('headroom' in operations) return await this.#beginGeneration(batch, hash, operations.headroom, onStored)
     const next = await draftNext(this.#generation, operations)
     const step = {
       ...{ batch, hash, proofs: this.#proofs, begun: () => this.#begun() },
@@ -334,12 +368,13 @@ export class UpdatableDatabase implements Epochs {
     }
     const turn = await this.#orFail(() => writeNext(this.#generation, this.#newest, next, step))
     this.#note(turn.epoch)
-    return await this.#write(turn)
+    return await this.#write(turn, onStored)
   }
 
   /** The core begins to write the next epoch. */
   #begun(): void {
     this.#newest.isCores = 'previous'
+    if (this.#previous !== undefined) this.#previous.isCores = 'gone'
     this.#previous = undefined
     this.#endAllBut(this.#newest)
   }
@@ -393,35 +428,40 @@ export class UpdatableDatabase implements Epochs {
   }
 
   /** Puts a turn on disk. Throws StorageError; the turn is then kept, for the same batch to come again. */
-  async #write(turn: Turn): Promise<EpochStatus> {
-    const { epoch, list, batch, changed, directoryBytes } = turn
+  async #write(turn: Turn, onStored: OnStored): Promise<EpochStatus> {
+    const { epoch, list, batch, changed } = turn
     const { manifest, manifestBytes: bytes } = epoch
     return this.#orFail(async () => {
       const isAgain = this.#phase.is === 'unwritten'
-      this.#phase = { is: 'unwritten', turn }
+      this.#phase = { is: 'unwritten', turn, failed: false }
       const oldest = manifest.epoch - this.history
-      const added = await this.#store.append({ manifest, bytes, list, batch, oldest })
+      const added = await this.#store.append({ manifest, bytes, list, batch, oldest }).catch((error: unknown) => {
+        this.#phase = { is: 'unwritten', turn, failed: true }
+        throw error
+      })
       // A write that was said to have failed may have reached the disk.
       const isStored = added || (isAgain && (await this.#store.isNewest(manifest.epoch, bytes)))
       if (!isStored) throw new Error(ANOTHER_PROCESS)
       const generation = this.#generation
-      await this.#announce({ epoch, directoryBytes, previous: this.#newest, generation, until: 0 })
+      const status = { ...infoOf(epoch), ...batch }
+      await this.#announce({ epoch, previous: this.#newest, generation, until: 0 }, () => onStored(status))
       this.#behind.note(changed, manifest.recordBytes, list.length)
       this.#behind.catchUp(work => this.#inTurn(work))
       this.folding?.catchUp()
-      return { ...infoOf(epoch), ...batch }
+      return status
     })
   }
 
   /** The first epoch of the next generation. Until it is on disk nothing here has changed. */
-  async #beginGeneration(batch: Batch, hash: string, headroom: number): Promise<EpochStatus> {
+  async #beginGeneration(batch: Batch, hash: string, headroom: number, onStored: OnStored): Promise<EpochStatus> {
     if (this.#proofs !== undefined) {
       refuse(1, 'a generation needs new openings for all records; build it with `keyhush build --succeeds`')
     }
     // What stays on disk of the old generation is to be its last epoch, without a list.
     await this.#behind.flush()
     this.#endAllBut(this.#newest) // room for the next
-    const { generation, known: unhinted } = await makeGeneration(this.#generation, this.#newest, batch, headroom)
+    const made = await makeGeneration(this.#generation, this.#newest, batch, headroom)
+    const { generation, known: unhinted, directoryBytes } = made
     let oneServer: Prepared | undefined
     const orFree = <T>(work: Promise<T>) =>
       work.catch(async (error: unknown) => {
@@ -432,34 +472,36 @@ export class UpdatableDatabase implements Epochs {
     const hinted = await orFree(withHint(generation, this.#newest.manifest, unhinted, this.#answersOneServer))
     oneServer = hinted.oneServer
     const { known } = hinted
-    const { directoryBytes } = generation
     const { until } = this.#old
-    const made = { batch: hash, changes: 0 }
+    const record = { batch: hash, changes: 0 }
     await orFree(this.#store.stage(known.manifest, chunksOf(generation, known.manifest)))
     return this.#orFail(async () => {
-      const directories = { directory: directoryBytes, oldDirectory: this.#generation.directoryBytes }
-      const changes = { ...known, ...directories, batch: made, until, oldest: batch.epoch - this.history }
+      const directories = { directory: directoryBytes, oldDirectory: this.#newest.directoryBytes }
+      const changes = { ...known, ...directories, batch: record, until, oldest: batch.epoch - this.history }
       if (!(await orFree(this.#store.begin(changes)))) throw new Error(ANOTHER_PROCESS)
-      const epoch = generation.epochOf(known)
+      const epoch = generation.epochOf(known, directoryBytes)
       epoch.oneServer = oneServer
       this.#note(epoch)
-      await this.#announce({ epoch, directoryBytes, previous: undefined, generation, until })
-      return { ...infoOf(epoch), ...made }
+      const status = { ...infoOf(epoch), ...record }
+      await this.#announce({ epoch, previous: undefined, generation, until }, () => onStored(status))
+      return status
     })
   }
 
-  /** An epoch is stored. Resolves once all processes show it. */
-  async #announce(stored: StoredEpoch): Promise<void> {
-    this.#phase = { is: 'staged', stored, onShown: [] }
-    await this.#announcements?.announced(stored.epoch.manifest.epoch)
+  /** An epoch is stored. Resolves once all processes show it; its publisher does not wait for them. */
+  async #announce(stored: StoredEpoch, onStored: () => void): Promise<void> {
+    this.#phase = { is: 'staged', stored }
+    if (this.#announcements !== undefined) {
+      onStored()
+      await this.#announcements.announced(stored.epoch.manifest.epoch)
+    }
     this.#show()
   }
 
   /** Shows the staged epoch, if there is one. */
   #show(): void {
     if (this.#phase.is !== 'staged') return
-    const { stored, onShown } = this.#phase
-    const { epoch, generation, previous, directoryBytes, until } = stored
+    const { epoch, generation, previous, until } = this.#phase.stored
     this.#phase = IDLE
     this.#endAllBut(epoch, this.#newest)
     if (generation !== this.#generation) {
@@ -470,11 +512,12 @@ export class UpdatableDatabase implements Epochs {
     }
     this.#previous = previous
     this.#newest = epoch
-    this.#generation.directoryBytes = directoryBytes
+    this.#shownSince = this.#now()
     this.#past.note(epoch.manifest)
     this.#past.forgetBefore(epoch.manifest.epoch - this.history)
-    if (this.#isReplica) this.#tell(epoch.manifest)
-    for (const resolve of onShown) resolve()
+    // A replica learns of signatures from the store.
+    if (this.#isReplica) void this.#signatures.readBehind().then(() => this.#tell())
+    else this.#tell()
   }
 
   /** Takes part in what processes that share the storage decide together. */
@@ -494,7 +537,7 @@ export class UpdatableDatabase implements Epochs {
     engine.listen(message => {
       if (message !== SIGNED && message !== '') return
       void this.#signatures.readBehind().then(() => {
-        if (message === SIGNED) this.#tell(this.#newest.manifest)
+        if (message === SIGNED) this.#tell()
       })
     })
   }
@@ -507,7 +550,7 @@ export class UpdatableDatabase implements Epochs {
       const stored = await takeNext(this.#storage, this.#newest, this.#generation, () => this.#begun())
       await this.#prepare(stored.epoch, stored.generation)
       await stored.epoch.oneServer?.made.catch(() => {}) // /readyz names it
-      this.#phase = { is: 'staged', stored, onShown: [] }
+      this.#phase = { is: 'staged', stored }
       if (stored.generation !== this.#generation) await this.#past.index()
     }
   }
@@ -535,7 +578,7 @@ export class UpdatableDatabase implements Epochs {
     if (!this.#isReplica) await this.#store.removeAllBut([generation, lingering?.generation ?? generation])
     const loaded = lingering && (await loadOld(this.#generation.core, this.#store, lingering))
     if (lingering === undefined || loaded === undefined) return
-    this.#old.begin(loaded.generation.epochOf(loaded.newest), loaded.generation, lingering.until)
+    this.#old.begin(epochsOf(loaded).epoch, loaded.generation, lingering.until)
   }
 
   #removeOld(generation: number, freed: Promise<void>): void {
@@ -550,7 +593,7 @@ export class UpdatableDatabase implements Epochs {
     const current = () => ({
       epoch: this.#newest.manifest.epoch,
       chunk: chunksOf(this.#generation, this.#newest.manifest),
-      directoryBytes: this.#generation.directoryBytes,
+      directoryBytes: this.#newest.directoryBytes,
       proofs: this.#proofs,
     })
     return new WriteBehind(this.#store, current, from)

@@ -1,9 +1,9 @@
 // Figures of a server for Prometheus, on a port of the operator's own: counts and durations by route, how full each bound is, and the
 // state of each database. They hold nothing of a client or its query (P7).
 
-import { statfs } from 'node:fs/promises'
 import { type FastifyInstance, fastify } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { UpdatableDatabase } from '../database/updatable.js'
 import type { Computations } from './computations.js'
 import { boundedServer, Connections, whenOver } from './limits/connections.js'
 import type { Unsent } from './limits/unsent.js'
@@ -11,6 +11,7 @@ import type { MountedDataset } from './plugin.js'
 import { sendError } from './plugins/errors.js'
 import { routeOf } from './plugins/logging.js'
 import { healthRoutes, type Readiness } from './readiness.js'
+import { bytesOf, freeBytes } from './room.js'
 
 /** What there is to watch of a server. */
 export interface Watched {
@@ -30,10 +31,21 @@ type OfDatabase = (mounted: MountedDataset) => number | undefined | Promise<numb
 
 const manifestOf = ({ dataset, updatable }: MountedDataset) => (updatable?.newest ?? dataset!).manifest
 
+/** Of a database that has publishers. */
+function ofPublished(read: (updatable: UpdatableDatabase) => number): OfDatabase {
+  return ({ updatable, publisherKeys = [] }) => (publisherKeys.length > 0 && updatable ? read(updatable) : undefined)
+}
+
 const OF_DATABASES: Figures<OfDatabase> = {
   generation: ['Generation of the newest epoch', mounted => manifestOf(mounted).generation],
   epoch: ['Newest epoch', mounted => manifestOf(mounted).epoch],
   records: ['Records of the newest epoch, deleted ones included', mounted => manifestOf(mounted).records],
+  database_bytes: ['Bytes of the records of the newest epoch', mounted => bytesOf(manifestOf(mounted))],
+  signed_epoch: ['Newest answered epoch that is signed; 0: none', ofPublished(({ signedEpoch }) => signedEpoch)],
+  unsigned_seconds: [
+    'Seconds that the newest epoch has been here unsigned; 0: it is signed',
+    ofPublished(({ unsignedSeconds }) => unsignedSeconds),
+  ],
   expires_seconds: [
     'When the manifest of the newest epoch expires, in seconds since 1970; 0: never',
     mounted => manifestOf(mounted).expires,
@@ -54,10 +66,7 @@ const OF_DATABASES: Figures<OfDatabase> = {
   ],
   store_free_bytes: [
     'Free bytes on the disk of the store, if that is a file of this machine',
-    async ({ updatable }) => {
-      const room = updatable && (await statfs(updatable.location).catch(() => undefined))
-      return room && room.bavail * room.bsize
-    },
+    ({ updatable }) => updatable && freeBytes(updatable.location),
   ],
 }
 

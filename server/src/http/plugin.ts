@@ -14,6 +14,7 @@ import { RateLimit } from './limits/rate.js'
 import { Unsent } from './limits/unsent.js'
 import { sendError } from './plugins/errors.js'
 import { healthRoutes, Readiness } from './readiness.js'
+import { bytesOf, Room } from './room.js'
 import { answerRoute } from './routes/answer.js'
 import { blobRoute } from './routes/blobs.js'
 import { eventsRoute } from './routes/events.js'
@@ -63,6 +64,7 @@ export interface KeyhushOptions extends Served {
 }
 
 const FAREWELL_MILLISECONDS = 250
+const MOST_UNSIGNED_SECONDS = 60
 
 /**
  * One database as a Fastify plugin, for an app of one's own.
@@ -105,6 +107,9 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
   if (updatable !== undefined) {
     readiness.needs(() => updatable.behind)
     readiness.watch(() => updatable.storageFailure)
+    if (publisherKeys.length > 0) readiness.watch(() => unsignedIn(updatable))
+    const room = new Room(updatable.location, () => bytesOf(updatable.newest.manifest))
+    readiness.watch(() => room.problem)
     readiness.watch(() => updatable.folding?.failure)
     readiness.watch(() => updatable.fence.problem)
     if (updatable.folding !== undefined) {
@@ -121,6 +126,12 @@ export const keyhushPlugin: FastifyPluginAsync<KeyhushOptions> = async (app, opt
 function expiredIn({ epoch, expires }: Manifest): string | undefined {
   if (expires === 0 || Date.now() < expires * 1000) return undefined
   return `epoch ${epoch} has expired: apps with a publisherKey refuse it; the publisher must publish the next one`
+}
+
+/** A publisher signs within a second. Until then clients use the epoch before, and new ones cannot begin once that has gone. */
+function unsignedIn({ newest, unsignedSeconds }: UpdatableDatabase): string | undefined {
+  if (unsignedSeconds <= MOST_UNSIGNED_SECONDS) return undefined
+  return `epoch ${newest.manifest.epoch} is not signed: apps with a publisherKey do not use it; the publisher must run publish again`
 }
 
 function ownComputations(app: FastifyInstance, trapped: (error: Error) => void): Computations {

@@ -2,14 +2,10 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from '../base/address.js'
-import { Refusal } from '../base/refusal.js'
 import type { Waiting } from '../instant/lookups.js'
 import { sendBytes } from './binary.js'
 import { whenOver } from './limits/connections.js'
 import type { Unsent } from './limits/unsent.js'
-
-/** When to come again if the queue is full: always the same, whatever is in it. */
-const RETRY_AFTER_SECONDS = 1
 
 export interface Waited {
   readonly unsent: Unsent
@@ -35,9 +31,6 @@ export async function sendWaited(
     const answers = await waiting.answers
     made()
     return sendBytes(reply, encode(answers))
-  } catch (error) {
-    if (error instanceof Refusal && error.code === 'instant_full') reply.header('retry-after', RETRY_AFTER_SECONDS)
-    throw error
   } finally {
     queries.fill(0)
   }

@@ -6,7 +6,7 @@ import { loadCore } from '@keyhush/wasm'
 import { PublishError } from '../base/errors.js'
 import type { Progress } from '../dataset/build.js'
 import { blobsOf, writeDataset } from '../dataset/directory.js'
-import { type KnownManifest, PublishedServer } from './server.js'
+import { isSigned, type KnownManifest, PublishedServer } from './server.js'
 
 export interface ExportOptions {
   /** base URL */
@@ -38,8 +38,9 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
     try {
       await write(newest)
     } catch (error) {
-      const turned = (error as PublishError).code === 'not_found' && attempt < ATTEMPTS
-      if (turned && !equalBytes((await server.newest()).bytes, newest.bytes)) continue
+      // Blobs and signatures go two epochs later.
+      const mayHaveTurned = error instanceof PublishError && attempt < ATTEMPTS
+      if (mayHaveTurned && !equalBytes((await server.newest()).bytes, newest.bytes)) continue
       throw error
     }
     return { manifest: newest.manifest, manifestHash: toHex(blake3(newest.bytes)) }
@@ -52,7 +53,7 @@ export async function exportDataset(options: ExportOptions): Promise<ExportSumma
           'the dataset that was built, and publish its batches again (publish --catch-up)',
       )
     }
-    if (!(await server.hasSigned({ manifest, bytes }, options.publisherKey))) {
+    if (!isSigned({ manifest, bytes }, await server.signatures(), options.publisherKey)) {
       throw new PublishError(
         `${server.name}: expected this publisher's signature of epoch ${manifest.epoch} (manifest hash ${toHex(blake3(bytes))}), got none; sign it: \`keyhush publish\` without a batch`,
       )

@@ -1,36 +1,45 @@
-// Publishes a batch to all servers, so that they stay equal. A second run continues where the first stopped. It stops if the servers
-// differ. A server may be an attacker: the publisher builds on and signs only what its own record knows.
+// Publishes a batch to all servers, so that they stay equal: a machine of the steps below. After a kill anywhere, a rerun begins with
+// the first step and continues. A server may be an attacker: the publisher builds on and signs only what its own record knows.
+//
+// Two rules keep clients moving:
+//   1. The newest epoch is signed everywhere before a batch is sent. So at most one epoch is unsigned.
+//   2. A signature is sent once all servers have the epoch.
+// And one keeps servers equal: the same server, the first by its URL, always gets a batch first. If it has another, nothing is sent.
 
 import {
   type BatchEncoding,
-  type BatchSignature,
   checkFollows,
   decodeBatch,
-  encodeBatch,
+  type EpochStatus,
   equalBytes,
   hasOneServer,
   hasRows,
-  type Manifest,
+  type SignatureInfo,
   signedBatchBytes,
   signedBytes,
   toHex,
   WireError,
 } from '@keyhush/protocol'
-import { loadCore } from '@keyhush/wasm'
+import { type Core, loadCore } from '@keyhush/wasm'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { PublishError } from '../base/errors.js'
+import { addsOf, bodyOn, digestOf, generationOf, lineOf, type Wanted, wantedOf } from './batches.js'
 import type { KeyPair } from './files.js'
 import { defaultHeadroom, whyGenerationPays } from './growth.js'
 import type { PublisherRecord } from './record.js'
-import { type KnownManifest, PublishedServer } from './server.js'
+import { isSigned, type KnownManifest, PublishedServer } from './server.js'
+
+/** What a run does, in order. Each is a method of `Publication`; docs/operations/publish.md has a row for each. */
+export const STEPS = ['agree', 'finish', 'check', 'sign', 'judge', 'send', 'confirm', 'sign', 'begin'] as const
+export type Step = (typeof STEPS)[number]
 
 export interface PublishOptions {
   /** base URLs of the servers, at least two */
   readonly servers: readonly string[]
   /** names for messages instead of the URLs */
   readonly names?: readonly string[] | undefined
-  /** signs the batch and the new manifest */
-  readonly key: KeyPair
+  /** each signs the manifests; the first signs batches */
+  readonly key: KeyPair | readonly KeyPair[]
   /** whether the last of `servers` is your own copy. Without one, no hint for lookups with one server is signed. Default: false */
   readonly own?: boolean | undefined
   /** the publisher's earlier work; it builds on nothing else */
@@ -39,14 +48,20 @@ export interface PublishOptions {
   readonly trustBase?: string | undefined
   /** one JSON object a line; undefined: check and sign the newest epoch */
   readonly operations?: Uint8Array | undefined
-  /** Earlier batches, in any order. Those that a server lacks are sent to it again; nothing new is sent. */
-  readonly missed?: readonly Uint8Array[] | undefined
+  /** publish the operations also if they were published before, unless an earlier run was just finished; default: false */
+  readonly again?: boolean | undefined
   /** encoding of values; default: utf8 */
   readonly encoding?: BatchEncoding | undefined
   /** when the new manifest expires, in seconds since 1970; default: 0, never */
   readonly expires?: number | undefined
-  /** begin a new generation after the batch if it pays, except with Pointproofs; default: true */
+  /** begin a new generation if it pays or a batch needs one, except with Pointproofs; default: true */
   readonly generation?: boolean | undefined
+  /** called when a step begins */
+  readonly onStep?: ((step: Step) => void) | undefined
+  /** default: the platform's */
+  readonly fetch?: typeof globalThis.fetch | undefined
+  /** seconds since 1970; default: the system's */
+  readonly now?: (() => number) | undefined
 }
 
 export interface PublishSummary {
@@ -55,418 +70,455 @@ export interface PublishSummary {
   /** hex */
   readonly manifestHash: string
   readonly changes: number
-  /** all servers had the batch already */
+  /** nothing new was sent: there was no batch, or it was published before */
   readonly repeated: boolean
-  /** why a new generation pays; undefined: it does not */
+  /** why a new generation pays or was needed; undefined: neither */
   readonly growth?: string | undefined
-  /** this is the first epoch of a new generation; with Pointproofs you have to build it */
+  /** a new generation was begun; with Pointproofs you have to build it */
   readonly began: boolean
-  /** with `missed`: the most epochs that a server lacked and now has */
-  readonly caughtUp?: number | undefined
-}
-
-interface Target {
-  readonly generation: number
-  readonly epoch: number
-  /** the epoch that the batch makes or made */
-  readonly changed: number
-  readonly body?: Uint8Array<ArrayBuffer>
+  /** the most epochs that a server lacked and now has */
+  readonly caughtUp: number
 }
 
 /**
  * Publishes a batch to all servers, or none, and signs the newest manifest. You may always run it again with the same operations.
- * @throws {PublishError} which names the server and its reason
+ * @throws {PublishError} which names the server and its reason; its `exit` says what to do
  * @example
  * const record = await PublisherRecord.open('publisher.key.record')
  * const key = await readKeyFile('publisher.key')
  * await publish({ servers, key, record, operations: await readFile('changes.jsonl') })
  */
 export async function publish(options: PublishOptions): Promise<PublishSummary> {
-  const core = await loadCore()
-  const { blake3 } = core
-  const hashOf = (bytes: Uint8Array) => toHex(blake3(bytes))
-  const { record, key } = options
-  if (options.expires !== undefined && options.operations === undefined) {
-    throw new PublishError('--valid-days: expected a batch, got none; only a batch makes a manifest with a new expiry')
+  const publication = new Publication(options, await loadCore())
+  for (const step of STEPS) {
+    options.onStep?.(step)
+    await publication[step]()
   }
-  const servers = options.servers.map((url, i) => new PublishedServer(url, options.names?.[i]))
-  if (new Set(servers.map(({ url }) => new URL(url).origin)).size < servers.length) {
-    throw new PublishError('--servers: expected a server of each operator, got one origin twice; name each server once')
-  }
-  const caughtUp = options.missed && (await catchUp(options.missed))
-  await completeGeneration()
-  const newest = await ofAll(servers, server => server.newest())
-  newest.forEach(checkHint)
-  if (options.operations !== undefined && !options.expires && newest.some(({ manifest }) => hasOneServer(manifest))) {
-    throw new PublishError(
-      '--valid-days: expected it for lookups with one server, got none; give the days, for example 7',
-    )
-  }
-  const target = await findTarget()
-  if (target.body !== undefined) await send(target.body)
-  const repeated = target.body === undefined
-  let agreed = await verify(target.generation, target.epoch)
-  const { changes } = await servers[0]!.status(target.changed)
-  const growth = options.operations === undefined ? undefined : whyGenerationPays(core, agreed.manifest)
-  // A new generation needs new openings for all records, which `keyhush build` makes.
-  const isBuilt = hasRows(agreed.manifest)
-  const began = growth !== undefined && options.generation !== false && !isBuilt
-  if (began) {
-    const { generation, epoch } = agreed.manifest
-    await send(generationAfter(agreed, options.expires ?? 0))
-    agreed = await verify(generation + 1, epoch + 1, agreed)
-  }
-  await sign(agreed)
-  const { generation, epoch } = agreed.manifest
-  return { generation, epoch, manifestHash: hashOf(agreed.bytes), changes, repeated, growth, began, caughtUp }
+  return await publication.summary()
+}
 
-  /** Sends a new generation to the other servers if an interrupted run sent it to some alone. */
-  async function completeGeneration(): Promise<void> {
-    const { leader, ahead, behind } = compared(await ofAll(servers, server => server.newest()))
-    checkNotBack(ahead.manifest)
-    if (ahead.manifest.epoch !== behind.manifest.epoch + 1 || !beginsGeneration(ahead.manifest)) return
-    const body = generationAfter(behind, ahead.manifest.expires)
-    const { batch } = await leader.status(ahead.manifest.epoch)
-    // One server alone says the expiry, so send the batch only if the record has it.
-    if (batch !== hashOf(body) || !record.hasBatch(toHex(behind.manifest.databaseId), batch)) return
-    await checkBase(behind)
-    await send(body)
+class Publication implements Record<Step, () => Promise<void>> {
+  readonly #options: PublishOptions
+  readonly #core: Core
+  /** the one that gets batches first, then the others; your own copy is the last */
+  readonly #servers: readonly PublishedServer[]
+  readonly #keys: readonly KeyPair[]
+  readonly #record: PublisherRecord
+  readonly #now: () => number
+  /** what is to be published; undefined: nothing, or nothing any more */
+  #wanted: Wanted | undefined
+  /** the newest epoch that any server shows, and after `finish` all do */
+  #tip!: KnownManifest
+  /** from the oldest newest epoch of a server to the tip */
+  #chain: readonly KnownManifest[] = []
+  /** an earlier run had left something: this one sent or signed its epoch */
+  #hadLeft = false
+  /** the newest epoch of each server */
+  #at = new Map<PublishedServer, KnownManifest>()
+  /** what became of that */
+  #statuses = new Map<PublishedServer, EpochStatus>()
+  #signatures = new Map<PublishedServer, readonly SignatureInfo[]>()
+  /** what became of the batch that is being sent */
+  #sent: EpochStatus | undefined
+  /** of the batch that was asked for */
+  #made: EpochStatus | undefined
+  /** the epoch that it made in an earlier run */
+  #madeBefore: number | undefined
+  #growth: string | undefined
+  #began = false
+
+  constructor(options: PublishOptions, core: Core) {
+    const { operations, encoding = 'utf8', expires, key } = options
+    if (expires !== undefined && operations === undefined) {
+      throw new PublishError(
+        '--valid-days: expected a batch, got none; only a batch makes a manifest with a new expiry',
+      )
+    }
+    const servers = options.servers.map((url, i) => new PublishedServer(url, options.names?.[i], options.fetch))
+    if (new Set(servers.map(({ url }) => new URL(url).origin)).size < servers.length) {
+      throw new PublishError(
+        '--servers: expected a server of each operator, got one origin twice; name each server once',
+      )
+    }
+    const copy = options.own ? servers.splice(-1) : []
+    this.#servers = [...servers.sort((a, b) => (a.url < b.url ? -1 : 1)), ...copy]
+    this.#options = options
+    this.#core = core
+    this.#keys = Array.isArray(key) ? (key as readonly KeyPair[]) : [key as KeyPair]
+    this.#record = options.record
+    this.#now = options.now ?? (() => Date.now() / 1000)
+    this.#wanted = operations && wantedOf(operations, encoding, expires ?? 0)
   }
 
-  /** Who is ahead and who is behind, the first of each. Those at one epoch must show the same. */
-  function compared(newest: readonly KnownManifest[]) {
-    const epochs = newest.map(({ manifest }) => manifest.epoch)
-    const [first, last] = [epochs.indexOf(Math.max(...epochs)), epochs.indexOf(Math.min(...epochs))]
-    const [ahead, behind] = [newest[first]!, newest[last]!]
-    for (const { manifest, bytes } of newest) {
-      if (!equalBytes(manifest.databaseId, ahead.manifest.databaseId)) diverged('the servers have different databases')
-      const same = [ahead, behind].find(one => one.manifest.epoch === manifest.epoch)
-      if (same !== undefined && !equalBytes(bytes, same.bytes)) {
+  /** Asks all servers how far they are. They must be on one chain, and not behind the record. */
+  async agree(): Promise<void> {
+    const tips = await ofAll(this.#servers, server => server.newest())
+    for (const [i, server] of this.#servers.entries()) this.#at.set(server, tips[i]!)
+    const statuses = await ofAll(this.#servers, server => server.status(this.#at.get(server)!.manifest.epoch))
+    const signatures = await ofAll(this.#servers, server => server.signatures())
+    for (const [i, server] of this.#servers.entries()) {
+      this.#statuses.set(server, statuses[i]!)
+      this.#signatures.set(server, signatures[i]!)
+    }
+    const epochs = tips.map(({ manifest }) => manifest.epoch)
+    this.#tip = tips[epochs.indexOf(Math.max(...epochs))]!
+    const { databaseId, epoch } = this.#tip.manifest
+    if (tips.some(({ manifest }) => !equalBytes(manifest.databaseId, databaseId))) {
+      diverged('the servers have different databases')
+    }
+    const known = this.#record.newestEpoch(toHex(databaseId))
+    if (epoch < known) {
+      throw new PublishError(
+        `the servers are at epoch ${epoch}, and your record (${this.#record.place}) has epoch ${known}: they have gone back. ` +
+          'Nothing was sent. Ask all operators what they restored',
+        4,
+      )
+    }
+    this.#chain = await this.#chainFrom(tips[epochs.indexOf(Math.min(...epochs))]!)
+    for (const { manifest, bytes } of tips) {
+      const same = this.#chain.find(known => known.manifest.epoch === manifest.epoch)
+      if (same === undefined || !equalBytes(same.bytes, bytes))
         diverged(`the manifests of epoch ${manifest.epoch} differ`)
-      }
     }
-    const apart = ahead.manifest.epoch - behind.manifest.epoch
-    return { leader: servers[first]!, follower: servers[last]!, ahead, behind, apart }
   }
 
-  /** Throws if the manifest names a hint that no copy of the publisher's own has made. */
-  function checkHint({ manifest }: KnownManifest): void {
-    if (options.own || !hasOneServer(manifest)) return
-    const why = 'a hint for lookups with one server must be made from your own copy before you sign it'
-    throw new PublishError(`--store: expected it, got none: ${why}; publish at one server, with --store`)
-  }
-
-  function checkNotBack({ databaseId, epoch }: Manifest): void {
-    const known = record.newestEpoch(toHex(databaseId))
-    if (epoch >= known) return
-    throw new PublishError(
-      `the servers are at epoch ${epoch}, and your record (${record.place}) has epoch ${known}: they have gone back. ` +
-        'Nothing was sent. Ask all operators what they restored',
-    )
-  }
-
-  /**
-   * Sends servers the batches that they lack, and returns how many the furthest behind lacked. That server is first. Only the other
-   * server says which batch made an epoch, so each batch must be in the record: a wrong one would separate the servers for ever.
-   */
-  async function catchUp(batches: readonly Uint8Array[]): Promise<number> {
-    const { leader, follower, ahead, behind, apart } = compared(await ofAll(servers, server => server.newest()))
-    checkNotBack(ahead.manifest)
-    if (!(await isOwn(ahead))) notOwn(ahead)
-    let at = behind
-    for (const next of await chainBetween(leader, behind, ahead)) {
+  /** Sends servers that are behind the recorded batches that they lack, and signs what comes of them. */
+  async finish(): Promise<void> {
+    for (const next of this.#chain.slice(1)) {
+      await this.#expectOwn(this.#tip) // before anything is sent
+      this.#hadLeft = true
       const { epoch } = next.manifest
-      const { batch } = await leader.status(epoch)
-      const body = bodiesFor(at, next.manifest, batches).find(body => hashOf(body) === batch)
-      if (body === undefined) {
-        throw new PublishError(
-          `expected the batch that made epoch ${epoch} at ${leader.name}, got others. Give its file unchanged, with the same ` +
-            '--value-encoding; or begin a new store from `keyhush export`. ' +
-            `${follower.name} is at epoch ${at.manifest.epoch}`,
-        )
+      const behind = this.#servers.filter(server => this.#at.get(server)!.manifest.epoch < epoch)
+      const body = await this.#batchOf(next)
+      const statuses = await ofAll(behind, server => server.publish(body, this.#signatureFor(body), true))
+      for (const { manifest } of statuses) {
+        if (manifest !== this.#hash(next.bytes)) {
+          diverged(`one batch made the manifests ${this.#hash(next.bytes)} and ${manifest}`)
+        }
       }
-      if (!record.hasBatch(toHex(next.manifest.databaseId), batch)) {
-        throw new PublishError(
-          `epoch ${epoch} at ${leader.name}: expected a batch of your record (${record.place}), got another. ` +
-            `It was not sent: ${follower.name} is at epoch ${at.manifest.epoch}. Begin a new store there from \`keyhush export\``,
-        )
-      }
-      const { manifest } = await follower.publish(body, signatureFor(body))
-      if (manifest !== hashOf(next.bytes)) {
-        diverged(`one batch made the manifests ${hashOf(next.bytes)} and ${manifest}`)
-      }
-      at = next
+      await this.#record.addManifest({ ...this.#recorded(next), batch: this.#hash(body) })
+      if (next !== this.#tip) await ofAll(behind, server => this.#signAt(server, next)) // the tip has a step of its own
     }
-    if (servers.length > 2 && apart > 0) await catchUp(batches) // others may be behind
-    return apart
   }
 
-  /** The manifests after `from` up to `to`; each names the one before it. */
-  async function chainBetween(
-    server: PublishedServer,
-    from: KnownManifest,
-    to: KnownManifest,
-  ): Promise<readonly KnownManifest[]> {
-    const chain = [from]
-    for (let last = from; last.manifest.epoch < to.manifest.epoch; last = chain.at(-1)!) {
-      const { generation, epoch } = last.manifest
-      const next =
-        (await server.manifestIfKnown(generation, epoch + 1)) ??
-        (await server.manifestIfKnown(generation + 1, epoch + 1))
-      if (next === undefined) {
+  /** Holds the tip to the record, and the wanted expiry to all clocks. Records the tip. */
+  async check(): Promise<void> {
+    await this.#expectOwn(this.#tip)
+    const isHinted = hasOneServer(this.#tip.manifest)
+    if (isHinted && !this.#options.own) {
+      const why = 'a hint for lookups with one server must be made from your own copy before you sign it'
+      throw new PublishError(`--store: expected it, got none: ${why}; publish at one server, with --store`)
+    }
+    await this.#record.addManifest({ ...this.#recorded(this.#tip), batch: this.#tipBatch })
+    if (this.#wanted !== undefined) this.#checkExpiry(this.#wanted, isHinted)
+  }
+
+  /** Signs the tip with each key, where that is not there. */
+  async sign(): Promise<void> {
+    await ofAll(this.#servers, server => this.#signAt(server, this.#tip))
+  }
+
+  /** Whether the operations were published before: then nothing new is sent, or it fails. */
+  async judge(): Promise<void> {
+    const [wanted, { databaseId, epoch: newest, expires }] = [this.#wanted, this.#tip.manifest]
+    if (wanted === undefined || wanted.does === 'renew' || (this.#options.again && !this.#hadLeft)) return
+    const id = toHex(databaseId)
+    const made = this.#record.publishedAt(id, digestOf(this.#core, wanted))
+    if (made === undefined) return
+    let quiet = newest // back over what changed no records: then the operations are still all there is
+    while (quiet > made && this.#record.changesNothing(id, quiet)) quiet--
+    if (quiet > made && this.#options.again) return
+    if (quiet > made) {
+      throw new PublishError(
+        `these operations made epoch ${made}, and the servers are at epoch ${newest}. Nothing was sent. ` +
+          'To publish them anew, add --again',
+        5,
+      )
+    }
+    if (expires !== 0 && expires <= this.#now()) {
+      throw new PublishError(
+        `these operations made epoch ${made}, and epoch ${newest} has expired. Nothing was sent. ` +
+          'To renew it, publish the operation {"op":"renew"} with --valid-days',
+        5,
+      )
+    }
+    this.#madeBefore = made
+    this.#wanted = undefined
+  }
+
+  /** Sends the batch to the first server, and once that has it to the others. Records it before. */
+  async send(): Promise<void> {
+    if (this.#wanted === undefined) return
+    try {
+      this.#sent = await this.#sendOnce(this.#wanted)
+    } catch (error) {
+      const { code, message } = error as PublishError
+      const isFull = code === 'batch_refused' && message.includes('begin a new') && this.#wanted.does === 'change'
+      if (!isFull || this.#began) throw error
+      await this.#makeRoom(this.#wanted, error as PublishError)
+      this.#sent = await this.#sendOnce(this.#wanted)
+    }
+    this.#made ??= this.#sent
+  }
+
+  /** The manifest that all servers made of it must be one, and follow the tip, which it becomes. */
+  async confirm(): Promise<void> {
+    if (this.#sent === undefined) return
+    const { generation, epoch, batch } = this.#sent
+    const [first, ...others] = (await ofAll(this.#servers, server => server.manifest(generation, epoch))) as [
+      KnownManifest,
+    ]
+    if (others.some(({ bytes }: KnownManifest) => !equalBytes(first.bytes, bytes))) {
+      diverged(`the manifests of epoch ${epoch} differ`)
+    }
+    try {
+      checkFollows(this.#tip.manifest, first.manifest)
+    } catch (error) {
+      if (error instanceof WireError) diverged(`epoch ${epoch} cannot follow the previous one: ${error.message}`)
+      throw error
+    }
+    if (toHex(first.manifest.previousManifest) !== this.#hash(this.#tip.bytes)) {
+      diverged(`epoch ${epoch} does not name the one before`)
+    }
+    await this.#record.addManifest({ ...this.#recorded(first), batch })
+    this.#tip = first
+    this.#sent = undefined
+    this.#wanted = undefined
+  }
+
+  /** Begins a new generation if it pays. */
+  async begin(): Promise<void> {
+    const { operations, generation = true } = this.#options
+    if (operations === undefined || this.#began || wantedOf(operations, 'utf8', 0).does !== 'change') return
+    const { manifest } = this.#tip
+    this.#growth = whyGenerationPays(this.#core, manifest)
+    // With Pointproofs it needs new openings for all records, which `keyhush build` makes.
+    if (this.#growth === undefined || !generation || hasRows(manifest)) return
+    await this.#beginGeneration(defaultHeadroom(manifest), manifest.expires)
+  }
+
+  async summary(): Promise<PublishSummary> {
+    const { generation, epoch } = this.#tip.manifest
+    const changes = this.#made?.changes ?? (await this.#changesOf(this.#madeBefore ?? epoch))
+    return {
+      ...{ generation, epoch, changes, manifestHash: this.#hash(this.#tip.bytes) },
+      ...{ repeated: this.#made === undefined, growth: this.#growth, began: this.#began },
+      caughtUp: this.#chain.length - 1,
+    }
+  }
+
+  /** The manifests from one that a server shows to the tip. Each names the one before. */
+  async #chainFrom(low: KnownManifest): Promise<readonly KnownManifest[]> {
+    const [ahead] = this.#ofEpoch(this.#tip.manifest.epoch) as [PublishedServer]
+    const chain = [low]
+    while (chain.at(-1)!.manifest.epoch < this.#tip.manifest.epoch) {
+      const since = chain.at(-1)!.manifest.epoch
+      const more = await ahead.since(since).catch((error: PublishError) => {
+        if (error.code !== 'epoch_unknown') throw error
+        const remedy = 'begin a new store at the server that is behind from `keyhush export` of this one'
         throw new PublishError(
-          `${server.name}: expected the manifest of epoch ${epoch + 1}, got none any more; begin a new store at the ` +
-            'other server from `keyhush export` of this one',
+          `${ahead.name}: expected the manifest of epoch ${since + 1}, got none any more; ${remedy}`,
+          4,
         )
-      }
-      chain.push(next)
+      })
+      if (more.length === 0) break
+      chain.push(...more)
     }
     for (const [i, { manifest }] of chain.slice(1).entries()) {
-      if (toHex(manifest.previousManifest) !== hashOf(chain[i]!.bytes)) {
-        diverged(`epoch ${manifest.epoch} of ${server.name} does not follow epoch ${manifest.epoch - 1} of the other`)
-      }
+      if (toHex(manifest.previousManifest) === this.#hash(chain[i]!.bytes)) continue
+      diverged(`epoch ${manifest.epoch} of ${ahead.name} does not follow epoch ${manifest.epoch - 1} of another server`)
     }
-    if (!equalBytes(chain.at(-1)!.bytes, to.bytes)) diverged(`${server.name} shows several manifests of one epoch`)
-    return chain.slice(1)
+    return chain
   }
 
-  /** The batches that may have made the next manifest. */
-  function bodiesFor(before: KnownManifest, { epoch, expires }: Manifest, batches: readonly Uint8Array[]) {
-    const hash = blake3(before.bytes)
-    const made = batches.map(operations => batchFor(before.manifest, epoch, expires, hash, operations))
-    return [...made, generationAfter(before, expires)]
+  /** Servers whose newest epoch this is. */
+  #ofEpoch(epoch: number): readonly PublishedServer[] {
+    return this.#servers.filter(server => this.#at.get(server)!.manifest.epoch === epoch)
   }
 
-  function generationAfter({ manifest, bytes }: KnownManifest, expires: number): Uint8Array<ArrayBuffer> {
-    const operation = { op: 'generation', headroom: defaultHeadroom(manifest) }
-    const operations = new TextEncoder().encode(`${JSON.stringify(operation)}\n`)
-    return batchFor(manifest, manifest.epoch + 1, expires, blake3(bytes), operations, 'utf8')
+  /** The recorded batch that made an epoch, by the word of the servers that have it. Another would separate the servers for ever. */
+  async #batchOf({ manifest: { databaseId, epoch } }: KnownManifest): Promise<Uint8Array<ArrayBuffer>> {
+    const holders = this.#servers.filter(server => this.#at.get(server)!.manifest.epoch >= epoch)
+    const statuses = await ofAll(holders, server => server.status(epoch))
+    const recorded = statuses.find(({ batch }) => this.#record.hasBatch(toHex(databaseId), batch))
+    if (recorded !== undefined) return await this.#record.batch(toHex(databaseId), recorded.batch)
+    throw new PublishError(
+      `epoch ${epoch} at ${holders[0]!.name}: expected a batch of your record (${this.#record.place}), got another. ` +
+        'Nothing was sent for it to the servers that lack it. Give the record that has it with --record, or begin a new ' +
+        'store there from `keyhush export`',
+      4,
+    )
   }
 
-  /** The epoch to reach, and what to send; no body: all servers have the batch. */
-  async function findTarget(): Promise<Target> {
-    const { leader, follower, ahead, behind, apart } = compared(newest)
-    const { manifest, bytes } = ahead
-    if (apart > 1) {
-      throw new PublishError(
-        `${leader.name} is at epoch ${manifest.epoch}, and ${follower.name} at ${behind.manifest.epoch}; first send the second ` +
-          'one its missing batches (publish --catch-up), or begin a new store there from `keyhush export` of the first',
-      )
-    }
-    if (apart !== 0 && toHex(manifest.previousManifest) !== hashOf(behind.bytes)) {
-      diverged(
-        `epoch ${manifest.epoch} of ${leader.name} does not follow epoch ${behind.manifest.epoch} of ${follower.name}`,
-      )
-    }
-    const { generation, epoch } = manifest
-    if (options.operations === undefined) {
-      if (apart !== 0) throw new PublishError(`${follower.name} lacks epoch ${epoch}; first publish its batch again`)
-      await checkBase(ahead)
-      return { generation, epoch, changed: epoch }
-    }
-    // The batch may have made the newest epoch already, or the one before a new generation.
-    // Ask all servers that have it: a new store does not know which batch made its first epoch.
-    let body: Uint8Array<ArrayBuffer> | undefined
-    for (const [i, { manifest: shown }] of newest.entries()) {
-      if (shown.epoch === epoch) body ??= await madeBy(servers[i]!, manifest, options.operations)
-    }
-    if (body !== undefined) {
-      if (apart === 0) {
-        await checkMade(manifest, body)
-        return { generation, epoch, changed: epoch }
-      }
-      checkExpiry(manifest, body)
-      await checkBase(behind)
-      return { generation, epoch, changed: epoch, body }
-    }
-    if (apart === 0 && beginsGeneration(manifest) && epoch > 2) {
-      const last = await leader.manifestIfKnown(generation - 1, epoch - 1)
-      const before = last && (await madeBy(leader, last.manifest, options.operations))
-      if (last !== undefined && before !== undefined) {
-        await checkMade(last.manifest, before)
-        await checkBase(ahead)
-        return { generation, epoch, changed: epoch - 1 }
-      }
-    }
-    if (apart !== 0) {
-      throw new PublishError(
-        `${leader.name} has epoch ${epoch} from another batch, which ${follower.name} lacks; first ` +
-          'publish that batch again',
-      )
-    }
-    await checkBase(ahead)
-    const next = batchFor(manifest, epoch + 1, options.expires ?? 0, blake3(bytes), options.operations)
-    const after = isGeneration(options.operations) ? generation + 1 : generation
-    return { generation: after, epoch: epoch + 1, changed: epoch + 1, body: next }
+  /** The recorded batch that made the tip, if all servers that can tell say so. */
+  get #tipBatch(): string | undefined {
+    const { databaseId, epoch } = this.#tip.manifest
+    const told = new Set(this.#ofEpoch(epoch).map(server => this.#statuses.get(server)!.batch))
+    told.delete('') // the server's store began with this epoch
+    const [batch = ''] = told
+    return told.size === 1 && this.#record.hasBatch(toHex(databaseId), batch) ? batch : undefined
   }
 
-  /** The batch of these operations, if it made this manifest. */
-  async function madeBy(
-    server: PublishedServer,
-    manifest: Manifest,
-    operations: Uint8Array,
-  ): Promise<Uint8Array<ArrayBuffer> | undefined> {
-    const { generation, epoch, expires, previousManifest } = manifest
-    if (epoch === 1) return undefined
-    const before = { ...manifest, generation: beginsGeneration(manifest) ? generation - 1 : generation }
-    const body = batchFor(before, epoch, expires, previousManifest, operations)
-    const { batch } = await server.status(epoch)
-    return batch === hashOf(body) ? body : undefined
+  async #changesOf(epoch: number): Promise<number> {
+    const known = await ofAll(this.#servers, server => server.status(epoch).catch(() => undefined)) // it may be of long ago
+    return Math.max(0, ...known.map(status => status?.changes ?? 0))
   }
 
-  function batchFor(
-    { databaseId, generation }: Manifest,
-    epoch: number,
-    expires: number,
-    previousManifest: Uint8Array,
-    operations: Uint8Array,
-    encoding = options.encoding ?? 'utf8',
-  ): Uint8Array<ArrayBuffer> {
-    return encodeBatch({ databaseId, generation, epoch, expires, previousManifest, operations, encoding })
-  }
-
-  /** Throws unless this publisher made the manifest. */
-  async function checkBase(known: KnownManifest): Promise<void> {
-    if (!(await isOwn(known)) && !(await isSent(known.manifest))) notOwn(known)
-    await record.addManifest(recorded(known))
-  }
-
-  async function isOwn(known: KnownManifest): Promise<boolean> {
-    const { databaseId, hash } = recorded(known)
-    if (record.hasManifest(databaseId, hash) || options.trustBase === hash) return true
-    return (await ofAll(servers, server => server.hasSigned(known, key.publicKey))).includes(true)
-  }
-
-  function notOwn(known: KnownManifest): never {
-    const { epoch, hash } = recorded(known)
+  async #expectOwn(known: KnownManifest): Promise<void> {
+    if (await this.#isOwn(known)) return
+    const { epoch, hash } = this.#recorded(known)
     throw new PublishError(
       `epoch ${epoch} of the servers (manifest hash ${hash}) is not known to be yours: your key has not signed it, ` +
-        `and your record (${record.place}) does not have it. Nothing was sent or signed. If you published it with ` +
-        'another key, give the record of that key with --record. If you built it, give the hash that `build` ' +
+        `and your record (${this.#record.place}) does not have it. Nothing was sent or signed. If you published it with ` +
+        'another key or elsewhere, give that record with --record. If you built it, give the hash that `build` ' +
         'printed with --trust-base',
+      4,
     )
   }
 
-  function recorded({ manifest, bytes }: KnownManifest) {
-    return { databaseId: toHex(manifest.databaseId), epoch: manifest.epoch, hash: hashOf(bytes) }
+  /** Whether this publisher built, made or signed it, or else sent the batch that made it. */
+  async #isOwn(known: KnownManifest, mayBeSent = true): Promise<boolean> {
+    const { databaseId, hash } = this.#recorded(known)
+    if (this.#record.hasManifest(databaseId, hash) || this.#options.trustBase === hash) return true
+    const lists = [...this.#signatures.values()]
+    if (this.#keys.some(key => lists.some(list => isSigned(known, list, key.publicKey)))) return true
+    return mayBeSent && (await this.#isSent(known))
   }
 
-  /** Whether a batch in the record made it on a known manifest. All servers must say so: one may lie. */
-  async function isSent({ databaseId, epoch, previousManifest }: Manifest): Promise<boolean> {
-    const id = toHex(databaseId)
-    if (epoch === 1 || !record.hasManifest(id, toHex(previousManifest))) return false
-    const statuses = await ofAll(servers, server => server.status(epoch))
-    return statuses.every(({ batch }) => record.hasBatch(id, batch))
+  /** Whether a batch of this publisher made it, by the word of all servers that have it (one may lie), on a manifest of its own. */
+  async #isSent(known: KnownManifest): Promise<boolean> {
+    const { databaseId, generation, epoch, previousManifest, updateListBytes } = known.manifest
+    if (epoch === 1) return false
+    const holders = this.#ofEpoch(epoch)
+    const before = await holders[0]!.manifest(updateListBytes === 0 ? generation - 1 : generation, epoch - 1)
+    if (this.#hash(before.bytes) !== toHex(previousManifest)) diverged(`epoch ${epoch} does not name the one before`)
+    if (!(await this.#isOwn(before, false))) return false
+    const statuses = holders.map(server => this.#statuses.get(server)!)
+    // What this call would send is as good as sent: an earlier run may have had another record.
+    const body = this.#wanted && bodyOn(this.#core, before, this.#wanted)
+    if (body !== undefined && statuses.every(({ batch }) => batch === this.#hash(body))) await this.#recordBatch(body)
+    return statuses.every(({ batch }) => this.#record.hasBatch(toHex(databaseId), batch))
   }
 
-  /** Throws unless all servers say that this batch made their epoch on a known manifest. */
-  async function checkMade(manifest: Manifest, body: Uint8Array): Promise<void> {
-    const { databaseId, epoch, previousManifest } = manifest
-    for (const [i, { batch }] of (await ofAll(servers, server => server.status(epoch))).entries()) {
-      if (batch !== hashOf(body)) {
-        throw new PublishError(
-          `${servers[i]!.name}: expected epoch ${epoch} from the same batch as at the other servers, got another` +
-            `${batch === '' ? ', or its store is new and cannot tell; publish without a batch to see whether they agree' : ''}` +
-            '. Nothing was sent or signed',
-        )
-      }
+  #checkExpiry({ does, expires }: Wanted, isHinted: boolean): void {
+    const before = this.#tip.manifest.expires
+    if (expires === 0 && (isHinted || (does === 'renew' && before !== 0))) {
+      const what = isHinted ? 'lookups with one server' : 'a renewal'
+      throw new PublishError(`--valid-days: expected it for ${what}, got none; give the days, for example 7`)
     }
-    checkExpiry(manifest, body)
-    const base = toHex(previousManifest)
-    if (record.hasManifest(toHex(databaseId), base) || options.trustBase === base) return
-    const generation = beginsGeneration(manifest) ? manifest.generation - 1 : manifest.generation
-    const before = await servers[0]!.manifest(generation, epoch - 1)
-    if (hashOf(before.bytes) !== base) diverged(`epoch ${epoch} does not name the one before`)
-    await checkBase(before)
-  }
-
-  /** Throws unless the expiry is the wanted one, or the record has the batch. */
-  function checkExpiry({ databaseId, epoch, expires }: Manifest, body: Uint8Array): void {
-    if (expires === (options.expires ?? 0) || record.hasBatch(toHex(databaseId), hashOf(body))) return
+    if (does === 'renew' && expires < before) {
+      throw new PublishError(
+        `--valid-days: expected a later expiry than ${date(before)}, got ${date(expires)}; give more days`,
+      )
+    }
+    const clocks = this.#servers.map(({ name, clock }) => ({ name, clock: clock ?? 0 }))
+    if (expires === 0 || [this.#now(), ...clocks.map(({ clock }) => clock)].every(clock => clock < expires)) return
+    const others = clocks.filter(({ clock }) => clock > 0).map(({ name, clock }) => `, ${name} says ${date(clock)}`)
     throw new PublishError(
-      `epoch ${epoch} of the servers expires at ${expires}, which your record (${record.place}) does not have. ` +
-        'Nothing was sent or signed. Give the record of its publisher with --record',
+      `the new epoch, which expires at ${date(expires)}, would have expired already: your clock says ${date(this.#now())}` +
+        `${others.join('')}. Nothing was sent. Set the clock that is wrong`,
+      4,
     )
   }
 
-  /** Sends to all servers. One that has the batch replies the same. */
-  async function send(body: Uint8Array<ArrayBuffer>): Promise<void> {
-    const { databaseId, epoch } = decodeBatch(body)
-    const hash = hashOf(body)
-    await record.addBatch({ databaseId: toHex(databaseId), epoch, hash })
-    const signature = signatureFor(body)
-    const statuses = await ofAll(servers, server => server.publish(body, signature))
-    if (statuses.some(({ batch }) => batch !== hash)) diverged('a server made another batch than it was sent')
-    const made = [...new Set(statuses.map(({ manifest }) => manifest))]
-    if (made.length > 1) diverged(`one batch made the manifests ${made.join(' and ')}`)
-  }
-
-  function signatureFor(body: Uint8Array<ArrayBuffer>): BatchSignature {
-    const { databaseId, previousManifest } = decodeBatch(body)
-    const batchHash = blake3(body)
-    const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), key.secretKey)
-    return { publicKey: key.publicKey, previousManifest, batchHash, signature }
-  }
-
-  /** The manifest of an epoch, if all servers show the same and it follows the one before. */
-  async function verify(generation: number, epoch: number, predecessor?: KnownManifest): Promise<KnownManifest> {
-    const [a, ...others] = (await ofAll(servers, server => server.manifest(generation, epoch))) as [KnownManifest]
-    if (others.some(({ bytes }: KnownManifest) => !equalBytes(a.bytes, bytes)))
-      diverged(`the manifests of epoch ${epoch} differ`)
-    const before = predecessor ?? newest.find(({ manifest }) => manifest.epoch === epoch - 1)
-    if (before !== undefined) {
-      try {
-        checkFollows(before.manifest, a.manifest)
-      } catch (error) {
-        if (error instanceof WireError) diverged(`epoch ${epoch} cannot follow the previous one: ${error.message}`)
-        throw error
-      }
-      if (toHex(a.manifest.previousManifest) !== hashOf(before.bytes))
-        diverged(`epoch ${epoch} does not name the one before`)
+  async #signAt(server: PublishedServer, known: KnownManifest): Promise<void> {
+    const { generation, epoch } = known.manifest
+    for (const { publicKey, secretKey } of this.#keys) {
+      if (isSigned(known, this.#signatures.get(server)!, publicKey)) continue
+      const signature = toHex(ed25519.sign(signedBytes(known.bytes), secretKey))
+      this.#hadLeft = true
+      await server.sign({ publicKey: toHex(publicKey), generation, epoch, signature })
     }
-    await record.addManifest(recorded(a))
-    return a
   }
 
-  async function sign(known: KnownManifest): Promise<void> {
-    checkHint(known) // servers that lie together may show one now that they did not show before
-    const { manifest, bytes } = known
-    const signature = toHex(ed25519.sign(signedBytes(bytes), key.secretKey))
-    const { generation, epoch } = manifest
-    await ofAll(servers, server => server.sign({ publicKey: toHex(key.publicKey), generation, epoch, signature }))
+  async #sendOnce(wanted: Wanted): Promise<EpochStatus> {
+    const body = bodyOn(this.#core, this.#tip, wanted)
+    await this.#recordBatch(body)
+    const signature = this.#signatureFor(body)
+    const [first, ...rest] = this.#servers as [PublishedServer]
+    const made = await first.publish(body, signature)
+    const others = await ofAll(rest, server => server.publish(body, signature)).catch((error: PublishError) => {
+      if (error.code !== 'batch_refused') throw error
+      throw new PublishError(`${first.name} took the batch, and another server did not: ${error.message}`, 4)
+    })
+    for (const { batch, manifest } of [made, ...others]) {
+      if (batch !== this.#hash(body)) diverged('a server made another batch than it was sent')
+      if (manifest !== made.manifest) diverged(`one batch made the manifests ${made.manifest} and ${manifest}`)
+    }
+    return made
+  }
+
+  /** Begins a generation with room for a batch that was refused because the generation is full. */
+  async #makeRoom(wanted: Wanted, refusal: PublishError): Promise<void> {
+    const { manifest } = this.#tip
+    const headroom = Math.max(defaultHeadroom(manifest), addsOf(wanted))
+    if (hasRows(manifest)) {
+      const line = `keyhush build <data> --out next --succeeds manifest.bin --headroom ${headroom}`
+      throw new PublishError(`${refusal.message}. With Pointproofs you build it: \`${line}\` with your other options`)
+    }
+    if (this.#options.generation === false) {
+      const line = `echo '${lineOf(headroom)}' > generation.jsonl`
+      throw new PublishError(`${refusal.message}: run \`${line}\`, publish generation.jsonl, then this batch again`)
+    }
+    this.#growth = 'the batch adds more than the generation has room for'
+    await this.#beginGeneration(headroom, wanted.expires)
+    this.#wanted = wanted
+  }
+
+  async #beginGeneration(headroom: number, expires: number): Promise<void> {
+    this.#sent = await this.#sendOnce(generationOf(headroom, expires))
+    await this.confirm()
+    await this.sign()
+    this.#began = true
+  }
+
+  async #recordBatch(body: Uint8Array): Promise<void> {
+    const { databaseId, epoch, operations, encoding, expires } = decodeBatch(body)
+    const wanted = wantedOf(operations, encoding, expires)
+    const names = { databaseId: toHex(databaseId), hash: this.#hash(body), digest: digestOf(this.#core, wanted) }
+    await this.#record.addBatch({ ...names, epoch, does: wanted.does }, body)
+  }
+
+  #signatureFor(body: Uint8Array) {
+    const { databaseId, previousManifest } = decodeBatch(body)
+    const [{ publicKey, secretKey }] = this.#keys as [KeyPair]
+    const batchHash = this.#core.blake3(body)
+    const signature = ed25519.sign(signedBatchBytes({ databaseId, previousManifest, batchHash }), secretKey)
+    return { publicKey, previousManifest, batchHash, signature }
+  }
+
+  #hash(bytes: Uint8Array): string {
+    return toHex(this.#core.blake3(bytes))
+  }
+
+  #recorded({ manifest, bytes }: KnownManifest) {
+    return { databaseId: toHex(manifest.databaseId), epoch: manifest.epoch, hash: this.#hash(bytes) }
   }
 }
 
-/** Whether this is the first epoch of a later generation. */
-function beginsGeneration({ epoch, updateListBytes }: Manifest): boolean {
-  return epoch > 1 && updateListBytes === 0
-}
-
-/** Whether the batch begins a generation. The servers refuse malformed batches. */
-function isGeneration(operations: Uint8Array): boolean {
-  try {
-    const only = JSON.parse(new TextDecoder().decode(operations)) as { op?: unknown } | null
-    return only?.op === 'generation'
-  } catch {
-    return false
-  }
+function date(seconds: number): string {
+  return new Date(seconds * 1000).toISOString().replace(/\.\d+Z/, 'Z')
 }
 
 function diverged(how: string): never {
   throw new PublishError(
     `THE SERVERS HAVE DIVERGED: ${how}. Clients will refuse them. Nothing more was sent. Find out which one is wrong.`,
+    4,
   )
 }
 
-/** Asks all servers at once and waits for all. The error has the failures of all. */
+/** Asks all servers at once and waits for all. The error has the failures of all; its exit code is of what weighs most. */
 async function ofAll<T>(
   servers: readonly PublishedServer[],
   work: (server: PublishedServer) => Promise<T>,
 ): Promise<readonly T[]> {
   const outcomes = await Promise.allSettled(servers.map(work))
-  const failures = outcomes.filter(outcome => outcome.status === 'rejected').map(({ reason }) => reason as unknown)
+  const failures = outcomes.filter(outcome => outcome.status === 'rejected').map(({ reason }) => reason as PublishError)
   const unexpected = failures.find(reason => !(reason instanceof PublishError))
   if (unexpected !== undefined) throw unexpected
-  if (failures.length > 0) throw new PublishError((failures as PublishError[]).map(({ message }) => message).join('\n'))
+  const heaviest = ([4, 1, 3, 5] as const).map(exit => failures.find(error => error.exit === exit)).find(error => error)
+  if (heaviest !== undefined) {
+    throw new PublishError(failures.map(({ message }) => message).join('\n'), heaviest.exit, heaviest.code)
+  }
   return outcomes.map(outcome => (outcome as PromiseFulfilledResult<T>).value)
 }

@@ -1,7 +1,13 @@
-// The publisher's record of the manifests that it built, made or signed, and of the batches that it sent. A server can show anything,
-// so the publisher builds only on what stands here (docs/operations/publish.md).
+// The publisher's record: the manifests that it built, made or signed, and the batches that it sent, whole. A server can show
+// anything, so the publisher builds only on what stands here (docs/operations/publish.md).
+//
+// It is a folder with a file for each entry, so two runs at once lose nothing. The names, ids and hashes in hex:
+//   <database id>-<epoch>-<hash>-manifest-<hash of the batch that made it, if this publisher sent that>
+//   <database id>-<epoch>-<hash>-<what the batch does>-<digest of its operations>, with the batch in it
 
-import { open, readFile, rename, rm } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { PublishError } from '../base/errors.js'
 
 /** Ids and hashes are hex. */
@@ -9,124 +15,174 @@ export interface RecordedManifest {
   readonly databaseId: string
   readonly epoch: number
   readonly hash: string
+  /** hash of the recorded batch that made it, if one did */
+  readonly batch?: string | undefined
 }
 
-type Kind = 'manifest' | 'batch'
-
-interface Entry extends RecordedManifest {
-  readonly kind: Kind
+export interface RecordedBatch {
+  readonly databaseId: string
+  /** the one that the batch makes */
+  readonly epoch: number
+  readonly hash: string
+  /** what it does; the last two change no record */
+  readonly does: 'change' | 'generation' | 'renew'
+  /** hash of encoding and operations (`digestOf` in batches.ts) */
+  readonly digest: string
 }
 
-/** How many of the newest entries to keep for each database and kind. A server further behind needs a new store. */
+/** A file's name, read. */
+interface Entry {
+  readonly name: string
+  readonly databaseId: string
+  readonly epoch: number
+  readonly hash: string
+  readonly kind: 'manifest' | RecordedBatch['does']
+  /** of a manifest: the batch's hash, or nothing */
+  readonly digest: string
+}
+
+/** How many of the newest manifests and batches to keep for each database. A server further behind needs a new store. */
 const KEPT = 256
-const HEADER = 'keyhush publisher record v1'
-const LINE = /^(manifest|batch) ([0-9a-f]{32}) ([1-9]\d{0,9}) ([0-9a-f]{64})$/
+const NAME = /^([0-9a-f]{32})-([0-9a-f]{8})-([0-9a-f]{64})-(manifest|change|generation|renew)-((?:[0-9a-f]{64})?)$/
 
-/** A publisher's record, in a file or in memory. */
+/** A publisher's record, in a folder or in memory. */
 export class PublisherRecord {
-  readonly #file: string | undefined
+  readonly #folder: string | undefined
+  /** newest first */
   #entries: readonly Entry[] = []
+  /** batches by name, if it is in memory */
+  readonly #batches = new Map<string, Uint8Array>()
 
-  /** Without a file the record is in memory. */
-  constructor(file?: string) {
-    this.#file = file
+  /** Without a folder the record is in memory. */
+  constructor(folder?: string) {
+    this.#folder = folder
   }
 
   /**
-   * Reads the file. A missing file is an empty record.
+   * Reads the folder. A missing folder is an empty record.
    * @throws {PublishError} if it is not a record
    * @example
    * const record = await PublisherRecord.open('publisher.key.record')
    */
-  static async open(file: string): Promise<PublisherRecord> {
-    const record = new PublisherRecord(file)
-    record.#entries = await readEntries(file)
+  static async open(folder: string): Promise<PublisherRecord> {
+    const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return []
+      if (error.code !== 'ENOTDIR') throw error
+      throw new PublishError(
+        `${folder}: expected a publisher's record, which is a folder, got a file; name yours with --record`,
+      )
+    })
+    const record = new PublisherRecord(folder)
+    for (const name of names) if (!name.endsWith('.new')) record.#note(name)
     return record
   }
 
-  /** The file's name, or `memory`, for messages. */
+  /** The folder's name, or `memory`, for messages. */
   get place(): string {
-    return this.#file ?? 'memory'
+    return this.#folder ?? 'memory'
   }
 
   /** Whether this publisher built, made or signed the manifest. */
   hasManifest(databaseId: string, hash: string): boolean {
-    return this.#has('manifest', databaseId, hash)
+    return this.#manifests(databaseId).some(manifest => manifest.hash === hash)
   }
 
   /** Whether this publisher sent the batch, or was about to. */
   hasBatch(databaseId: string, hash: string): boolean {
-    return this.#has('batch', databaseId, hash)
+    return this.#batch(databaseId, hash) !== undefined
+  }
+
+  /** A recorded batch as it was sent. */
+  async batch(databaseId: string, hash: string): Promise<Uint8Array<ArrayBuffer>> {
+    const { name } = this.#batch(databaseId, hash)!
+    return new Uint8Array(this.#batches.get(name) ?? (await readFile(join(this.#folder!, name))))
   }
 
   /** The epoch of the newest manifest of a database; 0: none is recorded. */
   newestEpoch(databaseId: string): number {
-    const epochs = this.#entries.filter(entry => entry.kind === 'manifest' && entry.databaseId === databaseId)
-    return Math.max(0, ...epochs.map(({ epoch }) => epoch))
+    return this.#manifests(databaseId)[0]?.epoch ?? 0
   }
 
-  async addManifest(manifest: RecordedManifest): Promise<void> {
-    await this.#add({ kind: 'manifest', ...manifest })
+  /** The newest epoch that a batch with this digest has made; undefined: none, as far as the record goes back. */
+  publishedAt(databaseId: string, digest: string): number | undefined {
+    return this.#manifests(databaseId).find(made => this.#batch(databaseId, made.digest)?.digest === digest)?.epoch
   }
 
-  /** `epoch` is the one that the batch makes. */
-  async addBatch(batch: RecordedManifest): Promise<void> {
-    await this.#add({ kind: 'batch', ...batch })
+  /** Whether the record knows that an epoch has the records of the one before it. */
+  changesNothing(databaseId: string, epoch: number): boolean {
+    const kinds = this.#manifests(databaseId).map(
+      made => made.epoch === epoch && this.#batch(databaseId, made.digest)?.kind,
+    )
+    return kinds.some(kind => kind === 'generation' || kind === 'renew')
   }
 
-  #has(kind: Kind, databaseId: string, hash: string): boolean {
-    return this.#entries.some(entry => entry.kind === kind && entry.databaseId === databaseId && entry.hash === hash)
+  /** Resolves when it is on disk. */
+  async addManifest({ databaseId, epoch, hash, batch = '' }: RecordedManifest): Promise<void> {
+    if (batch === '' && this.hasManifest(databaseId, hash)) return
+    await this.#add([databaseId, hexOf(epoch), hash, 'manifest', batch].join('-'), new Uint8Array())
   }
 
-  /** Resolves when the entry is on disk. */
-  async #add(added: Entry): Promise<void> {
-    // Another run of the publisher may have added entries.
-    const before = this.#file === undefined ? this.#entries : await readEntries(this.#file)
-    if (before.some(entry => lineOf(entry) === lineOf(added))) {
-      this.#entries = before
-      return
+  /** Resolves when it is on disk. `body` is the batch as it is sent. */
+  async addBatch({ databaseId, epoch, hash, does, digest }: RecordedBatch, body: Uint8Array): Promise<void> {
+    await this.#add([databaseId, hexOf(epoch), hash, does, digest].join('-'), body)
+  }
+
+  #manifests(databaseId: string): readonly Entry[] {
+    return this.#entries.filter(entry => entry.databaseId === databaseId && entry.kind === 'manifest')
+  }
+
+  #batch(databaseId: string, hash: string): Entry | undefined {
+    return this.#entries.find(
+      entry => entry.databaseId === databaseId && entry.kind !== 'manifest' && entry.hash === hash,
+    )
+  }
+
+  #note(name: string): Entry {
+    const [, databaseId, epoch, hash, kind, digest] = NAME.exec(name) ?? []
+    if (epoch === undefined) {
+      throw new PublishError(
+        `${this.place}/${name}: expected a publisher's record, got another file; name yours with --record`,
+      )
     }
-    const alike = before.filter(({ kind, databaseId }) => kind === added.kind && databaseId === added.databaseId)
-    const forgotten = new Set(alike.slice(0, Math.max(0, alike.length + 1 - KEPT)))
-    this.#entries = [...before.filter(entry => !forgotten.has(entry)), added]
-    if (this.#file !== undefined) await writeWhole(this.#file, [HEADER, ...this.#entries.map(lineOf)])
+    const entry = { name, databaseId, epoch: Number.parseInt(epoch, 16), hash, kind, digest } as Entry
+    this.#entries = [...this.#entries, entry].sort((a, b) => b.epoch - a.epoch || (a.name < b.name ? 1 : -1))
+    return entry
+  }
+
+  async #add(name: string, content: Uint8Array): Promise<void> {
+    if (this.#entries.some(entry => entry.name === name)) return
+    if (this.#folder === undefined) this.#batches.set(name, content.slice())
+    else await writeWhole(this.#folder, name, content)
+    const { databaseId, kind } = this.#note(name)
+    const isAlike = (entry: Entry) => (entry.kind === 'manifest') === (kind === 'manifest')
+    const alike = this.#entries.filter(entry => entry.databaseId === databaseId && isAlike(entry))
+    for (const oldest of alike.slice(KEPT)) {
+      this.#entries = this.#entries.filter(entry => entry !== oldest)
+      this.#batches.delete(oldest.name)
+      if (this.#folder !== undefined) await rm(join(this.#folder, oldest.name), { force: true })
+    }
   }
 }
 
-function lineOf({ kind, databaseId, epoch, hash }: Entry): string {
-  return `${kind} ${databaseId} ${epoch} ${hash}`
+function hexOf(epoch: number): string {
+  return epoch.toString(16).padStart(8, '0')
 }
 
-async function readEntries(file: string): Promise<Entry[]> {
-  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return `${HEADER}\n`
-    throw error
-  })
-  const [header, ...lines] = text.split('\n')
-  if (header !== HEADER || lines.pop() !== '')
-    throw new PublishError(`${file}: expected a publisher's record, got another file; name yours with --record`)
-  return lines.map((line, i) => {
-    const [, kind, databaseId, epoch, hash] = LINE.exec(line) ?? []
-    if (kind === undefined)
-      throw new PublishError(`${file}: expected an entry on line ${i + 2}, got another text; restore your backup`)
-    return { kind: kind as Kind, databaseId: databaseId!, epoch: Number(epoch), hash: hash! }
-  })
+/** Writes a file for its owner alone. After a crash it is there whole, or not. */
+async function writeWhole(folder: string, name: string, content: Uint8Array): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const fresh = join(folder, `${randomUUID()}.new`)
+  await synced(fresh, 'w', content)
+  await rename(fresh, join(folder, name))
+  if (process.platform !== 'win32') await synced(folder, 'r') // Windows syncs no folders
 }
 
-/** Replaces the file. After a crash it is the old one or the new one, whole. */
-async function writeWhole(file: string, lines: readonly string[]): Promise<void> {
-  const fresh = `${file}.${process.pid}.new`
+async function synced(path: string, flags: string, content?: Uint8Array): Promise<void> {
+  const handle = await open(path, flags, 0o600)
   try {
-    const handle = await open(fresh, 'w', 0o600)
-    try {
-      await handle.writeFile(lines.map(line => `${line}\n`).join(''))
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
-    await rename(fresh, file)
-  } catch (error) {
-    await rm(fresh, { force: true })
-    throw error
+    if (content !== undefined) await handle.writeFile(content)
+    await handle.sync()
+  } finally {
+    await handle.close()
   }
 }

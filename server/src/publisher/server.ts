@@ -4,7 +4,9 @@ import {
   BATCH_SIGNATURE_HEADER,
   type BatchSignature,
   decodeManifest,
+  decodeManifests,
   type EpochStatus,
+  type ErrorReply,
   encodeBatchSignature,
   fromHex,
   type Manifest,
@@ -17,16 +19,34 @@ import {
   WireError,
 } from '@keyhush/protocol'
 import { verifies } from '../base/ed25519.js'
-import { PublishError } from '../base/errors.js'
+import { PublishError, type PublishExit } from '../base/errors.js'
 
 const TIMEOUT_MILLISECONDS = 120_000
 
 /** Most bytes of a reply. The longest is a manifest. */
 const MOST_BYTES = 8 * 1024 * 1024
 
+/** Error codes after which the same call may succeed: it reads anew how far the servers are. */
+const PASSING = new Set(['not_ready', 'rate_limited', 'internal', 'epoch_unknown', 'batch_conflict', 'epoch_gap'])
+
 export interface KnownManifest {
   readonly manifest: Manifest
   readonly bytes: Uint8Array
+}
+
+/** Whether one of these is a valid signature of the manifest by this key. */
+export function isSigned(
+  { manifest: { generation, epoch }, bytes }: KnownManifest,
+  signatures: readonly SignatureInfo[],
+  publicKey: Uint8Array,
+): boolean {
+  return signatures.some(
+    entry =>
+      entry.publicKey === toHex(publicKey) &&
+      entry.generation === generation &&
+      entry.epoch === epoch &&
+      verifies(fromHex(entry.signature), signedBytes(bytes), publicKey),
+  )
 }
 
 export class PublishedServer {
@@ -34,12 +54,16 @@ export class PublishedServer {
   readonly url: string
   /** for messages */
   readonly name: string
+  /** what its last reply's `Date` says, in seconds since 1970; undefined: it had none */
+  clock: number | undefined
+  readonly #fetch: typeof globalThis.fetch
 
-  constructor(url: string, name?: string) {
+  constructor(url: string, name = url.replace(/\/+$/, ''), fetch: typeof globalThis.fetch = globalThis.fetch) {
     if (!/^https?:\/\//.test(url))
       throw new PublishError(`${url}: expected a URL that begins with https://, got another; give the whole URL`)
     this.url = url.replace(/\/+$/, '')
-    this.name = name ?? this.url
+    this.name = name
+    this.#fetch = fetch
   }
 
   async newest(): Promise<KnownManifest> {
@@ -50,12 +74,10 @@ export class PublishedServer {
     return this.#manifest(`/v1/manifest?generation=${generation}&epoch=${epoch}`)
   }
 
-  /** undefined: the server does not know this epoch */
-  async manifestIfKnown(generation: number, epoch: number): Promise<KnownManifest | undefined> {
-    return this.manifest(generation, epoch).catch(error => {
-      if ((error as PublishError).code === 'epoch_unknown') return undefined
-      throw error
-    })
+  /** The manifests after an epoch, or some of them. Each continues the one before; hashes are the caller's to check. */
+  async since(epoch: number): Promise<readonly KnownManifest[]> {
+    const bytes = await this.#request(`/v1/manifests?since=${epoch}`)
+    return this.#read(() => decodeManifests(bytes))
   }
 
   async status(epoch: number): Promise<EpochStatus> {
@@ -67,21 +89,16 @@ export class PublishedServer {
     return this.#request(`/v1/blobs/${hash}`, {}, bytes)
   }
 
-  async publish(body: Uint8Array<ArrayBuffer>, signature: BatchSignature): Promise<EpochStatus> {
+  /** `isLate`: another server has made the epoch already, so the batch may have expired. */
+  async publish(body: Uint8Array<ArrayBuffer>, signature: BatchSignature, isLate = false): Promise<EpochStatus> {
     const headers = { [BATCH_SIGNATURE_HEADER]: encodeBatchSignature(signature) }
-    return this.#json(await this.#request('/v1/epochs', { method: 'POST', body, headers }), parseEpochStatus)
+    const path = isLate ? '/v1/epochs?late=1' : '/v1/epochs'
+    return this.#json(await this.#request(path, { method: 'POST', body, headers }), parseEpochStatus)
   }
 
-  /** Whether the server lists a valid signature of this manifest by this key. */
-  async hasSigned({ manifest, bytes }: KnownManifest, publicKey: Uint8Array): Promise<boolean> {
-    const { signatures } = this.#json(await this.#request('/v1/info'), parseInfo)
-    return signatures.some(
-      entry =>
-        entry.publicKey === toHex(publicKey) &&
-        entry.generation === manifest.generation &&
-        entry.epoch === manifest.epoch &&
-        verifies(fromHex(entry.signature), signedBytes(bytes), publicKey),
-    )
+  /** Those of the epochs that the server answers. */
+  async signatures(): Promise<readonly SignatureInfo[]> {
+    return this.#json(await this.#request('/v1/info'), parseInfo).signatures
   }
 
   async sign(signature: SignatureInfo): Promise<void> {
@@ -107,30 +124,42 @@ export class PublishedServer {
   }
 
   async #request(path: string, init: RequestInit = {}, most = MOST_BYTES): Promise<Uint8Array> {
-    let status: number
+    let response: Response
     let bytes: Uint8Array
     try {
-      const response = await fetch(this.url + path, {
+      response = await this.#fetch(this.url + path, {
         ...init,
         redirect: 'error', // another server would answer
         signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS),
       })
-      status = response.status
       bytes = await bodyOf(response, most)
     } catch (error) {
       const { cause, message } = error as Error
-      throw this.#fault(
-        `expected a reply, got none (${(cause instanceof Error ? cause.message : message).trim()}); try again`,
-      )
+      const why = (cause instanceof Error ? cause.message : message).trim()
+      throw this.#fault(`expected a reply, got none (${why}); run it again`, 3)
     }
-    if (status === 200) return bytes
-    const { code, message, databases } = this.#read(() => parseErrorReply(new TextDecoder().decode(bytes)))
+    const date = Date.parse(response.headers.get('date') ?? '')
+    this.clock = Number.isNaN(date) ? undefined : date / 1000
+    if (response.status === 200) return bytes
+    const { code, message, databases } = this.#refusal(response, bytes)
     const reason = databases === undefined || databases.length === 0 ? message : this.#nothingThere(databases)
-    throw this.#fault(`${status} ${code}: ${reason}`, code)
+    throw this.#fault(`${response.status} ${code}: ${reason}`, PASSING.has(code) ? 3 : 1, code)
   }
 
-  #fault(text: string, code?: string): PublishError {
-    return new PublishError(`${this.name}: ${printable(text)}`, code)
+  /** A reply that is none of a Keyhush server's is a proxy's, or of something else at that URL. */
+  #refusal({ status, statusText }: Response, bytes: Uint8Array): ErrorReply {
+    try {
+      return parseErrorReply(new TextDecoder().decode(bytes))
+    } catch (error) {
+      if (!(error instanceof WireError)) throw error
+      const what = `expected a Keyhush server's reply, got ${status} ${statusText}`.trim()
+      if (status < 500 && status !== 429) throw this.#fault(`${what} of something else; is the URL right?`)
+      throw this.#fault(`${what} of a proxy: the server behind it is away or busy; run it again`, 3)
+    }
+  }
+
+  #fault(text: string, exit: PublishExit = 1, code?: string): PublishError {
+    return new PublishError(`${this.name}: ${printable(text)}`, exit, code)
   }
 
   /** Why a server that has databases at these paths replied 404. */

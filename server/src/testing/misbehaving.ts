@@ -25,7 +25,7 @@ export const MISBEHAVIOURS = {
  * fails in the other modes.
  *
  * - `lie`: TamperedError, which names it (in mode `instant` only if it is alone); in a download the other server replaces it
- * - `fork`: ServersDisagreeError from `open()`
+ * - `fork`: ServersDisagreeError from `open()`; with a publisher's key VersionError, which names it
  * - `slow`: everything works, late
  * - `silent`: TimeoutError after `timeoutMs`, unless it does something else before
  * - `cut` and `down`: NetworkError
@@ -106,13 +106,17 @@ export class MisbehavingProxy {
     const isQuery = QUERIES.test(path)
     const isChanged =
       (how === 'lie' && (isQuery || DOWNLOADS.test(path))) ||
-      (how === 'fork' && path === '/v1/manifest') ||
+      (how === 'fork' && (path === '/v1/manifest' || path === '/v1/info')) ||
       (how === 'cut' && genuine.headers['content-length'] !== undefined) // a stream of events never ends by itself
     outgoing.writeHead(genuine.statusCode!, endToEnd(genuine.headers))
     if (!isChanged) return await pipeline(genuine, outgoing)
     const bytes = await buffer(genuine)
     if (how === 'cut') {
       outgoing.write(bytes.subarray(0, bytes.length >> 1), () => outgoing.destroy())
+      return
+    }
+    if (path === '/v1/info') {
+      outgoing.end(bytes.toString().replaceAll(/(?<="manifest":")./g, digit => (digit === '0' ? '1' : '0')))
       return
     }
     // The last bytes of a manifest are a partition's hash.

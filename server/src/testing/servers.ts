@@ -93,11 +93,18 @@ export async function startServers(data: Data, { count = 2 }: { readonly count?:
     misbehave: (server: number, how: Misbehaviour | undefined) => started[server]!.proxy.misbehave(how),
     async publish(operations: readonly Operation[]) {
       const batch = Buffer.from(operations.map(operation => `${JSON.stringify(operation)}\n`).join(''))
-      await publish({ servers, own: alone, key, record, operations: batch, expires, generation: false }).catch(
-        (error: unknown) => {
-          if (!(error instanceof PublishError) || started.every(({ proxy }) => proxy.how !== 'behind')) throw error
-        },
-      )
+      await publish({
+        servers,
+        own: alone,
+        key,
+        record,
+        operations: batch,
+        again: true,
+        expires,
+        generation: false,
+      }).catch((error: unknown) => {
+        if (!(error instanceof PublishError) || started.every(({ proxy }) => proxy.how !== 'behind')) throw error
+      })
     },
     async close() {
       for (const server of started) await server.close()

@@ -39,6 +39,8 @@ export interface DatabaseHandle {
   readonly maxBatch: number
   /** address in WASM memory of the Q·M·ℓ bytes of records, which are zeros at first */
   recordsPointer(): number
+  /** bytes of the records at the previous epoch, also while the newest is being written; throws `phase`, `index` */
+  previousBytes(start: number, length: number): Uint8Array
   /** hashes a partition and builds its tree, unless the database is for tags only */
   commit(partition: number): void
   /** 32 bytes; a commitment is zeros if the database is for tags only; throws `phase` before `commit` */

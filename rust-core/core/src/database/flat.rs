@@ -5,6 +5,7 @@
 //! the last update overwrote.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use keyhush_kernels::scan::{self, Node};
 
@@ -351,6 +352,28 @@ impl<C: VectorCommitment> Database<C> {
         expect_below("partition", q, layout.partitions())?;
         expect_below("offset", offset, layout.partition_records())?;
         Ok(self.records_at(at)(q * layout.partition_records() + offset).to_vec())
+    }
+
+    /// Bytes of the records as they were at the previous epoch, also while the newest is being written.
+    ///
+    /// # Errors
+    /// [`Error::Phase`] if there is no previous epoch; [`Error::Index`] beyond its last partition.
+    pub fn previous_bytes(&self, range: Range<usize>) -> Result<Vec<u8>, Error> {
+        let previous = self.overwritten()?;
+        expect_below("end of the bytes", range.end, previous.layout.database_bytes() + 1)?;
+        let mut bytes = self.records[range.clone()].to_vec();
+        let block_bytes = previous.layout.record_bytes();
+        let first = previous.indices.partition_point(|block| (*block as usize + 1) * block_bytes <= range.start);
+        for (i, block) in previous.indices.iter().enumerate().skip(first) {
+            let start = *block as usize * block_bytes;
+            if start >= range.end {
+                break;
+            }
+            let (from, to) = (start.max(range.start), (start + block_bytes).min(range.end));
+            let old = &previous.records[i * block_bytes..][from - start..to - start];
+            bytes[from - range.start..to - range.start].copy_from_slice(old);
+        }
+        Ok(bytes)
     }
 
     /// A function that returns the block of any slot, at an epoch.

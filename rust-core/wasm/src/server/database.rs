@@ -38,6 +38,15 @@ impl DatabaseHandle {
         self.0.records_mut().as_ptr() as usize
     }
 
+    /// `length` bytes of the records from byte `start` on, as they were at the previous epoch.
+    ///
+    /// # Errors
+    /// `phase`, `index`.
+    #[wasm_bindgen(js_name = previousBytes)]
+    pub fn previous_bytes(&self, start: usize, length: usize) -> Outcome<Vec<u8>> {
+        self.0.previous_bytes(start..start + length).map_err(thrown)
+    }
+
     /// Hashes a partition and builds its tree.
     ///
     /// # Errors

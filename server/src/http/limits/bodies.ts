@@ -41,7 +41,7 @@ export function takeBodies(app: FastifyInstance, room: Unsent): void {
         reply.header('connection', 'close') // nothing more of it is read
         throw new Refusal('too_large', "expected a body of at most this kind's length, got a longer one")
       }
-      if (bytes > NO_BYTES && !config.boundsBodies) room.reserveBody(request, reply, bytes)
+      if (bytes > NO_BYTES && !config.boundsBodies) room.reserveBody(request, bytes)
     }
     done(null, body)
   })

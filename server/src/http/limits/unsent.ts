@@ -63,16 +63,16 @@ export class Unsent {
     { waits = false, length = bytes }: { readonly waits?: boolean; readonly length?: number } = {},
   ): () => void {
     const refusal = 'too many bytes of replies wait to be read; try again later'
-    const standing = this.#reserve(request, reply, bytes, length, refusal)
+    const standing = this.#reserve(request, bytes, length, refusal)
     whenOver(reply, () => this.#release(standing))
     if (!waits) this.#begin(standing)
     return () => this.#begin(standing)
   }
 
   /** The same for a body that is about to come, until it is here. */
-  reserveBody(request: FastifyRequest, reply: FastifyReply, bytes: number): void {
+  reserveBody(request: FastifyRequest, bytes: number): void {
     const refusal = 'too many bytes of requests have not arrived yet; try again later'
-    const standing = this.#reserve(request, reply, bytes, bytes, refusal)
+    const standing = this.#reserve(request, bytes, bytes, refusal)
     request.raw.on('close', () => this.#release(standing)) // read, or its connection is gone
     this.#begin(standing)
   }
@@ -92,7 +92,7 @@ export class Unsent {
     }
   }
 
-  #reserve(request: FastifyRequest, reply: FastifyReply, bytes: number, length: number, refusal: string): Standing {
+  #reserve(request: FastifyRequest, bytes: number, length: number, refusal: string): Standing {
     const { ip, raw } = request
     const { socket } = raw
     let known = networks.get(socket)
@@ -105,7 +105,6 @@ export class Unsent {
     this.#makeRoom(bytes, network)
     const ofNetwork = this.#ofNetwork.get(network) ?? 0
     if (exceeds(ofNetwork, bytes, this.#most / 2) || exceeds(this.#bytes, bytes, this.#most)) {
-      reply.header('retry-after', 1)
       throw new Refusal('rate_limited', refusal)
     }
     const milliseconds = GRACE_MILLISECONDS + length / LEAST_BYTES_PER_MILLISECOND

@@ -1,7 +1,7 @@
 // Every error leaves in the protocol's form, `{ code, message }`. A client learns of its own mistakes only. Of ours the log gets the
 // place in the code, and not the message, which might quote a body.
 
-import { DATABASE_PATH, DATABASES_NAMED } from '@keyhush/protocol'
+import { DATABASE_PATH, DATABASES_NAMED, type ErrorCode } from '@keyhush/protocol'
 import type { FastifyBaseLogger, FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Refusal } from '../../base/refusal.js'
@@ -79,12 +79,18 @@ export function describeError(error: unknown): { error: string; at: string[] } {
   }
 }
 
+/** When to come again, unless the header says more: always the same, whatever the server is busy with. */
+const RETRY_AFTER_SECONDS = 1
+const PASSING: readonly ErrorCode[] = ['not_ready', 'instant_full', 'rate_limited']
+
 function sendRefusal(reply: FastifyReply, refusal: Refusal): FastifyReply {
   // Headers of the reply that was to be; an error must not be cached under them.
   for (const name of ['etag', 'content-type', 'content-length', 'accept-ranges']) {
     reply.removeHeader(name)
     if (!reply.raw.headersSent) reply.raw.removeHeader(name) // a stream that fails at its first byte has set them there
   }
+  const isPassing = PASSING.includes(refusal.code) && !reply.hasHeader('retry-after')
+  if (isPassing) reply.header('retry-after', RETRY_AFTER_SECONDS)
   return reply.code(refusal.statusCode).header('cache-control', 'no-store').send(refusal.reply)
 }
 

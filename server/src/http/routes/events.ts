@@ -1,4 +1,4 @@
-// GET /v1/events: a line when there is a new epoch, and every 15 seconds. Every reader gets the same lines.
+// GET /v1/events: a line when there is a new epoch that clients can use, and every 15 seconds. Every reader gets the same lines.
 
 import { Readable } from 'node:stream'
 import { encodeEvent, type NewestEvent } from '@keyhush/protocol'
@@ -16,7 +16,7 @@ const MOST_OF_NETWORK = 256
 export function eventsRoute(app: FastifyInstance, updatable: UpdatableDatabase): void {
   const streams = new Set<Readable>()
   const ofNetwork = new Map<string, number>()
-  const newest = (): NewestEvent => updatable.newest.manifest
+  const newest = (): NewestEvent => updatable.told.manifest
   const tell = (event: NewestEvent) => {
     const line = Buffer.from(encodeEvent(event))
     for (const stream of streams) {

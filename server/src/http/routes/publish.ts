@@ -56,11 +56,14 @@ export function publishRoutes(
 
   // The other operator keeps every signed header that it was sent, and can replay it: those are counted apart from the next batch.
   const underWay = { next: new Map<IncomingMessage, number>(), others: new Map<IncomingMessage, number>() }
+  /** what is signed, once it is verified: it takes long */
+  const verified = new WeakMap<FastifyRequest, BatchSignature>()
   const beforeBatch = async (request: FastifyRequest, reply: FastifyReply) => {
     rate.take(request, reply, WEIGHTS.signature)
     const signed = signedBatch(request.headers, updatable.databaseId, publisherKeys)
+    verified.set(request, signed)
     readiness.check()
-    const isNext = toHex(signed.previousManifest) === updatable.newest.manifestHash
+    const isNext = toHex(signed.previousManifest) === updatable.answerable().at(-1)!.manifestHash
     const uploads = underWay[isNext ? 'next' : 'others']
     if (uploads.size >= MOST_BATCHES_AT_ONCE) makePlace(uploads)
     const { raw } = request
@@ -70,8 +73,8 @@ export function publishRoutes(
   const batches = { bodyLimit: MOST_BATCH_BYTES, config: { boundsBodies: true as const }, onRequest: beforeBatch }
   app.post(EPOCHS, batches, async (request, reply) => {
     try {
-      const signed = signedBatch(request.headers, updatable.databaseId, publisherKeys)
-      const status = await updatable.publish(bytesOf(request.body), signed)
+      const isLate = (request.query as { late?: unknown }).late === '1'
+      const status = await updatable.publish(bytesOf(request.body), verified.get(request), isLate)
       return await reply.header('cache-control', 'no-store').send(status as never)
     } catch (error) {
       if (isTrap(error)) trapped(error)
