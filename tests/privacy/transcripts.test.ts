@@ -109,9 +109,9 @@ describe.each<[string, Roles & RigOptions]>([
     const expected = await shapes(keyless, 'a', inTurn([0, 0, 0, 0]), roles)
     const [retrieve, refresh] = roles.refresh === 1 ? [expected.a, expected.b] : [expected.b, expected.a]
     expect(expected.downloads.length).toBe(8)
-    expect(retrieve.length).toBe(1 + 4) // manifest, lookups
+    expect(retrieve.length).toBe(2 + 4) // manifest and info, lookups
     const strict = roles.rollback === 'strict'
-    expect(refresh.length).toBe(1 + 2 + 4 * (strict ? 2 : 1)) // a new hint is registered and confirmed
+    expect(refresh.length).toBe(2 + 2 + 4 * (strict ? 2 : 1)) // a new hint is registered and confirmed
     // Each query of the refresh server has a claim behind it, and each of its answers a verdict.
     const claimed = lookupsIn(refresh).map(each => each?.map((bytes, i) => bytes - [80, 8][i]!))
     expect(claimed).toEqual(lookupsIn(retrieve))
@@ -136,10 +136,10 @@ describe.each<[string, Roles & RigOptions]>([
     const expected = await revisit('a', [5, 5], [5, 5])
     const paths = ({ request }: ReturnType<typeof shapeOf>) => request.path
     const [retrieve, refresh] = roles.refresh === 1 ? [expected.a, expected.b] : [expected.b, expected.a]
-    expect(retrieve.map(paths)).toEqual(['/v1/manifests?since=0', '/v1/answer', '/v1/answer'])
+    expect(retrieve.map(paths)).toEqual(['/v1/info', '/v1/answer', '/v1/answer'])
     const ahead = roles.rollback === 'strict' ? ['/v1/fence'] : []
     expect(refresh.map(paths)).toEqual([
-      ...['/v1/manifests?since=0', '/v1/fence'],
+      ...['/v1/info', '/v1/fence'],
       ...[...ahead, '/v1/answer'],
       ...[...ahead, '/v1/answer'],
     ])
@@ -152,8 +152,8 @@ test('two sequences look the same where there is no fence, which the client find
   const fixed = await Rig.start(keylessData)
   try {
     const expected = await shapes(fixed, 'a', inTurn([0, 0, 0]))
-    expect(expected.a.length).toBe(1 + 3)
-    expect(expected.b.length).toBe(1 + 1 + 3)
+    expect(expected.a.length).toBe(2 + 3)
+    expect(expected.b.length).toBe(2 + 1 + 3)
     expect(expected.b.filter(({ request }) => request.path === '/v1/fence')).toMatchObject([{ reply: { status: 404 } }])
     expect(await shapes(fixed, 'b', inTurn([399, 17, 399]))).toEqual(expected)
   } finally {
@@ -164,7 +164,7 @@ test('two sequences look the same where there is no fence, which the client find
 test('the two servers share nothing but constants: the same headers from every client, and a public head', async () => {
   const first = await transcripts(keyless, 'first', inTurn([1, 2]))
   const second = await transcripts(keyless, 'second', inTurn([300, 300]))
-  const manifest = decodeManifest(first[0][0]!.reply!.body)
+  const manifest = decodeManifest(first[0].find(({ path }) => path === '/v1/manifest')!.reply!.body)
   const blobs = manifest.contentHashes.map(contentHash => `/v1/blobs/${bytesToHex(contentHash)}`)
   const all = [...first, ...second].flat()
 
@@ -181,7 +181,7 @@ test('the two servers share nothing but constants: the same headers from every c
       expect(sent).not.toContain(forbidden)
     }
   }
-  for (const { path } of all) expect([...blobs, '/v1/manifest', '/v1/answer', '/v1/fence']).toContain(path)
+  for (const { path } of all) expect([...blobs, '/v1/manifest', '/v1/info', '/v1/answer', '/v1/fence']).toContain(path)
   for (const exchange of answers(all)) {
     const query = queryIn(exchange)
     const suite = suiteIn(query) as 1 | 2

@@ -25,7 +25,7 @@ export const MISBEHAVIOURS = {
  * fails in the other modes.
  *
  * - `lie`: TamperedError, which names it (in mode `instant` only if it is alone); in a download the other server replaces it
- * - `fork`: ServersDisagreeError from `open()`; with a publisher's key VersionError, which names it
+ * - `fork`: ServersDisagreeError from `open()`
  * - `slow`: everything works, late
  * - `silent`: TimeoutError after `timeoutMs`, unless it does something else before
  * - `cut` and `down`: NetworkError

@@ -116,4 +116,5 @@ export const EVENTS_DROPPED_MS = 3_600_000
  * has to download a state. Else one server could have every map flood the other.
  */
 export const FOLLOW_INTERVAL_MS = 250
+export const FOLLOW_DOWNLOAD_INTERVAL_MS = 8_000
 export const FOLLOW_LONGEST_INTERVAL_MS = 128_000

@@ -40,17 +40,21 @@ export async function register(
   signal: AbortSignal,
 ): Promise<Registration> {
   const request = { kind: 'register', databaseId, hintId, version: 0, requestHash: new Uint8Array(32) } as const
-  const verdict = await judge(link, request, signal).catch(withoutFence)
+  const verdict = await judge(link, request, signal).catch(error => {
+    const lacking = lacksFence(error)
+    if (lacking === undefined) throw error
+    return lacking
+  })
   if (verdict === 'refused') {
     throw new ProtocolError(link.server.name, 'expected a new hint to be registered, got a refusal; call again')
   }
   return verdict === 'granted' ? 'registered' : verdict
 }
 
-function withoutFence(error: unknown): 'none' | 'full' {
-  if (error instanceof ServerError && error.refusal === 'not_found') return 'none'
-  if (error instanceof ServerError && error.refusal === 'fence_full') return 'full'
-  throw error
+/** What a server's refusal says of its fence; undefined: nothing. */
+function lacksFence(error: unknown): 'none' | 'full' | undefined {
+  if (!(error instanceof ServerError)) return undefined
+  return error.refusal === 'not_found' ? 'none' : error.refusal === 'fence_full' ? 'full' : undefined
 }
 
 /** One hint's fence, and what it has granted in this life of the page. */
@@ -110,5 +114,6 @@ async function judge(link: Link, request: FenceRequest, signal?: AbortSignal): P
     const reply = await post(link, '/v1/fence', body, FENCE_REPLY_BYTES, until, signal)
     return fromWire(link, () => decodeFenceReply(reply))
   }
-  return await link.meter.asking(() => onTheWire(link, body.length + FENCE_REPLY_BYTES, send, { signal }))
+  const isFinal = (error: unknown) => lacksFence(error) !== undefined
+  return await link.meter.asking(() => onTheWire(link, body.length + FENCE_REPLY_BYTES, send, { isFinal, signal }))
 }

@@ -158,7 +158,11 @@ class Look {
     const holders = this.#holders(shown)
     const isBehind = holders.length < enough
     lag.note(isBehind ? shown.epoch : undefined, isBehind ? links.filter(link => !holders.includes(link)) : [])
-    return { ...(isBehind ? await this.#before(newest, publisher) : { at: newest, holders }), replies }
+    if (!isBehind) return { at: newest, holders, replies }
+    const before = await this.#before(newest, publisher)
+    const isForked = this.#shown.some(({ epoch, manifest }) => epoch === shown.epoch && manifest !== shown.manifest)
+    if (before.at === undefined && isForked) throw this.#disagree(`their manifests of epoch ${shown.epoch} differ`)
+    return { ...before, replies }
   }
 
   // ---- with a publisher's key -------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 // server does not have, or too often one to which no map can follow.
 
 import type { NewestEvent } from '@keyhush/protocol'
-import { FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS } from '../base/constants.js'
+import { FOLLOW_DOWNLOAD_INTERVAL_MS, FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS } from '../base/constants.js'
 import { Turns } from '../base/mutex.js'
 import type { Environment } from '../platform/environment.js'
 import { askOne, sleep } from '../servers/ask.js'
@@ -124,9 +124,9 @@ class Lines {
     } finally {
       await heard.take(this.#link) // a later look asks anew
       const { base: now, madeAnew: made } = this.#follower
-      const isFollowed = now?.bytes !== base.bytes
-      const isCheap = isFollowed && made === madeAnew
-      this.#pause = isCheap ? FOLLOW_INTERVAL_MS : Math.min(2 * this.#pause, FOLLOW_LONGEST_INTERVAL_MS)
+      const longest = now?.bytes === base.bytes ? FOLLOW_LONGEST_INTERVAL_MS : FOLLOW_DOWNLOAD_INTERVAL_MS
+      const isCheap = now?.bytes !== base.bytes && made === madeAnew
+      this.#pause = isCheap ? FOLLOW_INTERVAL_MS : Math.min(2 * this.#pause, longest)
       this.#notBefore = this.#link.environment.clock.now() + this.#pause
     }
     return !this.#isNews(claim) || this.#pause < FOLLOW_LONGEST_INTERVAL_MS

@@ -4,6 +4,7 @@ import { equalBytes } from '@keyhush/protocol'
 import { ATTEMPTS } from '../base/constants.js'
 import { ServerError } from '../base/errors.js'
 import type { StatefulScheme } from '../scheme/scheme.js'
+import { greet } from '../servers/info.js'
 import { type Agreed, isSame } from '../servers/manifests.js'
 import { type Base, OutdatedError, pathTo } from '../servers/path.js'
 import { findTarget, type Looking, type Target } from '../servers/target.js'
@@ -17,7 +18,8 @@ export type Asked = Pick<Looking, 'heard' | 'patient'>
 export async function newest(machine: Machine, { signal }: Watch): Promise<Agreed> {
   const { mode, publisher, atLeast } = machine.parts
   const needed = neededBy(machine, machine.known?.scheme ?? machine.schemeOf(mode))
-  let { at } = await look(machine, undefined, { needed }, signal)
+  const greeting = greet(machine.downloads, machine.parts.environment, signal)
+  let { at } = await look(machine, undefined, { needed, ...greeting }, signal)
   const asks = at !== undefined && machine.schemeFor(at.manifest).parties.length > 0
   if (asks && needed < atLeast) ({ at } = await look(machine, undefined, { needed: atLeast }, signal))
   if (at === undefined) throw machine.following.lag.error
