@@ -398,7 +398,7 @@ describe('a database that changes', () => {
     const { harness, map } = await opened(network)
     let published = false
     // The first request to A is answered before the epoch is there; that to B breaks, and is made again when it is.
-    network.misbehave[B] = on('/v1/manifest', genuine => {
+    network.misbehave[B] = on('/v1/info', genuine => {
       if (published) return genuine
       published = true
       living.publish([change(NAMES[5]!, 'again')])
@@ -412,16 +412,17 @@ describe('a database that changes', () => {
     expect(map.epoch).toBe(2)
   })
 
-  test('is followed without a byte but manifests, the directory neither', async () => {
+  test('is followed without a byte but what servers show, and manifests; the directory neither', async () => {
     const { network, database } = keyed()
     const living = new Living(network, database)
     const { harness, map } = await opened(network)
-    const before = network.seen.length
     for (let i = 0; i < 3; i++) {
+      const before = network.seen.length
       living.publish([add(`new ${i}`, 'x')])
       await harness.drive(map.sync())
+      const paths = network.seen.slice(before).map(({ path }) => path)
+      expect(paths).toEqual(['/v1/info', '/v1/info', `/v1/manifest?generation=1&epoch=${i + 2}`])
     }
-    expect(new Set(network.seen.slice(before).map(({ path }) => path))).toEqual(new Set(['/v1/manifest']))
     expect(await harness.drive(map.get('new 2'))).toEqual(utf8('x'))
   })
 
@@ -440,20 +441,20 @@ describe('a database that changes', () => {
 })
 
 describe('servers', () => {
-  test('that are both away, or have no room, are named after as many attempts as ever', async () => {
+  test('that are both away, or have no room, are named after as many attempts as fit into fifteen seconds', async () => {
     const { network, database } = keyless()
     const { harness, map } = await opened(network)
     const full = on(INSTANT_PATH, () => problem(503, 'instant_full', { 'retry-after': '1' }))
     const limited = on(INSTANT_PATH, () => problem(429, 'rate_limited', { 'retry-after': '9' }))
-    for (const [name, misbehave, expected] of [
-      ['silent', hang(INSTANT_PATH), { code: 'network', timedOut: true }],
-      ['full', full, { code: 'network', refusal: 'instant_full' }],
-      ['limited', limited, { code: 'rate_limited' }],
+    for (const [name, misbehave, expected, attempts] of [
+      ['silent', hang(INSTANT_PATH), { code: 'network', timedOut: true }, 2],
+      ['full', full, { code: 'network', refusal: 'instant_full' }, 3],
+      ['limited', limited, { code: 'rate_limited' }, 2],
     ] as const) {
       network.both(misbehave)
       const before = asked(network).length
       expect(await harness.failure(map.at(3)), name).toMatchObject(expected)
-      expect(asked(network, before).length, name).toBe(6)
+      expect(asked(network, before).length, name).toBe(2 * attempts)
       network.both(undefined)
     }
     expect(await harness.drive(map.at(3))).toEqual(database.byIndex[3])
@@ -487,7 +488,7 @@ describe('servers', () => {
 
 test('close() does not wait for a sync() that was given up', async () => {
   const { harness, map, network } = await opened(keyless().network)
-  network.misbehave[A] = hang('/v1/manifest')
+  network.misbehave[A] = hang('/v1/info')
   const given = new AbortController()
   const syncing = map.sync({ signal: given.signal })
   await settle()

@@ -1,12 +1,13 @@
 // Mode `local` with a publisher's key, and with servers that are away or lie: a lookup sends nothing, and what one server says does
 // not keep a stored copy from opening (docs/threat-model.md).
 
+import { encodeManifest } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import type { KeyhushMap } from '../src/index.js'
 import type { OpenWithOptions } from '../src/testing.js'
 import { settle } from './support/clock.js'
 import type { Database } from './support/database.js'
-import { A, B, bytesOf, hang, type Misbehave, ok, on, problem } from './support/network.js'
+import { A, B, hang, having, type Misbehave, on, problem, showing, withOtherHashes } from './support/network.js'
 import { DAY, epochsOf, NOW, publisherKey, publishSigned, signatureOf, signedOnBoth } from './support/signed.js'
 import { World } from './support/world.js'
 
@@ -120,66 +121,89 @@ async function behind(wish: Partial<OpenWithOptions>, manifest = {}) {
   const there = of(...epochs.slice(0, 2))
   await stored(there, { mode: 'local', ...wish })
   there.network.publishOnBoth(...epochs.slice(2))
-  // As servers do: they hand on the newest epoch's alone.
+  // The newest of them alone is signed.
   there.network.signatures.splice(0, Number.POSITIVE_INFINITY, signatureOf(epochs.at(-1)!))
-  return there
+  return { there, epochs }
 }
 
-const lies: [string, Misbehave, string[]][] = [
+type Behind = Awaited<ReturnType<typeof behind>>
+
+const lies: [string, (behind: Behind, liar: string) => Misbehave][] = [
+  ['shows another hash of its epochs', ({ there }, liar) => showing(there.network, liar, withOtherHashes)],
   [
-    'shows another manifest of its epoch',
-    on('/v1/manifests', async genuine => {
-      const bytes = await bytesOf(genuine)
-      bytes[56]! ^= 1 // expiry
-      return ok(bytes)
-    }),
-    ['servers_disagree', 'servers_disagree'],
+    'shows another manifest of its epochs',
+    ({ there, epochs }, liar) => {
+      const others = epochs.slice(3).map(database => {
+        const manifest = { ...database.manifest, expires: database.manifest.expires + 1 }
+        return { ...database, manifest, manifestBytes: encodeManifest(manifest) }
+      })
+      return having(liar, there.network.signatures, ...others)
+    },
   ],
-  [
-    'claims to be behind it, and shows no signature',
-    on('/v1/', (genuine, { path }) => {
-      const behind = { code: 'epoch_unknown', message: '', generation: 1, epoch: 1 }
-      return path.startsWith('/v1/manifests') ? Response.json(behind, { status: 404 }) : genuine
-    }),
-    [],
-  ],
+  ['claims to be behind it, and shows no signature', ({ epochs }, liar) => having(liar, [], epochs[0]!)],
 ]
 
 describe.each([A, B])('%s', liar => {
-  describe.each(lies)('%s: the copy opens and answers', (_what, lie, incidents) => {
+  describe.each(lies)('%s: the copy opens and answers', (_what, lie) => {
     test.each<[string, Partial<OpenWithOptions>]>([
       ['mode local', { mode: 'local' }],
       ['mode auto', { mode: 'auto' }],
-      ['mode local, signed', { mode: 'local', publisherKey }],
-      ['mode auto, signed', { mode: 'auto', publisherKey }],
-    ])('%s', async (_mode, wish) => {
-      const key = 'publisherKey' in wish ? { publisherKey } : {}
-      const there = await behind(key)
-      there.network.misbehave[liar] = lie
+    ])('%s, where it is', async (_mode, wish) => {
+      const device = await behind({})
+      const { there, epochs } = device
+      there.network.misbehave[liar] = lie(device, liar)
       const { life, map } = await there.opened(wish)
-      await there.checkValues(map, [0, 3, 14])
+      for (const index of [0, 3, 14]) expect(await there.drive(map.at(index))).toEqual(epochs[1]!.byIndex[index])
       expect(map.epoch).toBe(2)
-      expect(map.stats.incidents.map(({ code }) => code)).toEqual(incidents)
+      const told = { code: 'servers_disagree' }
+      expect(map.stats.incidents).toEqual([
+        { server: A, ...told },
+        { server: B, ...told },
+      ])
       expect(life.events.map(({ type }) => type)).toEqual(['resumed'])
 
       there.network.misbehave[liar] = undefined
       await there.drive(map.sync())
       expect(map.epoch).toBe(5)
     })
+
+    test.each<[string, Partial<OpenWithOptions>]>([
+      ['mode local', { mode: 'local', publisherKey }],
+      ['mode auto', { mode: 'auto', publisherKey }],
+    ])('%s, signed, at the newest epoch: the other server suffices', async (_mode, wish) => {
+      const device = await behind({ publisherKey })
+      const { there, epochs } = device
+      there.network.misbehave[liar] = lie(device, liar)
+      const { life, map } = await there.opened(wish)
+      expect(map.epoch).toBe(5)
+      for (const index of [0, 3, 14]) expect(await there.drive(map.at(index))).toEqual(epochs[4]!.byIndex[index])
+      expect(life.events.map(({ type }) => type)).toEqual(['resumed', 'updated', 'updated', 'updated'])
+      await there.drive(map.sync())
+      expect(map.epoch).toBe(5)
+    })
   })
 
-  test.each([{}, { publisherKey }])('drips its manifests: the copy opens meanwhile (%j)', async key => {
-    const there = await behind(key)
+  test.each<[string, Partial<OpenWithOptions>, { most: number; epoch: number }]>([
+    ['what it shows', {}, { most: 10_000, epoch: 2 }],
+    ['what it shows', { publisherKey }, { most: 2_000, epoch: 5 }],
+    ['its manifests', {}, { most: 3_000, epoch: 5 }],
+    ['its manifests', { publisherKey }, { most: 3_000, epoch: 5 }],
+  ])('drips %s: the copy opens meanwhile (%j)', async (what, key, { most, epoch }) => {
+    const { there, epochs } = await behind(key)
+    there.blobMs = 0
     let dripping = 0
-    there.network.misbehave[liar] = on('/v1/manifests', (_genuine, { init }) => {
+    const path = what === 'its manifests' ? '/v1/manifest' : '/v1/info'
+    there.network.misbehave[liar] = on(path, (_genuine, { init }) => {
       const body = new ReadableStream<Uint8Array>({
         async start(controller) {
+          let over = false
           dripping++
           init.signal?.addEventListener('abort', () => {
-            if (dripping > 0) controller.error(init.signal?.reason)
-            dripping = 0
+            if (!over) controller.error(init.signal?.reason)
+            if (!over) dripping--
+            over = true
           })
-          while (dripping > 0) {
+          while (!over) {
             controller.enqueue(new Uint8Array(1))
             await there.clock.wait(5_000)
           }
@@ -187,63 +211,86 @@ describe.each([A, B])('%s', liar => {
       })
       return new Response(body)
     })
+    const start = there.clock.now()
     const { map } = await there.opened({ mode: 'local', ...key })
-    expect(dripping).toBe(1)
-    await there.checkValues(map, [0, 3, 14])
+    expect(there.clock.now() - start).toBeLessThanOrEqual(most)
+    expect(map.epoch).toBe(epoch)
+    for (const index of [0, 3, 14]) {
+      expect(await there.drive(map.at(index))).toEqual(epochs[epoch - 1]!.byIndex[index])
+    }
     await there.drive(map.close())
     expect(dripping).toBe(0)
   })
 
-  test('but one that has expired answers nothing', async () => {
-    const there = await behind({ publisherKey }, brief)
+  test.each(lies)('%s: a copy that has expired does not open', async (_what, lie) => {
+    const device = await behind({ publisherKey }, brief)
+    const { there } = device
     there.clock.sleep(1000 * DAY)
-    there.network.misbehave[liar] = lies[0]![1]
-    const { life, map } = await there.opened(options)
-    expect(await life.failure(map.at(3))).toMatchObject({
+    there.network.misbehave[liar] = lie(device, liar)
+    const life = there.life()
+    expect(await life.failure(life.openIdle(options))).toMatchObject({
       code: 'signature',
       message: expect.stringContaining('expired'),
     })
   })
 
-  test('nor does one whose signature was never seen open beside a contradiction', async () => {
-    const there = await behind({})
-    there.network.misbehave[liar] = lies[0]![1]
+  test.each(lies)('%s: nor does one whose signature was never seen, while the other is away', async (_what, lie) => {
+    const device = await behind({})
+    const { there, epochs } = device
+    there.network.misbehave[liar] = lie(device, liar)
+    there.network.misbehave[liar === A ? B : A] = () => problem(503, 'not_ready')
     const life = there.life()
-    expect((await life.failure(life.openIdle(options))).code).toBe('servers_disagree')
+    expect(['signature', 'tampered']).toContain((await life.failure(life.openIdle(options))).code)
+    // Once it is there, the copy follows.
+    there.network.misbehave[liar === A ? B : A] = undefined
+    const map = await life.open(options)
+    expect(map.epoch).toBe(5)
+    expect(await outcome(there, map)).toEqual(epochs[4]!.byIndex[3])
   })
 })
 
 describe.each([A, B])('%s', liar => {
-  test.each<Partial<OpenWithOptions>>([
-    { mode: 'local' },
-    { mode: 'auto' },
-    { mode: 'local', publisherKey },
-    { mode: 'auto', publisherKey },
-  ])('withholds a new download: a copy from which no update leads on opens, answers and stays (%j)', async wish => {
-    const { publisherKey } = wish
+  /** Copies at epoch 1, of servers that have forgotten it. What the liar shows then is genuine once, and nothing from then on. */
+  async function withholding(wish: Partial<OpenWithOptions>) {
     const epochs = epochsOf(5)
     const there = of(...epochs.slice(0, 1))
-    await stored(there, { mode: 'local', ...(publisherKey && { publisherKey }) })
-    // Both have forgotten epoch 1.
+    await stored(there, { ...wish, mode: 'local' })
     there.network.replaceOnBoth(epochs[3]!)
     there.network.publishOnBoth(epochs[4]!)
     there.network.signatures.splice(0, Number.POSITIVE_INFINITY, signatureOf(epochs[4]!))
     let asked = 0
-    there.network.misbehave[liar] = on('/v1/manifest', async (genuine, { path }) => {
-      if (path !== '/v1/manifest' || asked++ === 0) return genuine
-      const bytes = await bytesOf(genuine)
-      bytes[56]! ^= 1 // expiry
-      return ok(bytes)
-    })
-    for (let visit = 0; visit < 2; visit++) {
-      const { map } = await there.opened(wish)
-      await there.drive(map.sync().catch(() => {}))
-      expect(await there.drive(map.at(3))).toEqual(epochs[0]!.byIndex[3])
-      await there.drive(map.close())
+    there.network.misbehave[liar] = (seen, genuine) => {
+      if (seen.path.startsWith('/v1/blobs/')) return problem(503, 'not_ready')
+      if (seen.path !== '/v1/info' || asked++ === 0) return genuine
+      return Response.json(withOtherHashes(there.network.info(liar)))
     }
-    there.network.misbehave[liar] = undefined
-    const { map } = await there.opened(wish)
-    await there.drive(map.sync())
-    expect(await there.drive(map.at(3))).toEqual(epochs[4]!.byIndex[3])
-  })
+    return { there, epochs }
+  }
+
+  test.each(['local', 'auto'] as const)(
+    'withholds a new download: a copy from which no update leads on opens, answers and stays (mode %s)',
+    async mode => {
+      const { there, epochs } = await withholding({})
+      for (let visit = 0; visit < 2; visit++) {
+        const { map } = await there.opened({ mode })
+        await there.drive(map.sync().catch(() => {}))
+        expect(await there.drive(map.at(3))).toEqual(epochs[0]!.byIndex[3])
+        await there.drive(map.close())
+      }
+      there.network.misbehave[liar] = undefined
+      const { map } = await there.opened({ mode })
+      await there.drive(map.sync())
+      expect(await there.drive(map.at(3))).toEqual(epochs[4]!.byIndex[3])
+    },
+  )
+
+  test.each(['local', 'auto'] as const)(
+    'cannot withhold a new download of what is signed: the other server suffices (mode %s)',
+    async mode => {
+      const { there, epochs } = await withholding({ publisherKey })
+      const { map } = await there.opened({ mode, publisherKey })
+      await there.drive(map.sync())
+      expect(await there.drive(map.at(3))).toEqual(epochs[4]!.byIndex[3])
+    },
+  )
 })

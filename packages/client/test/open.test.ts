@@ -73,7 +73,7 @@ describe('servers', () => {
     }
     const harness = new Harness(keyless().network, 1, { fetch: unreachable })
     expect(await harness.failure(harness.open({ servers: [a, b], ...options }))).toMatchObject({ code: 'network' })
-    expect(new Set(asked)).toEqual(new Set([`${a}/v1/manifest`, `${b}/v1/manifest`]))
+    expect(new Set(asked)).toEqual(new Set([a, b].flatMap(server => [`${server}/v1/manifest`, `${server}/v1/info`])))
   })
 
   test('two paths of one port are refused in development too: they are one process', async () => {
@@ -209,7 +209,8 @@ describe('maps of one identity', () => {
     const { network } = keyless()
     const harness = new Harness(network)
     await Promise.all([harness.open(), harness.open(), harness.open()])
-    expect(network.seen.filter(seen => seen.path === '/v1/manifest')).toHaveLength(2)
+    expect(network.seen.filter(seen => seen.path === '/v1/info')).toHaveLength(2)
+    expect(network.seen.filter(seen => seen.path.startsWith('/v1/manifest'))).toHaveLength(2)
   })
 
   test('are counted: closing one, even twice, leaves the others', async () => {

@@ -2,7 +2,8 @@
 
 import { decodeQuery } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
-import { Harness, keyed, keyless, openedOn } from './support/harness.js'
+import { Harness, keyless, NAMES, openedOn } from './support/harness.js'
+import { change, livingKeyed, openedLiving } from './support/living.js'
 import { A, B, on, problem, type Seen } from './support/network.js'
 import { seededRandom } from './support/random.js'
 
@@ -23,11 +24,13 @@ function carried({ url, init }: Seen) {
 const COMMON = { headers: [], credentials: 'omit', cache: 'no-store', redirect: 'error', referrerPolicy: 'no-referrer' }
 
 test('every request carries no header, cookie, referrer or type of ours, and allows no redirect or cache', async () => {
-  const { network, harness, map } = await openedOn(keyed())
+  const living = livingKeyed()
+  const { network, harness, map } = await openedLiving(living)
   await harness.drive(map.get('absent'))
+  for (let i = 0; i < 2; i++) living.publish([change(NAMES[i]!, 'new')])
   await harness.drive(map.sync())
   const kinds = new Set(network.seen.map(seen => seen.path.split(/[/?]/)[2]))
-  expect(kinds).toEqual(new Set(['manifest', 'blobs', 'fence', 'manifests', 'answer']))
+  expect(kinds).toEqual(new Set(['info', 'manifest', 'blobs', 'fence', 'manifests', 'answer']))
   for (const seen of network.seen) {
     const method = seen.path === '/v1/answer' || seen.path === '/v1/fence' ? 'POST' : 'GET'
     expect(carried(seen)).toMatchObject({ ...COMMON, method })

@@ -3,14 +3,30 @@
 
 import { expect, test } from 'vitest'
 import { THOROUGH } from '../../../tests/support/thorough.js'
-import type { Link } from '../src/servers/transport.js'
+import { Standing } from '../src/servers/standing.js'
+import type { Link, Links } from '../src/servers/transport.js'
 import { MOST_SUBSETS, Subsets } from '../src/session/subsets.js'
 import { seededRandom } from './support/random.js'
 
 const MAPS = THOROUGH ? 20_000 : 1000
 const LOOKUPS = 12
 
-const linksOf = (count: number) => Array.from({ length: count }, (_, i) => ({ server: { name: `${i}` } }) as Link)
+function linksOf(count: number): Link[] {
+  const standing = new Standing()
+  return Array.from({ length: count }, (_, i) => ({ server: { name: `${i}` }, standing }) as unknown as Link)
+}
+
+/** The subsets that one lookup asks, one after the other. */
+function asking(subsets: Subsets): () => Links | undefined {
+  const tried = new Set<number>()
+  return () => subsets.next(tried)
+}
+
+const nameOf = (subset: Links) =>
+  subset
+    .map(({ server }) => server.name)
+    .sort()
+    .join()
 
 type Liar = (lookup: number, chance: () => number) => boolean
 const LIARS: Readonly<Record<string, Liar>> = {
@@ -29,15 +45,15 @@ function lives(seed: number, servers: number, atLeast: number, liars: readonly n
   const named: string[] = []
   let lost = 0
   for (let lookup = 0; lookup < LOOKUPS; lookup++) {
-    const attempts = subsets.forLookup()
+    const next = asking(subsets)
     let answered = false
-    for (let subset = attempts.next(); subset !== undefined && !answered; ) {
+    for (let subset = next(); subset !== undefined && !answered; ) {
       const wrong = subset.some(link => liars.includes(links.indexOf(link)) && lies(lookup, chance))
       answered = !wrong
       if (wrong) {
         const liar = subsets.wrong(subset)
         if (liar !== undefined) named.push(liar.server.name)
-        subset = attempts.next()
+        subset = next()
       } else subsets.answered(subset)
     }
     if (!answered) lost++
@@ -109,8 +125,8 @@ test.each([
   for (let seed = 1; seed <= MAPS / 20; seed++) {
     const subsets = new Subsets(links, atLeast, seededRandom(seed))
     for (let lookup = 0; lookup < LOOKUPS; lookup++) {
-      const attempts = subsets.forLookup()
-      for (let subset = attempts.next(); subset !== undefined; subset = attempts.next()) {
+      const next = asking(subsets)
+      for (let subset = next(); subset !== undefined; subset = next()) {
         if (!subset.includes(framed) || !subset.some(link => liars.includes(link))) break
         expect(subsets.wrong(subset)).not.toBe(framed)
       }
@@ -126,45 +142,53 @@ test('more liars than there may be: nobody is named, whoever it is', () => {
   }
 })
 
-test('a lookup begins with the subset that answered last, asks none twice, none with a server that is away, and never fewer', () => {
+test('a lookup begins with the subset that answered last, asks none twice, those with a server that is away last, and never fewer', () => {
   for (let seed = 1; seed <= 100; seed++) {
     const links = linksOf(5)
     const subsets = new Subsets(links, 3, seededRandom(seed))
-    const attempts = subsets.forLookup()
-    expect(attempts.next()).toHaveLength(5)
-    attempts.away.add(links[2]!)
-    const seen = new Set<string>()
-    for (let subset = attempts.next(); subset !== undefined; subset = attempts.next()) {
+    const next = asking(subsets)
+    expect(next()).toHaveLength(5)
+    links[2]!.standing.note(links[2]!, 'late')
+    const seen: string[] = []
+    for (let subset = next(); subset !== undefined; subset = next()) {
       expect(subset).toHaveLength(3)
-      expect(subset).not.toContain(links[2])
-      seen.add(
-        subset
-          .map(({ server }) => server.name)
-          .sort()
-          .join(),
-      )
-      if (seen.size === 2) subsets.answered(subset)
+      expect(subset.includes(links[2]!)).toBe(seen.length >= 4) // 3 of 4
+      seen.push(nameOf(subset))
+      if (seen.length === 2) subsets.answered(subset)
     }
-    expect(seen.size).toBe(4) // 3 of 4
-    const again = subsets.forLookup().next()!
-    expect([...seen][1]).toBe(
-      again
-        .map(({ server }) => server.name)
-        .sort()
-        .join(),
-    )
+    expect([seen.length, new Set(seen).size]).toEqual([10, 10])
+    expect(seen[1]).toBe(nameOf(asking(subsets)()!))
   }
 })
+
+test('a subset with a server that was late comes after those without, and before those whose answers were wrong', () => {
+  for (let seed = 1; seed <= 100; seed++) {
+    const links = linksOf(5)
+    const [late, liar] = [links[1]!, links[4]!]
+    const subsets = new Subsets(links, 3, seededRandom(seed))
+    for (const subset of inOrder(subsets)) if (subset.includes(liar)) subsets.wrong(subset)
+    late.standing.note(late, 'late')
+    const ranks = inOrder(subsets).map(subset => (subset.includes(liar) ? 2 : 0) + (subset.includes(late) ? 1 : 0))
+    expect(ranks).toEqual([0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
+    late.standing.note(late, 'in time')
+    expect(inOrder(subsets).map(subset => subset.includes(liar))).toEqual(Array.from({ length: 10 }, (_, i) => i > 3))
+  }
+})
+
+/** Those of three that one lookup asks, if none answers. */
+function inOrder(subsets: Subsets): Links[] {
+  const next = asking(subsets)
+  const all: Links[] = []
+  for (let subset = next(); subset !== undefined; subset = next()) all.push(subset)
+  return all.filter(({ length }) => length === 3)
+}
 
 test('where two suffice a pair is asked, and each pair as often', () => {
   const counts = new Map<string, number>()
   for (let seed = 1; seed <= 3000; seed++) {
-    const pair = new Subsets(linksOf(3), 2, seededRandom(seed)).forLookup().next()!
+    const pair = asking(new Subsets(linksOf(3), 2, seededRandom(seed)))()!
     expect(pair).toHaveLength(2)
-    const name = pair
-      .map(({ server }) => server.name)
-      .sort()
-      .join()
+    const name = nameOf(pair)
     counts.set(name, (counts.get(name) ?? 0) + 1)
   }
   expect([...counts.keys()].sort()).toEqual(['0,1', '0,2', '1,2'])

@@ -4,8 +4,9 @@ import { INSTANT_PATH } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import type { CallOptions, KeyhushMap, MapEvent, OpenOptions } from '../src/index.js'
 import { MemoryStore } from '../src/testing.js'
+import { until } from './support/clock.js'
 import { Harness, keyed, NAMES } from './support/harness.js'
-import { A, B, hang, on } from './support/network.js'
+import { A, B, drip, hang, on } from './support/network.js'
 
 const ONE = { mode: 'single', servers: [A], integrity: 'server' } as const
 const MODES: readonly [string, Partial<OpenOptions>, string][] = [
@@ -43,8 +44,8 @@ async function lookedUp(
   const { network, harness, map, told, waited } = await opened(options)
   if (silent !== undefined) network.misbehave[silent[0]] = hang(silent[1])
   const { outcome, ms } = await waited(map.get(key, call))
-  await harness.drive(map.close()) // waits for what is under way
-  expect(harness.clock.waiting).toBe(0)
+  await harness.drive(map.close())
+  await until(harness.clock, () => harness.clock.waiting === 0) // what is under way goes on to its end
   const view = network.seen.map(({ server, path, body }) => `${server}${path} ${Buffer.from(body).toString('hex')}`)
   return { view, told, ms, code: outcome?.code }
 }
@@ -102,8 +103,7 @@ describe('open()', () => {
     const error = await harness.failure(harness.open(options))
     expect(error).toMatchObject({ code: 'timeout', servers: [A] })
     expect(told).toEqual([{ type: 'slow', servers: [A] }])
-    // (What the other server has sent counts as a piece of a download, seen within a second.)
-    expect([harness.clock.now(), harness.clock.waiting]).toEqual([4_000, 0])
+    expect([harness.clock.now(), harness.clock.waiting]).toEqual([3_000, 0])
     network.misbehave[A] = undefined
     expect((await harness.open(options)).size).toBe(NAMES.length)
   })
@@ -123,7 +123,7 @@ describe('open()', () => {
     await harness.drive(map.reset())
   })
 
-  test('does not count the time in which no server is asked', async () => {
+  test('counts the time in which it waits for another tab', async () => {
     const { network } = keyed()
     const locks = {
       hold: async <T>(_name: string, _patience: number, task: () => Promise<T>) => {
@@ -133,6 +133,21 @@ describe('open()', () => {
     }
     const openStore = async () => ({ store: new MemoryStore({ durable: true }), storage: 'best-effort' }) as const
     const harness: Harness = new Harness(network, 1, { locks, openStore })
+    const error = await harness.failure(harness.open({ timeoutMs: 15_000 }))
+    expect(error).toMatchObject({ code: 'timeout', servers: [] })
+    expect(harness.clock.now()).toBeLessThanOrEqual(16_000)
+    expect(error.message).toBe(
+      'expected an answer within 15000 ms, got none from another tab, which holds the state; call again later',
+    )
+  })
+
+  test('does not count the time in which neither a server nor another tab is waited for', async () => {
+    const { network } = keyed()
+    const openStore = async () => {
+      await harness.clock.wait(30_000)
+      return { store: new MemoryStore({ durable: true }), storage: 'best-effort' } as const
+    }
+    const harness: Harness = new Harness(network, 1, { openStore })
     expect((await harness.open({ timeoutMs: 15_000 })).size).toBe(NAMES.length)
     expect(harness.clock.now()).toBeGreaterThanOrEqual(30_000)
   })
@@ -143,9 +158,9 @@ test.each<[string, (map: KeyhushMap, options: CallOptions) => Promise<unknown>]>
   ['reset', (map, options) => map.reset(options)],
 ])('%s() waits as long as it is told to, and the map stays as it was', async (_name, call) => {
   const { network, harness, map, waited } = await opened({ mode: 'full' })
-  network.misbehave[A] = hang('/v1/manifest')
+  network.misbehave[A] = hang('/v1/info')
   const { outcome, ms } = await waited(call(map, { timeoutMs: 4_000 }))
-  expect([outcome?.code, outcome?.servers, ms]).toEqual(['timeout', [A], 5_000])
+  expect([outcome?.code, outcome?.servers, ms]).toEqual(['timeout', [A], 4_000])
   network.misbehave[A] = undefined
   expect(await harness.drive(map.has(NAMES[3]!))).toBe(true)
 })
@@ -155,6 +170,30 @@ test('open({ timeoutMs }) holds for each call of the map, and a call may say oth
   network.misbehave[A] = hang(INSTANT_PATH)
   expect(await waited(map.at(1))).toMatchObject({ outcome: { code: 'timeout' }, ms: 4_000 })
   expect(await waited(map.at(1, { timeoutMs: 1_000 }))).toMatchObject({ outcome: { code: 'timeout' }, ms: 5_000 })
+})
+
+test.each(MODES)('close() resolves after timeoutMs at the latest, and what is sent goes on to its end (mode %s)', async (_mode, options, path) => {
+  const { network, harness, map, waited } = await opened({ ...options, timeoutMs: 4_000 })
+  network.both(hang(path))
+  const failed = map.at(1, { timeoutMs: 1_000 })
+  expect((await waited(failed)).ms).toBe(1_000)
+  const start = harness.clock.now()
+  await harness.drive(map.close())
+  expect(harness.clock.now() - start).toBe(4_000)
+  const asked = () => network.seen.filter(seen => seen.server === A && seen.path === path).length
+  expect(asked()).toBe(1)
+  await until(harness.clock, () => harness.clock.waiting === 0)
+  expect(asked()).toBe(2)
+})
+
+test.each(['/v1/info', '/v1/manifest'])('bytes of a reply that is no blob give no time back (%s)', async path => {
+  const { network } = keyed()
+  for (const mode of ['instant', 'full', 'local'] as const) {
+    const harness = new Harness(network)
+    network.both(drip(harness.clock, path, 500))
+    expect(await harness.failure(harness.open({ mode, timeoutMs: 5_000 }))).toMatchObject({ code: 'timeout' })
+    expect(harness.clock.now()).toBe(5_000)
+  }
 })
 
 test('only the map that was called hears that it is slow', async () => {

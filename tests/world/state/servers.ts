@@ -9,7 +9,9 @@ import {
   FENCE_REPLY_BYTES,
   type FenceRequest,
   type FenceVerdict,
+  toHex,
 } from '@keyhush/protocol'
+import { blake3 } from '@noble/hashes/blake3.js'
 import type { Chance } from '../chance.js'
 import { Fence } from '../fence.js'
 import { hexOf } from '../hex.js'
@@ -94,7 +96,7 @@ export class Servers {
     if (this.down.has(server)) return this.#chance.pick(['silence', 'lost connection'] as const)
     const genuine = this.#genuine(request)
     if (genuine.status !== 200) return genuine
-    if (!request.path.startsWith('/v1/manifest') && this.#chance.happens(this.faults.lies)) {
+    if (!/^\/v1\/(manifest|info)/.test(request.path) && this.#chance.happens(this.faults.lies)) {
       this.liars.add(server)
       return this.#lie(request, genuine)
     }
@@ -105,6 +107,7 @@ export class Servers {
     const known = DATABASES.slice(0, this.#newest[server] + 1)
     const newest = known.at(-1)!
     if (path === '/v1/manifest') return whole(newest.manifestBytes)
+    if (path === '/v1/info') return whole(infoOf(known))
     const since = /^\/v1\/manifests\?since=(\d+)$/.exec(path)
     if (since) return chainAfter(Number(since[1]), known)
     const epoch = /^\/v1\/manifest\?generation=1&epoch=(\d+)$/.exec(path)
@@ -197,6 +200,18 @@ function whole(body: Uint8Array, remark = 'in full'): Delivered {
 /** A verdict, behind an answer or behind nothing. */
 function saying(word: Word, answer: Uint8Array, remark?: string): Delivered {
   return { ...whole(Buffer.concat([answer, encodeFenceReply(word.verdict)]), remark), word }
+}
+
+/** All epochs are answered. */
+function infoOf(known: readonly Database[]): Uint8Array {
+  const epochs = known.map(({ manifest: { generation, epoch }, manifestBytes }) => ({
+    ...{ generation, epoch },
+    manifest: toHex(blake3(manifestBytes)),
+  }))
+  const offers = { proofs: ['merkle', 'tags'], updates: true, push: false, fence: true, instant: false, single: false }
+  const database = toHex(known[0]!.manifest.databaseId)
+  const info = { format: 1, software: 'test', database, epochs, offers, signatures: [] }
+  return new TextEncoder().encode(JSON.stringify(info))
 }
 
 /** The manifests after an epoch; none after the newest. */

@@ -20,7 +20,7 @@ import {
 } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { OVER, scoped } from '../base/abort.js'
-import { SLOW_MS } from '../base/constants.js'
+import { ATTEMPTS, SLOW_MS } from '../base/constants.js'
 import { ServersDisagreeError, VersionError } from '../base/errors.js'
 import type { OnEvent } from '../base/events.js'
 import { inCore } from '../platform/core.js'
@@ -143,26 +143,26 @@ class Look {
     this.#signal = signal
   }
 
+  /** One server may have been asked before others had moved on: what they do not show in common is looked for again. */
   async target(): Promise<Target> {
     const { links, publisher, lag } = this.#following
     const { needed: enough, patient, heard } = this.#looking
     const ask = async (link: Link, signal: AbortSignal) => await (heard?.take(link) ?? infoOf(link, signal))
-    const replies = await askAll(links, { enough, patient }, this.#signal, ask)
-    this.#views = links.flatMap((link, i) => (replies[i] === undefined ? [] : [{ link, info: replies[i] }]))
-    if (publisher === undefined) {
-      const shown = this.#agreed()
-      return { at: await this.#manifestOf(shown), holders: this.#holders(shown), replies }
+    for (let attempt = 1; ; attempt++) {
+      const replies = await askAll(links, { enough, patient }, this.#signal, ask)
+      this.#views = links.flatMap((link, i) => (replies[i] === undefined ? [] : [{ link, info: replies[i] }]))
+      const newest = publisher && (await this.#newestSigned(publisher))
+      const shown = newest?.shown ?? this.#agreed()
+      const holders = shown === undefined ? [] : this.#holders(shown)
+      if (holders.length < enough && attempt < ATTEMPTS) continue
+      if (shown === undefined) throw this.#apart()
+      const isBehind = holders.length < enough
+      lag.note(isBehind ? shown.epoch : undefined, isBehind ? links.filter(link => !holders.includes(link)) : [])
+      if (!isBehind) return { at: newest ?? (await this.#manifestOf(shown)), holders, replies }
+      const before = await this.#before(newest!, publisher!)
+      if (before.at === undefined && this.#shown.some(other => isFork(shown, other))) throw this.#forked(shown)
+      return { ...before, replies }
     }
-    const newest = await this.#newestSigned(publisher)
-    const { shown } = newest
-    const holders = this.#holders(shown)
-    const isBehind = holders.length < enough
-    lag.note(isBehind ? shown.epoch : undefined, isBehind ? links.filter(link => !holders.includes(link)) : [])
-    if (!isBehind) return { at: newest, holders, replies }
-    const before = await this.#before(newest, publisher)
-    const isForked = this.#shown.some(({ epoch, manifest }) => epoch === shown.epoch && manifest !== shown.manifest)
-    if (before.at === undefined && isForked) throw this.#disagree(`their manifests of epoch ${shown.epoch} differ`)
-    return { ...before, replies }
   }
 
   // ---- with a publisher's key -------------------------------------------------------------------------
@@ -207,24 +207,34 @@ class Look {
 
   // ---- without ----------------------------------------------------------------------------------------
 
-  /** The newest epoch that as many servers show as are needed. */
-  #agreed(): EpochInfo {
-    const { links } = this.#following
+  /** The newest epoch that as many servers show as are needed; undefined: there is none. */
+  #agreed(): EpochInfo | undefined {
     const { needed } = this.#looking
-    const isOfAll = needed === links.length
-    if (isOfAll && new Set(this.#views.map(({ info }) => info.database)).size > 1) {
-      throw this.#disagree('they hold different databases')
-    }
+    const isOfAll = needed === this.#following.links.length
+    if (isOfAll && this.#hasTwoDatabases) throw this.#disagree('they hold different databases')
     const agreed = this.#shown.filter(shown => this.#holders(shown).length >= needed).sort(newestFirst)
     // Where all have to agree, one that contradicts another is enough to stop.
     const compared = isOfAll ? this.#shown : agreed
-    const forked = compared.find(({ epoch, manifest }) =>
-      compared.some(other => other.epoch === epoch && other.manifest !== manifest),
-    )
-    if (forked !== undefined) throw this.#disagree(`their manifests of epoch ${forked.epoch} differ`)
-    if (agreed[0] !== undefined) return agreed[0]
-    const all = links.length === 2 ? 'both' : 'all'
-    throw this.#disagree(isOfAll ? `no epoch is answered by ${all}` : `fewer than ${needed} of them agree`)
+    const forked = compared.find(shown => compared.some(other => isFork(shown, other)))
+    if (forked !== undefined) throw this.#forked(forked)
+    return agreed[0]
+  }
+
+  get #hasTwoDatabases(): boolean {
+    return new Set(this.#views.map(({ info }) => info.database)).size > 1
+  }
+
+  /** Too few show an epoch in common: some are wrong, or further behind than the others answer. */
+  #apart(): ServersDisagreeError | VersionError {
+    const all = this.#shown.sort(newestFirst)
+    const { needed } = this.#looking
+    if (this.#hasTwoDatabases || all.some(shown => all.some(other => isFork(shown, other)))) {
+      return this.#disagree(`fewer than ${needed} of them agree`)
+    }
+    const oldest = this.#views.reduce((a, b) => (newestFirst(newestIn(a.info), newestIn(b.info)) < 0 ? b : a))
+    const came = `none: it is at epoch ${newestIn(oldest.info).epoch}, and others at ${all[0]?.epoch}`
+    const message = `expected an epoch that ${needed} servers show, got ${came}; call again later, or ask its operator`
+    return new VersionError(oldest.link.server.name, message, { retryable: true })
   }
 
   // ---- manifests --------------------------------------------------------------------------------------
@@ -266,6 +276,10 @@ class Look {
     return await scoped([this.#signal], over => Promise.race([work.catch(() => undefined), late(over)]))
   }
 
+  #forked({ epoch }: EpochInfo): ServersDisagreeError {
+    return this.#disagree(`their manifests of epoch ${epoch} differ`)
+  }
+
   /** The servers contradict each other, or themselves. */
   #disagree(reason: string): ServersDisagreeError {
     const names = namesOf(this.#following.links.map(({ server }) => server))
@@ -292,6 +306,14 @@ function merged(claims: readonly Claim[]): Iterable<Claim> {
     all.set(claim.manifest, { ...claim, signatures })
   }
   return all.values()
+}
+
+function newestIn({ epochs }: Info): Pick<EpochInfo, 'generation' | 'epoch'> {
+  return epochs.at(-1) ?? { generation: 0, epoch: 0 }
+}
+
+function isFork(one: EpochInfo, other: EpochInfo): boolean {
+  return one.epoch === other.epoch && one.manifest !== other.manifest
 }
 
 function newestFirst(a: Pick<EpochInfo, 'generation' | 'epoch'>, b: Pick<EpochInfo, 'generation' | 'epoch'>): number {

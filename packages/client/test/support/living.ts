@@ -79,7 +79,7 @@ export const someEdits = (round: number): Operation[] => [
 
 /** Both servers have forgotten epoch 1: no history leads on from it. */
 export function forgetFirst({ network, newest }: Living): void {
-  network.both(on('/v1/manifests?since=0', () => epochUnknown(newest.manifest)))
+  network.both(on('/v1/manifests?since=1', () => epochUnknown(newest.manifest)))
 }
 
 export const edit = (index: number, value: string): Operation => ({ op: 'edit', index, value: utf8(value) })

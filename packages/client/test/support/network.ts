@@ -359,12 +359,27 @@ export function drip(clock: ManualClock, path: string, ms: number): Misbehave {
   })
 }
 
+/** Answers as if it had these databases, and no others. */
+export function having(server: string, signatures: readonly SignatureInfo[], ...databases: Database[]): Misbehave {
+  const other = new Network({ [server]: databases })
+  other.signatures.push(...signatures)
+  return ({ url, init }) => other.fetch(url, init)
+}
+
+/** Says something else in `/v1/info`. */
+export function showing(network: Network, server: string, change: (info: Info) => unknown): Misbehave {
+  return on('/v1/info', () => Response.json(change(network.info(server))))
+}
+
+/** What a server shows, with a bit of each epoch's hash flipped. */
+export function withOtherHashes({ epochs, ...info }: Info): Info {
+  const flipped = (hash: string) => `${hash.slice(0, -1)}${(Number.parseInt(hash.at(-1)!, 16) ^ 1).toString(16)}`
+  return { ...info, epochs: epochs.map(({ manifest, ...epoch }) => ({ ...epoch, manifest: flipped(manifest) })) }
+}
+
 /** Says that it answers no instant lookups. */
 export function offersNoInstant(network: Network, server: string): Misbehave {
-  return on('/v1/info', () => {
-    const { offers, ...info } = network.info(server)
-    return Response.json({ ...info, offers: { ...offers, instant: false } })
-  })
+  return showing(network, server, ({ offers, ...info }) => ({ ...info, offers: { ...offers, instant: false } }))
 }
 
 /** Neither answers nor refuses for good. */
