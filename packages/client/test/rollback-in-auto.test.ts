@@ -2,6 +2,7 @@
 // lookups, and from one life to the next. Otherwise two servers that lie together could switch a map to another database of its
 // publisher, or take it back to an older signed epoch.
 
+import { toHex } from '@keyhush/protocol'
 import { describe, expect, test } from 'vitest'
 import type { KeyhushMap } from '../src/index.js'
 import type { StateStore } from '../src/testing.js'
@@ -116,19 +117,21 @@ test('a map stays at its database when a state takes over, although both servers
   const open = new Set<string>()
   for (const server of [A, B]) {
     network.misbehave[server] = (seen, genuine) => {
-      if (seen.path !== '/v1/manifest') return genuine
+      if (seen.path !== '/v1/info') return genuine
       if (!open.has(server)) {
         open.add(server)
         return genuine
       }
       network.replace(server, another)
-      return new Response(another.manifestBytes as Uint8Array<ArrayBuffer>)
+      return Response.json(network.info(server))
     }
   }
   const map = await opened(w.life())
+  await w.drive(map.prepare().catch(() => {}))
   const value = await w.drive(map.at(3)).catch((error: Error) => error.name)
   await w.drive(map.close())
   // The value in its own database, or an error; never a value of the other.
+  expect(network.info(A).database).toBe(toHex(id))
   expect(value).not.toEqual(another.byIndex[3])
 })
 

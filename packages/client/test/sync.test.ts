@@ -481,8 +481,10 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       const opening = two.openIdle({ proofs })
       await settle()
       const map = await three.open({ proofs })
-      living.publish(someEdits(1))
-      await w.drive(map.sync())
+      for (let round = 1; round < 3; round++) {
+        living.publish(someEdits(round))
+        await w.drive(map.sync())
+      }
       forgetFirst(living)
       release()
       const other = await w.drive(opening)

@@ -108,12 +108,9 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'the client goes where only one of the servers is',
     seed: 1,
-    file: 'packages/client/src/servers/updates.ts',
-    find: 'const [first, ...others] = chains\n',
-    replace:
-      'const longest = Math.max(...chains.map(({ length }) => length))\n' +
-      '  chains = chains.map(() => chains.find(({ length }) => length === longest)!)\n' +
-      '  const [first, ...others] = chains\n',
+    file: 'packages/client/src/servers/target.ts',
+    find: 'this.#shown.filter(shown => this.#holders(shown).length >= needed)',
+    replace: 'this.#shown.filter(shown => this.#holders(shown).length >= 1)',
     shows: /not both servers have|fails with/,
   },
   {

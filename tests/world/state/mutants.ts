@@ -110,7 +110,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a recovered record answers a new call',
-    seed: 23,
+    seed: 34,
     shows: /without a query of its own \(P4\)/,
     core: (core, { tab }) => ({
       ...core,
@@ -188,7 +188,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'a refusal behind an answer is taken as granted',
-    seed: 12,
+    seed: 52,
     shows: /an effect is stored, and the fence has not granted its batch \(S8\)/,
     fetch: fetch => async (url, init) => {
       const response = await fetch(url, init)
@@ -202,7 +202,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'the refresh server forgets how far a hint has come',
-    seed: 4,
+    seed: 79,
     shows: /a second batch for version \d+: the first was shown|another batch was stored over a pending one/,
     servers: ({ fences }) => {
       for (const server of SERVERS) fences[server].asleep = true

@@ -6,6 +6,7 @@ import type { LayoutHandle, SingleBuilderHandle } from '@keyhush/wasm/client'
 import { UnsupportedError } from '../../base/errors.js'
 import { Turns } from '../../base/mutex.js'
 import { inCore, release } from '../../platform/core.js'
+import { askAll } from '../../servers/ask.js'
 import { infoOf } from '../../servers/info.js'
 import { costsOf } from '../costs.js'
 import { downloadPartitions, goSteps } from '../download.js'
@@ -105,14 +106,13 @@ export class SinglePreparation implements Preparation {
   }
 }
 
-/** Checks all servers, of which any may be asked, before a large download. Throws UnsupportedError. */
+/** Any of the servers may be asked: each that replies is checked before a large download. Throws UnsupportedError. */
 async function assertOffered({ servers }: Sources, signal: AbortSignal): Promise<void> {
-  for (const link of servers) {
-    const { offers } = await infoOf(link, signal)
-    if (offers.single) continue
-    throw new UnsupportedError(
-      'offer',
-      `expected servers with lookups of mode 'single', but ${link.server.name} does not offer them; open the map with mode: 'local', or with two servers`,
-    )
-  }
+  const infos = await askAll(servers, { enough: 1 }, signal, infoOf)
+  const without = servers.find((_, i) => infos[i]?.offers.single === false)
+  if (without === undefined) return
+  throw new UnsupportedError(
+    'offer',
+    `expected servers with lookups of mode 'single', but ${without.server.name} does not offer them; open the map with mode: 'local', or with two servers`,
+  )
 }
