@@ -172,7 +172,9 @@ describe.each(kinds)('%s', kind => {
     expect(off).toBeLessThanOrEqual(manifest.keyed ? costs.directoryBytes * 0.04 : 0)
     const offlineBytes = costs.offlineBytes - costs.directoryBytes + manifest.directoryBytes
     expect(client.passed()).toEqual({ up: 0, down: 0, offline: offlineBytes })
-    expect(map.stats.servers.map(({ offline }) => offline.bytesDown).reduce((a, b) => a + b)).toBe(offlineBytes + saidBytes)
+    expect(map.stats.servers.map(({ offline }) => offline.bytesDown).reduce((a, b) => a + b)).toBe(
+      offlineBytes + saidBytes,
+    )
 
     expect(map.stats).toMatchObject({
       held: { parities: costs.hintBytes, permutations: costs.permutationBytes, tags: costs.tagBytes },

@@ -44,7 +44,12 @@ function chainOf(from: Agreed, length: number, change: Partial<Manifest> = {}): 
 }
 
 /** The path from a base to `newest`, which all these servers show, and how it is asked for. */
-function pathOf(clock: ManualClock, fetch: (url: string) => Promise<Response>, names: readonly string[], newest: Agreed) {
+function pathOf(
+  clock: ManualClock,
+  fetch: (url: string) => Promise<Response>,
+  names: readonly string[],
+  newest: Agreed,
+) {
   const servers = names.map(name => ({ name })) as unknown as Servers
   const stats = new StatsKeeper(servers)
   const links = linksOf(servers, { clock, fetch }, stats.standing)

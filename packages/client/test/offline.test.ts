@@ -68,7 +68,9 @@ describe('the manifest', () => {
     const names: string[] = []
     for (let at = 0; at < reply.length; at++) {
       const network = sameOnBoth(database)
-      const change = on(path, async genuine => ok((await bytesOf(genuine)).map((byte, i) => (i === at ? byte ^ 1 : byte))))
+      const change = on(path, async genuine =>
+        ok((await bytesOf(genuine)).map((byte, i) => (i === at ? byte ^ 1 : byte))),
+      )
       for (const server of servers) network.misbehave[server] = change
       const harness = new Harness(network, 1 + (at % 2)) // either is asked first
       const opened = await harness.open().catch((error: Error) => error)
@@ -139,13 +141,16 @@ describe('the manifest', () => {
     }
   })
 
-  test.each(replies)('what a server shows is %s: %s, or it seems to be of another version', async (what, name, reply) => {
-    for (const server of [A, B]) {
-      const network = sameOnBoth(...epochs(1))
-      network.misbehave[server] = on('/v1/info', reply)
-      expect(await refusedBy({ network })).toMatchObject({ name: what === 'JSON' ? 'VersionError' : name, server })
-    }
-  })
+  test.each(replies)(
+    'what a server shows is %s: %s, or it seems to be of another version',
+    async (what, name, reply) => {
+      for (const server of [A, B]) {
+        const network = sameOnBoth(...epochs(1))
+        network.misbehave[server] = on('/v1/info', reply)
+        expect(await refusedBy({ network })).toMatchObject({ name: what === 'JSON' ? 'VersionError' : name, server })
+      }
+    },
+  )
 
   test('what a server shows never comes: NetworkError at a deadline', async () => {
     const network = sameOnBoth(...epochs(1))

@@ -257,17 +257,17 @@ describe('signatures are handed on by servers that are worth nothing', () => {
   const inMode = (mode: 'full' | 'instant' | 'local') => (kinds: Useless) =>
     Object.entries(kinds).map(([what, misbehave]) => [mode, what, misbehave] as const)
 
-  test.each([...(['full', 'instant'] as const).flatMap(mode => inMode(mode)(worthless)), ...inMode('local')({ ...worthless, ...broken })])(
-    'mode %s, one %s: the other suffices',
-    async (mode, _what, misbehave) => {
-      for (const server of [A, B]) {
-        const { network, newest } = new Publishing()
-        network.misbehave[server] = misbehave(network, server)
-        const { harness, map } = await openedOn({ network }, { publisherKey, mode })
-        expect(await harness.drive(map.at(3))).toEqual(newest.byIndex[3])
-      }
-    },
-  )
+  test.each([
+    ...(['full', 'instant'] as const).flatMap(mode => inMode(mode)(worthless)),
+    ...inMode('local')({ ...worthless, ...broken }),
+  ])('mode %s, one %s: the other suffices', async (mode, _what, misbehave) => {
+    for (const server of [A, B]) {
+      const { network, newest } = new Publishing()
+      network.misbehave[server] = misbehave(network, server)
+      const { harness, map } = await openedOn({ network }, { publisherKey, mode })
+      expect(await harness.drive(map.at(3))).toEqual(newest.byIndex[3])
+    }
+  })
 
   test.each((['full', 'instant'] as const).flatMap(mode => inMode(mode)(broken)))(
     'mode %s, one %s: open() fails, and names it',

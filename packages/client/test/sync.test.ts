@@ -209,7 +209,11 @@ describe.each(['merkle', 'tags'] as const)('with %s', proofs => {
       ['that is none', bytes => bytes.map(() => 7), 'protocol'],
       ['with another expiry of an epoch', bytes => bytes.map((byte, at) => (at === 56 ? 1 : byte)), undefined],
       ['with an epoch left out', bytes => bytes.subarray(bytes.length / 2), undefined],
-      ['that goes on to an epoch of its own', bytes => Buffer.concat([bytes, bytes.subarray(bytes.length / 2)]), undefined],
+      [
+        'that goes on to an epoch of its own',
+        bytes => Buffer.concat([bytes, bytes.subarray(bytes.length / 2)]),
+        undefined,
+      ],
     ]
     test.each(badChains)('a chain %s, from one of them: the other’s is used', async (_what, spoil) => {
       for (const liar of [A, B]) {

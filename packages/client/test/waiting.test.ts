@@ -172,19 +172,22 @@ test('open({ timeoutMs }) holds for each call of the map, and a call may say oth
   expect(await waited(map.at(1, { timeoutMs: 1_000 }))).toMatchObject({ outcome: { code: 'timeout' }, ms: 5_000 })
 })
 
-test.each(MODES)('close() resolves after timeoutMs at the latest, and what is sent goes on to its end (mode %s)', async (_mode, options, path) => {
-  const { network, harness, map, waited } = await opened({ ...options, timeoutMs: 4_000 })
-  network.both(hang(path))
-  const failed = map.at(1, { timeoutMs: 1_000 })
-  expect((await waited(failed)).ms).toBe(1_000)
-  const start = harness.clock.now()
-  await harness.drive(map.close())
-  expect(harness.clock.now() - start).toBe(4_000)
-  const asked = () => network.seen.filter(seen => seen.server === A && seen.path === path).length
-  expect(asked()).toBe(1)
-  await until(harness.clock, () => harness.clock.waiting === 0)
-  expect(asked()).toBe(2)
-})
+test.each(MODES)(
+  'close() resolves after timeoutMs at the latest, and what is sent goes on to its end (mode %s)',
+  async (_mode, options, path) => {
+    const { network, harness, map, waited } = await opened({ ...options, timeoutMs: 4_000 })
+    network.both(hang(path))
+    const failed = map.at(1, { timeoutMs: 1_000 })
+    expect((await waited(failed)).ms).toBe(1_000)
+    const start = harness.clock.now()
+    await harness.drive(map.close())
+    expect(harness.clock.now() - start).toBe(4_000)
+    const asked = () => network.seen.filter(seen => seen.server === A && seen.path === path).length
+    expect(asked()).toBe(1)
+    await until(harness.clock, () => harness.clock.waiting === 0)
+    expect(asked()).toBe(2)
+  },
+)
 
 test.each(['/v1/info', '/v1/manifest'])('bytes of a reply that is no blob give no time back (%s)', async path => {
   const { network } = keyed()

@@ -1,0 +1,307 @@
+// Servers that keep silent, drip or break off, wherever they may: a call ends by its deadline; where enough others reply it takes two seconds
+// more than it would, once; and who was late is asked last until it replies in time.
+
+import { INSTANT_PATH, toHex } from '@keyhush/protocol'
+import { describe, expect, test } from 'vitest'
+import type { KeyhushMap } from '../src/index.js'
+import type { OpenWithOptions } from '../src/testing.js'
+import type { Database } from './support/database.js'
+import { Harness, keyed, NAMES } from './support/harness.js'
+import { change, Living } from './support/living.js'
+import { among, SERVERS } from './support/many.js'
+import { A, B, bytesOf, drip, hang, late, type Misbehave, type Network, on, type Seen } from './support/network.js'
+import { publisherKey, signatureOf } from './support/signed.js'
+import { World } from './support/world.js'
+
+type Options = Partial<OpenWithOptions>
+/** Requests that a fault befalls. */
+type Stage = (seen: Seen, living: Living) => boolean
+
+const isBlob = ({ path }: Seen, hash: Uint8Array) => path === `/v1/blobs/${toHex(hash)}`
+const STAGES: Readonly<Record<string, Stage>> = {
+  'what it shows': ({ path }) => path === '/v1/info',
+  manifests: ({ path }) => path.startsWith('/v1/manifest') && !path.startsWith('/v1/manifests'),
+  'chains of manifests': ({ path }) => path.startsWith('/v1/manifests'),
+  'update lists': ({ path }, { lists }) => lists.has(path.slice('/v1/blobs/'.length)),
+  'the directory': (seen, { newest }) => isBlob(seen, newest.manifest.directoryHash),
+  partitions: (seen, { lists, newest: { manifest } }) =>
+    seen.path.startsWith('/v1/blobs/') &&
+    !lists.has(seen.path.slice('/v1/blobs/'.length)) &&
+    !isBlob(seen, manifest.directoryHash),
+  lookups: ({ path }) => path === '/v1/answer' || path === INSTANT_PATH,
+  'its fence': ({ path }) => path === '/v1/fence',
+}
+/** Any server's will do. */
+const OF_ANY = ['manifests', 'chains of manifests', 'update lists', 'the directory', 'partitions']
+
+const breakingOff = on('', async genuine => {
+  const bytes = await bytesOf(genuine)
+  const pieces = [bytes.slice(0, bytes.length >> 1)]
+  const pull = (controller: ReadableStreamDefaultController<Uint8Array>) => {
+    const piece = pieces.shift()
+    if (piece?.length) controller.enqueue(piece)
+    else controller.error(new TypeError('terminated'))
+  }
+  return new Response(new ReadableStream({ pull }, { highWaterMark: 0 }), { status: genuine.status })
+})
+const refusing = on('', () => Promise.reject(new TypeError('fetch failed')))
+
+type Clock = Harness['clock']
+const FAULTS: Readonly<Record<string, (clock: Clock) => Misbehave>> = {
+  'keeps silent about': () => hang(''),
+  drips: clock => drip(clock, '', 500),
+  'drips slowly': clock => drip(clock, '', 5_000),
+  'breaks off': () => breakingOff,
+  'refuses connections for': () => refusing,
+  'replies within nine seconds with': clock => late(clock, '', 9_000),
+}
+const KINDS = Object.entries(FAULTS).flatMap(([how, fault]) =>
+  Object.entries(STAGES).map(([what, stage]) => [how, what, fault, stage] as const),
+)
+
+const EITHER = { servers: [A, B], collusion: 'tolerated', mode: 'single', lookups: 60 } as const
+const MODES: readonly [string, Options][] = [
+  ['full', { mode: 'full' }],
+  ['instant', { mode: 'instant' }],
+  ['local', { mode: 'local' }],
+  ['local, signed', { mode: 'local', publisherKey }],
+  ['full, signed', { mode: 'full', publisherKey }],
+  ['single, two servers', EITHER],
+]
+
+function started(options: Options, seed = 1) {
+  const { network, database } = keyed({ partitions: 6, partitionRecords: 4 })
+  network.signatures.push(signatureOf(database))
+  const living = new Living(network, database)
+  const world = new World({ network, database, audited: false, seed })
+  world.blobMs = 0
+  const { clock } = world
+  const open = (more: Options = {}) => world.life().open({ push: false, ...options, ...more })
+  return { network, living, world, clock, open, drive: world.drive.bind(world) as World['drive'] }
+}
+
+/** From now on a server fails so. */
+function failing(living: Living, server: string, clock: Clock, fault: (clock: Clock) => Misbehave, stage: Stage) {
+  const how = fault(clock)
+  let times = 0
+  living.network.misbehave[server] = (seen, genuine) => {
+    if (!stage(seen, living)) return undefined
+    times++
+    return how(seen, genuine)
+  }
+  return () => times
+}
+
+function publish(living: Living, epochs: number, servers: readonly string[] = [A, B]): Database {
+  for (let i = 0; i < epochs; i++) {
+    living.publish([change(NAMES[i]!, `e ${living.newest.manifest.epoch}`)], servers)
+    living.network.signatures.push(signatureOf(living.newest))
+  }
+  return living.newest
+}
+
+/** Whatever a call comes to, and how long it takes. */
+async function timed(clock: Clock, drive: Harness['drive'], call: () => Promise<unknown>) {
+  const start = clock.now()
+  const outcome = await drive(
+    call().then(
+      value => ({ value, error: undefined }),
+      (error: { code: string; message: string }) => ({ value: undefined, error }),
+    ),
+  )
+  return { ...outcome, ms: clock.now() - start }
+}
+
+describe.each(MODES)('mode %s', (mode, options) => {
+  describe.each([A, B])('%s', server => {
+    test.each(KINDS)('%s %s: every call ends by its deadline', async (_how, _what, fault, stage) => {
+      const timeoutMs = 5_000
+      const { living, clock, open, drive } = started(options)
+      const ends = async (call: () => Promise<unknown>) => {
+        const { ms, error, value } = await timed(clock, drive, call)
+        // Blobs that arrive give time back: there are few, and small ones.
+        expect(ms).toBeLessThanOrEqual(timeoutMs + 1_000)
+        if (error !== undefined) expect(['timeout', 'network', 'protocol', 'version']).toContain(error.code)
+        return value
+      }
+      failing(living, server, clock, fault, stage)
+      const opened = (await ends(() => open({ timeoutMs }))) as KeyhushMap | undefined
+      living.network.misbehave[server] = undefined
+      const map = opened ?? (await open({ timeoutMs }))
+      for (const epochs of [1, 2]) {
+        failing(living, server, clock, fault, stage)
+        publish(living, epochs)
+        await ends(() => map.sync())
+        await ends(() => map.get(NAMES[5]!))
+        living.network.misbehave[server] = undefined
+        await drive(map.sync())
+        expect(map.epoch).toBe(living.newest.manifest.epoch)
+      }
+      failing(living, server, clock, fault, stage)
+      await ends(() => map.close())
+      living.network.misbehave[server] = undefined
+      const again = await open({ timeoutMs })
+      expect(await drive(again.get(NAMES[5]!))).toEqual(living.newest.contents.values[5])
+    })
+
+    const isSpared = (what: string) => OF_ANY.includes(what) || (mode === 'local, signed' && what === 'what it shows')
+    const spared = KINDS.filter(([, what]) => isSpared(what))
+    test.each(spared)('%s %s: the other suffices, two seconds later', async (_how, _what, fault, stage) => {
+      for (let seed = 1; seed <= 3; seed++) {
+        const { living, clock, open, drive } = started(options, seed)
+        failing(living, server, clock, fault, stage)
+        const opening = await timed(clock, drive, () => open())
+        expect([opening.error, opening.ms < 3_000]).toEqual([undefined, true])
+        const map = opening.value as KeyhushMap
+        for (const epochs of [1, 3]) {
+          publish(living, epochs)
+          const syncing = await timed(clock, drive, () => map.sync())
+          expect(syncing.error).toBeUndefined()
+          expect(syncing.ms).toBeLessThan(3_000)
+          expect(map.epoch).toBe(living.newest.manifest.epoch)
+        }
+        expect(await drive(map.get(NAMES[0]!))).toEqual(
+          new TextEncoder().encode(`e ${living.newest.manifest.epoch - 3}`),
+        )
+      }
+    })
+  })
+})
+
+describe('where some of five servers suffice', () => {
+  const stages = Object.entries(STAGES).filter(([what]) => ['what it shows', 'manifests', 'lookups'].includes(what))
+  const kinds = Object.entries(FAULTS).flatMap(([how, fault]) =>
+    stages.map(([what, stage]) => [how, what, fault, stage] as const),
+  )
+  test.each(kinds)('two of which each %s %s: a call takes two seconds more, once', async (_how, what, fault, stage) => {
+    for (let seed = 1; seed <= 5; seed++) {
+      const { database } = keyed()
+      const network = among(5, database)
+      const living = new Living(network, database)
+      const harness = new Harness(network, seed)
+      const { clock, drive } = harness
+      for (const i of [1, 3]) failing(living, SERVERS[i]!, clock, fault, stage)
+      const wish = { servers: SERVERS.slice(0, 5), atLeast: 3, mode: 'instant', push: false } as const
+      const opening = await timed(clock, drive, () => harness.open(wish))
+      expect([opening.error, opening.ms <= 2_000]).toEqual([undefined, true])
+      const map = opening.value as KeyhushMap
+      const waits: number[] = []
+      for (let i = 0; i < 4; i++) {
+        const { value, ms } = await timed(clock, drive, () => map.get(NAMES[i]!))
+        expect(value).toEqual(database.contents.values[i])
+        waits.push(ms)
+      }
+      expect(waits.slice(1)).toEqual([0, 0, 0])
+      expect(waits[0]).toBeLessThan(what === 'lookups' ? 3_000 : 1)
+      publish(living, 1, SERVERS.slice(0, 5))
+      const syncing = await timed(clock, drive, () => map.sync())
+      expect([syncing.error, syncing.ms <= 2_000, map.epoch]).toEqual([undefined, true, 2])
+    }
+  })
+})
+
+describe('of two servers that may be one party', () => {
+  const kinds = KINDS.filter(([, what]) => what === 'lookups')
+  test.each(kinds)(
+    'one that %s %s: the other is sent the same bytes two seconds later, once',
+    async (_how, _what, fault, stage) => {
+      for (const server of [A, B]) {
+        const { living, network, clock, open, drive } = started(EITHER)
+        const map = await open()
+        failing(living, server, clock, fault, stage)
+        const waits: number[] = []
+        for (let i = 0; i < 4; i++) {
+          const before = network.queries().length
+          const { value, ms } = await timed(clock, drive, () => map.get(NAMES[i]!))
+          expect(value).toEqual(living.newest.contents.values[i])
+          waits.push(ms)
+          const sent = network.queries(before).map(({ body }) => toHex(body))
+          expect(new Set(sent).size).toBe(1)
+        }
+        expect(waits.slice(1)).toEqual([0, 0, 0])
+        expect(waits[0]).toBeLessThan(3_000)
+      }
+    },
+  )
+
+  const ofFences = KINDS.filter(([, what]) => what === 'its fence')
+  test.each(ofFences)(
+    'one that %s %s: the other is enough to open a stored state, and to make one',
+    async (_how, _what, fault, stage) => {
+      for (const server of [A, B]) {
+        const { living, clock, open, drive } = started(EITHER)
+        failing(living, server, clock, fault, stage)
+        const made = await timed(clock, drive, () => open())
+        expect([made.error, made.ms < 3_000]).toEqual([undefined, true])
+        await drive((made.value as KeyhushMap).close())
+        const taken = await timed(clock, drive, () => open())
+        expect([taken.error, taken.ms < 3_000]).toEqual([undefined, true])
+        const { value } = await timed(clock, drive, () => (taken.value as KeyhushMap).get(NAMES[3]!))
+        expect(value).toEqual(living.newest.contents.values[3])
+      }
+    },
+  )
+})
+
+describe('memory', () => {
+  /** Who is asked for the next list first, and how long sync() takes. */
+  async function asked(living: Living, map: KeyhushMap, clock: Clock, drive: Harness['drive'], network: Network) {
+    const before = network.seen.length
+    publish(living, 1)
+    const { ms } = await timed(clock, drive, () => map.sync())
+    const lists = network.seen.slice(before).filter(({ path }) => path.startsWith('/v1/blobs/'))
+    return { servers: lists.map(({ server }) => server), ms }
+  }
+
+  test.each([A, B])(
+    '%s was late with lists of one sync(): it is asked last for the others, and first again once it replies in time',
+    async server => {
+      const { living, network, clock, open, drive } = started({ mode: 'local' })
+      const map = await open()
+      failing(living, server, clock, FAULTS['keeps silent about']!, STAGES['update lists']!)
+      publish(living, 6)
+      const before = network.seen.length
+      const { ms } = await timed(clock, drive, () => map.sync())
+      expect(ms).toBeLessThan(3_000)
+      const lists = () => network.seen.slice(before).filter(({ path }) => path.startsWith('/v1/blobs/'))
+      expect(lists().filter(seen => seen.server === server)).toHaveLength(1)
+      expect(lists()).toHaveLength(7)
+      living.network.misbehave[server] = undefined
+      const firsts: string[] = []
+      for (let i = 0; i < 4; i++) firsts.push((await asked(living, map, clock, drive, network)).servers[0]!)
+      expect(firsts).toContain(server)
+    },
+  )
+
+  test('servers that are all late are all waited for', async () => {
+    const { living, network, clock, open, drive } = started({ mode: 'full' })
+    const map = await open()
+    network.both(late(clock, '/v1/', 6_000))
+    for (let i = 0; i < 2; i++) {
+      publish(living, 1)
+      await drive(map.sync())
+      expect(await drive(map.get(NAMES[5]!))).toEqual(living.newest.contents.values[5])
+    }
+    expect(map.epoch).toBe(3)
+  })
+
+  test('a page that was held up notes nobody as late', async () => {
+    const { living, network, clock, open, drive } = started({ mode: 'local' })
+    const map = await open()
+    // Replies are there when the page goes on, but its timers are run first.
+    network.both(async (_seen, genuine) => {
+      clock.pass(60_000)
+      return genuine
+    })
+    publish(living, 2)
+    await drive(map.sync())
+    network.both(undefined)
+    const servers = new Set<string>()
+    for (let i = 0; i < 4; i++) {
+      const next = await asked(living, map, clock, drive, network)
+      expect([next.servers.length, next.ms]).toEqual([1, 0])
+      servers.add(next.servers[0]!)
+    }
+    expect(servers).toEqual(new Set([A, B]))
+  })
+})
