@@ -300,7 +300,8 @@ test('two publishers at once, with one record or two, part no servers, and a run
       for (let turns = draw(6); turns > 0; turns--) await nextTurn()
     }
     const outcomes = await Promise.all([outcomeOf(world.run('edit')), outcomeOf(world.run('other', undefined, other))])
-    for (const outcome of outcomes) expect([n, outcome?.message ?? '']).toEqual([n, expect.not.stringContaining('DIVERGED')])
+    for (const outcome of outcomes)
+      expect([n, outcome?.message ?? '']).toEqual([n, expect.not.stringContaining('DIVERGED')])
     // The first may find an epoch that only the other knows to be its own.
     await outcomeOf(world.run('edit'))
     for (const again of [await outcomeOf(world.run('other', undefined, other)), await outcomeOf(world.run('edit'))]) {
