@@ -26,8 +26,12 @@ const PACKAGED_HELP = PACKAGED.map(proofs => [proofs, `as merkle, with the proof
 const STORES = Object.values(STORAGE_KINDS).map(({ form, name }) => `${form} (${name})`)
 
 const PUBLISH_EXITS = `
-Exit status: 0 published, or published before and still newest; 1 a wrong call or batch; 3 run it again: a server is away, or
-another batch came first; 4 look: servers or clocks are not as they should be; 5 published before, and something else since.`
+Exit status:
+  0  published; or published before, and no record has changed since
+  1  a wrong call, key or batch
+  3  run it again: a server is away, or another publisher was first
+  4  look: servers, epochs or clocks are not as they should be
+  5  published before, and others since; or expired since`
 
 const program = new Command('keyhush')
   .description('Private lookups: build a dataset from a file, serve it, and publish changes.')

@@ -1,6 +1,6 @@
 // The server as a library: build a dataset, load it, serve it. The `keyhush` command is cli.ts.
 
-export { BuildError, DatasetError, MissingPackageError, PublishError } from './base/errors.js'
+export { BuildError, DatasetError, MissingPackageError, PublishError, type PublishExit } from './base/errors.js'
 export type { FenceOptions } from './database/fence.js'
 export { UpdatableDatabase, type UpdatableOptions } from './database/updatable.js'
 export { type BuildOptions, type BuildSummary, buildDataset, type Progress } from './dataset/build.js'
@@ -16,7 +16,7 @@ export type { InstantOptions } from './instant/lookups.js'
 export type { OneServerOptions } from './instant/one-server.js'
 export { createKeyFile, type KeyPair, readKeyFile, readPublicKey } from './publisher/files.js'
 export { type PublishOptions, type PublishSummary, publish, STEPS, type Step } from './publisher/publish.js'
-export { PublisherRecord, type RecordedManifest } from './publisher/record.js'
+export { PublisherRecord, type RecordedBatch, type RecordedManifest } from './publisher/record.js'
 export { openStorage } from './storage/kinds.js'
 export { openLmdb } from './storage/lmdb.js'
 export { MemoryStorage } from './storage/memory.js'

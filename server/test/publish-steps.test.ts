@@ -3,6 +3,7 @@
 
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { decodeBatch, decodeManifest, toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { blake3 } from '@noble/hashes/blake3.js'
@@ -73,6 +74,8 @@ class World {
     }
   })(this)
   effects = 0
+  /** before each request */
+  pause = async () => {}
   disturbance: Disturbance | undefined
   /** a request that is still on its way */
   late: (() => Promise<unknown>) | undefined
@@ -118,7 +121,7 @@ class World {
   }
 
   /** Publishes from the first step, with what disturbs it. */
-  async run(run: Run, disturbance?: Disturbance): Promise<PublishSummary> {
+  async run(run: Run, disturbance?: Disturbance, record: PublisherRecord = this.record): Promise<PublishSummary> {
     Object.assign(this, { effects: 0, disturbance })
     this.#isDead = false
     const text = RUNS[run]
@@ -126,7 +129,7 @@ class World {
       servers: [...this.servers.keys()],
       own: this.alone,
       key: this.keys,
-      record: this.record,
+      record,
       operations: text === undefined ? undefined : Buffer.from(text),
       ...(run === 'renew' && { expires: 4_000_000_000 }),
       fetch: (url, init) => this.#fetch(`${url}`, init),
@@ -161,6 +164,7 @@ class World {
     const origin = new URL(url).origin
     const server = this.servers.get(origin)!
     const path = url.slice(origin.length)
+    await this.pause()
     if (method === 'GET') {
       if (this.#isDead) throw new Killed()
       return await server.inject('GET', path, {})
@@ -284,6 +288,30 @@ describe.each([
       }
     },
   )
+})
+
+test('two publishers at once, with one record or two, part no servers, and a run of each heals what is left', async () => {
+  const dataset = await builtDirectory('a.csv', KEYED, { maxValueBytes: 20 })
+  const draw = chance(5)
+  for (let n = 0; n < (THOROUGH ? 200 : 12); n++) {
+    const world = await World.begin(dataset, 3, [PUBLISHER])
+    const other = n % 2 === 0 ? world.record : new PublisherRecord()
+    world.pause = async () => {
+      for (let turns = draw(6); turns > 0; turns--) await nextTurn()
+    }
+    const outcomes = await Promise.all([outcomeOf(world.run('edit')), outcomeOf(world.run('other', undefined, other))])
+    for (const outcome of outcomes)
+      expect([n, outcome?.message ?? '']).toEqual([n, expect.not.stringContaining('DIVERGED')])
+    // The first may find an epoch that only the other knows to be its own.
+    await outcomeOf(world.run('edit'))
+    for (const again of [await outcomeOf(world.run('other', undefined, other)), await outcomeOf(world.run('edit'))]) {
+      if (again !== undefined) expect([n, again]).toEqual([n, expect.objectContaining({ exit: 5 })]) // published before
+    }
+    expect([n, await outcomeOf(world.run('nothing'))]).toEqual([n, undefined])
+    await world.expectWhole(`${n}`)
+    expect([n, await world.made('edit'), await world.made('other')]).toEqual([n, 1, 1])
+    await world.end()
+  }
 })
 
 test('the steps are those of the page, in order', async () => {

@@ -13,6 +13,7 @@ import {
   createServer,
   MemoryStorage,
   PublisherRecord,
+  publish,
   readKeyFile,
   readPublicKey,
   UpdatableDatabase,
@@ -295,6 +296,22 @@ describe('keyhush publish', () => {
       expect(operators[0].manifest).toEqual(operators[1].manifest)
     })
 
+    test('begins one before a batch that the generation has no room for, and none behind it', async () => {
+      const { operators, publish } = await rig()
+      const many = adds(0, 6000) // several times the 1024 keys that a directory is planned for at least
+      await expectRefused(
+        publish(many, '--no-generation'),
+        `echo '{"op":"generation","headroom":6000}' > generation.jsonl`,
+      )
+      const grown = await publish(many)
+      expect(grown).toMatchObject({ code: 0, stderr: '' })
+      expect(grown.stdout).toMatch(/^epoch: 3 of generation 2\nchanges: 6000\n/)
+      expect(grown.stdout).toContain('new generation: begun: the batch adds more than the generation has room for\n')
+      expect(operators[0].manifest).toEqual(operators[1].manifest)
+      for (const { updatable } of operators) expect(updatable.signatures().map(({ epoch }) => epoch)).toEqual([1, 2, 3])
+      expect((await publish(edit('x'), '--no-generation')).stdout).toMatch(/^epoch: 4 of generation 2\n/)
+    })
+
     test('begins one by hand', async () => {
       const { operators, publish } = await rig()
       const generation = [{ op: 'generation', headroom: 50 }]
@@ -304,6 +321,75 @@ describe('keyhush publish', () => {
       await expectRefused(publish([...generation, ...edit('x')]), '422 batch_refused: line 1')
       expect(operators[0].epoch).toBe(2)
     })
+  })
+
+  describe('what was published before', () => {
+    test('is told from what is new: 0 if nothing came since, else 5; --again publishes it anew', async () => {
+      const { operators, publish } = await rig()
+      for (const value of ['x', 'y']) expect((await publish(edit(value))).code).toBe(0)
+      expect((await publish(edit('y'))).stdout).toContain('changes: 1 (published before)')
+      await expectRefused(publish(edit('x')), 'these operations made epoch 2, and the servers are at epoch 3', 5)
+      expect(operators.map(({ epoch }) => epoch)).toEqual([3, 3])
+      expect((await publish(edit('x'), '--again')).stdout).toMatch(/^epoch: 4 [\s\S]*changes: 1\n/)
+      // Another encoding is another batch.
+      const hex = [{ op: 'edit', key: 'one', value: '78' }]
+      for (const encoding of ['hex', 'utf8']) expect((await publish(hex, '--value-encoding', encoding)).code).toBe(0)
+      expect(operators[1].epoch).toBe(6)
+    })
+
+    test('is still the newest after a renewal and a generation, which change no record', async () => {
+      const { publish } = await rig()
+      await publish(edit('x'), '--valid-days', '5')
+      const renewed = await publish([{ op: 'renew' }], '--valid-days', '7')
+      expect(renewed.stdout).toMatch(/^epoch: 3 of generation 1\nchanges: 0\n/)
+      await publish([{ op: 'generation' }], '--valid-days', '7')
+      expect((await publish(edit('x'))).stdout).toContain('epoch: 4 of generation 2\nchanges: 1 (published before)\n')
+      await publish(edit('y'), '--valid-days', '7')
+      await expectRefused(publish([{ op: 'generation' }], '--valid-days', '7'), 'these operations made epoch 4', 5)
+    })
+  })
+
+  test('a renewal makes an epoch each time, with a later expiry, or fails', async () => {
+    const { operators, publish } = await rig()
+    const renew = [{ op: 'renew' }]
+    for (const days of ['5', '6', '6']) expect((await publish(renew, '--valid-days', days)).code).toBe(0)
+    expect(operators.map(({ epoch }) => epoch)).toEqual([4, 4])
+    expect(decodeManifest(operators[0].manifest).expires).toBeGreaterThan(Date.now() / 1000 + 5.9 * 24 * 3600)
+    await expectRefused(publish(renew, '--valid-days', '5'), 'expected a later expiry than')
+    await expectRefused(publish(renew), '--valid-days: expected it for a renewal')
+    expect(operators[0].epoch).toBe(4)
+  })
+
+  test('a clock that is wrong is told, and nothing is sent that has expired for a server', async () => {
+    const { operators, record, key } = await rig()
+    const now = Math.floor(Date.now() / 1000)
+    const DAYS = 24 * 60 * 60
+    const publishAt = (clock: number, days: number) =>
+      publish({
+        ...{ servers: operators.map(({ url }) => url), key, record, expires: clock + days * DAYS, now: () => clock },
+        operations: Buffer.from(`${JSON.stringify(edit('x')[0])}\n`),
+      })
+    const slow = now - 2 * DAYS
+    const error = await publishAt(slow, 1).catch((error: unknown) => error)
+    expect(error).toMatchObject({ name: 'PublishError', exit: 4 })
+    const said = new Date(slow * 1000).toISOString().slice(0, 19)
+    expect((error as Error).message).toContain(`your clock says ${said}Z, `)
+    for (const { url } of operators) expect((error as Error).message).toContain(`${url} says 2`)
+    expect(operators.map(({ epoch }) => epoch)).toEqual([1, 1])
+    expect(await publishAt(slow, 3)).toMatchObject({ epoch: 2 })
+  })
+
+  test('a proxy’s status is said as such', async () => {
+    const { operators, publish } = await rig()
+    for (const [status, exit, words] of [
+      [502, 3, 'got 502 Bad Gateway of a proxy: the server behind it is away or busy; run it again'],
+      [404, 1, 'got 404 Not Found of something else; is the URL right?'],
+    ] as const) {
+      const proxy = await serve((_request, response) => void response.writeHead(status).end('<html>proxy</html>'))
+      onTestFinished(proxy.close)
+      await expectRefused(publish(edit('x'), { urls: [operators[0].url, proxy.url] }), words, exit)
+    }
+    expect(operators[0].epoch).toBe(1)
   })
 
   test('refuses one server given twice, and a key nobody knows', async () => {

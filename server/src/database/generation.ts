@@ -82,7 +82,7 @@ export class Generation {
       blob: hash =>
         manifest.keyed && hash === toHex(manifest.directoryHash)
           ? memoryBlob(directoryBytes)
-          : partitionBlob(this, epoch, hash),
+          : partitionBlob(this, manifest, hash),
     }
     this.epochs = [...this.epochs.filter(({ isCores }) => isCores !== 'gone'), epoch]
     return epoch

@@ -1,21 +1,29 @@
 // Partitions of the epochs that the core has, which clients download by their hash.
 
 import { contentHash, equalBytes, HASH_BYTES, type Manifest, partitionBytes } from '@keyhush/protocol'
+import type { Core, DatabaseHandle } from '@keyhush/wasm'
 import { recordBytesView } from '../dataset/view.js'
 import { type Blob, slicedBlob } from './epochs.js'
-import type { EpochInMemory, Generation } from './generation.js'
+
+/** A generation's database, and the epochs that were made of it. */
+interface Kept {
+  readonly core: Core
+  readonly database: DatabaseHandle
+  readonly isFreed: boolean
+  readonly epochs: readonly { readonly manifest: Manifest; readonly isCores: 'newest' | 'previous' | 'gone' }[]
+}
 
 /**
  * By its hash in hex. The core has the epoch before the newest too, also while it writes. A download breaks off once no epoch there has
  * this partition.
  */
-export function partitionBlob(generation: Generation, { manifest }: EpochInMemory, hash: string): Blob | undefined {
+export function partitionBlob(generation: Kept, manifest: Manifest, hash: string): Blob | undefined {
   const { core, database } = generation
   const wanted = Buffer.from(hash, 'hex')
   const q = partitionWith(manifest, wanted)
   if (q === undefined) return undefined
   const length = partitionBytes(manifest)
-  const hasIt = ({ manifest: of, isCores }: EpochInMemory) =>
+  const hasIt = ({ manifest: of, isCores }: Kept['epochs'][number]) =>
     isCores !== 'gone' && q < of.partitions && equalBytes(contentHash(of, q), wanted)
   return slicedBlob(length, (first, last) => {
     const epoch = generation.isFreed ? undefined : generation.epochs.find(hasIt)

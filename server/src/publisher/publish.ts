@@ -321,8 +321,9 @@ class Publication implements Record<Step, () => Promise<void>> {
           4,
         )
       })
-      if (more.length === 0) break
-      chain.push(...more)
+      const wanted = more.filter(({ manifest }) => manifest.epoch <= this.#tip.manifest.epoch) // others may publish
+      if (wanted.length === 0) break
+      chain.push(...wanted)
     }
     for (const [i, { manifest }] of chain.slice(1).entries()) {
       if (toHex(manifest.previousManifest) === this.#hash(chain[i]!.bytes)) continue
@@ -388,12 +389,12 @@ class Publication implements Record<Step, () => Promise<void>> {
   /** Whether a batch of this publisher made it, by the word of all servers that have it (one may lie), on a manifest of its own. */
   async #isSent(known: KnownManifest): Promise<boolean> {
     const { databaseId, generation, epoch, previousManifest, updateListBytes } = known.manifest
-    if (epoch === 1) return false
     const holders = this.#ofEpoch(epoch)
+    const statuses = holders.map(server => this.#statuses.get(server)!)
+    if (statuses.some(({ batch }) => batch === '')) return false
     const before = await holders[0]!.manifest(updateListBytes === 0 ? generation - 1 : generation, epoch - 1)
     if (this.#hash(before.bytes) !== toHex(previousManifest)) diverged(`epoch ${epoch} does not name the one before`)
     if (!(await this.#isOwn(before, false))) return false
-    const statuses = holders.map(server => this.#statuses.get(server)!)
     // What this call would send is as good as sent: an earlier run may have had another record.
     const body = this.#wanted && bodyOn(this.#core, before, this.#wanted)
     if (body !== undefined && statuses.every(({ batch }) => batch === this.#hash(body))) await this.#recordBatch(body)

@@ -30,15 +30,10 @@ export interface RecordedBatch {
   readonly digest: string
 }
 
-/** A file's name, read. */
-interface Entry {
+/** A file's name, read. `digest` of a manifest: the batch's hash, or nothing. */
+interface Entry extends Omit<RecordedBatch, 'does'> {
   readonly name: string
-  readonly databaseId: string
-  readonly epoch: number
-  readonly hash: string
   readonly kind: 'manifest' | RecordedBatch['does']
-  /** of a manifest: the batch's hash, or nothing */
-  readonly digest: string
 }
 
 /** How many of the newest manifests and batches to keep for each database. A server further behind needs a new store. */
