@@ -1,7 +1,6 @@
 // Real servers: their databases, and the apps that answer for them. An app costs twenty times as much as a database, so that apps are
 // kept and get one database after the other; each database has one of its own while it runs.
 
-import type { Readable } from 'node:stream'
 import { createServer, MemoryStorage, UpdatableDatabase } from '@keyhush/server'
 import { PUBLISHER } from '../../support/publishing.js'
 import type { Foundation } from '../living/databases.js'
@@ -107,7 +106,7 @@ export interface HostOptions {
 export class Host {
   readonly database: UpdatableDatabase
   readonly #mounted: Mounted
-  readonly #streams = new Set<Readable>()
+  readonly #streams = new Set<AbortController>()
 
   private constructor(database: UpdatableDatabase, mounted: Mounted) {
     this.database = database
@@ -133,20 +132,21 @@ export class Host {
 
   /** Calls `take` with each line of the stream of events. Returns how to end that. */
   async listen(take: (line: Uint8Array) => void): Promise<() => void> {
-    const reply = await this.#mounted.app.inject({ method: 'GET', url: '/v1/events', payloadAsStream: true })
-    const stream = reply.stream()
-    this.#streams.add(stream)
+    const ends = new AbortController()
+    const asked = { method: 'GET', url: '/v1/events', payloadAsStream: true, signal: ends.signal } as const
+    const stream = (await this.#mounted.app.inject(asked)).stream()
+    this.#streams.add(ends)
     stream.on('data', (line: Buffer) => take(new Uint8Array(line)))
     stream.on('error', () => {})
     return () => {
-      this.#streams.delete(stream)
-      stream.destroy()
+      this.#streams.delete(ends)
+      ends.abort()
     }
   }
 
   /** The process ends; its storage stays. */
   async stop(): Promise<void> {
-    for (const stream of this.#streams) stream.destroy()
+    for (const stream of this.#streams) stream.abort()
     this.#streams.clear()
     const { foundation } = this.#mounted
     await this.database.close()

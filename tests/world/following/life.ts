@@ -17,7 +17,7 @@ import { linesOf } from './truth.js'
 import type { Ground, Grounds } from './foundations.js'
 import { hexKey, KEYS } from './keys.js'
 import type { RunPlan } from './publisher.js'
-import { describe, SOON_MS, serversOf } from './rules.js'
+import { describe, mayCondemn, SOON_MS, serversOf } from './rules.js'
 import type { Mood, Server } from './servers.js'
 import { type Call, type Plan, Profile, Tab } from './tab.js'
 import { type Violation, World } from './world.js'
@@ -360,7 +360,7 @@ class Life {
     const servers = serversOf(world, plan)
     // Streams of servers that had announced what was not there may stay closed for long.
     const heard = plan.push === true && !servers.some(hasMisled)
-    if (map.condemned && servers.some(hasLied)) await ended(world.time, tab.reset())
+    if (map.condemned !== undefined && servers.some(mayCondemn)) await this.#resets(tab)
     if (!heard) await this.#succeeds(tab, tab.sync(), 'calm-call')
     if (map.epoch < newest) {
       const where = `${tab.name} (${describe(plan)}) is at epoch ${map.epoch}, and the newest is ${newest}`
@@ -378,6 +378,11 @@ class Life {
     if (outcome === undefined) this.#world.violate(rule, `${whose} does not end`)
     else if ('error' in outcome) this.#world.violate(rule, `${whose} fails: ${outcome.error}`)
     else if (call.ended - call.begun > mostMs) this.#world.violate(rule, `${whose} takes ${call.ended - call.begun} ms`)
+  }
+
+  async #resets(tab: Tab): Promise<void> {
+    const call = tab.reset()
+    await this.#world.time.until(() => call.outcome !== undefined, MINUTE)
   }
 
   async #reopen(tab: Tab): Promise<void> {
@@ -400,6 +405,7 @@ class Life {
     if (map.epoch < newest) {
       world.violate('calm-open', `${tab.name} (${describe(plan)}): ${what} opens at epoch ${map.epoch}, not at ${newest}`)
     }
+    if (map.condemned !== undefined && serversOf(world, plan).some(mayCondemn)) await this.#resets(tab)
     await this.#succeeds(tab, tab.ask(this.#question(this.#chances[0]!)), 'calm-call')
     await this.#succeeds(tab, tab.close(), 'calm-close', 1_000)
   }
@@ -427,10 +433,6 @@ function anyMood(chance: Chance): Mood {
 
 function hasMisled({ episodes }: Server): boolean {
   return episodes.some(({ mood }) => mood.is === 'announces' || mood.is === 'lies')
-}
-
-function hasLied({ episodes }: Server): boolean {
-  return episodes.some(({ mood }) => mood.is === 'lies')
 }
 
 function isOver({ outcome }: Call): boolean {

@@ -221,7 +221,9 @@ export class Rules {
       }
       return
     }
-    if (!answerable || !this.#answerable(plan, servers) || tab.map?.condemned === true) return
+    // A lie condemns a state; so does a server that was put back, and with it its fence.
+    if (error?.code === 'condemned' && servers.some(mayCondemn)) return
+    if (!answerable || !this.#answerable(plan, servers)) return
     if (servers.filter(server => server.honestSince(begun)).length < needed(plan)) return
     const moods = servers.map(({ letter, mood }) => `${letter} ${mood.is}`).join(', ')
     if (error !== undefined) return this.#violate('answered', `${whose} (${moods})`)
@@ -230,6 +232,11 @@ export class Rules {
       this.#violate('answered-soon', `${whose} (${moods})`)
     }
   }
+}
+
+/** Whether a server has lied, or its fence has gone back. */
+export function mayCondemn({ episodes }: Server): boolean {
+  return episodes.some(({ mood }) => mood.is === 'lies' || mood.is === 'back')
 }
 
 export function describe({ mode = 'auto', publisherKey, atLeast, servers, push, collusion }: Plan): string {

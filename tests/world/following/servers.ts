@@ -132,8 +132,12 @@ export class Server {
 
   // ---- moods -------------------------------------------------------------------------------------
 
-  /** It behaves so from now on. Real work: the world's time stands still meanwhile. */
-  async turn(mood: Mood): Promise<void> {
+  /** It behaves so from now on. */
+  turn(mood: Mood): Promise<void> {
+    return this.#world.time.during(`${this.letter} becomes ${mood.is}`, this.#turn(mood))
+  }
+
+  async #turn(mood: Mood): Promise<void> {
     const { now } = this.#world.time
     this.#world.note(this.letter, `is ${describe(mood)}`)
     this.#world.count(`mood: ${mood.is}`)
@@ -218,7 +222,7 @@ export class Server {
   }
 
   #answer(host: Host, path: string, asked: Asked): Promise<Reply> {
-    return this.#world.time.during(host.ask(path, asked))
+    return this.#world.time.during(`${asked.method} ${path} ${this.letter}`, host.ask(path, asked))
   }
 
   #changed(path: string, reply: Reply): Reply {
@@ -318,7 +322,7 @@ export class Server {
       if (isChanged) line[this.#chance.below(line.length)]! ^= 1
       if (this.mood.is !== 'silent') arrive(line)
     })
-    trip.whenOver(await time.during(listening))
+    trip.whenOver(await time.during(`events ${this.letter}`, listening))
     if (mood.is === 'announces') arrive(this.#claim(mood.ahead))
     const beat = () => {
       if (trip.over || this.#world.over) return
@@ -401,7 +405,7 @@ function lost(): Error {
 async function hostOn(world: World, storage: MemoryStorage, skewMs: number): Promise<Host> {
   const { foundation, history } = world
   const now = () => (world.date + skewMs) / 1000
-  return await world.time.during(Host.start({ foundation: foundation.laid, storage, now, history }))
+  return await world.time.during('the start of a server', Host.start({ foundation: foundation.laid, storage, now, history }))
 }
 
 /** For the trace. */

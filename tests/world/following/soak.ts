@@ -33,7 +33,9 @@ export async function soak(args: string[]): Promise<number> {
   }
   try {
     for (let seed = first; seed < first + lives; seed++) {
-      const outcome = await live(seed, grounds)
+      const outcome = await live(seed, grounds).catch(error => {
+        throw new Error(`seed ${seed}`, { cause: error })
+      })
       for (const [what, times] of outcome.counts) met.set(what, (met.get(what) ?? 0) + times)
       const rules = new Set(outcome.violations.map(({ rule }) => rule))
       if (values.twins === true) {

@@ -3,6 +3,9 @@
 
 import { turn } from '../simulation.js'
 
+/** Real work that takes so long waits for something that does not come. */
+const HANGS_MS = 20_000
+
 /** Something that is due. */
 export interface Due {
   readonly when: number
@@ -18,7 +21,8 @@ export class Time {
   #order = 0
   /** a heap, the earliest first */
   readonly #due: Due[] = []
-  readonly #work = new Set<Promise<unknown>>()
+  /** and what it is */
+  readonly #work = new Map<Promise<unknown>, string>()
 
   /** Runs it when that is due; at once, if it was due before. */
   after(ms: number, run: () => void): Due {
@@ -40,9 +44,9 @@ export class Time {
   }
 
   /** Time stands still until this real work is done. */
-  during<T>(work: Promise<T>): Promise<T> {
+  during<T>(what: string, work: Promise<T>): Promise<T> {
     const done = () => void this.#work.delete(work)
-    this.#work.add(work)
+    this.#work.set(work, what)
     work.then(done, done)
     return work
   }
@@ -81,8 +85,22 @@ export class Time {
   async settle(): Promise<void> {
     await turn()
     while (this.#work.size > 0) {
-      await Promise.allSettled(this.#work)
+      await this.#settled()
       await turn()
+    }
+  }
+
+  async #settled(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined
+    const hanging = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        reject(new Error(`expected real work to end, and this has not: ${[...this.#work.values()].join(', ')}`))
+      }, HANGS_MS)
+    })
+    try {
+      await Promise.race([Promise.allSettled(this.#work.keys()), hanging])
+    } finally {
+      clearTimeout(timer)
     }
   }
 

@@ -135,7 +135,7 @@ export class World {
       const { epoch, publicKey } = parseSignature(JSON.parse(Buffer.from(body!).toString()))
       this.note(server.letter, `shows epoch ${epoch} signed under ${publicKey.slice(0, 4)}`)
     }
-    await this.time.during(server.keepCopy())
+    await this.time.during('a copy', server.keepCopy())
     this.rules.changed(server)
   }
 
@@ -143,7 +143,7 @@ export class World {
   async end(): Promise<void> {
     this.over = true
     for (const tab of this.tabs) tab.kill()
-    for (const server of this.servers) await server.end()
     globalThis.fetch = this.#fetch
+    for (const server of this.servers) await this.time.during(`the end of ${server.letter}`, server.end())
   }
 }
