@@ -20,7 +20,7 @@ import type { RunPlan } from './publisher.js'
 import { describe, mayCondemn, SOON_MS, serversOf } from './rules.js'
 import type { Mood, Server } from './servers.js'
 import { type Call, type Plan, Profile, Tab } from './tab.js'
-import { type Violation, World } from './world.js'
+import { type Seen, type Violation, World } from './world.js'
 
 export interface Outcome {
   readonly seed: number
@@ -33,8 +33,11 @@ export interface Outcome {
   readonly lasted: number
 }
 
-/** Which keys a life looks up: the same places of two lists. */
-export type Twin = 0 | 1
+/**
+ * Twins differ in the keys that they look up, and in nothing else. Their keys are in the database all the time, or never: an absent key
+ * takes a random number more, and what is drawn after that, such as who is asked first, would be another draw.
+ */
+export type Twin = 'none' | 'first' | 'second'
 
 /** What a seed draws, before anything happens. */
 export interface Lot {
@@ -98,7 +101,7 @@ function anyPlan(chance: Chance, servers: 1 | 2 | 3, rotates: boolean): Plan {
   }
 }
 
-export async function live(seed: number, grounds: Grounds, twin: Twin = 0, lot = draw(seed)): Promise<Outcome> {
+export async function live(seed: number, grounds: Grounds, twin: Twin = 'none', lot = draw(seed)): Promise<Outcome> {
   const ground: Ground = grounds[lot.ground]
   const { servers, history, skews } = lot
   const world = await World.begin(seed, { foundation: ground, servers, history, skews })
@@ -108,10 +111,24 @@ export async function live(seed: number, grounds: Grounds, twin: Twin = 0, lot =
     await world.end()
   }
   const { violations, trace, counts } = world
-  const transcript = world.seen.map(
-    ({ at, tab, server, method, path, bytes }) => `${at} ${tab.name} ${server.letter} ${method} ${path} ${bytes}`,
-  )
-  return { seed, violations, trace, counts, transcript, lasted: world.time.now }
+  return { seed, violations, trace, counts, transcript: transcriptOf(world), lasted: world.time.now }
+}
+
+/**
+ * A line for all that leaves a tab at once for one path. Which of three servers gets the longer half of an instant lookup is drawn by
+ * hedged random bytes, and so is another for another key.
+ */
+function transcriptOf({ seen }: World): string[] {
+  const together = new Map<string, Seen[]>()
+  for (const request of seen) {
+    const name = `${request.at} ${request.tab.name} ${request.method} ${request.path}`
+    together.set(name, [...(together.get(name) ?? []), request])
+  }
+  return [...together].map(([name, requests]) => {
+    const servers = requests.map(({ server }) => server.letter).sort()
+    const lengths = requests.map(({ bytes }) => bytes).sort((a, b) => a - b)
+    return `${name} ${servers} ${lengths}`
+  })
 }
 
 class Life {
@@ -217,7 +234,11 @@ class Life {
     for (let episode = chance.between(1, 4); episode > 0; episode--) {
       await time.sleep(chance.pick([0, 500, 4_000, 15_000]))
       const server = faithful ? first : chance.pick(servers)
-      await server.turn(anyMood(chance))
+      const mood = anyMood(chance)
+      // What every server has lost is lost, and the publisher stops.
+      const { newest } = this.#world.truth
+      if (mood.is === 'back' && !servers.some(other => other !== server && other.epoch === newest.epoch)) continue
+      await server.turn(mood)
       await time.sleep(chance.pick([1_000, 5_000, 20_000, 60_000]))
       if (this.#calm) return
       await server.calm()
@@ -272,7 +293,6 @@ class Life {
     await this.#world.time.sleep(chance.pick([0, 2_000]))
   }
 
-  /** A question of this twin: about the same place of another list. */
   #question(chance: Chance): Question {
     const { newest, versions } = this.#world.truth
     const { keyed } = newest.shape
@@ -280,22 +300,27 @@ class Life {
       const size = Math.min(40, ...[...versions.values()].map(({ size }) => size))
       return at(this.#place(chance, size))
     }
-    const recent = this.#batches.recent.filter((key): key is string => typeof key === 'string')
-    const known = newest.keys
-    const key = () => {
-      const list = [...recent.slice(-8), ...known.slice(0, 24), 'nobody', 'nowhere']
-      return list[this.#place(chance, list.length)]!
-    }
     const kind = chance.below(5)
-    if (kind === 0) return has(key())
-    if (kind < 4) return get(key())
-    const keys = [key(), key()]
+    if (kind === 0) return has(this.#key(chance))
+    if (kind < 4) return get(this.#key(chance))
+    const keys = [this.#key(chance), this.#key(chance)]
     return getMany(keys, keys.length + chance.below(2))
+  }
+
+  #key(chance: Chance): string {
+    const { newest, versions } = this.#world.truth
+    const absent = ['nobody', 'nowhere', 'nothing']
+    if (chance.happens(0.1)) return absent[this.#place(chance, absent.length)]!
+    const known = newest.keys.slice(0, 40)
+    const recent = this.#batches.recent.filter((key): key is string => typeof key === 'string').slice(-8)
+    const always = known.filter(key => !recent.includes(key) && [...versions.values()].every(version => version.get(key)))
+    const list = this.#twin === 'none' ? [...recent, ...known.slice(0, 24)] : always
+    return list[this.#place(chance, list.length)]!
   }
 
   #place(chance: Chance, length: number): number {
     const drawn = chance.below(length)
-    return this.#twin === 0 ? drawn : (drawn * 5 + 3) % length
+    return this.#twin === 'second' ? (drawn + 1) % length : drawn
   }
 
   // ---- the calm ----------------------------------------------------------------------------------

@@ -234,9 +234,9 @@ export class Rules {
   }
 }
 
-/** Whether a server has lied, or its fence has gone back. */
+/** Whether a server has lied, or an old copy of its fence has answered. */
 export function mayCondemn({ episodes }: Server): boolean {
-  return episodes.some(({ mood }) => mood.is === 'lies' || mood.is === 'back')
+  return episodes.some(({ mood }) => ['lies', 'back', 'frozen'].includes(mood.is))
 }
 
 export function describe({ mode = 'auto', publisherKey, atLeast, servers, push, collusion }: Plan): string {

@@ -62,6 +62,7 @@ export class Server {
   readonly episodes: { readonly mood: Mood; readonly from: number; to: number }[] = []
   /** by how much its clock is wrong */
   readonly skewMs: number
+  #isPutBack = false
   readonly #world: World
   readonly #chance: Chance
   #storage: MemoryStorage
@@ -96,9 +97,9 @@ export class Server {
     if (this.mood.is !== 'down') await this.#host.stop()
   }
 
-  /** Whether clients can count on it. A bounded delay is no fault. */
+  /** Whether clients can count on it. A bounded delay is no fault; a server that was put back is none until it has been brought up. */
   get honest(): boolean {
-    return this.mood.is === 'honest' || this.mood.is === 'slow'
+    return !this.#isPutBack && (this.mood.is === 'honest' || this.mood.is === 'slow')
   }
 
   /** Whether it was honest all the time since. */
@@ -142,11 +143,12 @@ export class Server {
     this.#world.note(this.letter, `is ${describe(mood)}`)
     this.#world.count(`mood: ${mood.is}`)
     const before = this.mood
-    const last = this.episodes.at(-1)
-    if (last?.to === Number.POSITIVE_INFINITY) last.to = now
     this.mood = mood
     this.since = now
-    if (!this.honest) this.episodes.push({ mood, from: now, to: Number.POSITIVE_INFINITY })
+    if (mood.is === 'back') this.#isPutBack = true
+    const last = this.episodes.at(-1)
+    if (last?.to === Number.POSITIVE_INFINITY && !this.#isPutBack) last.to = now
+    if (mood.is !== 'honest' && mood.is !== 'slow') this.episodes.push({ mood, from: now, to: Number.POSITIVE_INFINITY })
     const parts = ['silent', 'down', 'frozen', 'back', 'mixed']
     if (parts.includes(before.is) || parts.includes(mood.is)) this.#dropStreams()
     if (before.is === 'down') this.#host = await hostOn(this.#world, this.#storage, this.skewMs)
@@ -213,6 +215,11 @@ export class Server {
 
   /** After a change: what it has now may be seen later. */
   async keepCopy(): Promise<void> {
+    if (this.#isPutBack && this.epoch === this.#world.truth.newest.epoch && this.mood.is === 'honest') {
+      this.#isPutBack = false
+      this.episodes.at(-1)!.to = this.#world.time.now
+      this.since = this.#world.time.now
+    }
     this.#copies = [...this.#copies, await copyOf(this.#storage)].slice(-MOST_COPIES)
   }
 

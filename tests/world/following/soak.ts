@@ -39,8 +39,8 @@ export async function soak(args: string[]): Promise<number> {
       for (const [what, times] of outcome.counts) met.set(what, (met.get(what) ?? 0) + times)
       const rules = new Set(outcome.violations.map(({ rule }) => rule))
       if (values.twins === true) {
-        const other = await live(seed, grounds, 1)
-        if (outcome.transcript.join() !== other.transcript.join()) rules.add('twins')
+        const [first, second] = [await live(seed, grounds, 'first'), await live(seed, grounds, 'second')]
+        if (first.transcript.join() !== second.transcript.join()) rules.add('twins')
       }
       if (replay) console.log(outcome.trace.join('\n'))
       else if (rules.size > 0 && broken.size === 0) console.log(report(outcome))
