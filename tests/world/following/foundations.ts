@@ -1,13 +1,13 @@
 // The first databases: tiny ones, with the first epoch signed. Q is 16, the least that is planned, so that a few dozen added keys make a
 // generation pay.
 
-import { MemoryStorage, UpdatableDatabase } from '@keyhush/server'
 import { signedBytes, toHex } from '@keyhush/protocol'
+import { MemoryStorage, UpdatableDatabase } from '@keyhush/server'
 import { ed25519 } from '@noble/curves/ed25519.js'
-import { type Foundation, keyed, keyless, layFoundations } from '../living/databases.js'
 import { hash } from '../../interop/reference/hash.js'
+import { type Foundation, keyed, keyless, layFoundations } from '../living/databases.js'
 import { endHosts } from './hosts.js'
-import { KEYS, hexKey } from './keys.js'
+import { hexKey, KEYS } from './keys.js'
 
 export interface Ground {
   readonly laid: Foundation

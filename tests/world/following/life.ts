@@ -13,13 +13,13 @@ import { Chance } from '../chance.js'
 import { Batches } from '../living/batches.js'
 import type { Version } from '../living/model.js'
 import { at, get, getMany, has, type Question } from '../questions.js'
-import { linesOf } from './truth.js'
 import type { Ground, Grounds } from './foundations.js'
 import { hexKey, KEYS } from './keys.js'
 import type { RunPlan } from './publisher.js'
 import { describe, mayCondemn, SOON_MS, serversOf } from './rules.js'
 import type { Mood, Server } from './servers.js'
 import { type Call, type Plan, Profile, Tab } from './tab.js'
+import { linesOf } from './truth.js'
 import { type Seen, type Violation, World } from './world.js'
 
 export interface Outcome {
@@ -196,7 +196,8 @@ class Life {
     const expires = validSeconds === 0 ? undefined : Math.floor(date / 1000) + validSeconds
     const skewMs = chance.between(-3_000, 3_000)
     const more = { key, skewMs, ...(expires !== undefined && { expires }) }
-    if (chance.happens(0.12)) return { ...more, operations: linesOf([{ op: 'generation', headroom: chance.below(12) }]) }
+    if (chance.happens(0.12))
+      return { ...more, operations: linesOf([{ op: 'generation', headroom: chance.below(12) }]) }
     const operations = [...this.#batches.next(truth.newest)]
     if (grows && truth.newest.size < 300 && chance.happens(0.5)) {
       const added = truth.newest.size / 3
@@ -313,7 +314,9 @@ class Life {
     if (chance.happens(0.1)) return absent[this.#place(chance, absent.length)]!
     const known = newest.keys.slice(0, 40)
     const recent = this.#batches.recent.filter((key): key is string => typeof key === 'string').slice(-8)
-    const always = known.filter(key => !recent.includes(key) && [...versions.values()].every(version => version.get(key)))
+    const always = known.filter(
+      key => !recent.includes(key) && [...versions.values()].every(version => version.get(key)),
+    )
     const list = this.#twin === 'none' ? [...recent, ...known.slice(0, 24)] : always
     return list[this.#place(chance, list.length)]!
   }
@@ -372,7 +375,7 @@ class Life {
   #newest(plan: Plan): number {
     const { publisherKey } = plan
     const epochs = serversOf(this.#world, plan).map(server =>
-      publisherKey === undefined ? server.epoch : Math.max(0, ...server.signedUnder(String(publisherKey))),
+      publisherKey === undefined ? server.epoch : Math.max(0, ...server.signedUnder(publisherKey)),
     )
     return Math.min(...epochs)
   }
@@ -428,7 +431,10 @@ class Life {
     if (map.epoch < newest && mayLag) await world.time.pass(2_000)
     if (map.epoch < newest && mayLag && !plan.push) await this.#succeeds(tab, tab.sync(), 'calm-call')
     if (map.epoch < newest) {
-      world.violate('calm-open', `${tab.name} (${describe(plan)}): ${what} opens at epoch ${map.epoch}, not at ${newest}`)
+      world.violate(
+        'calm-open',
+        `${tab.name} (${describe(plan)}): ${what} opens at epoch ${map.epoch}, not at ${newest}`,
+      )
     }
     if (map.condemned !== undefined && serversOf(world, plan).some(mayCondemn)) await this.#resets(tab)
     await this.#succeeds(tab, tab.ask(this.#question(this.#chances[0]!)), 'calm-call')

@@ -77,7 +77,10 @@ export class Publisher {
       if (this.running === undefined) return
       this.running = undefined
       const how = outcome.is === 'failed' ? `fails: ${outcome.error.message}` : outcome.is
-      world.note('publisher', `run ${number} of ${hexKey(plan.key).slice(0, 4)} ${how}${outcome.is === 'killed' ? ` at ${outcome.at}` : ''}`)
+      world.note(
+        'publisher',
+        `run ${number} of ${hexKey(plan.key).slice(0, 4)} ${how}${outcome.is === 'killed' ? ` at ${outcome.at}` : ''}`,
+      )
       world.count(`publish: ${outcome.is}`)
     })
     return outcome
@@ -106,7 +109,8 @@ class Life {
         const member: unknown = Reflect.get(record, name, record)
         if (typeof member !== 'function') return member
         return (...parameters: unknown[]) => {
-          if (!/^(add|put|set|keep|begin|note|remember|forget)/.test(String(name))) return member.apply(record, parameters)
+          if (!/^(add|put|set|keep|begin|note|remember|forget)/.test(String(name)))
+            return member.apply(record, parameters)
           return (async () => {
             await this.#effect(`${String(name)} begins`)
             const result = await member.apply(record, parameters)
@@ -165,7 +169,11 @@ class Life {
  * `publish` with the world's network and clock. To be deleted when `publish` takes `fetch` and `now` itself: until then the global is
  * replaced while it runs. One run at a time is alive, so that the newest replacement is the right one.
  */
-function publishWith(options: PublishOptions, fetch: typeof globalThis.fetch, now: () => number): Promise<PublishSummary> {
+function publishWith(
+  options: PublishOptions,
+  fetch: typeof globalThis.fetch,
+  now: () => number,
+): Promise<PublishSummary> {
   globalThis.fetch = fetch
   return publish({ ...options, fetch, now } as PublishOptions)
 }

@@ -136,7 +136,10 @@ export class Rules {
     this.#world.time.after(limit, look)
   }
 
-  #failed({ tab, what, kind }: Call, error: Error & { code?: string; server?: string; servers?: readonly string[] }): void {
+  #failed(
+    { tab, what, kind }: Call,
+    error: Error & { code?: string; server?: string; servers?: readonly string[] },
+  ): void {
     const { code, name, message } = error
     if (typeof code !== 'string' || code === 'internal' || code === 'usage' || code === 'storage') {
       const cause = (error.cause as Error | undefined)?.stack ?? ''
@@ -173,7 +176,7 @@ export class Rules {
       const expires = truth.expires.get(epoch) ?? 0
       return expires === 0 || expires * 1000 > date + 10_000
     }
-    return Math.max(0, ...server.signedUnder(String(publisherKey)).filter(lasts))
+    return Math.max(0, ...server.signedUnder(publisherKey).filter(lasts))
   }
 
   #checkSync({ tab, begun }: Call, { shown }: Facts): void {
@@ -203,7 +206,7 @@ export class Rules {
   #showsSigned(server: Server, plan: Plan, epoch: number): boolean {
     const expires = this.#world.truth.expires.get(epoch) ?? 0
     const lasts = expires === 0 || expires * 1000 > this.#world.date + 30_000
-    return lasts && server.signedUnder(String(plan.publisherKey)).includes(epoch)
+    return lasts && server.signedUnder(plan.publisherKey!).includes(epoch)
   }
 
   #checkAnswered(call: Call, { answerable, isFirst }: Facts, error: (Error & { code?: string }) | undefined): void {
@@ -211,7 +214,7 @@ export class Rules {
     const { plan } = tab
     const servers = serversOf(this.#world, plan)
     const undisturbed = tab.disturbedAt < begun - 1_000
-    if (!undisturbed || kind === 'close' || error?.code === 'closed') return
+    if (!undisturbed || kind === 'close' || (error?.code === 'closed' && tab.closing)) return
     const took = ended - begun
     const says = error === undefined ? `takes ${(took / 1000).toFixed(1)} s` : `fails: ${error.name}: ${error.message}`
     const whose = `${tab.name} (${describe(plan)}): ${what} ${says}`
@@ -226,9 +229,9 @@ export class Rules {
     if (!answerable || !this.#answerable(plan, servers)) return
     if (servers.filter(server => server.honestSince(begun)).length < needed(plan)) return
     const moods = servers.map(({ letter, mood }) => `${letter} ${mood.is}`).join(', ')
-    if (error !== undefined) return this.#violate('answered', `${whose} (${moods})`)
+    if (error !== undefined) this.#violate('answered', `${whose} (${moods})`)
     const slow = Math.max(0, ...servers.map(({ mood }) => (mood.is === 'slow' ? mood.ms : 0)))
-    if ((kind === 'open' || !isFirst) && took > SOON_MS + REQUESTS_OF_A_CALL * slow) {
+    if (error === undefined && (kind === 'open' || !isFirst) && took > SOON_MS + REQUESTS_OF_A_CALL * slow) {
       this.#violate('answered-soon', `${whose} (${moods})`)
     }
   }
@@ -245,7 +248,7 @@ export function describe({ mode = 'auto', publisherKey, atLeast, servers, push, 
     `${servers.length} servers`,
     ...(atLeast === undefined ? [] : [`at least ${atLeast}`]),
     ...(collusion === undefined ? [] : ['which may collude']),
-    publisherKey === undefined ? 'no key' : `key ${String(publisherKey).slice(0, 4)}`,
+    publisherKey === undefined ? 'no key' : `key ${publisherKey.slice(0, 4)}`,
     push === true ? 'push' : 'no push',
   ]
   return parts.join(', ')

@@ -1,8 +1,9 @@
 // The servers of the world, each behind its own network. A server's mood says how it misbehaves: the real server behind it goes on, and
 // what reaches clients is changed on the way, or comes from an older copy of it.
 
+import { decodeManifest, decodeManifests, encodeEvent, encodeManifest } from '@keyhush/protocol'
 import type { MemoryStorage } from '@keyhush/server'
-import { encodeEvent } from '@keyhush/protocol'
+import { hash } from '../../interop/reference/hash.js'
 import { Chance } from '../chance.js'
 import type { Asked, Reply } from '../living/servers.js'
 import { responseOf } from '../network.js'
@@ -34,6 +35,10 @@ export type Mood =
   | { readonly is: 'lies'; readonly about: RegExp }
   /** an old copy of its storage was put back, of so many changes ago */
   | { readonly is: 'back'; readonly changes: number }
+  /** it refuses everything, and says to come again after so many seconds */
+  | { readonly is: 'busy'; readonly seconds: number }
+  /** its chains of manifests are made up, each naming the one before: so many */
+  | { readonly is: 'invents'; readonly manifests: number }
   /** some GETs are answered by a replica that is so many changes behind */
   | { readonly is: 'mixed'; readonly changes: number }
 
@@ -148,7 +153,8 @@ export class Server {
     if (mood.is === 'back') this.#isPutBack = true
     const last = this.episodes.at(-1)
     if (last?.to === Number.POSITIVE_INFINITY && !this.#isPutBack) last.to = now
-    if (mood.is !== 'honest' && mood.is !== 'slow') this.episodes.push({ mood, from: now, to: Number.POSITIVE_INFINITY })
+    if (mood.is !== 'honest' && mood.is !== 'slow')
+      this.episodes.push({ mood, from: now, to: Number.POSITIVE_INFINITY })
     const parts = ['silent', 'down', 'frozen', 'back', 'mixed']
     if (parts.includes(before.is) || parts.includes(mood.is)) this.#dropStreams()
     if (before.is === 'down') this.#host = await hostOn(this.#world, this.#storage, this.skewMs)
@@ -233,11 +239,30 @@ export class Server {
   }
 
   #changed(path: string, reply: Reply): Reply {
+    const { mood } = this
+    if (mood.is === 'busy') return busy(mood.seconds)
+    if (mood.is === 'invents' && path.startsWith('/v1/manifests')) return this.#invented(reply, mood.manifests)
     if (this.mood.is !== 'lies' || reply.status !== 200 || !this.mood.about.test(path)) return reply
     const body = reply.body.slice()
     if (body.length > 0) body[this.#chance.below(body.length)]! ^= 1 << this.#chance.below(8)
     this.#world.count('lies')
     return { ...reply, body }
+  }
+
+  /** The base that was asked for, if it is there, and made-up epochs behind it. */
+  #invented(reply: Reply, count: number): Reply {
+    const base = reply.status === 200 ? decodeManifests(reply.body, 64)[0] : undefined
+    let last = base?.bytes ?? this.newestManifest
+    const chain = [last]
+    for (let i = 0; i < count; i++) {
+      const { epoch, ...rest } = decodeManifest(last)
+      const updateListHash = new Uint8Array(32).fill(1 + i)
+      const made = { ...rest, epoch: epoch + 1, previousManifest: hash(last), updateListBytes: 8, updateListHash }
+      last = encodeManifest(made)
+      chain.push(last)
+    }
+    const body = new Uint8Array(Buffer.concat(chain))
+    return { ...reply, status: 200, headers: { ...reply.headers, 'content-length': `${body.length}` }, body }
   }
 
   /** A request of a tab. */
@@ -405,6 +430,11 @@ class Trip {
   }
 }
 
+function busy(seconds: number): Reply {
+  const body = new TextEncoder().encode(JSON.stringify({ code: 'not_ready', message: 'this server is starting' }))
+  return { status: 503, headers: { 'retry-after': `${seconds}` }, body }
+}
+
 function lost(): Error {
   return new TypeError('the connection is lost')
 }
@@ -412,7 +442,10 @@ function lost(): Error {
 async function hostOn(world: World, storage: MemoryStorage, skewMs: number): Promise<Host> {
   const { foundation, history } = world
   const now = () => (world.date + skewMs) / 1000
-  return await world.time.during('the start of a server', Host.start({ foundation: foundation.laid, storage, now, history }))
+  return await world.time.during(
+    'the start of a server',
+    Host.start({ foundation: foundation.laid, storage, now, history }),
+  )
 }
 
 /** For the trace. */

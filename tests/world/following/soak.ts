@@ -50,7 +50,13 @@ export async function soak(args: string[]): Promise<number> {
       tell(seed - first + 1)
     }
     tell(lives)
-    if (!replay) console.log([...met].sort().map(([what, times]) => `${times} ${what}`).join(', '))
+    if (!replay)
+      console.log(
+        [...met]
+          .sort()
+          .map(([what, times]) => `${times} ${what}`)
+          .join(', '),
+      )
     console.log(broken.size === 0 ? 'and nothing wrong' : 'rules were broken')
     return broken.size === 0 ? 0 : 1
   } finally {

@@ -55,8 +55,10 @@ export interface Call {
 /** How a map is opened. */
 export type Plan = Pick<
   OpenWithOptions,
-  'mode' | 'publisherKey' | 'atLeast' | 'collusion' | 'storage' | 'push' | 'timeoutMs' | 'integrity' | 'experimental'
+  'mode' | 'atLeast' | 'collusion' | 'storage' | 'push' | 'timeoutMs' | 'integrity' | 'experimental'
 > & {
+  /** in hex; undefined: the map has none */
+  readonly publisherKey?: string | undefined
   /** numbers of the servers, in any order */
   readonly servers: readonly number[]
 }
@@ -71,6 +73,8 @@ export class Tab implements Member {
   readonly events: (MapEvent & { readonly at: number })[] = []
   state: 'running' | 'frozen' | 'dead' = 'running'
   map: KeyhushMap | undefined
+  /** the app has closed it */
+  closing = false
   /** when the map was open */
   openedAt = Number.POSITIVE_INFINITY
   /** when it was frozen or offline last */
@@ -191,9 +195,10 @@ export class Tab implements Member {
   // ---- calls ---------------------------------------------------------------------------------------
 
   open(): Call {
-    const { servers, ...rest } = this.plan
+    const { servers, publisherKey, ...rest } = this.plan
     const options: OpenWithOptions = {
       ...rest,
+      ...(publisherKey !== undefined && { publisherKey }),
       servers: servers.map(number => this.world.servers[number]!.name),
       onEvent: event => this.#hear(event),
     }
@@ -229,6 +234,7 @@ export class Tab implements Member {
   close(): Call {
     const map = this.map!
     this.map = undefined
+    this.closing = true
     return this.#call('close', 'close', undefined, () => map.close())
   }
 

@@ -39,7 +39,10 @@ export class Truth {
 }
 
 function after(before: Version, operations: Uint8Array): Version {
-  const lines = new TextDecoder().decode(operations).split('\n').filter(line => line !== '')
+  const lines = new TextDecoder()
+    .decode(operations)
+    .split('\n')
+    .filter(line => line !== '')
   const all = lines.map(line => JSON.parse(line) as { op: string; value?: string; headroom?: number })
   if (all[0]?.op === 'generation') return renewed(before, all[0].headroom ?? 0)
   const read = all.map(
