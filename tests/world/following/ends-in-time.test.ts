@@ -47,12 +47,17 @@ test.each(everyMode(2).map(plan => [named(plan), plan] as const))(
   async (_name, plan) => {
     await Stage.play({}, async stage => {
       const tab = await stage.open({ ...plan, timeoutMs: 5_000 })
+      const lookups = () => stage.world.seen.filter(({ path }) => /answer|instant/.test(path)).length
+      const before = lookups()
       const call = tab.ask(get('key 1'))
+      await stage.pass(1) // its requests have left
       tab.freeze()
       await stage.pass(3_600_000)
       tab.thaw()
       await stage.done(call)
+      const sent = lookups() - before
       expect(await stage.get(tab)).toBeLessThan(1_000)
+      expect(lookups() - before).toBe(2 * sent) // nothing was sent again
     })
   },
 )

@@ -88,7 +88,9 @@ export class Tab implements Member {
   readonly hashed = { calls: 0, bytes: 0 }
   #losses = 0
   readonly #whenOnline = new Set<() => void>()
+  /** what has come while it was frozen: its timers run first when it is back, as if no reply had come yet */
   #held: (() => void)[] = []
+  #heldTimers: (() => void)[] = []
   #frozenAt = 0
   #frozenMs = 0
   readonly #bornAt: number
@@ -155,7 +157,8 @@ export class Tab implements Member {
     this.state = 'running'
     this.#frozenMs += this.world.time.now - this.#frozenAt
     this.disturbedAt = this.world.time.now
-    const held = this.#held
+    const held = [...this.#heldTimers, ...this.#held]
+    this.#heldTimers = []
     this.#held = []
     for (const work of held) this.world.time.after(0, () => this.run(work))
   }
@@ -282,11 +285,13 @@ export class Tab implements Member {
       date: () => this.world.date + skewMs,
       setTimeout: (callback, ms) => {
         const timer = { due: undefined as Due | undefined, cleared: false }
-        timer.due = time.after(ms, () =>
-          this.run(() => {
-            if (!timer.cleared) callback()
-          }),
-        )
+        const ring = () => {
+          if (!timer.cleared) callback()
+        }
+        timer.due = time.after(ms, () => {
+          if (this.state === 'frozen') this.#heldTimers.push(ring)
+          else this.run(ring)
+        })
         return timer
       },
       clearTimeout: timer => {

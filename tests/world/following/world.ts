@@ -1,5 +1,13 @@
 // The world of one life: servers, a publisher, tabs, and virtual time. rules.ts has the rules, life.ts the lives that are drawn from
-// seeds, directed.ts those that are written by hand.
+// seeds, stage.ts what lives need that are written by hand, a file for each property.
+//
+// Not modelled:
+//
+//   - a read that meets a batch which is half applied: a server takes one request at a time (tests/world/living has that);
+//   - bandwidth, and time that computing takes (hashes-little.test.ts counts hashes);
+//   - disks that fail or lose writes (tests/world/state and living);
+//   - generations that linger for hours, PostgreSQL, Pointproofs, mode `instant` with one server, four servers or more;
+//   - twins of which one key is in the database and the other is not (tests/privacy).
 
 import type { MapEvent } from '@keyhush/client'
 import { parseSignature } from '@keyhush/protocol'
