@@ -1,12 +1,14 @@
 // Between a batch and its signature, and if the publisher dies there, nothing fails: O2 and O9 of the findings.
 
 import { afterAll, expect, test } from 'vitest'
+import { THOROUGH } from '../../support/thorough.js'
 import { get } from '../questions.js'
 import { KEYS } from './keys.js'
 import { everyMode, leaveGrounds, named, Stage } from './stage.js'
 
 afterAll(leaveGrounds)
 
+const STEP_MS = THOROUGH ? 30 : 140
 const CASES = ([1, 2, 3] as const).flatMap(servers =>
   everyMode(servers).map(plan => [`${named(plan)}, ${servers} servers`, servers, plan] as const),
 )
@@ -36,7 +38,7 @@ test.each(CASES)('%s: open() and lookups succeed, and follow the signature', asy
 })
 
 test.each(CASES)('%s: open() at any moment of a publish succeeds', async (_name, servers, plan) => {
-  for (let ms = 0; ms < 420; ms += 60) {
+  for (let ms = 0; ms < 420; ms += STEP_MS) {
     await Stage.play({ servers, seed: 1 + ms }, async stage => {
       const run = stage.world.publisher.run({ operations: stage.growth(), key: KEYS[0] })
       await stage.pass(ms)

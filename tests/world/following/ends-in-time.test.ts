@@ -2,7 +2,7 @@
 
 import { afterAll, expect, test } from 'vitest'
 import { get } from '../questions.js'
-import { everyMode, leaveGrounds, named, Stage } from './stage.js'
+import { everyMode, leaveGrounds, named, Stage, sampled } from './stage.js'
 import { Profile } from './tab.js'
 
 afterAll(leaveGrounds)
@@ -21,7 +21,7 @@ const CASES = everyMode(2).flatMap(plan =>
   ),
 )
 
-test.each(CASES)('%s: every call ends', async (_name, plan, mood) => {
+test.each(sampled(CASES))('%s: every call ends', async (_name, plan, mood) => {
   // Whether they succeed is said elsewhere.
   await Stage.play({}, playAll, ['answered', 'answered-soon'])
   async function playAll(stage: Stage) {

@@ -8,8 +8,8 @@ import { grounds, leaveGrounds } from './stage.js'
 
 afterAll(leaveGrounds)
 
-const LIVES = THOROUGH ? 400 : 60
-const TWINS = THOROUGH ? 60 : 6
+const LIVES = THOROUGH ? 400 : 50
+const TWINS = THOROUGH ? 60 : 5
 
 /** What lives must meet; without it they prove nothing. */
 const MET = [
@@ -35,7 +35,7 @@ test(`${TWINS} twins that look up other keys: the servers see the same`, async (
 })
 
 test('a seed is a life: the same again', async () => {
-  for (const seed of [3, 14, 37]) {
+  for (const seed of [3, 37]) {
     const [once, again] = [await live(seed, await grounds()), await live(seed, await grounds())]
     expect(again.trace, `seed ${seed}`).toEqual(once.trace)
   }

@@ -1,6 +1,6 @@
 // The publishers' keys. Signatures are verified by Node, many times as fast as JavaScript does it.
 
-import { createPublicKey, verify } from 'node:crypto'
+import { createPublicKey, type KeyObject, verify } from 'node:crypto'
 import type { Environment } from '@keyhush/client/environment'
 import { toHex } from '@keyhush/protocol'
 import { ed25519 } from '@noble/curves/ed25519.js'
@@ -16,11 +16,17 @@ export const hexKey = (key: SigningKey): string => toHex(key.publicKey)
 /** What stands before the 32 bytes of a public key in its SubjectPublicKeyInfo (RFC 8410). */
 const KEY_PREFIX = Buffer.from('302a300506032b6570032100', 'hex')
 
+const imported = new Map<string, KeyObject>()
+
 /** The platform's cryptography, without threads. */
 export const subtle: NonNullable<Environment['subtle']> = {
-  importKey: async (_format, key) => key,
-  verify: async (_algorithm, key, signature, data) => {
-    const der = Buffer.concat([KEY_PREFIX, key as Uint8Array])
-    return verify(null, data, createPublicKey({ key: der, format: 'der', type: 'spki' }), signature)
+  importKey: async (_format, key) => {
+    const name = toHex(key)
+    const known = imported.get(name)
+    if (known !== undefined) return known
+    const made = createPublicKey({ key: Buffer.concat([KEY_PREFIX, key]), format: 'der', type: 'spki' })
+    imported.set(name, made)
+    return made
   },
+  verify: async (_algorithm, key, signature, data) => verify(null, data, key as KeyObject, signature),
 }

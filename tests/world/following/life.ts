@@ -404,6 +404,7 @@ class Life {
     const { outcome } = call
     const whose = `${tab.name} (${describe(tab.plan)}): ${call.what}`
     if (outcome === undefined) this.#world.violate(rule, `${whose} does not end`)
+    else if (isCondemned(outcome) && serversOf(this.#world, tab.plan).some(mayCondemn)) await this.#resets(tab)
     else if ('error' in outcome) this.#world.violate(rule, `${whose} fails: ${outcome.error}`)
     else if (call.ended - call.begun > mostMs) this.#world.violate(rule, `${whose} takes ${call.ended - call.begun} ms`)
   }
@@ -468,6 +469,10 @@ function hasMisled({ episodes }: Server): boolean {
 
 function isOver({ outcome }: Call): boolean {
   return outcome !== undefined
+}
+
+function isCondemned(outcome: NonNullable<Call['outcome']>): boolean {
+  return 'error' in outcome && (outcome.error as { code?: unknown }).code === 'condemned'
 }
 
 /** Waits until the call has ended, or its tab is dead; but not for ever. */
