@@ -26,6 +26,7 @@ const long = [
     'package/package.all',
     'package/reproducible.all',
     'site.all',
+    ...['ends-in-time', 'following', 'killed-anywhere', 'mutants.all'].map(name => `world/following/${name}`),
     'world/living/every-turn',
     'world/living/living',
     'world/living/mutants.all',

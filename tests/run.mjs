@@ -9,6 +9,7 @@ const programs = {
   capacity: '/bench/capacity.ts',
   processes: '/bench/processes.ts',
   soak: '/world/soak.ts', // takes `living` itself
+  following: '/world/following/soak.ts',
   replicas: '/soak/replicas.ts',
   memory: '/soak/memory.ts',
   fence: '/soak/fence.ts',
@@ -24,7 +25,7 @@ const programs = {
 const [name, ...args] = process.argv.slice(2)
 const others = {
   bench: ['capacity', 'processes'],
-  soak: ['replicas', 'memory', 'fence', 'one-server'],
+  soak: ['following', 'replicas', 'memory', 'fence', 'one-server'],
 }
 const program = others[name]?.includes(args[0]) ? args.shift() : name
 const compiler = await createServer({

@@ -1,7 +1,7 @@
 // A tab of a database that changes. It hears of other tabs and of epochs; its core's random bytes and directories are watched.
 
 import type { KeyhushMap, MapEvent } from '@keyhush/client'
-import { type Environment, type OpenedStore, openWith, type StateStore, type Tabs } from '@keyhush/client/environment'
+import { type Environment, openWith, type StateStore } from '@keyhush/client/environment'
 import {
   type AskedHandle,
   type ClientHandle,
@@ -9,6 +9,7 @@ import {
   type ServerDirectoryHandle,
   type SingleHandle,
 } from '@keyhush/wasm'
+import { Company } from '../company.js'
 import { Disk, type OnWrite } from '../disk.js'
 import { Locks } from '../locks.js'
 import { responseOf, SERVERS, type ServerName, splitUrl } from '../network.js'
@@ -21,8 +22,6 @@ import type { World } from './world.js'
 
 export const core = await loadCore()
 
-type Preparers = Exclude<OpenedStore['preparers'], 'platform' | undefined>
-
 /** What the tabs of one browser share. */
 export class Profile {
   readonly disk = new Disk(true)
@@ -30,76 +29,6 @@ export class Profile {
   readonly locks: Locks | undefined
   constructor(withLocks: boolean) {
     this.locks = withLocks ? new Locks() : undefined
-  }
-}
-
-interface Candidate {
-  readonly name: string
-  readonly tab: Tab
-  readonly lead: () => void
-}
-
-/** The tabs of a browser: one leads, and each hears the others' messages. */
-class Company {
-  #waiting: Candidate[] = []
-  readonly #listeners = new Map<(message?: unknown) => void, { readonly name: string; readonly tab: Tab }>()
-  #preparing: { readonly tab: Tab }[] = []
-
-  of(tab: Tab): Tabs {
-    return {
-      elect: async (name, task, signal) => {
-        const mine = await new Promise<Candidate>(resolve => {
-          const mine: Candidate = { name, tab, lead: () => resolve(mine) }
-          signal.addEventListener('abort', mine.lead, { once: true })
-          this.#waiting.push(mine)
-          if (this.#first(name) === mine) mine.lead()
-        })
-        if (!signal.aborted) await task(signal)
-        this.#without(each => each === mine)
-      },
-      subscribe: (name, listener) => {
-        const own = (message: unknown) => listener(message)
-        this.#listeners.set(own, { name, tab })
-        return () => this.#listeners.delete(own)
-      },
-      notify: (name, message) => {
-        for (const [listener, other] of this.#listeners) {
-          if (other.name === name && other.tab !== tab) void other.tab.hears(() => listener(message))
-        }
-      },
-    }
-  }
-
-  /** The tabs that prepare hints. */
-  preparers(tab: Tab): Preparers {
-    return {
-      join: async () => {
-        const me = { tab }
-        this.#preparing.push(me)
-        return () => {
-          this.#preparing = this.#preparing.filter(other => other !== me)
-        }
-      },
-      whileNone: async task => {
-        this.#preparing = this.#preparing.filter(({ tab }) => tab.state !== 'dead')
-        if (this.#preparing.length === 0) await task()
-      },
-    }
-  }
-
-  /** The tab is gone: the next one leads. */
-  leave(tab: Tab): void {
-    this.#without(each => each.tab === tab)
-  }
-
-  #first(name: string) {
-    return this.#waiting.find(each => each.name === name)
-  }
-
-  #without(gone: (each: Candidate) => boolean): void {
-    const names = new Set(this.#waiting.filter(gone).map(({ name }) => name))
-    this.#waiting = this.#waiting.filter(each => !gone(each))
-    for (const name of names) this.#first(name)?.lead()
   }
 }
 

@@ -29,10 +29,12 @@ export interface Foundations {
   remove(): Promise<void>
 }
 
-/** Builds all of them, in a temporary folder. */
-export async function layFoundations(): Promise<Foundations> {
+/** Builds them, in a temporary folder. */
+export async function layFoundations(
+  plan: (folder: string) => Promise<readonly Foundation[]> = buildAll,
+): Promise<Foundations> {
   const folder = await temporaryFolder()
-  const foundations = await buildAll(folder.path)
+  const foundations = await plan(folder.path)
   const remove = async () => {
     for (const { dataset } of foundations) dataset.close()
     await folder.remove()
@@ -45,7 +47,7 @@ async function buildAll(folder: string): Promise<readonly Foundation[]> {
 }
 
 /** `pack` records a block. Some of the last partition is left open. Values have lengths of their own. */
-async function keyed(folder: string, count: number, headroom: number, pack: number): Promise<Foundation> {
+export async function keyed(folder: string, count: number, headroom: number, pack: number): Promise<Foundation> {
   const valueBytes = 14
   const entries = Array.from({ length: count }, (_, i) => ({ key: `key ${i}`, value: `value ${i}`.slice(i % 4) }))
   const lines = entries.map(entry => `${JSON.stringify(entry)}\n`).join('')
@@ -61,7 +63,7 @@ async function keyed(folder: string, count: number, headroom: number, pack: numb
   return { name: `${count} keys`, path, dataset, first: new Version(shape, 1, slots) }
 }
 
-async function keyless(folder: string, count: number, valueBytes: number): Promise<Foundation> {
+export async function keyless(folder: string, count: number, valueBytes: number): Promise<Foundation> {
   const name = `${count} records`
   const values = Array.from({ length: count }, (_, i) => bytesOf(`${i}`.padStart(valueBytes, '.')))
   const options = { format: 'bin', partitions: PARTITIONS, recordBytes: valueBytes } as const

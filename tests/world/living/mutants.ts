@@ -2,22 +2,26 @@
 
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import { createServer, createServerModuleRunner, type ViteDevServer } from 'vite'
+import { createServer, createServerModuleRunner, type Plugin, type ViteDevServer } from 'vite'
 import type { hunt } from './hunt.js'
 
-export interface Mutant {
+/** A bug, in one place. */
+export interface Bug {
   readonly name: string
+  /** from the root of the repository */
+  readonly file: string
+  /** what stands there, once */
+  readonly find: string
+  readonly replace: string
+}
+
+export interface Mutant extends Bug {
   /** a schedule that finds it */
   readonly seed: number
   /** of its schedules, where it is not `full` */
   readonly mode?: 'single'
   /** of its schedules, where tags are in rows */
   readonly rows?: true
-  /** from the root of the repository */
-  readonly file: string
-  /** what stands there, once */
-  readonly find: string
-  readonly replace: string
   /** the world's finding */
   readonly shows: RegExp
 }
@@ -196,11 +200,11 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 export class Compiler {
   private constructor(
     private readonly vite: ViteDevServer,
-    private readonly chosen: { mutant: Mutant | undefined },
+    private readonly chosen: { mutant: Bug | undefined },
   ) {}
 
-  static async start(): Promise<Compiler> {
-    const chosen: { mutant: Mutant | undefined } = { mutant: undefined }
+  static async start(...plugins: readonly Plugin[]): Promise<Compiler> {
+    const chosen: { mutant: Bug | undefined } = { mutant: undefined }
     const source = (path: string) => `${root}${path}`
     const vite = await createServer({
       root,
@@ -217,6 +221,7 @@ export class Compiler {
         ],
       },
       plugins: [
+        ...plugins,
         {
           name: 'a mutant',
           enforce: 'pre',
@@ -233,29 +238,39 @@ export class Compiler {
 
   /** Runs schedules on the sources with a bug in them. Returns the seed and what was wrong; undefined: nothing was. */
   async huntDown(mutant: Mutant, schedules: number): Promise<ReturnType<typeof hunt>> {
-    this.chosen.mutant = mutant
-    this.forget(mutant)
+    const { seed, mode, rows } = mutant
+    const seeds = [seed, ...Array.from({ length: schedules }, (_, i) => i + 1)]
+    return await this.withBug<{ hunt: typeof hunt }, ReturnType<typeof hunt>>(
+      mutant,
+      '/tests/world/living/hunt.ts',
+      module => module.hunt(seeds, mode, rows),
+    )
+  }
+
+  /** Loads a module, and all that it imports, on the sources with a bug in them; undefined: as they are. */
+  async withBug<M, T>(bug: Bug | undefined, path: string, work: (module: M) => Promise<T> | T): Promise<Awaited<T>> {
+    this.chosen.mutant = bug
+    this.forget(bug)
     // Loads all modules anew; only the changed one is compiled again.
     const runner = createServerModuleRunner(this.vite.environments.ssr, { hmr: false })
     try {
-      const module = await runner.import<{ hunt: typeof hunt }>('/tests/world/living/hunt.ts')
-      const { seed, mode, rows } = mutant
-      return await module.hunt([seed, ...Array.from({ length: schedules }, (_, i) => i + 1)], mode, rows)
+      return await work(await runner.import<M>(path))
     } finally {
       await runner.close()
       this.chosen.mutant = undefined
-      this.forget(mutant)
+      this.forget(bug)
     }
   }
 
-  private forget({ file }: Mutant): void {
+  private forget(bug: Bug | undefined): void {
+    if (bug === undefined) return
     const { moduleGraph } = this.vite.environments.ssr
-    for (const module of moduleGraph.getModulesByFile(root + file) ?? []) moduleGraph.invalidateModule(module)
+    for (const module of moduleGraph.getModulesByFile(root + bug.file) ?? []) moduleGraph.invalidateModule(module)
   }
 }
 
 /** The source with the bug in it. Throws if its place is not there any more. */
-export async function mutated({ name, file, find, replace }: Mutant): Promise<string> {
+export async function mutated({ name, file, find, replace }: Bug): Promise<string> {
   const parts = (await readFile(root + file, 'utf8')).split(find)
   if (parts.length !== 2) throw new Error(`${name}: its place in ${file} is not there, or not once`)
   return parts.join(replace)

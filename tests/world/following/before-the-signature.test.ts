@@ -1,0 +1,61 @@
+// Between a batch and its signature, and if the publisher dies there, nothing fails: O2 and O9 of the findings.
+
+import { afterAll, expect, test } from 'vitest'
+import { THOROUGH } from '../../support/thorough.js'
+import { get } from '../questions.js'
+import { KEYS } from './keys.js'
+import { everyMode, leaveGrounds, named, Stage } from './stage.js'
+
+afterAll(leaveGrounds)
+
+const STEP_MS = THOROUGH ? 30 : 140
+const CASES = ([1, 2, 3] as const).flatMap(servers =>
+  everyMode(servers).map(plan => [`${named(plan)}, ${servers} servers`, servers, plan] as const),
+)
+
+test.each(CASES)('%s: open() and lookups succeed, and follow the signature', async (_name, servers, plan) => {
+  await Stage.play({ servers }, async stage => {
+    const before = await stage.open(plan)
+    const batch = stage.edit()
+    const run = stage.world.publisher.run({
+      operations: batch,
+      key: KEYS[0],
+      killAt: (await effectsOf(servers)) - 2 * servers,
+    })
+    await stage.world.time.finish(run)
+    expect(stage.server(0).epoch).toBe(2)
+    await stage.pass(1_000)
+    const during = await stage.open(plan)
+    await stage.get(before)
+    await stage.get(during)
+    await stage.done(before.sync())
+    await stage.pass(300_000) // all that while it is not signed
+    await stage.get(before)
+    await stage.publish(batch)
+    await stage.pass(10_000)
+    for (const tab of [before, during]) expect(tab.map!.epoch).toBe(stage.newest)
+  })
+})
+
+test.each(CASES)('%s: open() at any moment of a publish succeeds', async (_name, servers, plan) => {
+  for (let ms = 0; ms < 420; ms += STEP_MS) {
+    await Stage.play({ servers, seed: 1 + ms }, async stage => {
+      const run = stage.world.publisher.run({ operations: stage.growth(), key: KEYS[0] })
+      await stage.pass(ms)
+      const tab = stage.tab(plan)
+      await stage.done(tab.open())
+      await stage.world.time.finish(run)
+      await stage.pass(10_000)
+      expect(tab.map!.epoch).toBe(stage.newest)
+      await stage.done(tab.ask(get('key 3')))
+    })
+  }
+})
+
+/** Effects of a run that nobody kills. */
+async function effectsOf(servers: number): Promise<number> {
+  return await Stage.play({ servers }, async stage => {
+    await stage.publish()
+    return stage.world.publisher.effects
+  })
+}

@@ -1,0 +1,63 @@
+// Calls end within their timeoutMs and a second, whatever a server does, and frozen time does not count: C3 and C7 of the findings.
+
+import { afterAll, expect, test } from 'vitest'
+import { get } from '../questions.js'
+import { everyMode, leaveGrounds, named, Stage, sampled } from './stage.js'
+import { Profile } from './tab.js'
+
+afterAll(leaveGrounds)
+
+const MOODS = [
+  { is: 'silent' },
+  { is: 'drips', everyMs: 1_500, endless: true },
+  { is: 'drips', everyMs: 300, endless: false },
+  { is: 'breaks', after: 10 },
+  { is: 'busy', seconds: 100 },
+  { is: 'frozen', changes: 0 },
+] as const
+const CASES = everyMode(2).flatMap(plan =>
+  [{}, { publisherKey: undefined }].flatMap(key =>
+    MOODS.map(mood => [`${named({ ...plan, ...key })}, ${JSON.stringify(mood)}`, { ...plan, ...key }, mood] as const),
+  ),
+)
+
+test.each(sampled(CASES))('%s: every call ends', async (_name, plan, mood) => {
+  // Whether they succeed is said elsewhere.
+  await Stage.play({}, playAll, ['answered', 'answered-soon'])
+  async function playAll(stage: Stage) {
+    const profile = new Profile()
+    const timed = { ...plan, storage: 'preferred', timeoutMs: 5_000 } as const
+    const tab = await stage.open(timed, profile)
+    await stage.publish()
+    await stage.server(1).turn(mood)
+    await stage.end(tab.ask(get('key 1')))
+    await stage.end(tab.sync())
+    await stage.end(tab.ask(get('key 2')))
+    await stage.end(stage.tab(timed).open())
+    await stage.end(tab.reset())
+    await stage.end(tab.close())
+    const again = stage.tab(timed, profile)
+    await stage.end(again.open())
+    if (again.map !== undefined) await stage.end(again.close())
+  }
+})
+
+test.each(everyMode(2).map(plan => [named(plan), plan] as const))(
+  '%s: a frozen page waits no time',
+  async (_name, plan) => {
+    await Stage.play({}, async stage => {
+      const tab = await stage.open({ ...plan, timeoutMs: 5_000 })
+      const lookups = () => stage.world.seen.filter(({ path }) => /answer|instant/.test(path)).length
+      const before = lookups()
+      const call = tab.ask(get('key 1'))
+      await stage.pass(1) // its requests have left
+      tab.freeze()
+      await stage.pass(3_600_000)
+      tab.thaw()
+      await stage.done(call)
+      const sent = lookups() - before
+      expect(await stage.get(tab)).toBeLessThan(1_000)
+      expect(lookups() - before).toBe(2 * sent) // nothing was sent again
+    })
+  },
+)

@@ -1,0 +1,42 @@
+// Lives of maps, servers and a publisher, drawn from seeds (life.ts has what happens, rules.ts what must hold). `npm run soak -- following`
+// runs more of them.
+
+import { afterAll, expect, test } from 'vitest'
+import { THOROUGH } from '../../support/thorough.js'
+import { live, report } from './life.js'
+import { grounds, leaveGrounds } from './stage.js'
+
+afterAll(leaveGrounds)
+
+const LIVES = THOROUGH ? 400 : 50
+const TWINS = THOROUGH ? 60 : 5
+
+/** What lives must meet; without it they prove nothing. */
+const MET = [
+  ...['open: done', 'lookup: done', 'sync: done', 'close: done', 'publish: done', 'publish: killed', 'event: updated'],
+  ...['event: outdated', 'event: resumed', 'event: mode', 'mood: silent', 'mood: frozen', 'mood: drips', 'mood: lies'],
+]
+
+test(`${LIVES} lives: calls end in time and say what is right, and nobody is left behind`, async () => {
+  const met = new Set<string>()
+  for (let seed = 1; seed <= LIVES; seed++) {
+    const outcome = await live(seed, await grounds())
+    if (outcome.violations.length > 0) expect.fail(report(outcome))
+    for (const what of outcome.counts.keys()) met.add(what)
+  }
+  expect(MET.filter(what => !met.has(what))).toEqual([])
+})
+
+test(`${TWINS} twins that look up other keys: the servers see the same`, async () => {
+  for (let seed = 1; seed <= TWINS; seed++) {
+    const [first, second] = [await live(seed, await grounds(), 'first'), await live(seed, await grounds(), 'second')]
+    expect(second.transcript, `seed ${seed}`).toEqual(first.transcript)
+  }
+})
+
+test('a seed is a life: the same again', async () => {
+  for (const seed of [3, 37]) {
+    const [once, again] = [await live(seed, await grounds()), await live(seed, await grounds())]
+    expect(again.trace, `seed ${seed}`).toEqual(once.trace)
+  }
+})

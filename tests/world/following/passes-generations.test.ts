@@ -1,0 +1,96 @@
+// A map follows through generations, however they began and whatever was signed in between: P1 and O1 of the findings.
+
+import { afterAll, expect, test } from 'vitest'
+import { hexKey, KEYS } from './keys.js'
+import { everyMode, leaveGrounds, named, Stage } from './stage.js'
+import { type Plan, Profile } from './tab.js'
+import { linesOf } from './truth.js'
+
+afterAll(leaveGrounds)
+
+const GENERATION = linesOf([{ op: 'generation', headroom: 8 }])
+
+const CASES = ([1, 2, 3] as const).flatMap(servers =>
+  everyMode(servers).map(plan => [`${named(plan)}, ${servers} servers`, servers, plan] as const),
+)
+
+/** At the newest signed epoch, and right. */
+async function expectFollowed(stage: Stage, plan: Partial<Plan>, tab: Awaited<ReturnType<Stage['open']>>) {
+  await stage.pass(10_000)
+  expect(tab.map!.epoch).toBe(stage.newest)
+  await stage.get(tab)
+  const fresh = await stage.open(plan)
+  expect(fresh.map!.epoch).toBe(stage.newest)
+}
+
+test.each(CASES)('%s: a batch that makes a generation begin by itself', async (_name, servers, plan) => {
+  await Stage.play({ servers }, async stage => {
+    const tab = await stage.open(plan)
+    await stage.publish(stage.growth())
+    expect(stage.server(0).generation).toBe(2)
+    await expectFollowed(stage, plan, tab)
+  })
+})
+
+test.each(CASES)('%s: a stored map that was closed meanwhile', async (_name, servers, plan) => {
+  await Stage.play({ servers }, async stage => {
+    const profile = new Profile()
+    const stored = { ...plan, storage: 'preferred' } as const
+    const tab = await stage.open(stored, profile)
+    await stage.get(tab)
+    await stage.done(tab.close())
+    await stage.publish(stage.growth())
+    const again = await stage.open(stored, profile)
+    await expectFollowed(stage, plan, again)
+  })
+})
+
+test.each(CASES)(
+  '%s: without push, after sync(), through a batch and two generations',
+  async (_name, servers, plan) => {
+    await Stage.play({ servers }, async stage => {
+      const tab = await stage.open({ ...plan, push: false })
+      await stage.publish()
+      await stage.publish(GENERATION)
+      await stage.publish(GENERATION)
+      await stage.done(tab.sync())
+      expect(tab.map!.epoch).toBe(stage.newest)
+      await stage.get(tab)
+    })
+  },
+)
+
+test('a publisher that is killed before it signs, and then a generation by hand', async () => {
+  await Stage.play({}, async stage => {
+    const tabs = [await stage.open({ mode: 'local' }), await stage.open({ mode: 'instant' })]
+    const batch = stage.edit()
+    const whole = await Stage.play({ seed: 2 }, async other => {
+      await other.publish(batch)
+      return other.world.publisher.effects
+    })
+    await stage.run({ operations: batch, killAt: whole - 2 })
+    await stage.run({ operations: GENERATION })
+    await stage.publish()
+    await stage.pass(10_000)
+    for (const tab of tabs) expect(tab.map!.epoch).toBe(stage.newest)
+  })
+})
+
+test('two keys, one run each: maps of the first key follow, too', async () => {
+  await Stage.play(
+    {},
+    async stage => {
+      const old = await stage.open({ mode: 'instant' })
+      await stage.publish(stage.growth(), { key: KEYS[1] }).catch(() => {})
+      await stage.run({})
+      await stage.run({ key: KEYS[1] })
+      await stage.pass(10_000)
+      expect(old.map!.epoch).toBe(stage.newest)
+      const other = await stage.open({ mode: 'instant', publisherKey: hexKey(KEYS[1]) })
+      expect(other.map!.epoch).toBe(stage.newest)
+      await stage.get(old)
+      await stage.get(other)
+    },
+    ['signed-answered'],
+  )
+})

@@ -1,0 +1,255 @@
+// The rules, by the names that reports have:
+//
+//   wrong-value      a lookup says what the plain map says, at an epoch that its map was at during the call
+//   went-back        a map's epoch never goes back
+//   ended-in-time    a call ends within its timeoutMs and a second awake, and what it downloads takes at 256 kbit/s
+//   typed-error      a call fails with an error of the SDK, which is no bug of it
+//   sync-newest      sync() resolves at the newest signed epoch that any honest server showed, or at what enough agreed on
+//   sync-names       sync() that fails beside servers that misbehave names a server
+//   answered         a call that enough honest servers can answer succeeds …
+//   answered-soon    … within three seconds
+//   held             a map of mode local answers at once, whatever the servers do
+//   signed-answered  each server answers an epoch that it shows signed
+//   fork             servers take one batch for an epoch
+//
+// And of life.ts: left-behind, calm-publish, calm-open, calm-call, calm-close.
+
+import type { MapEvent } from '@keyhush/client'
+import { hexKey, KEYS } from './keys.js'
+import type { Server } from './servers.js'
+import type { Call, Plan, Tab } from './tab.js'
+import type { World } from './world.js'
+
+/** Beyond `timeoutMs`. */
+const GRACE_MS = 1_000
+/** What a call may take that enough honest servers can answer. */
+export const SOON_MS = 3_000
+/** Requests of a call, one after the other, each of which a slow server delays. */
+const REQUESTS_OF_A_CALL = 25
+/** 256 kbit/s */
+const BYTES_PER_MS = 32
+
+interface Facts {
+  /** of each server that was honest when the call began: the newest epoch that it showed, signed if the map has a key */
+  readonly shown: ReadonlyMap<Server, number>
+  /** enough honest servers could answer when it began */
+  readonly answerable: boolean
+  /** it is the first of its tab since a server's mood changed last */
+  readonly isFirst: boolean
+  late: boolean
+}
+
+/** How many honest servers a map needs. */
+export function needed({ mode, publisherKey, atLeast, servers }: Plan): number {
+  if (mode === 'local' && publisherKey !== undefined) return 1
+  return atLeast ?? servers.length
+}
+
+export function serversOf(world: World, { servers }: Plan): Server[] {
+  return servers.map(number => world.servers[number]!)
+}
+
+export class Rules {
+  /** rules that are not asked: of schedules that show something else */
+  readonly off = new Set<string>()
+  readonly #world: World
+  /** the newest epoch that each tab's map has been seen at */
+  readonly #seen = new Map<Tab, number>()
+
+  constructor(world: World) {
+    this.#world = world
+  }
+
+  begins(call: Call): void {
+    const { tab } = call
+    const servers = serversOf(this.#world, tab.plan)
+    const shown = new Map<Server, number>()
+    for (const server of servers) if (server.honest) shown.set(server, this.#newestOf(server, tab.plan))
+    const moodsSince = Math.max(...servers.map(({ since }) => since))
+    const isFirst = !tab.calls.some(other => other.begun > moodsSince && other !== call && other.outcome !== undefined)
+    call.facts = { shown, answerable: this.#answerable(tab.plan, servers), isFirst, late: false } satisfies Facts
+    this.#watch(call)
+  }
+
+  ends(call: Call): void {
+    const { tab, kind, outcome } = call
+    const facts = call.facts as Facts
+    const error = outcome !== undefined && 'error' in outcome ? (outcome.error as Error & { code?: string }) : undefined
+    this.#looksAt(tab)
+    if (error !== undefined) this.#failed(call, error)
+    if (error === undefined && kind === 'lookup') this.#checkValue(call)
+    if (error === undefined && kind === 'sync') this.#checkSync(call, facts)
+    this.#checkAnswered(call, facts, error)
+  }
+
+  heard(tab: Tab, event: MapEvent): void {
+    this.#looksAt(tab)
+    const { type, epoch, servers } = event as unknown as { type: string; epoch?: number; servers?: readonly string[] }
+    if (type !== 'behind') return
+    const named = servers?.every(name => serversOf(this.#world, tab.plan).some(server => server.name === name))
+    if (named !== true || typeof epoch !== 'number' || (tab.map !== undefined && epoch <= tab.map.epoch)) {
+      this.#violate('behind-says', `${tab.name} hears of epoch ${epoch} and ${servers}`)
+    }
+  }
+
+  /** A server's database has changed. */
+  changed(server: Server): void {
+    const { answered } = server
+    const signed = KEYS.flatMap(key => server.signedUnder(hexKey(key)))
+    if (!answered.some(epoch => signed.includes(epoch))) {
+      this.#violate('signed-answered', `${server.letter} answers epochs ${answered}, of which none is signed`)
+    }
+  }
+
+  #violate(rule: string, what: string): void {
+    if (!this.off.has(rule)) this.#world.violate(rule, what)
+  }
+
+  // ---- one rule each -----------------------------------------------------------------------------
+
+  /** A map's epoch never goes back. */
+  #looksAt(tab: Tab): void {
+    const { map } = tab
+    if (map === undefined) return
+    const [seen, now] = [this.#seen.get(tab) ?? 0, map.epoch]
+    // Without a key, servers that were put back together may take a map back that is reset.
+    if (now !== 0 && now < seen && tab.plan.publisherKey !== undefined) {
+      this.#violate('went-back', `${tab.name} was at epoch ${seen}, and is at ${now}`)
+    }
+    if (now > seen) this.#seen.set(tab, now)
+  }
+
+  #watch(call: Call): void {
+    const { tab, timeoutMs, awake, what } = call
+    if (!Number.isFinite(timeoutMs)) return
+    const downloads = (2 * this.#world.truth.newest.size * 64) / BYTES_PER_MS
+    const limit = timeoutMs + GRACE_MS + downloads
+    const look = () => {
+      if (call.outcome !== undefined || tab.state === 'dead' || this.#world.over) return
+      const left = limit - (tab.awake - awake)
+      // A frozen tab is looked at again; one that is just back has its timers run first.
+      if (left > 0 || tab.state === 'frozen') return void this.#world.time.after(Math.max(left, 1_000), look)
+      ;(call.facts as Facts).late = true
+      const took = `${((tab.awake - awake) / 1000).toFixed(1)} s`
+      this.#violate('ended-in-time', `${tab.name}: ${what} has not ended after ${took}, with timeoutMs ${timeoutMs}`)
+    }
+    this.#world.time.after(limit, look)
+  }
+
+  #failed(
+    { tab, what, kind }: Call,
+    error: Error & { code?: string; server?: string; servers?: readonly string[] },
+  ): void {
+    const { code, name, message } = error
+    if (typeof code !== 'string' || code === 'internal' || code === 'usage' || code === 'storage') {
+      const cause = (error.cause as Error | undefined)?.stack ?? ''
+      this.#violate('typed-error', `${tab.name}: ${what} fails with ${name} ${code}: ${message} ${cause}`)
+    }
+    if (kind !== 'sync' || serversOf(this.#world, tab.plan).every(({ honest }) => honest)) return
+    const names = serversOf(this.#world, tab.plan).map(({ name }) => name)
+    const isNamed = names.some(name => message.includes(name) || error.server === name || error.servers?.includes(name))
+    if (!isNamed && code !== 'closed' && code !== 'condemned' && code !== 'signature') {
+      this.#violate('sync-names', `${tab.name}: sync() names no server: ${name}: ${message}`)
+    }
+  }
+
+  #checkValue({ tab, what, question, outcome, epoch }: Call): void {
+    if (question === undefined || tab.map === undefined) return
+    const { versions } = this.#world.truth
+    const got = String((outcome as { value: unknown }).value)
+    const expected: string[] = []
+    for (let at = epoch; at <= tab.map.epoch; at++) {
+      const version = versions.get(at)
+      if (version === undefined) continue
+      const right = String(question.answer(version))
+      if (right === got) return
+      expected.push(`${at}: ${right}`)
+    }
+    this.#violate('wrong-value', `${tab.name}: ${what} is ${got}, and should be ${expected.join(' or ')}`)
+  }
+
+  /** The newest epoch that a server shows: signed and not expired, if the map has a key. */
+  #newestOf(server: Server, { publisherKey }: Plan): number {
+    if (publisherKey === undefined) return server.epoch
+    const { truth, date } = this.#world
+    const lasts = (epoch: number) => {
+      const expires = truth.expires.get(epoch) ?? 0
+      return expires === 0 || expires * 1000 > date + 10_000
+    }
+    return Math.max(0, ...server.signedUnder(publisherKey).filter(lasts))
+  }
+
+  #checkSync({ tab, begun }: Call, { shown }: Facts): void {
+    const { map, plan } = tab
+    if (map === undefined) return
+    const honest = [...shown].filter(([server]) => server.honestSince(begun))
+    const epochs = honest.map(([, epoch]) => epoch).sort((a, b) => b - a)
+    const need = plan.publisherKey === undefined ? (plan.atLeast ?? plan.servers.length) : 1
+    const newest = epochs[need - 1]
+    if (newest === undefined || map.epoch >= newest) return
+    const where = honest.map(([{ letter }, epoch]) => `${letter} showed ${epoch}`).join(', ')
+    this.#violate('sync-newest', `${tab.name} (${describe(plan)}): sync() resolves at epoch ${map.epoch}; ${where}`)
+  }
+
+  /** Whether enough honest servers answer an epoch that the map may ask at. */
+  #answerable(plan: Plan, servers: readonly Server[]): boolean {
+    const honest = servers.filter(({ honest }) => honest)
+    const need = needed(plan)
+    const agree = plan.publisherKey === undefined ? (plan.atLeast ?? servers.length) : need
+    if (honest.length < agree) return false
+    const usable = (epoch: number) =>
+      plan.publisherKey === undefined || honest.some(server => this.#showsSigned(server, plan, epoch))
+    const epochs = [...new Set(honest.flatMap(({ answered }) => answered))].filter(usable)
+    return epochs.some(epoch => honest.filter(({ answered }) => answered.includes(epoch)).length >= agree)
+  }
+
+  #showsSigned(server: Server, plan: Plan, epoch: number): boolean {
+    const expires = this.#world.truth.expires.get(epoch) ?? 0
+    const lasts = expires === 0 || expires * 1000 > this.#world.date + 30_000
+    return lasts && server.signedUnder(plan.publisherKey!).includes(epoch)
+  }
+
+  #checkAnswered(call: Call, { answerable, isFirst }: Facts, error: (Error & { code?: string }) | undefined): void {
+    const { tab, begun, ended, kind, what } = call
+    const { plan } = tab
+    const servers = serversOf(this.#world, plan)
+    const undisturbed = tab.disturbedAt < begun - 1_000
+    if (!undisturbed || kind === 'close' || (error?.code === 'closed' && tab.closing)) return
+    const took = ended - begun
+    const says = error === undefined ? `takes ${(took / 1000).toFixed(1)} s` : `fails: ${error.name}: ${error.message}`
+    const whose = `${tab.name} (${describe(plan)}): ${what} ${says}`
+    if (kind === 'lookup' && plan.mode === 'local' && tab.map !== undefined) {
+      if (took > 1_000 || (error !== undefined && error.code !== 'signature' && error.code !== 'condemned')) {
+        this.#violate('held', whose)
+      }
+      return
+    }
+    // A lie condemns a state; so does a server that was put back, and with it its fence.
+    if (error?.code === 'condemned' && servers.some(mayCondemn)) return
+    if (!answerable || !this.#answerable(plan, servers)) return
+    if (servers.filter(server => server.honestSince(begun)).length < needed(plan)) return
+    const moods = servers.map(({ letter, mood }) => `${letter} ${mood.is}`).join(', ')
+    if (error !== undefined) this.#violate('answered', `${whose} (${moods})`)
+    const slow = Math.max(0, ...servers.map(({ mood }) => (mood.is === 'slow' ? mood.ms : 0)))
+    if (error === undefined && (kind === 'open' || !isFirst) && took > SOON_MS + REQUESTS_OF_A_CALL * slow) {
+      this.#violate('answered-soon', `${whose} (${moods})`)
+    }
+  }
+}
+
+/** Whether a server has lied, or an old copy of its fence has answered. */
+export function mayCondemn({ episodes }: Server): boolean {
+  return episodes.some(({ mood }) => ['lies', 'back', 'frozen'].includes(mood.is))
+}
+
+export function describe({ mode = 'auto', publisherKey, atLeast, servers, push, collusion }: Plan): string {
+  const parts = [
+    mode,
+    `${servers.length} servers`,
+    ...(atLeast === undefined ? [] : [`at least ${atLeast}`]),
+    ...(collusion === undefined ? [] : ['which may collude']),
+    publisherKey === undefined ? 'no key' : `key ${publisherKey.slice(0, 4)}`,
+    push === true ? 'push' : 'no push',
+  ]
+  return parts.join(', ')
+}
