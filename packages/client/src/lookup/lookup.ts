@@ -154,7 +154,7 @@ export class Lookup<T> {
 async function assertVouched(machine: Machine, hint: Hint, watch: Watch): Promise<void> {
   const { publisher } = machine.parts
   if (publisher === undefined) return
-  if (machine.isShown(hint.base) && !publisher.hasExpired(hint.manifest)) return
+  if (machine.isVouchedFor(hint.base) && !publisher.hasExpired(hint.manifest)) return
   if (hint.state.kind === 'held') {
     // Servers see no lookups of such a map, not even that there are any. To ask them, the app calls sync().
     publisher.checkExpiry(hint.manifest)

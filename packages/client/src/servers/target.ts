@@ -117,6 +117,9 @@ interface Signed extends Agreed {
 /** Of one server, for one epoch under one key; an honest one has one. */
 const MOST_SIGNATURES = 4
 
+/** Of one server; one epoch is unsigned at the most, and what is older is another key's past. */
+const MOST_CLAIMS = 2
+
 /**
  * The epoch to be at. `base`: where the map is, if it is anywhere. Throws SignatureError, ServersDisagreeError, and the servers' failures if
  * too few reply.
@@ -188,8 +191,7 @@ class Look {
       if (signed !== undefined && this.#isGood(publisher, signed)) return signed
       refused ??= signed
       if (signed === undefined) unproved.push(...proofs)
-      // A server whose claim does not hold may have made up thousands: no other of it is looked at.
-      for (const claim of ofEpoch) claim.splice(0, claim[0]!.manifest === signed?.shown.manifest ? 1 : claim.length)
+      for (const claim of ofEpoch) claim.shift()
     }
     for (const proof of unproved) {
       const signed = await proof
@@ -343,14 +345,16 @@ function disagreement(links: Links, reason: string): ServersDisagreeError {
 /** What a server claims, newest first: it can list thousands of signatures. */
 function claimsIn({ epochs, signatures }: Info, publisher: Publisher): Claim[] {
   const underKey = signatures.filter(({ publicKey }) => publicKey === publisher.key)
-  // One epoch is unsigned at the most: what is older is another key's past.
   const newest = Math.max(...epochs.map(({ epoch }) => epoch))
-  const recent = epochs.filter(({ epoch }) => epoch >= newest - 1)
+  const recent = epochs.filter(({ epoch }) => epoch > newest - MOST_CLAIMS)
   const claims = recent.map(shown => {
     const ofEpoch = underKey.filter(signature => compareEpochs(signature, shown) === 0)
     return { ...shown, signatures: ofEpoch.slice(0, MOST_SIGNATURES) }
   })
-  return claims.filter(({ signatures }) => signatures.length > 0).sort(newestFirst)
+  return claims
+    .filter(({ signatures }) => signatures.length > 0)
+    .sort(newestFirst)
+    .slice(0, MOST_CLAIMS)
 }
 
 /** One claim for each manifest, with the signatures of all. */

@@ -3,7 +3,7 @@
 // which its own server does not have, or too often one that nobody else knows.
 
 import type { NewestEvent } from '@keyhush/protocol'
-import { FOLLOW_DOWNLOAD_INTERVAL_MS, FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS } from '../base/constants.js'
+import { FOLLOW_INTERVAL_MS, FOLLOW_LONGEST_INTERVAL_MS, FOLLOW_UNDECIDED_INTERVAL_MS } from '../base/constants.js'
 import { ServersDisagreeError, SignatureError, VersionError } from '../base/errors.js'
 import { Turns } from '../base/mutex.js'
 import type { Environment } from '../platform/environment.js'
@@ -130,9 +130,9 @@ class Lines {
       const { base: now, madeAnew: made } = this.#follower
       const hasMoved = now?.bytes !== base.bytes
       isInVain &&= !hasMoved
-      const longest = isInVain ? FOLLOW_LONGEST_INTERVAL_MS : FOLLOW_DOWNLOAD_INTERVAL_MS
-      const isCheap = hasMoved && made === madeAnew
-      this.#pause = isCheap ? FOLLOW_INTERVAL_MS : Math.min(2 * this.#pause, longest)
+      const isDear = made !== madeAnew
+      const longest = isInVain || isDear ? FOLLOW_LONGEST_INTERVAL_MS : FOLLOW_UNDECIDED_INTERVAL_MS
+      this.#pause = hasMoved && !isDear ? FOLLOW_INTERVAL_MS : Math.min(2 * this.#pause, longest)
       this.#notBefore = this.#link.environment.clock.now() + this.#pause
     }
     return !isInVain || !this.#isNews(claim) || this.#pause < FOLLOW_LONGEST_INTERVAL_MS

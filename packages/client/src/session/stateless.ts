@@ -233,13 +233,9 @@ export class StatelessSession implements Session {
     }
     const attempts = { tried: new Set<number>(), away: new Set<Link>() }
     const failures: ServerError[] = []
-    const failed = (error: ServerError, by: Iterable<Link>) => {
-      failures.push(error)
-      for (const link of by) attempts.away.add(link)
-    }
     const next = () => {
       const links = this.#subsets.next(attempts)
-      return links && this.#askSubset(links, failed, at, of, indices)
+      return links && this.#askSubset(links, attempts.away, failures, at, of, indices)
     }
     for (let round = 1; ; round++) {
       try {
@@ -260,16 +256,25 @@ export class StatelessSession implements Session {
   /** Asks a subset, and notes what has come of it. */
   #askSubset(
     links: Links,
-    failed: (error: ServerError, by: Iterable<Link>) => void,
+    away: Set<Link>,
+    failures: ServerError[],
     at: Asked,
     of: InstantOf,
     indices: Uint32Array,
   ): Try<Uint8Array> {
     const waiting = new Set(links)
-    const onReplied = (party: number) => waiting.delete(links[party]!)
-    const { found, bytes } = this.#askOf(links, at, of, indices, { attempts: 1, onReplied })
+    const onSettled = (party: number, how: 'replied' | 'failed') => {
+      const link = links[party]!
+      // A reply that breaks the protocol is a failure as well.
+      if (how === 'failed') away.add(link)
+      waiting.delete(link)
+    }
+    const { found, bytes } = this.#askOf(links, at, of, indices, { attempts: 1, onSettled })
     const late = () => {
-      for (const link of waiting) link.standing.note(link, 'late')
+      for (const link of waiting) {
+        link.standing.note(link, 'late')
+        away.add(link)
+      }
     }
     const answered = async () => {
       try {
@@ -278,7 +283,7 @@ export class StatelessSession implements Session {
         return records
       } catch (error) {
         if (!(error instanceof ServerError)) throw error
-        failed(error, waiting)
+        failures.push(error)
         if (error instanceof TamperedError) {
           const name = this.#subsets.wrong(links)?.server.name
           const names = namesOf(links.map(({ server }) => server))
@@ -299,7 +304,7 @@ export class StatelessSession implements Session {
     { manifest, equipment }: Asked,
     of: InstantOf,
     indices: Uint32Array,
-    how: Pick<Exchange, 'attempts' | 'onReplied'> = {},
+    how: Pick<Exchange, 'attempts' | 'onSettled'> = {},
   ): { readonly found: Promise<Uint8Array>; readonly bytes: number } {
     const { stats } = this.#parts
     const names = links.map(({ server }) => server.name)

@@ -13,7 +13,7 @@ export const MOST_SUBSETS = 20
 export interface Attempts {
   /** subsets that were asked */
   readonly tried: Set<number>
-  /** servers that have failed */
+  /** servers that were late or have failed, and are not asked again */
   readonly away: Set<Link>
 }
 
@@ -38,13 +38,14 @@ export class Subsets {
 
   /**
    * The next for a lookup; undefined: there is none left. The order: the subset that answered last, other subsets, subsets with a server that
-   * was late, with one that has failed in this lookup, subsets whose answers were wrong. So liars cannot have the same subsets asked again and
-   * again, and a late server delays one call only.
+   * was late, subsets whose answers were wrong. So liars cannot have the same subsets asked again and again, and a late server delays one call
+   * only.
    */
   next({ tried, away }: Attempts): Links | undefined {
     const all = new Set([this.#last, ...this.#all])
-    const left = tried.size < MOST_SUBSETS ? [...all].filter(bits => !tried.has(bits)) : []
-    const ranks = new Map(left.map(bits => [bits, this.#rank(bits, away)]))
+    const isUsable = (bits: number) => !tried.has(bits) && this.#membersOf(bits).every(link => !away.has(link))
+    const left = tried.size < MOST_SUBSETS ? [...all].filter(isUsable) : []
+    const ranks = new Map(left.map(bits => [bits, this.#rank(bits)]))
     const least = Math.min(...ranks.values())
     const best = left.filter(bits => ranks.get(bits) === least)
     const bits = best.includes(this.#last) ? this.#last : best[randomBelow(Math.max(1, best.length), this.#random)]
@@ -73,11 +74,9 @@ export class Subsets {
   }
 
   /** Subsets of the lowest rank are asked first. */
-  #rank(bits: number, away: ReadonlySet<Link>): number {
-    const members = this.#membersOf(bits)
-    const [late, failed] = [members.filter(link => link.standing.isLate(link)), members.filter(link => away.has(link))]
-    const most = this.#links.length + 1
-    return late.length + most * failed.length + (this.#wrong.has(bits) ? most * most : 0)
+  #rank(bits: number): number {
+    const late = this.#membersOf(bits).filter(link => link.standing.isLate(link)).length
+    return late + (this.#wrong.has(bits) ? this.#links.length + 1 : 0)
   }
 
   #membersOf(bits: number): Link[] {
