@@ -184,6 +184,7 @@ class Look {
       if (newest === undefined) break
       const ofEpoch = claims.filter(([first]) => first?.epoch === newest.epoch)
       const proofs = [...merged(ofEpoch.map(([first]) => first!))].map(claim => this.#verified(publisher, claim))
+      for (const proof of proofs) proof.catch(() => {}) // one may be left behind
       const [signed, other] = (await Promise.all(proofs.map(proof => this.#inTime(proof)))).filter(
         signed => signed !== undefined,
       )
