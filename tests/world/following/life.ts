@@ -349,7 +349,7 @@ class Life {
 
   async #finishPublishing(): Promise<boolean> {
     const world = this.#world
-    const { time, truth } = world
+    const { time } = world
     const failures: string[] = []
     const attempt = async (plan: RunPlan): Promise<boolean> => {
       const outcome = await time.finish(world.publisher.run(plan), 10 * MINUTE)
@@ -364,7 +364,7 @@ class Life {
         if (this.#lot.rotates) await time.finish(world.publisher.run({ key: KEYS[1] }))
         return true
       }
-      await attempt({ key, missed: truth.operations })
+      await attempt({ key })
       if (this.#pending !== undefined && (await attempt(this.#pending))) this.#pending = undefined
     }
     world.violate('calm-publish', failures.join('\n'))

@@ -68,7 +68,6 @@ export class World {
   /** all requests of tabs */
   readonly seen: Seen[] = []
   over = false
-  readonly #fetch = globalThis.fetch
 
   private constructor(seed: number, { foundation, history = 64 }: WorldOptions) {
     this.seed = seed
@@ -151,7 +150,6 @@ export class World {
   async end(): Promise<void> {
     this.over = true
     for (const tab of this.tabs) tab.kill()
-    globalThis.fetch = this.#fetch
     for (const server of this.servers) await this.time.during(`the end of ${server.letter}`, server.end())
   }
 }
