@@ -426,9 +426,11 @@ class Publication implements Record<Step, () => Promise<void>> {
     const { generation, epoch } = known.manifest
     for (const { publicKey, secretKey } of this.#keys) {
       if (isSigned(known, this.#signatures.get(server)!, publicKey)) continue
-      const signature = toHex(ed25519.sign(signedBytes(known.bytes), secretKey))
+      const hex = toHex(ed25519.sign(signedBytes(known.bytes), secretKey))
+      const signature = { publicKey: toHex(publicKey), generation, epoch, signature: hex }
       this.#hadLeft = true
-      await server.sign({ publicKey: toHex(publicKey), generation, epoch, signature })
+      await server.sign(signature)
+      this.#signatures.set(server, [...this.#signatures.get(server)!, signature]) // `sign` runs again at the end
     }
   }
 

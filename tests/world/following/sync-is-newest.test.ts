@@ -5,6 +5,8 @@ import { leaveGrounds, Stage } from './stage.js'
 
 afterAll(leaveGrounds)
 
+const TOLERATED = { collusion: 'tolerated' } as const
+
 test('mode local with a key: one honest server is enough to move', async () => {
   await Stage.play({}, async stage => {
     await stage.server(0).turn({ is: 'frozen', changes: 0 })
@@ -19,7 +21,7 @@ test('mode local with a key: one honest server is enough to move', async () => {
 
 test.each(['instant', 'full', 'single'] as const)('mode %s: sync() names the frozen server', async mode => {
   await Stage.play({}, async stage => {
-    const tab = await stage.open({ mode, collusion: 'tolerated', push: false })
+    const tab = await stage.open({ mode, ...(mode === 'single' && TOLERATED), push: false })
     await stage.server(1).turn({ is: 'frozen', changes: 0 })
     for (let i = 0; i < 3; i++) await stage.publish()
     const error = await stage.fails(tab.sync())

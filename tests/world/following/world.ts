@@ -134,7 +134,7 @@ export class World {
   /** A server has replied to the publisher. */
   async changed(server: Server, path: string, { method, body }: Asked, { status }: Reply): Promise<void> {
     if (method !== 'POST' || status !== 200) return
-    if (path === '/v1/epochs') {
+    if (path.split('?')[0] === '/v1/epochs') {
       const wrong = this.truth.took(body!)
       if (wrong !== undefined) this.violate('fork', `${server.letter} takes another batch: ${wrong}`)
       this.note(server.letter, `has epoch ${server.epoch}, generation ${server.generation}`)
