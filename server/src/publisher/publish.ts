@@ -184,12 +184,14 @@ class Publication implements Record<Step, () => Promise<void>> {
 
   /** Sends servers that are behind the recorded batches that they lack, and signs what comes of them. */
   async finish(): Promise<void> {
-    for (const next of this.#chain.slice(1)) {
+    for (const [i, next] of this.#chain.slice(1).entries()) {
       await this.#expectOwn(this.#tip) // before anything is sent
       this.#hadLeft = true
       const { epoch } = next.manifest
       const behind = this.#servers.filter(server => this.#at.get(server)!.manifest.epoch < epoch)
       const body = await this.#batchOf(next)
+      const before = this.#chain[i]!
+      await ofAll(behind, server => this.#signAt(server, before)) // the tip has a step of its own
       const statuses = await ofAll(behind, server => server.publish(body, this.#signatureFor(body), true))
       for (const { manifest } of statuses) {
         if (manifest !== this.#hash(next.bytes)) {
@@ -197,7 +199,6 @@ class Publication implements Record<Step, () => Promise<void>> {
         }
       }
       await this.#record.addManifest({ ...this.#recorded(next), batch: this.#hash(body) })
-      if (next !== this.#tip) await ofAll(behind, server => this.#signAt(server, next)) // the tip has a step of its own
     }
   }
 

@@ -140,6 +140,8 @@ class Life {
   readonly #chances: readonly Chance[]
   /** what the publisher has not finished, as far as it knows */
   #pending: RunPlan | undefined
+  /** operations of earlier batches, which may be published again */
+  readonly #published: Uint8Array[] = []
   #calm = false
 
   constructor(world: World, lot: Lot, twin: Twin) {
@@ -192,18 +194,24 @@ class Life {
   #batch(chance: Chance): RunPlan {
     const { truth, date } = this.#world
     const { grows, validSeconds } = this.#lot
-    const key = KEYS[0]
+    const key = this.#lot.rotates && chance.happens(0.5) ? KEYS : KEYS[0]
     const expires = validSeconds === 0 ? undefined : Math.floor(date / 1000) + validSeconds
     const skewMs = chance.between(-3_000, 3_000)
     const more = { key, skewMs, ...(expires !== undefined && { expires }) }
-    if (chance.happens(0.12))
-      return { ...more, operations: linesOf([{ op: 'generation', headroom: chance.below(12) }]) }
+    const drawn = chance.below(100)
+    if (drawn < 12) return { ...more, operations: linesOf([{ op: 'generation', headroom: chance.below(12) }]) }
+    if (drawn < 20) return { ...more, operations: linesOf([{ op: 'renew' }]) }
+    if (drawn < 26 && this.#published.length > 0) {
+      return { ...more, operations: chance.pick(this.#published), again: true }
+    }
     const operations = [...this.#batches.next(truth.newest)]
     if (grows && truth.newest.size < 300 && chance.happens(0.5)) {
       const added = truth.newest.size / 3
       for (let i = 0; i < added; i++) operations.push(this.#added(truth.newest, `grown ${truth.newest.epoch} ${i}`))
     }
-    return { ...more, operations: linesOf(operations) }
+    const lines = linesOf(operations)
+    this.#published.push(lines)
+    return { ...more, operations: lines }
   }
 
   #added({ shape }: Version, key: string) {
@@ -216,8 +224,8 @@ class Life {
     this.#pending = whole
     const outcome = await this.#world.publisher.run(plan)
     if (outcome.is === 'done') this.#pending = undefined
-    // What the servers refuse as a batch stays refused.
-    else if (outcome.is === 'failed' && outcome.error.message.includes('batch_refused')) this.#pending = undefined
+    // What the servers refuse as a batch stays refused, and what was published before was published.
+    else if (outcome.is === 'failed' && isInVain(outcome.error)) this.#pending = undefined
     return outcome.is === 'done'
   }
 
@@ -461,6 +469,10 @@ function anyMood(chance: Chance): Mood {
     () => ({ is: 'mixed', changes: chance.between(1, 2) }),
   ]
   return chance.pick(moods)()
+}
+
+function isInVain({ message, exit }: Error & { readonly exit?: number }): boolean {
+  return exit === 5 || message.includes('batch_refused')
 }
 
 function hasMisled({ episodes }: Server): boolean {

@@ -2,7 +2,7 @@
 //
 //   wrong-value      a lookup says what the plain map says, at an epoch that its map was at during the call
 //   went-back        a map's epoch never goes back
-//   ended-in-time    a call ends within its timeoutMs and a second awake, and what it downloads takes at 256 kbit/s
+//   ended-in-time    a call ends within its timeoutMs and a second awake, counted from the last blob that it has whole
 //   typed-error      a call fails with an error of the SDK, which is no bug of it
 //   sync-newest      sync() resolves at the newest signed epoch that any honest server showed, or at what enough agreed on
 //   sync-names       sync() that fails beside servers that misbehave names a server
@@ -26,8 +26,8 @@ const GRACE_MS = 1_000
 export const SOON_MS = 3_000
 /** Requests of a call, one after the other, each of which a slow server delays. */
 const REQUESTS_OF_A_CALL = 25
-/** 256 kbit/s */
-const BYTES_PER_MS = 32
+/** A budget counts in such steps. */
+const STEP_MS = 1_000
 
 interface Facts {
   /** of each server that was honest when the call began: the newest epoch that it showed, signed if the map has a key */
@@ -122,11 +122,11 @@ export class Rules {
   #watch(call: Call): void {
     const { tab, timeoutMs, awake, what } = call
     if (!Number.isFinite(timeoutMs)) return
-    const downloads = (2 * this.#world.truth.newest.size * 64) / BYTES_PER_MS
-    const limit = timeoutMs + GRACE_MS + downloads
+    const limit = timeoutMs + GRACE_MS
     const look = () => {
       if (call.outcome !== undefined || tab.state === 'dead' || this.#world.over) return
-      const left = limit - (tab.awake - awake)
+      // A blob that is there whole has earned time for more than itself (base/budget.ts).
+      const left = limit + Math.max(awake, tab.blobAt + STEP_MS) - tab.awake
       // A frozen tab is looked at again; one that is just back has its timers run first.
       if (left > 0 || tab.state === 'frozen') return void this.#world.time.after(Math.max(left, 1_000), look)
       ;(call.facts as Facts).late = true

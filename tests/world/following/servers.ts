@@ -296,7 +296,13 @@ export class Server {
     const reply = this.#changed(path, genuine)
     time.after(this.#latency + (mood.is === 'slow' ? mood.ms : 0), () =>
       trip.run(() => {
-        const next = this.#pieces(trip, reply.body, mood)
+        const piece = this.#pieces(trip, reply.body, mood)
+        const isBlob = reply.status === 200 && path.startsWith('/v1/blobs/')
+        const next = async () => {
+          const came = await piece()
+          if (came === undefined && isBlob) trip.tab.blobAt = trip.tab.awake
+          return came
+        }
         resolve(responseOf(reply.status, reply.headers, next, async () => trip.end()))
       }),
     )
@@ -388,11 +394,11 @@ class Trip {
   over = false
   /** rejects what the client waits for */
   reject: (error: Error) => void
-  readonly #tab: Tab
+  readonly tab: Tab
   readonly #ends: (() => void)[] = []
 
   constructor(tab: Tab, time: Time, reject: (error: Error) => void) {
-    this.#tab = tab
+    this.tab = tab
     this.reject = reject
     const cut = () => void time.after(0, () => this.fail())
     const end = () => this.end()
@@ -406,7 +412,7 @@ class Trip {
 
   /** Runs it in the tab, unless this is over then. */
   run(work: () => void): void {
-    this.#tab.run(() => {
+    this.tab.run(() => {
       if (!this.over) work()
     })
   }
