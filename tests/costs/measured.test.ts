@@ -65,6 +65,8 @@ interface Client {
   readonly map: KeyhushMap
   readonly store: MeasuringStore
   readonly manifest: Manifest
+  /** of what servers show and offer, which is not planned */
+  readonly saidBytes: number
   readonly urls: readonly string[]
   /** resolves when all lookups are stored and the work after them is done */
   readonly idle: () => Promise<void>
@@ -135,7 +137,6 @@ async function openMeasured(data: Data, proofs: EntryProofs, kind: { living?: bo
     map,
     store,
     manifest: decodeManifest(manifest),
-    /** of what servers show and offer, which is not planned */
     saidBytes: total(said.map(({ reply }) => reply!.body.length)),
     idle: async () => void (await unlocked),
     urls: proxies.map(({ url }) => url),

@@ -13,9 +13,9 @@ const figureIn = async (path: string, figure: RegExp) =>
 /** For an app that looks up instantly and keeps no state. */
 const INSTANT_BYTES = 68_500
 /** of it, before there is a map */
-const AT_ONCE_BYTES = 31_500
+const AT_ONCE_BYTES = 32_500
 /** For an app that keeps a state from the start: with hints, stores, and their WebAssembly. */
-const KEEPING_BYTES = 170_000
+const KEEPING_BYTES = 172_000
 
 test('an app that looks up instantly ships at most 68.5 kB of brotli; code for states and for signatures is loaded on demand', async () => {
   const { outputs, parts, bytesOf, sourcesOf } = await shipped()
@@ -103,10 +103,10 @@ test('what copies need of it beside has at most 9 kB minified, in a file that ap
   expect(sourcesOf(Object.keys(outputs)).filter(source => source.includes('script/local'))).toEqual([])
 })
 
-test('an app with React Native ships at most 45 kB of brotli more, in one file', async () => {
+test('an app with React Native ships at most 46 kB of brotli more, in one file', async () => {
   const bytes = await whole(`export { open } from '@keyhush/react-native'`)
   console.log('of React Native, brotli, bytes:', bytes)
-  expect(bytes).toBeLessThan(45_000)
+  expect(bytes).toBeLessThan(46_000)
   expect(Math.abs(bytes / 1000 - (await figureIn('docs/guide/phones.md', /(\d+) kB of brotli/)))).toBeLessThan(1)
 })
 
@@ -122,8 +122,8 @@ test('the SDK in one file has the size that documents name', async () => {
 })
 
 test.each([
-  ['/react', `export * from '@keyhush/client/react'`, 31_000],
-  ['/testing', `export * from '@keyhush/client/testing'`, 6_000],
+  ['/react', `export * from '@keyhush/client/react'`, 32_000],
+  ['/testing', `export * from '@keyhush/client/testing'`, 6_200],
   ['/node', `export * from '@keyhush/client/node'`, 6_000],
 ])('%s has its budget, without what is loaded on demand', async (_entry, contents, most) => {
   const { outputs, bytesOf, sourcesOf } = await bundled(contents)
@@ -144,5 +144,5 @@ test('an app that only estimates starts without WebAssembly and without code for
   ).toEqual([])
   const bytes = lengthOf(atOnce)
   console.log('to estimate, minified bytes:', bytes)
-  expect(bytes).toBeLessThan(68_000)
+  expect(bytes).toBeLessThan(74_500)
 })

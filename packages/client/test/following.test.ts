@@ -49,12 +49,14 @@ const OF_ALL = MODES.filter(([name]) => ['full', 'instant', 'single, two servers
 /** Those that have all records, and ask nobody. */
 const OF_ONE = MODES.filter(([name]) => ['local', 'auto'].includes(name))
 
-/** A map in memory under the publisher's key, and what it hears. */
-async function opened(network: Network, options: Options, seed = 1) {
-  const harness = new Harness(network, seed)
+const KEY = { publisherKey }
+
+/** A map in memory, and what it hears. */
+async function opened(network: Network, options: Options, key: Options = KEY) {
+  const harness = new Harness(network)
   const events: MapEvent[] = []
   const onEvent = (event: MapEvent) => void events.push(event)
-  const map = await harness.open({ storage: 'memory', push: false, publisherKey, onEvent, ...options })
+  const map = await harness.open({ storage: 'memory', push: false, onEvent, ...key, ...options })
   if (options.mode === 'auto') await harness.drive(map.prepare())
   const behind = () => events.filter(({ type }) => type === 'behind')
   return { harness, map, events, behind, drive: harness.drive }
@@ -219,7 +221,7 @@ describe.each([
   })
 
   test.each(OF_ALL.slice(0, 2))('mode %s, without a key: nobody is behind', async (_, options) => {
-    const { map, drive, behind } = await opened(apart(second), { ...options, publisherKey: undefined } as Options)
+    const { map, drive, behind } = await opened(apart(second), options, {})
     await drive(map.sync())
     expect([map.epoch, behind()]).toEqual([1, []])
     await checkValues(drive, map, first)
@@ -285,14 +287,14 @@ describe('with another generation ahead', () => {
 
 // Two infos, a manifest, and the list: a key makes it no more.
 describe.each(['with a key', 'without a key'])('%s', keyed => {
-  const key = keyed === 'with a key' ? { publisherKey } : { publisherKey: undefined }
+  const key = keyed === 'with a key' ? KEY : {}
   const epochs = series('batch', 'batch', 'batch', 'batch', 'batch')
   const modes: readonly [string, Options, number][] = [
     ['full', { mode: 'full' }, 2],
     ['instant', { mode: 'instant' }, 2],
     ['local', { mode: 'local' }, 2],
     ['single, two servers', EITHER, 2],
-    ['single, one server', key.publisherKey === undefined ? { ...ONE, integrity: 'server' } : ONE, 1],
+    ['single, one server', key === KEY ? ONE : { ...ONE, integrity: 'server' }, 1],
   ]
 
   const kindsIn = (network: Network, skip: number) =>
@@ -312,7 +314,7 @@ describe.each(['with a key', 'without a key'])('%s', keyed => {
     async (mode, options, servers) => {
       const network = signedOnBoth(first)
       network.push = true
-      const { harness, map } = await opened(network, { ...options, ...key, push: true } as Options)
+      const { harness, map } = await opened(network, { ...options, push: true }, key)
       await settle()
       for (const epoch of epochs) {
         await until(harness.clock, () => harness.clock.now() % 1_000 === 0 || harness.clock.waiting === 0)
@@ -332,7 +334,7 @@ describe.each(['with a key', 'without a key'])('%s', keyed => {
     'mode %s: the same by sync(), which asks each server once if there is nothing new',
     async (mode, options, servers) => {
       const network = signedOnBoth(first)
-      const { drive, map } = await opened(network, { ...options, ...key } as Options)
+      const { drive, map } = await opened(network, options, key)
       for (const epoch of epochs) {
         for (const isNew of [false, true]) {
           const before = network.seen.length

@@ -76,7 +76,7 @@ function started(options: Options, seed = 1) {
   const world = new World({ network, database, audited: false, seed })
   world.blobMs = 0
   const { clock } = world
-  const open = (more: Options = {}) => world.life().open({ push: false, ...options, ...more })
+  const open = (more: Options = {}) => world.life().openIdle({ push: false, ...options, ...more })
   return { network, living, world, clock, open, drive: world.drive.bind(world) as World['drive'] }
 }
 
@@ -115,7 +115,7 @@ async function timed(clock: Clock, drive: Harness['drive'], call: () => Promise<
 describe.each(MODES)('mode %s', (mode, options) => {
   describe.each([A, B])('%s', server => {
     test.each(KINDS)('%s %s: every call ends by its deadline', async (_how, _what, fault, stage) => {
-      const timeoutMs = 5_000
+      const [timeoutMs, patiently] = [5_000, { timeoutMs: Number.POSITIVE_INFINITY }]
       const { living, clock, open, drive } = started(options)
       const ends = async (call: () => Promise<unknown>) => {
         const { ms, error, value } = await timed(clock, drive, call)
@@ -127,20 +127,20 @@ describe.each(MODES)('mode %s', (mode, options) => {
       failing(living, server, clock, fault, stage)
       const opened = (await ends(() => open({ timeoutMs }))) as KeyhushMap | undefined
       living.network.misbehave[server] = undefined
-      const map = opened ?? (await open({ timeoutMs }))
+      const map = opened ?? (await drive(open({ timeoutMs })))
       for (const epochs of [1, 2]) {
         failing(living, server, clock, fault, stage)
         publish(living, epochs)
         await ends(() => map.sync())
         await ends(() => map.get(NAMES[5]!))
         living.network.misbehave[server] = undefined
-        await drive(map.sync())
+        await drive(map.sync(patiently))
         expect(map.epoch).toBe(living.newest.manifest.epoch)
       }
       failing(living, server, clock, fault, stage)
       await ends(() => map.close())
       living.network.misbehave[server] = undefined
-      const again = await open({ timeoutMs })
+      const again = await drive(open(patiently))
       expect(await drive(again.get(NAMES[5]!))).toEqual(living.newest.contents.values[5])
     })
 
@@ -207,7 +207,7 @@ describe('of two servers that may be one party', () => {
     async (_how, _what, fault, stage) => {
       for (const server of [A, B]) {
         const { living, network, clock, open, drive } = started(EITHER)
-        const map = await open()
+        const map = await drive(open())
         failing(living, server, clock, fault, stage)
         const waits: number[] = []
         for (let i = 0; i < 4; i++) {
@@ -257,7 +257,7 @@ describe('memory', () => {
     '%s was late with lists of one sync(): it is asked last for the others, and first again once it replies in time',
     async server => {
       const { living, network, clock, open, drive } = started({ mode: 'local' })
-      const map = await open()
+      const map = await drive(open())
       failing(living, server, clock, FAULTS['keeps silent about']!, STAGES['update lists']!)
       publish(living, 6)
       const before = network.seen.length
@@ -275,7 +275,7 @@ describe('memory', () => {
 
   test('servers that are all late are all waited for', async () => {
     const { living, network, clock, open, drive } = started({ mode: 'full' })
-    const map = await open()
+    const map = await drive(open())
     network.both(late(clock, '/v1/', 6_000))
     for (let i = 0; i < 2; i++) {
       publish(living, 1)
@@ -287,7 +287,7 @@ describe('memory', () => {
 
   test('a page that was held up notes nobody as late', async () => {
     const { living, network, clock, open, drive } = started({ mode: 'local' })
-    const map = await open()
+    const map = await drive(open())
     // Replies are there when the page goes on, but its timers are run first.
     network.both(async (_seen, genuine) => {
       clock.pass(60_000)

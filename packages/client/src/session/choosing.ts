@@ -162,14 +162,15 @@ export class ChoosingSession implements Session {
   }
 
   /**
-   * A call of the session that answers; where that needs a download that must not begin, of the one without a state; where lookups
-   * without a state are offered no more, of the one with it.
+   * A call of the session that answers; where another has taken over meanwhile, of that; where the call needs a download that must not
+   * begin, of the one without a state; where lookups without a state are offered no more, of the one with it.
    */
   async #orOtherwise<T>(call: (now: Session) => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
     const now = this.#now
     try {
       return await call(now)
     } catch (error) {
+      if (error instanceof ClosedError && this.#now !== now) return await call(this.#now)
       if (isUnoffered(error)) {
         if (this.#now === now) await this.#goOn(error, signal)
         return await call(this.#now)
