@@ -60,6 +60,17 @@ test.each(CASES)(
   },
 )
 
+test.each(['local', 'full'] as const)('mode %s: updates lead on where the servers have one epoch more', async mode => {
+  await Stage.play({}, async stage => {
+    const tab = await stage.open({ mode, push: false })
+    for (let i = 0; i < 2; i++) await stage.publish()
+    await stage.run({ operations: stage.edit(), killAt: /^POST .v1.signatures . leaves/ })
+    await stage.done(tab.sync())
+    expect(tab.map!.epoch).toBe(stage.newest)
+    expect(tab.events.filter(({ type }) => type === 'outdated')).toEqual([])
+  })
+})
+
 test('a publisher that is killed before it signs, and then a generation by hand', async () => {
   await Stage.play({}, async stage => {
     const tabs = [await stage.open({ mode: 'local' }), await stage.open({ mode: 'instant' })]

@@ -3,7 +3,7 @@
 
 import { decodeManifest } from '@keyhush/protocol'
 import { afterAll, expect, test } from 'vitest'
-import { leaveGrounds, Stage } from './stage.js'
+import { KEY, leaveGrounds, Stage } from './stage.js'
 import { linesOf } from './truth.js'
 
 afterAll(leaveGrounds)
@@ -23,7 +23,10 @@ test('renewing makes a later expiry each time, and the same file does not look l
       await stage.pass(50_000)
     }
     await stage.pass(60_000)
-    expect(await stage.run({ operations: batch, expires: until(100) })).toMatchObject({ is: 'failed', error: { exit: 5 } })
+    expect(await stage.run({ operations: batch, expires: until(100) })).toMatchObject({
+      is: 'failed',
+      error: { exit: 5 },
+    })
     await stage.publish(linesOf([{ op: 'renew' }]), { expires: until(100) })
     await stage.done((await stage.open({ mode: 'instant' })).sync())
   })
@@ -46,6 +49,18 @@ test('batch one, batch two, batch one again: old values do not come back without
     await stage.publish(two, { again: true })
     expect(stage.server(0).epoch).toBe(before + 2)
   })
+})
+
+test('a server that was put back is signed before it gets the next batch', async () => {
+  for (const changes of [1, 2, 3, 4]) {
+    await Stage.play({}, async stage => {
+      for (let i = 0; i < 3; i++) await stage.publish()
+      await stage.server(1).turn({ is: 'back', changes })
+      await stage.server(1).calm()
+      await stage.publish() // and rules.ts looks at each change
+      expect(stage.server(1).signedUnder(KEY)).toEqual([4, 5])
+    })
+  }
 })
 
 test('a batch beyond the room of a generation is published, or says how', async () => {

@@ -7,7 +7,7 @@
 //   sync-newest      sync() resolves at the newest signed epoch that any honest server showed, or at what enough agreed on
 //   sync-names       sync() that fails beside servers that misbehave names a server
 //   answered         a call that enough honest servers can answer succeeds …
-//   answered-soon    … within three seconds
+//   answered-soon    … within three and a half seconds
 //   held             a map of mode local answers at once, whatever the servers do
 //   signed-answered  each server answers an epoch that it shows signed
 //   fork             servers take one batch for an epoch
@@ -23,7 +23,9 @@ import type { World } from './world.js'
 /** Beyond `timeoutMs`. */
 const GRACE_MS = 1_000
 /** What a call may take that enough honest servers can answer. */
-export const SOON_MS = 3_000
+export const SOON_MS = 3_500
+/** What all attempts at a lookup take at most, about. */
+const ON_THE_WIRE_MS = 16_000
 /** Requests of a call, one after the other, each of which a slow server delays. */
 const REQUESTS_OF_A_CALL = 25
 /** A budget counts in such steps. */
@@ -203,6 +205,13 @@ export class Rules {
     return epochs.some(epoch => honest.filter(({ answered }) => answered.includes(epoch)).length >= agree)
   }
 
+  /** When it began, or a lookup before it that its caller has given up: that stays on the wire, and others wait for it. */
+  #waitsSince({ tab, begun }: Call): number {
+    const isLeft = ({ kind, outcome, begun: at }: Call) =>
+      kind === 'lookup' && outcome !== undefined && 'error' in outcome && at > begun - ON_THE_WIRE_MS
+    return Math.min(begun, ...tab.calls.filter(isLeft).map(({ begun }) => begun))
+  }
+
   #showsSigned(server: Server, plan: Plan, epoch: number): boolean {
     const expires = this.#world.truth.expires.get(epoch) ?? 0
     const lasts = expires === 0 || expires * 1000 > this.#world.date + 30_000
@@ -227,7 +236,7 @@ export class Rules {
     // A lie condemns a state; so does a server that was put back, and with it its fence.
     if (error?.code === 'condemned' && servers.some(mayCondemn)) return
     if (!answerable || !this.#answerable(plan, servers)) return
-    if (servers.filter(server => server.honestSince(begun)).length < needed(plan)) return
+    if (servers.filter(server => server.honestSince(this.#waitsSince(call))).length < needed(plan)) return
     const moods = servers.map(({ letter, mood }) => `${letter} ${mood.is}`).join(', ')
     if (error !== undefined) this.#violate('answered', `${whose} (${moods})`)
     const slow = Math.max(0, ...servers.map(({ mood }) => (mood.is === 'slow' ? mood.ms : 0)))
