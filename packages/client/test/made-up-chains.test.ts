@@ -63,7 +63,10 @@ function pathOf(
   }
   const lag = new Lag(() => {})
   const following = { core: counting, links, publisher: undefined, stats, pause: async () => {}, lag }
-  const after = (base: Agreed) => pathTo(base, newest, links, following, new AbortController().signal)
+  const after = async (base: Agreed) => {
+    const { path } = await pathTo(base, newest, links, following, new AbortController().signal)
+    return path
+  }
   return { after, hashed: () => hashed }
 }
 
@@ -237,10 +240,12 @@ describe('behind a server’s events', () => {
       network.seen.filter(seen => seen.server === server && seen.path !== '/v1/events').length
     const before = [asked(A), asked(B)] as const
     await passed(3_500_000)
-    const looks = asked(A) - before[0] // each time what it shows
-    expect([looks <= 10, looks >= 9, asked(B) - before[1]]).toEqual([true, true, looks])
+    // Each time what it shows, three times at most: the other might show the same in a moment.
+    expect(asked(A) - before[0]).toBeGreaterThanOrEqual(9)
+    expect(asked(A) - before[0]).toBeLessThanOrEqual(3 * 10)
+    expect(asked(B) - before[1]).toBeLessThanOrEqual(3 * 10)
     await passed(4 * 3_600_000)
-    expect(asked(A) - before[0]).toBeLessThanOrEqual(14)
+    expect(asked(A) - before[0]).toBeLessThanOrEqual(3 * 14)
     expect(map.epoch).toBe(1)
 
     network.misbehave[A] = undefined

@@ -49,7 +49,6 @@ describe('the manifest', () => {
       new Network({ [A]: epochs(1), [B]: [buildDatabase(core, { values: [...values].reverse(), partitions: 4 })] }),
     ],
     ['another layout', new Network({ [A]: epochs(1), [B]: [buildDatabase(core, { values, partitions: 5 })] })],
-    ['no epoch in common', new Network({ [A]: epochs(1), [B]: epochs(3) })],
   ]
   test.each(disagreements)('%s: ServersDisagreeError, and nothing more is sent', async (_what, network) => {
     const error = await refusedBy({ network })
@@ -60,6 +59,19 @@ describe('the manifest', () => {
     const asked = (path: string) => network.seen.filter(seen => seen.path === path).length
     expect([asked('/v1/manifest'), asked('/v1/info') <= 6]).toEqual([2, true]) // three times at most
     expect(network.seen).toHaveLength(asked('/v1/manifest') + asked('/v1/info'))
+  })
+
+  test('no epoch in common: VersionError that names who is behind, once both have been asked again', async () => {
+    for (const [behind, ahead] of [
+      [A, B],
+      [B, A],
+    ] as const) {
+      const network = new Network({ [behind]: epochs(1), [ahead]: epochs(3) })
+      const error = await refusedBy({ network }, { servers: [A, B] })
+      expect(error).toMatchObject({ name: 'VersionError', code: 'version', server: behind, retryable: true })
+      expect(blobs(network)).toEqual([])
+      expect(network.seen.filter(({ path }) => path === '/v1/info')).toHaveLength(6)
+    }
   })
 
   /** What becomes of open() when any byte of a reply is flipped; the names of its errors. */

@@ -317,7 +317,7 @@ test.each<[string, Partial<Client>, RegExp]>([
   ['does not look for new streams when it is online', { connectionOf: () => new FakeLine() }, /is at/],
 ])('a client that %s is found', async (_what, change, fault) => {
   const found: string[] = []
-  for (let seed = 1; found.length === 0 && seed <= 40; seed++) {
+  for (let seed = 1; found.length === 0 && seed <= 80; seed++) {
     const { rules } = await run(seed, { ...REAL, ...change })
     found.push(...rules.faults.filter(each => fault.test(each)))
   }

@@ -168,6 +168,11 @@ class Publication implements Record<Step, () => Promise<void>> {
     }
     const known = this.#record.newestEpoch(toHex(databaseId))
     if (epoch < known) {
+      const haveIt = await ofAll(this.#servers, server => server.status(known).catch(() => undefined))
+      if (haveIt.every(status => status !== undefined)) {
+        const came = `they have stored it, and show epoch ${epoch} until their replicas have loaded it; run it again`
+        throw new PublishError(`the servers: expected epoch ${known}, got an older one: ${came}`, 3)
+      }
       throw new PublishError(
         `the servers are at epoch ${epoch}, and your record (${this.#record.place}) has epoch ${known}: they have gone back. ` +
           'Nothing was sent. Ask all operators what they restored',

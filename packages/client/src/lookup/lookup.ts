@@ -162,7 +162,8 @@ async function assertVouched(machine: Machine, hint: Hint, watch: Watch): Promis
     const unseen = 'expected a signature of the database that this map keeps, got none so far'
     throw new SignatureError(`${unseen}; call sync() when the servers can be reached`)
   }
-  await apply(machine, await stepsAfter(machine, hint.scheme, hint.base, watch.signal), watch)
+  const { steps } = await stepsAfter(machine, hint.scheme, hint.base, watch.signal)
+  await apply(machine, steps, watch)
   if (machine.manifest !== undefined) publisher.checkExpiry(machine.manifest)
 }
 

@@ -115,7 +115,7 @@ async function advanceOr(
   signal: AbortSignal,
   lists: Uint8Array[],
 ): Promise<void> {
-  const steps = await stepsAfter(machine, hint.scheme, hint.base, signal)
+  const { steps } = await stepsAfter(machine, hint.scheme, hint.base, signal)
   if (steps.length === 0) throw error
   for (const step of steps) {
     await advance(machine, hint, step)

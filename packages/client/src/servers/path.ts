@@ -2,9 +2,11 @@
 // names the one before by its hash, so they are right if they end in the target. Nothing secret is sent.
 
 import { checkFollows, decodeManifests, equalBytes, LONGEST_MANIFEST_BYTES, type Manifest } from '@keyhush/protocol'
+import { OVER, scoped } from '../base/abort.js'
+import { SILENCE_MS, SLOW_MS, slowestMs } from '../base/constants.js'
 import { VersionError } from '../base/errors.js'
 import { inCore } from '../platform/core.js'
-import { askOne } from './ask.js'
+import { askOne, sleep } from './ask.js'
 import { type Agreed, fromWire, isSame } from './manifests.js'
 import type { Following } from './target.js'
 import { getBounded, type Link, type Links } from './transport.js'
@@ -37,9 +39,17 @@ const CHAIN_BYTES = 8 * 1024 * 1024
 /** The longest reply of `/v1/manifests`, in bytes. */
 const LONGEST_CHAIN = Math.max(CHAIN_BYTES, LONGEST_MANIFEST_BYTES)
 
+/** The epochs that updates lead to. */
+export interface Path {
+  /** those of the base's generation; there may be none */
+  readonly path: readonly Agreed[]
+  /** what follows on them: nothing, more of the kind, or an epoch to which no update leads */
+  readonly then: 'target' | 'more' | 'generation'
+}
+
 /**
- * The epochs after `base` that updates lead to, up to the target, or the first of them. `target` is newer than `base`. Throws OutdatedError
- * if no update leads to the first, and the servers' failures if none says so.
+ * The way to the target, which is newer than `base`, and covers it then. Throws OutdatedError if there is none, and the servers' failures if
+ * no server says so.
  */
 export async function pathTo(
   base: Base,
@@ -47,12 +57,12 @@ export async function pathTo(
   holders: Links,
   following: Following,
   signal: AbortSignal,
-): Promise<readonly Agreed[]> {
+): Promise<Path> {
   const { manifest } = target
   if (!equalBytes(manifest.databaseId, base.manifest.databaseId)) throw new OutdatedError('manifest')
   if (manifest.epoch === base.manifest.epoch) throw new OutdatedError('manifest')
   const path = manifest.epoch === base.manifest.epoch + 1 ? nextTo(base, target, following) : undefined
-  return withinGeneration(base, path ?? (await anyPath(base, target, holders, following, signal)))
+  return withinGeneration(base, target, path ?? (await anyPath(base, target, holders, following, signal)))
 }
 
 function nextTo(base: Agreed, target: Agreed, { core }: Following): readonly Agreed[] {
@@ -71,20 +81,23 @@ async function anyPath(
   signal: AbortSignal,
 ): Promise<readonly Agreed[]> {
   const bytes = Math.min(LONGEST_CHAIN, (target.manifest.epoch - base.manifest.epoch) * target.bytes.length)
+  const { clock } = following.links[0]!.environment
+  // Once one server has none any more, the others get a moment: a made-up chain may take minutes.
+  const moment = Math.min(SLOW_MS + slowestMs(bytes), SILENCE_MS)
   let isOver = false
+  const over = new AbortController()
   const from = async (link: Link, signal: AbortSignal) => {
     const path = await pathFrom(link, base, target, bytes, following, signal)
     if (path !== undefined) return path
+    if (!isOver) sleep(clock, moment, signal).then(() => over.abort(OVER))
     isOver = true
-    throw new VersionError(
-      link.server.name,
-      'expected the epochs since that of this map, got none that lead on; call again',
-    )
+    const expected = 'expected the epochs since that of this map, got none that lead on; call again'
+    throw new VersionError(link.server.name, expected)
   }
   // Others may have forgotten less.
   const links = [...holders, ...following.links.filter(link => !holders.includes(link))]
   try {
-    return await askOne(links, { bytes }, signal, from)
+    return await scoped([signal, over.signal], signal => askOne(links, { bytes }, signal, from))
   } catch (error) {
     throw isOver && !signal.aborted ? new OutdatedError('history') : error
   }
@@ -165,12 +178,11 @@ function isFull(piece: readonly Agreed[], target: Agreed): boolean {
   return piece.length >= CHAIN_MANIFESTS || bytes + longest > CHAIN_BYTES
 }
 
-/** The epochs that updates lead to. Throws OutdatedError if no update leads to the first. */
-function withinGeneration(base: Base, path: readonly Agreed[]): readonly Agreed[] {
+function withinGeneration(base: Base, target: Agreed, path: readonly Agreed[]): Path {
   const end = path.findIndex(({ manifest }, i) => {
     const { manifest: before } = path[i - 1] ?? base
     return manifest.generation !== before.generation || base.follows?.(before, manifest) === false
   })
-  if (end === 0) throw new OutdatedError('generation')
-  return end < 0 ? path : path.slice(0, end)
+  if (end >= 0) return { path: path.slice(0, end), then: 'generation' }
+  return { path, then: path.at(-1) === target ? 'target' : 'more' }
 }

@@ -20,8 +20,8 @@ import {
 } from '@keyhush/protocol'
 import type { Core } from '@keyhush/wasm/client'
 import { OVER, scoped } from '../base/abort.js'
-import { ATTEMPTS, SLOW_MS } from '../base/constants.js'
-import { ServersDisagreeError, VersionError } from '../base/errors.js'
+import { ATTEMPTS, BACKOFF_MS, SLOW_MS, slowestMs } from '../base/constants.js'
+import { ServerError, ServersDisagreeError, VersionError } from '../base/errors.js'
 import type { OnEvent } from '../base/events.js'
 import { inCore } from '../platform/core.js'
 import type { Environment } from '../platform/environment.js'
@@ -167,31 +167,61 @@ class Look {
 
   // ---- with a publisher's key -------------------------------------------------------------------------
 
-  /** The newest epoch that is signed under the key and has not expired. Throws SignatureError, ServersDisagreeError. */
+  /**
+   * The newest epoch that is signed under the key and has not expired. A claim of which nobody sends the manifest may be made up: unless the
+   * caller is patient, older ones are looked at meanwhile. Throws SignatureError, ServersDisagreeError.
+   */
   async #newestSigned(publisher: Publisher): Promise<Signed> {
     const claims = this.#views.map(({ info }) => claimsIn(info, publisher))
-    let expired: Signed | undefined
+    const unproved: Promise<Signed | undefined>[] = []
+    let refused: Signed | undefined
     for (;;) {
       const [newest] = claims.flatMap(([first]) => first ?? []).sort(newestFirst)
       if (newest === undefined) break
       const ofEpoch = claims.filter(([first]) => first?.epoch === newest.epoch)
-      const verified = [...merged(ofEpoch.map(([first]) => first!))].map(claim => this.#verified(publisher, claim))
-      const [signed, other] = (await Promise.all(verified)).filter(each => each !== undefined)
+      const proofs = [...merged(ofEpoch.map(([first]) => first!))].map(claim => this.#verified(publisher, claim))
+      const [signed, other] = (await Promise.all(proofs.map(proof => this.#inTime(proof)))).filter(signed => signed !== undefined)
       if (other !== undefined) throw this.#disagree(`the publisher has signed two manifests of epoch ${newest.epoch}`)
-      if (signed !== undefined && !publisher.hasExpired(signed.manifest)) return signed
-      expired ??= signed
+      if (signed !== undefined && this.#isGood(publisher, signed)) return signed
+      refused ??= signed
+      if (signed === undefined) unproved.push(...proofs)
       // A server whose claim does not hold may have made up thousands: no other of it is looked at.
       for (const claim of ofEpoch) claim.splice(0, claim[0]!.manifest === signed?.shown.manifest ? 1 : claim.length)
     }
-    if (expired !== undefined) publisher.checkExpiry(expired.manifest)
-    throw publisher.unsigned(this.#shown.sort(newestFirst)[0])
+    for (const proof of unproved) {
+      const signed = await proof
+      if (signed !== undefined && this.#isGood(publisher, signed)) return signed
+      refused ??= signed
+    }
+    if (refused === undefined) throw publisher.unsigned(this.#shown.sort(newestFirst)[0])
+    publisher.checkExpiry(refused.manifest)
+    return refused // of another database
   }
 
-  /** Undefined: the claim does not hold, or its manifest is not sent soon. */
+  #isGood(publisher: Publisher, { manifest }: Signed): boolean {
+    const { databaseId = manifest.databaseId } = this.#base?.manifest ?? {}
+    return !publisher.hasExpired(manifest) && equalBytes(manifest.databaseId, databaseId)
+  }
+
+  /** Undefined: the claim does not hold, or nobody sends its manifest. */
   async #verified(publisher: Publisher, shown: Claim): Promise<Signed | undefined> {
-    const agreed = await this.#soon(this.#manifestOf(shown))
-    const signature = agreed && (await publisher.signatureOf(agreed, shown.signatures))
-    return signature && { ...agreed, signature, shown }
+    try {
+      const agreed = await this.#manifestOf(shown)
+      const signature = await publisher.signatureOf(agreed, shown.signatures)
+      return signature && { ...agreed, signature, shown }
+    } catch (error) {
+      if (error instanceof ServerError) return undefined
+      throw error
+    }
+  }
+
+  /** Undefined: it takes longer than all servers together may, if each is late; a patient caller waits all the same. */
+  async #inTime<T>(work: Promise<T>): Promise<T | undefined> {
+    const { links } = this.#following
+    if (this.#looking.patient || links.length === 1) return await work
+    const ms = links.length * (SLOW_MS + slowestMs(this.#base?.bytes.length ?? 0)) + BACKOFF_MS
+    const late = (signal: AbortSignal) => sleep(links[0]!.environment.clock, ms, signal).then(() => undefined)
+    return await scoped([this.#signal], over => Promise.race([work, late(over)]))
   }
 
   /** The epoch before, which `newest` names by its hash, if those that are needed show it, and the map may be there. */
@@ -259,21 +289,16 @@ class Look {
     const isIt = ({ bytes }: Agreed) => toHex(this.#hashOf(bytes)) === shown.manifest
     if (this.#base !== undefined && isIt(this.#base)) return this.#base
     const holders = this.#holders(shown)
-    const asked = holders.map(async ({ server }) => {
+    const early = async ({ server }: Link) => {
       const manifest = await this.#looking.manifests?.get(server.name)
       if (manifest === undefined || !isIt(manifest)) throw OVER
       return manifest
-    })
+    }
     const order = shown.epoch % 2 === 0 ? holders : [...holders].reverse()
-    const ask = (link: Link, signal: AbortSignal) => manifestOf(link, shown, this.#hashOf, signal)
-    return (await this.#soon(Promise.any(asked))) ?? (await askOne(order, {}, this.#signal, ask))
-  }
-
-  /** Undefined: it has failed, or takes long. */
-  async #soon<T>(work: Promise<T>): Promise<T | undefined> {
-    const { clock } = this.#following.links[0]!.environment
-    const late = (signal: AbortSignal) => sleep(clock, SLOW_MS, signal).then(() => undefined)
-    return await scoped([this.#signal], over => Promise.race([work.catch(() => undefined), late(over)]))
+    const asked = askOne(order, {}, this.#signal, (link, signal) =>
+      early(link).catch(() => manifestOf(link, shown, this.#hashOf, signal)),
+    )
+    return await Promise.any([...holders.map(early), asked]).catch(() => asked)
   }
 
   #forked({ epoch }: EpochInfo): ServersDisagreeError {

@@ -110,10 +110,11 @@ class Lines {
     const { base, madeAnew } = this.#follower
     if (base === undefined || !this.#isNews(claim) || this.#signal.aborted) return true
     const { heard, publisher, turns } = this.#common
+    let news: ReturnType<typeof newsIn>
     try {
       // That server is asked first, so that a false line causes no request to the other; and before its turn, so that it holds up no other's.
       const ask = (link: Link, signal: AbortSignal) => heard.ask(link, signal)
-      const news = newsIn(await askOne([this.#link], {}, this.#signal, ask), base.manifest, publisher)
+      news = newsIn(await askOne([this.#link], {}, this.#signal, ask), base.manifest, publisher)
       if (news === undefined) return false
       if (news === 'signed') {
         await turns.take(async () => {
@@ -122,10 +123,12 @@ class Lines {
         })
       }
     } finally {
-      await heard.take(this.#link) // a later look asks anew
+      await heard.take(this.#link)?.catch(() => {}) // a later look asks anew
       const { base: now, madeAnew: made } = this.#follower
-      const longest = now?.bytes === base.bytes ? FOLLOW_LONGEST_INTERVAL_MS : FOLLOW_DOWNLOAD_INTERVAL_MS
-      const isCheap = now?.bytes !== base.bytes && made === madeAnew
+      const hasMoved = now?.bytes !== base.bytes
+      const isCheap = hasMoved && made === madeAnew
+      // What is unsigned costs one request to the server that announces it, and may be signed at any moment.
+      const longest = hasMoved || news === 'unsigned' ? FOLLOW_DOWNLOAD_INTERVAL_MS : FOLLOW_LONGEST_INTERVAL_MS
       this.#pause = isCheap ? FOLLOW_INTERVAL_MS : Math.min(2 * this.#pause, longest)
       this.#notBefore = this.#link.environment.clock.now() + this.#pause
     }

@@ -171,13 +171,14 @@ export class StatefulSession implements Session {
   /** To the newest epoch; where no update leads on, with a new state. */
   async #bring(asked: Asked, signal?: AbortSignal): Promise<void> {
     const done = scoped([signal, this.#closing.signal], async signal => {
-      try {
-        await this.#followServers(signal, asked)
-      } catch (error) {
-        if (!(error instanceof OutdatedError)) throw error
-        const rebuild = this.#rebuild(error.reason)
-        await rebuild.draft
-        await this.#queue.take(() => this.#rebuilding.install(rebuild))
+      for (let replaced = 0; ; replaced++) {
+        try {
+          return await this.#followServers(signal, asked)
+        } catch (error) {
+          if (!(error instanceof OutdatedError)) throw error
+          if (replaced === REPLACED_A_CALL) throw replacedTooOften()
+          await this.#replace(error.reason) // by what was newest when that began
+        }
       }
     })
     return await abortable(done, signal)
@@ -289,10 +290,8 @@ export class StatefulSession implements Session {
       const { reason } = error
       // Servers still answer an old generation while the new one is downloaded, but nothing else that is outdated. A map with all
       // records needs no server: else one that withholds the download would take them away.
-      if (reason === 'generation' || (await this.#needsNoServer())) {
-        this.#rebuild(reason)
-        return
-      }
+      if (await this.#needsNoServer()) return await this.#replace(reason).catch(() => {})
+      if (reason === 'generation') return void this.#rebuild(reason)
       if (replaced === REPLACED_A_CALL) throw replacedTooOften()
       await this.#queue.take(() => startOver(this.#machine, reason, watch))
       if (!this.#isFresh()) await this.#catchUp(watch, replaced + 1)
@@ -342,9 +341,9 @@ export class StatefulSession implements Session {
         return machine.live ?? (await current(machine, watch))
       })
       try {
-        const steps = await stepsAfter(machine, scheme, base, signal, asked)
-        if (steps.length === 0) return
-        await this.#queue.take(() => apply(machine, steps, watch))
+        const { steps, isAll } = await stepsAfter(machine, scheme, base, signal, asked)
+        if (steps.length > 0) await this.#queue.take(() => apply(machine, steps, watch))
+        if (isAll) return
       } catch (error) {
         if (!(error instanceof OutdatedError)) throw error
         // Another tab may have followed while that was still possible.
@@ -379,6 +378,12 @@ export class StatefulSession implements Session {
 
   get madeAnew(): number {
     return this.#rebuilding.madeAnew
+  }
+
+  async #replace(reason: OutdatedError['reason']): Promise<void> {
+    const rebuild = this.#rebuild(reason)
+    await rebuild.draft
+    await this.#queue.take(() => this.#rebuilding.install(rebuild))
   }
 
   #rebuild(reason: OutdatedError['reason']) {

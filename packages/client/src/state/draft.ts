@@ -185,7 +185,7 @@ export class Draft {
   async follow(signal: AbortSignal): Promise<boolean> {
     const { core } = this.#machine.parts
     const base = baseOf(this.#preparation, this.#agreed)
-    const steps = await stepsAfter(this.#machine, this.#scheme, base, signal)
+    const { steps } = await stepsAfter(this.#machine, this.#scheme, base, signal)
     for (const step of steps) {
       const foreseen = this.#preparation.foresee?.(step)
       if (foreseen !== undefined) await foreseen

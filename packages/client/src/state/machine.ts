@@ -117,7 +117,7 @@ export class Machine {
   #manifest: Manifest | undefined
   /** canonical bytes of the manifest both servers have shown last, signed if a publisher's key was given */
   #shown: Uint8Array | undefined
-  /** canonical bytes of the stored manifest whose signature was verified last */
+  /** canonical bytes of the stored manifest that a verified signature covers */
   #vouchedFor: Uint8Array | undefined
   /** the stored state may still be this one, which no update leads on from */
   outdated: { readonly record: HintRecord; readonly reason: OutdatedError['reason'] } | undefined
@@ -260,11 +260,16 @@ export class Machine {
     return this.isShown(base) || (this.#vouchedFor !== undefined && equalBytes(this.#vouchedFor, base.bytes))
   }
 
-  /** The same, after verifying the stored signature if need be. */
+  /** A signature covers it, of this epoch or of a later one. */
+  vouchFor(base: Agreed): void {
+    this.#vouchedFor = base.bytes
+  }
+
+  /** As isVouchedFor, after verifying the stored signature if need be. */
   async hasVouchedFor(base: Agreed): Promise<boolean> {
     if (this.isVouchedFor(base)) return true
     const holds = (await this.parts.publisher?.hasSigned(base)) === true
-    if (holds) this.#vouchedFor = base.bytes
+    if (holds) this.vouchFor(base)
     return holds
   }
 

@@ -28,32 +28,42 @@ export async function newest(machine: Machine, { signal }: Watch): Promise<Agree
   return at
 }
 
-/**
- * The epochs after `base` that updates lead to, with their lists; none if the map stays where it is. There may be more: ask again from the
- * last. Throws OutdatedError, ServersDisagreeError, SignatureError and the errors of single servers.
- */
+/** What leads on from an epoch. */
+interface Steps {
+  /** the epochs that updates lead to; none if the map stays where it is */
+  readonly steps: readonly Step[]
+  /** whether they end where the map should be; else ask again from the last */
+  readonly isAll: boolean
+}
+
+/** Throws OutdatedError, ServersDisagreeError, SignatureError and the errors of single servers. */
 export async function stepsAfter(
   machine: Machine,
   scheme: StatefulScheme,
   base: Base,
   signal: AbortSignal,
   asked: Asked = {},
-): Promise<readonly Step[]> {
+): Promise<Steps> {
   const { following } = machine
   for (let attempt = 1; ; attempt++) {
     const { at, holders } = await look(machine, base, { needed: neededBy(machine, scheme), ...asked }, signal)
     if (at === undefined) {
       if (machine.parts.publisher && !(await machine.hasVouchedFor(base))) throw following.lag.error
-      return []
+      return { steps: [], isAll: true }
     }
-    if (await stays(machine, scheme, base, at)) {
+    if (await isAhead(machine, scheme, base, at)) {
       machine.show(base)
-      return []
+      return { steps: [], isAll: true }
     }
     try {
-      const steps = await withLists(await pathTo(base, at, holders, following, signal), following, signal)
+      const { path, then } = await pathTo(base, at, holders, following, signal)
+      machine.vouchFor(base)
+      // A copy that went on before its download would be stored without a signature, and not answer offline.
+      const stays = path.length === 0 || (machine.parts.publisher !== undefined && asksNobody(scheme))
+      if (then === 'generation' && stays) throw new OutdatedError('generation')
+      const steps = await withLists(path, following, signal)
       machine.show(steps.at(-1)!)
-      return steps
+      return { steps, isAll: then === 'target' }
     } catch (error) {
       // No server has a list any more: they may have moved on meanwhile, and say so when they are asked again.
       const forgotten = error instanceof ServerError && error.refusal === 'not_found'
@@ -63,8 +73,8 @@ export async function stepsAfter(
   }
 }
 
-/** Whether a map at `base` stays there. Throws SignatureError if it must not, and servers show only older epochs. */
-async function stays(machine: Machine, scheme: StatefulScheme, base: Agreed, at: Agreed): Promise<boolean> {
+/** Whether a map at `base` is there already, or further. Throws SignatureError if it must not, and servers show only older epochs. */
+async function isAhead(machine: Machine, scheme: StatefulScheme, base: Agreed, at: Agreed): Promise<boolean> {
   if (isSame(at, base)) return true
   const { publisher } = machine.parts
   const isOlder = at.manifest.epoch < base.manifest.epoch
