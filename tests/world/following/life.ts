@@ -16,7 +16,7 @@ import { at, get, getMany, has, type Question } from '../questions.js'
 import type { Ground, Grounds } from './foundations.js'
 import { hexKey, KEYS } from './keys.js'
 import type { RunPlan } from './publisher.js'
-import { describe, mayCondemn, SOON_MS, serversOf } from './rules.js'
+import { describe, hasHung, mayCondemn, SOON_MS, serversOf } from './rules.js'
 import type { Mood, Server } from './servers.js'
 import { type Call, type Plan, Profile, Tab } from './tab.js'
 import { linesOf } from './truth.js'
@@ -394,8 +394,9 @@ class Life {
     if (map === undefined) return
     const newest = this.#newest(plan)
     const servers = serversOf(world, plan)
-    // Streams of servers that had announced what was not there may stay closed for long.
-    const heard = plan.push === true && !servers.some(hasMisled)
+    // Streams of servers that had announced what was not there may stay closed for long, and those that were left unanswered.
+    const hung = servers.every(server => hasHung(server, world.time.now))
+    const heard = plan.push === true && !servers.some(hasMisled) && !hung
     if (map.condemned !== undefined && servers.some(mayCondemn)) await this.#resets(tab)
     if (!heard) await this.#succeeds(tab, tab.sync(), 'calm-call')
     if (map.epoch < newest) {

@@ -26,6 +26,8 @@ const GRACE_MS = 1_000
 export const SOON_MS = 3_500
 /** What all attempts at a lookup take at most, about. */
 const ON_THE_WIRE_MS = 16_000
+/** How long a stream of events may be silent before a client opens another. */
+const HANGS_MS = 60_000
 /** Requests of a call, one after the other, each of which a slow server delays. */
 const REQUESTS_OF_A_CALL = 25
 /** A budget counts in such steps. */
@@ -89,7 +91,7 @@ export class Rules {
     const { type, epoch, servers } = event as unknown as { type: string; epoch?: number; servers?: readonly string[] }
     if (type !== 'behind') return
     const named = servers?.every(name => serversOf(this.#world, tab.plan).some(server => server.name === name))
-    if (named !== true || typeof epoch !== 'number' || (tab.map !== undefined && epoch <= tab.map.epoch)) {
+    if (named !== true || typeof epoch !== 'number' || (tab.map !== undefined && epoch < tab.map.epoch)) {
       this.#violate('behind-says', `${tab.name} hears of epoch ${epoch} and ${servers}`)
     }
   }
@@ -235,6 +237,7 @@ export class Rules {
     }
     // A lie condemns a state; so does a server that was put back, and with it its fence.
     if (error?.code === 'condemned' && servers.some(mayCondemn)) return
+    if (error?.code === 'tampered' && plan.mode !== 'instant' && servers.some(mayCondemn)) return
     if (!answerable || !this.#answerable(plan, servers)) return
     if (servers.filter(server => server.honestSince(this.#waitsSince(call))).length < needed(plan)) return
     const moods = servers.map(({ letter, mood }) => `${letter} ${mood.is}`).join(', ')
@@ -249,6 +252,11 @@ export class Rules {
 /** Whether a server has lied, or an old copy of its fence has answered. */
 export function mayCondemn({ episodes }: Server): boolean {
   return episodes.some(({ mood }) => ['lies', 'back', 'frozen'].includes(mood.is))
+}
+
+/** Whether it has left requests unanswered so lately that clients may still wait for some of them. */
+export function hasHung({ episodes }: Server, now: number): boolean {
+  return episodes.some(({ mood, to }) => mood.is === 'silent' && to > now - HANGS_MS)
 }
 
 export function describe({ mode = 'auto', publisherKey, atLeast, servers, push, collusion }: Plan): string {
