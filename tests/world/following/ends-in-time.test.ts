@@ -42,6 +42,38 @@ test.each(sampled(CASES))('%s: every call ends', async (_name, plan, mood) => {
   }
 })
 
+test.each(['instant', 'full', 'local'] as const)(
+  'mode %s, no timeoutMs: calls end beside a server that drips',
+  async mode => {
+    await Stage.play(
+      {},
+      async stage => {
+        const plan = { mode, timeoutMs: Number.POSITIVE_INFINITY }
+        const tab = await stage.open(plan)
+        await stage.publish()
+        await stage.server(1).turn({ is: 'drips', everyMs: 1_500, endless: true })
+        for (const call of [() => tab.ask(get('key 1')), () => tab.sync(), () => stage.tab(plan).open()]) {
+          await stage.end(call(), 60_000)
+        }
+      },
+      ['answered', 'answered-soon'],
+    )
+  },
+)
+
+test.each(['instant', 'full'] as const)('mode %s: close() does not wait for the wire', async mode => {
+  await Stage.play(
+    {},
+    async stage => {
+      const tab = await stage.open({ mode, timeoutMs: 1_000 })
+      await stage.server(1).turn({ is: 'silent' })
+      await stage.end(tab.ask(get('key 1')))
+      await stage.end(tab.close(), 2_000)
+    },
+    ['answered', 'answered-soon'],
+  )
+})
+
 /** Lookups on the wire, a line each, beside a silent server, of a caller that waits so long. */
 async function wireOf(plan: Partial<Plan>, timeoutMs: number): Promise<readonly string[]> {
   return await Stage.play(

@@ -55,6 +55,8 @@ test.each(CASES)(
       await stage.publish(GENERATION)
       await stage.done(tab.sync())
       expect(tab.map!.epoch).toBe(stage.newest)
+      const reasons = tab.events.flatMap(event => (event.type === 'outdated' ? [event.reason] : []))
+      expect(new Set(['generation', ...reasons])).toEqual(new Set(['generation']))
       await stage.get(tab)
     })
   },

@@ -29,8 +29,8 @@ export type Mood =
   | { readonly is: 'slow'; readonly ms: number }
   /** its process is not there */
   | { readonly is: 'down' }
-  /** it announces an epoch so far ahead */
-  | { readonly is: 'announces'; readonly ahead: number }
+  /** it announces an epoch so far ahead; `everyMs`: and sends a byte of what it is asked then at a time */
+  | { readonly is: 'announces'; readonly ahead: number; readonly everyMs?: number }
   /** a byte of each reply whose path matches is another */
   | { readonly is: 'lies'; readonly about: RegExp }
   /** an old copy of its storage was put back, of so many changes ago */
@@ -311,6 +311,9 @@ export class Server {
   /** A body, as it arrives. */
   #pieces(trip: Trip, body: Uint8Array, mood: Mood): () => Promise<Uint8Array | undefined> {
     const { time } = this.#world
+    if (mood.is === 'announces' && mood.everyMs !== undefined) {
+      return this.#pieces(trip, body, { is: 'drips', everyMs: mood.everyMs, endless: true })
+    }
     if (mood.is !== 'drips' && mood.is !== 'breaks') {
       const whole = [body]
       return async () => {
