@@ -257,7 +257,7 @@ export class Server {
     for (let i = 0; i < count; i++) {
       const { epoch, ...rest } = decodeManifest(last)
       const updateListHash = new Uint8Array(32).fill(1 + i)
-      const made = { ...rest, epoch: epoch + 1, previousManifest: hash(last), updateListBytes: 8, updateListHash }
+      const made = { ...rest, epoch: epoch + 1, previousManifest: hash(last), updateListBytes: 40, updateListHash }
       last = encodeManifest(made)
       chain.push(last)
     }
